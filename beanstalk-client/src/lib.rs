@@ -1,0 +1,1 @@
+//! A client for the beanstalkd job queue.

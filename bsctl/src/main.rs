@@ -1,0 +1,2 @@
+//! The beanstalkd tool.
+fn main() {}

@@ -1,0 +1,1 @@
+//! What the queue tools share. It knows no queue.
