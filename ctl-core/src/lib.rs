@@ -1,1 +1,2 @@
 //! What the queue tools share. It knows no queue.
+pub mod repl;

@@ -1,0 +1,555 @@
+//! Splits what was typed into words of bytes.
+//!
+//! The grammar is that of redis' `sdssplitargs`, with a few additions:
+//!
+//! | Written | Word |
+//! |---|---|
+//! | `mail` | the bytes as they are; a backslash means itself |
+//! | `"a\n\x00"` | escapes `\n \r \t \a \b \\ \" \xHH`; any other `\c` is `c` |
+//! | `'it\'s'` | as it is, except `\'` |
+//! | `{"a": 1}`, `[1, 2]` | up to the matching bracket, blanks and quotes included |
+//! | `json:{…}`, `b64:…`, `hex:…` | checked JSON, decoded base64, decoded hex |
+//! | `<<END`, `<<-END` | the following lines up to `END`, joined by LF; `<<-` drops leading tabs |
+//! | `# …` | a comment, up to the end of the line |
+//! | `\` at the end of a line | the next line continues this one |
+//!
+//! A closing quote must be followed by a blank or the end. Blanks are space, TAB, CR, VT and FF;
+//! an LF outside of quotes ends the statement.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// One word of a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// The decoded bytes.
+    pub bytes: Vec<u8>,
+    /// Whether the first byte was quoted or encoded: such a word is data, never a flag, a file name
+    /// after `@` or the `-` that means stdin.
+    pub literal: bool,
+    /// Where the word starts in the text, in bytes.
+    pub start: usize,
+    /// Where the word ends in the text, in bytes.
+    pub end: usize,
+    /// Whether the word is the body of a `<<` (its text is not at `start..end`, but below).
+    pub heredoc: bool,
+}
+
+/// A statement: one command with its words. Empty for blank lines and comments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statement {
+    /// The words, the verb first.
+    pub words: Vec<Word>,
+    /// How many bytes of the text the statement took, with its line ends and `<<` bodies.
+    pub used: usize,
+    /// How many bytes the command itself takes, without `<<` bodies.
+    pub command_end: usize,
+}
+
+/// What is still missing at the end of the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// A `"` or `'` is not closed.
+    Quote(char),
+    /// A `{` or `[` at the start of a word is not closed.
+    Bracket(char),
+    /// The text ends after a backslash.
+    Backslash,
+    /// The end line of a `<<` has not come.
+    Heredoc {
+        /// The end line.
+        tag: Vec<u8>,
+        /// Whether leading tabs are dropped (`<<-`).
+        strip_tabs: bool,
+    },
+}
+
+/// Why a text is not a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LexError {
+    /// More text could complete it.
+    Incomplete(Open),
+    /// No further text can make it valid.
+    Invalid(String),
+}
+
+impl fmt::Display for LexError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Invalid argument(s): ")?;
+        match self {
+            Self::Incomplete(Open::Quote(quote)) => {
+                write!(
+                    f,
+                    "the {quote} is not closed (write the body after <<END to use more lines)"
+                )
+            }
+            Self::Incomplete(Open::Bracket(bracket)) => write!(
+                f,
+                "the {bracket} that starts the word is not closed (put it in quotes to send it as it is)"
+            ),
+            Self::Incomplete(Open::Backslash) => {
+                f.write_str("the line ends with \\ but no line follows")
+            }
+            Self::Incomplete(Open::Heredoc { tag, .. }) => {
+                write!(f, "the line {} that ends the << is missing", String::from_utf8_lossy(tag))
+            }
+            Self::Invalid(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for LexError {}
+
+/// Takes the first statement off `text`.
+///
+/// # Errors
+///
+/// [`LexError::Incomplete`] when more text could complete the statement, [`LexError::Invalid`]
+/// otherwise. Nothing is taken in either case.
+pub fn next_statement(text: &[u8]) -> Result<Statement, LexError> {
+    let mut lexer = Lexer { text, at: 0 };
+    let mut words = Vec::new();
+    let mut heredocs = Vec::new();
+    while lexer.skip_blanks()? {
+        let start = lexer.at;
+        match lexer.heredoc_start() {
+            Some((tag, strip_tabs)) => {
+                heredocs.push((words.len(), tag, strip_tabs));
+                let (bytes, end) = (Vec::new(), lexer.at);
+                words.push(Word { bytes, literal: true, start, end, heredoc: true });
+            }
+            None => words.push(lexer.word()?),
+        }
+    }
+    let command_end = lexer.at;
+    lexer.take_line_end();
+    for (index, tag, strip_tabs) in heredocs {
+        let body = lexer.heredoc_body(tag, strip_tabs)?;
+        if let Some(word) = words.get_mut(index) {
+            word.bytes = body;
+        }
+    }
+    Ok(Statement { words, used: lexer.at, command_end })
+}
+
+/// The words before the cursor, for completion and hints: `text` is the line up to the cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partial {
+    /// The finished words of the statement that the cursor is in.
+    pub words: Vec<Word>,
+    /// Where the word under the cursor starts in the text.
+    pub start: usize,
+    /// The word under the cursor so far, decoded; empty after a blank.
+    pub current: Vec<u8>,
+    /// Whether the word under the cursor began with a quote or an encoding.
+    pub literal: bool,
+}
+
+/// Reads the statement that the end of `text` is in, whatever its state. `None` inside of a comment,
+/// of a `<<` body or of text that cannot be valid.
+pub fn partial(text: &[u8]) -> Option<Partial> {
+    let mut base = 0;
+    // Leave out the statements above the one that is being typed.
+    while let Some(rest) = text.get(base..) {
+        match next_statement(rest) {
+            Ok(statement) if rest.get(..statement.used).is_some_and(|t| t.ends_with(b"\n")) => {
+                base += statement.used;
+            }
+            Err(LexError::Incomplete(Open::Heredoc { .. })) if rest.contains(&b'\n') => {
+                return None;
+            }
+            _ => break,
+        }
+    }
+    let mut lexer = Lexer { text, at: base };
+    let mut words = Vec::new();
+    loop {
+        match lexer.skip_blanks() {
+            Ok(true) => {}
+            Ok(false) | Err(_) if lexer.in_comment(base) => return None,
+            Ok(false) | Err(_) => {
+                return Some(Partial {
+                    words,
+                    start: text.len(),
+                    current: Vec::new(),
+                    literal: false,
+                });
+            }
+        }
+        let start = lexer.at;
+        match lexer.word() {
+            Ok(word) if word.end < text.len() => words.push(word),
+            Ok(word) => {
+                return Some(Partial { words, start, current: word.bytes, literal: word.literal });
+            }
+            Err(_) => {
+                let current = text.get(start..)?;
+                let literal = current.first().is_some_and(|b| matches!(b, b'"' | b'\''));
+                let skip = usize::from(literal);
+                return Some(Partial {
+                    words,
+                    start: start + skip,
+                    current: current.get(skip..)?.to_vec(),
+                    literal,
+                });
+            }
+        }
+    }
+}
+
+/// Writes `bytes` so that [`next_statement`] reads them back as one word: bare when possible, in
+/// double quotes otherwise. Bytes that are not UTF-8 and control characters are escaped.
+pub fn quote(bytes: &[u8]) -> String {
+    let bare = |b: &u8| b.is_ascii_alphanumeric() || b"_-+/;.$():,=@%^~*?!|&".contains(b);
+    let reads_as_itself = !bytes.is_empty()
+        && bytes.iter().all(bare)
+        && !matches!(bytes.first(), Some(b'@' | b'-'))
+        && ENCODINGS.iter().all(|prefix| !bytes.starts_with(prefix));
+    if reads_as_itself {
+        return String::from_utf8_lossy(bytes).into_owned();
+    }
+    let mut out = String::with_capacity(bytes.len() + 2);
+    out.push('"');
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '"' | '\\' => out.extend(['\\', c]),
+                '\n' => out.push_str("\\n"),
+                '\r' => out.push_str("\\r"),
+                '\t' => out.push_str("\\t"),
+                c if c.is_control() => {
+                    let mut utf8 = [0; 4];
+                    c.encode_utf8(&mut utf8).bytes().for_each(|b| push_hex(&mut out, b));
+                }
+                c => out.push(c),
+            }
+        }
+        chunk.invalid().iter().for_each(|b| push_hex(&mut out, *b));
+    }
+    out.push('"');
+    out
+}
+
+fn push_hex(out: &mut String, byte: u8) {
+    out.push_str(&format!("\\x{byte:02x}"));
+}
+
+const ENCODINGS: [&[u8]; 3] = [b"b64:", b"hex:", b"json:"];
+
+struct Lexer<'t> {
+    text: &'t [u8],
+    at: usize,
+}
+
+impl Lexer<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// Goes to the next word; false when the command ends here.
+    fn skip_blanks(&mut self) -> Result<bool, LexError> {
+        loop {
+            match self.peek() {
+                None | Some(b'\n') => return Ok(false),
+                Some(b) if is_blank(b) => self.at += 1,
+                Some(b'#') => {
+                    let len = self.rest().iter().position(|b| *b == b'\n');
+                    self.at += len.unwrap_or(self.rest().len());
+                }
+                Some(b'\\') => match self.continuation()? {
+                    Some(len) => self.at += len,
+                    None => return Ok(true),
+                },
+                Some(_) => return Ok(true),
+            }
+        }
+    }
+
+    fn in_comment(&self, base: usize) -> bool {
+        let typed = self.text.get(base..).unwrap_or_default();
+        let line = typed.rsplit(|b| *b == b'\n').next().unwrap_or_default();
+        let mut previous_is_blank = true;
+        line.iter().any(|b| {
+            let starts_comment = *b == b'#' && previous_is_blank;
+            previous_is_blank = is_blank(*b);
+            starts_comment
+        })
+    }
+
+    /// The length of a backslash with its line end, when one is here.
+    fn continuation(&self) -> Result<Option<usize>, LexError> {
+        match self.rest() {
+            [b'\\', b'\n', ..] => Ok(Some(2)),
+            [b'\\', b'\r', b'\n', ..] => Ok(Some(3)),
+            [b'\\'] | [b'\\', b'\r'] => Err(LexError::Incomplete(Open::Backslash)),
+            _ => Ok(None),
+        }
+    }
+
+    fn take_line_end(&mut self) {
+        if self.peek() == Some(b'\n') {
+            self.at += 1;
+        }
+    }
+
+    fn word(&mut self) -> Result<Word, LexError> {
+        let start = self.at;
+        let first = self.peek();
+        let encoding = ENCODINGS.iter().find(|prefix| self.rest().starts_with(prefix));
+        let literal = encoding.is_some() || matches!(first, Some(b'"' | b'\'' | b'{' | b'['));
+        let bytes = match encoding {
+            Some(prefix) => {
+                self.at += prefix.len();
+                self.encoded(prefix)?
+            }
+            None => self.plain()?,
+        };
+        Ok(Word { bytes, literal, start, end: self.at, heredoc: false })
+    }
+
+    fn plain(&mut self) -> Result<Vec<u8>, LexError> {
+        let mut bytes = Vec::new();
+        if let Some(open @ (b'{' | b'[')) = self.peek() {
+            bytes.extend_from_slice(self.bracketed(open)?);
+        }
+        while let Some(b) = self.peek() {
+            match b {
+                b'\n' => break,
+                b if is_blank(b) => break,
+                b'"' => {
+                    self.double_quoted(&mut bytes)?;
+                    break;
+                }
+                b'\'' => {
+                    self.single_quoted(&mut bytes)?;
+                    break;
+                }
+                b'\\' => match self.continuation()? {
+                    Some(len) => self.at += len,
+                    None => self.backslashes(&mut bytes),
+                },
+                b => {
+                    bytes.push(b);
+                    self.at += 1;
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Two backslashes stand for themselves, so that only an odd one at a line's end continues it.
+    fn backslashes(&mut self, bytes: &mut Vec<u8>) {
+        let pair = usize::from(self.rest().get(1) == Some(&b'\\'));
+        bytes.extend(std::iter::repeat_n(b'\\', 1 + pair));
+        self.at += 1 + pair;
+    }
+
+    fn double_quoted(&mut self, bytes: &mut Vec<u8>) -> Result<(), LexError> {
+        self.at += 1;
+        loop {
+            match *self.rest() {
+                [] => return Err(LexError::Incomplete(Open::Quote('"'))),
+                [b'"', ..] => return self.close_quote('"'),
+                [b'\\', b'\n', ..] => self.at += 2,
+                [b'\\', b'\r', b'\n', ..] => self.at += 3,
+                [b'\\', b'x', high, low, ..] if hex(high).is_some() && hex(low).is_some() => {
+                    bytes.extend(hex(high).zip(hex(low)).map(|(high, low)| high << 4 | low));
+                    self.at += 4;
+                }
+                [b'\\', escaped, ..] => {
+                    bytes.push(match escaped {
+                        b'n' => b'\n',
+                        b'r' => b'\r',
+                        b't' => b'\t',
+                        b'a' => 0x07,
+                        b'b' => 0x08,
+                        other => other,
+                    });
+                    self.at += 2;
+                }
+                [b, ..] => {
+                    bytes.push(b);
+                    self.at += 1;
+                }
+            }
+        }
+    }
+
+    fn single_quoted(&mut self, bytes: &mut Vec<u8>) -> Result<(), LexError> {
+        self.at += 1;
+        loop {
+            match *self.rest() {
+                [] => return Err(LexError::Incomplete(Open::Quote('\''))),
+                [b'\\', b'\'', ..] => {
+                    bytes.push(b'\'');
+                    self.at += 2;
+                }
+                [b'\'', ..] => return self.close_quote('\''),
+                [b, ..] => {
+                    bytes.push(b);
+                    self.at += 1;
+                }
+            }
+        }
+    }
+
+    fn close_quote(&mut self, quote: char) -> Result<(), LexError> {
+        self.at += 1;
+        match self.peek() {
+            None | Some(b'\n') => Ok(()),
+            Some(b) if is_blank(b) => Ok(()),
+            Some(_) => Err(LexError::Invalid(format!(
+                "a blank must follow the closing {quote} (write \\{quote} to have one in the word)"
+            ))),
+        }
+    }
+
+    /// The text from `{` or `[` up to its partner, JSON strings skipped.
+    fn bracketed(&mut self, open: u8) -> Result<&[u8], LexError> {
+        let start = self.at;
+        let (mut depth, mut in_string) = (0_usize, false);
+        while let Some(b) = self.peek() {
+            self.at += 1;
+            match b {
+                b'\\' if in_string => self.at += 1,
+                b'"' => in_string = !in_string,
+                b'{' | b'[' if !in_string => depth += 1,
+                b'}' | b']' if !in_string => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Ok(self.text.get(start..self.at).unwrap_or_default());
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.at = start;
+        Err(LexError::Incomplete(Open::Bracket(char::from(open))))
+    }
+
+    fn encoded(&mut self, prefix: &[u8]) -> Result<Vec<u8>, LexError> {
+        if prefix == b"json:" {
+            return self.json();
+        }
+        let text = self.until_blank();
+        match prefix {
+            b"hex:" => decode_hex(text),
+            _ => STANDARD
+                .decode(text)
+                .map_err(|e| LexError::Invalid(format!("the text after b64: is not base64: {e}"))),
+        }
+    }
+
+    fn json(&mut self) -> Result<Vec<u8>, LexError> {
+        let text = match self.peek() {
+            Some(open @ (b'{' | b'[')) => self.bracketed(open)?,
+            Some(b'"') => {
+                let start = self.at;
+                self.double_quoted(&mut Vec::new())?;
+                self.text.get(start..self.at).unwrap_or_default()
+            }
+            _ => self.until_blank(),
+        }
+        .to_vec();
+        match serde_json::from_slice::<serde::de::IgnoredAny>(&text) {
+            Ok(_) => Ok(text),
+            Err(e) => Err(LexError::Invalid(format!("the text after json: is not JSON: {e}"))),
+        }
+    }
+
+    fn until_blank(&mut self) -> &[u8] {
+        let start = self.at;
+        while self.peek().is_some_and(|b| b != b'\n' && !is_blank(b)) {
+            self.at += 1;
+        }
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+
+    /// Takes `<<TAG` or `<<-TAG` (the tag may be quoted, as in a shell).
+    fn heredoc_start(&mut self) -> Option<(Vec<u8>, bool)> {
+        let mut rest = self.rest().strip_prefix(b"<<")?;
+        let strip_tabs = rest.first() == Some(&b'-');
+        rest = rest.get(usize::from(strip_tabs)..)?;
+        let quote = rest.first().copied().filter(|b| matches!(b, b'\'' | b'"'));
+        rest = rest.get(usize::from(quote.is_some())..)?;
+        let is_tag = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+        let len = rest.iter().position(|b| !is_tag(b)).unwrap_or(rest.len());
+        let (tag, mut after) = rest.split_at_checked(len)?;
+        if let Some(quote) = quote {
+            after = after.strip_prefix(&[quote])?;
+        }
+        let ends = after.first().is_none_or(|b| *b == b'\n' || is_blank(*b));
+        if tag.is_empty() || !ends {
+            return None;
+        }
+        let tag = tag.to_vec();
+        self.at = self.text.len() - after.len();
+        Some((tag, strip_tabs))
+    }
+
+    fn heredoc_body(&mut self, tag: Vec<u8>, strip_tabs: bool) -> Result<Vec<u8>, LexError> {
+        let mut body = Vec::new();
+        let mut lines = 0_usize;
+        let mut at = self.at;
+        while let Some(rest) = self.text.get(at..).filter(|rest| !rest.is_empty()) {
+            let len = rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len());
+            let mut line = rest.get(..len).unwrap_or_default();
+            at = (at + len + 1).min(self.text.len());
+            if strip_tabs {
+                line = without_leading_tabs(line);
+            }
+            if ends_heredoc(line, &tag) {
+                self.at = at;
+                return Ok(body);
+            }
+            if lines > 0 {
+                body.push(b'\n');
+            }
+            body.extend_from_slice(line);
+            lines += 1;
+        }
+        Err(LexError::Incomplete(Open::Heredoc { tag, strip_tabs }))
+    }
+}
+
+/// Whether `line` (without its LF) is the end line of a `<<` with this tag.
+pub(super) fn ends_heredoc(line: &[u8], tag: &[u8]) -> bool {
+    line.strip_suffix(b"\r").unwrap_or(line) == tag
+}
+
+fn without_leading_tabs(line: &[u8]) -> &[u8] {
+    let tabs = line.iter().take_while(|b| **b == b'\t').count();
+    line.get(tabs..).unwrap_or_default()
+}
+
+fn is_blank(b: u8) -> bool {
+    matches!(b, b' ' | b'\t' | b'\r' | 0x0b | 0x0c)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+fn decode_hex(text: &[u8]) -> Result<Vec<u8>, LexError> {
+    let invalid =
+        |why: &str| LexError::Invalid(format!("the text after hex: is not hexadecimal: {why}"));
+    if !text.len().is_multiple_of(2) {
+        return Err(invalid("it has an odd number of digits"));
+    }
+    text.chunks_exact(2)
+        .map(|pair| match *pair {
+            [high, low] => hex(high).zip(hex(low)).map(|(high, low)| high << 4 | low),
+            _ => None,
+        })
+        .collect::<Option<Vec<u8>>>()
+        .ok_or_else(|| invalid("only 0-9, a-f and A-F are digits"))
+}
+
+#[cfg(test)]
+mod tests;
