@@ -1,2 +1,15 @@
-//! What the queue tools share. It knows no queue.
+//! What the queue tools share: arguments, settings, output formats, messages, exit codes, confirmation,
+//! progress, bulk operations, and the REPL. It knows no queue.
+
+pub mod args;
+pub mod color;
+pub mod config;
+pub mod confirm;
+pub mod error;
+pub mod escape;
+pub mod messages;
+pub mod output;
+pub mod progress;
 pub mod repl;
+pub mod signals;
+pub mod units;

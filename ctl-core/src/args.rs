@@ -1,0 +1,204 @@
+//! The flags that every command of every tool takes.
+
+use std::time::Duration;
+
+use clap::{ArgAction, Args, ValueEnum};
+
+use crate::color::ColorWhen;
+use crate::config::{Environment, word};
+use crate::error::CliError;
+use crate::output::{Encoding, Format, Style};
+use crate::units;
+
+/// The value of `--progress`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ProgressWhen {
+    /// A bar if stderr is a terminal.
+    #[default]
+    Auto,
+    /// A bar.
+    Bar,
+    /// A line every five seconds.
+    Plain,
+    /// Nothing.
+    Never,
+}
+
+/// Flags accepted before and after every subcommand.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct GlobalArgs {
+    /// Bound for connecting, such as 2s [default: 5s]
+    #[arg(long, global = true, value_name = "DUR", value_parser = units::duration)]
+    pub connect_timeout: Option<Duration>,
+
+    /// Bound for each answer of the server; when it runs out, exit 124
+    #[arg(long, global = true, value_name = "DUR", value_parser = units::duration)]
+    pub timeout: Option<Duration>,
+
+    /// Repeat connecting, and requests that were certainly not sent, up to N times
+    #[arg(long, global = true, value_name = "N")]
+    pub retry: Option<u32>,
+
+    /// Wait up to this long until the server answers
+    #[arg(long, global = true, value_name = "DUR", value_parser = units::duration)]
+    pub wait_for_server: Option<Duration>,
+
+    /// Output format [default: table on a terminal, plain in a pipe]
+    #[arg(
+        short = 'o',
+        long,
+        global = true,
+        value_name = "FMT",
+        hide_possible_values = true,
+        help = "Output format: table, wide, plain, json, ndjson, yaml, name (id), raw\n[default: table on a terminal, plain in a pipe]"
+    )]
+    pub output: Option<Format>,
+
+    /// Show only these columns, separated by commas
+    #[arg(long, global = true, value_name = "A,B", value_delimiter = ',')]
+    pub columns: Option<Vec<String>>,
+
+    /// Sort lists by this column
+    #[arg(long, global = true, value_name = "COLUMN")]
+    pub sort_by: Option<String>,
+
+    /// Tables without a heading
+    #[arg(long, global = true)]
+    pub no_headers: bool,
+
+    /// How bodies are shown
+    #[arg(
+        long,
+        global = true,
+        value_name = "ENC",
+        hide_possible_values = true,
+        help = "How bodies are shown: auto, utf8, base64, hex, json"
+    )]
+    pub encoding: Option<Encoding>,
+
+    /// No notes on stderr, only errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+
+    /// More notes on stderr: -v decisions, -vv retries, -vvv protocol lines
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+
+    /// Colours: auto, always, never
+    #[arg(long, global = true, value_name = "WHEN", hide_possible_values = true)]
+    pub color: Option<ColorWhen>,
+
+    /// Progress on stderr: auto, bar, plain, never
+    #[arg(long, global = true, value_name = "WHEN", hide_possible_values = true)]
+    pub progress: Option<ProgressWhen>,
+
+    /// Answer confirmations about one tube with yes
+    #[arg(short, long, global = true)]
+    pub yes: bool,
+
+    /// Never ask; a missing answer is an error
+    #[arg(long, global = true)]
+    pub no_input: bool,
+
+    /// Say what would be done, change nothing
+    #[arg(short = 'n', long, global = true)]
+    pub dry_run: bool,
+
+    /// Answer a confirmation that asks for a name
+    #[arg(long, global = true, value_name = "NAME")]
+    pub confirm: Option<String>,
+
+    /// Send binary bodies to a terminal as they are (-o raw)
+    #[arg(long, global = true)]
+    pub force_raw: bool,
+}
+
+impl GlobalArgs {
+    /// How results look, from the flags, the environment (`PREFIX_OUTPUT`, colour variables) and the stream.
+    ///
+    /// # Errors
+    /// A variable with a value that is not allowed: exit 78.
+    pub fn style(
+        &self,
+        prefix: &str,
+        environment: &Environment,
+        terminal: bool,
+    ) -> Result<Style, CliError> {
+        let variable = format!("{prefix}_OUTPUT");
+        let chosen = environment.setting(("--output", self.output), &[&variable], word)?;
+        let default = if terminal { Format::Table } else { Format::Plain };
+        Ok(Style {
+            format: chosen.map_or(default, |setting| setting.value),
+            encoding: self.encoding.unwrap_or_default(),
+            columns: self.columns.clone(),
+            sort_by: self.sort_by.clone(),
+            headers: !self.no_headers,
+            color: self.color.unwrap_or_default().decide(|name| environment.var(name), terminal),
+            terminal,
+            force_raw: self.force_raw,
+            null: false,
+        })
+    }
+
+    /// `style` with what these flags say explicitly: one line of a session on top of the session's own.
+    #[must_use]
+    pub fn restyle(&self, style: &Style) -> Style {
+        Style {
+            format: self.output.unwrap_or(style.format),
+            encoding: self.encoding.unwrap_or(style.encoding),
+            columns: self.columns.clone().or_else(|| style.columns.clone()),
+            sort_by: self.sort_by.clone().or_else(|| style.sort_by.clone()),
+            headers: style.headers && !self.no_headers,
+            color: match self.color.unwrap_or_default() {
+                ColorWhen::Auto => style.color,
+                ColorWhen::Always => true,
+                ColorWhen::Never => false,
+            },
+            terminal: style.terminal,
+            force_raw: style.force_raw || self.force_raw,
+            null: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Tool {
+        #[command(flatten)]
+        globals: GlobalArgs,
+    }
+
+    fn globals(line: &[&str]) -> GlobalArgs {
+        Tool::try_parse_from([&["tool"], line].concat()).unwrap().globals
+    }
+
+    #[test]
+    fn format_comes_from_flag_then_environment_then_stream() {
+        let none = Environment::of(&[]);
+        let json = Environment::of(&[("X_OUTPUT", "json")]);
+        let format = |args: &GlobalArgs, environment, terminal| {
+            args.style("X", environment, terminal).unwrap().format
+        };
+        assert_eq!(format(&globals(&[]), &none, true), Format::Table);
+        assert_eq!(format(&globals(&[]), &none, false), Format::Plain);
+        assert_eq!(format(&globals(&[]), &json, true), Format::Json);
+        assert_eq!(format(&globals(&["-o", "id"]), &json, true), Format::Name);
+        let wrong = Environment::of(&[("X_OUTPUT", "jsn")]);
+        let error = globals(&[]).style("X", &wrong, true).unwrap_err();
+        assert_eq!(error.exit.code(), 78);
+        assert!(error.message.contains("X_OUTPUT") && error.message.contains("ndjson"), "{error}");
+    }
+
+    #[test]
+    fn a_line_of_a_session_changes_only_what_it_names() {
+        let session = Style { format: Format::Json, headers: true, ..Style::default() };
+        let line = globals(&["--no-headers"]).restyle(&session);
+        assert_eq!((line.format, line.headers), (Format::Json, false));
+        assert_eq!(globals(&["-o", "raw"]).restyle(&session).format, Format::Raw);
+    }
+}

@@ -1,0 +1,109 @@
+//! Whether a stream gets colours, decided per stream, and the few styles the tools use.
+
+use clap::ValueEnum;
+use clap::builder::styling::{AnsiColor, Style};
+
+/// The value of `--color`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ColorWhen {
+    /// By the environment, else when the stream is a terminal.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl ColorWhen {
+    /// Decides for one stream: flag, then `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR`, `TERM`, then whether it
+    /// is a terminal. `var` looks up an environment variable.
+    pub fn decide(self, var: impl Fn(&str) -> Option<String>, terminal: bool) -> bool {
+        match self {
+            Self::Always => return true,
+            Self::Never => return false,
+            Self::Auto => {}
+        }
+        let set = |name: &str| var(name).filter(|value| !value.is_empty());
+        if set("NO_COLOR").is_some() {
+            return false;
+        }
+        if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
+            return true;
+        }
+        if set("CLICOLOR").is_some_and(|value| value == "0") {
+            return false;
+        }
+        terminal && set("TERM").is_none_or(|value| value != "dumb")
+    }
+}
+
+/// What a piece of text is, which decides how it looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A heading.
+    Heading,
+    /// Something went wrong.
+    Error,
+    /// Something to look at.
+    Warning,
+    /// All is well.
+    Good,
+    /// Less important.
+    Faint,
+}
+
+impl Role {
+    const fn style(self) -> Style {
+        match self {
+            Self::Heading => Style::new().bold(),
+            Self::Error => AnsiColor::Red.on_default().bold(),
+            Self::Warning => AnsiColor::Yellow.on_default(),
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Faint => Style::new().dimmed(),
+        }
+    }
+
+    /// `text` in this role's style when `color`, else as it is.
+    #[must_use]
+    pub fn paint(self, text: &str, color: bool) -> String {
+        if !color {
+            return text.to_owned();
+        }
+        let style = self.style();
+        format!("{style}{text}{style:#}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decide(when: ColorWhen, vars: &[(&str, &str)], terminal: bool) -> bool {
+        let var = |name: &str| {
+            vars.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        };
+        when.decide(var, terminal)
+    }
+
+    #[test]
+    fn order_of_the_deciding_facts() {
+        use ColorWhen::{Always, Auto, Never};
+        assert!(decide(Auto, &[], true));
+        assert!(!decide(Auto, &[], false));
+        assert!(!decide(Auto, &[("TERM", "dumb")], true));
+        assert!(!decide(Auto, &[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], true));
+        assert!(decide(Auto, &[("NO_COLOR", "")], true));
+        assert!(decide(Auto, &[("CLICOLOR_FORCE", "1"), ("TERM", "dumb")], false));
+        assert!(!decide(Auto, &[("CLICOLOR_FORCE", "0")], false));
+        assert!(!decide(Auto, &[("CLICOLOR", "0")], true));
+        assert!(decide(Always, &[("NO_COLOR", "1")], false));
+        assert!(!decide(Never, &[("CLICOLOR_FORCE", "1")], true));
+    }
+
+    #[test]
+    fn paint_adds_nothing_without_color() {
+        assert_eq!(Role::Error.paint("x", false), "x");
+        assert!(Role::Error.paint("x", true).starts_with("\x1b["));
+    }
+}

@@ -1,0 +1,142 @@
+//! Where a setting came from: flag, then environment, then default. The winner is kept and can be named.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::error::CliError;
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The named flag on the command line.
+    Flag(&'static str),
+    /// The named environment variable.
+    Environment(String),
+    /// Built in.
+    Default,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(name) => write!(f, "flag {name}"),
+            Self::Environment(name) => write!(f, "environment {name}"),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// A value with its source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting<T> {
+    /// The value in force.
+    pub value: T,
+    /// Where it came from.
+    pub source: Source,
+}
+
+impl<T> Setting<T> {
+    /// A built-in value.
+    pub fn default(value: T) -> Self {
+        Self { value, source: Source::Default }
+    }
+}
+
+/// The environment of the process, or a made-up one in tests.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    made_up: Option<HashMap<String, String>>,
+}
+
+impl Environment {
+    /// The environment of the process.
+    #[must_use]
+    pub fn process() -> Self {
+        Self { made_up: None }
+    }
+
+    /// An environment of exactly these variables.
+    #[must_use]
+    pub fn of(pairs: &[(&str, &str)]) -> Self {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Self { made_up: Some(pairs.iter().map(own).collect()) }
+    }
+
+    /// The variable's value; an empty one counts as not set, bytes that are not UTF-8 are replaced.
+    #[must_use]
+    pub fn var(&self, name: &str) -> Option<String> {
+        let value = match &self.made_up {
+            Some(variables) => variables.get(name).cloned(),
+            None => std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
+        };
+        value.filter(|value| !value.is_empty())
+    }
+
+    /// The flag's value if there is one, else the first of `names` that is set, read by `parse`.
+    ///
+    /// # Errors
+    /// A variable whose value `parse` refuses: exit 78, with the variable's name.
+    pub fn setting<T>(
+        &self,
+        flag: (&'static str, Option<T>),
+        names: &[&str],
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<Setting<T>>, CliError> {
+        if let (name, Some(value)) = flag {
+            return Ok(Some(Setting { value, source: Source::Flag(name) }));
+        }
+        for name in names {
+            let Some(text) = self.var(name) else { continue };
+            let value = parse(&text).map_err(|why| {
+                CliError::config(format!("environment variable {name}: {why}"))
+                    .hint(format!("correct or unset {name}"))
+            })?;
+            return Ok(Some(Setting { value, source: Source::Environment((*name).to_owned()) }));
+        }
+        Ok(None)
+    }
+}
+
+/// Reads an environment value as one of a flag's words, by the same list as the flag.
+///
+/// # Errors
+/// A message that names the allowed words.
+pub fn word<T: clap::ValueEnum>(text: &str) -> Result<T, String> {
+    T::from_str(text, true).map_err(|_| {
+        let words: Vec<String> = T::value_variants()
+            .iter()
+            .filter_map(|value| value.to_possible_value())
+            .map(|value| value.get_name().to_owned())
+            .collect();
+        format!("`{text}` is not one of {}", words.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units;
+    use std::time::Duration;
+
+    #[test]
+    fn flag_beats_environment_beats_default_and_the_winner_is_named() {
+        let environment = Environment::of(&[("X_B", "5"), ("X_EMPTY", "")]);
+        let read = |flag, names: &[&str]| {
+            environment.setting(("--b", flag), names, units::duration).unwrap()
+        };
+        let from_flag = read(Some(Duration::from_secs(1)), &["X_B"]).unwrap();
+        assert_eq!(from_flag.source.to_string(), "flag --b");
+        let from_environment = read(None, &["X_EMPTY", "X_B"]).unwrap();
+        assert_eq!(from_environment.value, Duration::from_secs(5));
+        assert_eq!(from_environment.source.to_string(), "environment X_B");
+        assert_eq!(read(None, &["X_EMPTY", "X_NONE"]), None);
+    }
+
+    #[test]
+    fn a_bad_variable_is_78_and_named() {
+        let environment = Environment::of(&[("X_T", "soon")]);
+        let error = environment.setting(("--t", None), &["X_T"], units::duration).unwrap_err();
+        assert_eq!(error.exit.code(), 78);
+        assert!(error.message.contains("X_T") && error.message.contains("soon"), "{error}");
+    }
+}

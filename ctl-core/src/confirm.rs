@@ -1,0 +1,118 @@
+//! Danger levels and confirmation: asked on a terminal, answered by flags everywhere else.
+
+use std::io::{self, IsTerminal};
+
+use crate::args::GlobalArgs;
+use crate::error::{CliError, Exit};
+use crate::messages::Messages;
+
+/// How confirmations are answered for one command.
+#[derive(Debug, Clone, Default)]
+pub struct Confirm {
+    /// `--yes`: answers level 2.
+    pub yes: bool,
+    /// `--confirm=NAME`: answers level 3.
+    pub name: Option<String>,
+    /// Whether a person can be asked.
+    pub can_ask: bool,
+}
+
+impl Confirm {
+    /// From the flags and whether stdin is a terminal.
+    #[must_use]
+    pub fn from_args(args: &GlobalArgs) -> Self {
+        Self {
+            yes: args.yes,
+            name: args.confirm.clone(),
+            can_ask: !args.no_input && io::stdin().is_terminal(),
+        }
+    }
+
+    /// Level 2, a whole tube or function: `action` says what, how many and where, such as
+    /// "delete 12 jobs from tube mail on 127.0.0.1:11300".
+    ///
+    /// # Errors
+    /// Nobody can be asked and `--yes` is missing: exit 2. Declined: exit 1.
+    pub fn many(&self, action: &str, messages: &Messages) -> Result<(), CliError> {
+        if self.yes {
+            return Ok(());
+        }
+        if !self.can_ask {
+            return Err(CliError::usage(format!("refusing to {action} without confirmation"))
+                .hint("--yes (or -y) confirms it; --dry-run shows what would be done"));
+        }
+        messages.prompt(&format!("{}? [y/N]", capitalized(action)));
+        match answer()?.to_ascii_lowercase().as_str() {
+            "y" | "yes" => Ok(()),
+            _ => Err(declined()),
+        }
+    }
+
+    /// Level 3, everything: the answer is `name`, and `--yes` is not enough.
+    ///
+    /// # Errors
+    /// Nobody can be asked and `--confirm` is missing or another name: exit 2. Declined: exit 1.
+    pub fn everything(
+        &self,
+        action: &str,
+        name: &str,
+        messages: &Messages,
+    ) -> Result<(), CliError> {
+        if self.name.as_deref() == Some(name) {
+            return Ok(());
+        }
+        if self.name.is_some() || !self.can_ask {
+            return Err(CliError::usage(format!(
+                "refusing to {action} without its name as confirmation"
+            ))
+            .hint(format!("--confirm={name} confirms it (--yes is not enough)")));
+        }
+        messages.prompt(&format!("{}. Type {name} to go on:", capitalized(action)));
+        if answer()? == name { Ok(()) } else { Err(declined()) }
+    }
+}
+
+fn answer() -> Result<String, CliError> {
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).map_err(|error| CliError::reading("stdin", &error))?;
+    Ok(line.trim().to_owned())
+}
+
+fn declined() -> CliError {
+    CliError::new(Exit::Negative, "DECLINED", "not confirmed, nothing was changed")
+}
+
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages() -> Messages {
+        Messages::to(Box::new(io::sink()), "tool", false, false)
+    }
+
+    #[test]
+    fn without_a_person_the_missing_flag_is_named() {
+        let nobody = Confirm::default();
+        let error = nobody.many("delete 3 jobs", &messages()).unwrap_err();
+        assert_eq!(error.exit.code(), 2);
+        assert!(error.hints[0].contains("--yes"), "{error:?}");
+        let error = nobody.everything("delete all", "host:1", &messages()).unwrap_err();
+        assert_eq!(error.exit.code(), 2);
+        assert!(error.hints[0].contains("--confirm=host:1"), "{error:?}");
+    }
+
+    #[test]
+    fn yes_answers_level_two_only() {
+        let yes = Confirm { yes: true, ..Confirm::default() };
+        assert!(yes.many("delete 3 jobs", &messages()).is_ok());
+        assert!(yes.everything("delete all", "host:1", &messages()).is_err());
+        let named = Confirm { name: Some("host:1".into()), ..Confirm::default() };
+        assert!(named.everything("delete all", "host:1", &messages()).is_ok());
+        assert!(named.everything("delete all", "host:2", &messages()).is_err());
+    }
+}

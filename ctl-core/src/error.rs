@@ -1,0 +1,323 @@
+//! How a tool ends: the one table of exit codes, and the error that carries one of them.
+
+use std::fmt;
+use std::io;
+
+/// How a command ended, as the process's exit code.
+///
+/// [`EXIT_CODES`] is the one table of names and meanings; help, man pages and README are made from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: done.
+    Done,
+    /// 1: the server answered no, or there was nothing.
+    Negative,
+    /// 2: the command line is wrong.
+    Usage,
+    /// 3: a bulk command or a script did a part of its work.
+    Partial,
+    /// 65: a record, body or name is not valid.
+    BadData,
+    /// 66: an input file is missing.
+    NoInput,
+    /// 69: the server cannot be reached, or the connection was lost.
+    Unavailable,
+    /// 70: a defect of the tool.
+    Internal,
+    /// 74: reading or writing on this machine failed.
+    Io,
+    /// 75: the server refused for now.
+    TryAgain,
+    /// 76: the server's answer breaks the protocol.
+    Protocol,
+    /// 77: TLS or permission.
+    Permission,
+    /// 78: a setting in the environment or a file is wrong.
+    Config,
+    /// 124: a time limit ran out.
+    Timeout,
+    /// 130: ended by SIGINT after orderly clean-up.
+    Interrupted,
+    /// 143: ended by SIGTERM after orderly clean-up.
+    Terminated,
+    /// A code with a meaning of its own: a monitoring plugin's 0 to 3, or a child's exit code.
+    Own(u8),
+}
+
+/// One row of the table of exit codes.
+#[derive(Debug, Clone, Copy)]
+pub struct ExitCode {
+    /// The way to end.
+    pub exit: Exit,
+    /// A short name, as used in JSON documents and documentation.
+    pub name: &'static str,
+    /// What it means to a script.
+    pub meaning: &'static str,
+}
+
+const fn row(exit: Exit, name: &'static str, meaning: &'static str) -> ExitCode {
+    ExitCode { exit, name, meaning }
+}
+
+/// Every exit code with its meaning, in ascending order.
+pub const EXIT_CODES: &[ExitCode] = &[
+    row(Exit::Done, "done", "done (also: an empty list, a closed pipe of a read-only command)"),
+    row(
+        Exit::Negative,
+        "negative",
+        "negative answer: NOT_FOUND, nothing reserved, job failed, confirmation declined, failed smoke step, false expect",
+    ),
+    row(
+        Exit::Usage,
+        "usage",
+        "usage: wrong arguments, missing --yes without a terminal, raw binary to a terminal",
+    ),
+    row(
+        Exit::Partial,
+        "partial",
+        "partial success of a bulk command, or a script with --keep-going that had errors",
+    ),
+    row(
+        Exit::BadData,
+        "bad-data",
+        "bad input record, body larger than the server takes, illegal name",
+    ),
+    row(Exit::NoInput, "no-input", "input file missing"),
+    row(Exit::Unavailable, "unavailable", "server unreachable or connection lost"),
+    row(Exit::Internal, "internal", "internal error, a defect of this tool"),
+    row(Exit::Io, "io", "local I/O, also a changing command whose output could not be written"),
+    row(
+        Exit::TryAgain,
+        "try-again",
+        "try again: the server is draining or out of memory, or buried a new job",
+    ),
+    row(Exit::Protocol, "protocol", "protocol violation by the server"),
+    row(Exit::Permission, "permission", "TLS or permission"),
+    row(Exit::Config, "config", "wrong setting in the environment or configuration"),
+    row(Exit::Timeout, "timeout", "a --timeout or --wait ran out, as with timeout(1)"),
+    row(Exit::Interrupted, "interrupted", "SIGINT, after orderly clean-up"),
+    row(Exit::Terminated, "terminated", "SIGTERM, after orderly clean-up"),
+];
+
+impl Exit {
+    /// The number given to the operating system.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Negative => 1,
+            Self::Usage => 2,
+            Self::Partial => 3,
+            Self::BadData => 65,
+            Self::NoInput => 66,
+            Self::Unavailable => 69,
+            Self::Internal => 70,
+            Self::Io => 74,
+            Self::TryAgain => 75,
+            Self::Protocol => 76,
+            Self::Permission => 77,
+            Self::Config => 78,
+            Self::Timeout => 124,
+            Self::Interrupted => 130,
+            Self::Terminated => 143,
+            Self::Own(code) => code,
+        }
+    }
+
+    /// Whether this is [`Exit::Done`].
+    #[must_use]
+    pub const fn is_done(self) -> bool {
+        self.code() == 0
+    }
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// The table of exit codes as plain lines, for help texts and man pages.
+#[must_use]
+pub fn exit_codes_text() -> String {
+    EXIT_CODES.iter().map(|row| format!("  {:>3}  {}\n", row.exit.code(), row.meaning)).collect()
+}
+
+/// The table of exit codes in Markdown, for README files.
+#[must_use]
+pub fn exit_codes_markdown() -> String {
+    let rows = EXIT_CODES.iter().map(|row| format!("| {} | {} |\n", row.exit.code(), row.meaning));
+    format!("| Code | Meaning |\n|---|---|\n{}", rows.collect::<String>())
+}
+
+/// Why a command did not do what was asked: exit code, stable name, cause, next steps.
+///
+/// The message may quote names, bodies and server text as they are; whoever prints it escapes it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct CliError {
+    /// How the process ends.
+    pub exit: Exit,
+    /// A stable upper-case name for scripts, such as `NOT_FOUND`.
+    pub code: &'static str,
+    /// What happened and why.
+    pub message: String,
+    /// What to try next, one suggestion each.
+    pub hints: Vec<String>,
+}
+
+impl CliError {
+    /// An error with all that scripts see of it.
+    pub fn new(exit: Exit, code: &'static str, message: impl Into<String>) -> Self {
+        Self { exit, code, message: message.into(), hints: Vec::new() }
+    }
+
+    /// The command line asks for something that cannot be: exit 2.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, "USAGE", message)
+    }
+
+    /// A name, body or record is not valid: exit 65.
+    pub fn bad_data(message: impl Into<String>) -> Self {
+        Self::new(Exit::BadData, "INVALID_INPUT", message)
+    }
+
+    /// What was asked for does not exist: exit 1.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Exit::Negative, "NOT_FOUND", message)
+    }
+
+    /// The server cannot be reached: exit 69.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(Exit::Unavailable, "UNAVAILABLE", message)
+    }
+
+    /// A time limit ran out: exit 124.
+    pub fn timeout(message: impl Into<String>) -> Self {
+        Self::new(Exit::Timeout, "TIMEOUT", message)
+    }
+
+    /// A setting outside the command line is wrong: exit 78.
+    pub fn config(message: impl Into<String>) -> Self {
+        Self::new(Exit::Config, "CONFIG", message)
+    }
+
+    /// A defect of the tool: exit 70.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(Exit::Internal, "INTERNAL", message)
+    }
+
+    /// A signal ended the command after orderly clean-up: exit 130 or 143.
+    #[must_use]
+    pub fn interrupted(exit: Exit) -> Self {
+        Self::new(exit, "INTERRUPTED", "interrupted")
+    }
+
+    /// Reading `what` (a file's name, "stdin") failed: exit 66 when it does not exist, else 74.
+    #[must_use]
+    pub fn reading(what: &str, error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => {
+                Self::new(Exit::NoInput, "NO_INPUT", format!("{what} does not exist"))
+            }
+            io::ErrorKind::PermissionDenied => {
+                Self::new(Exit::NoInput, "NO_INPUT", format!("{what} may not be read: {error}"))
+            }
+            _ => Self::new(Exit::Io, "IO", format!("cannot read {what}: {error}")),
+        }
+    }
+
+    /// Writing `what` (a file's name, "stdout") failed: exit 74.
+    #[must_use]
+    pub fn writing(what: &str, error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::new(Exit::Io, BROKEN_PIPE, format!("{what} was closed by its reader"));
+        }
+        Self::new(Exit::Io, "IO", format!("cannot write {what}: {error}"))
+    }
+
+    /// Whether the reader of stdout went away, which ends a read-only command quietly.
+    #[must_use]
+    pub fn is_broken_pipe(&self) -> bool {
+        self.code == BROKEN_PIPE
+    }
+
+    /// Adds a next step.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Says where it happened: `context: message`.
+    #[must_use]
+    pub fn context(mut self, context: impl fmt::Display) -> Self {
+        self.message = format!("{context}: {}", self.message);
+        self
+    }
+
+    /// The error object that ends stderr under `-o json` and `-o ndjson`, on one line without the line end.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut error = serde_json::json!({
+            "code": self.code,
+            "message": self.message,
+            "exit": self.exit.code(),
+        });
+        if let (false, Some(map)) = (self.hints.is_empty(), error.as_object_mut()) {
+            map.insert("hints".to_owned(), self.hints.clone().into());
+        }
+        serde_json::json!({ "error": error }).to_string()
+    }
+}
+
+const BROKEN_PIPE: &str = "BROKEN_PIPE";
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for CliError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_is_ascending_and_complete() {
+        let codes: Vec<u8> = EXIT_CODES.iter().map(|row| row.exit.code()).collect();
+        assert!(codes.is_sorted_by(|a, b| a < b), "{codes:?}");
+        assert_eq!(codes, [0, 1, 2, 3, 65, 66, 69, 70, 74, 75, 76, 77, 78, 124, 130, 143]);
+    }
+
+    #[test]
+    fn error_object_has_code_message_exit_and_hints() {
+        let error = CliError::not_found("job 42 does not exist").hint("try: job 42");
+        let value: serde_json::Value = serde_json::from_str(&error.to_json()).unwrap();
+        assert_eq!(
+            value,
+            serde_json::json!({"error": {
+                "code": "NOT_FOUND", "message": "job 42 does not exist", "exit": 1,
+                "hints": ["try: job 42"]
+            }})
+        );
+    }
+
+    #[test]
+    fn a_closed_pipe_is_told_from_other_failures() {
+        let closed = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(CliError::writing("stdout", &closed).is_broken_pipe());
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert!(!CliError::writing("stdout", &full).is_broken_pipe());
+        assert_eq!(CliError::writing("stdout", &full).exit, Exit::Io);
+    }
+
+    #[test]
+    fn a_missing_file_is_66_and_an_unreadable_device_74() {
+        let missing = io::Error::from(io::ErrorKind::NotFound);
+        assert_eq!(CliError::reading("x", &missing).exit.code(), 66);
+        assert_eq!(CliError::reading("x", &io::Error::other("bad")).exit.code(), 74);
+    }
+}

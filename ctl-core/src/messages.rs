@@ -1,0 +1,331 @@
+//! Everything that is not a result: errors, warnings, notes, logs. It goes to stderr, always escaped.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use indicatif::ProgressBar;
+
+use crate::args::GlobalArgs;
+use crate::color::Role;
+use crate::config::Environment;
+use crate::error::{CliError, Exit};
+use crate::escape;
+
+/// How important a message is. `RUST_LOG` calls the fourth and fifth `debug` both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Always shown.
+    Error,
+    /// Something to look at.
+    Warn,
+    /// What a person wants to know; the default.
+    Info,
+    /// `-v`: decisions, such as which address was taken and why.
+    Decision,
+    /// `-vv`: retries and reconnects.
+    Debug,
+    /// `-vvv`: protocol lines.
+    Trace,
+}
+
+/// The way to stderr; clones share it.
+#[derive(Clone)]
+pub struct Messages {
+    shared: Arc<Shared>,
+    filter: Arc<Filter>,
+}
+
+struct Shared {
+    sink: Mutex<Box<dyn Write + Send>>,
+    bar: Mutex<Option<ProgressBar>>,
+    program: &'static str,
+    color: bool,
+    terminal: bool,
+}
+
+impl Messages {
+    /// Writes to the process's stderr, filtered by the flags and `PREFIX_LOG`.
+    ///
+    /// # Errors
+    /// A filter that cannot be read: exit 78.
+    pub fn stderr(
+        program: &'static str,
+        prefix: &str,
+        args: &GlobalArgs,
+        environment: &Environment,
+    ) -> Result<Self, CliError> {
+        let terminal = io::stderr().is_terminal();
+        let color = args.color.unwrap_or_default().decide(|name| environment.var(name), terminal);
+        let messages = Self::to(Box::new(io::stderr()), program, color, terminal);
+        Ok(messages.with_filter(Filter::resolve(prefix, args, environment)?))
+    }
+
+    /// Writes to `sink` at the default level, for sessions and tests.
+    #[must_use]
+    pub fn to(
+        sink: Box<dyn Write + Send>,
+        program: &'static str,
+        color: bool,
+        terminal: bool,
+    ) -> Self {
+        let shared =
+            Shared { sink: Mutex::new(sink), bar: Mutex::new(None), program, color, terminal };
+        Self { shared: Arc::new(shared), filter: Arc::new(Filter::at(Level::Info)) }
+    }
+
+    /// The same stream with another filter.
+    #[must_use]
+    pub fn with_filter(&self, filter: Filter) -> Self {
+        Self { shared: Arc::clone(&self.shared), filter: Arc::new(filter) }
+    }
+
+    /// Whether stderr is a terminal.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        self.shared.terminal
+    }
+
+    /// Whether stderr gets colours.
+    #[must_use]
+    pub fn color(&self) -> bool {
+        self.shared.color
+    }
+
+    /// A note that a person wants to know, off with `-q`.
+    pub fn note(&self, text: impl AsRef<str>) {
+        self.log(Level::Info, self.shared.program, text.as_ref());
+    }
+
+    /// A warning, off with `-q`.
+    pub fn warn(&self, text: impl AsRef<str>) {
+        self.log(Level::Warn, self.shared.program, text.as_ref());
+    }
+
+    /// A decision of the tool, shown with `-v`.
+    pub fn decision(&self, text: impl AsRef<str>) {
+        self.log(Level::Decision, self.shared.program, text.as_ref());
+    }
+
+    /// Whether messages of this level and target are shown.
+    #[must_use]
+    pub fn shows(&self, level: Level, target: &str) -> bool {
+        self.filter.shows(level, target)
+    }
+
+    /// A message of any level. Targets are paths such as `bsctl::protocol`.
+    pub fn log(&self, level: Level, target: &str, text: &str) {
+        if !self.shows(level, target) {
+            return;
+        }
+        let text = escape::lines(text);
+        let color = self.shared.color;
+        let line = match level {
+            Level::Error => format!("{} {text}", Role::Error.paint("error:", color)),
+            Level::Warn => format!("{} {text}", Role::Warning.paint("warning:", color)),
+            Level::Info => text.into_owned(),
+            Level::Decision | Level::Debug | Level::Trace => Role::Faint.paint(&text, color),
+        };
+        self.line(&line);
+    }
+
+    /// Ends a failed command: an error with cause and next steps, or the error object under JSON formats.
+    pub fn failure(&self, error: &CliError, json: bool) {
+        if json {
+            self.line(&escape::json(&error.to_json()));
+            return;
+        }
+        let color = self.shared.color;
+        let code =
+            if error.exit == Exit::Usage { String::new() } else { format!("{}: ", error.code) };
+        let message = escape::lines(&error.message);
+        let mut text = format!("{} {code}{message}", Role::Error.paint("error:", color));
+        for hint in &error.hints {
+            text.push_str(&format!(
+                "\n  {} {}",
+                Role::Faint.paint("try:", color),
+                escape::line(hint)
+            ));
+        }
+        self.line(&text);
+    }
+
+    /// A question at the terminal; the cursor stays behind it.
+    pub fn prompt(&self, question: &str) {
+        let question = escape::line(question);
+        self.write(format!("{question} ").as_bytes());
+    }
+
+    /// Keeps messages and this progress bar out of each other's way, until it is cleared.
+    pub(crate) fn set_bar(&self, bar: Option<ProgressBar>) {
+        *lock(&self.shared.bar) = bar;
+    }
+
+    fn line(&self, line: &str) {
+        self.write(format!("{line}\n").as_bytes());
+    }
+
+    /// A stderr that cannot be written has nowhere to be reported.
+    fn write(&self, bytes: &[u8]) {
+        let write = || {
+            let mut sink = lock(&self.shared.sink);
+            let _ = sink.write_all(bytes);
+            let _ = sink.flush();
+        };
+        match lock(&self.shared.bar).as_ref() {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Which messages are shown: `debug`, or `bsctl=info,bsctl::protocol=trace`, as in `RUST_LOG`.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    /// Target prefixes with their levels; the longest that fits decides.
+    rules: Vec<(String, Option<Level>)>,
+}
+
+impl Filter {
+    /// One level for everything.
+    #[must_use]
+    pub fn at(level: Level) -> Self {
+        Self { rules: vec![(String::new(), Some(level))] }
+    }
+
+    /// From `-q`, `-v` (which win) or the variable `PREFIX_LOG`.
+    ///
+    /// # Errors
+    /// The variable cannot be read: exit 78.
+    pub fn resolve(
+        prefix: &str,
+        args: &GlobalArgs,
+        environment: &Environment,
+    ) -> Result<Self, CliError> {
+        let flag = match (args.quiet, args.verbose) {
+            (true, _) => Some(Level::Error),
+            (_, 0) => None,
+            (_, 1) => Some(Level::Decision),
+            (_, 2) => Some(Level::Debug),
+            _ => Some(Level::Trace),
+        };
+        let variable = format!("{prefix}_LOG");
+        let setting = environment.setting(("-v", flag.map(Self::at)), &[&variable], Self::parse)?;
+        Ok(setting.map_or_else(|| Self::at(Level::Info), |setting| setting.value))
+    }
+
+    /// Reads `LEVEL` and `TARGET=LEVEL` and `TARGET`, separated by commas.
+    ///
+    /// # Errors
+    /// A message that names the part and the levels.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut rules = vec![(String::new(), Some(Level::Error))];
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            rules.push(match part.split_once('=') {
+                Some((target, word)) => {
+                    let level = level(word).ok_or_else(|| {
+                        format!("`{word}` is not a level (off, error, warn, info, debug, trace)")
+                    })?;
+                    (target.to_owned(), level)
+                }
+                None => match level(part) {
+                    Some(level) => (String::new(), level),
+                    None => (part.to_owned(), Some(Level::Trace)),
+                },
+            });
+        }
+        Ok(Self { rules })
+    }
+
+    fn shows(&self, level: Level, target: &str) -> bool {
+        let fits = |rule: &&(String, Option<Level>)| {
+            target
+                .strip_prefix(rule.0.as_str())
+                .is_some_and(|rest| rule.0.is_empty() || rest.is_empty() || rest.starts_with("::"))
+        };
+        let best = self.rules.iter().filter(fits).max_by_key(|rule| rule.0.len());
+        best.and_then(|rule| rule.1).is_some_and(|most| level <= most)
+    }
+}
+
+/// The level of a word; the inner none is `off`.
+fn level(word: &str) -> Option<Option<Level>> {
+    Some(match word.to_ascii_lowercase().as_str() {
+        "off" => None,
+        "error" => Some(Level::Error),
+        "warn" => Some(Level::Warn),
+        "info" => Some(Level::Info),
+        "debug" => Some(Level::Debug),
+        "trace" => Some(Level::Trace),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn captured(write: impl FnOnce(&Messages)) -> String {
+        let sink = Sink::default();
+        write(&Messages::to(Box::new(sink.clone()), "tool", false, false));
+        let bytes = sink.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn filters_read_like_rust_log() {
+        let filter = Filter::parse("warn,tool::protocol=trace").unwrap();
+        assert!(filter.shows(Level::Warn, "tool"));
+        assert!(!filter.shows(Level::Info, "tool"));
+        assert!(filter.shows(Level::Trace, "tool::protocol"));
+        assert!(!filter.shows(Level::Trace, "tool::protocolx"));
+        assert!(!Filter::parse("off").unwrap().shows(Level::Error, "tool"));
+        assert!(Filter::parse("tool").unwrap().shows(Level::Trace, "tool::x"));
+        assert!(Filter::parse("tool=loud").unwrap_err().contains("loud"));
+    }
+
+    #[test]
+    fn flags_beat_the_variable() {
+        let environment = Environment::of(&[("X_LOG", "trace")]);
+        let quiet = GlobalArgs { quiet: true, ..GlobalArgs::default() };
+        let filter = Filter::resolve("X", &quiet, &environment).unwrap();
+        assert!(!filter.shows(Level::Warn, "tool"));
+        let filter = Filter::resolve("X", &GlobalArgs::default(), &environment).unwrap();
+        assert!(filter.shows(Level::Trace, "tool"));
+    }
+
+    #[test]
+    fn failures_have_cause_and_next_step_or_are_one_object() {
+        let error = CliError::not_found("job 42 does not exist\x1b[2J").hint("job 42");
+        assert_eq!(
+            captured(|messages| messages.failure(&error, false)),
+            "error: NOT_FOUND: job 42 does not exist\\x1b[2J\n  try: job 42\n"
+        );
+        let json = captured(|messages| messages.failure(&error, true));
+        assert_eq!(json.lines().count(), 1);
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(value["error"]["exit"], 1);
+    }
+
+    #[test]
+    fn notes_are_escaped() {
+        assert_eq!(captured(|messages| messages.note("tube \u{202e}x")), "tube \\u{202e}x\n");
+        assert_eq!(captured(|messages| messages.decision("hidden")), "");
+    }
+}

@@ -1,0 +1,214 @@
+//! A list of results: written as they arrive where the format allows it, else when the list is finished.
+
+use serde_json::Value;
+
+use super::record::{Column, Field, Layout, Record, Shape, Show};
+use super::{BODY, Format, Output, no_body, table, unknown_column};
+use crate::error::CliError;
+
+/// A list of results of one shape. Nothing but [`List::finish`] completes it.
+pub struct List<'a> {
+    out: &'a mut Output,
+    shape: &'static Shape,
+    /// The columns of tables and plain lines.
+    columns: Vec<Column>,
+    /// Keys that JSON is restricted to, when `--columns` was given.
+    selected: Option<Vec<String>>,
+    sort_by: Option<&'static str>,
+    /// Records that wait for the end: tables, sorted lists.
+    kept: Vec<Record>,
+    /// JSON text that waits for the end, so that a failure leaves stdout empty.
+    text: String,
+    single: bool,
+    pushed: u64,
+}
+
+impl<'a> List<'a> {
+    pub(super) fn new(out: &'a mut Output, shape: &'static Shape) -> Result<Self, CliError> {
+        if out.style.format == Format::Raw && shape.key_of(BODY).is_none() {
+            return Err(no_body());
+        }
+        let known: Vec<&str> = shape.columns.iter().map(|column| column.key).collect();
+        let find = |name: &String| shape.key_of(name).ok_or_else(|| unknown_column(name, &known));
+        let sort_by = out.style.sort_by.as_ref().map(find).transpose()?;
+        let selected: Option<Vec<&'static str>> =
+            out.style.columns.as_ref().map(|names| names.iter().map(find).collect()).transpose()?;
+        let columns = match &selected {
+            Some(keys) => keys
+                .iter()
+                .filter_map(|key| shape.columns.iter().find(|column| column.key == *key))
+                .copied()
+                .collect(),
+            None => shape.columns.iter().filter(|c| shown(c, out.style.format)).copied().collect(),
+        };
+        let selected = selected.map(|keys| keys.into_iter().map(str::to_owned).collect());
+        Ok(Self {
+            out,
+            shape,
+            columns,
+            selected,
+            sort_by,
+            kept: Vec::new(),
+            text: String::new(),
+            single: false,
+            pushed: 0,
+        })
+    }
+
+    /// The list is one object: JSON shows it without brackets.
+    pub(super) fn single(mut self) -> Self {
+        self.single = true;
+        self
+    }
+
+    /// Adds a result.
+    ///
+    /// # Errors
+    /// Failures of writing; a body that the chosen encoding or a terminal cannot show.
+    pub fn push(&mut self, record: Record) -> Result<(), CliError> {
+        let waits = matches!(self.out.style.format, Format::Table | Format::Wide)
+            && self.shape.layout == Layout::Row;
+        if waits || self.sort_by.is_some() {
+            self.kept.push(record);
+            return Ok(());
+        }
+        self.write(record)?;
+        self.out.flush_now_and_then()
+    }
+
+    /// Sends what has been written, for results that matter at once.
+    ///
+    /// # Errors
+    /// Failures of writing.
+    pub fn flush(&mut self) -> Result<(), CliError> {
+        self.out.flush()
+    }
+
+    /// Writes what waited, and flushes.
+    ///
+    /// # Errors
+    /// Failures of writing.
+    pub fn finish(mut self) -> Result<(), CliError> {
+        let mut kept = std::mem::take(&mut self.kept);
+        if let Some(key) = self.sort_by {
+            kept.sort_by(|a, b| compare(a.get(key), b.get(key)));
+        }
+        match (self.out.style.format, self.shape.layout) {
+            (Format::Table | Format::Wide, Layout::Row) => {
+                if !kept.is_empty() {
+                    let text = table::rows(&self.columns, &kept, self.out.look())?;
+                    self.out.text(&text)?;
+                }
+            }
+            _ => {
+                for record in kept {
+                    self.write(record)?;
+                }
+            }
+        }
+        self.end_document()?;
+        self.out.flush()
+    }
+
+    fn write(&mut self, mut record: Record) -> Result<(), CliError> {
+        self.pushed += 1;
+        match self.out.style.format {
+            Format::Table | Format::Wide => {
+                if self.pushed > 1 {
+                    self.out.text("\n")?;
+                }
+                if let Some(keys) = &self.selected {
+                    record.select(keys);
+                }
+                let block = table::block(&record, self.out.look())?;
+                self.out.text(&block)
+            }
+            Format::Plain => {
+                let mut line = Vec::new();
+                for (at, column) in self.columns.iter().enumerate() {
+                    if at > 0 {
+                        line.push(b'\t');
+                    }
+                    self.out.plain_field(record.get(column.key), &mut line)?;
+                }
+                self.out.line(line)
+            }
+            Format::Name => {
+                let mut line = Vec::new();
+                self.out.plain_field(record.get(self.shape.name), &mut line)?;
+                self.out.line(line)
+            }
+            Format::Raw => match record.body() {
+                Some(body) => self.out.raw_body(body),
+                None => Err(no_body()),
+            },
+            Format::Json | Format::Ndjson | Format::Yaml => self.write_json(record),
+        }
+    }
+
+    fn write_json(&mut self, mut record: Record) -> Result<(), CliError> {
+        if let Some(keys) = &self.selected {
+            record.select(keys);
+        }
+        let value = self.out.json_object(&record)?;
+        match self.out.style.format {
+            Format::Ndjson => {
+                let line = self.out.json(&value);
+                self.out.text(&line)?;
+                self.out.text("\n")?;
+            }
+            Format::Json if self.single => self.text = self.out.pretty(&value),
+            Format::Json => {
+                self.text.push_str(if self.text.is_empty() { "[\n" } else { ",\n" });
+                let pretty = self.out.pretty(&value);
+                for (at, line) in pretty.lines().enumerate() {
+                    self.text.push_str(if at == 0 { "  " } else { "\n  " });
+                    self.text.push_str(line);
+                }
+            }
+            _ => {
+                let document = if self.single { value } else { Value::Array(vec![value]) };
+                let text = self.out.yaml(&document)?;
+                self.text.push_str(&text);
+            }
+        }
+        Ok(())
+    }
+
+    fn end_document(&mut self) -> Result<(), CliError> {
+        match self.out.style.format {
+            Format::Json if self.single => self.text.push('\n'),
+            Format::Json if self.text.is_empty() => self.text.push_str("[]\n"),
+            Format::Json => self.text.push_str("\n]\n"),
+            Format::Yaml if self.text.is_empty() && !self.single => self.text.push_str("[]\n"),
+            _ => {}
+        }
+        let text = std::mem::take(&mut self.text);
+        self.out.text(&text)
+    }
+}
+
+fn shown(column: &Column, format: Format) -> bool {
+    match column.show {
+        Show::Always => true,
+        Show::Wide => format == Format::Wide,
+        Show::OnRequest => false,
+    }
+}
+
+/// Numbers by value, everything else as text; what is missing comes first.
+fn compare(a: Option<&Field>, b: Option<&Field>) -> std::cmp::Ordering {
+    let number = |field: Option<&Field>| match field {
+        Some(Field::Value(Value::Number(number))) => number.as_f64(),
+        _ => None,
+    };
+    let text = |field: Option<&Field>| match field {
+        None => Vec::new(),
+        Some(Field::Value(value)) => table::value_text(value).into_bytes(),
+        Some(Field::Body(bytes)) => bytes.clone(),
+    };
+    match (number(a), number(b)) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        _ => text(a).cmp(&text(b)),
+    }
+}

@@ -1,0 +1,341 @@
+//! Results on stdout: formats, bodies, and the one writer that every result goes through.
+//!
+//! stdout carries results only. `plain`, `json`, `ndjson`, `yaml`, `name` and `raw` are a contract;
+//! tables are for people and may change.
+
+mod body;
+mod list;
+mod record;
+mod table;
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use serde_json::{Map, Value};
+
+pub use body::{Encoding, base64, from_base64, from_hex, hex, is_text};
+pub use list::List;
+pub use record::{BODY, Column, Field, Layout, Record, Shape, Show};
+
+use crate::error::CliError;
+use crate::escape;
+
+/// The value of `-o`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A table for people: the default on a terminal.
+    Table,
+    /// A table with more columns.
+    Wide,
+    /// TAB-separated, one record per line, no heading: the default in pipes.
+    Plain,
+    /// One JSON document.
+    Json,
+    /// One JSON object per line, as results arrive.
+    Ndjson,
+    /// The same structure as JSON.
+    Yaml,
+    /// Bare names or ids, one per line.
+    #[value(alias = "id")]
+    Name,
+    /// Bodies only, byte for byte.
+    Raw,
+}
+
+impl Format {
+    /// Whether errors end stderr as a JSON object.
+    #[must_use]
+    pub fn is_json(self) -> bool {
+        matches!(self, Self::Json | Self::Ndjson)
+    }
+}
+
+/// How results look.
+#[derive(Debug, Clone)]
+pub struct Style {
+    /// The format.
+    pub format: Format,
+    /// How bodies are rendered in text formats.
+    pub encoding: Encoding,
+    /// The columns to show, by key or heading; the shape's own when none.
+    pub columns: Option<Vec<String>>,
+    /// The column to sort lists by.
+    pub sort_by: Option<String>,
+    /// Whether tables have a heading.
+    pub headers: bool,
+    /// Whether stdout gets colours.
+    pub color: bool,
+    /// Whether stdout is a terminal.
+    pub terminal: bool,
+    /// Whether binary bodies may go to a terminal as they are.
+    pub force_raw: bool,
+    /// Whether raw bodies are followed by NUL.
+    pub null: bool,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self {
+            format: Format::Plain,
+            encoding: Encoding::Auto,
+            columns: None,
+            sort_by: None,
+            headers: true,
+            color: false,
+            terminal: false,
+            force_raw: false,
+            null: false,
+        }
+    }
+}
+
+/// The one way to stdout.
+///
+/// Results are buffered; they reach the reader at the latest when a [`List`] is finished, with
+/// [`Output::flush`], or about every tenth of a second while a list grows.
+pub struct Output {
+    sink: Box<dyn Write + Send>,
+    /// How results look; commands may change it, a session gives each line its own.
+    pub style: Style,
+    flushed: Instant,
+}
+
+impl Output {
+    /// Writes to the process's stdout.
+    #[must_use]
+    pub fn stdout(style: Style) -> Self {
+        Self::to(Box::new(BufWriter::with_capacity(64 * 1024, io::stdout())), style)
+    }
+
+    /// Writes to `sink`, for sessions and tests.
+    #[must_use]
+    pub fn to(sink: Box<dyn Write + Send>, style: Style) -> Self {
+        Self { sink, style, flushed: Instant::now() }
+    }
+
+    /// Whether the process's stdout is a terminal.
+    #[must_use]
+    pub fn stdout_is_terminal() -> bool {
+        io::stdout().is_terminal()
+    }
+
+    /// A list of results of one shape.
+    ///
+    /// # Errors
+    /// `--columns` or `--sort-by` names no column, or `-o raw` where there is no body: exit 2.
+    pub fn list(&mut self, shape: &'static Shape) -> Result<List<'_>, CliError> {
+        List::new(self, shape)
+    }
+
+    /// One result that is not a list: an object in JSON.
+    ///
+    /// # Errors
+    /// As [`Output::list`], and failures of writing.
+    pub fn object(&mut self, shape: &'static Shape, record: Record) -> Result<(), CliError> {
+        let mut list = List::new(self, shape)?.single();
+        list.push(record)?;
+        list.finish()
+    }
+
+    /// Names and values that are one result, such as statistics: lines of `key TAB value` in plain.
+    ///
+    /// # Errors
+    /// `--columns` names no key: exit 2; failures of writing.
+    pub fn pairs(&mut self, mut record: Record) -> Result<(), CliError> {
+        if let Some(names) = self.style.columns.clone() {
+            if let Some(unknown) = names.iter().find(|name| record.get(name).is_none()) {
+                let known: Vec<&str> = record.fields().map(|(key, _)| key).collect();
+                return Err(unknown_column(unknown, &known));
+            }
+            record.select(&names);
+        }
+        match self.style.format {
+            Format::Table | Format::Wide => {
+                let block = table::block(&record, self.look())?;
+                self.text(&block)?;
+            }
+            Format::Plain => {
+                for (key, field) in record.fields() {
+                    let mut line = Vec::new();
+                    escape::field(key.as_bytes(), &mut line);
+                    line.push(b'\t');
+                    self.plain_field(Some(field), &mut line)?;
+                    self.line(line)?;
+                }
+            }
+            Format::Name => {
+                for (key, _) in record.fields() {
+                    self.line(key.as_bytes().to_vec())?;
+                }
+            }
+            Format::Json | Format::Ndjson | Format::Yaml => {
+                let document = self.json_object(&record)?;
+                self.document(&document)?;
+            }
+            Format::Raw => return Err(no_body()),
+        }
+        self.flush()
+    }
+
+    /// The outcome of an action: `sentence` for people, the record's values for programs.
+    ///
+    /// # Errors
+    /// Failures of writing.
+    pub fn done(&mut self, record: &Record, sentence: &str) -> Result<(), CliError> {
+        match self.style.format {
+            Format::Table | Format::Wide => {
+                self.line(escape::line(sentence).into_owned().into_bytes())?;
+            }
+            Format::Plain | Format::Name | Format::Raw => {
+                let mut line = Vec::new();
+                for (at, (_, field)) in record.fields().enumerate() {
+                    if at > 0 {
+                        line.push(b'\t');
+                    }
+                    self.plain_field(Some(field), &mut line)?;
+                }
+                self.line(line)?;
+            }
+            Format::Json | Format::Ndjson | Format::Yaml => {
+                let document = self.json_object(record)?;
+                self.document(&document)?;
+            }
+        }
+        self.flush()
+    }
+
+    /// A JSON value as a whole document in the JSON, NDJSON or YAML format.
+    ///
+    /// # Errors
+    /// Failures of writing.
+    pub fn document(&mut self, value: &Value) -> Result<(), CliError> {
+        let text = match self.style.format {
+            Format::Yaml => self.yaml(value)?,
+            Format::Ndjson => format!("{}\n", self.json(value)),
+            _ => format!("{}\n", self.pretty(value)),
+        };
+        self.bytes(text.as_bytes())
+    }
+
+    /// Text that is itself the result, such as a completion script; the caller has escaped it.
+    ///
+    /// # Errors
+    /// Failures of writing.
+    pub fn text(&mut self, text: &str) -> Result<(), CliError> {
+        self.bytes(text.as_bytes())
+    }
+
+    /// A body, byte for byte, with the separator that was asked for.
+    ///
+    /// # Errors
+    /// A binary body for a terminal: exit 2; failures of writing.
+    pub fn raw_body(&mut self, body: &[u8]) -> Result<(), CliError> {
+        if self.style.terminal && !self.style.force_raw && !is_text(body) {
+            return Err(CliError::usage(
+                "binary body not shown on a terminal: use -o raw > file, --encoding hex or --encoding base64",
+            )
+            .hint("--force-raw shows it anyway"));
+        }
+        self.bytes(body)?;
+        if self.style.null { self.bytes(b"\0") } else { Ok(()) }
+    }
+
+    /// Sends what is buffered.
+    ///
+    /// # Errors
+    /// Failures of writing: exit 74, or a closed pipe.
+    pub fn flush(&mut self) -> Result<(), CliError> {
+        self.flushed = Instant::now();
+        self.sink.flush().map_err(|error| CliError::writing("stdout", &error))
+    }
+
+    /// Sends what is buffered if the last time is a moment ago.
+    fn flush_now_and_then(&mut self) -> Result<(), CliError> {
+        if self.flushed.elapsed() >= Duration::from_millis(100) { self.flush() } else { Ok(()) }
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        self.sink.write_all(bytes).map_err(|error| CliError::writing("stdout", &error))
+    }
+
+    /// One line; on a terminal nothing in it acts.
+    fn line(&mut self, mut line: Vec<u8>) -> Result<(), CliError> {
+        if self.style.terminal {
+            let keep_tabs = line.split(|&byte| byte == b'\t').map(escape::bytes_line);
+            line = keep_tabs.collect::<Vec<_>>().join("\t").into_bytes();
+        }
+        line.push(b'\n');
+        self.bytes(&line)
+    }
+
+    fn plain_field(&self, field: Option<&Field>, out: &mut Vec<u8>) -> Result<(), CliError> {
+        match field {
+            None => {}
+            Some(Field::Value(value)) => escape::field(table::value_text(value).as_bytes(), out),
+            Some(Field::Body(bytes)) => match self.style.encoding.text(bytes)? {
+                Some(text) => out.extend_from_slice(text.as_bytes()),
+                None => escape::field(bytes, out),
+            },
+        }
+        Ok(())
+    }
+
+    fn json_object(&self, record: &Record) -> Result<Value, CliError> {
+        let mut object = Map::new();
+        for (key, field) in record.fields() {
+            match field {
+                Field::Value(value) => {
+                    object.insert(key.to_owned(), value.clone());
+                }
+                Field::Body(bytes) => self.style.encoding.insert(bytes, &mut object)?,
+            }
+        }
+        Ok(Value::Object(object))
+    }
+
+    fn json(&self, value: &Value) -> String {
+        self.safe_json(value.to_string())
+    }
+
+    fn pretty(&self, value: &Value) -> String {
+        self.safe_json(serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string()))
+    }
+
+    fn safe_json(&self, text: String) -> String {
+        if self.style.terminal { escape::json(&text).into_owned() } else { text }
+    }
+
+    /// YAML; on a terminal, values that would act on it are shown as JSON, which is YAML too.
+    fn yaml(&self, value: &Value) -> Result<String, CliError> {
+        let text = serde_yaml::to_string(value)
+            .map_err(|error| CliError::internal(format!("cannot write YAML: {error}")))?;
+        if self.style.terminal && text.chars().any(|c| c != '\n' && escape::acts(c)) {
+            return Ok(format!("{}\n", self.pretty(value)));
+        }
+        Ok(text)
+    }
+
+    fn look(&self) -> table::Look {
+        let width = || terminal_size::terminal_size().map(|(width, _)| width.0);
+        table::Look {
+            color: self.style.color,
+            headers: self.style.headers,
+            width: if self.style.terminal { width() } else { None },
+            encoding: self.style.encoding,
+        }
+    }
+}
+
+fn no_body() -> CliError {
+    CliError::usage("-o raw prints job bodies, and this command has none")
+        .hint("use -o plain, json, ndjson, yaml or name")
+}
+
+fn unknown_column(name: &str, known: &[&str]) -> CliError {
+    CliError::usage(format!("there is no column `{name}`"))
+        .hint(format!("columns: {}", known.join(", ")))
+}
+
+#[cfg(test)]
+mod tests;

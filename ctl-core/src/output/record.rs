@@ -1,0 +1,179 @@
+//! One result: ordered fields, and the description of the columns it is shown by.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+/// A value of a [`Record`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Field {
+    /// Text, number, flag or structure.
+    Value(Value),
+    /// A job body: any bytes.
+    Body(Vec<u8>),
+}
+
+impl From<Value> for Field {
+    fn from(value: Value) -> Self {
+        Self::Value(value)
+    }
+}
+
+/// One result as ordered fields; JSON documents show all of them in this order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Record {
+    fields: Vec<(Cow<'static, str>, Field)>,
+}
+
+impl Record {
+    /// Without fields.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a field.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<Cow<'static, str>>, value: impl Into<Value>) -> Self {
+        self.push(key, value);
+        self
+    }
+
+    /// Adds a job body under the key `body`.
+    #[must_use]
+    pub fn with_body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.fields.push((Cow::Borrowed(BODY), Field::Body(body.into())));
+        self
+    }
+
+    /// Adds a field in place.
+    pub fn push(&mut self, key: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
+        self.fields.push((key.into(), Field::Value(value.into())));
+    }
+
+    /// The field of this name.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Field> {
+        self.fields.iter().find(|(name, _)| name == key).map(|(_, field)| field)
+    }
+
+    /// The body, if this record has one.
+    #[must_use]
+    pub fn body(&self) -> Option<&[u8]> {
+        match self.get(BODY) {
+            Some(Field::Body(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The fields in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &Field)> {
+        self.fields.iter().map(|(key, field)| (key.as_ref(), field))
+    }
+
+    /// Keeps only the named fields, in the order of the names.
+    pub fn select(&mut self, names: &[String]) {
+        let mut picked = Vec::with_capacity(names.len());
+        for name in names {
+            if let Some(at) = self.fields.iter().position(|(key, _)| key == name) {
+                picked.push(self.fields.swap_remove(at));
+            }
+        }
+        self.fields = picked;
+    }
+}
+
+impl From<Map<String, Value>> for Record {
+    fn from(map: Map<String, Value>) -> Self {
+        let own = |(key, value)| (Cow::Owned(key), Field::Value(value));
+        Self { fields: map.into_iter().map(own).collect() }
+    }
+}
+
+/// The key of a job's body in a [`Record`].
+pub const BODY: &str = "body";
+
+/// When a column is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Show {
+    /// In tables and plain lines.
+    Always,
+    /// In wide tables.
+    Wide,
+    /// Only when `--columns` names it.
+    OnRequest,
+}
+
+/// A column of tables and plain lines.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    /// The field it shows, by the name that JSON uses.
+    pub key: &'static str,
+    /// The heading in tables; `--columns` takes it too, in any case.
+    pub title: &'static str,
+    /// When it is shown.
+    pub show: Show,
+}
+
+impl Column {
+    /// Shown always.
+    #[must_use]
+    pub const fn new(key: &'static str, title: &'static str) -> Self {
+        Self { key, title, show: Show::Always }
+    }
+
+    /// Shown in wide tables.
+    #[must_use]
+    pub const fn wide(key: &'static str, title: &'static str) -> Self {
+        Self { key, title, show: Show::Wide }
+    }
+
+    /// Shown only when asked for.
+    #[must_use]
+    pub const fn on_request(key: &'static str, title: &'static str) -> Self {
+        Self { key, title, show: Show::OnRequest }
+    }
+}
+
+/// How tables show a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// A row of a table.
+    Row,
+    /// A block of `key: value` lines, with the body in full below it.
+    Block,
+}
+
+/// What records of one kind look like.
+#[derive(Debug)]
+pub struct Shape {
+    /// The columns, in order.
+    pub columns: &'static [Column],
+    /// The field that `-o name` and `-o id` print.
+    pub name: &'static str,
+    /// How tables show it.
+    pub layout: Layout,
+}
+
+impl Shape {
+    /// Rows of a table.
+    #[must_use]
+    pub const fn rows(name: &'static str, columns: &'static [Column]) -> Self {
+        Self { columns, name, layout: Layout::Row }
+    }
+
+    /// Blocks with everything.
+    #[must_use]
+    pub const fn blocks(name: &'static str, columns: &'static [Column]) -> Self {
+        Self { columns, name, layout: Layout::Block }
+    }
+
+    /// The key of the column that the user calls `name`, by key or by heading.
+    #[must_use]
+    pub fn key_of(&self, name: &str) -> Option<&'static str> {
+        self.columns
+            .iter()
+            .find(|column| column.key == name || column.title.eq_ignore_ascii_case(name))
+            .map(|column| column.key)
+    }
+}

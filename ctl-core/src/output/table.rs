@@ -1,0 +1,159 @@
+//! Tables and blocks for people. Their look may change between releases.
+
+use comfy_table::{
+    Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets,
+};
+use serde_json::Value;
+
+use super::body::Encoding;
+use super::record::{Column, Field, Record};
+use crate::color::Role;
+use crate::error::CliError;
+use crate::escape;
+
+/// How a table is drawn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look {
+    pub(super) color: bool,
+    pub(super) headers: bool,
+    /// The terminal's width; none when stdout is not a terminal.
+    pub(super) width: Option<u16>,
+    pub(super) encoding: Encoding,
+}
+
+/// The longest cell of a table, in characters; longer ones are cut.
+const CELL_LIMIT: usize = 200;
+/// The longest body that a block shows, in bytes.
+const VIEW_LIMIT: usize = 4096;
+
+/// Rows under their headings.
+pub(super) fn rows(columns: &[Column], records: &[Record], look: Look) -> Result<String, CliError> {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    if look.color {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    match look.width {
+        Some(width) => {
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+            table.set_width(width);
+        }
+        None => {
+            table.set_content_arrangement(ContentArrangement::Disabled);
+        }
+    }
+    if look.headers {
+        table.set_header(columns.iter().map(|column| {
+            let cell = Cell::new(column.title);
+            if look.color { cell.add_attribute(Attribute::Bold) } else { cell }
+        }));
+    }
+    for record in records {
+        let mut cells = Vec::with_capacity(columns.len());
+        for column in columns {
+            cells.push(cell(record.get(column.key), look)?);
+        }
+        table.add_row(cells);
+    }
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if numeric(columns.get(at), records) {
+            column.set_cell_alignment(CellAlignment::Right);
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        } else if columns.get(at).is_some_and(|column| column.key != super::BODY) {
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(12)));
+        }
+    }
+    let lines = table.lines().map(|line| format!("{}\n", line.trim_end()));
+    Ok(lines.collect())
+}
+
+/// `key: value` lines, then the body.
+pub(super) fn block(record: &Record, look: Look) -> Result<String, CliError> {
+    let widest = record.fields().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
+    let mut out = String::new();
+    let mut bodies = String::new();
+    for (key, field) in record.fields() {
+        let label = Role::Faint
+            .paint(&format!("{:<width$}", format!("{key}:"), width = widest + 1), look.color);
+        match field {
+            Field::Value(value) => {
+                out.push_str(&format!("{label} {}\n", escape::line(&value_text(value))));
+            }
+            Field::Body(bytes) => bodies.push_str(&body_view(bytes, look)?),
+        }
+    }
+    if !bodies.is_empty() {
+        out.push('\n');
+        out.push_str(&bodies);
+    }
+    Ok(out)
+}
+
+fn body_view(bytes: &[u8], look: Look) -> Result<String, CliError> {
+    let (shown, rest) = bytes.split_at_checked(VIEW_LIMIT).unwrap_or((bytes, &[]));
+    let mut view = match look.encoding.text(shown)? {
+        Some(text) => text,
+        None => escape::bytes_view(shown),
+    };
+    if !view.is_empty() && !view.ends_with('\n') {
+        view.push('\n');
+    }
+    if !rest.is_empty() {
+        let note = format!("… {} bytes in all, use -o raw to see them", bytes.len());
+        view.push_str(&Role::Faint.paint(&note, look.color));
+        view.push('\n');
+    }
+    Ok(view)
+}
+
+fn cell(field: Option<&Field>, look: Look) -> Result<Cell, CliError> {
+    let text = match field {
+        None => String::new(),
+        Some(Field::Value(value)) => escape::line(&value_text(value)).into_owned(),
+        Some(Field::Body(bytes)) => {
+            let shown = bytes.get(..CELL_LIMIT * 4).unwrap_or(bytes);
+            match look.encoding.text(shown)? {
+                Some(text) => text,
+                None => escape::bytes_line(shown),
+            }
+        }
+    };
+    let cut = match text.char_indices().nth(CELL_LIMIT) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text,
+    };
+    let color = match cut.as_str() {
+        "buried" | "false" | "CRITICAL" | "failed" => Some(comfy_table::Color::Red),
+        "delayed" | "reserved" | "WARNING" | "skipped" => Some(comfy_table::Color::Yellow),
+        _ => None,
+    };
+    let cell = Cell::new(cut);
+    Ok(match color {
+        Some(color) if look.color => cell.fg(color),
+        _ => cell,
+    })
+}
+
+/// A value as people read it: text without quotes, nothing for null, structures as JSON.
+pub(super) fn value_text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn numeric(column: Option<&Column>, records: &[Record]) -> bool {
+    let is_number = |record: &Record| {
+        column.is_some_and(|column| {
+            matches!(
+                record.get(column.key),
+                Some(Field::Value(Value::Number(_) | Value::Null)) | None
+            )
+        })
+    };
+    !records.is_empty() && records.iter().all(is_number)
+}

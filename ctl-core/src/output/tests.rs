@@ -1,0 +1,191 @@
+use std::sync::{Arc, Mutex};
+
+use super::*;
+
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+static JOBS: Shape = Shape::rows(
+    "id",
+    &[
+        Column::new("id", "ID"),
+        Column::new("tube", "TUBE"),
+        Column::wide("age", "AGE"),
+        Column::on_request("ttr", "TTR"),
+        Column::new("body", "BODY"),
+    ],
+);
+
+fn job(id: u64, body: &[u8]) -> Record {
+    Record::new().with("id", id).with("tube", "mail").with("age", 5).with("ttr", 60).with_body(body)
+}
+
+fn style(format: Format) -> Style {
+    Style { format, ..Style::default() }
+}
+
+fn written(style: Style, records: Vec<Record>) -> Result<Vec<u8>, CliError> {
+    let shared = Shared::default();
+    let mut out = Output::to(Box::new(shared.clone()), style);
+    let mut list = out.list(&JOBS)?;
+    for record in records {
+        list.push(record)?;
+    }
+    list.finish()?;
+    let bytes = shared.0.lock().unwrap().clone();
+    Ok(bytes)
+}
+
+fn text(style: Style, records: Vec<Record>) -> String {
+    String::from_utf8(written(style, records).unwrap()).unwrap()
+}
+
+#[test]
+fn plain_is_one_line_per_record_without_heading() {
+    let lines = text(style(Format::Plain), vec![job(1, b"a\tb\nc\\"), job(2, b"")]);
+    assert_eq!(lines, "1\tmail\ta\\tb\\nc\\\\\n2\tmail\t\n");
+    assert_eq!(text(style(Format::Plain), vec![]), "");
+}
+
+#[test]
+fn plain_keeps_bytes_that_are_not_text() {
+    assert_eq!(
+        written(style(Format::Plain), vec![job(1, b"\xff\x00")]).unwrap(),
+        b"1\tmail\t\xff\\0\n"
+    );
+}
+
+#[test]
+fn json_is_one_document_also_when_empty() {
+    let list: Value = serde_json::from_str(&text(style(Format::Json), vec![job(1, b"x")])).unwrap();
+    assert_eq!(
+        list,
+        serde_json::json!([{"id": 1, "tube": "mail", "age": 5, "ttr": 60, "body": "x"}])
+    );
+    assert_eq!(text(style(Format::Json), vec![]), "[]\n");
+    assert_eq!(text(style(Format::Yaml), vec![]), "[]\n");
+}
+
+#[test]
+fn ndjson_is_one_object_per_line() {
+    let lines = text(style(Format::Ndjson), vec![job(1, b"x"), job(2, b"\xff")]);
+    assert_eq!(lines.lines().count(), 2);
+    assert!(lines.lines().nth(1).unwrap().contains("\"body_base64\":\"/w==\""));
+}
+
+#[test]
+fn yaml_has_the_structure_of_json() {
+    let yaml = text(style(Format::Yaml), vec![job(1, b"x"), job(2, b"yes")]);
+    let value: Value = serde_yaml::from_str(&yaml).unwrap();
+    let json: Value =
+        serde_json::from_str(&text(style(Format::Json), vec![job(1, b"x"), job(2, b"yes")]))
+            .unwrap();
+    assert_eq!(value, json);
+}
+
+#[test]
+fn names_and_raw_bodies() {
+    assert_eq!(text(style(Format::Name), vec![job(1, b"x"), job(2, b"y")]), "1\n2\n");
+    assert_eq!(text(style(Format::Raw), vec![job(1, b"x"), job(2, b"y")]), "xy");
+    let null = Style { null: true, ..style(Format::Raw) };
+    assert_eq!(text(null, vec![job(1, b"x"), job(2, b"y")]), "x\0y\0");
+}
+
+#[test]
+fn columns_select_and_sort_orders() {
+    let chosen = Style {
+        columns: Some(vec!["ttr".into(), "ID".into()]),
+        sort_by: Some("id".into()),
+        ..style(Format::Plain)
+    };
+    assert_eq!(text(chosen.clone(), vec![job(10, b""), job(9, b"")]), "60\t9\n60\t10\n");
+    let json = text(Style { format: Format::Json, ..chosen }, vec![job(3, b"x")]);
+    assert_eq!(
+        serde_json::from_str::<Value>(&json).unwrap(),
+        serde_json::json!([{"ttr": 60, "id": 3}])
+    );
+    let unknown = Style { columns: Some(vec!["nope".into()]), ..style(Format::Plain) };
+    let error = written(unknown, vec![]).unwrap_err();
+    assert_eq!(error.exit.code(), 2);
+    assert!(error.hints[0].contains("tube"), "{error:?}");
+}
+
+#[test]
+fn tables_escape_what_would_act_on_a_terminal() {
+    let table = text(style(Format::Table), vec![job(1, b"\x1b[2J\n\xff")]);
+    assert!(table.contains("\\x1b[2J\\n\\xff"), "{table}");
+    assert!(!table.contains('\x1b'));
+    assert!(table.starts_with("ID"), "{table}");
+    let bare = Style { headers: false, ..style(Format::Table) };
+    assert!(!text(bare, vec![job(1, b"x")]).contains("ID"));
+}
+
+#[test]
+fn nothing_reaches_a_terminal_unescaped() {
+    let attack = "\u{1b}]52;c;aGk=\u{7}\u{202e}\u{9b}2J\n".as_bytes();
+    for format in
+        [Format::Table, Format::Wide, Format::Plain, Format::Json, Format::Ndjson, Format::Yaml]
+    {
+        let terminal = Style { terminal: true, ..style(format) };
+        let shown = text(terminal, vec![job(1, attack)]);
+        assert!(
+            !shown.chars().any(|c| escape::acts(c) && c != '\n' && c != '\t'),
+            "{format:?}: {shown:?}"
+        );
+    }
+}
+
+#[test]
+fn a_binary_raw_body_is_refused_on_a_terminal() {
+    let terminal = Style { terminal: true, ..style(Format::Raw) };
+    let error = written(terminal.clone(), vec![job(1, b"\x1b[2J")]).unwrap_err();
+    assert_eq!(error.exit.code(), 2);
+    assert!(error.message.starts_with("binary body not shown on a terminal"), "{error}");
+    assert_eq!(text(terminal.clone(), vec![job(1, b"fine\n")]), "fine\n");
+    let forced = Style { force_raw: true, ..terminal };
+    assert_eq!(text(forced, vec![job(1, b"\x1b[2J")]), "\x1b[2J");
+}
+
+#[test]
+fn raw_without_bodies_is_a_usage_error() {
+    static NAMES: Shape = Shape::rows("name", &[Column::new("name", "NAME")]);
+    let mut out = Output::to(Box::new(io::sink()), style(Format::Raw));
+    assert_eq!(out.list(&NAMES).err().unwrap().exit.code(), 2);
+    assert_eq!(out.pairs(Record::new()).unwrap_err().exit.code(), 2);
+}
+
+#[test]
+fn a_closed_reader_is_a_broken_pipe() {
+    struct Closed;
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut out = Output::to(Box::new(Closed), style(Format::Plain));
+    assert!(out.text("x").unwrap_err().is_broken_pipe());
+}
+
+#[test]
+fn pairs_are_key_and_value_lines() {
+    let shared = Shared::default();
+    let mut out = Output::to(Box::new(shared.clone()), style(Format::Plain));
+    out.pairs(Record::new().with("current-jobs-ready", 3).with("version", "1.13")).unwrap();
+    assert_eq!(shared.0.lock().unwrap().as_slice(), b"current-jobs-ready\t3\nversion\t1.13\n");
+    out.style.columns = Some(vec!["version".into()]);
+    out.pairs(Record::new().with("current-jobs-ready", 3).with("version", "1.13")).unwrap();
+    assert!(shared.0.lock().unwrap().ends_with(b"\nversion\t1.13\nversion\t1.13\n"));
+}

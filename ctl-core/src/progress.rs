@@ -1,0 +1,117 @@
+//! Progress of long commands on stderr: count, rate, time left.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::args::ProgressWhen;
+use crate::messages::Messages;
+use crate::units;
+
+/// The progress of one command. Nothing is shown for commands that end within a moment.
+pub struct Progress {
+    messages: Messages,
+    mode: Mode,
+    label: String,
+    total: Option<u64>,
+    done: u64,
+    started: Instant,
+    shown: Option<Instant>,
+    bar: Option<ProgressBar>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Bar,
+    Lines,
+    Hidden,
+}
+
+/// Commands faster than this show no progress.
+const PATIENCE: Duration = Duration::from_millis(300);
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
+
+impl Progress {
+    /// Starts measuring; `total` is none when it is not known.
+    #[must_use]
+    pub fn start(
+        when: ProgressWhen,
+        messages: &Messages,
+        label: impl Into<String>,
+        total: Option<u64>,
+    ) -> Self {
+        let mode = match when {
+            ProgressWhen::Auto if messages.is_terminal() => Mode::Bar,
+            ProgressWhen::Auto | ProgressWhen::Never => Mode::Hidden,
+            ProgressWhen::Bar => Mode::Bar,
+            ProgressWhen::Plain => Mode::Lines,
+        };
+        Self {
+            messages: messages.clone(),
+            mode,
+            label: label.into(),
+            total,
+            done: 0,
+            started: Instant::now(),
+            shown: None,
+            bar: None,
+        }
+    }
+
+    /// Counts one more.
+    pub fn advance(&mut self) {
+        self.done += 1;
+        match (self.mode, &self.bar) {
+            (Mode::Hidden, _) => {}
+            (Mode::Bar, Some(bar)) => bar.inc(1),
+            (Mode::Bar, None) if self.started.elapsed() >= PATIENCE => self.show_bar(),
+            (Mode::Bar, None) => {}
+            (Mode::Lines, _) => {
+                if self.shown.unwrap_or(self.started).elapsed() >= LINE_INTERVAL {
+                    self.shown = Some(Instant::now());
+                    self.messages.note(self.line());
+                }
+            }
+        }
+    }
+
+    /// Removes the bar.
+    pub fn finish(&mut self) {
+        self.messages.set_bar(None);
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn show_bar(&mut self) {
+        let target = ProgressDrawTarget::stderr();
+        let bar = ProgressBar::with_draw_target(self.total, target)
+            .with_elapsed(self.started.elapsed())
+            .with_position(self.done);
+        let template = match self.total {
+            Some(_) => "{msg} [{bar:30}] {human_pos}/{human_len} {per_sec} {eta} left",
+            None => "{msg} {human_pos} {per_sec} {elapsed}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_message(self.label.clone());
+        self.messages.set_bar(Some(bar.clone()));
+        self.bar = Some(bar);
+    }
+
+    fn line(&self) -> String {
+        let elapsed = self.started.elapsed();
+        let rate = self.done as f64 / elapsed.as_secs_f64().max(f64::EPSILON);
+        let total = self.total.map_or_else(String::new, |total| format!("/{total}"));
+        let label = &self.label;
+        let elapsed = units::show_duration(elapsed);
+        format!("{label}: {}{total} in {elapsed}, {rate:.0} per second", self.done)
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

@@ -1,0 +1,96 @@
+//! Durations, sizes and counts as people type them.
+
+use std::time::Duration;
+
+/// Reads `90s`, `5m`, `1h30m`, `500ms`; a bare number means seconds and may have a fraction.
+///
+/// # Errors
+/// A message that names the value and the rule.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let trimmed = text.trim();
+    let rule = || format!("`{text}` is not a duration (examples: 30, 90s, 500ms, 1h30m)");
+    if trimmed.is_empty() {
+        return Err(rule());
+    }
+    if trimmed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        let seconds: f64 = trimmed.parse().map_err(|_| rule())?;
+        return Duration::try_from_secs_f64(seconds)
+            .map_err(|_| format!("duration `{text}` is too long"));
+    }
+    humantime::parse_duration(trimmed).map_err(|_| rule())
+}
+
+/// Reads `512`, `1k`, `64KiB`, `1MB`: bytes. `k`, `m`, `g` alone are powers of 1024.
+///
+/// # Errors
+/// A message that names the value and the rule.
+pub fn size(text: &str) -> Result<u64, String> {
+    let lower = text.trim().to_ascii_lowercase();
+    let binary = match lower.as_bytes() {
+        [.., digit, b'k' | b'm' | b'g'] if digit.is_ascii_digit() => format!("{lower}ib"),
+        _ => lower,
+    };
+    binary
+        .parse::<bytesize::ByteSize>()
+        .map(|size| size.as_u64())
+        .map_err(|_| format!("`{text}` is not a size (examples: 512, 1k, 64KiB, 1MB)"))
+}
+
+/// A duration for people, in its two largest units: `1h 30m`, `12s`, `3ms`.
+#[must_use]
+pub fn show_duration(duration: Duration) -> String {
+    let rounded = match duration {
+        long if long >= Duration::from_secs(10) => Duration::from_secs(long.as_secs()),
+        short if short >= Duration::from_millis(1) => {
+            Duration::from_millis(u64::try_from(short.as_millis()).unwrap_or(u64::MAX))
+        }
+        tiny => Duration::from_micros(u64::try_from(tiny.as_micros()).unwrap_or(u64::MAX)),
+    };
+    let text = humantime::format_duration(rounded).to_string();
+    text.split(' ').take(2).collect::<Vec<_>>().join(" ")
+}
+
+/// `1 job`, `2 jobs`.
+#[must_use]
+pub fn count(n: u64, singular: &str) -> String {
+    if n == 1 { format!("1 {singular}") } else { format!("{n} {singular}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert_eq!(duration("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        for bad in ["", " ", "x", "-1", "1 fortnight", "1.2.3", "inf", "nan", "1e400"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+        assert!(duration("99999999999999999999999").unwrap_err().contains("too long"));
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size("512"), Ok(512));
+        assert_eq!(size("1k"), Ok(1024));
+        assert_eq!(size("64k"), Ok(65536));
+        assert_eq!(size("1MiB"), Ok(1_048_576));
+        assert_eq!(size("1MB"), Ok(1_000_000));
+        assert!(size("big").unwrap_err().contains("big"));
+        assert!(size("-1").is_err());
+    }
+
+    #[test]
+    fn durations_for_people() {
+        assert_eq!(show_duration(Duration::from_secs(5400)), "1h 30m");
+        assert_eq!(show_duration(Duration::from_micros(3_400)), "3ms");
+        assert_eq!(show_duration(Duration::from_millis(1_250)), "1s 250ms");
+        assert_eq!(show_duration(Duration::from_secs(86_400 + 3_600 + 5)), "1day 1h");
+    }
+}
