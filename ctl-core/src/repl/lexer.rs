@@ -282,12 +282,14 @@ impl Lexer<'_> {
         })
     }
 
-    /// The length of a backslash with its line end, when one is here.
+    /// The length of a backslash with its line end, when one is here and another line follows.
     fn continuation(&self) -> Result<Option<usize>, LexError> {
         match self.rest() {
+            [b'\\'] | [b'\\', b'\r'] | [b'\\', b'\n'] | [b'\\', b'\r', b'\n'] => {
+                Err(LexError::Incomplete(Open::Backslash))
+            }
             [b'\\', b'\n', ..] => Ok(Some(2)),
             [b'\\', b'\r', b'\n', ..] => Ok(Some(3)),
-            [b'\\'] | [b'\\', b'\r'] => Err(LexError::Incomplete(Open::Backslash)),
             _ => Ok(None),
         }
     }

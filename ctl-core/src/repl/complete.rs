@@ -1,0 +1,218 @@
+//! Tab completion: verbs, flags and fixed values from the grammar, files after `@`, and whatever the tool
+//! knows the names of.
+
+use std::fs;
+use std::path::MAIN_SEPARATOR;
+
+use clap::builder::ValueHint;
+use clap::{Arg, Command};
+
+use super::lexer::{self, Partial};
+use super::place::{Place, takes_value, value_name};
+
+/// A value that completion is asked for.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Wanted<'a> {
+    /// The verb's name in the grammar.
+    pub verb: &'a str,
+    /// The name that stands for the value in help texts, such as `TUBE`.
+    pub value_name: &'a str,
+    /// What has been typed of it.
+    pub typed: &'a str,
+    /// The values typed before it on this line, the verb left out.
+    pub before: Vec<String>,
+}
+
+/// What a tool knows the names of.
+pub trait Values {
+    /// Candidates for the value; those that do not start with what was typed are left out later. Must
+    /// answer at once, or after [`names::DEADLINE`](super::names::DEADLINE) at the latest.
+    fn values(&self, wanted: &Wanted<'_>) -> Vec<String>;
+}
+
+/// One way to go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// What the list of candidates shows.
+    pub shown: String,
+    /// What replaces the text from the start of the word to the cursor.
+    pub replacement: String,
+}
+
+/// The candidates at the end of `text` (the line up to the cursor), and where the word they replace
+/// starts. Empty when there is nothing to offer.
+#[must_use]
+pub fn complete(grammar: &Command, values: &dyn Values, text: &str) -> (usize, Vec<Candidate>) {
+    let Some(partial) = lexer::partial(text.as_bytes()) else {
+        return (text.len(), Vec::new());
+    };
+    let start = partial.start;
+    let candidates = candidates(grammar, values, &partial).unwrap_or_default();
+    (start, candidates)
+}
+
+fn candidates(grammar: &Command, values: &dyn Values, partial: &Partial) -> Option<Vec<Candidate>> {
+    let typed = String::from_utf8(partial.current.clone()).ok()?;
+    let words = without_prefix_commands(grammar, partial);
+    let place = Place::after(grammar, words)?;
+    let words_as_text = || {
+        let text = |w: &lexer::Word| String::from_utf8_lossy(&w.bytes).into_owned();
+        words.iter().skip(1).map(text).collect()
+    };
+    let complete_value = |arg: &Arg, typed: &str| {
+        let wanted = Wanted {
+            verb: place.command.get_name(),
+            value_name: value_name(arg),
+            typed,
+            before: words_as_text(),
+        };
+        value_candidates(arg, values, &wanted, partial.literal)
+    };
+    if let Some(arg) = place.pending {
+        return Some(complete_value(arg, &typed));
+    }
+    if !partial.literal && typed.starts_with('-') && !place.after_dashes {
+        if let Some((option, value)) = typed.split_once('=').filter(|_| typed.starts_with("--")) {
+            let mut found = complete_value(place.option(option)?, value);
+            for candidate in &mut found {
+                candidate.replacement = format!("{option}={}", candidate.replacement);
+            }
+            return Some(found);
+        }
+        return Some(flags(&place, &typed));
+    }
+    if place.wants_verb() {
+        return Some(verbs(place.command, &typed));
+    }
+    if !partial.literal && typed.starts_with('@') {
+        return Some(files(typed.get(1..)?, "@"));
+    }
+    Some(complete_value(place.positional?, &typed))
+}
+
+/// Leaves out `expect CONDITION`, which stands before another command.
+fn without_prefix_commands<'p>(grammar: &Command, partial: &'p Partial) -> &'p [lexer::Word] {
+    let mut words = partial.words.as_slice();
+    while let [verb, _, rest @ ..] = words {
+        let name = String::from_utf8_lossy(&verb.bytes);
+        let runs_another = grammar
+            .find_subcommand(name.as_ref())
+            .and_then(|command| command.get_positionals().nth(1))
+            .is_some_and(|arg| value_name(arg) == COMMAND_WORDS);
+        if !runs_another {
+            break;
+        }
+        words = rest;
+    }
+    words
+}
+
+/// The value name of an argument that takes another command's words.
+pub(super) const COMMAND_WORDS: &str = "COMMAND";
+
+fn verbs(command: &Command, typed: &str) -> Vec<Candidate> {
+    let mut names: Vec<&str> = Vec::new();
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        if sub.get_name().starts_with(typed) {
+            names.push(sub.get_name());
+        } else if !typed.is_empty() {
+            // An alias only when nothing else of this command fits: the list stays short.
+            names.extend(sub.get_visible_aliases().find(|alias| alias.starts_with(typed)));
+        }
+    }
+    names.sort_unstable();
+    names.into_iter().map(whole_word).collect()
+}
+
+fn flags(place: &Place<'_>, typed: &str) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for arg in place.command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+        let repeatable =
+            matches!(arg.get_action(), clap::ArgAction::Append | clap::ArgAction::Count);
+        if place.given.contains(arg.get_id().as_str()) && !repeatable {
+            continue;
+        }
+        let long = arg.get_long().map(|long| format!("--{long}"));
+        let short = arg.get_short().map(|short| format!("-{short}"));
+        let fits = |name: &String| name.starts_with(typed);
+        // `-` alone offers the long names, which explain themselves.
+        if let Some(name) = long.clone().filter(fits).or_else(|| short.filter(fits)) {
+            let shown =
+                if takes_value(arg) { format!("{name} {}", value_name(arg)) } else { name.clone() };
+            found.push(Candidate { shown, replacement: format!("{name} ") });
+        }
+    }
+    found.sort_by(|a, b| a.shown.cmp(&b.shown));
+    found
+}
+
+fn value_candidates(
+    arg: &Arg,
+    values: &dyn Values,
+    wanted: &Wanted<'_>,
+    quoted: bool,
+) -> Vec<Candidate> {
+    let fixed = arg.get_possible_values();
+    let mut names: Vec<String> = if fixed.is_empty() {
+        values.values(wanted)
+    } else {
+        let shown = fixed.iter().filter(|value| !value.is_hide_set());
+        shown.map(|value| value.get_name().to_owned()).collect()
+    };
+    if names.is_empty() && matches!(arg.get_value_hint(), ValueHint::FilePath | ValueHint::AnyPath)
+    {
+        return files(wanted.typed, "");
+    }
+    names.retain(|name| name.starts_with(wanted.typed));
+    names.into_iter().map(|name| word(&name, quoted)).collect()
+}
+
+fn whole_word(name: &str) -> Candidate {
+    Candidate { shown: name.to_owned(), replacement: format!("{name} ") }
+}
+
+/// A name as a word of the line: quoted when it must be; inside of an open quote only escaped.
+fn word(name: &str, in_quotes: bool) -> Candidate {
+    let quoted = lexer::quote(name.as_bytes());
+    let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let replacement = match (in_quotes, inner) {
+        (true, Some(inner)) => inner.to_owned(),
+        (true, None) => name.to_owned(),
+        (false, _) => format!("{quoted} "),
+    };
+    Candidate { shown: crate::escape::line(name).into_owned(), replacement }
+}
+
+/// Files that `typed` is the start of; `before` is what stands before the file name in the word.
+fn files(typed: &str, before: &str) -> Vec<Candidate> {
+    let (folder, start) = match typed.rfind(['/', MAIN_SEPARATOR]) {
+        Some(at) => typed.split_at(at + 1),
+        None => ("", typed),
+    };
+    let listed = fs::read_dir(if folder.is_empty() { "." } else { folder });
+    let mut found: Vec<Candidate> = listed
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            if !name.starts_with(start) || (name.starts_with('.') && start.is_empty()) {
+                return None;
+            }
+            let is_folder = entry.path().is_dir();
+            let path = format!("{folder}{name}{}", if is_folder { "/" } else { "" });
+            let quoted = lexer::quote(path.as_bytes());
+            let end = if is_folder { "" } else { " " };
+            Some(Candidate {
+                shown: crate::escape::line(&name).into_owned(),
+                replacement: format!("{before}{quoted}{end}"),
+            })
+        })
+        .collect();
+    found.sort_by(|a, b| a.shown.cmp(&b.shown));
+    found
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+use clap::{Arg, ArgAction};
+
+use super::*;
+
+struct Names;
+
+impl Values for Names {
+    fn values(&self, wanted: &Wanted<'_>) -> Vec<String> {
+        match (wanted.value_name, wanted.verb) {
+            ("TUBE", "ignore") => wanted.before.clone(),
+            ("TUBE", _) => ["mail", "mailbox", "sms"].map(str::to_owned).to_vec(),
+            ("ODD", _) => vec!["a b".to_owned(), "-x".to_owned()],
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn grammar() -> Command {
+    let tube = || Arg::new("tube").short('t').long("tube").value_name("TUBE");
+    let mut grammar = Command::new("t")
+        .no_binary_name(true)
+        .disable_help_flag(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("put")
+                .visible_alias("add")
+                .disable_help_flag(true)
+                .arg(tube())
+                .arg(Arg::new("yes").short('y').long("yes").action(ArgAction::SetTrue))
+                .arg(Arg::new("format").long("format").value_parser(["json", "text"]))
+                .arg(Arg::new("body").value_name("BODY").num_args(0..)),
+        )
+        .subcommand(Command::new("pause").arg(Arg::new("t").value_name("TUBE")))
+        .subcommand(Command::new("ignore").arg(Arg::new("t").value_name("TUBE").num_args(1..)))
+        .subcommand(Command::new("odd").arg(Arg::new("o").value_name("ODD")))
+        .subcommand(Command::new("load").arg(Arg::new("f").value_hint(ValueHint::FilePath)))
+        .subcommand(Command::new("secret").hide(true))
+        .subcommand(
+            Command::new("expect")
+                .arg(Arg::new("condition").required(true))
+                .arg(Arg::new("command").value_name(COMMAND_WORDS).num_args(1..)),
+        );
+    grammar.build();
+    grammar
+}
+
+fn at(text: &str) -> (usize, Vec<String>) {
+    let (start, candidates) = complete(&grammar(), &Names, text);
+    (start, candidates.into_iter().map(|c| c.replacement).collect())
+}
+
+#[test]
+fn verbs_come_from_the_grammar() {
+    assert_eq!(at("p"), (0, vec!["pause ".into(), "put ".into()]));
+    assert_eq!(at("ad"), (0, vec!["add ".into()]));
+    assert_eq!(at("").1.len(), 6, "hidden verbs and aliases stay out");
+    assert_eq!(at("put x\npu"), (6, vec!["put ".into()]));
+}
+
+#[test]
+fn flags_come_from_the_grammar_and_vanish_when_given() {
+    assert_eq!(at("put --t"), (4, vec!["--tube ".into()]));
+    assert_eq!(at("put -t mail -").1, ["--format ", "--yes "]);
+    assert_eq!(at("put -y"), (4, vec!["-y ".into()]));
+    assert_eq!(at("put -- -").1, [""; 0]);
+}
+
+#[test]
+fn values_come_from_the_tool_or_from_the_grammar() {
+    assert_eq!(at("put -t ma"), (7, vec!["mail ".into(), "mailbox ".into()]));
+    assert_eq!(at("put --tube=s"), (4, vec!["--tube=sms ".into()]));
+    assert_eq!(at("put -yt s").1, ["sms "]);
+    assert_eq!(at("put --format ").1, ["json ", "text "]);
+    assert_eq!(at("pause s"), (6, vec!["sms ".into()]));
+    assert_eq!(at("pause x sms ").1, [""; 0], "there is no second argument");
+    assert_eq!(at("ignore a b ").1, ["a ", "b "], "the tool sees the words before");
+}
+
+#[test]
+fn names_that_need_quotes_get_them() {
+    assert_eq!(at("odd ").1, ["\"a b\" ", "\"-x\" "]);
+    assert_eq!(at("odd \"a"), (5, vec!["a b".into()]));
+}
+
+#[test]
+fn expect_completes_the_command_behind_it() {
+    assert_eq!(at("expect 'a==1' pau"), (14, vec!["pause ".into()]));
+    assert_eq!(at("expect 'a==1' pause s").1, ["sms "]);
+    assert_eq!(at("expect ").1, [""; 0]);
+}
+
+#[test]
+fn files_come_after_an_at_sign_and_where_the_grammar_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("body.json"), "").unwrap();
+    std::fs::write(folder.path().join("b c"), "").unwrap();
+    std::fs::create_dir(folder.path().join("box")).unwrap();
+    let path = folder.path().to_str().unwrap();
+    let (start, found) = at(&format!("put @{path}/b"));
+    assert_eq!(start, 4);
+    let expected =
+        [format!("@\"{path}/b c\" "), format!("@{path}/body.json "), format!("@{path}/box/")];
+    assert_eq!(found, expected);
+    assert_eq!(at(&format!("load {path}/bod")).1, [format!("{path}/body.json ")]);
+}
+
+#[test]
+fn nothing_is_offered_after_an_unknown_verb_or_in_a_comment() {
+    assert_eq!(at("nope x").1, [""; 0]);
+    assert_eq!(at("# pu").1, [""; 0]);
+}

@@ -1,0 +1,333 @@
+//! Lines from a person at a terminal that can edit them. The only file that knows rustyline.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::io::{self, IsTerminal};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clap::Command;
+use rustyline::completion::{Completer, Pair};
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::{Hint, Hinter};
+use rustyline::history::{MemHistory, SearchDirection};
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{
+    Behavior, Cmd, ColorMode, CompletionType, Config, Context, Helper, KeyCode, KeyEvent, Modifiers,
+};
+
+use super::complete::{Values, complete};
+use super::hint::hint;
+use super::history::MAX_ENTRIES;
+use super::lexer::{self, LexError};
+use super::prompt::Prompt;
+use crate::error::CliError;
+
+/// What a line editor needs to know.
+pub struct EditorSetup {
+    /// The grammar that completion, hints and the check for open quotes follow; it must be built.
+    pub grammar: Command,
+    /// Where live names come from.
+    pub values: Box<dyn Values>,
+    /// Whether the terminal gets colours.
+    pub color: bool,
+    /// Whether hints are shown, changeable while the editor lives.
+    pub hints: Rc<Cell<bool>>,
+    /// Older entries, oldest first.
+    pub history: Vec<String>,
+}
+
+/// A line editor on the terminal.
+pub struct Editor {
+    inner: rustyline::Editor<Assistant, MemHistory>,
+    color: bool,
+}
+
+/// What came from the terminal.
+#[derive(Debug)]
+pub enum Edited {
+    /// A text of one or more complete statements.
+    Text(String),
+    /// Ctrl-C, or a signal.
+    Interrupted,
+    /// Ctrl-D on an empty line, or the terminal is gone.
+    End,
+}
+
+/// Whether lines can be edited here: stdin is a terminal that knows cursor movement.
+#[must_use]
+pub fn is_possible() -> bool {
+    let term = std::env::var("TERM").unwrap_or_default();
+    let plain = ["dumb", "cons25", "emacs"].iter().any(|name| term.eq_ignore_ascii_case(name));
+    io::stdin().is_terminal() && !plain
+}
+
+impl Editor {
+    /// An editor on the terminal of stdin.
+    ///
+    /// # Errors
+    /// The terminal cannot be used: exit 74.
+    pub fn new(setup: EditorSetup) -> Result<Self, CliError> {
+        let color = setup.color;
+        let config = config(color)?;
+        let history = MemHistory::with_config(&config);
+        let mut inner = rustyline::Editor::with_history(config, history).map_err(unusable)?;
+        let assistant =
+            Assistant { grammar: setup.grammar, values: setup.values, color, hints: setup.hints };
+        inner.set_helper(Some(assistant));
+        inner.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
+        for entry in setup.history {
+            remember(&mut inner, &entry);
+        }
+        Ok(Self { inner, color })
+    }
+
+    /// Reads one text, with quotes, brackets and `<<` bodies complete.
+    ///
+    /// # Errors
+    /// The terminal fails: exit 74. Input that is not UTF-8: exit 65.
+    pub fn read(&mut self, prompt: &Prompt) -> Result<Edited, CliError> {
+        edited(self.inner.readline(&(prompt.plain(), prompt.styled())))
+    }
+
+    /// Asks a question, without history and completion.
+    ///
+    /// # Errors
+    /// As [`Editor::read`].
+    pub fn ask(&mut self, question: &Prompt) -> Result<Edited, CliError> {
+        let config = config(self.color)?;
+        let mut plain: rustyline::Editor<(), MemHistory> =
+            rustyline::Editor::with_history(config, MemHistory::new()).map_err(unusable)?;
+        edited(plain.readline(&question.plain()))
+    }
+
+    /// Adds an entry to what Up and Ctrl-R find.
+    pub fn remember(&mut self, entry: &str) {
+        remember(&mut self.inner, entry);
+    }
+
+    /// Clears the screen.
+    ///
+    /// # Errors
+    /// The terminal fails: exit 74.
+    pub fn clear_screen(&mut self) -> Result<(), CliError> {
+        self.inner.clear_screen().map_err(unusable)
+    }
+
+    /// A way to print above the edited line from other threads.
+    pub fn notices(&mut self) -> Notices {
+        match self.inner.create_external_printer() {
+            Ok(printer) => Notices::to(Box::new(printer)),
+            // Not both ends are terminals: there is no line to keep whole.
+            Err(_) => Notices::stderr(),
+        }
+    }
+}
+
+/// Entries come from a file that others may have written: only lines that a terminal shows as they are.
+fn remember(editor: &mut rustyline::Editor<Assistant, MemHistory>, entry: &str) {
+    if entry.chars().all(|c| c == '\n' || !crate::escape::acts(c)) {
+        // Only a full disk could fail, and this history is in memory.
+        let _ = editor.add_history_entry(entry);
+    }
+}
+
+fn config(color: bool) -> Result<Config, CliError> {
+    // The prompt must not land in a redirected stdout: then the terminal itself is used.
+    let behavior = if io::stdout().is_terminal() { Behavior::Stdio } else { Behavior::PreferTerm };
+    let builder = Config::builder()
+        .max_history_size(MAX_ENTRIES)
+        .and_then(|builder| builder.history_ignore_dups(true))
+        .map_err(unusable)?;
+    Ok(builder
+        .completion_type(CompletionType::List)
+        .completion_show_all_if_ambiguous(true)
+        .color_mode(if color { ColorMode::Enabled } else { ColorMode::Disabled })
+        .behavior(behavior)
+        .bracketed_paste(true)
+        .build())
+}
+
+fn edited(result: rustyline::Result<String>) -> Result<Edited, CliError> {
+    match result {
+        Ok(text) => Ok(Edited::Text(text)),
+        Err(ReadlineError::Interrupted) => Ok(Edited::Interrupted),
+        Err(ReadlineError::Eof) => Ok(Edited::End),
+        Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(CliError::bad_data("what was typed is not UTF-8")
+                .hint("write other bytes as \"\\xHH\" or hex:…"))
+        }
+        Err(error) => Err(unusable(error)),
+    }
+}
+
+fn unusable(error: ReadlineError) -> CliError {
+    CliError::reading("the terminal", &io::Error::other(error.to_string()))
+}
+
+/// Prints lines from any thread without breaking the line that is being edited.
+#[derive(Clone)]
+pub struct Notices {
+    printer: Option<Arc<Mutex<Box<dyn rustyline::ExternalPrinter + Send>>>>,
+}
+
+impl Notices {
+    /// Lines go to stderr as they are: nothing is being edited.
+    #[must_use]
+    pub fn stderr() -> Self {
+        Self { printer: None }
+    }
+
+    fn to(printer: Box<dyn rustyline::ExternalPrinter + Send>) -> Self {
+        Self { printer: Some(Arc::new(Mutex::new(printer))) }
+    }
+
+    /// Prints one line; what could act on a terminal is escaped. Do not hold a lock that the reader of
+    /// the terminal needs: this may wait for it.
+    pub fn print(&self, text: &str) {
+        let line = format!("{}\n", crate::escape::line(text));
+        let printed = self.printer.as_ref().is_some_and(|printer| {
+            printer.lock().unwrap_or_else(PoisonError::into_inner).print(line.clone()).is_ok()
+        });
+        if !printed {
+            eprint!("{line}");
+        }
+    }
+}
+
+/// What helps while a line is typed.
+struct Assistant {
+    grammar: Command,
+    values: Box<dyn Values>,
+    color: bool,
+    hints: Rc<Cell<bool>>,
+}
+
+impl Helper for Assistant {}
+
+impl Completer for Assistant {
+    type Candidate = Pair;
+
+    fn complete(
+        &self,
+        line: &str,
+        pos: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let text = line.get(..pos).unwrap_or(line);
+        let (start, candidates) = complete(&self.grammar, self.values.as_ref(), text);
+        let pair =
+            |c: super::complete::Candidate| Pair { display: c.shown, replacement: c.replacement };
+        Ok((start, candidates.into_iter().map(pair).collect()))
+    }
+}
+
+/// A hint; only one from history can be taken over with the right arrow.
+struct Suggestion {
+    shown: String,
+    is_text: bool,
+}
+
+impl Hint for Suggestion {
+    fn display(&self) -> &str {
+        &self.shown
+    }
+
+    fn completion(&self) -> Option<&str> {
+        self.is_text.then_some(self.shown.as_str())
+    }
+}
+
+impl Hinter for Assistant {
+    type Hint = Suggestion;
+
+    fn hint(&self, line: &str, pos: usize, context: &Context<'_>) -> Option<Suggestion> {
+        // Without colours nobody could tell a hint from what was typed.
+        if !self.hints.get() || !self.color || pos < line.len() || line.trim().is_empty() {
+            return None;
+        }
+        if let Some(shown) = from_history(line, context) {
+            return Some(Suggestion { shown, is_text: true });
+        }
+        hint(&self.grammar, line).map(|shown| Suggestion { shown, is_text: false })
+    }
+}
+
+/// The rest of the newest entry that begins with `line`.
+fn from_history(line: &str, context: &Context<'_>) -> Option<String> {
+    let newest = context.history_index().min(context.history().len()).checked_sub(1)?;
+    let found = context.history().starts_with(line, newest, SearchDirection::Reverse).ok()??;
+    let rest = found.entry.get(line.len()..)?;
+    (!rest.is_empty() && !rest.contains('\n')).then(|| rest.to_owned())
+}
+
+impl Highlighter for Assistant {
+    fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
+        Cow::Owned(crate::color::Role::Faint.paint(hint, self.color))
+    }
+}
+
+impl Validator for Assistant {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        Ok(if is_open(context.input()) {
+            ValidationResult::Incomplete
+        } else {
+            ValidationResult::Valid(None)
+        })
+    }
+}
+
+/// Whether the text ends inside of quotes, brackets, a `<<` body, or after a backslash.
+fn is_open(text: &str) -> bool {
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        match lexer::next_statement(rest) {
+            Ok(statement) => rest = rest.get(statement.used.max(1)..).unwrap_or_default(),
+            Err(LexError::Incomplete(_)) => return true,
+            Err(LexError::Invalid(_)) => return false,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use rustyline::history::History as _;
+
+    use super::*;
+
+    #[test]
+    fn enter_goes_on_while_something_is_open() {
+        for open in [
+            "put \"a",
+            "put 'a\nb",
+            "put <<E\nx",
+            "put {",
+            "put \\",
+            "put a\nput \"",
+            "put <<E\nE\nput '",
+        ] {
+            assert!(is_open(open), "{open}");
+        }
+        for done in
+            ["", "put a", "put \"a\nb\"", "put <<E\nx\nE", "put \"a\"b", "put a\nput b", "put {\n}"]
+        {
+            assert!(!is_open(done), "{done}");
+        }
+    }
+
+    #[test]
+    fn the_newest_entry_that_fits_is_suggested() {
+        let mut history = MemHistory::new();
+        for entry in ["put a", "put b", "stats", "put <<E\nx\nE"] {
+            history.add(entry).unwrap();
+        }
+        let context = Context::new(&history);
+        assert_eq!(from_history("pu", &context), None, "the newest has several lines");
+        assert_eq!(from_history("put b", &context), None);
+        assert_eq!(from_history("st", &context).as_deref(), Some("ats"));
+        assert_eq!(from_history("put a", &context), None);
+        assert_eq!(from_history("x", &Context::new(&MemHistory::new())), None);
+    }
+}
