@@ -2,14 +2,18 @@
 //! progress, bulk operations, and the REPL. It knows no queue.
 
 pub mod args;
+pub mod bulk;
 pub mod color;
 pub mod config;
 pub mod confirm;
+pub mod docs;
 pub mod error;
 pub mod escape;
+pub mod input;
 pub mod messages;
 pub mod output;
 pub mod progress;
 pub mod repl;
 pub mod signals;
+pub mod thresholds;
 pub mod units;

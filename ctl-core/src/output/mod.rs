@@ -183,17 +183,31 @@ impl Output {
     /// # Errors
     /// Failures of writing.
     pub fn done(&mut self, record: &Record, sentence: &str) -> Result<(), CliError> {
+        let keys: Vec<&str> = record.fields().map(|(key, _)| key).collect();
+        self.done_with(record, &keys, sentence)
+    }
+
+    /// As [`Output::done`]; plain lines have only the named fields.
+    ///
+    /// # Errors
+    /// Failures of writing.
+    pub fn done_with(
+        &mut self,
+        record: &Record,
+        plain: &[&str],
+        sentence: &str,
+    ) -> Result<(), CliError> {
         match self.style.format {
             Format::Table | Format::Wide => {
                 self.line(escape::line(sentence).into_owned().into_bytes())?;
             }
             Format::Plain | Format::Name | Format::Raw => {
                 let mut line = Vec::new();
-                for (at, (_, field)) in record.fields().enumerate() {
+                for (at, key) in plain.iter().enumerate() {
                     if at > 0 {
                         line.push(b'\t');
                     }
-                    self.plain_field(Some(field), &mut line)?;
+                    self.plain_field(record.get(key), &mut line)?;
                 }
                 self.line(line)?;
             }

@@ -1,0 +1,397 @@
+//! The engine of commands that act on many things: counting, stopping, progress, the report, the exit code.
+//!
+//! The command plans, asks, and sends its requests; the engine is told how each one went.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use crate::args::ProgressWhen;
+use crate::error::{CliError, Exit};
+use crate::messages::Messages;
+use crate::output::{Output, Record};
+use crate::progress::Progress;
+use crate::signals::Interrupts;
+use crate::units;
+
+/// Flags of bulk commands.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Bulk options")]
+pub struct BulkArgs {
+    /// Stop after N
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+
+    /// After a failure: go on or stop
+    #[arg(long, value_name = "WHAT", default_value = "continue")]
+    pub on_error: OnError,
+
+    /// Requests under way at once
+    #[arg(long, value_name = "N", default_value_t = 100,
+          value_parser = clap::value_parser!(u16).range(1..=500))]
+    pub batch: u16,
+}
+
+impl BulkArgs {
+    /// `--batch` as a count.
+    #[must_use]
+    pub fn window(&self) -> usize {
+        usize::from(self.batch)
+    }
+}
+
+/// The value of `--on-error`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnError {
+    /// Take no new work after the first failure.
+    Stop,
+    /// Go on, and report at the end.
+    Continue,
+}
+
+/// What the command does, for sentences: "deleted 3 jobs from tube mail".
+#[derive(Debug, Clone)]
+pub struct Action {
+    /// Past tense, such as `deleted`.
+    pub past: &'static str,
+    /// One of what, such as `job`.
+    pub noun: &'static str,
+    /// The rest of the sentence, such as `from tube mail`; may be empty.
+    pub place: String,
+}
+
+/// Failures that the report lists; later ones are only counted.
+const LISTED: usize = 10;
+
+/// A running bulk command.
+pub struct Bulk {
+    action: Action,
+    on_error: OnError,
+    gate: Gate,
+    progress: Progress,
+    messages: Messages,
+    started: Instant,
+    succeeded: u64,
+    failed: u64,
+    skipped: u64,
+    failures: Vec<(String, CliError)>,
+}
+
+/// Whether new work may be taken; closes with a signal or, under `--on-error stop`, with a failure.
+#[derive(Clone)]
+pub struct Gate {
+    closed: Arc<AtomicBool>,
+    interrupts: Interrupts,
+}
+
+impl Gate {
+    /// Whether new work may be taken.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self.closed.load(Ordering::SeqCst) && self.interrupts.requested().is_none()
+    }
+
+    /// Takes no new work from now on.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Bulk {
+    /// Starts counting; `total` is what a look at the start says, for the progress.
+    #[must_use]
+    pub fn start(
+        action: Action,
+        on_error: OnError,
+        total: Option<u64>,
+        progress: ProgressWhen,
+        interrupts: Interrupts,
+        messages: &Messages,
+    ) -> Self {
+        let label = format!("{} {}s", action.past, action.noun);
+        Self {
+            action,
+            on_error,
+            gate: Gate { closed: Arc::default(), interrupts },
+            progress: Progress::start(progress, messages, label, total),
+            messages: messages.clone(),
+            started: Instant::now(),
+            succeeded: 0,
+            failed: 0,
+            skipped: 0,
+            failures: Vec::new(),
+        }
+    }
+
+    /// Whether new work may be taken, for lazy pipelines.
+    #[must_use]
+    pub fn gate(&self) -> Gate {
+        self.gate.clone()
+    }
+
+    /// How many succeeded so far.
+    #[must_use]
+    pub fn succeeded(&self) -> u64 {
+        self.succeeded
+    }
+
+    /// One was done.
+    pub fn success(&mut self) {
+        self.succeeded += 1;
+        self.progress.advance();
+    }
+
+    /// One was not there any more, or not to be touched.
+    pub fn skip(&mut self) {
+        self.skipped += 1;
+        self.progress.advance();
+    }
+
+    /// One failed; `item` names it.
+    ///
+    /// # Errors
+    /// The connection itself failed, so nothing more can be done: [`Bulk::abort`] reports what was done.
+    pub fn failure(&mut self, item: impl Into<String>, error: CliError) -> Result<(), CliError> {
+        self.failed += 1;
+        self.progress.advance();
+        if self.on_error == OnError::Stop {
+            self.gate.close();
+        }
+        if ends_everything(&error) {
+            self.gate.close();
+            return Err(error);
+        }
+        let item = item.into();
+        if self.failures.len() < LISTED {
+            self.messages.warn(format!("{item}: {}: {}", error.code, error.message));
+            self.failures.push((item, error));
+        }
+        Ok(())
+    }
+
+    /// The command cannot go on: says what was done until then and gives the error back.
+    #[must_use]
+    pub fn abort(mut self, error: CliError) -> CliError {
+        self.progress.finish();
+        self.messages.note(format!("before that: {}", self.sentence()));
+        error
+    }
+
+    /// Reports, and gives the exit code: 0, 3 for partial success, 130 or 143 after a signal. When everything
+    /// failed, the first failure is the result.
+    ///
+    /// # Errors
+    /// The first failure when nothing succeeded; failures of writing the report.
+    pub fn finish(self, out: &mut Output) -> Result<Exit, CliError> {
+        self.finish_with(out, |_| {})
+    }
+
+    /// As [`Bulk::finish`], with more fields in the report; `extend` adds them.
+    ///
+    /// # Errors
+    /// As [`Bulk::finish`].
+    pub fn finish_with(
+        self,
+        out: &mut Output,
+        extend: impl FnOnce(&mut Record),
+    ) -> Result<Exit, CliError> {
+        let (exit, report, sentence) = self.conclude(extend)?;
+        out.done_with(&report, &["attempted", "succeeded", "failed", "skipped"], &sentence)?;
+        Ok(exit)
+    }
+
+    /// Ends without a report on stdout, for commands whose results went there; the summary is a note.
+    ///
+    /// # Errors
+    /// The first failure when nothing succeeded.
+    pub fn finish_quietly(self) -> Result<Exit, CliError> {
+        let messages = self.messages.clone();
+        let tell = self.succeeded + self.failed + self.skipped > 1;
+        let (exit, _, sentence) = self.conclude(|_| {})?;
+        if tell || !exit.is_done() {
+            messages.note(sentence);
+        }
+        Ok(exit)
+    }
+
+    fn conclude(
+        mut self,
+        extend: impl FnOnce(&mut Record),
+    ) -> Result<(Exit, Record, String), CliError> {
+        self.progress.finish();
+        let signal = self.gate.interrupts.requested();
+        let listed = u64::try_from(self.failures.len()).unwrap_or(u64::MAX);
+        if self.failed > listed {
+            self.messages.warn(format!("and {} more failures", self.failed - listed));
+        }
+        if self.succeeded == 0 && signal.is_none() && !self.failures.is_empty() {
+            let (item, error) = self.failures.swap_remove(0);
+            let more = if self.failed > 1 {
+                format!(" (and {} more)", self.failed - 1)
+            } else {
+                String::new()
+            };
+            let message = if error.message.contains(&item) {
+                format!("{}{more}", error.message)
+            } else {
+                format!("{item}: {}{more}", error.message)
+            };
+            return Err(CliError { message, ..error });
+        }
+        let exit = match signal {
+            Some(exit) => exit,
+            None if self.failed > 0 => Exit::Partial,
+            None => Exit::Done,
+        };
+        let mut report = self.report();
+        extend(&mut report);
+        let mut sentence = self.sentence();
+        if signal.is_some() {
+            sentence = format!("interrupted: {sentence}");
+        }
+        Ok((exit, report, sentence))
+    }
+
+    fn report(&self) -> Record {
+        let failures: Vec<_> = self
+            .failures
+            .iter()
+            .map(
+                |(item, error)| json!({"item": item, "code": error.code, "message": error.message}),
+            )
+            .collect();
+        Record::new()
+            .with("action", self.action.past)
+            .with("attempted", self.succeeded + self.failed + self.skipped)
+            .with("succeeded", self.succeeded)
+            .with("failed", self.failed)
+            .with("skipped", self.skipped)
+            .with(
+                "duration_ms",
+                u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            )
+            .with("failures", failures)
+    }
+
+    fn sentence(&self) -> String {
+        let Action { past, noun, place } = &self.action;
+        let mut text = format!("{past} {}", units::count(self.succeeded, noun));
+        if !place.is_empty() {
+            text.push_str(&format!(" {place}"));
+        }
+        for (number, what) in [(self.failed, "failed"), (self.skipped, "skipped")] {
+            if number > 0 {
+                text.push_str(&format!(", {number} {what}"));
+            }
+        }
+        text.push_str(&format!(" in {}", units::show_duration(round(self.started.elapsed()))));
+        text
+    }
+}
+
+/// Errors after which no further request can succeed.
+fn ends_everything(error: &CliError) -> bool {
+    matches!(
+        error.exit,
+        Exit::Unavailable
+            | Exit::Timeout
+            | Exit::Protocol
+            | Exit::Permission
+            | Exit::Io
+            | Exit::Internal
+    )
+}
+
+fn round(duration: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::{Format, Style};
+    use std::io::{self, Write};
+    use std::sync::Mutex;
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn bulk(on_error: OnError, interrupts: Interrupts) -> Bulk {
+        let action = Action { past: "deleted", noun: "job", place: String::new() };
+        let messages = Messages::to(Box::new(io::sink()), "tool", false, false);
+        Bulk::start(action, on_error, None, ProgressWhen::Never, interrupts, &messages)
+    }
+
+    fn report(bulk: Bulk) -> (Result<Exit, CliError>, String) {
+        let sink = Sink::default();
+        let style = Style { format: Format::Json, ..Style::default() };
+        let exit = bulk.finish(&mut Output::to(Box::new(sink.clone()), style));
+        let bytes = sink.0.lock().unwrap().clone();
+        (exit, String::from_utf8(bytes).unwrap())
+    }
+
+    #[test]
+    fn partial_success_is_3_and_lists_failures() {
+        let mut bulk = bulk(OnError::Continue, Interrupts::none());
+        bulk.success();
+        bulk.failure("job 7", CliError::not_found("gone")).unwrap();
+        bulk.skip();
+        assert!(bulk.gate().is_open());
+        let (exit, json) = report(bulk);
+        assert_eq!(exit.unwrap().code(), 3);
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(value["attempted"], 3);
+        assert_eq!(value["failures"][0]["item"], "job 7");
+        assert_eq!(value["failures"][0]["code"], "NOT_FOUND");
+    }
+
+    #[test]
+    fn when_everything_failed_the_first_failure_is_the_result() {
+        let mut bulk = bulk(OnError::Continue, Interrupts::none());
+        bulk.failure("job 7", CliError::not_found("gone")).unwrap();
+        bulk.failure("job 8", CliError::not_found("gone")).unwrap();
+        let (exit, json) = report(bulk);
+        let error = exit.unwrap_err();
+        assert_eq!((error.exit.code(), error.message.as_str()), (1, "job 7: gone (and 1 more)"));
+        assert_eq!(json, "");
+    }
+
+    #[test]
+    fn on_error_stop_closes_the_gate() {
+        let mut bulk = bulk(OnError::Stop, Interrupts::none());
+        bulk.failure("job 7", CliError::not_found("gone")).unwrap();
+        assert!(!bulk.gate().is_open());
+    }
+
+    #[test]
+    fn a_lost_connection_ends_everything() {
+        let mut bulk = bulk(OnError::Continue, Interrupts::none());
+        assert!(bulk.failure("job 7", CliError::unavailable("lost")).is_err());
+        assert!(!bulk.gate().is_open());
+    }
+
+    #[test]
+    fn a_signal_closes_the_gate_and_decides_the_exit() {
+        let interrupts = Interrupts::none();
+        let mut bulk = bulk(OnError::Continue, interrupts.clone());
+        bulk.success();
+        interrupts.raise();
+        assert!(!bulk.gate().is_open());
+        let (exit, json) = report(bulk);
+        assert_eq!(exit.unwrap().code(), 130);
+        assert!(json.contains("\"succeeded\": 1"), "{json}");
+    }
+}

@@ -1,0 +1,303 @@
+//! Bodies and records from arguments, files and stdin.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, IsTerminal, Read};
+
+use crate::error::CliError;
+
+/// What `-` means: stdin, or what a session put in its place.
+#[derive(Debug, Default)]
+pub enum Input {
+    /// The process's stdin.
+    #[default]
+    Stdin,
+    /// These bytes, such as a here document of a session.
+    Bytes(Vec<u8>),
+    /// Not to be had: stdin is the script itself, or was read already.
+    Taken,
+}
+
+/// A source of bytes with the name that errors call it by.
+pub struct Source {
+    /// Such as `stdin` or the file's name.
+    pub name: String,
+    /// The bytes.
+    pub reader: Box<dyn BufRead + Send>,
+}
+
+impl Input {
+    /// Takes the input; a second taker gets an error.
+    ///
+    /// # Errors
+    /// It is not to be had: exit 2.
+    pub fn take(&mut self) -> Result<Source, CliError> {
+        let reader: Box<dyn BufRead + Send> = match std::mem::replace(self, Self::Taken) {
+            Self::Stdin => Box::new(BufReader::with_capacity(64 * 1024, io::stdin())),
+            Self::Bytes(bytes) => Box::new(Cursor::new(bytes)),
+            Self::Taken => {
+                return Err(CliError::usage("stdin cannot be read here: it is in use already")
+                    .hint("@FILE instead of -"));
+            }
+        };
+        Ok(Source { name: "stdin".to_owned(), reader })
+    }
+
+    /// Whether reading would wait for a person to type.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Self::Stdin) && io::stdin().is_terminal()
+    }
+}
+
+/// Opens `-` or a file.
+///
+/// # Errors
+/// The file cannot be opened: exit 66 when it does not exist.
+pub fn open(path: &OsStr, input: &mut Input) -> Result<Source, CliError> {
+    if path == "-" {
+        return input.take();
+    }
+    let name = path.to_string_lossy().into_owned();
+    let file = File::open(path).map_err(|error| CliError::reading(&name, &error))?;
+    Ok(Source { name, reader: Box::new(BufReader::with_capacity(64 * 1024, file)) })
+}
+
+/// Where the bytes of an argument are: `@FILE` and `-` are read, `@@x` is the text `@x`, the rest stands
+/// for itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Argument {
+    /// The bytes themselves.
+    Literal(Vec<u8>),
+    /// A file, or `-`.
+    Read(std::ffi::OsString),
+}
+
+impl Argument {
+    /// Reads the notation.
+    #[must_use]
+    pub fn parse(text: &OsStr) -> Self {
+        let bytes = text.as_encoded_bytes();
+        match bytes {
+            b"-" => Self::Read(text.to_owned()),
+            [b'@', b'@', ..] => Self::Literal(bytes.get(1..).unwrap_or_default().to_vec()),
+            [b'@', rest @ ..] => Self::Read(bytes_to_os(rest)),
+            _ => Self::Literal(bytes.to_vec()),
+        }
+    }
+
+    /// The bytes, at most `limit` of them.
+    ///
+    /// # Errors
+    /// The file cannot be read (66, 74), or has more than `limit` bytes (65).
+    pub fn load(&self, input: &mut Input, limit: u64) -> Result<Vec<u8>, CliError> {
+        match self {
+            Self::Literal(bytes) => Ok(bytes.clone()),
+            Self::Read(path) => read_whole(open(path, input)?, limit),
+        }
+    }
+}
+
+/// All bytes of a source, at most `limit`.
+///
+/// # Errors
+/// It cannot be read (66, 74), or has more than `limit` bytes (65).
+pub fn read_whole(source: Source, limit: u64) -> Result<Vec<u8>, CliError> {
+    let mut bytes = Vec::new();
+    source
+        .reader
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|error| CliError::reading(&source.name, &error))?;
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > limit) {
+        return Err(too_big(&source.name, limit));
+    }
+    Ok(bytes)
+}
+
+/// How a source is cut into records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// Everything is one record.
+    Whole,
+    /// One per line; the line end is not kept, and a last line without one counts.
+    Lines,
+    /// One per NUL byte; a last record without one counts.
+    Null,
+}
+
+/// The records of a source, one at a time: memory holds one record, however long the source is.
+pub struct Records {
+    source: Source,
+    framing: Framing,
+    /// The longest record; a longer one is skipped and reported, the next one follows.
+    limit: u64,
+    number: u64,
+    ended: bool,
+}
+
+/// A record with its number, from 1.
+#[derive(Debug)]
+pub struct Numbered {
+    /// Line or record number.
+    pub number: u64,
+    /// The bytes, or why there are none.
+    pub bytes: Result<Vec<u8>, CliError>,
+}
+
+impl Records {
+    /// Cuts `source` into records of at most `limit` bytes.
+    #[must_use]
+    pub fn new(source: Source, framing: Framing, limit: u64) -> Self {
+        Self { source, framing, limit, number: 0, ended: false }
+    }
+
+    /// What errors call this source.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.source.name
+    }
+
+    fn read(&mut self) -> Result<Option<Vec<u8>>, CliError> {
+        let delimiter = match self.framing {
+            Framing::Whole => return self.read_rest().map(Some),
+            Framing::Lines => b'\n',
+            Framing::Null => 0,
+        };
+        let mut record = Vec::new();
+        // One byte for the delimiter, one to see that a record is too long.
+        let most = self.limit.saturating_add(2);
+        let name = &self.source.name;
+        let failed = |error: io::Error| CliError::reading(name, &error);
+        let reader = &mut self.source.reader;
+        let read = reader.by_ref().take(most).read_until(delimiter, &mut record).map_err(failed)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        if record.last() == Some(&delimiter) {
+            record.pop();
+        } else if u64::try_from(read).is_ok_and(|read| read == most) {
+            reader.skip_until(delimiter).map_err(failed)?;
+        }
+        if u64::try_from(record.len()).is_ok_and(|length| length > self.limit) {
+            return Err(too_big("it", self.limit));
+        }
+        Ok(Some(record))
+    }
+
+    fn read_rest(&mut self) -> Result<Vec<u8>, CliError> {
+        self.ended = true;
+        let empty: Box<dyn BufRead + Send> = Box::new(Cursor::new(Vec::new()));
+        let reader = std::mem::replace(&mut self.source.reader, empty);
+        read_whole(Source { name: self.source.name.clone(), reader }, self.limit)
+    }
+}
+
+impl Iterator for Records {
+    type Item = Numbered;
+
+    fn next(&mut self) -> Option<Numbered> {
+        if self.ended {
+            return None;
+        }
+        self.number += 1;
+        let bytes = self.read().transpose()?;
+        // After a failure of reading nothing more comes; a record that is too long was skipped.
+        self.ended |= bytes.as_ref().is_err_and(|error| error.code != TOO_BIG);
+        let place = format!("{} record {}", self.source.name, self.number);
+        let bytes = bytes.map_err(|error| error.context(place));
+        Some(Numbered { number: self.number, bytes })
+    }
+}
+
+const TOO_BIG: &str = "TOO_BIG";
+
+fn too_big(what: &str, limit: u64) -> CliError {
+    CliError::new(
+        crate::error::Exit::BadData,
+        TOO_BIG,
+        format!("{what} is larger than the {limit} bytes that the server takes"),
+    )
+}
+
+#[cfg(unix)]
+fn bytes_to_os(bytes: &[u8]) -> std::ffi::OsString {
+    use std::os::unix::ffi::OsStrExt as _;
+    OsStr::from_bytes(bytes).to_owned()
+}
+
+#[cfg(not(unix))]
+fn bytes_to_os(bytes: &[u8]) -> std::ffi::OsString {
+    String::from_utf8_lossy(bytes).into_owned().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn records(bytes: &[u8], framing: Framing, limit: u64) -> Vec<Result<Vec<u8>, String>> {
+        let mut input = Input::Bytes(bytes.to_vec());
+        Records::new(input.take().unwrap(), framing, limit)
+            .map(|record| record.bytes.map_err(|error| error.message))
+            .collect()
+    }
+
+    #[test]
+    fn lines_and_null_records() {
+        let ok = |parts: &[&str]| -> Vec<Result<Vec<u8>, String>> {
+            parts.iter().map(|part| Ok(part.as_bytes().to_vec())).collect()
+        };
+        assert_eq!(records(b"a\n\nb", Framing::Lines, 9), ok(&["a", "", "b"]));
+        assert_eq!(records(b"a\n", Framing::Lines, 9), ok(&["a"]));
+        assert_eq!(records(b"", Framing::Lines, 9), ok(&[]));
+        assert_eq!(records(b"a\nb\0c\0", Framing::Null, 9), ok(&["a\nb", "c"]));
+        assert_eq!(records(b"a\nb", Framing::Whole, 9), ok(&["a\nb"]));
+        assert_eq!(records(b"", Framing::Whole, 9), ok(&[""]));
+    }
+
+    #[test]
+    fn a_record_that_is_too_long_is_named_and_the_next_one_follows() {
+        let got = records(b"ok\n12345\n1234\nlast-too-long", Framing::Lines, 4);
+        assert_eq!(got[0], Ok(b"ok".to_vec()));
+        assert!(got[1].as_ref().unwrap_err().contains("stdin record 2"), "{got:?}");
+        assert_eq!(got[2], Ok(b"1234".to_vec()));
+        assert!(got[3].as_ref().unwrap_err().contains("record 4"));
+        assert_eq!(got.len(), 4);
+        assert!(records(b"12345", Framing::Whole, 4)[0].is_err());
+    }
+
+    #[test]
+    fn arguments() {
+        let parse = |text: &str| Argument::parse(OsStr::new(text));
+        assert_eq!(parse("x"), Argument::Literal(b"x".to_vec()));
+        assert_eq!(parse("@@x"), Argument::Literal(b"@x".to_vec()));
+        assert_eq!(parse("@f"), Argument::Read("f".into()));
+        assert_eq!(parse("-"), Argument::Read("-".into()));
+        let error = parse("@/no/such/file").load(&mut Input::Stdin, 9).unwrap_err();
+        assert_eq!(error.exit.code(), 66);
+    }
+
+    #[test]
+    fn stdin_can_be_taken_once() {
+        let mut input = Input::Bytes(b"x".to_vec());
+        assert!(input.take().is_ok());
+        assert_eq!(input.take().err().unwrap().exit.code(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn null_records_come_back(bodies: Vec<Vec<u8>>) {
+            let bodies: Vec<Vec<u8>> = bodies.into_iter()
+                .map(|body| body.into_iter().filter(|byte| *byte != 0).collect()).collect();
+            let mut stream = Vec::new();
+            for body in &bodies {
+                stream.extend_from_slice(body);
+                stream.push(0);
+            }
+            let got: Vec<Vec<u8>> = records(&stream, Framing::Null, 1 << 20)
+                .into_iter().map(Result::unwrap).collect();
+            prop_assert_eq!(got, bodies);
+        }
+    }
+}
