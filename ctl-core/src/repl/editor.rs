@@ -48,7 +48,7 @@ pub struct Editor {
 #[derive(Debug)]
 pub enum Edited {
     /// A text of one or more complete statements.
-    Text(String),
+    Text(Vec<u8>),
     /// Ctrl-C, or a signal.
     Interrupted,
     /// Ctrl-D on an empty line, or the terminal is gone.
@@ -151,7 +151,7 @@ fn config(color: bool) -> Result<Config, CliError> {
 
 fn edited(result: rustyline::Result<String>) -> Result<Edited, CliError> {
     match result {
-        Ok(text) => Ok(Edited::Text(text)),
+        Ok(text) => Ok(Edited::Text(text.into_bytes())),
         Err(ReadlineError::Interrupted) => Ok(Edited::Interrupted),
         Err(ReadlineError::Eof) => Ok(Edited::End),
         Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {

@@ -43,6 +43,12 @@ impl HistoryFile {
         Self { path: Some(path.into()) }
     }
 
+    /// No file: nothing stays after the session.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { path: None }
+    }
+
     /// The file, if there is one.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {

@@ -16,10 +16,16 @@
 //! A closing quote must be followed by a blank or the end. Blanks are space, TAB, CR, VT and FF;
 //! an LF outside of quotes ends the statement.
 
+mod partial;
+mod quote;
+
 use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+
+pub use partial::{Partial, partial};
+pub use quote::quote;
 
 /// One word of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,108 +138,6 @@ pub fn next_statement(text: &[u8]) -> Result<Statement, LexError> {
         }
     }
     Ok(Statement { words, used: lexer.at, command_end })
-}
-
-/// The words before the cursor, for completion and hints: `text` is the line up to the cursor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Partial {
-    /// The finished words of the statement that the cursor is in.
-    pub words: Vec<Word>,
-    /// Where the word under the cursor starts in the text.
-    pub start: usize,
-    /// The word under the cursor so far, decoded; empty after a blank.
-    pub current: Vec<u8>,
-    /// Whether the word under the cursor began with a quote or an encoding.
-    pub literal: bool,
-}
-
-/// Reads the statement that the end of `text` is in, whatever its state. `None` inside of a comment,
-/// of a `<<` body or of text that cannot be valid.
-pub fn partial(text: &[u8]) -> Option<Partial> {
-    let mut base = 0;
-    // Leave out the statements above the one that is being typed.
-    while let Some(rest) = text.get(base..) {
-        match next_statement(rest) {
-            Ok(statement) if rest.get(..statement.used).is_some_and(|t| t.ends_with(b"\n")) => {
-                base += statement.used;
-            }
-            Err(LexError::Incomplete(Open::Heredoc { .. })) if rest.contains(&b'\n') => {
-                return None;
-            }
-            _ => break,
-        }
-    }
-    let mut lexer = Lexer { text, at: base };
-    let mut words = Vec::new();
-    loop {
-        match lexer.skip_blanks() {
-            Ok(true) => {}
-            Ok(false) | Err(_) if lexer.in_comment(base) => return None,
-            Ok(false) | Err(_) => {
-                return Some(Partial {
-                    words,
-                    start: text.len(),
-                    current: Vec::new(),
-                    literal: false,
-                });
-            }
-        }
-        let start = lexer.at;
-        match lexer.word() {
-            Ok(word) if word.end < text.len() => words.push(word),
-            Ok(word) => {
-                return Some(Partial { words, start, current: word.bytes, literal: word.literal });
-            }
-            Err(_) => {
-                let current = text.get(start..)?;
-                let literal = current.first().is_some_and(|b| matches!(b, b'"' | b'\''));
-                let skip = usize::from(literal);
-                return Some(Partial {
-                    words,
-                    start: start + skip,
-                    current: current.get(skip..)?.to_vec(),
-                    literal,
-                });
-            }
-        }
-    }
-}
-
-/// Writes `bytes` so that [`next_statement`] reads them back as one word: bare when possible, in
-/// double quotes otherwise. Bytes that are not UTF-8 and control characters are escaped.
-pub fn quote(bytes: &[u8]) -> String {
-    let bare = |b: &u8| b.is_ascii_alphanumeric() || b"_-+/;.$():,=@%^~*?!|&".contains(b);
-    let reads_as_itself = !bytes.is_empty()
-        && bytes.iter().all(bare)
-        && !matches!(bytes.first(), Some(b'@' | b'-'))
-        && ENCODINGS.iter().all(|prefix| !bytes.starts_with(prefix));
-    if reads_as_itself {
-        return String::from_utf8_lossy(bytes).into_owned();
-    }
-    let mut out = String::with_capacity(bytes.len() + 2);
-    out.push('"');
-    for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match c {
-                '"' | '\\' => out.extend(['\\', c]),
-                '\n' => out.push_str("\\n"),
-                '\r' => out.push_str("\\r"),
-                '\t' => out.push_str("\\t"),
-                c if c.is_control() => {
-                    let mut utf8 = [0; 4];
-                    c.encode_utf8(&mut utf8).bytes().for_each(|b| push_hex(&mut out, b));
-                }
-                c => out.push(c),
-            }
-        }
-        chunk.invalid().iter().for_each(|b| push_hex(&mut out, *b));
-    }
-    out.push('"');
-    out
-}
-
-fn push_hex(out: &mut String, byte: u8) {
-    out.push_str(&format!("\\x{byte:02x}"));
 }
 
 const ENCODINGS: [&[u8]; 3] = [b"b64:", b"hex:", b"json:"];

@@ -70,6 +70,15 @@ impl<L: Lines> Script<L> {
         Self { lines, line: 0, open_lines: true }
     }
 
+    /// The next line as it is, for an answer to a question.
+    ///
+    /// # Errors
+    /// The input cannot be read.
+    pub fn answer(&mut self, line: &mut Vec<u8>) -> io::Result<LineRead> {
+        self.line += 1;
+        self.lines.next_line(false, line)
+    }
+
     /// The next statement; lines without one are skipped.
     ///
     /// # Errors

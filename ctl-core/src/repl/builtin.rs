@@ -1,0 +1,63 @@
+//! The commands that every session has, whatever the tool: help, settings, scripts, leaving.
+
+use clap::builder::ValueHint;
+use clap::{Arg, Command};
+
+use super::complete::COMMAND_WORDS;
+
+/// The verbs of [`commands`] for help and completion, without their aliases.
+pub const VERBS: &[&str] =
+    &["help", "quit", "expect", ":set", ":source", ":timing", ":format", ":history", ":cls"];
+
+/// The value name of a setting's name, for [`Values`](super::complete::Values).
+pub const SETTING: &str = "SETTING";
+/// The value name of a setting's value.
+pub const SETTING_VALUE: &str = "VALUE";
+/// The value name of a verb or `@group` to explain.
+pub const TOPIC: &str = "TOPIC";
+
+/// The commands, to be added to the tool's grammar. `formats` are the names of output formats.
+#[must_use]
+pub fn commands(formats: &'static [&'static str]) -> Vec<Command> {
+    let optional = |id: &'static str, name: &'static str| Arg::new(id).value_name(name);
+    let commands = [
+        Command::new("help")
+            .visible_alias("?")
+            .about("Explain the session, a command, or a @group of commands")
+            .arg(optional("topic", TOPIC)),
+        Command::new("quit")
+            .visible_aliases(["exit", "\\q"])
+            .about("Leave the session; so does Ctrl-D"),
+        Command::new("expect")
+            .about("Run a command and fail unless its result fits a condition")
+            .after_help("Example: expect 'ready==3' stats-tube mail")
+            .arg(optional("condition", "CONDITION").required(true))
+            .arg(
+                optional("command", COMMAND_WORDS)
+                    .required(true)
+                    .num_args(1..)
+                    .trailing_var_arg(true)
+                    .allow_hyphen_values(true)
+                    .value_parser(clap::value_parser!(std::ffi::OsString)),
+            ),
+        Command::new(":set")
+            .about("Show or change settings; -e and +e: stop at errors or go on")
+            .after_help("Examples: :set autotouch on, :set nohints, :set +e")
+            .arg(optional("setting", SETTING).allow_hyphen_values(true))
+            .arg(optional("value", SETTING_VALUE).allow_hyphen_values(true)),
+        Command::new(":source")
+            .about("Run the commands in a file, up to the first error")
+            .arg(optional("file", "FILE").required(true).value_hint(ValueHint::FilePath)),
+        Command::new(":timing")
+            .about("Show how long commands take (slow ones always show it)")
+            .arg(optional("on", "on|off").value_parser(["on", "off"])),
+        Command::new(":format")
+            .about("Show or change the output format of the session")
+            .arg(optional("format", "FMT").value_parser(formats.to_vec())),
+        Command::new(":history")
+            .about("Show the newest N entries of the history, or those with a /text/")
+            .arg(optional("which", "N|/TEXT/")),
+        Command::new(":cls").about("Clear the screen; so does Ctrl-L"),
+    ];
+    commands.into_iter().collect()
+}

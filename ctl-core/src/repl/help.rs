@@ -1,0 +1,121 @@
+//! `help`: an overview by groups, a group, a command.
+
+use clap::Command;
+
+use crate::error::CliError;
+
+/// A group of commands, called `@name` by `help`.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// The name, without `@`.
+    pub name: &'static str,
+    /// What the commands have in common.
+    pub title: &'static str,
+    /// The verbs.
+    pub verbs: &'static [&'static str],
+}
+
+/// The text for `help TOPIC`; without a topic the overview.
+///
+/// # Errors
+/// There is no such command or group: exit 2.
+pub fn text(
+    grammar: &mut Command,
+    groups: &[Group],
+    topic: Option<&str>,
+) -> Result<String, CliError> {
+    let Some(topic) = topic else { return Ok(overview(grammar, groups)) };
+    if let Some(name) = topic.strip_prefix('@') {
+        let group = groups.iter().find(|group| group.name == name);
+        return group.map(|group| of_group(grammar, group)).ok_or_else(|| unknown(topic, groups));
+    }
+    match grammar.find_subcommand_mut(topic) {
+        Some(command) => Ok(command.render_long_help().to_string()),
+        None => Err(unknown(topic, groups)),
+    }
+}
+
+fn overview(grammar: &Command, groups: &[Group]) -> String {
+    let mut rows = String::new();
+    for group in groups {
+        let verbs: Vec<&str> =
+            group.verbs.iter().copied().filter(|verb| exists(grammar, verb)).collect();
+        rows.push_str(&format!("@{}\t{}\n", group.name, verbs.join(" ")));
+    }
+    format!(
+        "{}\nhelp COMMAND explains a command, help @GROUP lists a group.\n\
+         Bodies: \"\\x00 escapes\", 'as it is', {{\"json\": 1}}, b64:…, hex:…, @FILE, <<END.\n\
+         Tab completes, Ctrl-R searches the history, Ctrl-C cancels, Ctrl-D leaves.\n",
+        columns(&rows)
+    )
+}
+
+fn of_group(grammar: &Command, group: &Group) -> String {
+    let mut rows = String::new();
+    for verb in group.verbs {
+        if let Some(command) = grammar.find_subcommand(verb) {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            rows.push_str(&format!("{verb}\t{about}\n"));
+        }
+    }
+    format!("{}\n\n{}", group.title, columns(&rows))
+}
+
+fn exists(grammar: &Command, verb: &str) -> bool {
+    grammar.find_subcommand(verb).is_some()
+}
+
+fn unknown(topic: &str, groups: &[Group]) -> CliError {
+    let names: Vec<String> = groups.iter().map(|group| format!("@{}", group.name)).collect();
+    CliError::usage(format!("there is no help for `{topic}` (groups: {})", names.join(", ")))
+        .hint("help")
+}
+
+/// Lines of TAB-separated cells as aligned columns.
+#[must_use]
+pub fn columns(rows: &str) -> String {
+    let cells: Vec<Vec<&str>> = rows.lines().map(|row| row.split('\t').collect()).collect();
+    let most = cells.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        cells.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..most).map(width).collect();
+    let mut text = String::new();
+    for row in &cells {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line.push_str(&format!("{cell:width$}  "));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GROUPS: &[Group] =
+        &[Group { name: "produce", title: "Commands that add jobs", verbs: &["put", "nope"] }];
+
+    fn grammar() -> Command {
+        Command::new("t").subcommand(Command::new("put").about("Put jobs"))
+    }
+
+    #[test]
+    fn overview_groups_and_commands_are_explained() {
+        let help = |topic| text(&mut grammar(), GROUPS, topic);
+        let overview = help(None).unwrap();
+        assert!(overview.contains("@produce  put\n") && !overview.contains("nope"), "{overview}");
+        assert!(help(Some("@produce")).unwrap().contains("put  Put jobs"));
+        assert!(help(Some("put")).unwrap().contains("Usage: put"));
+        assert!(help(Some("@x")).unwrap_err().message.contains("@produce"));
+        assert_eq!(help(Some("x")).unwrap_err().exit.code(), 2);
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        assert_eq!(columns("a\tbb\tc\naaa\tb\n"), "a    bb  c\naaa  b\n");
+    }
+}

@@ -1,0 +1,68 @@
+//! The unfinished statement that a cursor stands in.
+
+use super::{LexError, Lexer, Open, Word, next_statement};
+
+/// The words before the cursor, for completion and hints: `text` is the line up to the cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partial {
+    /// The finished words of the statement that the cursor is in.
+    pub words: Vec<Word>,
+    /// Where the word under the cursor starts in the text.
+    pub start: usize,
+    /// The word under the cursor so far, decoded; empty after a blank.
+    pub current: Vec<u8>,
+    /// Whether the word under the cursor began with a quote or an encoding.
+    pub literal: bool,
+}
+
+/// Reads the statement that the end of `text` is in, whatever its state. `None` inside of a comment,
+/// of a `<<` body or of text that cannot be valid.
+pub fn partial(text: &[u8]) -> Option<Partial> {
+    let mut base = 0;
+    // Leave out the statements above the one that is being typed.
+    while let Some(rest) = text.get(base..) {
+        match next_statement(rest) {
+            Ok(statement) if rest.get(..statement.used).is_some_and(|t| t.ends_with(b"\n")) => {
+                base += statement.used;
+            }
+            Err(LexError::Incomplete(Open::Heredoc { .. })) if rest.contains(&b'\n') => {
+                return None;
+            }
+            _ => break,
+        }
+    }
+    let mut lexer = Lexer { text, at: base };
+    let mut words = Vec::new();
+    loop {
+        match lexer.skip_blanks() {
+            Ok(true) => {}
+            Ok(false) | Err(_) if lexer.in_comment(base) => return None,
+            Ok(false) | Err(_) => {
+                return Some(Partial {
+                    words,
+                    start: text.len(),
+                    current: Vec::new(),
+                    literal: false,
+                });
+            }
+        }
+        let start = lexer.at;
+        match lexer.word() {
+            Ok(word) if word.end < text.len() => words.push(word),
+            Ok(word) => {
+                return Some(Partial { words, start, current: word.bytes, literal: word.literal });
+            }
+            Err(_) => {
+                let current = text.get(start..)?;
+                let literal = current.first().is_some_and(|b| matches!(b, b'"' | b'\''));
+                let skip = usize::from(literal);
+                return Some(Partial {
+                    words,
+                    start: start + skip,
+                    current: current.get(skip..)?.to_vec(),
+                    literal,
+                });
+            }
+        }
+    }
+}

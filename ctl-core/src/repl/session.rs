@@ -1,0 +1,478 @@
+//! A session: reads statements, runs them, and decides what an error ends.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::editor::Edited;
+use super::expect::Condition;
+use super::history::{self, Keep};
+use super::lexer::{self, LexError, Statement, Word};
+use super::shell::{Leaving, ON_OFF, Setting, Shell, Terminal};
+use super::source::{Input, Lines, ReadLines, Script};
+use super::{grammar, help, literal};
+use crate::error::{CliError, Exit};
+
+/// What a session does with errors and commands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules {
+    /// Scripts go on after an error; the exit code is 3 then.
+    pub keep_going: bool,
+    /// Scripts show each command on stderr before it runs.
+    pub echo: bool,
+}
+
+/// A running session.
+pub struct Session<'s, S> {
+    shell: &'s mut S,
+    rules: Rules,
+    timing: bool,
+    hints: bool,
+    failures: u64,
+    depth: u32,
+}
+
+/// Commands slower than this show their time.
+const SLOW: Duration = Duration::from_millis(500);
+/// How deep `:source` may nest.
+const MAX_DEPTH: u32 = 16;
+
+/// How one statement ended.
+enum Flow {
+    Next,
+    Leave,
+    Failed(Exit),
+}
+
+impl<'s, S: Shell> Session<'s, S> {
+    /// A session with these rules.
+    pub fn new(shell: &'s mut S, rules: Rules) -> Self {
+        Self { shell, rules, timing: false, hints: true, failures: 0, depth: 0 }
+    }
+
+    /// Runs a script to its end, `quit`, a signal, or its first error; `name` stands before line numbers.
+    /// The exit is that of the first error, or 3 when errors were passed over.
+    ///
+    /// # Errors
+    /// The script cannot be read, or stdout is closed.
+    pub fn script<L: Lines>(&mut self, name: &str, script: Script<L>) -> Result<Exit, CliError> {
+        let flow = self.lines(name, script)?;
+        self.shell.may_leave(Leaving::End, None)?;
+        Ok(match flow {
+            Flow::Failed(exit) => exit,
+            Flow::Next | Flow::Leave if self.failures > 0 => Exit::Partial,
+            Flow::Next | Flow::Leave => Exit::Done,
+        })
+    }
+
+    /// Talks with a person until they leave.
+    ///
+    /// # Errors
+    /// The terminal fails, or stdout is closed.
+    pub fn interactive(&mut self, terminal: &mut dyn Terminal) -> Result<Exit, CliError> {
+        let mut interruptions: Vec<Instant> = Vec::new();
+        loop {
+            let prompt = self.shell.prompt();
+            let leaves = match terminal.read(&prompt) {
+                Ok(Edited::Text(text)) => {
+                    interruptions.clear();
+                    self.typed(&text, terminal)?
+                }
+                Ok(Edited::Interrupted) => {
+                    interruptions.retain(|at| at.elapsed() < Duration::from_secs(1));
+                    interruptions.push(Instant::now());
+                    interruptions.len() >= 3
+                }
+                Ok(Edited::End) => true,
+                Err(error) if error.exit == Exit::BadData => {
+                    self.shell.report(&error, None);
+                    false
+                }
+                Err(error) => return Err(error),
+            };
+            if let Some(exit) = self.ended_by_signal() {
+                self.shell.may_leave(Leaving::End, None)?;
+                return Ok(exit);
+            }
+            self.shell.interrupts().clear();
+            if leaves && self.leave(terminal)? {
+                return Ok(Exit::Done);
+            }
+        }
+    }
+
+    fn leave(&mut self, terminal: &mut dyn Terminal) -> Result<bool, CliError> {
+        let leaves = self.shell.may_leave(Leaving::Quit, Some(terminal));
+        leaves.or_else(|error| self.survive(error).map(|()| false))
+    }
+
+    /// A person's session goes on after every error, but not without its stdout.
+    fn survive(&mut self, error: CliError) -> Result<(), CliError> {
+        if error.is_broken_pipe() {
+            return Err(error);
+        }
+        self.shell.report(&error, None);
+        Ok(())
+    }
+
+    fn ended_by_signal(&self) -> Option<Exit> {
+        self.shell.interrupts().requested().filter(|exit| *exit != Exit::Interrupted)
+    }
+
+    /// Runs everything in a text that was typed or pasted; true to leave.
+    fn typed(&mut self, mut text: &[u8], terminal: &mut dyn Terminal) -> Result<bool, CliError> {
+        while !text.is_empty() {
+            let statement = match lexer::next_statement(text) {
+                Ok(statement) => statement,
+                Err(error) => {
+                    // It may have been a typing error: offer it again, as it was.
+                    let entry = String::from_utf8_lossy(text).into_owned();
+                    terminal.remember(Keep::InMemory(entry));
+                    self.shell.report(&lex_error(&error), None);
+                    return Ok(false);
+                }
+            };
+            let (this, rest) = text.split_at(statement.used.max(1).min(text.len()));
+            self.remember(this, &statement, terminal);
+            text = rest;
+            if statement.words.is_empty() {
+                continue;
+            }
+            self.shell.interrupts().clear();
+            match self.statement(&statement.words, None, Some(terminal))? {
+                Flow::Next => {}
+                Flow::Leave => return Ok(true),
+                // Pasted commands are a script: what follows may rely on what failed.
+                Flow::Failed(_) => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+
+    fn remember(&mut self, text: &[u8], statement: &Statement, terminal: &mut dyn Terminal) {
+        let secret = statement.words.iter().any(|word| {
+            std::str::from_utf8(&word.bytes).is_ok_and(|verb| self.shell.is_secret(verb))
+        });
+        terminal.remember(history::keep(text, statement, secret));
+    }
+
+    fn lines<L: Lines>(&mut self, name: &str, mut script: Script<L>) -> Result<Flow, CliError> {
+        loop {
+            let input = script.next_input().map_err(|e| CliError::reading(name, &e))?;
+            if let Some(exit) = self.shell.interrupts().requested() {
+                return Ok(Flow::Failed(exit));
+            }
+            let (line, text, parsed) = match input {
+                Input::Statement { line, text, parsed } => (line, text, parsed),
+                Input::End => return Ok(Flow::Next),
+                Input::Interrupted => return Ok(Flow::Failed(Exit::Interrupted)),
+            };
+            if self.rules.echo {
+                let text = String::from_utf8_lossy(&text);
+                text.lines().for_each(|line| self.shell.note(&format!("> {line}")));
+            }
+            let place = format!("{name}:{line}");
+            let flow = match parsed {
+                Ok(statement) => self.statement(&statement.words, Some(&place), None)?,
+                Err(error) => {
+                    self.shell.report(&lex_error(&error), Some(&place));
+                    Flow::Failed(Exit::Usage)
+                }
+            };
+            match flow {
+                Flow::Next => {}
+                Flow::Leave => return Ok(Flow::Leave),
+                Flow::Failed(exit) => {
+                    let signalled = self.shell.interrupts().requested().is_some();
+                    if !self.rules.keep_going || signalled {
+                        return Ok(Flow::Failed(exit));
+                    }
+                    self.failures += 1;
+                }
+            }
+        }
+    }
+
+    /// Runs one statement and reports its error. `Err` only for what ends the whole session.
+    fn statement(
+        &mut self,
+        words: &[Word],
+        place: Option<&str>,
+        terminal: Option<&mut dyn Terminal>,
+    ) -> Result<Flow, CliError> {
+        let started = Instant::now();
+        self.shell.output_time();
+        let flow = self.execute(words, terminal);
+        self.show_time(started.elapsed());
+        match flow {
+            Err(error) if error.is_broken_pipe() => Err(error),
+            Err(error) => {
+                self.shell.report(&error, place);
+                Ok(Flow::Failed(error.exit))
+            }
+            Ok(flow) => Ok(flow),
+        }
+    }
+
+    fn show_time(&mut self, total: Duration) {
+        let output = self.shell.output_time().min(total);
+        if self.timing || (self.depth == 0 && total >= SLOW) {
+            let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
+            self.shell.note(&format!(
+                "({:.1} ms server and tool, {:.1} ms output)",
+                milliseconds(total.saturating_sub(output)),
+                milliseconds(output)
+            ));
+        }
+    }
+
+    fn execute(
+        &mut self,
+        words: &[Word],
+        terminal: Option<&mut dyn Terminal>,
+    ) -> Result<Flow, CliError> {
+        if let Some((times, words)) = repetition(words) {
+            return self.repeat(times, words, terminal);
+        }
+        let matches = match grammar::parse(self.shell.grammar(), words)? {
+            grammar::Parsed::Matches(matches) => matches,
+            grammar::Parsed::Help(text) => {
+                self.shell.show(&text)?;
+                return Ok(Flow::Next);
+            }
+        };
+        let Some((verb, arguments)) = matches.subcommand() else {
+            return Err(CliError::usage("no command").hint("help"));
+        };
+        let text = |id: &str| arguments.get_one::<String>(id).map(String::as_str);
+        match verb {
+            "quit" => return Ok(Flow::Leave),
+            "help" => {
+                let groups = self.shell.groups();
+                let shown = help::text(self.shell.grammar(), groups, text("topic"))?;
+                self.shell.show(&shown)?;
+            }
+            "expect" => self.expect(text("condition").unwrap_or_default(), words)?,
+            ":set" => return self.set(text("setting"), text("value"), terminal),
+            ":timing" => self.timing = text("on").map_or(!self.timing, |on| on == "on"),
+            ":format" => match text("format") {
+                Some(format) => self.shell.set("format", format)?,
+                None => self.show_settings(Some("format"))?,
+            },
+            ":cls" => {
+                if let Some(terminal) = terminal {
+                    terminal.clear()?;
+                }
+            }
+            ":history" => {
+                let entries = terminal.map(|t| t.entries().to_vec()).unwrap_or_default();
+                let shown = which_entries(&entries, text("which"))?;
+                self.shell.show(&shown)?;
+            }
+            ":source" => return self.source(words, terminal),
+            _ => {
+                let exit = self.shell.run(&matches, words)?;
+                return Ok(if exit.is_done() { Flow::Next } else { Flow::Failed(exit) });
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    fn repeat(
+        &mut self,
+        times: u64,
+        words: &[Word],
+        mut terminal: Option<&mut dyn Terminal>,
+    ) -> Result<Flow, CliError> {
+        for _ in 0..times {
+            self.shell.interrupts().check()?;
+            // A fresh borrow for each round.
+            let person = terminal.as_mut().map(|terminal| &mut **terminal as &mut dyn Terminal);
+            match self.execute(words, person)? {
+                Flow::Next => {}
+                other => return Ok(other),
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    fn expect(&mut self, condition: &str, words: &[Word]) -> Result<(), CliError> {
+        let condition = Condition::parse(condition).map_err(CliError::usage)?;
+        let words = words.get(2..).unwrap_or_default();
+        let result = match grammar::parse(self.shell.grammar(), words)? {
+            grammar::Parsed::Matches(matches) => self.shell.result(&matches, words)?,
+            grammar::Parsed::Help(_) => Value::Null,
+        };
+        let verdict = condition.check(&result).map_err(|why| {
+            CliError::new(Exit::Negative, "EXPECTATION", format!("cannot check {condition}: {why}"))
+        })?;
+        if verdict.holds {
+            return Ok(());
+        }
+        let message = format!("expected {condition}, found {}", verdict.found);
+        Err(CliError::new(Exit::Negative, "EXPECTATION", message))
+    }
+
+    fn source(
+        &mut self,
+        words: &[Word],
+        terminal: Option<&mut dyn Terminal>,
+    ) -> Result<Flow, CliError> {
+        if self.depth >= MAX_DEPTH {
+            return Err(CliError::usage(format!(":source is nested more than {MAX_DEPTH} deep")));
+        }
+        let file = words.get(1).map(literal::to_path).transpose().map_err(CliError::usage)?;
+        let file = file.unwrap_or_default();
+        if terminal.is_some() && !self.shell.may_leave(Leaving::Source, terminal)? {
+            return Ok(Flow::Next);
+        }
+        let (name, script) = open(&file)?;
+        self.depth += 1;
+        let before = self.failures;
+        let flow = self.lines(&name, script);
+        self.depth -= 1;
+        if self.failures > before && matches!(flow, Ok(Flow::Next)) && self.depth == 0 {
+            self.shell.note(&format!("{name}: {} commands failed", self.failures - before));
+        }
+        flow
+    }
+
+    fn set(
+        &mut self,
+        name: Option<&str>,
+        value: Option<&str>,
+        terminal: Option<&mut dyn Terminal>,
+    ) -> Result<Flow, CliError> {
+        match (name, value) {
+            (None, _) => self.show_settings(None)?,
+            (Some("-e"), None) => self.rules.keep_going = false,
+            (Some("+e"), None) => self.rules.keep_going = true,
+            (Some(name), None) => {
+                let known = |name: &str| self.settings().iter().any(|s| s.name == name);
+                match name.strip_prefix("no").filter(|rest| known(rest)) {
+                    Some(name) => self.change(name, "off", terminal)?,
+                    None if self.is_switch(name) => self.change(name, "on", terminal)?,
+                    None => self.show_settings(Some(name))?,
+                }
+            }
+            (Some(name), Some(value)) => self.change(name, value, terminal)?,
+        }
+        Ok(Flow::Next)
+    }
+
+    fn is_switch(&self, name: &str) -> bool {
+        self.settings().iter().any(|s| s.name == name && s.allowed == ON_OFF)
+    }
+
+    fn change(
+        &mut self,
+        name: &str,
+        value: &str,
+        terminal: Option<&mut dyn Terminal>,
+    ) -> Result<(), CliError> {
+        let settings = self.settings();
+        let setting = settings
+            .iter()
+            .find(|s| s.name == name)
+            .ok_or_else(|| unknown_setting(name, &settings))?;
+        if !setting.allowed.is_empty() && !setting.allowed.contains(&value) {
+            return Err(CliError::usage(format!(
+                "{name} cannot be `{value}`: it is one of {}",
+                setting.allowed.join(", ")
+            )));
+        }
+        let on = value == "on";
+        match name {
+            "timing" => self.timing = on,
+            "echo" => self.rules.echo = on,
+            "hints" => {
+                self.hints = on;
+                if let Some(terminal) = terminal {
+                    terminal.set_hints(on);
+                }
+            }
+            name => self.shell.set(name, value)?,
+        }
+        Ok(())
+    }
+
+    fn show_settings(&mut self, only: Option<&str>) -> Result<(), CliError> {
+        let settings = self.settings();
+        let mut shown = String::new();
+        for setting in settings.iter().filter(|s| only.is_none_or(|name| s.name == name)) {
+            shown.push_str(&format!("{}\t{}\t{}\n", setting.name, setting.value, setting.about));
+        }
+        match only {
+            Some(name) if shown.is_empty() => Err(unknown_setting(name, &settings)),
+            _ => self.shell.show(&help::columns(&shown)),
+        }
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        let switch = |name, on: bool, about| {
+            let value = if on { "on" } else { "off" }.to_owned();
+            Setting { name, value, allowed: ON_OFF, about }
+        };
+        let mut settings = vec![
+            switch("timing", self.timing, "show how long each command takes"),
+            switch("hints", self.hints, "show grey hints while typing"),
+            switch("echo", self.rules.echo, "show the commands of scripts"),
+        ];
+        settings.extend(self.shell.settings());
+        settings.sort_by_key(|setting| setting.name);
+        settings
+    }
+}
+
+/// A script in a file.
+pub type FileScript = Script<ReadLines<BufReader<File>>>;
+
+/// Opens a script file; its name is how errors call it.
+///
+/// # Errors
+/// The file is missing (66) or cannot be read (74).
+pub fn open(file: &Path) -> Result<(String, FileScript), CliError> {
+    let name = file.display().to_string();
+    let opened = File::open(file).map_err(|error| CliError::reading(&name, &error))?;
+    Ok((name, Script::new(ReadLines(BufReader::new(opened)))))
+}
+
+/// `5 put x` runs `put x` five times.
+fn repetition(words: &[Word]) -> Option<(u64, &[Word])> {
+    let (first, rest) = words.split_first()?;
+    let times = std::str::from_utf8(&first.bytes).ok()?.parse().ok()?;
+    (!first.literal && !rest.is_empty()).then_some((times, rest))
+}
+
+fn lex_error(error: &LexError) -> CliError {
+    CliError::usage(error.to_string())
+}
+
+fn unknown_setting(name: &str, settings: &[Setting]) -> CliError {
+    let names: Vec<&str> = settings.iter().map(|setting| setting.name).collect();
+    CliError::usage(format!("there is no setting `{name}` (there are: {})", names.join(", ")))
+}
+
+fn which_entries(entries: &[String], which: Option<&str>) -> Result<String, CliError> {
+    let numbered = entries.iter().enumerate();
+    let line = |(at, entry): (usize, &String)| {
+        format!("{:5}  {}\n", at + 1, crate::escape::line(&entry.replace('\n', "↵")))
+    };
+    let text = which.and_then(|w| w.strip_prefix('/')).map(|w| w.strip_suffix('/').unwrap_or(w));
+    if let Some(text) = text {
+        return Ok(numbered.filter(|(_, entry)| entry.contains(text)).map(line).collect());
+    }
+    let newest = match which {
+        None => 20,
+        Some(number) => number.parse().map_err(|_| {
+            CliError::usage(format!("`{number}` is neither a number of entries nor a /text/"))
+        })?,
+    };
+    Ok(numbered.skip(entries.len().saturating_sub(newest)).map(line).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,383 @@
+use std::collections::VecDeque;
+use std::fs;
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use serde_json::json;
+
+use super::super::{Prompt, builtin};
+use super::*;
+use crate::signals::Interrupts;
+
+/// A shell whose only commands are `say TEXT`, `fail CODE`, `secret`, `interrupt`.
+struct Fake {
+    grammar: Command,
+    interrupts: Interrupts,
+    said: Vec<String>,
+    stderr: Vec<String>,
+    left: Vec<Leaving>,
+    stays: bool,
+    color: String,
+}
+
+impl Fake {
+    fn new() -> Self {
+        let text = Arg::new("text").num_args(0..).value_parser(value_parser!(std::ffi::OsString));
+        let code = Arg::new("code").required(true).value_parser(value_parser!(u8));
+        let grammar = Command::new("fake")
+            .no_binary_name(true)
+            .disable_help_subcommand(true)
+            .subcommand(Command::new("say").about("Say something").arg(text))
+            .subcommand(Command::new("fail").arg(code))
+            .subcommand(Command::new("secret"))
+            .subcommand(Command::new("interrupt"))
+            .subcommand(Command::new("stop"))
+            .subcommands(builtin::commands(&["table", "json"]));
+        Self {
+            grammar,
+            interrupts: Interrupts::none(),
+            said: Vec::new(),
+            stderr: Vec::new(),
+            left: Vec::new(),
+            stays: false,
+            color: "red".into(),
+        }
+    }
+}
+
+const GROUPS: &[help::Group] =
+    &[help::Group { name: "session", title: "The session", verbs: builtin::VERBS }];
+
+impl Shell for Fake {
+    fn grammar(&mut self) -> &mut Command {
+        &mut self.grammar
+    }
+
+    fn groups(&self) -> &'static [help::Group] {
+        GROUPS
+    }
+
+    fn prompt(&mut self) -> Prompt {
+        Prompt::new().text("fake> ")
+    }
+
+    fn run(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Exit, CliError> {
+        match matches.subcommand() {
+            Some(("fail", arguments)) => {
+                let code = *arguments.get_one::<u8>("code").unwrap();
+                Err(CliError::new(Exit::Own(code), "FAILED", format!("failed with {code}")))
+            }
+            Some(("interrupt", _)) => {
+                self.interrupts.raise();
+                Err(CliError::interrupted(Exit::Interrupted))
+            }
+            Some(("stop", _)) => Ok(Exit::Negative),
+            _ => {
+                let text = |w: &Word| String::from_utf8_lossy(&w.bytes).into_owned();
+                self.said.push(words.iter().skip(1).map(text).collect::<Vec<_>>().join(" "));
+                Ok(Exit::Done)
+            }
+        }
+    }
+
+    fn result(&mut self, _: &ArgMatches, words: &[Word]) -> Result<Value, CliError> {
+        Ok(json!({"words": words.len() - 1, "name": "x"}))
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        let value = self.color.clone();
+        vec![Setting { name: "color", value, allowed: &["red", "blue"], about: "the colour" }]
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), CliError> {
+        self.color = format!("{name}={value}");
+        Ok(())
+    }
+
+    fn show(&mut self, text: &str) -> Result<(), CliError> {
+        self.said.push(text.to_owned());
+        Ok(())
+    }
+
+    fn report(&mut self, error: &CliError, place: Option<&str>) {
+        let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
+        self.stderr.push(format!("{place}{}", error.message));
+    }
+
+    fn note(&mut self, text: &str) {
+        self.stderr.push(text.to_owned());
+    }
+
+    fn output_time(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn interrupts(&self) -> &Interrupts {
+        &self.interrupts
+    }
+
+    fn is_secret(&self, verb: &str) -> bool {
+        verb == "secret"
+    }
+
+    fn may_leave(
+        &mut self,
+        reason: Leaving,
+        person: Option<&mut dyn Terminal>,
+    ) -> Result<bool, CliError> {
+        assert_eq!(person.is_some(), reason != Leaving::End);
+        self.left.push(reason);
+        Ok(!std::mem::take(&mut self.stays))
+    }
+}
+
+/// A terminal on which this is typed.
+#[derive(Default)]
+struct Typed {
+    lines: VecDeque<Edited>,
+    kept: Vec<Keep>,
+    entries: Vec<String>,
+    hints: Option<bool>,
+    cleared: usize,
+}
+
+impl Typed {
+    fn texts(texts: &[&str]) -> Self {
+        let lines = texts.iter().map(|text| Edited::Text(text.as_bytes().to_vec())).collect();
+        Self { lines, ..Self::default() }
+    }
+}
+
+impl Terminal for Typed {
+    fn read(&mut self, _: &Prompt) -> Result<Edited, CliError> {
+        Ok(self.lines.pop_front().unwrap_or(Edited::End))
+    }
+
+    fn ask(&mut self, _: &Prompt) -> Result<Edited, CliError> {
+        Ok(Edited::End)
+    }
+
+    fn remember(&mut self, entry: Keep) {
+        if let Keep::InFile(entry) | Keep::InMemory(entry) = &entry {
+            self.entries.push(entry.clone());
+        }
+        self.kept.push(entry);
+    }
+
+    fn entries(&self) -> &[String] {
+        &self.entries
+    }
+
+    fn clear(&mut self) -> Result<(), CliError> {
+        self.cleared += 1;
+        Ok(())
+    }
+
+    fn set_hints(&mut self, on: bool) {
+        self.hints = Some(on);
+    }
+}
+
+fn script(text: &str, rules: Rules) -> (Exit, Fake) {
+    let mut fake = Fake::new();
+    let exit = Session::new(&mut fake, rules)
+        .script("stdin", Script::new(ReadLines(text.as_bytes())))
+        .unwrap();
+    (exit, fake)
+}
+
+fn typed(terminal: &mut Typed) -> Fake {
+    let mut fake = Fake::new();
+    let exit = Session::new(&mut fake, Rules::default()).interactive(terminal).unwrap();
+    assert_eq!(exit, Exit::Done);
+    fake
+}
+
+#[test]
+fn a_script_stops_at_its_first_error_with_that_exit() {
+    let (exit, fake) = script("say a\nfail 75\nsay b\n", Rules::default());
+    assert_eq!(exit.code(), 75);
+    assert_eq!(fake.said, ["a"]);
+    assert_eq!(fake.stderr, ["stdin:2: failed with 75"]);
+    assert_eq!(fake.left, [Leaving::End]);
+}
+
+#[test]
+fn a_quiet_no_stops_a_script_too() {
+    let (exit, fake) = script("stop\nsay b\n", Rules::default());
+    assert_eq!((exit, fake.said.len()), (Exit::Negative, 0));
+}
+
+#[test]
+fn keep_going_ends_with_three() {
+    let (exit, fake) =
+        script("fail 75\nsay b\nnope\n", Rules { keep_going: true, ..Rules::default() });
+    assert_eq!(exit, Exit::Partial);
+    assert_eq!(fake.said, ["b"]);
+    assert_eq!(fake.stderr[1], "stdin:3: unknown command `nope`");
+}
+
+#[test]
+fn a_script_can_choose_to_go_on_and_to_stop_again() {
+    let (exit, fake) = script(":set +e\nfail 1\nsay a\n:set -e\nfail 69\nsay b", Rules::default());
+    assert_eq!((exit.code(), fake.said), (69, vec!["a".to_owned()]));
+    assert_eq!(script(":set +e\nfail 1\nquit\nfail 2", Rules::default()).0, Exit::Partial);
+}
+
+#[test]
+fn bad_quotes_send_nothing_and_cost_one_line() {
+    let (exit, fake) = script("say \"a\nsay b\n", Rules { keep_going: true, ..Rules::default() });
+    assert_eq!(exit, Exit::Partial);
+    assert!(fake.stderr[0].starts_with("stdin:1: Invalid argument(s)"), "{:?}", fake.stderr);
+    assert_eq!(fake.said, ["b"]);
+}
+
+#[test]
+fn echo_shows_the_commands_on_stderr() {
+    let (_, fake) = script("say <<E\nx\nE\nsay b", Rules { echo: true, ..Rules::default() });
+    assert_eq!(fake.stderr, ["> say <<E", "> x", "> E", "> say b"]);
+}
+
+#[test]
+fn a_signal_ends_a_script_even_when_errors_are_passed_over() {
+    let (exit, fake) = script("interrupt\nsay b", Rules { keep_going: true, ..Rules::default() });
+    assert_eq!((exit, fake.said.len()), (Exit::Interrupted, 0));
+}
+
+#[test]
+fn expect_compares_results() {
+    let (exit, fake) = script("expect 'words==2' say a b\nexpect 'name!=x' say", Rules::default());
+    assert_eq!(exit, Exit::Negative);
+    assert_eq!(fake.stderr, ["stdin:2: expected name!=x, found x"]);
+    assert!(fake.said.is_empty(), "the result is not shown");
+}
+
+#[test]
+fn a_number_repeats_a_command_until_it_fails() {
+    assert_eq!(script("3 say a", Rules::default()).1.said, ["a", "a", "a"]);
+    let (exit, fake) = script("3 fail 7", Rules::default());
+    assert_eq!((exit.code(), fake.stderr.len()), (7, 1));
+}
+
+#[test]
+fn sourced_files_name_their_lines_and_may_nest() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("inner file");
+    fs::write(&inner, "say inner\n\nfail 9\nsay never\n").unwrap();
+    let outer = folder.path().join("outer");
+    fs::write(&outer, format!(":source \"{}\"\nsay never", inner.display())).unwrap();
+    let (exit, fake) = script(&format!(":source {}\nsay never", outer.display()), Rules::default());
+    assert_eq!(exit.code(), 9);
+    assert_eq!(fake.said, ["inner"]);
+    assert_eq!(fake.stderr, [format!("{}:3: failed with 9", inner.display())]);
+}
+
+#[test]
+fn a_file_that_sources_itself_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f");
+    fs::write(&file, format!(":source {}", file.display())).unwrap();
+    let (exit, fake) = script(&format!(":source {}", file.display()), Rules::default());
+    assert_eq!(exit, Exit::Usage);
+    assert!(fake.stderr[0].contains("nested"), "{:?}", fake.stderr);
+}
+
+#[test]
+fn a_missing_file_is_66() {
+    let (exit, fake) = script(":source /does/not/exist", Rules::default());
+    assert_eq!(exit.code(), 66);
+    assert!(fake.stderr[0].starts_with("stdin:1: /does/not/exist"), "{:?}", fake.stderr);
+}
+
+#[test]
+fn a_person_survives_every_error() {
+    let mut terminal = Typed::texts(&["fail 75", "say a", "nope", "say \"b\" c", "say d\nsay e"]);
+    let fake = typed(&mut terminal);
+    assert_eq!(fake.said, ["a", "b c", "d", "e"]);
+    assert_eq!(fake.stderr, ["failed with 75", "unknown command `nope`"]);
+    assert_eq!(fake.left, [Leaving::Quit]);
+}
+
+#[test]
+fn pasted_commands_stop_at_the_first_error() {
+    let fake = typed(&mut Typed::texts(&["say a\nfail 1\nsay b\n"]));
+    assert_eq!(fake.said, ["a"]);
+}
+
+#[test]
+fn history_keeps_secrets_and_mistakes_out_of_the_file() {
+    let mut terminal =
+        Typed::texts(&["say a", " say b", "secret", "say \"a\"b", "# x", ":history"]);
+    let fake = typed(&mut terminal);
+    let expected = [
+        Keep::InFile("say a".into()),
+        Keep::Nothing,
+        Keep::InMemory("secret".into()),
+        Keep::InMemory("say \"a\"b".into()),
+        Keep::Nothing,
+        Keep::InFile(":history".into()),
+    ];
+    assert_eq!(terminal.kept, expected);
+    let shown = fake.said.last().unwrap();
+    assert!(shown.contains("    1  say a\n") && shown.contains("say \"a\"b"), "{shown}");
+}
+
+#[test]
+fn three_interruptions_in_a_second_leave_and_one_does_not() {
+    let interrupted = |n| (0..n).map(|_| Edited::Interrupted);
+    let mut lines: VecDeque<_> = interrupted(2).collect();
+    lines.push_back(Edited::Text(b"say a".to_vec()));
+    lines.extend(interrupted(3));
+    lines.push_back(Edited::Text(b"say never".to_vec()));
+    let fake = typed(&mut Typed { lines, ..Typed::default() });
+    assert_eq!(fake.said, ["a"]);
+    assert_eq!(fake.left, [Leaving::Quit]);
+}
+
+#[test]
+fn leaving_can_be_cancelled() {
+    let mut fake = Fake::new();
+    fake.stays = true;
+    let mut terminal = Typed::texts(&["quit", "say a", "\\q", "say never"]);
+    Session::new(&mut fake, Rules::default()).interactive(&mut terminal).unwrap();
+    assert_eq!(fake.said, ["a"]);
+    assert_eq!(fake.left, [Leaving::Quit, Leaving::Quit]);
+}
+
+#[test]
+fn an_interrupted_command_leaves_the_session_alive() {
+    let fake = typed(&mut Typed::texts(&["interrupt", "say a"]));
+    assert_eq!(fake.said, ["a"]);
+}
+
+#[test]
+fn settings_are_shown_changed_and_checked() {
+    let mut terminal = Typed::texts(&[
+        ":set",
+        ":set color blue",
+        ":set color green",
+        ":set nope 1",
+        ":set nohints",
+        ":set timing",
+        ":format json",
+        ":cls",
+    ]);
+    let fake = typed(&mut terminal);
+    for name in ["color", "echo", "hints", "timing"] {
+        assert!(fake.said[0].contains(name), "{}", fake.said[0]);
+    }
+    assert_eq!(fake.stderr[0], "color cannot be `green`: it is one of red, blue");
+    assert!(fake.stderr[1].starts_with("there is no setting `nope`"));
+    assert!(fake.stderr[2].contains("ms server"), "timing was switched on: {:?}", fake.stderr);
+    assert_eq!(fake.color, "format=json");
+    assert_eq!((terminal.hints, terminal.cleared), (Some(false), 1));
+}
+
+#[test]
+fn help_explains_commands_and_groups() {
+    let fake =
+        typed(&mut Typed::texts(&["help", "? say", "say --help", "help @session", "help x"]));
+    assert!(fake.said[0].contains("@session"));
+    assert!(fake.said[1].contains("Say something") && fake.said[2].contains("Say something"));
+    assert!(fake.said[3].contains(":source"));
+    assert!(fake.stderr[0].contains("no help for `x`"));
+}

@@ -1,0 +1,136 @@
+//! What a session needs of its tool and of the person in front of it.
+
+use std::time::Duration;
+
+use clap::{ArgMatches, Command};
+use serde_json::Value;
+
+use super::Prompt;
+use super::editor::Edited;
+use super::help::Group;
+use super::history::Keep;
+use super::lexer::Word;
+use crate::error::{CliError, Exit};
+use crate::signals::Interrupts;
+
+/// What a tool adds to make a session of its own.
+pub trait Shell {
+    /// Every command that can be typed, with [`builtin::commands`](super::builtin::commands) among them
+    /// and without binary name.
+    fn grammar(&mut self) -> &mut Command;
+
+    /// The groups of commands for `help`: name without `@`, title, verbs.
+    fn groups(&self) -> &'static [Group];
+
+    /// What stands before the cursor now. Called before each statement that a person types.
+    fn prompt(&mut self) -> Prompt;
+
+    /// Runs a command of the tool.
+    ///
+    /// # Errors
+    /// What the command reports; the session goes on or ends by its own rules.
+    fn run(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Exit, CliError>;
+
+    /// Runs a command of the tool and gives its result as JSON instead of showing it.
+    ///
+    /// # Errors
+    /// As [`Shell::run`].
+    fn result(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Value, CliError>;
+
+    /// The tool's settings.
+    fn settings(&self) -> Vec<Setting>;
+
+    /// Changes one of [`Shell::settings`].
+    ///
+    /// # Errors
+    /// The value is not allowed: exit 2.
+    fn set(&mut self, name: &str, value: &str) -> Result<(), CliError>;
+
+    /// Text for stdout: help, lists of settings.
+    ///
+    /// # Errors
+    /// Failures of writing.
+    fn show(&mut self, text: &str) -> Result<(), CliError>;
+
+    /// Reports a failed statement on stderr; `place` is `FILE:LINE` in scripts.
+    fn report(&mut self, error: &CliError, place: Option<&str>);
+
+    /// A line for a person on stderr, such as a time.
+    fn note(&mut self, text: &str);
+
+    /// How long results have been on their way to stdout since the last call.
+    fn output_time(&mut self) -> Duration;
+
+    /// The signals that end or interrupt commands.
+    fn interrupts(&self) -> &Interrupts;
+
+    /// Whether history keeps this verb out of its file.
+    fn is_secret(&self, verb: &str) -> bool;
+
+    /// Asked before the session ends or its state is put at risk; true to go on with it.
+    ///
+    /// # Errors
+    /// What giving back jobs reports.
+    fn may_leave(
+        &mut self,
+        reason: Leaving,
+        person: Option<&mut dyn Terminal>,
+    ) -> Result<bool, CliError>;
+}
+
+/// Why the state of a session is about to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// `quit`, Ctrl-D, or three Ctrl-C.
+    Quit,
+    /// `:source` runs commands that do not know of the session's state.
+    Source,
+    /// The input ended, an error ended the script, or a signal came.
+    End,
+}
+
+/// A person at a terminal.
+pub trait Terminal {
+    /// Reads one text of complete statements.
+    ///
+    /// # Errors
+    /// The terminal fails.
+    fn read(&mut self, prompt: &Prompt) -> Result<Edited, CliError>;
+
+    /// Asks a question.
+    ///
+    /// # Errors
+    /// The terminal fails.
+    fn ask(&mut self, question: &Prompt) -> Result<Edited, CliError>;
+
+    /// Adds to what can be called back, and to the history file if it is to stay.
+    fn remember(&mut self, entry: Keep);
+
+    /// The entries, oldest first.
+    fn entries(&self) -> &[String];
+
+    /// Clears the screen.
+    ///
+    /// # Errors
+    /// The terminal fails.
+    fn clear(&mut self) -> Result<(), CliError>;
+
+    /// Turns hints on or off.
+    fn set_hints(&mut self, on: bool);
+}
+
+/// A setting as `:set` shows it.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value now.
+    pub value: String,
+    /// The values it may have; empty for free text.
+    pub allowed: &'static [&'static str],
+    /// What it does, in one line.
+    pub about: &'static str,
+}
+
+/// The values of a setting that is a switch.
+pub const ON_OFF: &[&str] = &["on", "off"];
