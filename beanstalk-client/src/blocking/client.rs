@@ -1,0 +1,421 @@
+//! The blocking client: one connection, one caller, no thread.
+
+use std::{
+    collections::hash_map::RandomState,
+    hash::BuildHasher,
+    io,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Stream,
+    net::{Transport, connect},
+};
+use crate::{
+    Address, ConnectOptions, Error, ErrorKind, Fate, PairReply, Result, TubeName,
+    deadline::Limit,
+    protocol::{Backoff, Command, Effect, Epoch, Response, ServerWait, Session, Ticket, Touch},
+    socket::{cannot_connect, closed, lost},
+};
+
+/// A connection to a beanstalkd server.
+///
+/// Calls take `&mut self`: a waiting reserve occupies the whole connection, so a service that puts while it waits uses
+/// two clients. When the connection is lost, the call that notices fails and says what became of its command
+/// ([`Error::fate`]); the next call connects again, with the used tube and the watch list restored. Jobs that the lost
+/// connection held are ready again for others, and acting on them fails with
+/// [`ReservationLost`](ErrorKind::ReservationLost).
+pub struct Client {
+    pub(super) transport: Option<Transport>,
+    pub(super) session: Session,
+    pub(super) options: ConnectOptions,
+    can_reconnect: bool,
+    backoff: Backoff,
+    /// Connections made or tried since the last healthy exchange.
+    unproven: u32,
+    used_at: Instant,
+}
+
+/// After so long without a command, the connection is looked at before it is used again.
+const IDLE: Duration = Duration::from_secs(1);
+
+impl Client {
+    /// Connects to a server: `"127.0.0.1:11300"`, `"unix:/run/beanstalkd.sock"`, an [`Address`], or [`ConnectOptions`].
+    ///
+    /// One attempt over every address that the name stands for, within the connect timeout; name resolution keeps the
+    /// operating system's own time.
+    ///
+    /// # Errors
+    ///
+    /// `Connect`, `Timeout(Connect)` or `Tls`; `InvalidInput` for a wrong address.
+    pub fn connect<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<ConnectOptions>,
+        Error: From<O::Error>,
+    {
+        let options = options.try_into()?;
+        let transport = connect(&options, Limit::total(&options).connect(&options))?;
+        Ok(Self::over(Some(transport), options, true))
+    }
+
+    /// Uses a stream that the caller has connected. Such a client cannot reconnect; the address in `options` is only
+    /// shown.
+    ///
+    /// # Errors
+    ///
+    /// `Connect` when the stream takes no timeouts.
+    pub fn from_stream(stream: impl Stream + 'static, options: ConnectOptions) -> Result<Self> {
+        let transport = Transport::new(Box::new(stream))
+            .map_err(|error| cannot_connect(&options.address.to_string(), error))?;
+        Ok(Self::over(Some(transport), options, false))
+    }
+
+    fn over(transport: Option<Transport>, options: ConnectOptions, can_reconnect: bool) -> Self {
+        let seed = RandomState::new().hash_one(0);
+        Client {
+            transport,
+            session: Session::new(options.max_body_size),
+            can_reconnect,
+            backoff: Backoff::new(options.retry.base, options.retry.cap, seed),
+            unproven: 1,
+            used_at: Instant::now(),
+            options,
+        }
+    }
+
+    /// Sends any command and waits for its reply.
+    ///
+    /// # Errors
+    ///
+    /// What the server refused, and any failure of the connection; see [`Error::fate`].
+    pub fn call<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
+        let total = Limit::total(&self.options);
+        if command.effect() == Effect::Reserve
+            && let Some(response) =
+                self.take_over(command.server_wait(), total).map_err(named::<C>)?
+        {
+            return self.session.decode(command, response);
+        }
+        self.exchange(command, total)
+    }
+
+    fn exchange<C: Command>(&mut self, command: &C, total: Limit) -> Result<C::Reply> {
+        let ticket = self
+            .submit(command.job().is_none(), total, |session| {
+                session.send(command).map(|ticket| (ticket, ticket))
+            })
+            .map_err(named::<C>)?;
+        let wait = command.server_wait();
+        let response = self.receive(ticket, wait, total).map_err(named::<C>)?;
+        self.session.decode(command, response)
+    }
+
+    /// Sends two commands in one write and waits for both replies: to finish a job and ask for the next one.
+    ///
+    /// ```
+    /// # let server = fixtures::beanstalkd::Server::start()?;
+    /// use std::time::Duration;
+    /// use beanstalk_client::{PutOptions, blocking::Client, protocol::{Delete, ReserveWithTimeout}};
+    ///
+    /// # let address = server.address();
+    /// let mut client = Client::connect(address)?;
+    /// let first = client.put("a", PutOptions::default())?.id();
+    /// let _ = client.put("b", PutOptions::default())?;
+    /// let next = ReserveWithTimeout::new(Duration::ZERO)?;
+    /// let (deleted, reserved) = client.call_pair(&Delete::new(first), &next)?;
+    /// deleted?;
+    /// assert_eq!(reserved?.job().expect("there is a second job").body, "b");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A failure of the connection before the first reply; what happened to each command after that is in its own
+    /// result.
+    pub fn call_pair<A: Command, B: Command>(
+        &mut self,
+        first: &A,
+        second: &B,
+    ) -> Result<PairReply<A, B>> {
+        let total = Limit::total(&self.options);
+        let may_repeat = first.job().is_none() && second.job().is_none();
+        let (one, two) = self
+            .submit(may_repeat, total, |session| {
+                session.refuse_lost_reservation(second.job())?;
+                let pair = (session.send(first)?, session.send(second)?);
+                Ok((pair.0, pair))
+            })
+            .map_err(named::<A>)?;
+        let response = self.receive(one, first.server_wait(), total).map_err(named::<A>)?;
+        let first_reply = self.session.decode(first, response);
+        let second_reply = self
+            .receive(two, second.server_wait(), total)
+            .map_err(named::<B>)
+            .and_then(|response| self.session.decode(second, response));
+        Ok((first_reply, second_reply))
+    }
+
+    /// Connects again now, and restores the used tube and the watch list. Jobs that the old connection held go back to
+    /// ready.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect); the old connection is closed in any case.
+    pub fn reconnect(&mut self) -> Result<()> {
+        self.refuse_without_address()?;
+        self.transport = None;
+        self.session.poison();
+        self.connect_once(Limit::total(&self.options))
+    }
+
+    /// Whether the connection was good when it was last used. A peer that has gone since is noticed by the next call.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.transport.is_some() && self.session.is_open()
+    }
+
+    /// Looks, without waiting, whether the server has closed the connection while nobody used it.
+    pub fn check_connection(&mut self) -> bool {
+        if let Some(transport) = &mut self.transport
+            && self.session.is_open()
+            && (self.session.has_unsolicited_bytes() || transport.is_stale())
+        {
+            self.session.poison();
+        }
+        self.is_connected()
+    }
+
+    /// The tube that puts go to.
+    #[must_use]
+    pub fn used_tube(&self) -> &TubeName {
+        self.session.used_tube()
+    }
+
+    /// The tubes that reserves take from.
+    #[must_use]
+    pub fn watched_tubes(&self) -> &[TubeName] {
+        self.session.watched_tubes()
+    }
+
+    /// The number of the present connection. It changes with every reconnect.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.session.epoch()
+    }
+
+    /// The server's address.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.options.address
+    }
+
+    /// Changes the wait for replies from the next call on.
+    pub fn set_reply_timeout(&mut self, timeout: Duration) {
+        self.options.reply_timeout = timeout;
+    }
+
+    /// Gives a reserve the job of an earlier one whose reply nobody waited for, if there is such a job.
+    fn take_over(&mut self, wait: ServerWait, total: Limit) -> Result<Option<Response>> {
+        if !self.is_connected() {
+            return Ok(None);
+        }
+        while let Some((ticket, earlier)) = self.session.abandoned_reserve() {
+            let limit = total.reply(&self.options, shorter(wait, earlier));
+            match self.receive_within(ticket, limit)? {
+                Response::Reserved(job) => self.session.keep_orphan(job),
+                Response::DeadlineSoon => return Ok(Some(Response::DeadlineSoon)),
+                _ => {}
+            }
+        }
+        while let Some(job) = self.session.orphan().cloned() {
+            // Its time to run started when the server assigned it. A touch tells whether it is still ours.
+            let touched = self.exchange(&Touch::new(&job), total);
+            self.session.take_orphan();
+            match touched {
+                Ok(()) => return Ok(Some(Response::Reserved(job))),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Queues commands and writes them. `queue` gives the ticket whose fate is the whole's, and what to return.
+    fn submit<T>(
+        &mut self,
+        may_repeat: bool,
+        total: Limit,
+        queue: impl Fn(&mut Session) -> Result<(Ticket, T)>,
+    ) -> Result<T> {
+        let mut attempts = self.options.retry.attempts;
+        loop {
+            self.make_ready(total)?;
+            let ends_a_wait = self.session.abandoned_reserve().is_some();
+            let (ticket, queued) = queue(&mut self.session)?;
+            match self.write_all(total) {
+                Ok(()) if ends_a_wait => {
+                    self.end_wait().map_err(|error| self.session.fail(ticket, lost(error)))?;
+                    return Ok(queued);
+                }
+                Ok(()) => return Ok(queued),
+                Err(error) => {
+                    let error = self.session.fail(ticket, error);
+                    let repeats = may_repeat && self.can_reconnect && attempts > 0;
+                    if !(repeats && error.fate() == Fate::NotSent && !total.has_passed()) {
+                        return Err(error);
+                    }
+                    attempts -= 1;
+                }
+            }
+        }
+    }
+
+    /// Ends the wait of an abandoned reserve in front of the command just written: on a half-closed connection the
+    /// server gives up waiting, runs what it has read, and closes.
+    fn end_wait(&mut self) -> io::Result<()> {
+        self.session.close_after_replies();
+        self.transport.as_mut().map_or(Ok(()), Transport::shutdown_write)
+    }
+
+    /// Makes sure that there is a connection that takes commands.
+    pub(super) fn make_ready(&mut self, total: Limit) -> Result<()> {
+        let idle_since = std::mem::replace(&mut self.used_at, Instant::now());
+        let usable = if self.used_at.duration_since(idle_since) > IDLE {
+            self.check_connection()
+        } else {
+            self.is_connected() && !self.session.has_unsolicited_bytes()
+        };
+        if usable {
+            return Ok(());
+        }
+        self.session.poison();
+        self.refuse_without_address()?;
+        self.transport = None;
+        let mut last = Error::new(
+            ErrorKind::ConnectionLost,
+            Fate::NotSent,
+            "the connection is closed, and the retry policy allows no other",
+        );
+        for _ in 0..self.options.retry.attempts {
+            self.wait_before_attempt(total);
+            match self.connect_once(total) {
+                Ok(()) => return Ok(()),
+                Err(error) if total.has_passed() => return Err(error),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn refuse_without_address(&self) -> Result<()> {
+        if self.can_reconnect {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::ConnectionLost,
+            Fate::NotSent,
+            "the connection is closed, and this client has only the stream it was given",
+        ))
+    }
+
+    /// Backs off unless the last connection proved to be good.
+    fn wait_before_attempt(&mut self, total: Limit) {
+        if self.unproven > 0 {
+            let delay = self.backoff.next_delay();
+            std::thread::sleep(total.remaining().map_or(delay, |left| left.min(delay)));
+        }
+    }
+
+    fn connect_once(&mut self, total: Limit) -> Result<()> {
+        self.unproven = self.unproven.saturating_add(1);
+        self.transport = Some(connect(&self.options, total.connect(&self.options))?);
+        self.session.reopen();
+        self.used_at = Instant::now();
+        Ok(())
+    }
+
+    /// Writes everything that is queued.
+    pub(super) fn write_all(&mut self, total: Limit) -> Result<()> {
+        let limit = total.write(&self.options);
+        let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
+        while !self.session.outgoing().is_empty() {
+            match transport.write(self.session.outgoing(), limit).map_err(lost)? {
+                Some(n) => self.session.sent(n),
+                None => return Err(limit.error()),
+            }
+        }
+        transport.flush().map_err(lost)
+    }
+
+    /// Waits for the reply to a command that was written.
+    fn receive(&mut self, ticket: Ticket, wait: ServerWait, total: Limit) -> Result<Response> {
+        let limit = total.reply(&self.options, wait);
+        self.receive_within(ticket, limit)
+    }
+
+    fn receive_within(&mut self, ticket: Ticket, limit: Limit) -> Result<Response> {
+        loop {
+            if let Some(response) = self.session.reply(ticket)? {
+                self.mark_proven();
+                return Ok(response);
+            }
+            self.read_some(limit).map_err(|error| self.session.fail(ticket, error))?;
+        }
+    }
+
+    /// A complete exchange: the server is alive, so the next reconnect need not back off.
+    pub(super) fn mark_proven(&mut self) {
+        if self.unproven > 0 {
+            self.unproven = 0;
+            self.backoff.reset();
+        }
+    }
+
+    /// Reads once.
+    pub(super) fn read_some(&mut self, limit: Limit) -> Result<()> {
+        let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
+        match transport.read(self.session.space(), limit).map_err(lost)? {
+            Some(0) => self.session.end_of_stream(),
+            Some(n) => self.session.received(n),
+            None => return Err(limit.error()),
+        }
+        Ok(())
+    }
+}
+
+impl Client {
+    /// Reads what has come already; whether there was something.
+    pub(super) fn read_if_any(&mut self) -> Result<bool> {
+        let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
+        let limit = Limit::never().shorter(Duration::from_millis(1));
+        match transport.read(self.session.space(), limit).map_err(lost)? {
+            Some(0) => self.session.end_of_stream(),
+            Some(n) => self.session.received(n),
+            None => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("address", &self.options.address)
+            .field("connected", &self.is_connected())
+            .field("used", self.used_tube())
+            .field("watched", &self.watched_tubes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Names the command in an error that has no command yet.
+pub(super) fn named<C: Command>(error: Error) -> Error {
+    error.with_command(C::NAME)
+}
+
+fn shorter(a: ServerWait, b: ServerWait) -> ServerWait {
+    match (a, b) {
+        (ServerWait::AtMost(a), ServerWait::AtMost(b)) => ServerWait::AtMost(a.min(b)),
+        (ServerWait::Forever, other) | (other, _) => other,
+    }
+}

@@ -1,0 +1,98 @@
+//! Deadlines with names, so that an error can say which one passed.
+
+use std::time::{Duration, Instant};
+
+use crate::{ConnectOptions, Deadline, Error, ErrorKind, Fate, protocol::ServerWait};
+
+/// A point in time by which one step has to be done; `at: None` waits for ever.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    pub(crate) at: Option<Instant>,
+    which: Deadline,
+}
+
+impl Limit {
+    /// The limit of the whole call that starts now.
+    pub(crate) fn total(options: &ConnectOptions) -> Self {
+        Limit { at: options.total_timeout.and_then(in_future), which: Deadline::Total }
+    }
+
+    /// No limit.
+    pub(crate) fn never() -> Self {
+        Limit { at: None, which: Deadline::Total }
+    }
+
+    /// A step within this one.
+    pub(crate) fn step(self, which: Deadline, wait: Option<Duration>) -> Self {
+        match (self.at, wait.and_then(in_future)) {
+            (Some(total), Some(step)) if total <= step => self,
+            (Some(_), None) => self,
+            (_, at) => Limit { at, which },
+        }
+    }
+
+    /// The connect step.
+    pub(crate) fn connect(self, options: &ConnectOptions) -> Self {
+        self.step(Deadline::Connect, Some(options.connect_timeout))
+    }
+
+    /// The write step.
+    pub(crate) fn write(self, options: &ConnectOptions) -> Self {
+        self.step(Deadline::Write, Some(options.write_timeout))
+    }
+
+    /// The reply step: a timed reserve is given the server's timeout plus the grace, so that the server's clock always
+    /// decides first.
+    pub(crate) fn reply(self, options: &ConnectOptions, wait: ServerWait) -> Self {
+        let wait = match wait {
+            ServerWait::None => Some(options.reply_timeout),
+            ServerWait::AtMost(time) => {
+                Some(time.saturating_add(options.reserve_grace.max(options.reply_timeout)))
+            }
+            ServerWait::Forever => None,
+        };
+        self.step(Deadline::Reply, wait)
+    }
+
+    /// The reply step of a command that has been the oldest in flight since then.
+    pub(crate) fn reply_since(
+        self,
+        options: &ConnectOptions,
+        wait: ServerWait,
+        since: Instant,
+    ) -> Self {
+        let mut limit = self.reply(options, wait);
+        limit.at = limit.at.and_then(|at| at.checked_sub(since.elapsed()));
+        limit
+    }
+
+    /// The same step, but no longer than `wait` from now.
+    pub(crate) fn shorter(self, wait: Duration) -> Self {
+        self.step(self.which, Some(wait))
+    }
+
+    /// What is left; zero when the limit has passed, `None` when there is no limit.
+    pub(crate) fn remaining(self) -> Option<Duration> {
+        self.at.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    pub(crate) fn has_passed(self) -> bool {
+        self.remaining().is_some_and(|left| left.is_zero())
+    }
+
+    /// The error that names this limit.
+    pub(crate) fn error(self) -> Error {
+        let message = match self.which {
+            Deadline::Connect => "no connection within the connect timeout",
+            Deadline::Write => "the command could not be written within the write timeout",
+            Deadline::Reply => "no reply within the reply timeout",
+            Deadline::Total => "not done within the total timeout",
+        };
+        Error::new(ErrorKind::Timeout(self.which), Fate::NotSent, message)
+    }
+}
+
+/// A duration too long for the clock is no limit.
+fn in_future(wait: Duration) -> Option<Instant> {
+    Instant::now().checked_add(wait)
+}

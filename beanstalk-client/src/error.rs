@@ -1,0 +1,235 @@
+//! What can go wrong in a call, and whether the server may have acted on it.
+
+use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt};
+
+use bytes::Bytes;
+
+use crate::JobRef;
+
+/// Why a call failed.
+///
+/// Expected outcomes (no job within the timeout, no such tube in a look-up) are values, not errors. An error says what
+/// failed ([`kind`](Error::kind)), in which command, and whether the server can have acted ([`fate`](Error::fate)).
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    fate: Fate,
+    command: Option<&'static str>,
+    message: Cow<'static, str>,
+    job: Option<JobRef>,
+    reply: Option<Bytes>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// What kind of failure an [`Error`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// `NOT_FOUND`: no such job or tube, or the job is not this connection's to act on.
+    NotFound,
+    /// `NOT_IGNORED`: the only tube on a watch list cannot be ignored.
+    NotIgnored,
+    /// `JOB_TOO_BIG`: the body is larger than the server's `max-job-size`. The connection stays usable.
+    JobTooBig,
+    /// `DRAINING`: the server takes no new jobs. Temporary, but not on this server process.
+    Draining,
+    /// `OUT_OF_MEMORY`: the server could not allocate. Temporary.
+    OutOfMemory,
+    /// `INTERNAL_ERROR`: a bug in the server.
+    InternalError,
+    /// `BAD_FORMAT`: the server did not accept the command line.
+    BadFormat,
+    /// `UNKNOWN_COMMAND`: the server does not know the command.
+    UnknownCommand,
+    /// `EXPECTED_CRLF`: the server found a body of another length than announced.
+    ExpectedCrlf,
+    /// The server is too old for this command: `reserve-job` needs 1.12.
+    Unsupported,
+    /// A reply word that this crate does not know; [`reply`](Error::reply) has the line. The connection stays usable.
+    UnexpectedReply,
+    /// A value that the protocol cannot carry. Nothing was sent.
+    InvalidInput,
+    /// No connection could be made; the message names every address that was tried.
+    Connect,
+    /// The connection ended before the reply was read.
+    ConnectionLost,
+    /// A deadline passed; the connection was closed.
+    Timeout(Deadline),
+    /// The server broke the protocol; the connection was closed.
+    Protocol,
+    /// A job's body is larger than the client's limit. The job is reserved; [`job`](Error::job) names it.
+    BodyTooLarge,
+    /// The connection that held this reservation is gone, and with it the reservation. Nothing was sent.
+    ReservationLost,
+    /// The TLS handshake failed, or the TLS options cannot be used.
+    Tls,
+}
+
+/// Which deadline passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Deadline {
+    /// Resolving the name, connecting and the TLS handshake.
+    Connect,
+    /// Handing the command to the operating system.
+    Write,
+    /// The server's answer after the command was written; for a timed reserve, its timeout plus a grace.
+    Reply,
+    /// The whole operation, with reconnects and retries.
+    Total,
+}
+
+/// Whether the server can have acted on a failed call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// The last byte of the command never left: the server cannot have acted. Trying again is safe.
+    NotSent,
+    /// The command left, and no answer was read: the server may have acted.
+    Unknown,
+    /// The server answered no.
+    Refused,
+}
+
+impl Error {
+    /// What kind of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Whether the server can have acted.
+    #[must_use]
+    pub fn fate(&self) -> Fate {
+        self.0.fate
+    }
+
+    /// The wire verb of the command that failed, if one was being sent.
+    #[must_use]
+    pub fn command(&self) -> Option<&'static str> {
+        self.0.command
+    }
+
+    /// The job that this connection still holds, for [`ErrorKind::BodyTooLarge`].
+    #[must_use]
+    pub fn job(&self) -> Option<JobRef> {
+        self.0.job
+    }
+
+    /// The reply line, for [`ErrorKind::UnexpectedReply`].
+    #[must_use]
+    pub fn reply(&self) -> Option<&[u8]> {
+        self.0.reply.as_deref()
+    }
+
+    /// Whether trying again later may succeed: the server is draining or out of memory, the connection could not be
+    /// made or was lost, a deadline passed. Look at [`fate`](Error::fate) before repeating a command that must not
+    /// run twice.
+    #[must_use]
+    pub fn is_temporary(&self) -> bool {
+        matches!(
+            self.kind(),
+            ErrorKind::Draining
+                | ErrorKind::OutOfMemory
+                | ErrorKind::Connect
+                | ErrorKind::ConnectionLost
+                | ErrorKind::Timeout(_)
+        )
+    }
+
+    pub(crate) fn new(kind: ErrorKind, fate: Fate, message: impl Into<Cow<'static, str>>) -> Self {
+        Error(Box::new(Inner {
+            kind,
+            fate,
+            command: None,
+            message: message.into(),
+            job: None,
+            reply: None,
+            source: None,
+        }))
+    }
+
+    /// A value that cannot be sent.
+    pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::InvalidInput, Fate::NotSent, message)
+    }
+
+    /// The server sent what the protocol does not allow here.
+    pub(crate) fn protocol(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Protocol, Fate::Unknown, message)
+    }
+
+    pub(crate) fn refused(kind: ErrorKind, message: &'static str) -> Self {
+        Self::new(kind, Fate::Refused, message)
+    }
+
+    pub(crate) fn with_source(
+        mut self,
+        source: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    pub(crate) fn with_command(mut self, command: &'static str) -> Self {
+        self.0.command.get_or_insert(command);
+        self
+    }
+
+    pub(crate) fn with_fate(mut self, fate: Fate) -> Self {
+        self.0.fate = fate;
+        self
+    }
+
+    pub(crate) fn with_job(mut self, job: JobRef) -> Self {
+        self.0.job = Some(job);
+        self
+    }
+
+    pub(crate) fn with_reply(mut self, reply: Bytes) -> Self {
+        self.0.reply = Some(reply);
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(command) = self.0.command {
+            write!(f, "{command}: ")?;
+        }
+        f.write_str(&self.0.message)?;
+        if let Some(source) = &self.0.source {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("fate", &self.0.fate)
+            .field("message", &self.to_string())
+            .finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// Server text as it may appear in a message: control and non-ASCII bytes escaped, cut to 64 bytes.
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    const LIMIT: usize = 64;
+    let shown = bytes.get(..LIMIT).unwrap_or(bytes).escape_ascii();
+    if bytes.len() > LIMIT { format!("\"{shown}…\"") } else { format!("\"{shown}\"") }
+}

@@ -1,0 +1,201 @@
+//! The command trait: how to write a command, and how to understand its reply.
+
+use std::time::Duration;
+
+use bytes::{BufMut, BytesMut};
+
+use crate::{Error, ErrorKind, Fate, JobRef, TubeName, protocol::Response};
+
+/// One command of the protocol, as a plain value.
+///
+/// A value that exists can be sent: every field is validated when the command is built. Both faces take any command
+/// through `call` and `call_many`, so a server's own extension needs no change in this crate: implement this trait for
+/// it, and read unknown reply words from [`Response::Other`].
+pub trait Command {
+    /// What the caller gets when the command succeeds.
+    type Reply;
+
+    /// The wire verb, for error messages.
+    const NAME: &'static str;
+
+    /// Appends the whole command, with its final CRLF, to `out`.
+    fn encode(&self, out: &mut BytesMut);
+
+    /// Turns the server's answer into the reply.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the answer says; [`Response::refuse`] makes the error for every answer that is not a success.
+    fn decode(&self, response: Response) -> Result<Self::Reply, Error>;
+
+    /// What a successful answer changes about the connection.
+    fn effect(&self) -> Effect {
+        Effect::None
+    }
+
+    /// How long the server itself may hold the answer back.
+    fn server_wait(&self) -> ServerWait {
+        ServerWait::None
+    }
+
+    /// The job this command acts on, if it does. Such a command is never repeated on another connection.
+    fn job(&self) -> Option<JobRef> {
+        None
+    }
+}
+
+/// What the answer to a command changes about its connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Effect {
+    /// Nothing.
+    None,
+    /// A body follows the command line: after `BAD_FORMAT`, `UNKNOWN_COMMAND` or `EXPECTED_CRLF` the server reads the
+    /// body, or what is left of it, as commands, so the connection is closed.
+    Put,
+    /// The used tube becomes this one.
+    Use(TubeName),
+    /// This tube joins the watch list.
+    Watch(TubeName),
+    /// This tube leaves the watch list.
+    Ignore(TubeName),
+    /// The connection may come to hold a job from its watch list. Until the answer comes, the server reads nothing
+    /// else from the connection.
+    Reserve,
+    /// The connection may come to hold one given job.
+    ReserveJob,
+    /// The server answers by closing the connection.
+    Quit,
+}
+
+/// How long the server may hold an answer back on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerWait {
+    /// It answers at once.
+    None,
+    /// A timed reserve: at most this long.
+    AtMost(Duration),
+    /// A plain reserve: until there is a job.
+    Forever,
+}
+
+/// Writes `verb` and its arguments, separated by spaces, and the final CRLF.
+pub(crate) fn line(out: &mut BytesMut, verb: &str, arguments: &[&dyn Argument]) {
+    out.put_slice(verb.as_bytes());
+    for argument in arguments {
+        out.put_u8(b' ');
+        argument.write(out);
+    }
+    out.put_slice(b"\r\n");
+}
+
+/// Something that can stand in a command line.
+pub(crate) trait Argument {
+    /// Appends the argument's text.
+    fn write(&self, out: &mut BytesMut);
+}
+
+impl Argument for u64 {
+    fn write(&self, out: &mut BytesMut) {
+        // The digits of the largest u64.
+        let mut digits = [0_u8; 20];
+        let mut rest = *self;
+        let mut length = 0;
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            length += 1;
+            if rest == 0 {
+                break;
+            }
+        }
+        let (_, written) = digits.split_at(digits.len() - length);
+        out.put_slice(written);
+    }
+}
+
+impl Argument for u32 {
+    fn write(&self, out: &mut BytesMut) {
+        u64::from(*self).write(out);
+    }
+}
+
+impl Argument for TubeName {
+    fn write(&self, out: &mut BytesMut) {
+        out.put_slice(self.as_str().as_bytes());
+    }
+}
+
+impl Response {
+    /// The error for an answer that is no success of the command.
+    ///
+    /// Refusals get their own kind; an unknown word is [`ErrorKind::UnexpectedReply`]; a known word that does not
+    /// belong to the command means that replies are out of step, which is [`ErrorKind::Protocol`].
+    #[must_use]
+    pub fn refuse(self) -> Error {
+        use ErrorKind as K;
+        match self {
+            Response::NotFound => Error::refused(
+                K::NotFound,
+                "NOT_FOUND: there is no such job or tube, or another connection has the job reserved",
+            ),
+            Response::NotIgnored => Error::refused(
+                K::NotIgnored,
+                "NOT_IGNORED: the only watched tube cannot be ignored; watch another one first",
+            ),
+            Response::JobTooBig => Error::refused(
+                K::JobTooBig,
+                "JOB_TOO_BIG: the body is larger than the server's max-job-size",
+            ),
+            Response::Draining => Error::refused(
+                K::Draining,
+                "DRAINING: the server is in drain mode and takes no new jobs",
+            ),
+            Response::OutOfMemory => Error::refused(
+                K::OutOfMemory,
+                "OUT_OF_MEMORY: the server cannot allocate enough memory",
+            ),
+            Response::InternalError => {
+                Error::refused(K::InternalError, "INTERNAL_ERROR: a bug in the server")
+            }
+            Response::BadFormat => Error::refused(
+                K::BadFormat,
+                "BAD_FORMAT: the server did not accept the command line",
+            ),
+            Response::UnknownCommand => Error::refused(
+                K::UnknownCommand,
+                "UNKNOWN_COMMAND: the server does not know this command",
+            ),
+            Response::ExpectedCrlf => Error::refused(
+                K::ExpectedCrlf,
+                "EXPECTED_CRLF: the server found a body of another length than announced",
+            ),
+            Response::BodyTooLarge { job, size, limit } => Error::new(
+                K::BodyTooLarge,
+                Fate::Refused,
+                format!(
+                    "reply of {size} bytes is larger than the limit of {limit} (raise max_body_size if this is expected)"
+                ),
+            )
+            .with_job(job),
+            Response::Other(line) => Error::refused(K::UnexpectedReply, "unexpected reply")
+                .with_source(crate::error::excerpt(&line))
+                .with_reply(line),
+            other => Error::protocol(format!("the reply {} does not belong to it", other.word())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_decimal() {
+        for number in [0_u64, 7, 10, 4_294_967_295, u64::MAX] {
+            let mut out = BytesMut::new();
+            number.write(&mut out);
+            assert_eq!(out, number.to_string().as_bytes());
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The beanstalkd protocol, without input or output: commands, replies, and the state of one connection.
+//!
+//! Nothing here opens a socket, reads a clock or sleeps, so it serves both faces, any other transport, and tests that
+//! need no server. It builds without features.
+//!
+//! A command is a value of a type with the [`Command`] trait. [`Session`] encodes it, and later finds its reply in the
+//! bytes that were read:
+//!
+//! ```
+//! use beanstalk_client::{PutOptions, protocol::{Command, Put, Session}};
+//!
+//! let mut session = Session::new(1 << 20);
+//! let put = Put::new(b"hello", PutOptions::default())?;
+//! let ticket = session.send(&put)?;
+//! assert_eq!(session.outgoing(), b"put 1024 0 60 5\r\nhello\r\n");
+//! session.sent(session.outgoing().len());
+//!
+//! let reply = b"INSERTED 1\r\n";
+//! session.space()[..reply.len()].copy_from_slice(reply);
+//! session.received(reply.len());
+//! let response = session.reply(ticket)?.expect("the whole reply is here");
+//! assert_eq!(session.decode(&put, response)?.id().get(), 1);
+//! # Ok::<(), beanstalk_client::Error>(())
+//! ```
+//!
+//! # The life of a job
+//!
+//! ```text
+//!   put with delay               release with delay
+//!  ────────────────► DELAYED ◄──────────────────────┐
+//!                       │ time passes, kick         │
+//!                       ▼                           │
+//!   put ────────────► READY ──── reserve ───────► RESERVED ──── delete ────► gone
+//!                       ▲ ◄──── release, TTR over ──┘ │
+//!                       │ kick                        │ bury
+//!                       └──────── BURIED ◄────────────┘
+//! ```
+//!
+//! `delete` also works on ready, delayed and buried jobs. The server's own document is
+//! <https://github.com/beanstalkd/beanstalkd/blob/master/doc/protocol.txt>.
+
+mod admin;
+mod backoff;
+mod command;
+mod consumer;
+mod producer;
+mod raw;
+mod response;
+mod session;
+pub(crate) mod stats_text;
+
+pub use self::{
+    admin::{
+        Kick, KickJob, ListTubeUsed, ListTubes, ListTubesWatched, PauseTube, Peek, PeekBuried,
+        PeekDelayed, PeekReady, Quit, Stats, StatsJob, StatsTube,
+    },
+    backoff::Backoff,
+    command::{Command, Effect, ServerWait},
+    consumer::{
+        Bury, Delete, Ignore, Release, Reserve, ReserveJob, ReserveWithTimeout, Touch, Watch,
+    },
+    producer::{Put, Use},
+    raw::{AnyCommand, RawCommand},
+    response::Response,
+    session::{Epoch, Session, Ticket},
+};

@@ -1,0 +1,476 @@
+//! Replies: the words, and the incremental parser that finds them in a stream of bytes.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::{Error, Job, JobId, JobRef, error::excerpt, protocol::Epoch, types::decimal};
+
+/// One reply of the server, understood without knowing which command it answers.
+///
+/// That independence matters: a reply whose caller is gone still has to be read and acted on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Response {
+    /// `INSERTED <id>`. Further words are ignored: compatible servers add some.
+    Inserted(JobId),
+    /// `BURIED` (to bury and release) or `BURIED <id>` (to put).
+    Buried(Option<JobId>),
+    /// `USING <tube>`.
+    Using(Bytes),
+    /// `RESERVED <id> <bytes>` and the body.
+    Reserved(Job),
+    /// `FOUND <id> <bytes>` and the body.
+    Found(Job),
+    /// `OK <bytes>` and the text.
+    Ok(Bytes),
+    /// `DELETED`.
+    Deleted,
+    /// `RELEASED`.
+    Released,
+    /// `TOUCHED`.
+    Touched,
+    /// `WATCHING <count>`.
+    Watching(u64),
+    /// `NOT_IGNORED`.
+    NotIgnored,
+    /// `KICKED` (to kick-job) or `KICKED <count>` (to kick).
+    Kicked(Option<u64>),
+    /// `PAUSED`.
+    Paused,
+    /// `TIMED_OUT`.
+    TimedOut,
+    /// `DEADLINE_SOON`.
+    DeadlineSoon,
+    /// `NOT_FOUND`.
+    NotFound,
+    /// `EXPECTED_CRLF`.
+    ExpectedCrlf,
+    /// `JOB_TOO_BIG`.
+    JobTooBig,
+    /// `DRAINING`.
+    Draining,
+    /// `OUT_OF_MEMORY`.
+    OutOfMemory,
+    /// `INTERNAL_ERROR`.
+    InternalError,
+    /// `BAD_FORMAT`.
+    BadFormat,
+    /// `UNKNOWN_COMMAND`.
+    UnknownCommand,
+    /// A job whose body was larger than the client's limit and was skipped.
+    BodyTooLarge {
+        /// The job; after a reserve this connection holds it.
+        job: JobRef,
+        /// The body's length in bytes, as the server announced it.
+        size: u64,
+        /// The client's limit in bytes.
+        limit: usize,
+    },
+    /// The server closed the connection in answer to `quit`.
+    Closed,
+    /// Any other line, without its CRLF: compatible servers extend the protocol.
+    Other(Bytes),
+}
+
+impl Response {
+    /// The wire word of the reply.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Response::Inserted(_) => "INSERTED",
+            Response::Buried(_) => "BURIED",
+            Response::Using(_) => "USING",
+            Response::Reserved(_) => "RESERVED",
+            Response::Found(_) => "FOUND",
+            Response::Ok(_) => "OK",
+            Response::Deleted => "DELETED",
+            Response::Released => "RELEASED",
+            Response::Touched => "TOUCHED",
+            Response::Watching(_) => "WATCHING",
+            Response::NotIgnored => "NOT_IGNORED",
+            Response::Kicked(_) => "KICKED",
+            Response::Paused => "PAUSED",
+            Response::TimedOut => "TIMED_OUT",
+            Response::DeadlineSoon => "DEADLINE_SOON",
+            Response::NotFound => "NOT_FOUND",
+            Response::ExpectedCrlf => "EXPECTED_CRLF",
+            Response::JobTooBig => "JOB_TOO_BIG",
+            Response::Draining => "DRAINING",
+            Response::OutOfMemory => "OUT_OF_MEMORY",
+            Response::InternalError => "INTERNAL_ERROR",
+            Response::BadFormat => "BAD_FORMAT",
+            Response::UnknownCommand => "UNKNOWN_COMMAND",
+            Response::BodyTooLarge { .. } => "a body over the limit",
+            Response::Closed => "end of stream",
+            Response::Other(_) => "an unknown word",
+        }
+    }
+}
+
+/// The longest reply line that is accepted, in bytes. The server's own lines stay below 250.
+const MAX_LINE: usize = 1024;
+
+/// How far the receive buffer may grow ahead of the bytes that have come: never by an announced length.
+const READ_AHEAD: usize = 64 * 1024;
+
+/// The least room that a read is given.
+const MIN_READ: usize = 2 * 1024;
+
+/// How much is allocated when the receive buffer is used up by small replies.
+const CHUNK: usize = 16 * 1024;
+
+/// Finds replies in the bytes that were read, in whatever pieces they came.
+///
+/// The buffer is initialised memory throughout; `filled` of it is data. That way a read goes straight into the buffer
+/// and a body leaves it without being copied.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    buffer: BytesMut,
+    filled: usize,
+    /// Bytes of the present line that were searched for its end already.
+    scanned: usize,
+    state: State,
+    epoch: Epoch,
+    max_body: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Line,
+    Body { head: Head, size: usize },
+    Discard { job: JobRef, size: u64, left: u64 },
+}
+
+/// The reply line in front of a body.
+#[derive(Debug, Clone, Copy)]
+enum Head {
+    Reserved(JobId),
+    Found(JobId),
+    Ok,
+}
+
+impl Decoder {
+    pub(crate) fn new(epoch: Epoch, max_body: usize) -> Self {
+        Decoder {
+            buffer: BytesMut::new(),
+            filled: 0,
+            scanned: 0,
+            state: State::Line,
+            epoch,
+            max_body,
+        }
+    }
+
+    /// Room for the next read. Its size follows the reply that is being read, within `READ_AHEAD`.
+    pub(crate) fn space(&mut self) -> &mut [u8] {
+        let missing = match self.state {
+            State::Line => 0,
+            State::Body { size, .. } => (size + 2).saturating_sub(self.filled),
+            State::Discard { .. } => CHUNK,
+        };
+        let wanted = missing.clamp(MIN_READ, READ_AHEAD);
+        if self.buffer.len() - self.filled < wanted {
+            self.buffer.truncate(self.filled);
+            self.buffer.reserve(wanted.max(CHUNK));
+            let room = self.buffer.capacity().min(self.filled + READ_AHEAD);
+            self.buffer.resize(room, 0);
+        }
+        self.buffer.get_mut(self.filled..).unwrap_or_default()
+    }
+
+    /// Notes that the first `n` bytes of [`space`](Self::space) were read.
+    pub(crate) fn received(&mut self, n: usize) {
+        self.filled = (self.filled + n).min(self.buffer.len());
+    }
+
+    /// Whether the stream stands between two replies.
+    pub(crate) fn is_at_boundary(&self) -> bool {
+        self.filled == 0 && matches!(self.state, State::Line)
+    }
+
+    /// The next whole reply, or `None` if more bytes are needed.
+    pub(crate) fn next(&mut self) -> Result<Option<Response>, Error> {
+        loop {
+            match self.state {
+                State::Line => {
+                    let Some(line) = self.take_line()? else { return Ok(None) };
+                    if let Some(response) = self.begin(line)? {
+                        return Ok(Some(response));
+                    }
+                }
+                State::Body { head, size } => return self.take_body(head, size),
+                State::Discard { job, size, left } => {
+                    let n = left.min(self.filled as u64);
+                    self.take(usize::try_from(n).unwrap_or(self.filled));
+                    if n < left {
+                        self.state = State::Discard { job, size, left: left - n };
+                        return Ok(None);
+                    }
+                    self.state = State::Line;
+                    return Ok(Some(Response::BodyTooLarge { job, size, limit: self.max_body }));
+                }
+            }
+        }
+    }
+
+    /// Takes the next line off the buffer, without its CRLF.
+    fn take_line(&mut self) -> Result<Option<Bytes>, Error> {
+        let data = self.buffer.get(..self.filled).unwrap_or_default();
+        let fresh = data.get(self.scanned..).unwrap_or_default();
+        let Some(at) = fresh.iter().position(|&byte| byte == b'\n') else {
+            self.scanned = self.filled;
+            if self.filled > MAX_LINE {
+                return Err(too_long());
+            }
+            return Ok(None);
+        };
+        let end = self.scanned + at;
+        self.scanned = 0;
+        if end > MAX_LINE {
+            return Err(too_long());
+        }
+        let mut line = self.take(end + 1);
+        line.truncate(end);
+        if line.last() != Some(&b'\r') {
+            return Err(Error::protocol("the reply line does not end with CRLF")
+                .with_source(excerpt(&line)));
+        }
+        line.truncate(end.saturating_sub(1));
+        Ok(Some(line))
+    }
+
+    fn take(&mut self, n: usize) -> Bytes {
+        let n = n.min(self.filled);
+        self.filled -= n;
+        self.buffer.split_to(n).freeze()
+    }
+
+    /// Reads a reply line: a whole reply, or the start of one with a body.
+    fn begin(&mut self, line: Bytes) -> Result<Option<Response>, Error> {
+        let Ok(text) = std::str::from_utf8(&line) else { return Ok(Some(Response::Other(line))) };
+        let mut words = text.split(' ');
+        let word = words.next().unwrap_or_default();
+        let first = words.next();
+        let second = words.next();
+        let extra = words.next().is_some();
+        if let Some(response) = bare(word) {
+            // Known words that take no argument; with one they belong to some extension.
+            return Ok(Some(if first.is_none() { response } else { Response::Other(line) }));
+        }
+        let bad = || Error::protocol("the reply line is not valid").with_source(excerpt(&line));
+        let number = |word: Option<&str>| word.and_then(decimal).ok_or_else(bad);
+        let exact = |given: bool| if given { Err(bad()) } else { Ok(()) };
+        let response = match word {
+            "INSERTED" => Response::Inserted(number(first)?.into()),
+            "BURIED" => {
+                exact(second.is_some())?;
+                Response::Buried(first.map(|id| number(Some(id))).transpose()?.map(JobId::from))
+            }
+            "KICKED" => {
+                exact(second.is_some())?;
+                Response::Kicked(first.map(|count| number(Some(count))).transpose()?)
+            }
+            "WATCHING" => {
+                exact(second.is_some())?;
+                Response::Watching(number(first)?)
+            }
+            "USING" if first.is_some() => Response::Using(line.slice("USING ".len()..)),
+            "RESERVED" | "FOUND" => {
+                exact(extra)?;
+                let id = JobId::from(number(first)?);
+                let reserved = word == "RESERVED";
+                let head = if reserved { Head::Reserved(id) } else { Head::Found(id) };
+                let job = JobRef { id, reservation: reserved.then_some(self.epoch) };
+                self.expect_body(head, job, number(second)?);
+                return Ok(None);
+            }
+            "OK" => {
+                exact(second.is_some())?;
+                let size = number(first)?;
+                if usize::try_from(size).is_ok_and(|size| size <= self.max_body) {
+                    self.expect_body(Head::Ok, JobId::from(0).into(), size);
+                    return Ok(None);
+                }
+                return Err(Error::protocol(format!(
+                    "reply of {size} bytes is larger than the limit of {} (raise max_body_size if this is expected)",
+                    self.max_body
+                )));
+            }
+            _ => Response::Other(line.clone()),
+        };
+        Ok(Some(response))
+    }
+
+    fn expect_body(&mut self, head: Head, job: JobRef, size: u64) {
+        self.state = match usize::try_from(size) {
+            Ok(size) if size <= self.max_body => State::Body { head, size },
+            _ => State::Discard { job, size, left: size.saturating_add(2) },
+        };
+    }
+
+    fn take_body(&mut self, head: Head, size: usize) -> Result<Option<Response>, Error> {
+        if self.filled < size + 2 {
+            return Ok(None);
+        }
+        let mut body = self.take(size + 2);
+        self.state = State::Line;
+        if !body.ends_with(b"\r\n") {
+            return Err(Error::protocol("the body of the reply is not followed by CRLF"));
+        }
+        body.truncate(size);
+        Ok(Some(match head {
+            Head::Reserved(id) => {
+                Response::Reserved(Job { id, body, reservation: Some(self.epoch) })
+            }
+            Head::Found(id) => Response::Found(Job { id, body, reservation: None }),
+            Head::Ok => Response::Ok(body),
+        }))
+    }
+}
+
+fn too_long() -> Error {
+    Error::protocol(format!("the reply line is longer than {MAX_LINE} bytes"))
+}
+
+/// The replies that are one word.
+fn bare(word: &str) -> Option<Response> {
+    Some(match word {
+        "DELETED" => Response::Deleted,
+        "RELEASED" => Response::Released,
+        "TOUCHED" => Response::Touched,
+        "NOT_IGNORED" => Response::NotIgnored,
+        "PAUSED" => Response::Paused,
+        "TIMED_OUT" => Response::TimedOut,
+        "DEADLINE_SOON" => Response::DeadlineSoon,
+        "NOT_FOUND" => Response::NotFound,
+        "EXPECTED_CRLF" => Response::ExpectedCrlf,
+        "JOB_TOO_BIG" => Response::JobTooBig,
+        "DRAINING" => Response::Draining,
+        "OUT_OF_MEMORY" => Response::OutOfMemory,
+        "INTERNAL_ERROR" => Response::InternalError,
+        "BAD_FORMAT" => Response::BadFormat,
+        "UNKNOWN_COMMAND" => Response::UnknownCommand,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode_in_pieces(
+        input: &[u8],
+        piece: usize,
+        max_body: usize,
+    ) -> Result<Vec<Response>, Error> {
+        let mut decoder = Decoder::new(Epoch::for_tests(1), max_body);
+        let mut found = Vec::new();
+        for chunk in input.chunks(piece) {
+            let mut chunk = chunk;
+            while !chunk.is_empty() {
+                let space = decoder.space();
+                let n = chunk.len().min(space.len());
+                space[..n].copy_from_slice(&chunk[..n]);
+                decoder.received(n);
+                chunk = &chunk[n..];
+                while let Some(response) = decoder.next()? {
+                    found.push(response);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn one(line: &str) -> Result<Response, Error> {
+        decode_in_pieces(line.as_bytes(), 4096, 1 << 20).map(|mut found| found.remove(0))
+    }
+
+    #[test]
+    fn replies_are_the_same_however_the_bytes_are_cut() {
+        let body = vec![b'\n'; 100_000];
+        let mut input =
+            b"INSERTED 7\r\nRESERVED 7 6\r\na\r\nb\r\n\r\nOK 4\r\n---\n\r\nFOUND 8 0\r\n\r\n"
+                .to_vec();
+        input.extend(format!("FOUND 9 {}\r\n", body.len()).bytes());
+        input.extend(&body);
+        input.extend(b"\r\nWATCHING 3\r\n");
+        let whole = decode_in_pieces(&input, input.len(), 1 << 20).unwrap();
+        assert_eq!(whole.len(), 6);
+        assert!(matches!(&whole[1], Response::Reserved(job) if job.body == "a\r\nb\r\n"));
+        assert!(matches!(&whole[4], Response::Found(job) if job.body == body));
+        for piece in [1, 2, 3, 5, 7, 64, 1000, 65_536] {
+            assert_eq!(decode_in_pieces(&input, piece, 1 << 20).unwrap(), whole, "{piece}");
+        }
+    }
+
+    #[test]
+    fn numbers_in_replies_are_strict() {
+        for bad in [
+            "INSERTED\r\n",
+            "INSERTED x\r\n",
+            "INSERTED -1\r\n",
+            "INSERTED 18446744073709551616\r\n",
+            "INSERTED 007\r\n",
+            "RESERVED 1\r\n",
+            "RESERVED 1 +2\r\n",
+            "RESERVED 1 2 3\r\n",
+            "FOUND 1 2x\r\n",
+            "OK\r\n",
+            "OK 1 2\r\n",
+            "WATCHING one\r\n",
+            "KICKED 1 2\r\n",
+        ] {
+            assert_eq!(one(bad).unwrap_err().kind(), crate::ErrorKind::Protocol, "{bad:?}");
+        }
+        assert_eq!(one("INSERTED 5 READY 10\r\n").unwrap(), Response::Inserted(5.into()));
+        assert_eq!(
+            one("INSERTED 18446744073709551615\r\n").unwrap(),
+            Response::Inserted(u64::MAX.into())
+        );
+    }
+
+    #[test]
+    fn unknown_words_survive() {
+        for line in ["OUT_OF_STORAGE", "DELETED_BATCH 3 1", "DELETED now", "", "\u{e9}"] {
+            let found = one(&format!("{line}\r\n")).unwrap();
+            assert_eq!(found, Response::Other(Bytes::copy_from_slice(line.as_bytes())));
+        }
+    }
+
+    #[test]
+    fn an_endless_line_is_an_error_not_a_buffer() {
+        let error = decode_in_pieces(&[b'x'; 5000], 100, 1 << 20).unwrap_err();
+        assert_eq!(error.to_string(), "the reply line is longer than 1024 bytes");
+    }
+
+    #[test]
+    fn a_body_over_the_limit_is_skipped_and_the_stream_stays_in_step() {
+        let mut input = b"RESERVED 3 5000\r\n".to_vec();
+        input.extend([b'x'; 5000]);
+        input.extend(b"\r\nDELETED\r\n");
+        for piece in [1, 100, 6000] {
+            let found = decode_in_pieces(&input, piece, 1000).unwrap();
+            assert!(matches!(
+                found[..],
+                [Response::BodyTooLarge { size: 5000, limit: 1000, job }, Response::Deleted]
+                    if job.id().get() == 3 && job.reservation.is_some()
+            ));
+        }
+    }
+
+    #[test]
+    fn an_announced_length_allocates_nothing() {
+        let mut decoder = Decoder::new(Epoch::for_tests(1), usize::MAX);
+        let line = b"RESERVED 1 1073741824\r\n";
+        decoder.space()[..line.len()].copy_from_slice(line);
+        decoder.received(line.len());
+        assert_eq!(decoder.next().unwrap(), None);
+        assert!(decoder.space().len() <= READ_AHEAD);
+        assert!(decoder.buffer.capacity() <= 2 * READ_AHEAD);
+    }
+
+    #[test]
+    fn a_body_without_crlf_is_a_protocol_error() {
+        assert!(one("FOUND 1 2\r\nabXY").is_err());
+        assert!(one("DELETED\n").is_err());
+    }
+}

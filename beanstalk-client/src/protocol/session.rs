@@ -1,0 +1,588 @@
+//! Everything one connection knows, without its socket: bytes to write, bytes read, who waits for which reply.
+
+use std::{
+    collections::VecDeque,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use bytes::{Buf, BytesMut};
+
+use crate::{
+    Error, ErrorKind, Fate, Job, JobRef, TubeName,
+    protocol::{Command, Effect, Response, ServerWait, command::line, response::Decoder},
+};
+
+/// Which connection something belongs to. Every connection that this process makes has a number of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Epoch(u64);
+
+impl Epoch {
+    /// A number that no connection has had.
+    #[must_use]
+    pub fn next() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Epoch(LAST.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests(number: u64) -> Self {
+        Epoch(number)
+    }
+}
+
+/// The number of a command on its connection, and so the number of its reply.
+///
+/// The server answers in order, so the n-th reply belongs to the n-th command. Asking for a reply by number is what
+/// keeps later callers right after a call was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
+/// One connection's state, kept apart from its socket.
+///
+/// A face moves bytes: it writes [`outgoing`](Self::outgoing), reads into [`space`](Self::space), and asks for the
+/// [`reply`](Self::reply) to a ticket. Nothing of a connection lives in a future, so a dropped call loses no byte: a
+/// half-written command is finished by the next call, and a reply whose caller is gone is still understood.
+///
+/// ```text
+///            send            outgoing / sent            space / received          reply
+///  command ───────► encoded ────────────────► written ───────────────────► read ────────► response
+///     │                                                                       │
+///     └──────── ticket n ──────────────── the n-th reply ─────────────────────┘
+/// ```
+///
+/// A reply nobody asks for still takes effect: `USING` and `WATCHING` update the state that a reconnect restores, and
+/// a `RESERVED` becomes an *orphan*, a job that is offered to the next reserve (see [`orphan`](Self::orphan)).
+#[derive(Debug)]
+pub struct Session {
+    epoch: Epoch,
+    outgoing: BytesMut,
+    /// Offset behind the last byte that was queued, and behind the last one that the transport took.
+    queued: u64,
+    sent: u64,
+    decoder: Decoder,
+    pending: VecDeque<Pending>,
+    /// How many replies were read, which is the number of the reply that comes next.
+    answered: u64,
+    used: TubeName,
+    watched: Vec<TubeName>,
+    orphans: VecDeque<Job>,
+    end_of_stream: bool,
+    health: Health,
+    max_body: usize,
+}
+
+#[derive(Debug)]
+struct Pending {
+    /// Offset behind the command's last byte.
+    end: u64,
+    wait: ServerWait,
+    meaning: Meaning,
+}
+
+#[derive(Debug)]
+enum Meaning {
+    Command(Effect),
+    /// Sent by the session itself, to bring a new connection into the old one's state.
+    Restore,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Health {
+    Good,
+    /// Usable for the replies that are under way, but not for another command.
+    Closing,
+    /// Never used again.
+    Poisoned,
+}
+
+impl Session {
+    /// The state of a connection that was just made. Bodies over `max_body` bytes are skipped, not stored.
+    #[must_use]
+    pub fn new(max_body: usize) -> Self {
+        let epoch = Epoch::next();
+        Session {
+            epoch,
+            outgoing: BytesMut::new(),
+            queued: 0,
+            sent: 0,
+            decoder: Decoder::new(epoch, max_body),
+            pending: VecDeque::new(),
+            answered: 0,
+            used: TubeName::default(),
+            watched: vec![TubeName::default()],
+            orphans: VecDeque::new(),
+            end_of_stream: false,
+            health: Health::Good,
+            max_body,
+        }
+    }
+
+    /// Starts over on a new connection: the commands that restore the used tube and the watch list are the first to be
+    /// written. What was pending is forgotten; orphans are gone, since the server took them back.
+    pub fn reopen(&mut self) {
+        let fresh = Session::new(self.max_body);
+        let lost = std::mem::replace(self, fresh);
+        self.used = lost.used;
+        self.watched = lost.watched;
+        let default = TubeName::default();
+        if self.used != default {
+            self.restore("use", self.used.clone());
+        }
+        for tube in self.watched.clone() {
+            if tube != default {
+                self.restore("watch", tube);
+            }
+        }
+        if !self.watched.contains(&default) {
+            self.restore("ignore", default);
+        }
+    }
+
+    fn restore(&mut self, verb: &str, tube: TubeName) {
+        let before = self.outgoing.len();
+        line(&mut self.outgoing, verb, &[&tube]);
+        self.queue(before, ServerWait::None, Meaning::Restore);
+    }
+
+    /// Encodes a command for writing and gives it the next number.
+    ///
+    /// # Errors
+    ///
+    /// `ReservationLost` when the command acts on a reservation of another connection, and `ConnectionLost` when this
+    /// one must not be used any more. Nothing is queued then.
+    pub fn send<C: Command>(&mut self, command: &C) -> Result<Ticket, Error> {
+        self.refuse_lost_reservation(command.job())?;
+        if !self.is_open() {
+            return Err(Error::new(
+                ErrorKind::ConnectionLost,
+                Fate::NotSent,
+                "the connection is closed",
+            ));
+        }
+        let before = self.outgoing.len();
+        command.encode(&mut self.outgoing);
+        let meaning = Meaning::Command(command.effect());
+        Ok(self.queue(before, command.server_wait(), meaning))
+    }
+
+    /// Refuses a command on a job that another connection held: by now the id may be somebody else's job.
+    pub(crate) fn refuse_lost_reservation(&self, job: Option<JobRef>) -> Result<(), Error> {
+        match job.and_then(|job| job.reservation.map(|held_by| (job, held_by))) {
+            Some((job, held_by)) if held_by != self.epoch => Err(Error::new(
+                ErrorKind::ReservationLost,
+                Fate::NotSent,
+                format!(
+                    "the connection that held job {} is gone, and the server has given the job back; reserve again",
+                    job.id
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn queue(&mut self, before: usize, wait: ServerWait, meaning: Meaning) -> Ticket {
+        self.queued += (self.outgoing.len() - before) as u64;
+        let ticket = Ticket(self.answered + self.pending.len() as u64);
+        self.pending.push_back(Pending { end: self.queued, wait, meaning });
+        ticket
+    }
+
+    /// The bytes to write next.
+    #[must_use]
+    pub fn outgoing(&self) -> &[u8] {
+        &self.outgoing
+    }
+
+    /// Notes that the transport took the first `n` outgoing bytes.
+    pub fn sent(&mut self, n: usize) {
+        let n = n.min(self.outgoing.len());
+        self.sent += n as u64;
+        if n == self.outgoing.len() {
+            // Keeps the allocation for the next command, unless a large body made it large.
+            self.outgoing.clear();
+            if self.outgoing.capacity() > KEEP_OUTGOING {
+                self.outgoing = BytesMut::new();
+            }
+        } else {
+            self.outgoing.advance(n);
+        }
+    }
+
+    /// Room for the next read: never empty, and never sized by a length that the server announced.
+    pub fn space(&mut self) -> &mut [u8] {
+        self.decoder.space()
+    }
+
+    /// Notes that the first `n` bytes of [`space`](Self::space) were read.
+    pub fn received(&mut self, n: usize) {
+        self.decoder.received(n);
+    }
+
+    /// Notes that the server closed its side.
+    pub fn end_of_stream(&mut self) {
+        self.end_of_stream = true;
+    }
+
+    /// The reply to `ticket`, once it is here; `None` if more bytes are needed. Tickets are asked for in order; the
+    /// replies to the ones that were passed over take effect and are dropped.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when the bytes are no reply, `ConnectionLost` when the stream ended before it. Both poison.
+    pub fn reply(&mut self, ticket: Ticket) -> Result<Option<Response>, Error> {
+        loop {
+            if self.health == Health::Poisoned {
+                return Err(self.fail(ticket, poisoned()));
+            }
+            let response = match self.decoder.next() {
+                Ok(Some(response)) => response,
+                Ok(None) if self.end_of_stream => match self.pending.front() {
+                    Some(Pending { meaning: Meaning::Command(Effect::Quit), .. })
+                        if self.decoder.is_at_boundary() =>
+                    {
+                        Response::Closed
+                    }
+                    _ => return Err(self.fail(ticket, ended())),
+                },
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(self.fail(ticket, error)),
+            };
+            let Some(answered) = self.pending.pop_front() else {
+                let error = Error::protocol("a reply came that answers no command");
+                return Err(self.fail(ticket, error));
+            };
+            let number = self.answered;
+            self.answered += 1;
+            let wanted = number == ticket.0;
+            self.take_effect(answered.meaning, &response, wanted)
+                .map_err(|error| self.fail(ticket, error))?;
+            if wanted {
+                return Ok(Some(response));
+            }
+        }
+    }
+
+    fn take_effect(
+        &mut self,
+        meaning: Meaning,
+        response: &Response,
+        wanted: bool,
+    ) -> Result<(), Error> {
+        let effect = match meaning {
+            Meaning::Command(effect) => effect,
+            Meaning::Restore => {
+                return match response {
+                    Response::Using(_) | Response::Watching(_) => Ok(()),
+                    other => Err(Error::protocol(format!(
+                        "the server answered {} when the used tube and the watch list were restored",
+                        other.word()
+                    ))),
+                };
+            }
+        };
+        match (effect, response) {
+            (Effect::Use(tube), Response::Using(_)) => self.used = tube,
+            (Effect::Watch(tube), Response::Watching(_)) if !self.watched.contains(&tube) => {
+                self.watched.push(tube);
+            }
+            (Effect::Ignore(tube), Response::Watching(_)) => self.watched.retain(|t| *t != tube),
+            (
+                Effect::Put,
+                Response::BadFormat | Response::UnknownCommand | Response::ExpectedCrlf,
+            ) => self.poison(),
+            (Effect::Reserve, Response::Reserved(job)) if !wanted => {
+                self.keep_orphan(job.clone());
+            }
+            // Nobody will run it, and no reserve may be given it: closing gives it back with its priority unchanged.
+            (Effect::ReserveJob, Response::Reserved(_))
+            | (Effect::Reserve | Effect::ReserveJob, Response::BodyTooLarge { .. })
+                if !wanted =>
+            {
+                self.close_after_replies();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Decodes the reply to `command`. A reply that cannot belong to it poisons the connection.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the server refused.
+    pub fn decode<C: Command>(
+        &mut self,
+        command: &C,
+        response: Response,
+    ) -> Result<C::Reply, Error> {
+        command.decode(response).map_err(|error| {
+            if error.kind() == ErrorKind::Protocol {
+                self.poison();
+            }
+            error.with_command(C::NAME)
+        })
+    }
+
+    /// Poisons the connection and says what became of the command with this ticket.
+    #[must_use]
+    pub fn fail(&mut self, ticket: Ticket, error: Error) -> Error {
+        self.poison();
+        error.with_fate(self.fate(ticket))
+    }
+
+    /// Whether the server can have acted on a command that has no reply yet: only if its last byte was taken.
+    fn fate(&self, ticket: Ticket) -> Fate {
+        let index = ticket.0.checked_sub(self.answered).and_then(|n| usize::try_from(n).ok());
+        match index.and_then(|index| self.pending.get(index)) {
+            Some(pending) if pending.end > self.sent => Fate::NotSent,
+            _ => Fate::Unknown,
+        }
+    }
+
+    /// Marks the connection as never to be used again.
+    pub fn poison(&mut self) {
+        self.health = Health::Poisoned;
+    }
+
+    /// Lets the replies that are under way come, and takes no further command.
+    pub fn close_after_replies(&mut self) {
+        if self.health == Health::Good {
+            self.health = Health::Closing;
+        }
+    }
+
+    /// Whether the connection takes commands.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.health == Health::Good && !self.end_of_stream
+    }
+
+    /// Whether bytes came that answer no command.
+    #[must_use]
+    pub fn has_unsolicited_bytes(&self) -> bool {
+        self.pending.is_empty() && !self.decoder.is_at_boundary()
+    }
+
+    /// A reserve that was sent, has no reply yet, and may keep the server waiting: its caller is gone.
+    ///
+    /// Until it is answered the server reads nothing else from this connection, so the next command either takes its
+    /// job over or ends it by closing the sending side.
+    #[must_use]
+    pub fn abandoned_reserve(&self) -> Option<(Ticket, ServerWait)> {
+        self.pending.iter().zip(self.answered..).find_map(|(pending, number)| {
+            let waits = pending.wait != ServerWait::AtMost(std::time::Duration::ZERO);
+            match pending.meaning {
+                Meaning::Command(Effect::Reserve) if waits => Some((Ticket(number), pending.wait)),
+                _ => None,
+            }
+        })
+    }
+
+    /// The oldest job that was reserved for a call that is gone.
+    ///
+    /// The next reserve takes it over after a `touch` has shown that it is still this connection's: its time to run
+    /// started when the server assigned it, which may be long ago.
+    #[must_use]
+    pub fn orphan(&self) -> Option<&Job> {
+        self.orphans.front()
+    }
+
+    /// Keeps a job that was reserved for a call that is gone, for the next reserve.
+    pub fn keep_orphan(&mut self, job: Job) {
+        self.orphans.push_back(job);
+    }
+
+    /// Takes the oldest orphan: it was handed to somebody, or the server has taken it back.
+    pub fn take_orphan(&mut self) -> Option<Job> {
+        self.orphans.pop_front()
+    }
+
+    /// The number of this connection.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// The tube that puts go to.
+    #[must_use]
+    pub fn used_tube(&self) -> &TubeName {
+        &self.used
+    }
+
+    /// The tubes that reserves take from, in the order in which they were watched.
+    #[must_use]
+    pub fn watched_tubes(&self) -> &[TubeName] {
+        &self.watched
+    }
+}
+
+/// The largest outgoing buffer that is kept for the next command.
+const KEEP_OUTGOING: usize = 256 * 1024;
+
+fn poisoned() -> Error {
+    let why = "an earlier reply left the connection unusable, so it is closed";
+    Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why)
+}
+
+fn ended() -> Error {
+    Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "the server closed the connection")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Delete, Ignore, Put, Quit, Reserve, ReserveJob, Use, Watch};
+
+    fn feed(session: &mut Session, bytes: &[u8]) {
+        let space = session.space();
+        space[..bytes.len()].copy_from_slice(bytes);
+        session.received(bytes.len());
+    }
+
+    fn flush(session: &mut Session) -> Vec<u8> {
+        let bytes = session.outgoing().to_vec();
+        session.sent(bytes.len());
+        bytes
+    }
+
+    fn tube(name: &str) -> TubeName {
+        name.try_into().unwrap()
+    }
+
+    fn put(body: &[u8]) -> Put<&[u8]> {
+        Put::new(body, crate::PutOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn a_passed_over_reply_does_not_shift_the_next_one() {
+        let mut session = Session::new(1024);
+        session.send(&put(b"a")).unwrap();
+        let second = session.send(&Delete::new(5)).unwrap();
+        flush(&mut session);
+        feed(&mut session, b"INSERTED 1\r\nDELETED\r\n");
+        assert_eq!(session.reply(second).unwrap(), Some(Response::Deleted));
+    }
+
+    #[test]
+    fn fate_follows_the_last_byte() {
+        let mut session = Session::new(1024);
+        let first = session.send(&Delete::new(1)).unwrap();
+        let second = session.send(&Delete::new(2)).unwrap();
+        session.sent("delete 1\r\ndelete 2\r".len());
+        let lost = || Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "gone");
+        assert_eq!(session.fail(first, lost()).fate(), Fate::Unknown);
+        assert_eq!(session.fail(second, lost()).fate(), Fate::NotSent);
+        assert!(!session.is_open());
+    }
+
+    #[test]
+    fn an_orphaned_job_is_kept_for_the_next_reserve() {
+        let mut session = Session::new(1024);
+        session.send(&Reserve).unwrap();
+        assert!(session.abandoned_reserve().is_some());
+        let next = session.send(&Delete::new(1)).unwrap();
+        flush(&mut session);
+        feed(&mut session, b"RESERVED 7 2\r\nhi\r\nDELETED\r\n");
+        assert!(session.reply(next).unwrap().is_some());
+        assert!(session.abandoned_reserve().is_none());
+        assert_eq!(session.take_orphan().map(|job| job.id.get()), Some(7));
+        assert!(session.is_open());
+    }
+
+    #[test]
+    fn an_orphan_reserved_by_id_closes_the_connection() {
+        let mut session = Session::new(1024);
+        session.send(&ReserveJob(7.into())).unwrap();
+        let next = session.send(&Delete::new(1)).unwrap();
+        flush(&mut session);
+        feed(&mut session, b"RESERVED 7 2\r\nhi\r\nDELETED\r\n");
+        assert!(session.reply(next).unwrap().is_some());
+        assert!(!session.is_open());
+        assert_eq!(session.orphan(), None);
+    }
+
+    #[test]
+    fn reopen_restores_the_used_tube_and_the_watch_list() {
+        let mut session = Session::new(1024);
+        session.send(&Use(tube("out"))).unwrap();
+        session.send(&Watch(tube("a"))).unwrap();
+        session.send(&Watch(tube("a"))).unwrap();
+        let last = session.send(&Ignore(tube("default"))).unwrap();
+        flush(&mut session);
+        feed(&mut session, b"USING out\r\nWATCHING 2\r\nWATCHING 2\r\nWATCHING 1\r\n");
+        assert!(session.reply(last).unwrap().is_some());
+        let old = session.epoch();
+        session.poison();
+        session.reopen();
+        assert_ne!(session.epoch(), old);
+        let ticket = session.send(&Reserve).unwrap();
+        assert_eq!(flush(&mut session), b"use out\r\nwatch a\r\nignore default\r\nreserve\r\n");
+        feed(&mut session, b"USING out\r\nWATCHING 2\r\nWATCHING 1\r\nTIMED_OUT\r\n");
+        assert_eq!(session.reply(ticket).unwrap(), Some(Response::TimedOut));
+    }
+
+    #[test]
+    fn a_refused_restore_is_an_error_not_a_silent_default() {
+        let mut session = Session::new(1024);
+        let first = session.send(&Use(tube("out"))).unwrap();
+        flush(&mut session);
+        feed(&mut session, b"USING out\r\n");
+        session.reply(first).unwrap();
+        session.reopen();
+        let ticket = session.send(&put(b"a")).unwrap();
+        flush(&mut session);
+        feed(&mut session, b"OUT_OF_MEMORY\r\nINSERTED 1\r\n");
+        assert_eq!(session.reply(ticket).unwrap_err().kind(), ErrorKind::Protocol);
+        assert!(!session.is_open());
+    }
+
+    #[test]
+    fn a_refused_put_line_poisons() {
+        for (reply, open) in
+            [("BAD_FORMAT", false), ("EXPECTED_CRLF", false), ("JOB_TOO_BIG", true)]
+        {
+            let mut session = Session::new(1024);
+            let ticket = session.send(&put(b"a")).unwrap();
+            flush(&mut session);
+            feed(&mut session, format!("{reply}\r\n").as_bytes());
+            assert!(session.reply(ticket).unwrap().is_some());
+            assert_eq!(session.is_open(), open, "{reply}");
+        }
+    }
+
+    #[test]
+    fn a_reservation_is_only_good_on_its_connection() {
+        let mut session = Session::new(1024);
+        let ticket = session.send(&Reserve).unwrap();
+        flush(&mut session);
+        feed(&mut session, b"RESERVED 7 2\r\nhi\r\n");
+        let Some(Response::Reserved(job)) = session.reply(ticket).unwrap() else { panic!() };
+        session.reopen();
+        let error = session.send(&Delete::new(&job)).unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::ReservationLost, Fate::NotSent));
+        assert_eq!(session.outgoing(), b"");
+        assert!(session.send(&Delete::new(job.id)).is_ok());
+    }
+
+    #[test]
+    fn unsolicited_bytes_are_noticed_and_end_of_stream_is_an_answer_only_to_quit() {
+        let mut session = Session::new(1024);
+        feed(&mut session, b"DELETED\r\n");
+        assert!(session.has_unsolicited_bytes());
+
+        let mut session = Session::new(1024);
+        let quit = session.send(&Quit).unwrap();
+        flush(&mut session);
+        assert_eq!(session.reply(quit).unwrap(), None);
+        session.end_of_stream();
+        assert_eq!(session.reply(quit).unwrap(), Some(Response::Closed));
+
+        let mut session = Session::new(1024);
+        let ticket = session.send(&Reserve).unwrap();
+        flush(&mut session);
+        feed(&mut session, b"RESERVED 1 10\r\nabc");
+        session.end_of_stream();
+        let error = session.reply(ticket).unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
+    }
+}
