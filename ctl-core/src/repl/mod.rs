@@ -7,6 +7,7 @@
 pub mod builtin;
 pub mod complete;
 pub mod editor;
+pub mod ending;
 pub mod expect;
 pub mod grammar;
 pub mod help;

@@ -93,7 +93,7 @@ impl<'s, S: Shell> Session<'s, S> {
                 }
                 Err(error) => return Err(error),
             };
-            if let Some(exit) = self.ended_by_signal() {
+            if let Some(exit) = self.shell.ending() {
                 self.shell.may_leave(Leaving::End, None)?;
                 return Ok(exit);
             }
@@ -116,10 +116,6 @@ impl<'s, S: Shell> Session<'s, S> {
         }
         self.shell.report(&error, None);
         Ok(())
-    }
-
-    fn ended_by_signal(&self) -> Option<Exit> {
-        self.shell.interrupts().requested().filter(|exit| *exit != Exit::Interrupted)
     }
 
     /// Runs everything in a text that was typed or pasted; true to leave.
@@ -162,7 +158,7 @@ impl<'s, S: Shell> Session<'s, S> {
     fn lines<L: Lines>(&mut self, name: &str, mut script: Script<L>) -> Result<Flow, CliError> {
         loop {
             let input = script.next_input().map_err(|e| CliError::reading(name, &e))?;
-            if let Some(exit) = self.shell.interrupts().requested() {
+            if let Some(exit) = self.stop_asked() {
                 return Ok(Flow::Failed(exit));
             }
             let (line, text, parsed) = match input {
@@ -186,14 +182,21 @@ impl<'s, S: Shell> Session<'s, S> {
                 Flow::Next => {}
                 Flow::Leave => return Ok(Flow::Leave),
                 Flow::Failed(exit) => {
-                    let signalled = self.shell.interrupts().requested().is_some();
-                    if !self.rules.keep_going || signalled {
+                    if let Some(exit) = self.stop_asked() {
+                        return Ok(Flow::Failed(exit));
+                    }
+                    if !self.rules.keep_going {
                         return Ok(Flow::Failed(exit));
                     }
                     self.failures += 1;
                 }
             }
         }
+    }
+
+    /// The exit of a signal, if one came.
+    fn stop_asked(&self) -> Option<Exit> {
+        self.shell.ending().or_else(|| self.shell.interrupts().requested())
     }
 
     /// Runs one statement and reports its error. `Err` only for what ends the whole session.
@@ -274,7 +277,7 @@ impl<'s, S: Shell> Session<'s, S> {
             }
             ":source" => return self.source(words, terminal),
             _ => {
-                let exit = self.shell.run(&matches, words)?;
+                let exit = self.shell.run(&matches, terminal)?;
                 return Ok(if exit.is_done() { Flow::Next } else { Flow::Failed(exit) });
             }
         }
@@ -303,7 +306,7 @@ impl<'s, S: Shell> Session<'s, S> {
         let condition = Condition::parse(condition).map_err(CliError::usage)?;
         let words = words.get(2..).unwrap_or_default();
         let result = match grammar::parse(self.shell.grammar(), words)? {
-            grammar::Parsed::Matches(matches) => self.shell.result(&matches, words)?,
+            grammar::Parsed::Matches(matches) => self.shell.result(&matches)?,
             grammar::Parsed::Help(_) => Value::Null,
         };
         let verdict = condition.check(&result).map_err(|why| {

@@ -9,7 +9,6 @@ use super::Prompt;
 use super::editor::Edited;
 use super::help::Group;
 use super::history::Keep;
-use super::lexer::Word;
 use crate::error::{CliError, Exit};
 use crate::signals::Interrupts;
 
@@ -25,17 +24,21 @@ pub trait Shell {
     /// What stands before the cursor now. Called before each statement that a person types.
     fn prompt(&mut self) -> Prompt;
 
-    /// Runs a command of the tool.
+    /// Runs a command of the tool. `person` can be asked in a session at a terminal.
     ///
     /// # Errors
     /// What the command reports; the session goes on or ends by its own rules.
-    fn run(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Exit, CliError>;
+    fn run(
+        &mut self,
+        matches: &ArgMatches,
+        person: Option<&mut dyn Terminal>,
+    ) -> Result<Exit, CliError>;
 
     /// Runs a command of the tool and gives its result as JSON instead of showing it.
     ///
     /// # Errors
     /// As [`Shell::run`].
-    fn result(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Value, CliError>;
+    fn result(&mut self, matches: &ArgMatches) -> Result<Value, CliError>;
 
     /// The tool's settings.
     fn settings(&self) -> Vec<Setting>;
@@ -61,8 +64,11 @@ pub trait Shell {
     /// How long results have been on their way to stdout since the last call.
     fn output_time(&mut self) -> Duration;
 
-    /// The signals that end or interrupt commands.
+    /// The signals that interrupt commands.
     fn interrupts(&self) -> &Interrupts;
+
+    /// The exit of a signal that ends the session, if one came.
+    fn ending(&self) -> Option<Exit>;
 
     /// Whether history keeps this verb out of its file.
     fn is_secret(&self, verb: &str) -> bool;

@@ -2,7 +2,7 @@
 
 use super::ENCODINGS;
 
-/// Writes `bytes` so that [`next_statement`] reads them back as one word: bare when possible, in
+/// Writes `bytes` so that [`next_statement`](super::next_statement) reads them back as one word: bare when possible, in
 /// double quotes otherwise. Bytes that are not UTF-8 and control characters are escaped.
 pub fn quote(bytes: &[u8]) -> String {
     let bare = |b: &u8| b.is_ascii_alphanumeric() || b"_-+/;.$():,=@%^~*?!|&".contains(b);

@@ -44,6 +44,13 @@ impl Fake {
     }
 }
 
+fn texts(matches: &ArgMatches) -> Vec<String> {
+    let texts = matches.subcommand().and_then(|(_, arguments)| {
+        arguments.try_get_many::<std::ffi::OsString>("text").ok().flatten()
+    });
+    texts.into_iter().flatten().map(|text| text.to_string_lossy().into_owned()).collect()
+}
+
 const GROUPS: &[help::Group] =
     &[help::Group { name: "session", title: "The session", verbs: builtin::VERBS }];
 
@@ -60,7 +67,11 @@ impl Shell for Fake {
         Prompt::new().text("fake> ")
     }
 
-    fn run(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Exit, CliError> {
+    fn run(
+        &mut self,
+        matches: &ArgMatches,
+        _: Option<&mut dyn Terminal>,
+    ) -> Result<Exit, CliError> {
         match matches.subcommand() {
             Some(("fail", arguments)) => {
                 let code = *arguments.get_one::<u8>("code").unwrap();
@@ -72,15 +83,14 @@ impl Shell for Fake {
             }
             Some(("stop", _)) => Ok(Exit::Negative),
             _ => {
-                let text = |w: &Word| String::from_utf8_lossy(&w.bytes).into_owned();
-                self.said.push(words.iter().skip(1).map(text).collect::<Vec<_>>().join(" "));
+                self.said.push(texts(matches).join(" "));
                 Ok(Exit::Done)
             }
         }
     }
 
-    fn result(&mut self, _: &ArgMatches, words: &[Word]) -> Result<Value, CliError> {
-        Ok(json!({"words": words.len() - 1, "name": "x"}))
+    fn result(&mut self, matches: &ArgMatches) -> Result<Value, CliError> {
+        Ok(json!({"words": texts(matches).len(), "name": "x"}))
     }
 
     fn settings(&self) -> Vec<Setting> {
@@ -113,6 +123,10 @@ impl Shell for Fake {
 
     fn interrupts(&self) -> &Interrupts {
         &self.interrupts
+    }
+
+    fn ending(&self) -> Option<Exit> {
+        None
     }
 
     fn is_secret(&self, verb: &str) -> bool {

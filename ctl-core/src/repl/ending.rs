@@ -1,0 +1,67 @@
+//! The signals that end a session: SIGTERM and SIGHUP. Unlike Ctrl-C they cannot be taken back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::error::{CliError, Exit};
+
+/// Whether a signal has ended the session; clones share the state.
+#[derive(Clone, Debug, Default)]
+pub struct Ending {
+    signal: Arc<AtomicUsize>,
+}
+
+impl Ending {
+    /// Catches the signals from now on.
+    ///
+    /// # Errors
+    /// The operating system refuses the handlers: exit 70.
+    pub fn install() -> Result<Self, CliError> {
+        let ending = Self::default();
+        for signal in SIGNALS {
+            let number = usize::try_from(*signal).unwrap_or(usize::MAX);
+            signal_hook::flag::register_usize(*signal, Arc::clone(&ending.signal), number)
+                .map_err(|error| CliError::internal(format!("cannot catch signals: {error}")))?;
+        }
+        Ok(ending)
+    }
+
+    /// The exit that the signal asks for, if one came.
+    #[must_use]
+    pub fn requested(&self) -> Option<Exit> {
+        let signal = self.signal.load(Ordering::SeqCst);
+        // As a shell reports it: 128 and the signal's number.
+        match u8::try_from(signal).ok()?.checked_add(128)? {
+            128 => None,
+            143 => Some(Exit::Terminated),
+            code => Some(Exit::Own(code)),
+        }
+    }
+}
+
+#[cfg(unix)]
+const SIGNALS: &[i32] = &[signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
+#[cfg(not(unix))]
+const SIGNALS: &[i32] = &[signal_hook::consts::SIGTERM];
+
+/// Makes a line editor that is waiting for keys return, as if Ctrl-C had been typed.
+pub fn wake_editor() {
+    // It can only fail for a signal that does not exist.
+    #[cfg(unix)]
+    let _ = signal_hook::low_level::raise(signal_hook::consts::SIGINT);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exits_are_those_of_a_shell() {
+        let ending = Ending::default();
+        assert_eq!(ending.requested(), None);
+        ending.signal.store(15, Ordering::SeqCst);
+        assert_eq!(ending.requested(), Some(Exit::Terminated));
+        ending.signal.store(1, Ordering::SeqCst);
+        assert_eq!(ending.requested().map(Exit::code), Some(129));
+    }
+}
