@@ -1,2 +1,7 @@
-//! The beanstalkd tool.
-fn main() {}
+//! `bsctl`: the beanstalkd tool.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    bsctl::main_with(std::env::args_os()).into()
+}

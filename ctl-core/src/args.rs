@@ -29,7 +29,7 @@ pub enum ProgressWhen {
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
     /// Bound for connecting, such as 2s [default: 5s]
-    #[arg(long, global = true, value_name = "DUR", value_parser = units::duration)]
+    #[arg(long, global = true, hide_short_help = true, value_name = "DUR", value_parser = units::duration)]
     pub connect_timeout: Option<Duration>,
 
     /// Bound for each answer of the server; when it runs out, exit 124
@@ -37,11 +37,11 @@ pub struct GlobalArgs {
     pub timeout: Option<Duration>,
 
     /// Repeat connecting, and requests that were certainly not sent, up to N times
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "N")]
     pub retry: Option<u32>,
 
     /// Wait up to this long until the server answers
-    #[arg(long, global = true, value_name = "DUR", value_parser = units::duration)]
+    #[arg(long, global = true, hide_short_help = true, value_name = "DUR", value_parser = units::duration)]
     pub wait_for_server: Option<Duration>,
 
     /// Output format [default: table on a terminal, plain in a pipe]
@@ -56,21 +56,22 @@ pub struct GlobalArgs {
     pub output: Option<Format>,
 
     /// Show only these columns, separated by commas
-    #[arg(long, global = true, value_name = "A,B", value_delimiter = ',')]
+    #[arg(long, global = true, hide_short_help = true, value_name = "A,B", value_delimiter = ',')]
     pub columns: Option<Vec<String>>,
 
     /// Sort lists by this column
-    #[arg(long, global = true, value_name = "COLUMN")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "COLUMN")]
     pub sort_by: Option<String>,
 
     /// Tables without a heading
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide_short_help = true)]
     pub no_headers: bool,
 
     /// How bodies are shown
     #[arg(
         long,
         global = true,
+        hide_short_help = true,
         value_name = "ENC",
         hide_possible_values = true,
         help = "How bodies are shown: auto, utf8, base64, hex, json"
@@ -86,11 +87,23 @@ pub struct GlobalArgs {
     pub verbose: u8,
 
     /// Colours: auto, always, never
-    #[arg(long, global = true, value_name = "WHEN", hide_possible_values = true)]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "WHEN",
+        hide_possible_values = true
+    )]
     pub color: Option<ColorWhen>,
 
     /// Progress on stderr: auto, bar, plain, never
-    #[arg(long, global = true, value_name = "WHEN", hide_possible_values = true)]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "WHEN",
+        hide_possible_values = true
+    )]
     pub progress: Option<ProgressWhen>,
 
     /// Answer confirmations about one tube with yes
@@ -98,7 +111,7 @@ pub struct GlobalArgs {
     pub yes: bool,
 
     /// Never ask; a missing answer is an error
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide_short_help = true)]
     pub no_input: bool,
 
     /// Say what would be done, change nothing
@@ -106,11 +119,11 @@ pub struct GlobalArgs {
     pub dry_run: bool,
 
     /// Answer a confirmation that asks for a name
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub confirm: Option<String>,
 
     /// Send binary bodies to a terminal as they are (-o raw)
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide_short_help = true)]
     pub force_raw: bool,
 }
 

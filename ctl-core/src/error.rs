@@ -249,6 +249,13 @@ impl CliError {
         self
     }
 
+    /// Adds to the message's end.
+    #[must_use]
+    pub fn remark(mut self, remark: impl fmt::Display) -> Self {
+        self.message = format!("{} {remark}", self.message);
+        self
+    }
+
     /// Says where it happened: `context: message`.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {

@@ -9,6 +9,7 @@ pub mod confirm;
 pub mod docs;
 pub mod error;
 pub mod escape;
+pub mod feed;
 pub mod input;
 pub mod messages;
 pub mod output;

@@ -76,6 +76,18 @@ impl<'a> List<'a> {
         self.out.flush_now_and_then()
     }
 
+    /// Whether results are written as they are pushed; else they all wait for [`List::finish`].
+    #[must_use]
+    pub fn streams(&self) -> bool {
+        let format = self.out.style.format;
+        self.sort_by.is_none()
+            && match format {
+                Format::Table | Format::Wide => self.shape.layout == Layout::Block,
+                Format::Json | Format::Yaml => false,
+                Format::Plain | Format::Ndjson | Format::Name | Format::Raw => true,
+            }
+    }
+
     /// Sends what has been written, for results that matter at once.
     ///
     /// # Errors

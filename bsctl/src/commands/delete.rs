@@ -1,0 +1,126 @@
+//! `delete`: remove jobs by id.
+
+use beanstalk_client::protocol::Delete;
+use beanstalk_client::{JobId, JobRef};
+use clap::Args;
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::units;
+
+use crate::error::NOT_FOUND;
+use crate::tool::Tool;
+use crate::{jobs, names};
+
+/// The end of `delete --help`.
+pub const HELP: &str = "\
+Protocol: delete ID.
+Deletes ready, delayed and buried jobs of any tube, whoever put them. A job that another connection has
+reserved cannot be deleted: the server answers NOT_FOUND, and the message says which of the two it is.
+
+Examples:
+  bsctl delete 42 43
+  bsctl jobs -t mail --state buried -o id | bsctl delete -";
+
+/// Arguments of `delete`.
+#[derive(Debug, Args)]
+pub struct DeleteArgs {
+    /// Job ids, or - for ids on stdin, one per line
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+/// Runs `delete`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: DeleteArgs) -> Result<Exit, CliError> {
+    let ids = limited(names::job_ids(&args.ids, &mut tool.input)?, args.bulk.limit);
+    if tool.globals.dry_run {
+        return would(tool, "delete", &ids);
+    }
+    let action = Action { past: "deleted", noun: "job", place: String::new() };
+    let bulk = start(tool, action, &args.bulk, ids.len())?;
+    each(tool, bulk, &args.bulk, &ids, Delete::new)
+}
+
+/// The first `limit` ids.
+#[must_use]
+pub fn limited(mut ids: Vec<JobId>, limit: Option<u64>) -> Vec<JobId> {
+    ids.truncate(limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX)));
+    ids
+}
+
+/// Starts counting a command that acts on this many jobs.
+///
+/// # Errors
+/// The operating system refuses the signal handlers.
+pub fn start(
+    tool: &mut Tool,
+    action: Action,
+    args: &BulkArgs,
+    total: usize,
+) -> Result<Bulk, CliError> {
+    let interrupts = tool.interrupts()?;
+    let progress = tool.globals.progress.unwrap_or_default();
+    let total = Some(total as u64);
+    Ok(Bulk::start(action, args.on_error, total, progress, interrupts, &tool.messages))
+}
+
+/// What a dry run of a command on these jobs says.
+///
+/// # Errors
+/// Failures of writing.
+pub fn would(tool: &mut Tool, verb: &str, ids: &[JobId]) -> Result<Exit, CliError> {
+    let numbers: Vec<u64> = ids.iter().map(|id| id.get()).collect();
+    let record = ctl_core::output::Record::new().with("dry_run", true).with("ids", numbers);
+    let sentence = format!("would {verb} {}", units::count(ids.len() as u64, "job"));
+    tool.out.done(&record, &sentence)?;
+    Ok(Exit::Done)
+}
+
+/// One command per job, pipelined and counted. Jobs that the session holds are acted on as held.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn each<C>(
+    tool: &mut Tool,
+    mut bulk: Bulk,
+    args: &BulkArgs,
+    ids: &[JobId],
+    command: impl Fn(JobRef) -> C,
+) -> Result<Exit, CliError>
+where
+    C: beanstalk_client::protocol::Command,
+{
+    let gate = bulk.gate();
+    for chunk in ids.chunks(args.window()) {
+        if !gate.is_open() {
+            break;
+        }
+        let references: Vec<JobRef> = chunk
+            .iter()
+            .map(|id| tool.held(*id).map_or_else(|| (*id).into(), |held| held.job))
+            .collect();
+        let replies: Vec<_> = tool.link.pipeline(references.into_iter().map(&command))?.collect();
+        for (id, reply) in chunk.iter().zip(replies) {
+            let outcome = match reply {
+                Ok(_) => {
+                    tool.forget_held(*id);
+                    bulk.success();
+                    continue;
+                }
+                Err(error) if error.code == NOT_FOUND => {
+                    jobs::explain_not_found(&mut tool.link, *id)
+                }
+                Err(error) => error,
+            };
+            if let Err(error) = bulk.failure(format!("job {id}"), outcome) {
+                return Err(bulk.abort(error));
+            }
+        }
+    }
+    bulk.finish(&mut tool.out)
+}

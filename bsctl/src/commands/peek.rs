@@ -1,0 +1,118 @@
+//! `peek`: look at jobs without touching them.
+
+use beanstalk_client::protocol::{Peek, PeekBuried, PeekDelayed, PeekReady, StatsJob};
+use beanstalk_client::{Job, JobId};
+use clap::{ArgGroup, Args};
+use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::error::{CliError, Exit};
+
+use crate::jobs::{self, BODIES};
+use crate::names;
+use crate::sweep::State;
+use crate::tool::Tool;
+
+/// The end of `peek --help`.
+pub const HELP: &str = "\
+Protocol: peek ID; or use TUBE and peek-ready, peek-delayed, peek-buried; then stats-job ID.
+Nothing changes: no counter grows and nobody loses a job. The server shows only the first job of each list.
+
+Examples:
+  bsctl peek 42 43
+  bsctl peek --buried -t mail -o raw";
+
+/// Arguments of `peek`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").required(true))]
+pub struct PeekArgs {
+    /// Job ids, or - for ids on stdin
+    #[arg(value_name = "ID", group = "what")]
+    ids: Vec<String>,
+
+    /// The job that would be reserved next
+    #[arg(long, group = "what")]
+    ready: bool,
+
+    /// The delayed job that becomes ready next
+    #[arg(long, group = "what")]
+    delayed: bool,
+
+    /// The job that would be kicked next
+    #[arg(long, group = "what")]
+    buried: bool,
+
+    /// The tube [default: default]
+    #[arg(short, long, value_name = "TUBE", conflicts_with = "ids")]
+    tube: Option<String>,
+
+    /// Bodies only, each followed by NUL
+    #[arg(short = '0', long = "null")]
+    null: bool,
+}
+
+/// Runs `peek`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
+    if args.null {
+        tool.out.style.format = ctl_core::output::Format::Raw;
+        tool.out.style.null = true;
+    }
+    if args.ids.is_empty() { head(tool, &args) } else { by_id(tool, &args.ids) }
+}
+
+fn head(tool: &mut Tool, args: &PeekArgs) -> Result<Exit, CliError> {
+    let given = args.tube.as_deref().map(names::tube).transpose()?;
+    let tube = tool.tube_or_used(given)?;
+    tool.link.use_tube(&tube)?;
+    let (state, found) = if args.ready {
+        (State::Ready, tool.link.call(PeekReady)?)
+    } else if args.delayed {
+        (State::Delayed, tool.link.call(PeekDelayed)?)
+    } else {
+        (State::Buried, tool.link.call(PeekBuried)?)
+    };
+    let Some(job) = found else {
+        return Err(CliError::not_found(format!("tube {tube} has no {} job", state.word()))
+            .hint("bsctl tubes, to see where jobs are"));
+    };
+    let stats = tool.link.call(StatsJob(job.id))?;
+    let mut list = tool.out.list(&BODIES)?;
+    list.push(jobs::record_with_body(job.id, stats.as_ref(), &job.body))?;
+    list.finish()?;
+    Ok(Exit::Done)
+}
+
+fn by_id(tool: &mut Tool, texts: &[String]) -> Result<Exit, CliError> {
+    let ids: Vec<JobId> = names::job_ids(texts, &mut tool.input)?;
+    let interrupts = tool.interrupts()?;
+    let action = Action { past: "found", noun: "job", place: String::new() };
+    let progress = tool.globals.progress.unwrap_or_default();
+    let known = Some(ids.len() as u64);
+    let mut bulk =
+        Bulk::start(action, OnError::Continue, known, progress, interrupts, &tool.messages);
+    let mut list = tool.out.list(&BODIES)?;
+    for chunk in ids.chunks(100) {
+        let stats = tool.link.pipeline(chunk.iter().copied().map(StatsJob))?;
+        let stats = stats.collect::<Result<Vec<_>, _>>()?;
+        let found = tool.link.pipeline(chunk.iter().copied().map(Peek))?;
+        let found: Vec<Option<Job>> = found.collect::<Result<_, _>>()?;
+        for ((id, stats), job) in chunk.iter().zip(stats).zip(found) {
+            match job {
+                Some(job) => {
+                    bulk.success();
+                    list.push(jobs::record_with_body(job.id, stats.as_ref(), &job.body))?;
+                }
+                None => bulk.failure(format!("job {id}"), missing(*id))?,
+            }
+        }
+    }
+    let exit = bulk.finish_quietly()?;
+    list.finish()?;
+    Ok(exit)
+}
+
+fn missing(id: JobId) -> CliError {
+    CliError::not_found(format!("job {id} does not exist"))
+        .hint("bsctl jobs, to list the jobs of this server")
+}

@@ -1,0 +1,345 @@
+//! `put`: jobs from arguments, files, stdin.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use beanstalk_client::Inserted;
+use beanstalk_client::protocol::Stats;
+use clap::{ArgGroup, Args};
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::feed::Feed;
+use ctl_core::input::{Argument, Framing, Input, Records, open};
+use ctl_core::output::{Column, Format, Record, Shape};
+use ctl_core::units;
+
+use crate::producer::{Defaults, NewJob, check_size, put_batch};
+use crate::tool::Tool;
+use crate::{jobs, names};
+
+/// The end of `put --help`.
+pub const HELP: &str = "\
+Protocol: use TUBE, put PRI DELAY TTR BYTES.
+Prints the id of each job as soon as the server has confirmed it.
+BODY is the body itself, @FILE is a file, - is stdin (also when no BODY is given), @@x is the text @x.
+A TTR of 0 becomes 1; its last second is a safety margin (DEADLINE_SOON).
+If the server answers BURIED (out of memory) the job exists, buried, and the exit code is 75.
+
+Examples:
+  bsctl put -t mail 'hello'
+  bsctl put -t mail @letter.bin
+  seq 1000 | bsctl put -t numbers --lines
+  find . -print0 | bsctl put -t files -0";
+
+/// Arguments of `put`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("framing"))]
+pub struct PutArgs {
+    /// Bodies: text, @FILE, or - for stdin
+    #[arg(value_name = "BODY|@FILE|-", allow_hyphen_values = false)]
+    bodies: Vec<OsString>,
+
+    /// The tube
+    #[arg(short, long, value_name = "TUBE")]
+    tube: Option<String>,
+
+    /// Priority, 0 is the most urgent [default: 1024]
+    #[arg(short, long, value_name = "N")]
+    pri: Option<u32>,
+
+    /// Stay delayed this long [default: 0]
+    #[arg(short, long, value_name = "DUR", value_parser = units::duration)]
+    delay: Option<Duration>,
+
+    /// Time to run: how long a worker may hold the job [default: 60s]
+    #[arg(short = 'r', long, value_name = "DUR", value_parser = units::duration)]
+    ttr: Option<Duration>,
+
+    /// All of stdin or of the file is one body (the default)
+    #[arg(long, group = "framing")]
+    whole: bool,
+
+    /// One job per line
+    #[arg(long, group = "framing")]
+    lines: bool,
+
+    /// One job per NUL-terminated record
+    #[arg(short = '0', long = "null", group = "framing")]
+    null: bool,
+
+    /// One job record per line, as `export` writes them; flags win over what a record says
+    #[arg(long, group = "framing")]
+    ndjson: bool,
+
+    /// Put each body N times
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
+    count: u64,
+
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+static PUT: Shape = Shape::rows(
+    "id",
+    &[
+        Column::new("id", "ID"),
+        Column::on_request("tube", "TUBE"),
+        Column::on_request("state", "STATE"),
+    ],
+);
+
+/// Batches are cut at this many bytes, so that memory stays bounded.
+const BATCH_BYTES: usize = 1 << 20;
+/// Bodies up to the server's default limit are sent without asking for the limit first.
+const USUAL_LIMIT: u64 = 65_535;
+
+/// A job, or why a record is none; with the record's name.
+type Item = Result<NewJob, (String, CliError)>;
+type Items = Box<dyn Iterator<Item = Item> + Send>;
+
+/// Runs `put`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, mut args: PutArgs) -> Result<Exit, CliError> {
+    let tube = args.tube.as_deref().map(names::tube).transpose()?;
+    let defaults = Defaults {
+        tube: tool.tube_or_used(tube.clone())?,
+        pri: args.pri.unwrap_or(1024),
+        delay: args.delay.unwrap_or_default(),
+        ttr: args.ttr.unwrap_or(Duration::from_secs(60)),
+    };
+    if args.bodies.is_empty() {
+        args.bodies.push("-".into());
+        if tool.input.is_terminal() {
+            tool.messages.note("reading the body from the terminal; Ctrl-D ends it");
+        }
+    }
+    let sources: Vec<Argument> = args.bodies.iter().map(|text| Argument::parse(text)).collect();
+    let simple = sources.iter().all(
+        |source| matches!(source, Argument::Literal(body) if body.len() as u64 <= USUAL_LIMIT),
+    ) && !args.ndjson;
+    let limit =
+        if simple || tool.globals.dry_run { u64::MAX } else { tool.link.call(Stats)?.max_job_size };
+    let mut items: Items = Box::new(std::iter::empty());
+    for source in sources {
+        let more = records(source, &args, limit, &mut tool.input)?;
+        let cut = Cut { args: &args, tube_given: tube.is_some(), defaults: &defaults, limit };
+        items = Box::new(items.chain(cut.items(more)));
+    }
+    let count = usize::try_from(args.count).unwrap_or(usize::MAX);
+    if count != 1 {
+        items = Box::new(items.flat_map(move |item| repeat(item, count)));
+    }
+    if let Some(most) = args.bulk.limit {
+        items = Box::new(items.take(usize::try_from(most).unwrap_or(usize::MAX)));
+    }
+    if tool.globals.dry_run {
+        return dry_run(tool, items, &defaults);
+    }
+    put_all(tool, items, &args, simple, limit, &defaults)
+}
+
+fn repeat(item: Item, times: usize) -> Box<dyn Iterator<Item = Item> + Send> {
+    match item {
+        Ok(job) => Box::new(std::iter::repeat_n(job, times).map(Ok)),
+        bad => Box::new(std::iter::once(bad)),
+    }
+}
+
+/// The records of one argument, each with the name that messages use.
+type Named = Box<dyn Iterator<Item = (String, Result<Vec<u8>, CliError>)> + Send>;
+
+fn records(
+    source: Argument,
+    args: &PutArgs,
+    limit: u64,
+    input: &mut Input,
+) -> Result<Named, CliError> {
+    let path = match source {
+        Argument::Literal(body) => {
+            return Ok(Box::new(std::iter::once(("body".to_owned(), Ok(body)))));
+        }
+        Argument::Read(path) => path,
+    };
+    let framing = match (args.lines || args.ndjson, args.null) {
+        (true, _) => Framing::Lines,
+        (_, true) => Framing::Null,
+        _ => Framing::Whole,
+    };
+    // JSON may need six bytes for one, and has other fields.
+    let longest = if args.ndjson { limit.saturating_mul(6).saturating_add(4096) } else { limit };
+    let records = Records::new(open(&path, input)?, framing, longest);
+    let name = records.name().to_owned();
+    let whole = framing == Framing::Whole;
+    Ok(Box::new(records.map(move |record| {
+        let label = if whole { name.clone() } else { format!("{name} record {}", record.number) };
+        (label, record.bytes)
+    })))
+}
+
+/// How records become jobs.
+struct Cut<'a> {
+    args: &'a PutArgs,
+    tube_given: bool,
+    defaults: &'a Defaults,
+    limit: u64,
+}
+
+impl Cut<'_> {
+    fn items(&self, records: Named) -> Items {
+        let (ndjson, limit, defaults) = (self.args.ndjson, self.limit, self.defaults.clone());
+        let (tube, pri) = (self.tube_given, self.args.pri.is_some());
+        let (delay, ttr) = (self.args.delay.is_some(), self.args.ttr.is_some());
+        Box::new(records.filter(move |(_, bytes)| !(ndjson && is_blank(bytes))).map(
+            move |(label, bytes)| {
+                let job = bytes.and_then(|bytes| {
+                    if !ndjson {
+                        return Ok(defaults.job(bytes, label.clone()));
+                    }
+                    let mut described = jobs::parse(&bytes)?;
+                    described.tube = described.tube.filter(|_| !tube);
+                    described.pri = described.pri.filter(|_| !pri);
+                    described.delay = described.delay.filter(|_| !delay);
+                    described.ttr = described.ttr.filter(|_| !ttr);
+                    Ok(defaults.described(described, label.clone()))
+                });
+                job.and_then(|job| check_size(&job, limit).map(|()| job))
+                    .map_err(|error| (label, error))
+            },
+        ))
+    }
+}
+
+fn is_blank(bytes: &Result<Vec<u8>, CliError>) -> bool {
+    bytes.as_ref().is_ok_and(|bytes| bytes.trim_ascii().is_empty())
+}
+
+fn dry_run(tool: &mut Tool, items: Items, defaults: &Defaults) -> Result<Exit, CliError> {
+    let mut jobs = 0_u64;
+    for item in items {
+        item.map_err(|(label, error)| error.context(label))?;
+        jobs += 1;
+    }
+    let record = Record::new().with("dry_run", true).with("jobs", jobs);
+    let sentence = format!("would put {} into tube {}", units::count(jobs, "job"), defaults.tube);
+    tool.out.done(&record, &sentence)?;
+    Ok(Exit::Done)
+}
+
+fn put_all(
+    tool: &mut Tool,
+    items: Items,
+    args: &PutArgs,
+    simple: bool,
+    limit: u64,
+    defaults: &Defaults,
+) -> Result<Exit, CliError> {
+    let interrupts = tool.interrupts()?;
+    let action = Action { past: "put", noun: "job", place: format!("into tube {}", defaults.tube) };
+    let known = simple.then(|| args.count.saturating_mul(args.bodies.len() as u64));
+    let progress = tool.globals.progress.unwrap_or_default();
+    let mut bulk = Bulk::start(
+        action,
+        args.bulk.on_error,
+        known,
+        progress,
+        interrupts.clone(),
+        &tool.messages,
+    );
+    let gate = bulk.gate();
+    let mut source = Batches::new(items, simple, args.bulk.window(), limit)?;
+    // Ids are what people and scripts want to see, on a terminal too.
+    if matches!(tool.out.style.format, Format::Table) && tool.out.style.columns.is_none() {
+        tool.out.style.format = Format::Name;
+    }
+    let mut list = tool.out.list(&PUT)?;
+    let mut buried = 0_u64;
+    while gate.is_open() {
+        let batch = source.next(&interrupts);
+        if batch.is_empty() {
+            break;
+        }
+        let mut good = Vec::with_capacity(batch.len());
+        for item in batch {
+            match item {
+                Ok(job) => good.push(job),
+                Err((label, error)) => bulk.failure(label, error)?,
+            }
+            if !gate.is_open() {
+                break;
+            }
+        }
+        let mut report = |job: &NewJob, outcome: Result<Inserted, CliError>| match outcome {
+            Ok(inserted) => {
+                bulk.success();
+                buried += u64::from(inserted.is_buried());
+                list.push(inserted_record(job, inserted))
+            }
+            Err(error) => bulk.failure(job.label.clone(), error),
+        };
+        if let Err(error) = put_batch(&mut tool.link, &good, &mut report) {
+            return Err(bulk.abort(error));
+        }
+        list.flush()?;
+    }
+    let exit = bulk.finish_quietly()?;
+    list.finish()?;
+    if buried == 0 {
+        return Ok(exit);
+    }
+    tool.messages.warn(format!(
+        "the server was out of memory and buried {}: kick brings jobs back",
+        units::count(buried, "new job")
+    ));
+    Ok(if exit.is_done() { Exit::TryAgain } else { exit })
+}
+
+fn inserted_record(job: &NewJob, inserted: Inserted) -> Record {
+    let state = match (inserted.is_buried(), job.delayed) {
+        (true, _) => "buried",
+        (false, true) => "delayed",
+        (false, false) => "ready",
+    };
+    Record::new()
+        .with("id", inserted.id().get())
+        .with("tube", job.tube.as_str())
+        .with("state", state)
+}
+
+/// Batches of jobs: straight from the arguments, or read by a thread.
+enum Batches {
+    Given(Items, usize),
+    Read(Feed<Item>, usize),
+}
+
+impl Batches {
+    fn new(items: Items, given: bool, window: usize, limit: u64) -> Result<Self, CliError> {
+        if given {
+            return Ok(Self::Given(items, window));
+        }
+        // At most about 8 MiB of the largest bodies wait.
+        let fitting = usize::try_from((8 << 20) / limit.max(1)).unwrap_or(2);
+        Ok(Self::Read(Feed::start(items, fitting.clamp(2, 2 * window))?, window))
+    }
+
+    fn next(&mut self, interrupts: &ctl_core::signals::Interrupts) -> Vec<Item> {
+        match self {
+            Self::Given(items, window) => {
+                let mut batch = Vec::new();
+                let mut bytes = 0;
+                while batch.len() < *window && bytes < BATCH_BYTES {
+                    let Some(item) = items.next() else { break };
+                    bytes += weigh(&item);
+                    batch.push(item);
+                }
+                batch
+            }
+            Self::Read(feed, window) => feed.batch(*window, BATCH_BYTES, weigh, interrupts),
+        }
+    }
+}
+
+fn weigh(item: &Item) -> usize {
+    item.as_ref().map_or(0, |job| job.body.len())
+}

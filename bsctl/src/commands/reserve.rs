@@ -1,0 +1,223 @@
+//! `reserve`: take jobs, show them, and give them back or finish them.
+
+use std::time::Duration;
+
+use beanstalk_client::protocol::{ReserveJob, StatsJob};
+use beanstalk_client::{Job, JobId, JobStats};
+use clap::{Args, ValueEnum};
+use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::Format;
+use ctl_core::units;
+
+use crate::jobs::{self, BODIES};
+use crate::names;
+use crate::taker::{Taker, bury_all, delete_all, stats_of, touch_all};
+use crate::tool::Tool;
+
+/// The end of `reserve --help`.
+pub const HELP: &str = "\
+Protocol: watch TUBE, ignore default, reserve-with-timeout, then close, delete or bury.
+A job stays reserved only as long as its connection is open, so a single command cannot keep it:
+  --then release  close the connection: the job is ready again, priority and counters as they were
+                  (except `reserves`, which has grown by one)
+  --then delete   delete it when its output has been written, as `pop` does
+  --then bury     set it aside
+  --then hold     keep it reserved by touching it until Ctrl-C
+Without --wait only what is ready now is taken; nothing there is exit 1. A --wait that runs out is exit 124.
+
+Examples:
+  bsctl reserve -t mail --wait 30s
+  bsctl reserve -t mail -c 10 -o ndjson --then bury";
+
+/// Arguments of `reserve`.
+#[derive(Debug, Args)]
+pub struct ReserveArgs {
+    #[command(flatten)]
+    take: TakeArgs,
+
+    /// Reserve this job, whatever its tube (server 1.12 or later)
+    #[arg(long, value_name = "ID", conflicts_with_all = ["tube", "count", "wait"])]
+    job: Option<u64>,
+
+    /// What happens to the job afterwards
+    #[arg(long, value_name = "WHAT", default_value = "release")]
+    then: Then,
+}
+
+/// What `reserve` and `pop` share.
+#[derive(Debug, Args)]
+pub struct TakeArgs {
+    /// The tube; several are watched together [default: default]
+    #[arg(short, long, value_name = "TUBE")]
+    pub tube: Vec<String>,
+
+    /// Wait this long for a job [default: 0]
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    pub wait: Option<Duration>,
+
+    /// Take up to N jobs
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    pub count: u64,
+
+    /// Bodies only, each followed by NUL, for xargs -0
+    #[arg(short = '0', long = "null")]
+    pub null: bool,
+}
+
+impl TakeArgs {
+    /// Sets the watch list and the output.
+    ///
+    /// # Errors
+    /// An illegal name; the failure of the connection.
+    pub fn prepare(&self, tool: &mut Tool) -> Result<(), CliError> {
+        if self.null {
+            tool.out.style.format = Format::Raw;
+            tool.out.style.null = true;
+        }
+        let tubes = match names::tubes(&self.tube)? {
+            given if given.is_empty() => match tool.link.place() {
+                Some(place) if tool.session.is_some() => place.watched().to_vec(),
+                _ => vec![beanstalk_client::TubeName::default()],
+            },
+            given => given,
+        };
+        tool.link.side().watch_only(&tubes)
+    }
+
+    /// What it means that nothing came.
+    #[must_use]
+    pub fn nothing(&self) -> CliError {
+        let place = match self.tube.as_slice() {
+            [] => "tube default".to_owned(),
+            tubes => format!("tube {}", tubes.join(", ")),
+        };
+        match self.wait {
+            Some(wait) if !wait.is_zero() => CliError::timeout(format!(
+                "no job in {place} within {}",
+                units::show_duration(wait)
+            )),
+            _ => CliError::new(
+                Exit::Negative,
+                "NOTHING_RESERVED",
+                format!("no job is ready in {place}"),
+            )
+            .hint("--wait 30s, to wait for one"),
+        }
+    }
+}
+
+/// The value of `--then`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Then {
+    /// Close the connection.
+    Release,
+    /// Delete it after its output was written.
+    Delete,
+    /// Bury it.
+    Bury,
+    /// Touch it until Ctrl-C.
+    Hold,
+}
+
+/// Runs `reserve`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: ReserveArgs) -> Result<Exit, CliError> {
+    let dry = tool.globals.dry_run;
+    if dry {
+        return Err(CliError::usage("reserve has no dry run").hint("bsctl peek --ready looks only"));
+    }
+    let interrupts = tool.interrupts()?;
+    args.take.prepare(tool)?;
+    let (held, stats) = match args.job {
+        Some(id) => take_one(tool, id.into())?,
+        None => take_many(tool, &args.take)?,
+    };
+    if held.is_empty() {
+        interrupts.check()?;
+        return Err(args.take.nothing());
+    }
+    let mut list = tool.out.list(&BODIES)?;
+    for (job, stats) in held.iter().zip(&stats) {
+        list.push(jobs::record_with_body(job.id, stats.as_ref(), &job.body))?;
+    }
+    list.finish()?;
+    let past = match args.then {
+        Then::Release => return Ok(give_back(tool, &held)),
+        Then::Hold => return hold(tool, &held, &stats),
+        Then::Delete => "deleted",
+        Then::Bury => "buried",
+    };
+    let action = Action { past, noun: "job", place: String::new() };
+    let progress = tool.globals.progress.unwrap_or_default();
+    let mut bulk =
+        Bulk::start(action, OnError::Continue, None, progress, interrupts, &tool.messages);
+    let link = tool.link.side();
+    let done = match args.then {
+        Then::Delete => delete_all(link, &held, &mut bulk),
+        _ => bury_all(link, &held, &stats, &mut bulk),
+    };
+    match done {
+        Ok(()) => bulk.finish_quietly(),
+        Err(error) => Err(bulk.abort(error)),
+    }
+}
+
+type Taken = (Vec<Job>, Vec<Option<JobStats>>);
+
+fn take_one(tool: &mut Tool, id: JobId) -> Result<Taken, CliError> {
+    let link = tool.link.side();
+    let Some(job) = link.call(ReserveJob(id))? else {
+        return Err(jobs::explain_not_found(link, id));
+    };
+    let stats = link.call(StatsJob(id))?;
+    Ok((vec![job], vec![stats]))
+}
+
+fn take_many(tool: &mut Tool, args: &TakeArgs) -> Result<Taken, CliError> {
+    let taker = Taker::new(args.wait, tool.interrupts()?);
+    let link = tool.link.side();
+    let mut held: Vec<Job> = Vec::new();
+    while (held.len() as u64) < args.count {
+        let left = usize::try_from(args.count).unwrap_or(usize::MAX) - held.len();
+        let jobs = taker.next(link, left.min(100), &held)?;
+        if jobs.is_empty() {
+            break;
+        }
+        held.extend(jobs);
+    }
+    let stats = stats_of(link, &held)?;
+    Ok((held, stats))
+}
+
+fn give_back(tool: &mut Tool, held: &[Job]) -> Exit {
+    tool.link.side().close();
+    tool.messages.note(match held {
+        [job] => format!(
+            "job {} is ready again: the connection was closed, priority and counters stay",
+            job.id
+        ),
+        jobs => format!(
+            "{} jobs are ready again: the connection was closed, priority and counters stay",
+            jobs.len()
+        ),
+    });
+    Exit::Done
+}
+
+/// Touches the jobs until a signal comes, then gives them back.
+fn hold(tool: &mut Tool, held: &[Job], stats: &[Option<JobStats>]) -> Result<Exit, CliError> {
+    let shortest = stats.iter().flatten().map(|stats| stats.ttr).min().unwrap_or(1);
+    let ttr = Duration::from_secs(u64::try_from(shortest).unwrap_or(1).max(1));
+    let interrupts = tool.interrupts()?;
+    tool.messages.note("holding; Ctrl-C gives back");
+    loop {
+        if interrupts.sleep(ttr / 3).is_err() {
+            give_back(tool, held);
+            return Ok(interrupts.requested().unwrap_or(Exit::Interrupted));
+        }
+        touch_all(tool.link.side(), held)?;
+    }
+}

@@ -1,0 +1,81 @@
+//! What a failure of the client means for the tool: the one table from error kinds to exit codes.
+
+use beanstalk_client::{Deadline, Error, ErrorKind};
+use ctl_core::error::{CliError, Exit};
+
+/// Exit code and stable name of an error kind.
+fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
+    use ErrorKind as Kind;
+    match kind {
+        Kind::NotFound => (Exit::Negative, NOT_FOUND),
+        Kind::NotIgnored => (Exit::Negative, "NOT_IGNORED"),
+        Kind::ReservationLost => (Exit::Negative, "RESERVATION_LOST"),
+        Kind::JobTooBig => (Exit::BadData, "JOB_TOO_BIG"),
+        Kind::InvalidInput => (Exit::BadData, "INVALID_INPUT"),
+        Kind::BodyTooLarge => (Exit::BadData, "BODY_TOO_LARGE"),
+        Kind::Connect => (Exit::Unavailable, "UNAVAILABLE"),
+        Kind::ConnectionLost => (Exit::Unavailable, "CONNECTION_LOST"),
+        Kind::Timeout(Deadline::Connect) => (Exit::Unavailable, "CONNECT_TIMEOUT"),
+        Kind::Timeout(_) => (Exit::Timeout, "TIMEOUT"),
+        Kind::Draining => (Exit::TryAgain, "DRAINING"),
+        Kind::OutOfMemory => (Exit::TryAgain, "OUT_OF_MEMORY"),
+        Kind::InternalError => (Exit::TryAgain, "INTERNAL_ERROR"),
+        Kind::BadFormat => (Exit::Protocol, "BAD_FORMAT"),
+        Kind::UnknownCommand => (Exit::Protocol, "UNKNOWN_COMMAND"),
+        Kind::Unsupported => (Exit::Protocol, "UNSUPPORTED"),
+        Kind::ExpectedCrlf => (Exit::Protocol, "EXPECTED_CRLF"),
+        Kind::UnexpectedReply => (Exit::Protocol, "UNEXPECTED_REPLY"),
+        Kind::Protocol => (Exit::Protocol, "PROTOCOL"),
+        Kind::Tls => (Exit::Permission, "TLS"),
+        _ => (Exit::Internal, "INTERNAL"),
+    }
+}
+
+/// The stable name for a job or tube that is not there.
+pub const NOT_FOUND: &str = "NOT_FOUND";
+
+/// The client's error as the tool's.
+#[must_use]
+pub fn cli_error(error: Error) -> CliError {
+    let (exit, code) = outcome(error.kind());
+    let mut message = error.to_string();
+    // The message of a refusal begins with the server's word, which the tool shows itself.
+    if let Some((before, after)) = message.split_once(&format!("{code}: "))
+        && before.len() <= 32
+    {
+        message = after.to_owned();
+    }
+    let error = CliError::new(exit, code, message);
+    match code {
+        "UNAVAILABLE" | "CONNECT_TIMEOUT" => error
+            .hint("start beanstalkd there, or name another server with -a or BSCTL_ADDR")
+            .hint("--embedded, or bsctl serve, for an in-memory server"),
+        "CONNECTION_LOST" => error.hint("bsctl ping, to see whether the server is back"),
+        "DRAINING" => error.hint("another server: this one takes no jobs until it is restarted"),
+        "JOB_TOO_BIG" => error.hint("bsctl server shows max-job-size; beanstalkd -z sets it"),
+        "TIMEOUT" => error.hint("a longer --timeout"),
+        "UNSUPPORTED" => error.hint("bsctl server shows what this server supports"),
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use beanstalk_client::TubeName;
+
+    #[test]
+    fn an_illegal_name_is_65_and_shows_the_rule() {
+        let error = cli_error(TubeName::try_from("a b").unwrap_err());
+        assert_eq!((error.exit.code(), error.code), (65, "INVALID_INPUT"));
+        assert!(error.message.contains("position 1"), "{error}");
+    }
+
+    #[test]
+    fn deadlines_are_told_apart() {
+        assert_eq!(outcome(ErrorKind::Timeout(Deadline::Connect)).0.code(), 69);
+        assert_eq!(outcome(ErrorKind::Timeout(Deadline::Reply)).0.code(), 124);
+        assert_eq!(outcome(ErrorKind::Draining).0.code(), 75);
+        assert_eq!(outcome(ErrorKind::Tls).0.code(), 77);
+    }
+}

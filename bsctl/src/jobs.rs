@@ -1,0 +1,238 @@
+//! Job records: what `jobs`, `peek`, `reserve` and `export` write, and what `import` reads.
+
+use beanstalk_client::protocol::StatsJob;
+use beanstalk_client::{JobId, JobStats, TubeName};
+use ctl_core::error::CliError;
+use ctl_core::output::{Column, Encoding, Record, Shape, from_base64, from_hex};
+use serde::Deserialize;
+
+use crate::link::Link;
+use crate::names;
+
+/// Jobs without their bodies, as rows.
+pub static JOBS: Shape = Shape::rows(
+    "id",
+    &[
+        Column::new("id", "ID"),
+        Column::new("tube", "TUBE"),
+        Column::new("state", "STATE"),
+        Column::new("pri", "PRI"),
+        Column::new("age", "AGE"),
+        Column::wide("delay", "DELAY"),
+        Column::wide("ttr", "TTR"),
+        Column::new("reserves", "RESERVES"),
+        Column::wide("timeouts", "TIMEOUTS"),
+        Column::wide("releases", "RELEASES"),
+        Column::wide("buries", "BURIES"),
+        Column::wide("kicks", "KICKS"),
+    ],
+);
+
+/// Jobs with their bodies, as rows.
+pub static JOBS_WITH_BODY: Shape = Shape::rows(
+    "id",
+    &[
+        Column::new("id", "ID"),
+        Column::new("tube", "TUBE"),
+        Column::new("state", "STATE"),
+        Column::new("pri", "PRI"),
+        Column::new("age", "AGE"),
+        Column::wide("delay", "DELAY"),
+        Column::wide("ttr", "TTR"),
+        Column::new("reserves", "RESERVES"),
+        Column::wide("timeouts", "TIMEOUTS"),
+        Column::wide("releases", "RELEASES"),
+        Column::wide("buries", "BURIES"),
+        Column::wide("kicks", "KICKS"),
+        Column::new("body", "BODY"),
+    ],
+);
+
+/// Jobs that were taken or looked at, body in full.
+pub static BODIES: Shape = Shape::blocks(
+    "id",
+    &[
+        Column::new("id", "ID"),
+        Column::new("tube", "TUBE"),
+        Column::on_request("state", "STATE"),
+        Column::on_request("pri", "PRI"),
+        Column::on_request("age", "AGE"),
+        Column::on_request("delay", "DELAY"),
+        Column::on_request("ttr", "TTR"),
+        Column::on_request("reserves", "RESERVES"),
+        Column::on_request("timeouts", "TIMEOUTS"),
+        Column::on_request("releases", "RELEASES"),
+        Column::on_request("buries", "BURIES"),
+        Column::on_request("kicks", "KICKS"),
+        Column::new("body", "BODY"),
+    ],
+);
+
+/// The version of the record that [`record`] writes.
+const VERSION: u64 = 1;
+
+/// A job's record without its body.
+#[must_use]
+pub fn record(stats: &JobStats) -> Record {
+    Record::new()
+        .with("v", VERSION)
+        .with("id", stats.id.get())
+        .with("tube", stats.tube.as_str())
+        .with("state", stats.state.as_str())
+        .with("pri", stats.pri.get())
+        .with("delay", stats.delay)
+        .with("ttr", stats.ttr)
+        .with("age", stats.age)
+        .with("reserves", stats.reserves)
+        .with("timeouts", stats.timeouts)
+        .with("releases", stats.releases)
+        .with("buries", stats.buries)
+        .with("kicks", stats.kicks)
+}
+
+/// A job's record with its body; without statistics when the job was gone before they could be asked.
+#[must_use]
+pub fn record_with_body(id: JobId, stats: Option<&JobStats>, body: &[u8]) -> Record {
+    let record = match stats {
+        Some(stats) => record(stats),
+        None => Record::new().with("v", VERSION).with("id", id.get()),
+    };
+    record.with_body(body)
+}
+
+/// A job as a record describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    /// Where it was.
+    pub tube: Option<TubeName>,
+    /// The state it was in, in the server's words.
+    pub state: Option<String>,
+    /// Its priority.
+    pub pri: Option<u32>,
+    /// Its delay in seconds.
+    pub delay: Option<u32>,
+    /// Its time to run in seconds.
+    pub ttr: Option<u32>,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    v: Option<u64>,
+    tube: Option<String>,
+    state: Option<String>,
+    pri: Option<u32>,
+    delay: Option<u32>,
+    ttr: Option<u32>,
+    body: Option<String>,
+    body_base64: Option<String>,
+    body_hex: Option<String>,
+}
+
+/// Reads one line of NDJSON.
+///
+/// # Errors
+/// What is wrong with it: exit 65.
+pub fn parse(line: &[u8]) -> Result<Described, CliError> {
+    let wire: Wire = serde_json::from_slice(line)
+        .map_err(|error| CliError::bad_data(format!("not a job record: {error}")))?;
+    if let Some(version) = wire.v.filter(|version| *version != VERSION) {
+        return Err(CliError::bad_data(format!(
+            "job record of version {version}: this tool knows version {VERSION}"
+        )));
+    }
+    let body = match (wire.body, wire.body_base64, wire.body_hex) {
+        (Some(text), None, None) => text.into_bytes(),
+        (None, Some(text), None) => from_base64(&text).map_err(CliError::bad_data)?,
+        (None, None, Some(text)) => from_hex(&text).map_err(CliError::bad_data)?,
+        (None, None, None) => {
+            return Err(CliError::bad_data("job record without `body` or `body_base64`"));
+        }
+        _ => return Err(CliError::bad_data("job record with more than one body")),
+    };
+    let tube = wire.tube.as_deref().map(names::tube).transpose()?;
+    let (state, pri, delay, ttr) = (wire.state, wire.pri, wire.delay, wire.ttr);
+    Ok(Described { tube, state, pri, delay, ttr, body })
+}
+
+/// Refuses encodings that do not keep every byte of a body.
+///
+/// # Errors
+/// `--encoding json` or `utf8`: exit 2.
+pub fn require_lossless(encoding: Encoding) -> Result<(), CliError> {
+    match encoding {
+        Encoding::Auto | Encoding::Base64 | Encoding::Hex => Ok(()),
+        Encoding::Utf8 | Encoding::Json => {
+            Err(CliError::usage("this encoding cannot be imported again byte for byte")
+                .hint("--encoding auto, base64 or hex"))
+        }
+    }
+}
+
+/// Why an action on a job was answered with NOT_FOUND: it asks the server what the job's state is.
+#[must_use]
+pub fn explain_not_found(link: &mut Link, id: JobId) -> CliError {
+    match link.call(StatsJob(id)) {
+        Ok(Some(stats)) if stats.state.as_str() == "reserved" => CliError::not_found(format!(
+            "job {id} is reserved by another connection, which alone can act on it until its time to run is over"
+        ))
+        .hint(format!("bsctl job {id}")),
+        Ok(Some(stats)) => CliError::not_found(format!(
+            "job {id} is {} in tube {}, which does not allow this",
+            stats.state, stats.tube
+        ))
+        .hint(format!("bsctl job {id}")),
+        Ok(None) => CliError::not_found(format!("job {id} does not exist"))
+            .hint("bsctl jobs, to list the jobs of this server"),
+        Err(_) => CliError::not_found(format!(
+            "job {id} does not exist, or is reserved by another connection"
+        ))
+        .hint(format!("bsctl job {id}")),
+    }
+}
+
+/// The error for a tube that is not there.
+#[must_use]
+pub fn no_tube(tube: &TubeName) -> CliError {
+    CliError::not_found(format!(
+        "tube {tube} does not exist: a tube exists while it has jobs or somebody uses or watches it"
+    ))
+    .hint("bsctl tubes, to list the tubes of this server")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_back() {
+        let line = br#"{"v":1,"id":7,"tube":"mail","state":"buried","pri":5,"delay":1,"ttr":60,"age":12,"extra":[1],"body_base64":"/w=="}"#;
+        let described = parse(line).unwrap();
+        assert_eq!(described.tube, Some(TubeName::try_from("mail").unwrap()));
+        assert_eq!((described.pri, described.delay, described.ttr), (Some(5), Some(1), Some(60)));
+        assert_eq!(described.state.as_deref(), Some("buried"));
+        assert_eq!(described.body, [255]);
+        assert_eq!(parse(br#"{"body":"x"}"#).unwrap().body, b"x");
+    }
+
+    #[test]
+    fn wrong_records_say_what_is_wrong() {
+        for (line, why) in [
+            (&br#"{"#[..], "not a job record"),
+            (br#"[]"#, "not a job record"),
+            (br#"{"v":2,"body":""}"#, "version 2"),
+            (br#"{"tube":"x"}"#, "without `body`"),
+            (br#"{"body":"x","body_hex":"00"}"#, "more than one body"),
+            (br#"{"body_base64":"*"}"#, "not base64"),
+            (br#"{"body":"x","tube":"a b"}"#, "tube name"),
+            (br#"{"body":"x","pri":-1}"#, "not a job record"),
+            (br#"{"body":"x","ttr":4294967296}"#, "not a job record"),
+            (br#"{"body":{"parsed":1}}"#, "not a job record"),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert_eq!(error.exit.code(), 65);
+            assert!(error.message.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! `bsctl`, the beanstalkd tool, as a library: the grammar, the commands, and what they share.
+
+pub mod cli;
+pub mod commands;
+pub mod error;
+pub mod jobs;
+pub mod link;
+pub mod names;
+pub mod producer;
+pub mod sweep;
+pub mod taker;
+pub mod tool;
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+
+use clap::error::ErrorKind;
+use ctl_core::config::{Environment, word};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::messages::Messages;
+use ctl_core::output::Format;
+
+use crate::tool::{PREFIX, Tool};
+
+/// Runs a whole command line, as the program does; the first word is the program's name.
+pub fn main_with(line: impl IntoIterator<Item = OsString>) -> Exit {
+    let line: Vec<OsString> = line.into_iter().collect();
+    let environment = Environment::process();
+    let cli = match cli::parse(line.clone()) {
+        Ok(cli) => cli,
+        Err(error) => return grammar_error(&error, &line, &environment),
+    };
+    let Some(command) = cli.command else { return without_command(&line, &environment) };
+    let cli = cli::Cli { command: None, ..cli };
+    let mut tool = match Tool::new(&cli, environment.clone()) {
+        Ok(tool) => tool,
+        Err(error) => return early_failure(&error, &line, &environment),
+    };
+    let result = commands::dispatch(&mut tool, command);
+    let json = tool.out.style.format.is_json();
+    match result {
+        Ok(exit) => exit,
+        Err(error) => {
+            tool.messages.failure(&error, json);
+            error.exit
+        }
+    }
+}
+
+/// No command: short help for a person, a usage error for a script.
+fn without_command(line: &[OsString], environment: &Environment) -> Exit {
+    if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+        let _ = cli::command_tree().print_help();
+        return Exit::Done;
+    }
+    let error = CliError::usage("no command given").hint("bsctl --help").hint("bsctl repl");
+    early_failure(&error, line, environment)
+}
+
+/// What clap says: help and version are results, everything else is exit 2.
+fn grammar_error(error: &clap::Error, line: &[OsString], environment: &Environment) -> Exit {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // A reader who goes away has seen enough.
+        let _ = error.print();
+        return Exit::Done;
+    }
+    if !wants_json(line, environment) {
+        let _ = error.print();
+        return Exit::Usage;
+    }
+    let text = error.render().to_string();
+    let message = text.strip_prefix("error: ").unwrap_or(&text).trim();
+    early_failure(&CliError::usage(message), line, environment)
+}
+
+/// A failure before flags could be applied.
+fn early_failure(error: &CliError, line: &[OsString], environment: &Environment) -> Exit {
+    let stderr = std::io::stderr();
+    let terminal = stderr.is_terminal();
+    let color = ctl_core::color::ColorWhen::Auto.decide(|name| environment.var(name), terminal);
+    let messages = Messages::to(Box::new(stderr), "bsctl", color, terminal);
+    messages.failure(error, wants_json(line, environment));
+    error.exit
+}
+
+/// Whether the command line or the environment asks for a JSON format, also when the line is wrong otherwise.
+fn wants_json(line: &[OsString], environment: &Environment) -> bool {
+    let texts: Vec<_> = line.iter().map(|text| text.to_string_lossy()).collect();
+    let flag = texts.iter().enumerate().rev().find_map(|(at, text)| {
+        if text == "-o" || text == "--output" {
+            return texts.get(at + 1).map(ToString::to_string);
+        }
+        let rest = text.strip_prefix("--output=").or_else(|| text.strip_prefix("-o"))?;
+        Some(rest.trim_start_matches('=').to_owned())
+    });
+    let chosen = flag.or_else(|| environment.var(&format!("{PREFIX}_OUTPUT")));
+    chosen.is_some_and(|text| word::<Format>(&text).is_ok_and(Format::is_json))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_json_format_is_seen_in_a_wrong_line_too() {
+        let none = Environment::of(&[]);
+        let line = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        for words in [
+            &["bsctl", "-o", "json", "nope"][..],
+            &["bsctl", "nope", "-ojson"],
+            &["bsctl", "nope", "--output=ndjson"],
+            &["bsctl", "nope", "-o=json"],
+        ] {
+            assert!(wants_json(&line(words), &none), "{words:?}");
+        }
+        assert!(!wants_json(&line(&["bsctl", "-o", "plain"]), &none));
+        assert!(wants_json(&line(&["bsctl"]), &Environment::of(&[("BSCTL_OUTPUT", "json")])));
+    }
+}

@@ -1,0 +1,151 @@
+//! Putting many jobs: `use` and `put` in one pipeline, each put confirmed by the server.
+
+use std::time::Duration;
+
+use beanstalk_client::protocol::{Command, Effect, Put, Response, Use};
+use beanstalk_client::{Error, Inserted, JobRef, PutOptions, TubeName};
+use bytes::BytesMut;
+use ctl_core::error::{CliError, Exit};
+
+use crate::error::cli_error;
+use crate::jobs::Described;
+use crate::link::Link;
+
+/// A job to be put.
+#[derive(Debug, Clone)]
+pub struct NewJob {
+    /// Where to.
+    pub tube: TubeName,
+    /// Priority, delay and time to run.
+    pub options: PutOptions,
+    /// Whether it is delayed, for the report.
+    pub delayed: bool,
+    /// The body.
+    pub body: Vec<u8>,
+    /// What messages call it, such as `stdin record 7`.
+    pub label: String,
+}
+
+/// What is true for every job unless its record says something else.
+#[derive(Debug, Clone)]
+pub struct Defaults {
+    /// Where to.
+    pub tube: TubeName,
+    /// 0 is the most urgent.
+    pub pri: u32,
+    /// How long it stays delayed.
+    pub delay: Duration,
+    /// How long a worker may hold it.
+    pub ttr: Duration,
+}
+
+impl Defaults {
+    /// A job with this body.
+    #[must_use]
+    pub fn job(&self, body: Vec<u8>, label: String) -> NewJob {
+        let options = PutOptions::default().priority(self.pri).delay(self.delay).ttr(self.ttr);
+        NewJob { tube: self.tube.clone(), options, delayed: !self.delay.is_zero(), body, label }
+    }
+
+    /// The job of a record; what the record does not say comes from here.
+    #[must_use]
+    pub fn described(&self, job: Described, label: String) -> NewJob {
+        let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+        Self {
+            tube: job.tube.unwrap_or_else(|| self.tube.clone()),
+            pri: job.pri.unwrap_or(self.pri),
+            delay: job.delay.map_or(self.delay, seconds),
+            ttr: job.ttr.map_or(self.ttr, seconds),
+        }
+        .job(job.body, label)
+    }
+}
+
+/// Refuses a body that is larger than the server takes.
+///
+/// # Errors
+/// Exit 65.
+pub fn check_size(job: &NewJob, limit: u64) -> Result<(), CliError> {
+    let length = u64::try_from(job.body.len()).unwrap_or(u64::MAX);
+    if length <= limit {
+        return Ok(());
+    }
+    Err(CliError::new(
+        Exit::BadData,
+        "JOB_TOO_BIG",
+        format!("body of {length} bytes is larger than the server's max-job-size of {limit}"),
+    )
+    .hint("beanstalkd -z sets max-job-size"))
+}
+
+/// Puts a batch of jobs and gives each one's outcome to `report`, in order. The used tube changes.
+///
+/// # Errors
+/// The server cannot be reached, or a tube cannot be used; what `report` gives.
+pub fn put_batch(
+    link: &mut Link,
+    jobs: &[NewJob],
+    mut report: impl FnMut(&NewJob, Result<Inserted, CliError>) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let mut used = link.client()?.used_tube().clone();
+    let mut steps = Vec::with_capacity(jobs.len() + 1);
+    for job in jobs {
+        if job.tube != used {
+            steps.push(Step::Use(Use(job.tube.clone())));
+            used = job.tube.clone();
+        }
+        steps.push(Step::Put(Put::new(job.body.as_slice(), job.options).map_err(cli_error)?));
+    }
+    let is_put: Vec<bool> = steps.iter().map(|step| matches!(step, Step::Put(_))).collect();
+    let mut jobs = jobs.iter();
+    for (is_put, reply) in is_put.into_iter().zip(link.pipeline(steps)?) {
+        match (is_put, reply) {
+            (true, reply) => {
+                let Some(job) = jobs.next() else { break };
+                // A put is answered with an id; nothing else decodes.
+                let unanswered = || CliError::internal("put without an answer");
+                report(job, reply.and_then(|inserted| inserted.ok_or_else(unanswered)))?;
+            }
+            // The puts behind it would go to another tube.
+            (false, Err(error)) => return Err(error),
+            (false, Ok(_)) => {}
+        }
+    }
+    Ok(())
+}
+
+/// An element of the pipeline.
+enum Step<'a> {
+    Use(Use),
+    Put(Put<&'a [u8]>),
+}
+
+impl Command for Step<'_> {
+    type Reply = Option<Inserted>;
+    const NAME: &'static str = "put";
+
+    fn encode(&self, out: &mut BytesMut) {
+        match self {
+            Self::Use(command) => command.encode(out),
+            Self::Put(command) => command.encode(out),
+        }
+    }
+
+    fn decode(&self, response: Response) -> Result<Self::Reply, Error> {
+        match self {
+            Self::Use(command) => command.decode(response).map(|_| None),
+            Self::Put(command) => command.decode(response).map(Some),
+        }
+    }
+
+    fn effect(&self) -> Effect {
+        match self {
+            Self::Use(command) => command.effect(),
+            Self::Put(command) => command.effect(),
+        }
+    }
+
+    fn job(&self) -> Option<JobRef> {
+        None
+    }
+}

@@ -1,0 +1,183 @@
+//! Removing the jobs of one tube and state. beanstalkd has no command for it: ready jobs are reserved and
+//! deleted in batches, delayed and buried ones are deleted one by one from the head of their list.
+
+use beanstalk_client::protocol::{Command, Delete, PeekBuried, PeekDelayed, PeekReady, StatsTube};
+use beanstalk_client::{Job, TubeName, TubeStats};
+use clap::ValueEnum;
+use ctl_core::bulk::Bulk;
+use ctl_core::error::CliError;
+
+use crate::error::NOT_FOUND;
+use crate::link::Link;
+use crate::taker::{delete_all, reserve_ready};
+
+/// A state that jobs can be removed in. Reserved jobs belong to their connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum State {
+    /// Waiting to be reserved.
+    Ready,
+    /// Waiting for their delay to end.
+    Delayed,
+    /// Set aside.
+    Buried,
+}
+
+impl State {
+    /// How many jobs a tube has in this state.
+    #[must_use]
+    pub fn count(self, stats: &TubeStats) -> u64 {
+        match self {
+            Self::Ready => stats.current_jobs_ready,
+            Self::Delayed => stats.current_jobs_delayed,
+            Self::Buried => stats.current_jobs_buried,
+        }
+    }
+
+    /// The server's word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Delayed => "delayed",
+            Self::Buried => "buried",
+        }
+    }
+}
+
+/// What is to be removed.
+#[derive(Debug)]
+pub struct Target {
+    /// Where.
+    pub tube: TubeName,
+    /// Which.
+    pub state: State,
+    /// How many, as counted at the start.
+    pub count: u64,
+}
+
+/// Counts the jobs of each tube and state; a tube that does not exist has none, and is given to `missing`.
+///
+/// # Errors
+/// The failure of the connection.
+pub fn targets(
+    link: &mut Link,
+    tubes: &[TubeName],
+    states: &[State],
+    mut missing: impl FnMut(&TubeName),
+) -> Result<Vec<Target>, CliError> {
+    let all: Vec<Option<TubeStats>> =
+        link.pipeline(tubes.iter().cloned().map(StatsTube))?.collect::<Result<_, _>>()?;
+    let mut targets = Vec::new();
+    for (tube, stats) in tubes.iter().zip(&all) {
+        let Some(stats) = stats else {
+            missing(tube);
+            continue;
+        };
+        for &state in states {
+            targets.push(Target { tube: tube.clone(), state, count: state.count(stats) });
+        }
+    }
+    Ok(targets)
+}
+
+/// "12 jobs (10 ready, 2 buried) from tube mail", or "from 3 tubes".
+#[must_use]
+pub fn describe(targets: &[Target]) -> String {
+    let total: u64 = targets.iter().map(|target| target.count).sum();
+    let mut parts = Vec::new();
+    for state in [State::Ready, State::Delayed, State::Buried] {
+        let count: u64 =
+            targets.iter().filter(|target| target.state == state).map(|target| target.count).sum();
+        if count > 0 {
+            parts.push(format!("{count} {}", state.word()));
+        }
+    }
+    let mut tubes: Vec<&TubeName> = targets.iter().map(|target| &target.tube).collect();
+    tubes.dedup();
+    let place = match tubes.as_slice() {
+        [tube] => format!("tube {tube}"),
+        tubes => format!("{} tubes", tubes.len()),
+    };
+    let detail = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+    format!("{}{detail} from {place}", ctl_core::units::count(total, "job"))
+}
+
+/// Removes the jobs of one target, at most `most`. `keep` is given each batch before it is deleted: what it
+/// writes is safe first, and its failure leaves the jobs in the queue.
+///
+/// # Errors
+/// The failure of the connection, or of `keep`.
+pub fn sweep(
+    link: &mut Link,
+    target: &Target,
+    most: u64,
+    window: usize,
+    bulk: &mut Bulk,
+    mut keep: impl FnMut(&mut Link, &[Job]) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let mut left = most;
+    if target.state == State::Ready {
+        link.watch_only(std::slice::from_ref(&target.tube))?;
+        while left > 0 && bulk.gate().is_open() {
+            let batch = usize::try_from(left).unwrap_or(window).min(window);
+            let jobs = reserve_ready(link, batch, &[])?;
+            if jobs.is_empty() {
+                break;
+            }
+            keep(link, &jobs)?;
+            delete_all(link, &jobs, bulk)?;
+            left = left.saturating_sub(jobs.len() as u64);
+        }
+    }
+    // What a pause keeps from being reserved is reached at the head, too.
+    link.use_tube(&target.tube)?;
+    match target.state {
+        State::Ready => heads(link, PeekReady, left, bulk, keep),
+        State::Delayed => heads(link, PeekDelayed, left, bulk, keep),
+        State::Buried => heads(link, PeekBuried, left, bulk, keep),
+    }
+}
+
+/// Deletes from the head of a list; each delete goes out together with the next look.
+fn heads<P: Command<Reply = Option<Job>> + Clone>(
+    link: &mut Link,
+    peek: P,
+    mut left: u64,
+    bulk: &mut Bulk,
+    mut keep: impl FnMut(&mut Link, &[Job]) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let gate = bulk.gate();
+    if left == 0 || !gate.is_open() {
+        return Ok(());
+    }
+    let mut head = link.call(peek.clone())?;
+    while let Some(job) = head {
+        if left == 0 || !gate.is_open() {
+            break;
+        }
+        left -= 1;
+        keep(link, std::slice::from_ref(&job))?;
+        let (deleted, next) = link.pair(Delete::new(job.id), peek.clone())?;
+        let gone = match deleted {
+            Ok(()) => {
+                bulk.success();
+                true
+            }
+            // Somebody else took it in between.
+            Err(error) if error.code == NOT_FOUND => {
+                bulk.skip();
+                false
+            }
+            Err(error) => {
+                bulk.failure(format!("job {}", job.id), error)?;
+                false
+            }
+        };
+        head = next?;
+        let stuck = !gone && head.as_ref().is_some_and(|next| next.id == job.id);
+        if stuck {
+            break;
+        }
+    }
+    Ok(())
+}
