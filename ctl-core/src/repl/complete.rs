@@ -160,8 +160,8 @@ fn value_candidates(
         let shown = fixed.iter().filter(|value| !value.is_hide_set());
         shown.map(|value| value.get_name().to_owned()).collect()
     };
-    if names.is_empty() && matches!(arg.get_value_hint(), ValueHint::FilePath | ValueHint::AnyPath)
-    {
+    let is_file = matches!(arg.get_value_hint(), ValueHint::FilePath | ValueHint::AnyPath);
+    if names.is_empty() && (is_file || wanted.value_name == "FILE") {
         return files(wanted.typed, "");
     }
     names.retain(|name| name.starts_with(wanted.typed));

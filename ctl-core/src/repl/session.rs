@@ -277,7 +277,7 @@ impl<'s, S: Shell> Session<'s, S> {
             }
             ":source" => return self.source(words, terminal),
             _ => {
-                let exit = self.shell.run(&matches, terminal)?;
+                let exit = self.shell.run(&matches, words, terminal)?;
                 return Ok(if exit.is_done() { Flow::Next } else { Flow::Failed(exit) });
             }
         }
@@ -306,7 +306,7 @@ impl<'s, S: Shell> Session<'s, S> {
         let condition = Condition::parse(condition).map_err(CliError::usage)?;
         let words = words.get(2..).unwrap_or_default();
         let result = match grammar::parse(self.shell.grammar(), words)? {
-            grammar::Parsed::Matches(matches) => self.shell.result(&matches)?,
+            grammar::Parsed::Matches(matches) => self.shell.result(&matches, words)?,
             grammar::Parsed::Help(_) => Value::Null,
         };
         let verdict = condition.check(&result).map_err(|why| {

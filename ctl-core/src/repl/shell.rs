@@ -9,6 +9,7 @@ use super::Prompt;
 use super::editor::Edited;
 use super::help::Group;
 use super::history::Keep;
+use super::lexer::Word;
 use crate::error::{CliError, Exit};
 use crate::signals::Interrupts;
 
@@ -24,13 +25,15 @@ pub trait Shell {
     /// What stands before the cursor now. Called before each statement that a person types.
     fn prompt(&mut self) -> Prompt;
 
-    /// Runs a command of the tool. `person` can be asked in a session at a terminal.
+    /// Runs a command of the tool: `words` as the grammar reads them. `person` can be asked in a session
+    /// at a terminal.
     ///
     /// # Errors
     /// What the command reports; the session goes on or ends by its own rules.
     fn run(
         &mut self,
         matches: &ArgMatches,
+        words: &[Word],
         person: Option<&mut dyn Terminal>,
     ) -> Result<Exit, CliError>;
 
@@ -38,7 +41,7 @@ pub trait Shell {
     ///
     /// # Errors
     /// As [`Shell::run`].
-    fn result(&mut self, matches: &ArgMatches) -> Result<Value, CliError>;
+    fn result(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Value, CliError>;
 
     /// The tool's settings.
     fn settings(&self) -> Vec<Setting>;

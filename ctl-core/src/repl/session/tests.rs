@@ -70,6 +70,7 @@ impl Shell for Fake {
     fn run(
         &mut self,
         matches: &ArgMatches,
+        _: &[Word],
         _: Option<&mut dyn Terminal>,
     ) -> Result<Exit, CliError> {
         match matches.subcommand() {
@@ -89,7 +90,7 @@ impl Shell for Fake {
         }
     }
 
-    fn result(&mut self, matches: &ArgMatches) -> Result<Value, CliError> {
+    fn result(&mut self, matches: &ArgMatches, _: &[Word]) -> Result<Value, CliError> {
         Ok(json!({"words": texts(matches).len(), "name": "x"}))
     }
 
