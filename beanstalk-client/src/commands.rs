@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::Client;
 use crate::{
-    Error, Inserted, Job, JobId, JobRef, JobStats, Priority, PutOptions, ReleaseOptions, Released, Reserved, Result,
-    ServerStats, TubeName, TubeStats,
+    Error, Inserted, Job, JobId, JobRef, JobStats, Priority, PutOptions, ReleaseOptions, Released,
+    Reserved, Result, ServerStats, TubeName, TubeStats,
     protocol::{
-        Bury, Delete, Ignore, Kick, KickJob, ListTubeUsed, ListTubes, ListTubesWatched, PauseTube, Peek, PeekBuried,
-        PeekDelayed, PeekReady, Put, Quit, Release, Reserve, ReserveJob, ReserveWithTimeout, Stats, StatsJob,
-        StatsTube, Touch, Use, Watch,
+        Bury, Delete, Ignore, Kick, KickJob, ListTubeUsed, ListTubes, ListTubesWatched, PauseTube,
+        Peek, PeekBuried, PeekDelayed, PeekReady, Put, Quit, Release, Reserve, ReserveJob,
+        ReserveWithTimeout, Stats, StatsJob, StatsTube, Touch, Use, Watch,
     },
 };
 
@@ -115,7 +115,11 @@ impl Client {
     /// # Cancel safety
     ///
     /// The command may still be carried out; its reply is read and dropped by the next call.
-    pub async fn release(&mut self, job: impl Into<JobRef>, options: ReleaseOptions) -> Result<Released> {
+    pub async fn release(
+        &mut self,
+        job: impl Into<JobRef>,
+        options: ReleaseOptions,
+    ) -> Result<Released> {
         self.call(&Release::new(job, options)?).await
     }
 
@@ -129,7 +133,11 @@ impl Client {
     /// # Cancel safety
     ///
     /// The command may still be carried out; its reply is read and dropped by the next call.
-    pub async fn bury(&mut self, job: impl Into<JobRef>, priority: impl Into<Priority>) -> Result<()> {
+    pub async fn bury(
+        &mut self,
+        job: impl Into<JobRef>,
+        priority: impl Into<Priority>,
+    ) -> Result<()> {
         self.call(&Bury::new(job, priority)).await
     }
 

@@ -66,6 +66,13 @@ impl Limit {
         limit
     }
 
+    /// Writing and the reply together, where both go on at once.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn write_and_reply(self, options: &ConnectOptions, wait: ServerWait) -> Self {
+        let reply = self.reply(options, wait);
+        Limit { at: reply.at.and_then(|at| at.checked_add(options.write_timeout)), ..reply }
+    }
+
     /// The same step, but no longer than `wait` from now.
     pub(crate) fn shorter(self, wait: Duration) -> Self {
         self.step(self.which, Some(wait))

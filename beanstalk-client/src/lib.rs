@@ -3,10 +3,18 @@
 
 #[cfg(feature = "blocking")]
 pub mod blocking;
+#[cfg(feature = "tokio")]
+mod client;
+#[cfg(feature = "tokio")]
+mod commands;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod deadline;
 mod error;
+#[cfg(feature = "tokio")]
+mod net;
 mod options;
+#[cfg(feature = "tokio")]
+mod pipeline;
 pub mod protocol;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod socket;
@@ -17,6 +25,8 @@ mod types;
 
 #[cfg(feature = "tls")]
 pub use self::tls::TlsOptions;
+#[cfg(feature = "tokio")]
+pub use self::{client::Client, net::Stream, pipeline::CallMany};
 pub use self::{
     error::{Deadline, Error, ErrorKind, Fate},
     options::{Address, ConnectOptions, PutOptions, ReleaseOptions, RetryPolicy},

@@ -1,15 +1,12 @@
 //! A pipeline of commands with a bounded window.
 
-use std::{
-    collections::VecDeque,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use super::{Client, client::named};
 use crate::{
-    Error, Result,
+    Result,
     deadline::Limit,
-    protocol::{Command, Ticket},
+    protocol::{Command, Head, Response, ServerWait, Ticket, Window},
     socket::lost,
 };
 
@@ -19,7 +16,7 @@ impl Client {
     /// The iterator is lazy: it takes commands from `commands` as the window (256 in flight, see
     /// [`window`](CallMany::window)) has room, and writes many of them at once. It gives exactly one result for each
     /// command it took. After the connection fails it gives the error of every command in flight, each with its own
-    /// [`fate`](Error::fate), and ends; the rest of `commands` is left untaken. Dropping it early is allowed: replies
+    /// [`fate`](crate::Error::fate), and ends; the rest of `commands` is left untaken. Dropping it early is allowed: replies
     /// under way are read and dropped by the next call, and jobs among them are offered to the next reserve.
     ///
     /// Pipelined timed reserves wait one after the other on the server. Windows over 500 reserved jobs make the server
@@ -45,9 +42,8 @@ impl Client {
         CallMany {
             client: self,
             commands: commands.into_iter(),
-            in_flight: VecDeque::new(),
-            window: 256,
-            state: State::New,
+            window: Window::new(),
+            started: false,
             head_since: Instant::now(),
         }
     }
@@ -58,28 +54,11 @@ impl Client {
 pub struct CallMany<'a, I: Iterator> {
     client: &'a mut Client,
     commands: I,
-    in_flight: VecDeque<Sent<I::Item>>,
-    window: usize,
-    state: State,
+    window: Window<I::Item>,
+    started: bool,
     /// Since when the oldest command in flight is the oldest.
     head_since: Instant,
 }
-
-enum Sent<C> {
-    Waits(Ticket, C),
-    Refused(Error),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    New,
-    Running,
-    /// No command is taken any more.
-    Ended,
-}
-
-/// No further command is encoded while so many bytes wait to be written.
-const ENOUGH_OUTGOING: usize = 256 * 1024;
 
 /// How long a write may be stuck before the pipeline looks for replies: server and client must not both wait for the
 /// other to read.
@@ -91,42 +70,8 @@ where
 {
     /// How many commands may be in flight; at least 1.
     pub fn window(mut self, commands: usize) -> Self {
-        self.window = commands.max(1);
+        self.window.resize(commands);
         self
-    }
-
-    fn step(&mut self) -> Option<Result<<I::Item as Command>::Reply>> {
-        if self.state == State::New {
-            self.state = State::Running;
-            if let Err(error) = self.start() {
-                self.state = State::Ended;
-                return self.commands.next().map(|_| Err(named::<I::Item>(error)));
-            }
-        }
-        if self.in_flight.len() <= self.window / 2 {
-            self.fill();
-        }
-        let ticket = match self.in_flight.front()? {
-            Sent::Waits(ticket, _) => *ticket,
-            Sent::Refused(_) => return self.pop(None),
-        };
-        let response = loop {
-            match self.client.session.reply(ticket) {
-                Ok(Some(response)) => break response,
-                Ok(None) => {}
-                Err(error) => return self.pop(Some(error)),
-            }
-            if let Err(error) = self.exchange() {
-                let error = self.client.session.fail(ticket, error);
-                return self.pop(Some(error));
-            }
-        };
-        self.client.mark_proven();
-        self.head_since = Instant::now();
-        match self.in_flight.pop_front() {
-            Some(Sent::Waits(_, command)) => Some(self.client.session.decode(&command, response)),
-            _ => None,
-        }
     }
 
     /// A pipeline starts on a connection where nothing is waited for.
@@ -137,55 +82,24 @@ where
         self.client.make_ready(Limit::total(&self.client.options))
     }
 
-    /// Takes the oldest command in flight as failed.
-    fn pop(&mut self, error: Option<Error>) -> Option<Result<<I::Item as Command>::Reply>> {
-        let refusal = match self.in_flight.pop_front()? {
-            Sent::Refused(refusal) => Some(refusal),
-            Sent::Waits(..) => {
-                self.state = State::Ended;
-                None
+    /// Writes and reads in turn until the oldest command has its reply.
+    fn receive(&mut self, ticket: Ticket, wait: ServerWait) -> Result<Response> {
+        loop {
+            if let Some(response) = self.client.session.reply(ticket)? {
+                return Ok(response);
             }
-        };
-        error.or(refusal).map(|error| Err(named::<I::Item>(error)))
-    }
-
-    fn fill(&mut self) {
-        let session = &mut self.client.session;
-        if self.in_flight.is_empty() {
-            self.head_since = Instant::now();
-        }
-        while self.state == State::Running
-            && self.in_flight.len() < self.window
-            && session.outgoing().len() < ENOUGH_OUTGOING
-        {
-            if !session.is_open() {
-                self.state = State::Ended;
-                return;
-            }
-            let Some(command) = self.commands.next() else {
-                self.state = State::Ended;
-                return;
-            };
-            self.in_flight.push_back(match session.send(&command) {
-                Ok(ticket) => Sent::Waits(ticket, command),
-                Err(refusal) => Sent::Refused(refusal),
-            });
+            self.exchange(wait).map_err(|error| self.client.session.fail(ticket, error))?;
         }
     }
 
     /// Moves some bytes: writes while there is something to write, else reads.
-    fn exchange(&mut self) -> Result<()> {
+    fn exchange(&mut self, wait: ServerWait) -> Result<()> {
         let options = &self.client.options;
-        let never = Limit::never();
         if self.client.session.outgoing().is_empty() {
-            let wait = match self.in_flight.front() {
-                Some(Sent::Waits(_, command)) => command.server_wait(),
-                _ => return Ok(()),
-            };
-            let limit = never.reply_since(options, wait, self.head_since);
+            let limit = Limit::never().reply_since(options, wait, self.head_since);
             return self.client.read_some(limit);
         }
-        let limit = never.write(options);
+        let limit = Limit::never().write(options);
         loop {
             let stuck = limit.shorter(STUCK);
             let Some(transport) = &mut self.client.transport else { return Ok(()) };
@@ -214,6 +128,24 @@ where
     type Item = Result<<I::Item as Command>::Reply>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step()
+        if !std::mem::replace(&mut self.started, true)
+            && let Err(error) = self.start()
+        {
+            self.window.end();
+            return self.commands.next().map(|_| Err(named::<I::Item>(error)));
+        }
+        if self.window.is_empty() {
+            self.head_since = Instant::now();
+        }
+        self.window.fill(&mut self.client.session, &mut self.commands);
+        let outcome = match self.window.head()? {
+            Head::Refused(refusal) => return Some(Err(refusal)),
+            Head::Sent(ticket, wait) => self.receive(ticket, wait),
+        };
+        if outcome.is_ok() {
+            self.client.mark_proven();
+            self.head_since = Instant::now();
+        }
+        self.window.complete(&mut self.client.session, outcome)
     }
 }

@@ -48,7 +48,11 @@ mod raw;
 mod response;
 mod session;
 pub(crate) mod stats_text;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod window;
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) use self::window::{Head, Window};
 pub use self::{
     admin::{
         Kick, KickJob, ListTubeUsed, ListTubes, ListTubesWatched, PauseTube, Peek, PeekBuried,

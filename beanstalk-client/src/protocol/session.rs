@@ -223,6 +223,12 @@ impl Session {
         self.end_of_stream = true;
     }
 
+    /// Whether the server closed its side.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.end_of_stream
+    }
+
     /// The reply to `ticket`, once it is here; `None` if more bytes are needed. Tickets are asked for in order; the
     /// replies to the ones that were passed over take effect and are dropped.
     ///

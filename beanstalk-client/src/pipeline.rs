@@ -1,0 +1,147 @@
+//! A pipeline of commands with a bounded window, async.
+
+use std::{
+    future::poll_fn,
+    task::{Context, Poll, ready},
+    time::Instant,
+};
+
+use crate::{
+    Client, Result,
+    client::named,
+    deadline::Limit,
+    net::within,
+    protocol::{Command, Head, Response, ServerWait, Ticket, Window},
+};
+
+impl Client {
+    /// Sends commands without waiting for each reply, and gives the replies in order.
+    ///
+    /// It is lazy: it takes commands from `commands` as the window (256 in flight, see [`window`](CallMany::window))
+    /// has room, and writes many of them at once. It gives exactly one result for each command it took. After the
+    /// connection fails it gives the error of every command in flight, each with its own [`fate`](crate::Error::fate), and
+    /// ends; the rest of `commands` is left untaken. Dropping it early is allowed: replies under way are read and
+    /// dropped by the next call, and jobs among them are offered to the next reserve.
+    ///
+    /// Pipelined timed reserves wait one after the other on the server. Windows over 500 reserved jobs make the server
+    /// slow. Commands of several kinds go together as [`AnyCommand`](crate::protocol::AnyCommand)s.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fixtures::beanstalkd::Server::start()?;
+    /// # let address = server.address();
+    /// use beanstalk_client::{Client, PutOptions, protocol::Put};
+    ///
+    /// let mut client = Client::connect(address).await?;
+    /// let puts = (0..1000).map(|n| Put::new(format!("job {n}"), PutOptions::default()).expect("it is small"));
+    /// let mut replies = client.call_many(puts);
+    /// while let Some(inserted) = replies.next().await {
+    ///     inserted?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn call_many<I>(&mut self, commands: I) -> CallMany<'_, I::IntoIter>
+    where
+        I: IntoIterator<Item: Command>,
+    {
+        CallMany {
+            client: self,
+            commands: commands.into_iter(),
+            window: Window::new(),
+            started: false,
+            head_since: Instant::now(),
+        }
+    }
+}
+
+/// The replies of a pipeline, in the order of its commands. See [`Client::call_many`].
+#[must_use = "nothing is sent until replies are asked for"]
+pub struct CallMany<'a, I: Iterator> {
+    client: &'a mut Client,
+    commands: I,
+    window: Window<I::Item>,
+    started: bool,
+    /// Since when the oldest command in flight is the oldest.
+    head_since: Instant,
+}
+
+impl<I> CallMany<'_, I>
+where
+    I: Iterator<Item: Command>,
+{
+    /// How many commands may be in flight; at least 1.
+    pub fn window(mut self, commands: usize) -> Self {
+        self.window.resize(commands);
+        self
+    }
+
+    /// The next reply; `None` after the last one.
+    ///
+    /// # Errors
+    ///
+    /// Each result is that of its own command; see [`Client::call_many`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped `next` loses nothing: the reply is given by the next call of it.
+    pub async fn next(&mut self) -> Option<Result<<I::Item as Command>::Reply>> {
+        if !self.started {
+            let outcome = self.start().await;
+            self.started = true;
+            if let Err(error) = outcome {
+                self.window.end();
+                return self.commands.next().map(|_| Err(named::<I::Item>(error)));
+            }
+        }
+        if self.window.is_empty() {
+            self.head_since = Instant::now();
+        }
+        self.window.fill(&mut self.client.session, &mut self.commands);
+        let outcome = match self.window.head()? {
+            Head::Refused(refusal) => return Some(Err(refusal)),
+            Head::Sent(ticket, wait) => self.receive(ticket, wait).await,
+        };
+        if outcome.is_ok() {
+            self.client.mark_proven();
+            self.head_since = Instant::now();
+        }
+        self.window.complete(&mut self.client.session, outcome)
+    }
+
+    /// A pipeline starts on a connection where nothing is waited for.
+    async fn start(&mut self) -> Result<()> {
+        if self.client.session.abandoned_reserve().is_some() {
+            self.client.session.poison();
+        }
+        self.client.make_ready(Limit::total(&self.client.options)).await
+    }
+
+    /// Writes and reads, both as they come, until the oldest command has its reply.
+    async fn receive(&mut self, ticket: Ticket, wait: ServerWait) -> Result<Response> {
+        let client = &mut *self.client;
+        if let Some(response) = client.session.reply(ticket)? {
+            return Ok(response);
+        }
+        let limit = if client.session.outgoing().is_empty() {
+            Limit::never().reply_since(&client.options, wait, self.head_since)
+        } else {
+            Limit::never().write_and_reply(&client.options, wait)
+        };
+        let outcome = within(limit, poll_fn(|cx| client.poll_exchange(cx, ticket))).await;
+        outcome.unwrap_or_else(Err).map_err(|error| client.session.fail(ticket, error))
+    }
+}
+
+impl Client {
+    fn poll_exchange(&mut self, cx: &mut Context<'_>, ticket: Ticket) -> Poll<Result<Response>> {
+        loop {
+            let _ = self.poll_write(cx)?;
+            if let Some(response) = self.session.reply(ticket)? {
+                return Poll::Ready(Ok(response));
+            }
+            ready!(self.poll_read(cx))?;
+        }
+    }
+}
