@@ -1,6 +1,7 @@
 //! The connection to the server: opened when it is first needed, with what the flags say about time and retries.
 
 use std::fmt::Write as _;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use beanstalk_client::blocking::Client;
@@ -38,7 +39,7 @@ pub struct Link {
 enum Target {
     Address(Setting<String>),
     /// The in-memory server in this process; it lives as long as the last link to it.
-    Embedded(std::rc::Rc<std::cell::OnceCell<Server>>),
+    Embedded(Arc<OnceLock<Server>>),
 }
 
 /// How long and how often.
@@ -82,7 +83,7 @@ impl Link {
             );
         }
         let target = if embedded {
-            Target::Embedded(std::rc::Rc::default())
+            Target::Embedded(Arc::default())
         } else {
             let read = |text: &str| Ok(text.to_owned());
             let names = ["BSCTL_ADDR", "BEANSTALKD_ADDR"];
@@ -357,7 +358,7 @@ impl Link {
     }
 }
 
-fn embedded(cell: &std::cell::OnceCell<Server>, messages: &Messages) -> Result<String, CliError> {
+fn embedded(cell: &OnceLock<Server>, messages: &Messages) -> Result<String, CliError> {
     if let Some(server) = cell.get() {
         return Ok(server.address().to_owned());
     }
