@@ -3,6 +3,7 @@
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use ctl_core::args::GlobalArgs;
 
+use crate::repl;
 use crate::commands::{delete, peek, ping, pop, put, reserve};
 
 /// Talk to beanstalkd: put, take, inspect and move jobs, from scripts and by hand.
@@ -48,6 +49,9 @@ pub enum Command {
     /// Measure a round trip to the server (list-tube-used)
     #[command(after_help = ping::HELP)]
     Ping(ping::PingArgs),
+    /// Start a session: interactive, or a script from stdin, -f or -e
+    #[command(visible_alias = "shell", after_help = repl::HELP)]
+    Repl(repl::ReplArgs),
 }
 
 /// The grammar as a value, for the REPL, completions and man pages.

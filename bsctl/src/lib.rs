@@ -7,6 +7,7 @@ pub mod jobs;
 pub mod link;
 pub mod names;
 pub mod producer;
+pub mod repl;
 pub mod sweep;
 pub mod taker;
 pub mod tool;

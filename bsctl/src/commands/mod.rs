@@ -41,6 +41,7 @@ fn run(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Peek(args) => peek::run(tool, args),
         Command::Delete(args) => delete::run(tool, args),
         Command::Ping(args) => ping::run(tool, args),
+        Command::Repl(args) => crate::repl::run(tool, args),
     }
 }
 

@@ -208,8 +208,10 @@ impl<'s, S: Shell> Session<'s, S> {
     ) -> Result<Flow, CliError> {
         let started = Instant::now();
         self.shell.output_time();
+        // A script that waits is no surprise to anybody.
+        let shows_slow = terminal.is_some();
         let flow = self.execute(words, terminal);
-        self.show_time(started.elapsed());
+        self.show_time(started.elapsed(), shows_slow);
         match flow {
             Err(error) if error.is_broken_pipe() => Err(error),
             Err(error) => {
@@ -220,9 +222,9 @@ impl<'s, S: Shell> Session<'s, S> {
         }
     }
 
-    fn show_time(&mut self, total: Duration) {
+    fn show_time(&mut self, total: Duration, shows_slow: bool) {
         let output = self.shell.output_time().min(total);
-        if self.timing || (self.depth == 0 && total >= SLOW) {
+        if self.timing || (shows_slow && total >= SLOW) {
             let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
             self.shell.note(&format!(
                 "({:.1} ms server and tool, {:.1} ms output)",

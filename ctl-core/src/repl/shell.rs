@@ -92,6 +92,8 @@ pub trait Shell {
 pub enum Leaving {
     /// `quit`, Ctrl-D, or three Ctrl-C.
     Quit,
+    /// The session goes to another server.
+    Connect,
     /// `:source` runs commands that do not know of the session's state.
     Source,
     /// The input ended, an error ended the script, or a signal came.

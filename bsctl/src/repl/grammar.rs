@@ -1,0 +1,230 @@
+//! What can be typed in a session: the commands of the command line, and the verbs that only make sense
+//! on a lasting connection.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::ValueHint;
+use clap::{Command, FromArgMatches, Subcommand};
+use ctl_core::repl::builtin;
+use ctl_core::repl::help::Group;
+use ctl_core::units;
+
+/// The verbs of a session.
+#[derive(Clone, Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Make a tube the used one: put, peek and kick act on it (use)
+    #[command(after_help = "Protocol: use TUBE.\nExample: use mail")]
+    Use {
+        /// The tube
+        #[arg(value_name = "TUBE")]
+        tube: String,
+    },
+    /// Add tubes to those that reserve takes from (watch)
+    #[command(after_help = "Protocol: watch TUBE.\nExample: watch mail sms")]
+    Watch {
+        /// The tubes
+        #[arg(value_name = "TUBE", required = true)]
+        tubes: Vec<String>,
+    },
+    /// Take tubes off those that reserve takes from (ignore)
+    #[command(
+        after_help = "Protocol: ignore TUBE. The last tube cannot be ignored.\nExample: ignore default"
+    )]
+    Ignore {
+        /// The tubes
+        #[arg(value_name = "TUBE", required = true)]
+        tubes: Vec<String>,
+    },
+    /// Reserve a job and keep it (reserve-with-timeout, reserve-job)
+    #[command(after_help = RESERVE_HELP)]
+    Reserve {
+        /// How long to wait; 0 looks once [default: until Ctrl-C]
+        #[arg(value_name = "DUR", value_parser = units::duration)]
+        wait: Option<Duration>,
+        /// Reserve this job, whatever its tube (server 1.12 or later)
+        #[arg(long, value_name = "ID", conflicts_with = "wait")]
+        job: Option<u64>,
+    },
+    /// List the jobs that this session holds
+    #[command(after_help = "Example: reserved -o json")]
+    Reserved,
+    /// Give reserved jobs their full time again (touch)
+    #[command(after_help = "Protocol: touch ID.\nExample: touch all")]
+    Touch {
+        /// A job, or all [default: the last reserved job]
+        #[arg(value_name = "ID")]
+        job: Option<String>,
+    },
+    /// Keep touching reserved jobs, so that their time does not run out
+    #[command(
+        after_help = "Protocol: touch ID, each third of the job's time to run.\nExample: hold all"
+    )]
+    Hold {
+        /// A job, or all [default: the last reserved job]
+        #[arg(value_name = "ID")]
+        job: Option<String>,
+    },
+    /// Stop keeping jobs
+    #[command(after_help = "Example: unhold all")]
+    Unhold {
+        /// A job, or all [default: all]
+        #[arg(value_name = "ID")]
+        job: Option<String>,
+    },
+    /// Write a job's body to a new file
+    #[command(after_help = "Example: save 42 body.bin")]
+    Save {
+        /// The job
+        #[arg(value_name = "ID")]
+        id: u64,
+        /// The file; it must not exist yet
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// Write the body of the job that was shown last to a new file
+    #[command(name = ":save", after_help = "Example: :save body.bin")]
+    SaveLast {
+        /// The file; it must not exist yet
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// Go to another server; asks about reserved jobs first
+    #[command(after_help = "Example: connect 10.0.0.5:11300")]
+    Connect {
+        /// host, host:port, [::1]:11300, unix:/path
+        #[arg(value_name = "ADDR")]
+        addr: String,
+    },
+}
+
+const RESERVE_HELP: &str = "\
+Protocol: reserve-with-timeout, in slices of a second, so that Ctrl-C ends the waiting and not the connection.
+The job is yours until you delete, release or bury it, its time to run is over, or the session ends.
+
+Examples:
+  reserve        wait until a job comes
+  reserve 0      look once
+  reserve 30s    wait at most 30 seconds";
+
+/// Commands of the command line that make no sense here, or mean something else here.
+const LEFT_OUT: &[&str] = &["repl", "serve", "completions", "man", "work", "help"];
+/// Commands whose ids may be left out here: the last reserved job is meant.
+pub(super) const ON_LAST_JOB: &[&str] = &["release", "bury", "delete"];
+/// Global flags that a line may have; the others are for the start of the session.
+const LINE_FLAGS: &[&str] = &[
+    "output",
+    "columns",
+    "sort_by",
+    "no_headers",
+    "encoding",
+    "progress",
+    "yes",
+    "no_input",
+    "dry_run",
+    "confirm",
+    "force_raw",
+];
+
+/// The formats of `:format`.
+pub(super) const FORMATS: &[&str] =
+    &["table", "wide", "plain", "json", "ndjson", "yaml", "name", "raw"];
+
+/// The grammar of a session, made from that of the command line.
+pub(super) fn grammar(command_line: &Command) -> Command {
+    let verbs = Verb::augment_subcommands(Command::new("verbs"));
+    let is_verb = |name: &str| verbs.get_subcommands().any(|verb| verb.get_name() == name);
+    let kept = command_line
+        .get_subcommands()
+        .filter(|c| !LEFT_OUT.contains(&c.get_name()) && !is_verb(c.get_name()))
+        .cloned()
+        .map(|command| match ON_LAST_JOB.contains(&command.get_name()) {
+            true => command.mut_arg("ids", |ids| ids.required(false)),
+            false => command,
+        });
+    let flags = command_line.get_arguments().cloned().map(|flag| {
+        let here = LINE_FLAGS.contains(&flag.get_id().as_str());
+        if here { flag } else { flag.hide(true) }
+    });
+    let mut grammar = Command::new("bsctl")
+        .no_binary_name(true)
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .disable_version_flag(true)
+        .args(flags)
+        .subcommands(kept)
+        .subcommands(verbs.get_subcommands().cloned())
+        .subcommands(builtin::commands(FORMATS));
+    grammar.build();
+    grammar
+}
+
+/// The verb of a line, if it is one of the session's own.
+pub(super) fn verb(matches: &clap::ArgMatches) -> Option<Verb> {
+    let name = matches.subcommand_name()?;
+    Verb::has_subcommand(name).then(|| Verb::from_arg_matches(matches).ok()).flatten()
+}
+
+/// A flag of a line that only counts when the session starts.
+pub(super) fn misplaced_flag(matches: &clap::ArgMatches) -> Option<String> {
+    let (_, line) = matches.subcommand()?;
+    let given = |id: &str| line.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
+    START_FLAGS
+        .iter()
+        .find(|id| line.try_contains_id(id).unwrap_or(false) && given(id))
+        .map(|id| format!("--{}", id.replace('_', "-")))
+}
+
+const START_FLAGS: &[&str] = &[
+    "addr",
+    "embedded",
+    "connect_timeout",
+    "timeout",
+    "retry",
+    "wait_for_server",
+    "quiet",
+    "verbose",
+    "color",
+];
+
+/// The groups of `help`.
+pub(super) const GROUPS: &[Group] = &[
+    Group { name: "produce", title: "Adding jobs", verbs: &["use", "put", "populate", "import"] },
+    Group {
+        name: "consume",
+        title: "Taking jobs, and what can be done with a reserved one",
+        verbs: &[
+            "watch", "ignore", "reserve", "reserved", "touch", "hold", "unhold", "delete",
+            "release", "bury", "save", ":save", "pop", "tail",
+        ],
+    },
+    Group {
+        name: "inspect",
+        title: "Looking without changing anything",
+        verbs: &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server", "raw"],
+    },
+    Group {
+        name: "bulk",
+        title: "Acting on many jobs or on whole tubes",
+        verbs: &[
+            "kick", "pause", "resume", "clear", "drain", "export", "move", "copy", "requeue",
+            "retry", "bury-all",
+        ],
+    },
+    Group {
+        name: "observe",
+        title: "Checks and waiting",
+        verbs: &[
+            "smoke", "check", "wait", "ping", "latency", "top", "bench", "exporter", "doctor",
+            "context", "config", "examples",
+        ],
+    },
+    Group {
+        name: "session",
+        title: "The session itself",
+        verbs: &[
+            "connect", "help", "quit", "expect", ":set", ":source", ":timing", ":format",
+            ":history", ":cls",
+        ],
+    },
+];

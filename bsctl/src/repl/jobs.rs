@@ -1,0 +1,271 @@
+//! The verbs on reserved jobs: reserve and keep them, list, touch, save.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use beanstalk_client::protocol::{Peek, ReserveJob, ReserveWithTimeout, StatsJob};
+use beanstalk_client::{Job, JobId, Reserved};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::{Column, Record, Shape};
+use ctl_core::units;
+
+use super::state::State;
+use crate::error::cli_error;
+use crate::jobs::{BODIES, explain_not_found, record_with_body};
+
+/// The longest wait in one command: touches can go in between, and Ctrl-C is noticed.
+const SLICE: Duration = Duration::from_secs(1);
+
+static RESERVED: Shape = Shape::rows(
+    "id",
+    &[
+        Column::new("id", "ID"),
+        Column::new("tube", "TUBE"),
+        Column::new("left", "LEFT"),
+        Column::new("ttr", "TTR"),
+        Column::new("size", "SIZE"),
+        Column::new("hold", "HOLD"),
+    ],
+);
+
+impl State<'_> {
+    /// `reserve [DUR]`, `reserve --job ID`.
+    pub(super) fn reserve(
+        &mut self,
+        wait: Option<Duration>,
+        job: Option<u64>,
+    ) -> Result<Exit, CliError> {
+        let (job, sent) = match job {
+            Some(id) => self.reserve_one(id.into())?,
+            None => self.reserve_next(wait)?,
+        };
+        let stats = self.tool.link.call(StatsJob(job.id))?;
+        self.add(&job, stats.as_ref(), sent);
+        let record = record_with_body(job.id, stats.as_ref(), &job.body);
+        self.tool.out.object(&BODIES, record)?;
+        Ok(Exit::Done)
+    }
+
+    fn reserve_one(&mut self, id: JobId) -> Result<(Job, Instant), CliError> {
+        let sent = Instant::now();
+        match self.tool.link.call(ReserveJob(id))? {
+            Some(job) => Ok((job, sent)),
+            None => Err(explain_not_found(&mut self.tool.link, id)),
+        }
+    }
+
+    /// Waits in slices: for ever, or as long as `wait` or `--timeout` say.
+    fn reserve_next(&mut self, wait: Option<Duration>) -> Result<(Job, Instant), CliError> {
+        let interrupts = self.tool.interrupts()?;
+        let bound = wait.or_else(|| self.tool.link.timeout());
+        let until = bound.map(|bound| Instant::now() + bound);
+        loop {
+            interrupts.check()?;
+            let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let slice = rest.map_or(SLICE, |rest| rest.min(SLICE));
+            let sent = Instant::now();
+            let command = ReserveWithTimeout::new(slice).map_err(cli_error)?;
+            match self.tool.link.call(command)? {
+                Reserved::Job(job) => return Ok((job, sent)),
+                Reserved::TimedOut => {}
+                Reserved::DeadlineSoon => self.save_the_nearly_over()?,
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Err(self.nothing_came(bound.unwrap_or_default()));
+            }
+            self.keep_alive()?;
+        }
+    }
+
+    /// Touches what is to be kept while a command waits.
+    fn keep_alive(&mut self) -> Result<(), CliError> {
+        for said in self.tick(Instant::now()) {
+            self.tool.messages.note(said);
+        }
+        if self.is_connected() {
+            return Ok(());
+        }
+        Err(CliError::unavailable("the connection was lost while waiting for a job"))
+    }
+
+    /// A job has less than a second left, and the server gives out no other before it is settled. The
+    /// answer would come again at once and for ever.
+    fn save_the_nearly_over(&mut self) -> Result<(), CliError> {
+        let now = Instant::now();
+        let nearest = self.table().into_iter().min_by_key(|(_, held)| held.deadline);
+        let Some((id, held)) = nearest else { return Ok(()) };
+        if self.notebook.is_kept(id) {
+            return self.touch(id);
+        }
+        let left = held.deadline.saturating_duration_since(now);
+        Err(CliError::new(
+            Exit::Negative,
+            "DEADLINE_SOON",
+            format!(
+                "job {id} has {:.1} s left: the server gives out no other job before it is settled",
+                left.as_secs_f64()
+            ),
+        )
+        .hint(format!("touch {id}, or delete, release or bury it"))
+        .hint(format!("hold {id}, or :set autotouch on, to keep jobs while waiting")))
+    }
+
+    fn nothing_came(&self, wait: Duration) -> CliError {
+        let watched = self.tool.link.place().map(|place| {
+            place.watched().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        });
+        let tubes = watched.unwrap_or_default();
+        if wait.is_zero() {
+            return CliError::new(
+                Exit::Negative,
+                "NOTHING_RESERVED",
+                format!("no job is ready in {tubes}"),
+            )
+            .hint("reserve 30s, to wait for one");
+        }
+        CliError::timeout(format!("no job came in {tubes} within {}", units::show_duration(wait)))
+    }
+
+    /// `reserved`.
+    pub(super) fn show_reserved(&mut self) -> Result<Exit, CliError> {
+        let now = Instant::now();
+        let rows: Vec<Record> = self
+            .table()
+            .iter()
+            .map(|(id, held)| {
+                let left = held.deadline.saturating_duration_since(now);
+                Record::new()
+                    .with("id", id.get())
+                    .with("tube", held.tube.as_ref().map(ToString::to_string))
+                    .with("left", left.as_secs())
+                    .with("ttr", held.ttr.as_secs())
+                    .with("size", held.size)
+                    .with("hold", self.notebook.is_kept(*id))
+            })
+            .collect();
+        let mut list = self.tool.out.list(&RESERVED)?;
+        for row in rows {
+            list.push(row)?;
+        }
+        list.finish()?;
+        Ok(Exit::Done)
+    }
+
+    /// `touch`.
+    pub(super) fn touch_some(&mut self, which: Option<&str>) -> Result<Exit, CliError> {
+        for id in self.which(which)? {
+            self.touch(id)?;
+            let done = Record::new().with("id", id.get());
+            self.tool.out.done(&done, &format!("job {id} has its full time again"))?;
+        }
+        Ok(Exit::Done)
+    }
+
+    /// `hold` and `unhold`.
+    pub(super) fn hold_some(&mut self, which: Option<&str>, hold: bool) -> Result<Exit, CliError> {
+        for id in self.which(which)? {
+            if hold {
+                self.touch(id)?;
+            }
+            if let Some(note) = self.notebook.get_mut(id) {
+                note.hold = hold;
+            }
+            let done = Record::new().with("id", id.get()).with("hold", hold);
+            let said = match hold {
+                true => format!("job {id} is kept until it is finished"),
+                false => format!("job {id} is no longer kept"),
+            };
+            self.tool.out.done(&done, &said)?;
+        }
+        Ok(Exit::Done)
+    }
+
+    /// The jobs that `ID`, `all` or nothing (the last one) mean.
+    fn which(&self, which: Option<&str>) -> Result<Vec<JobId>, CliError> {
+        match which {
+            Some("all") => Ok(self.held_ids()),
+            Some(id) => {
+                let id = id.parse().map_err(|_| {
+                    CliError::usage(format!("`{id}` is not a job id, nor the word all"))
+                })?;
+                self.held(id).map(|_| vec![id])
+            }
+            None => self.last_held().map(|id| vec![id]),
+        }
+    }
+
+    /// The job that was reserved last.
+    pub(super) fn last_held(&self) -> Result<JobId, CliError> {
+        self.notebook.last().ok_or_else(|| {
+            CliError::usage("this session holds no job: an id is needed")
+                .hint("reserve, or the command with an id")
+        })
+    }
+
+    /// `save ID FILE`.
+    pub(super) fn save(&mut self, id: JobId, file: &Path) -> Result<Exit, CliError> {
+        let body = match self.notebook.get(id) {
+            Some(note) => note.body.clone(),
+            None => match self.tool.link.call(Peek(id))? {
+                Some(job) => job.body,
+                None => return Err(CliError::not_found(format!("job {id} does not exist"))),
+            },
+        };
+        write_new(file, &body)?;
+        let name = file.display().to_string();
+        let done =
+            Record::new().with("id", id.get()).with("file", name.as_str()).with("size", body.len());
+        let bytes = units::count(body.len() as u64, "byte");
+        self.tool.out.done(&done, &format!("{bytes} of job {id} written to {name}"))?;
+        Ok(Exit::Done)
+    }
+
+    /// `:save FILE`.
+    pub(super) fn save_last(&mut self, file: &Path) -> Result<Exit, CliError> {
+        let shown = self.last_shown.ok_or_else(|| {
+            CliError::usage("no job has been shown in this session yet").hint("save ID FILE")
+        })?;
+        self.save(shown, file)
+    }
+}
+
+/// Writes a new file that only its owner can read; an existing one is left alone.
+fn write_new(file: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    let name = file.display().to_string();
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(file).and_then(|mut file| file.write_all(bytes));
+    written.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            CliError::new(Exit::Io, "IO", format!("{name} exists already and is not overwritten"))
+                .hint("another file name")
+        }
+        _ => CliError::writing(&name, &error),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_go_to_new_private_files_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("body");
+        write_new(&file, b"\x00x").unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"\x00x");
+        let error = write_new(&file, b"y").unwrap_err();
+        assert!(error.message.contains("exists already"), "{error}");
+        assert_eq!(std::fs::read(&file).unwrap(), b"\x00x");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+}

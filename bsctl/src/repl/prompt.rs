@@ -1,0 +1,101 @@
+//! The prompt: where the session is, and what it holds.
+
+use std::time::{Duration, Instant};
+
+use beanstalk_client::TubeName;
+use ctl_core::color::Role;
+use ctl_core::repl::Prompt;
+
+use super::held::{WARN_BELOW, shortest};
+use super::state::State;
+
+/// What the prompt shows.
+struct Facts<'a> {
+    address: &'a str,
+    place: Option<(TubeName, Vec<TubeName>)>,
+    held: usize,
+    left: Option<Duration>,
+    draining: bool,
+    /// Whether the terminal has more than ASCII and one colour.
+    rich: bool,
+}
+
+impl State<'_> {
+    /// The prompt for the next line.
+    pub(super) fn prompt(&mut self, rich: bool) -> Prompt {
+        let now = Instant::now();
+        let place = self.place().filter(|_| self.is_connected());
+        let address = self.tool.link.address().unwrap_or_default();
+        let session = self.session();
+        let (held, left) = (session.held.len(), shortest(session, now));
+        let draining = self.draining;
+        render(&Facts { address: &address, place, held, left, draining, rich })
+    }
+}
+
+fn render(facts: &Facts<'_>) -> Prompt {
+    let Some((used, watched)) = &facts.place else {
+        return Prompt::new().role(Role::Error, "not connected").text("> ");
+    };
+    let mut prompt = Prompt::new().role(Role::Faint, facts.address).text(" ");
+    prompt = prompt.role(Role::Heading, used.as_str());
+    if let Some(left) = facts.left.filter(|_| facts.held > 0) {
+        let role = if left < WARN_BELOW { Role::Warning } else { Role::Good };
+        let glass = if facts.rich { "⧗" } else { "" };
+        prompt = prompt.role(role, format!("*{} {glass}{}s", facts.held, left.as_secs()));
+    }
+    if watched.as_slice() != std::slice::from_ref(used) {
+        let tubes: Vec<&str> = watched.iter().map(TubeName::as_str).collect();
+        prompt = prompt.role(Role::Faint, format!(" watch:{}", tubes.join(",")));
+    }
+    if facts.draining {
+        prompt = prompt.role(Role::Warning, " (draining)");
+    }
+    prompt.text("> ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(used: &str, watched: &[&str], held: usize, rich: bool) -> String {
+        let tube = |name: &str| TubeName::try_from(name).unwrap();
+        let facts = Facts {
+            address: "127.0.0.1:11300",
+            place: Some((tube(used), watched.iter().map(|name| tube(name)).collect())),
+            held,
+            left: Some(Duration::from_millis(41_900)),
+            draining: false,
+            rich,
+        };
+        render(&facts).plain()
+    }
+
+    #[test]
+    fn address_tube_jobs_and_watch_list_are_shown() {
+        assert_eq!(shown("default", &["default"], 0, true), "127.0.0.1:11300 default> ");
+        assert_eq!(shown("mail", &["mail"], 2, true), "127.0.0.1:11300 mail*2 ⧗41s> ");
+        assert_eq!(
+            shown("mail", &["default", "sms"], 0, true),
+            "127.0.0.1:11300 mail watch:default,sms> "
+        );
+    }
+
+    #[test]
+    fn a_plain_terminal_gets_ascii() {
+        let prompt = shown("mail", &["mail"], 2, false);
+        assert_eq!(prompt, "127.0.0.1:11300 mail*2 41s> ");
+        assert!(prompt.is_ascii());
+    }
+
+    #[test]
+    fn trouble_is_shown() {
+        let facts =
+            Facts { address: "x", place: None, held: 0, left: None, draining: false, rich: true };
+        assert_eq!(render(&facts).plain(), "not connected> ");
+        let tube = TubeName::default();
+        let place = Some((tube.clone(), vec![tube]));
+        let facts = Facts { place, draining: true, ..facts };
+        assert_eq!(render(&facts).plain(), "x default (draining)> ");
+    }
+}

@@ -1,0 +1,304 @@
+//! The state of a session: the tool with its connection, the jobs it holds, its settings.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use beanstalk_client::protocol::Epoch;
+use beanstalk_client::{JobId, Priority, TubeName};
+use ctl_core::args::GlobalArgs;
+use ctl_core::error::CliError;
+use ctl_core::output::Style;
+
+use super::held::{Due, Notebook, list};
+use super::sink::Written;
+use super::values::Names;
+use crate::error::NOT_FOUND;
+use crate::tool::{Held, Session, Tool};
+
+/// What happens to reserved jobs when a session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnExit {
+    Ask,
+    Release,
+    Bury,
+    Delete,
+    Close,
+}
+
+impl OnExit {
+    /// The words of the setting `on_exit`.
+    pub(super) const WORDS: &'static [&'static str] =
+        &["ask", "release", "bury", "delete", "close"];
+
+    /// Reads one of [`OnExit::WORDS`].
+    pub(super) fn of(word: &str) -> Option<Self> {
+        Some(match word {
+            "ask" => Self::Ask,
+            "release" => Self::Release,
+            "bury" => Self::Bury,
+            "delete" => Self::Delete,
+            "close" => Self::Close,
+            _ => return None,
+        })
+    }
+
+    /// Its word.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::Release => "release",
+            Self::Bury => "bury",
+            Self::Delete => "delete",
+            Self::Close => "close",
+        }
+    }
+}
+
+/// A session.
+pub(super) struct State<'t> {
+    pub(super) tool: &'t mut Tool,
+    pub(super) notebook: Notebook,
+    /// The flags that the session was started with.
+    pub(super) globals: GlobalArgs,
+    /// How results look unless a line says something else.
+    pub(super) style: Style,
+    pub(super) on_exit: OnExit,
+    /// Whether a person is there.
+    pub(super) person: bool,
+    /// The server refused a put because it is draining.
+    pub(super) draining: bool,
+    /// The job whose body was shown last.
+    pub(super) last_shown: Option<JobId>,
+    /// Jobs that went back because the session ended while it held them.
+    pub(super) left_behind: Vec<JobId>,
+    pub(super) written: Written,
+    pub(super) names: Names,
+    epoch: Option<Epoch>,
+    retry: Retry,
+}
+
+/// When a lost connection is tried again while nothing else happens.
+struct Retry {
+    at: Instant,
+    pause: Duration,
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+impl<'t> State<'t> {
+    /// A session of this tool, which has been prepared for it.
+    pub(super) fn new(tool: &'t mut Tool, person: bool, written: Written, names: Names) -> Self {
+        let (globals, style) = (tool.globals.clone(), tool.out.style.clone());
+        Self {
+            tool,
+            notebook: Notebook::default(),
+            globals,
+            style,
+            on_exit: OnExit::Ask,
+            person,
+            draining: false,
+            last_shown: None,
+            left_behind: Vec::new(),
+            written,
+            names,
+            epoch: None,
+            retry: Retry { at: Instant::now(), pause: FIRST_PAUSE },
+        }
+    }
+
+    /// The reserved jobs.
+    pub(super) fn session(&mut self) -> &mut Session {
+        self.tool.session.get_or_insert_default()
+    }
+
+    /// The ids of the reserved jobs, smallest first.
+    pub(super) fn held_ids(&self) -> Vec<JobId> {
+        let session = self.tool.session.as_ref();
+        session.map(|session| session.held.keys().copied().collect()).unwrap_or_default()
+    }
+
+    /// A reserved job, with what is needed to act on it.
+    pub(super) fn held(&self, id: JobId) -> Result<&Held, CliError> {
+        self.tool.held(id).ok_or_else(|| {
+            CliError::not_found(format!("job {id} is not reserved by this session"))
+                .hint("reserved, to list the jobs it holds")
+        })
+    }
+
+    /// The session no longer holds this job.
+    pub(super) fn forget(&mut self, id: JobId) {
+        self.tool.forget_held(id);
+        self.tidy();
+    }
+
+    /// The session holds no job any more.
+    pub(super) fn forget_all(&mut self) {
+        self.session().held.clear();
+        self.tidy();
+    }
+
+    /// Brings the notes and the names for completion in line with the reserved jobs.
+    pub(super) fn tidy(&mut self) {
+        let session = self.tool.session.get_or_insert_default();
+        self.notebook.keep_only(session);
+        let held = session.held.keys().map(ToString::to_string).collect();
+        let place = self.place();
+        self.names.held(held, place);
+    }
+
+    /// Used tube and watch list, if there was a connection; asking opens none.
+    pub(super) fn place(&mut self) -> Option<(TubeName, Vec<TubeName>)> {
+        self.tool.link.place()?;
+        let client = self.tool.link.client().ok()?;
+        Some((client.used_tube().clone(), client.watched_tubes().to_vec()))
+    }
+
+    /// Looks whether the connection is still the one that the session knew. On a loss it forgets the
+    /// reserved jobs and gives a sentence for the person.
+    pub(super) fn notice_loss(&mut self) -> Option<String> {
+        // Without a place there was never a connection, and asking for the client would open one.
+        self.tool.link.place()?;
+        let client = self.tool.link.client().ok()?;
+        let alive = client.check_connection();
+        let epoch = alive.then(|| client.epoch());
+        let before = std::mem::replace(&mut self.epoch, epoch)?;
+        if epoch == Some(before) {
+            return None;
+        }
+        self.draining = false;
+        self.retry = Retry { at: Instant::now(), pause: FIRST_PAUSE };
+        let ids = self.held_ids();
+        self.forget_all();
+        let again = if alive { "; connected again" } else { "" };
+        Some(match ids.as_slice() {
+            [] => format!("connection lost{again}"),
+            [id] => format!("connection lost — reserved job {id} went back to ready{again}"),
+            ids => {
+                format!("connection lost — reserved jobs {} went back to ready{again}", list(ids))
+            }
+        })
+    }
+
+    /// The connection was given up on purpose: that the next one is another one is no loss.
+    pub(super) fn start_connection(&mut self) {
+        self.epoch = None;
+        self.draining = false;
+    }
+
+    /// Whether the session is connected, as far as is known.
+    pub(super) fn is_connected(&self) -> bool {
+        self.tool.link.is_connected()
+    }
+
+    /// What has to be done although nobody typed anything: touches, warnings, loss and return of the
+    /// connection. Gives sentences for the person.
+    pub(super) fn tick(&mut self, now: Instant) -> Vec<String> {
+        let mut said: Vec<String> = self.notice_loss().into_iter().collect();
+        if self.is_connected() {
+            let session = self.tool.session.get_or_insert_default();
+            for due in self.notebook.due(session, now) {
+                said.extend(self.act(due));
+            }
+        } else {
+            said.extend(self.try_again(now));
+        }
+        said
+    }
+
+    fn act(&mut self, due: Due) -> Option<String> {
+        match due {
+            Due::Touch(id) => {
+                let error = self.touch(id).err()?;
+                // A lost connection is noticed and told by the next tick.
+                (error.code == NOT_FOUND).then(|| error.message)
+            }
+            Due::Warn(id, left) => Some(format!(
+                "job {id}: {} s left (touch {id}, hold {id}, or :set autotouch on)",
+                left.as_secs()
+            )),
+            Due::Over(id) => {
+                self.forget(id);
+                Some(format!("job {id}: its time to run is over, it went back to ready"))
+            }
+        }
+        .filter(|_| self.person)
+    }
+
+    /// Gives a reserved job its full time again.
+    pub(super) fn touch(&mut self, id: JobId) -> Result<(), CliError> {
+        let (job, ttr) = {
+            let held = self.held(id)?;
+            (held.job, held.ttr)
+        };
+        let sent = Instant::now();
+        let touched = self.tool.link.call(beanstalk_client::protocol::Touch::new(job));
+        if let Err(error) = touched {
+            if error.code != NOT_FOUND {
+                return Err(error);
+            }
+            self.forget(id);
+            return Err(CliError::not_found(format!(
+                "job {id} is not reserved by this session any more: its time to run is over, or somebody deleted it"
+            )));
+        }
+        if let Some(held) = self.session().held.get_mut(&id) {
+            held.deadline = sent + ttr;
+        }
+        self.notebook.touched(id, sent);
+        Ok(())
+    }
+
+    /// Connects again after a loss, with growing pauses.
+    fn try_again(&mut self, now: Instant) -> Option<String> {
+        self.tool.link.place()?;
+        if !self.person || now < self.retry.at {
+            return None;
+        }
+        let client = self.tool.link.client().ok()?;
+        if client.reconnect().is_ok() {
+            self.epoch = Some(client.epoch());
+            return Some("connected again; used tube and watch list are as before".to_owned());
+        }
+        self.retry = Retry {
+            at: Instant::now() + self.retry.pause,
+            pause: (self.retry.pause * 2).min(LONGEST_PAUSE),
+        };
+        None
+    }
+
+    /// Notes a job that was just reserved. `sent` is when the request went out: the job's time cannot
+    /// have started before.
+    pub(super) fn add(
+        &mut self,
+        job: &beanstalk_client::Job,
+        stats: Option<&beanstalk_client::JobStats>,
+        sent: Instant,
+    ) {
+        let ttr = stats.map_or(1, |stats| u64::try_from(stats.ttr).unwrap_or(1).max(1));
+        let ttr = Duration::from_secs(ttr);
+        let held = Held {
+            job: job.into(),
+            tube: stats.map(|stats| stats.tube.clone()),
+            size: job.body.len(),
+            ttr,
+            deadline: sent + ttr,
+        };
+        self.session().held.insert(job.id, held);
+        let pri = stats.map_or_else(Priority::default, |stats| stats.pri);
+        self.notebook.add(job.id, job.body.clone(), pri, sent);
+        self.last_shown = Some(job.id);
+        self.tidy();
+    }
+
+    /// The bodies' sizes by id, for tables.
+    pub(super) fn table(&self) -> BTreeMap<JobId, Held> {
+        self.tool.session.as_ref().map(|session| session.held.clone()).unwrap_or_default()
+    }
+}
+
+/// Locks the state; a panic elsewhere does not take the session down.
+pub(super) fn lock<'s, 't>(shared: &'s Mutex<State<'t>>) -> MutexGuard<'s, State<'t>> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,50 @@
+//! The thread that looks after a session while nobody types: keeps jobs alive, warns, notices losses.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ctl_core::repl::editor::Notices;
+use ctl_core::repl::ending::{Ending, wake_editor};
+
+use super::state::State;
+
+/// How often it looks.
+const PERIOD: Duration = Duration::from_millis(200);
+
+/// What the watching thread needs.
+pub(super) struct Watcher<'s, 't> {
+    pub(super) shared: &'s Mutex<State<'t>>,
+    pub(super) notices: Notices,
+    pub(super) ending: Ending,
+    /// Whether the person is being waited for.
+    pub(super) waiting: &'s AtomicBool,
+    /// Set when the session is over.
+    pub(super) over: &'s AtomicBool,
+}
+
+impl Watcher<'_, '_> {
+    /// Watches until the session is over.
+    pub(super) fn run(&self) {
+        while !self.over.load(Ordering::SeqCst) {
+            thread::park_timeout(PERIOD);
+            // Said only now that the state is free: printing waits for the line editor.
+            for said in self.look() {
+                self.notices.print(&said);
+            }
+            if self.ending.requested().is_some() && self.waiting.load(Ordering::SeqCst) {
+                wake_editor();
+            }
+        }
+    }
+
+    /// A command that is running looks after the jobs itself.
+    fn look(&self) -> Vec<String> {
+        match self.shared.try_lock() {
+            Ok(mut state) => state.tick(Instant::now()),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().tick(Instant::now()),
+            Err(TryLockError::WouldBlock) => Vec::new(),
+        }
+    }
+}
