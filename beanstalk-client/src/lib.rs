@@ -1,4 +1,71 @@
-//! The whole beanstalkd protocol, async and blocking.
+//! A client for the [beanstalkd](https://beanstalkd.github.io) job queue: the whole protocol, async and blocking.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = fixtures::beanstalkd::Server::start()?;
+//! # let address = server.address();
+//! use std::time::Duration;
+//! use beanstalk_client::{Client, PutOptions, Reserved};
+//!
+//! let mut client = Client::connect(address).await?; // for example "127.0.0.1:11300"
+//! client.put("hello", PutOptions::default()).await?.id();
+//! if let Reserved::Job(job) = client.reserve_with_timeout(Duration::from_secs(5)).await? {
+//!     assert_eq!(job.body, "hello");
+//!     client.delete(&job).await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The blocking face has the same names and needs no runtime:
+//!
+//! ```
+//! # let server = fixtures::beanstalkd::Server::start()?;
+//! # let address = server.address();
+//! use std::time::Duration;
+//! use beanstalk_client::{PutOptions, Reserved, blocking::Client};
+//!
+//! let mut client = Client::connect(address)?;
+//! client.put("hello", PutOptions::default())?.id();
+//! if let Reserved::Job(job) = client.reserve_with_timeout(Duration::from_secs(5))? {
+//!     assert_eq!(job.body, "hello");
+//!     client.delete(&job)?;
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What it promises
+//!
+//! * **Bodies are bytes**, in and out, and leave the receive buffer without being copied.
+//! * **Every failed call says what became of its command** ([`Fate`]): not sent, unknown, or refused. Only what was
+//!   certainly not sent is repeated by itself, and never a command that acts on a job.
+//! * **A reply never goes to the wrong caller.** Replies are numbered; a dropped future or an abandoned pipeline leaves
+//!   the connection in step, and a connection that is out of step is closed.
+//! * **A dropped reserve loses no job**: the job that comes after all is given to the next reserve, once a `touch` has
+//!   shown that it is still held, or goes back to the server.
+//! * **A reservation is bound to its connection.** After a reconnect, acting on it fails locally, because by then its id
+//!   may be somebody else's job.
+//! * **A reconnect restores** the used tube and the watch list before anything else is sent.
+//! * **Nothing invalid is sent**: names, durations and sizes are checked when a value is built.
+//! * **Every wait has a named deadline**, and every buffer a limit.
+//!
+//! # Where things are
+//!
+//! [`Client`] and [`blocking::Client`] have a method for each command of the protocol, `call` for any command value,
+//! `call_pair` to finish a job and ask for the next in one write, and `call_many` for pipelines. [`protocol`] is all of
+//! it without input and output.
+//!
+//! # Features
+//!
+//! | feature | default | adds | extra dependencies |
+//! |---|---|---|---|
+//! | `tokio` | yes | the async face: [`Client`] | tokio, socket2 |
+//! | `blocking` | yes | the blocking face: [`blocking::Client`] | socket2 |
+//! | `tls` | no | `beanstalks://` addresses, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
+//! | `serde` | no | `Serialize` for ids, names and statistics | serde |
+//!
+//! Without features there is [`protocol`] and the types, on `bytes` alone.
 #![deny(missing_docs)]
 
 #[cfg(feature = "blocking")]
