@@ -62,7 +62,8 @@
 //! |---|---|---|---|
 //! | `tokio` | yes | the async face: [`Client`] | tokio, socket2 |
 //! | `blocking` | yes | the blocking face: [`blocking::Client`] | socket2 |
-//! | `tls` | no | `beanstalks://` addresses, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
+//! | `tls` | no | `beanstalks://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
+//! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
 //! | `serde` | no | `Serialize` for ids, names and statistics | serde |
 //!
 //! Without features there is [`protocol`] and the types, on `bytes` alone.
@@ -86,11 +87,11 @@ pub mod protocol;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod socket;
 mod stats;
-#[cfg(feature = "tls")]
+#[cfg(feature = "rustls")]
 mod tls;
 mod types;
 
-#[cfg(feature = "tls")]
+#[cfg(feature = "rustls")]
 pub use self::tls::TlsOptions;
 #[cfg(feature = "tokio")]
 pub use self::{client::Client, net::Stream, pipeline::CallMany};
