@@ -87,11 +87,11 @@ pub mod protocol;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod socket;
 mod stats;
-#[cfg(feature = "rustls")]
+#[cfg(feature = "__rustls")]
 mod tls;
 mod types;
 
-#[cfg(feature = "rustls")]
+#[cfg(feature = "__rustls")]
 pub use self::tls::TlsOptions;
 #[cfg(feature = "tokio")]
 pub use self::{client::Client, net::Stream, pipeline::CallMany};

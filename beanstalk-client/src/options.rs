@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
-#[cfg(feature = "rustls")]
+#[cfg(feature = "__rustls")]
 use crate::tls::TlsOptions;
 use crate::{Error, Priority, Seconds};
 
@@ -181,7 +181,7 @@ pub struct ConnectOptions {
     pub(crate) max_body_size: usize,
     pub(crate) retry: RetryPolicy,
     pub(crate) require_tls: bool,
-    #[cfg(feature = "rustls")]
+    #[cfg(feature = "__rustls")]
     pub(crate) tls: TlsOptions,
 }
 
@@ -199,7 +199,7 @@ impl ConnectOptions {
             max_body_size: 64 << 20,
             retry: RetryPolicy::default(),
             require_tls: false,
-            #[cfg(feature = "rustls")]
+            #[cfg(feature = "__rustls")]
             tls: TlsOptions::default(),
         }
     }
@@ -263,7 +263,7 @@ impl ConnectOptions {
     }
 
     /// Certificates and names for `beanstalks://` addresses.
-    #[cfg(feature = "rustls")]
+    #[cfg(feature = "__rustls")]
     #[must_use]
     pub fn tls(mut self, tls: TlsOptions) -> Self {
         self.tls = tls;

@@ -78,7 +78,7 @@ impl Stream for std::os::unix::net::UnixStream {
     socket_stream!(std::os::unix::net::UnixStream);
 }
 
-#[cfg(feature = "rustls")]
+#[cfg(feature = "__rustls")]
 impl Stream for rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
     fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.sock.set_read_timeout(timeout)
@@ -186,9 +186,9 @@ pub(super) fn connect(options: &ConnectOptions, limit: Limit) -> Result<Transpor
     options.check()?;
     let stream: Box<dyn Stream> = match &options.address {
         Address::Tcp { host, port } => Box::new(tcp(host, *port, limit)?),
-        #[cfg(feature = "rustls")]
+        #[cfg(feature = "__rustls")]
         Address::Tls { host, port } => Box::new(tls(options, host, *port, limit)?),
-        #[cfg(not(feature = "rustls"))]
+        #[cfg(not(feature = "__rustls"))]
         Address::Tls { .. } => {
             return Err(Error::invalid("this build has no TLS: enable the feature `tls`"));
         }
@@ -237,7 +237,7 @@ fn connect_one(address: SocketAddr, limit: Limit, left_to_try: u32) -> io::Resul
     Ok(stream)
 }
 
-#[cfg(feature = "rustls")]
+#[cfg(feature = "__rustls")]
 fn tls(
     options: &ConnectOptions,
     host: &str,
