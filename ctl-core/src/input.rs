@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, IsTerminal, Read};
 
 use crate::error::CliError;
+use crate::repl::literal;
 
 /// What `-` means: stdin, or what a session put in its place.
 #[derive(Debug, Default)]
@@ -64,7 +65,7 @@ pub fn open(path: &OsStr, input: &mut Input) -> Result<Source, CliError> {
 }
 
 /// Where the bytes of an argument are: `@FILE` and `-` are read, `@@x` is the text `@x`, the rest stands
-/// for itself.
+/// for itself, and so does a word that a session has marked as data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Argument {
     /// The bytes themselves.
@@ -77,6 +78,9 @@ impl Argument {
     /// Reads the notation.
     #[must_use]
     pub fn parse(text: &OsStr) -> Self {
+        if let Some(bytes) = literal::decode(text) {
+            return Self::Literal(bytes);
+        }
         let bytes = text.as_encoded_bytes();
         match bytes {
             b"-" => Self::Read(text.to_owned()),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use beanstalk_client::protocol::{Peek, ReserveJob, ReserveWithTimeout, StatsJob};
 use beanstalk_client::{Job, JobId, Reserved};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::{Column, Record, Shape};
+use ctl_core::output::{Column, Format, Record, Shape};
 use ctl_core::units;
 
 use super::state::State;
@@ -17,6 +17,9 @@ use crate::jobs::{BODIES, explain_not_found, record_with_body};
 
 /// The longest wait in one command: touches can go in between, and Ctrl-C is noticed.
 const SLICE: Duration = Duration::from_secs(1);
+
+/// How much of a body a person is shown.
+const SHOWN: usize = 4096;
 
 static RESERVED: Shape = Shape::rows(
     "id",
@@ -43,9 +46,21 @@ impl State<'_> {
         };
         let stats = self.tool.link.call(StatsJob(job.id))?;
         self.add(&job, stats.as_ref(), sent);
-        let record = record_with_body(job.id, stats.as_ref(), &job.body);
+        let shown = self.cut(&job.body);
+        let record = record_with_body(job.id, stats.as_ref(), shown);
         self.tool.out.object(&BODIES, record)?;
+        if shown.len() < job.body.len() {
+            let size = units::count(job.body.len() as u64, "byte");
+            self.tool.messages.note(format!("… {size}, use -o raw or :save FILE"));
+        }
         Ok(Exit::Done)
+    }
+
+    /// What a person is shown of a body: nobody wants to read on a screen what does not fit on it.
+    fn cut<'b>(&self, body: &'b [u8]) -> &'b [u8] {
+        let style = &self.tool.out.style;
+        let for_person = style.terminal && matches!(style.format, Format::Table | Format::Wide);
+        if for_person { body.get(..SHOWN).unwrap_or(body) } else { body }
     }
 
     fn reserve_one(&mut self, id: JobId) -> Result<(Job, Instant), CliError> {

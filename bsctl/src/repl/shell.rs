@@ -138,6 +138,8 @@ impl Shell for Host<'_, '_> {
     fn report(&mut self, error: &CliError, place: Option<&str>) {
         let state = lock(self.shared);
         if self.person && place.is_none() && error.code == "INTERRUPTED" {
+            // The terminal has shown ^C behind what was there.
+            let _ = writeln!(io::stderr());
             state.tool.messages.note("cancelled");
             return;
         }

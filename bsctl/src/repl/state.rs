@@ -212,7 +212,7 @@ impl<'t> State<'t> {
             Due::Touch(id) => {
                 let error = self.touch(id).err()?;
                 // A lost connection is noticed and told by the next tick.
-                (error.code == NOT_FOUND).then(|| error.message)
+                (error.code == NOT_FOUND).then_some(error.message)
             }
             Due::Warn(id, left) => Some(format!(
                 "job {id}: {} s left (touch {id}, hold {id}, or :set autotouch on)",

@@ -40,7 +40,9 @@ fn overview(grammar: &Command, groups: &[Group]) -> String {
     for group in groups {
         let verbs: Vec<&str> =
             group.verbs.iter().copied().filter(|verb| exists(grammar, verb)).collect();
-        rows.push_str(&format!("@{}\t{}\n", group.name, verbs.join(" ")));
+        if !verbs.is_empty() {
+            rows.push_str(&format!("@{}\t{}\n", group.name, verbs.join(" ")));
+        }
     }
     format!(
         "{}\nhelp COMMAND explains a command, help @GROUP lists a group.\n\

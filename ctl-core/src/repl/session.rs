@@ -211,15 +211,17 @@ impl<'s, S: Shell> Session<'s, S> {
         // A script that waits is no surprise to anybody.
         let shows_slow = terminal.is_some();
         let flow = self.execute(words, terminal);
-        self.show_time(started.elapsed(), shows_slow);
-        match flow {
-            Err(error) if error.is_broken_pipe() => Err(error),
+        let took = started.elapsed();
+        let flow = match flow {
+            Err(error) if error.is_broken_pipe() => return Err(error),
             Err(error) => {
                 self.shell.report(&error, place);
-                Ok(Flow::Failed(error.exit))
+                Flow::Failed(error.exit)
             }
-            Ok(flow) => Ok(flow),
-        }
+            Ok(flow) => flow,
+        };
+        self.show_time(took, shows_slow && matches!(flow, Flow::Next));
+        Ok(flow)
     }
 
     fn show_time(&mut self, total: Duration, shows_slow: bool) {
