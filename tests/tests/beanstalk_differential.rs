@@ -1,0 +1,86 @@
+//! The in-memory beanstalkd against the real one: the same bytes to both, the same replies back.
+//!
+//! Random sequences of commands on several connections go to a fresh in-memory server and a fresh
+//! real one; after every step all replies must be equal, at the end the stats of the server, of
+//! every tube and of every job too. What depends on the machine or on the time is masked. No
+//! sequence depends on timing: its times to run, delays and pauses are minutes. Timing has
+//! scripts of its own, with margins of half a second and more.
+//!
+//! `DIFFERENTIAL_CASES=10000` runs more sequences than the usual 300.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
+
+#[path = "beanstalk_differential/script.rs"]
+mod script;
+#[path = "beanstalk_differential/sequence.rs"]
+mod sequence;
+#[path = "beanstalk_differential/sides.rs"]
+mod sides;
+
+use fixtures::{
+    beanstalkd::Server,
+    real::{Beanstalkd, RealServer},
+};
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestError, TestRunner},
+};
+
+use crate::{
+    sequence::{Step, steps},
+    sides::{Pair, Side},
+};
+
+/// Small enough that sequences meet `JOB_TOO_BIG`.
+const MAX_JOB_SIZE: u32 = 300;
+
+fn fresh_pair() -> Option<(Server, RealServer)> {
+    let real = Beanstalkd::builder().arg("-z").arg(MAX_JOB_SIZE.to_string()).start()?;
+    let memory = Server::builder().virtual_clock().max_job_size(MAX_JOB_SIZE).start().unwrap();
+    Some((memory, real))
+}
+
+fn cases() -> u32 {
+    match std::env::var("DIFFERENTIAL_CASES") {
+        Ok(cases) => cases.parse().expect("DIFFERENTIAL_CASES is a number"),
+        Err(_) => 300,
+    }
+}
+
+#[test]
+fn random_sequences_are_answered_alike() {
+    if Beanstalkd::start().is_none() {
+        eprintln!("skipped: beanstalkd is not installed");
+        return;
+    }
+    let config = Config {
+        cases: cases(),
+        failure_persistence: None,
+        max_shrink_iters: 2000,
+        ..Config::default()
+    };
+    let result =
+        TestRunner::new(config).run(&steps(), |steps| compare(&steps).map_err(TestCaseError::fail));
+    if let Err(TestError::Fail(reason, steps)) = result {
+        let steps: String = steps.iter().map(|step| format!("  {step:?}\n")).collect();
+        panic!("{reason}\nthe shortest sequence found:\n{steps}");
+    }
+    result.unwrap();
+}
+
+fn compare(steps: &[Step]) -> Result<(), String> {
+    let (memory, real) = fresh_pair().expect("beanstalkd was there a moment ago");
+    let mut pair = Pair::new(Side::in_memory(&memory), Side::real(&real));
+    for (number, step) in steps.iter().enumerate() {
+        pair.apply(step);
+        pair.compare()
+            .map_err(|difference| format!("after step {number}, {step:?}: {difference}"))?;
+    }
+    pair.compare_state()
+}

@@ -1,0 +1,251 @@
+//! Scripts in real time: what expires, what falls due, who is served first.
+//!
+//! A script never sleeps. Where something takes time, it waits for the reply that shows it; a
+//! server that is late is not wrong.
+
+use std::{net::SocketAddr, thread};
+
+use fixtures::{beanstalkd::Server, real::Beanstalkd};
+
+use crate::sides::{Conversation, probe};
+
+/// One line of a script.
+enum Action {
+    /// This connection sends this; `;` stands for CRLF.
+    Say(usize, &'static str),
+    /// Goes on when this connection has had this many further replies.
+    Hear(usize, usize),
+    /// The same, while a second connection keeps the real server looking at its reservations.
+    ///
+    /// The server loses the end of a reservation when it looks in the very microsecond
+    /// of the deadline: the check before asks for `<=`, the one behind for `<`. The job stays
+    /// reserved until its holder is answered something (beanstalkd/beanstalkd#262, #380).
+    HearNudging(usize, usize, usize),
+    /// This connection closes its half.
+    HalfClose(usize),
+    /// This connection closes, and the server has seen it.
+    Close(usize),
+    /// Both servers refuse puts from now on.
+    Drain,
+}
+
+use Action::{Close, Drain, HalfClose, Hear, HearNudging, Say};
+
+fn run(script: &[Action]) {
+    let Some(real) = Beanstalkd::start() else {
+        eprintln!("skipped: beanstalkd is not installed");
+        return;
+    };
+    let memory = Server::start().unwrap();
+    probe(memory.socket_addr().unwrap());
+    let (in_memory, by_real) = thread::scope(|scope| {
+        let in_memory =
+            scope.spawn(|| play(script, memory.socket_addr().unwrap(), || memory.drain()));
+        let by_real = play(script, real.socket_addr().unwrap(), || real.drain().unwrap());
+        (in_memory.join().unwrap(), by_real)
+    });
+    assert_eq!(in_memory, by_real, "in memory on the left, real on the right");
+}
+
+fn play(script: &[Action], address: SocketAddr, drain: impl Fn()) -> Vec<Vec<String>> {
+    let mut conversation = Conversation::new(address);
+    for action in script {
+        match action {
+            Say(connection, text) => {
+                conversation.say(*connection, text.replace(';', "\r\n").as_bytes());
+            }
+            Hear(connection, count) => conversation.hear(*connection, *count, None),
+            HearNudging(connection, count, holder) => {
+                conversation.hear(*connection, *count, Some(*holder));
+            }
+            HalfClose(connection) => conversation.half_close(*connection),
+            Close(connection) => conversation.close(*connection),
+            Drain => drain(),
+        }
+    }
+    conversation.finish()
+}
+
+#[test]
+fn an_expired_job_goes_to_who_waits() {
+    run(&[
+        Say(0, "put 7 0 1 1;x;reserve;"),
+        Hear(0, 2),
+        Say(1, "reserve;"),
+        HearNudging(1, 1, 0),
+        Say(1, "stats-job 1;"),
+        Hear(1, 1),
+        Say(0, "delete 1;release 1 0 0;bury 1 0;touch 1;"),
+        Hear(0, 4),
+        Say(1, "delete 1;"),
+        Hear(1, 1),
+    ]);
+}
+
+#[test]
+fn the_old_holder_may_delete_an_expired_job_that_is_ready() {
+    run(&[
+        // The second job shows, by becoming ready later, that the first has expired.
+        Say(0, "put 0 0 1 1;x;reserve;use later;put 0 3 60 1;y;"),
+        Hear(0, 4),
+        Say(1, "watch later;ignore default;reserve;"),
+        HearNudging(1, 3, 0),
+        Say(1, "stats-job 1;"),
+        Hear(1, 1),
+        Say(0, "touch 1;delete 1;stats-tube default;"),
+        Hear(0, 3),
+    ]);
+}
+
+#[test]
+fn a_waiting_holder_hears_that_its_deadline_is_soon() {
+    run(&[
+        Say(0, "put 0 0 2 1;x;reserve;reserve-with-timeout 30;"),
+        Hear(0, 3),
+        Say(0, "reserve;reserve-with-timeout 0;delete 1;reserve-with-timeout 0;"),
+        Hear(0, 4),
+    ]);
+}
+
+#[test]
+fn with_a_ttr_of_one_second_the_deadline_is_always_soon() {
+    run(&[Say(0, "put 0 0 1 1;x;reserve;reserve;delete 1;reserve-with-timeout 0;"), Hear(0, 5)]);
+}
+
+#[test]
+fn a_ready_job_comes_before_a_near_deadline() {
+    run(&[Say(0, "put 0 0 1 1;x;put 0 0 60 1;y;reserve;reserve;reserve;"), Hear(0, 5)]);
+}
+
+#[test]
+fn a_ready_job_in_a_paused_tube_does_not_help_against_a_near_deadline() {
+    run(&[
+        Say(0, "put 0 0 1 1;x;put 0 0 60 1;y;reserve;pause-tube default 30;reserve;"),
+        Hear(0, 5),
+        Say(0, "reserve-with-timeout 0;reserve-job 2;"),
+        Hear(0, 2),
+    ]);
+}
+
+#[test]
+fn a_delayed_job_goes_to_who_waits() {
+    run(&[
+        Say(0, "reserve;"),
+        Say(1, "put 5 1 60 1;x;peek-delayed;"),
+        Hear(1, 2),
+        Hear(0, 1),
+        Say(0, "stats-job 1;"),
+        Hear(0, 1),
+    ]);
+}
+
+#[test]
+fn the_end_of_a_pause_wakes_who_waits() {
+    run(&[
+        Say(0, "pause-tube default 1;put 0 0 60 1;x;reserve-with-timeout 0;reserve;"),
+        Hear(0, 4),
+        Say(0, "stats-tube default;"),
+        Hear(0, 1),
+    ]);
+}
+
+#[test]
+fn a_pause_of_no_length_ends_another_one_and_wakes_who_waits() {
+    run(&[
+        Say(0, "put 0 0 60 1;x;pause-tube default 1000;reserve-with-timeout 0;"),
+        Hear(0, 3),
+        Say(1, "reserve;"),
+        Say(0, "peek-ready;pause-tube default 0;"),
+        Hear(0, 2),
+        Hear(1, 1),
+        Say(0, "stats-tube default;"),
+        Hear(0, 1),
+    ]);
+}
+
+#[test]
+fn a_timed_reserve_times_out_and_the_pipeline_goes_on() {
+    run(&[
+        Say(0, "reserve-with-timeout 1;list-tube-used;put 0 0 60 1;x;reserve-with-timeout 1;"),
+        Hear(0, 4),
+        Say(0, "stats;"),
+        Hear(0, 1),
+    ]);
+}
+
+#[test]
+fn touch_gives_the_whole_time_again() {
+    run(&[
+        Say(0, "put 0 0 2 1;x;reserve;reserve-with-timeout 30;touch 1;stats-job 1;"),
+        Hear(0, 5),
+        // Again a second before the new deadline.
+        Say(0, "reserve-with-timeout 30;touch 1;"),
+        Hear(0, 2),
+        Say(1, "reserve;"),
+        HearNudging(1, 1, 0),
+        Say(1, "stats-job 1;"),
+        Hear(1, 1),
+    ]);
+}
+
+#[test]
+fn jobs_go_to_waiting_connections_in_the_server_s_order() {
+    run(&[
+        Say(0, "reserve;"),
+        Hear(0, 0),
+        Say(1, "reserve;"),
+        Hear(1, 0),
+        Say(2, "reserve;"),
+        Hear(2, 0),
+        Say(3, "reserve;"),
+        Hear(3, 0),
+        Say(4, "put 0 0 60 1;a;put 0 0 60 1;b;put 0 0 60 1;c;put 0 0 60 1;d;"),
+        Hear(4, 4),
+        Hear(0, 1),
+        Hear(1, 1),
+        Hear(2, 1),
+        Hear(3, 1),
+    ]);
+}
+
+#[test]
+fn the_jobs_of_a_closed_connection_go_to_who_waits() {
+    run(&[
+        Say(0, "put 3 0 60 1;a;put 2 0 60 1;b;put 1 0 60 1;c;reserve;reserve;reserve;"),
+        Hear(0, 6),
+        Say(1, "reserve;"),
+        Hear(1, 0),
+        Say(2, "reserve;"),
+        Hear(2, 0),
+        Close(0),
+        Hear(1, 1),
+        Hear(2, 1),
+        Say(1, "stats-job 1;stats-job 2;stats-job 3;"),
+        Hear(1, 3),
+    ]);
+}
+
+#[test]
+fn a_half_closed_connection_ends_its_wait_and_finishes_its_pipeline() {
+    run(&[
+        Say(0, "put 0 60 60 1;x;reserve-job 1;reserve;list-tube-used;stats-job 1;"),
+        Hear(0, 2),
+        HalfClose(0),
+        Hear(0, 3),
+        Say(1, "reserve;"),
+        Hear(1, 1),
+    ]);
+}
+
+#[test]
+fn a_draining_server_reads_bodies_and_uses_up_ids() {
+    run(&[
+        Say(0, "put 0 0 60 1;x;"),
+        Hear(0, 1),
+        Drain,
+        Say(0, "put 0 0 60 1;y;put 0 0 60 1;yyyput 0 0 60 1 ;use t;put 9 9 60 0;;"),
+        Hear(0, 5),
+        Say(0, "reserve;release 1 0 0;kick 1;stats-tube default;list-tubes;"),
+        Hear(0, 5),
+    ]);
+}
