@@ -1,0 +1,33 @@
+# The steps of .ci/run, one by one. `just` lists them.
+
+default:
+    @just --list
+
+# Everything CI does.
+ci:
+    .ci/run
+
+fmt:
+    cargo fmt --all --check
+    cargo fmt --manifest-path bench/Cargo.toml --check
+
+lint:
+    cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
+
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features --locked
+
+test:
+    cargo test --locked --workspace
+
+# Puts a job through the embedded server.
+smoke:
+    cargo run --locked -p bsctl -- --embedded smoke
+
+# Compares with raw sockets and other clients; needs beanstalkd.
+bench *args:
+    cargo run --release --manifest-path bench/Cargo.toml -- beanstalkd {{args}}
+
+# Licences, advisories, bans, sources: needs cargo-deny.
+deny:
+    cargo deny --workspace check
