@@ -102,7 +102,7 @@ pub(super) struct Transport {
     write_timeout: Option<Duration>,
 }
 
-/// How much longer than the limit a timeout that is already set may be.
+/// How far from the limit a timeout that is already set may be, and so how early or late a limit may pass.
 const SLACK: Duration = Duration::from_millis(20);
 
 impl Transport {
@@ -161,7 +161,7 @@ fn change(present: Option<Duration>, limit: Limit) -> Option<Option<Duration>> {
         return present.is_some().then_some(None);
     };
     let left = left.max(Duration::from_millis(1));
-    let serves = present.is_some_and(|set| left <= set && set <= left + SLACK);
+    let serves = present.is_some_and(|set| left <= set + SLACK && set <= left + SLACK);
     (!serves).then_some(Some(left))
 }
 
