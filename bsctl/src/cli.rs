@@ -2,15 +2,19 @@
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use ctl_core::args::GlobalArgs;
+use ctl_core::docs;
 
+use crate::commands::{
+    check, clear, delete, docs as documents, drain, export, finish, import, job, jobs, kick, pause,
+    peek, ping, pop, put, raw, reserve, serve, server, smoke, stats, tubes, wait, watch,
+};
 use crate::repl;
-use crate::commands::{delete, peek, ping, pop, put, reserve};
 
 /// Talk to beanstalkd: put, take, inspect and move jobs, from scripts and by hand.
 #[derive(Debug, Parser)]
-#[command(name = "bsctl", version, propagate_version = true, disable_help_subcommand = false)]
+#[command(name = "bsctl", version, max_term_width = 110)]
 pub struct Cli {
-    /// Server address [env: BSCTL_ADDR, BEANSTALKD_ADDR] [default: 127.0.0.1:11300]
+    /// Server address: host:port, [::1]:11300, unix:/path [default: 127.0.0.1:11300]
     #[arg(short = 'a', long, global = true, value_name = "ADDR", help_heading = "Global options")]
     pub addr: Option<String>,
 
@@ -43,21 +47,134 @@ pub enum Command {
     /// Look at jobs without touching them (peek, peek-ready, peek-delayed, peek-buried)
     #[command(after_help = peek::HELP)]
     Peek(peek::PeekArgs),
+    /// List jobs (stats-job and peek for every id)
+    #[command(visible_aliases = ["ls-jobs", "list"], after_help = jobs::HELP)]
+    Jobs(jobs::JobsArgs),
+    /// Show everything about one job (stats-job)
+    #[command(visible_aliases = ["stats-job", "show"], after_help = job::HELP)]
+    Job(job::JobArgs),
+    /// List tubes with their numbers of jobs (list-tubes, stats-tube)
+    #[command(visible_aliases = ["ls", "list-tubes"], after_help = tubes::HELP)]
+    Tubes(tubes::TubesArgs),
+    /// Show the server's statistics (stats)
+    #[command(after_help = stats::HELP)]
+    Stats(stats::StatsArgs),
+    /// Show the statistics of tubes (stats-tube)
+    #[command(after_help = stats::TUBE_HELP)]
+    StatsTube(stats::StatsTubeArgs),
+    /// Show what the server is and supports (stats, reserve-job)
+    #[command(visible_aliases = ["info", "version", "whoami"], after_help = server::HELP)]
+    Server(server::ServerArgs),
     /// Delete jobs by id (delete)
     #[command(visible_aliases = ["rm", "del"], after_help = delete::HELP)]
     Delete(delete::DeleteArgs),
+    /// Bring buried or delayed jobs back to ready (kick, kick-job)
+    #[command(after_help = kick::HELP)]
+    Kick(kick::KickArgs),
+    /// Set jobs aside (reserve-job, bury)
+    #[command(after_help = finish::BURY_HELP)]
+    Bury(finish::BuryArgs),
+    /// Make jobs ready or delayed (reserve-job, release)
+    #[command(after_help = finish::RELEASE_HELP)]
+    Release(finish::ReleaseArgs),
+    /// Explain why a job can be touched only in a session (touch)
+    #[command(after_help = finish::TOUCH_HELP)]
+    Touch(finish::TouchArgs),
+    /// Keep the jobs of a tube from being reserved for a while (pause-tube)
+    #[command(after_help = pause::PAUSE_HELP)]
+    Pause(pause::PauseArgs),
+    /// End a pause (pause-tube with 0)
+    #[command(visible_alias = "unpause", after_help = pause::RESUME_HELP)]
+    Resume(pause::ResumeArgs),
+    /// Delete the jobs of tubes (reserve-with-timeout, peek-delayed, peek-buried, delete)
+    #[command(visible_aliases = ["flush", "purge", "empty"], after_help = clear::HELP)]
+    Clear(clear::ClearArgs),
+    /// Move the jobs of tubes into a file or pipe (as clear, written before deleted)
+    #[command(after_help = drain::HELP)]
+    Drain(drain::DrainArgs),
+    /// Write jobs as NDJSON records (stats-job and peek for every id)
+    #[command(after_help = export::HELP)]
+    Export(export::ExportArgs),
+    /// Put the jobs of NDJSON records (put; reserve-job and bury for buried ones)
+    #[command(after_help = import::HELP)]
+    Import(import::ImportArgs),
+    /// Check that client, network and server work together (put to stats-tube, in a tube of its own)
+    #[command(after_help = smoke::HELP)]
+    Smoke(smoke::SmokeArgs),
+    /// Compare metrics with thresholds, for monitoring and CI (stats, stats-tube)
+    #[command(after_help = check::HELP)]
+    Check(check::CheckArgs),
+    /// Wait until a condition is true (stats-tube, stats-job)
+    #[command(after_help = wait::HELP)]
+    Wait(wait::WaitArgs),
     /// Measure a round trip to the server (list-tube-used)
     #[command(after_help = ping::HELP)]
     Ping(ping::PingArgs),
-    /// Start a session: interactive, or a script from stdin, -f or -e
+    /// Repeat a command that only looks
+    #[command(after_help = watch::HELP)]
+    Watch(watch::WatchArgs),
+    /// Work in a session: one connection, completion, history, scripts
     #[command(visible_alias = "shell", after_help = repl::HELP)]
     Repl(repl::ReplArgs),
+    /// Send one protocol line and print the reply (any command)
+    #[command(after_help = raw::HELP)]
+    Raw(raw::RawArgs),
+    /// Run an in-memory server, alone or for a command
+    #[command(visible_alias = "mock", after_help = serve::HELP)]
+    Serve(serve::ServeArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = documents::COMPLETIONS_HELP)]
+    Completions(documents::CompletionsArgs),
+    /// Print or write the man pages
+    #[command(after_help = documents::MAN_HELP)]
+    Man(documents::ManArgs),
+    /// Print the sections of the README that are made from the grammar
+    #[command(hide = true)]
+    Docs(documents::DocsArgs),
 }
+
+/// The commands in groups, for the top of the help and for `help @GROUP`.
+pub const GROUPS: &[(&str, &[&str])] = &[
+    ("Produce", &["put"]),
+    ("Consume", &["reserve", "pop"]),
+    ("Inspect", &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server"]),
+    ("Change state", &["delete", "kick", "bury", "release", "touch", "pause", "resume"]),
+    ("Bulk", &["clear", "drain", "export", "import"]),
+    ("Observe", &["smoke", "check", "wait", "ping", "watch"]),
+    ("Tool", &["repl", "raw", "serve", "completions", "man"]),
+];
+
+/// The environment variables that the tool reads, for help and man pages.
+pub const ENVIRONMENT: &[(&str, &str)] = &[
+    ("BSCTL_ADDR", "server address, when -a is not given; then BEANSTALKD_ADDR"),
+    ("BSCTL_TIMEOUT", "as --timeout"),
+    ("BSCTL_OUTPUT", "as --output"),
+    ("BSCTL_LOG", "what is logged, as RUST_LOG: debug, or bsctl=info,bsctl::protocol=trace"),
+    ("BSCTL_CONFIRM_ABOVE", "kick --all asks above this number of jobs [default: 100]"),
+    ("BSCTL_HISTFILE", "history of the REPL; empty or /dev/null for none"),
+    ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours, when --color is not given"),
+];
 
 /// The grammar as a value, for the REPL, completions and man pages.
 #[must_use]
 pub fn command_tree() -> clap::Command {
     Cli::command()
+}
+
+/// The grammar with grouped commands, environment and exit codes in its help. Made only when help is shown.
+#[must_use]
+pub fn documented_tree() -> clap::Command {
+    let tree = command_tree();
+    let groups = docs::grouped_help(&tree, GROUPS);
+    let width = ENVIRONMENT.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let environment: String =
+        ENVIRONMENT.iter().map(|(name, what)| format!("  {name:width$}  {what}\n")).collect();
+    let after = format!("Environment:\n{environment}\n{}", docs::exit_help());
+    tree.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
+    ))
+    .after_help("bsctl help COMMAND shows a command with examples; bsctl --help also shows all options, environment and exit codes.")
+    .after_long_help(after)
 }
 
 /// Reads a command line; `line` begins with the program's name.

@@ -8,34 +8,50 @@ pub mod link;
 pub mod names;
 pub mod producer;
 pub mod repl;
+pub mod scan;
 pub mod sweep;
 pub mod taker;
 pub mod tool;
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
+use std::panic::{self, AssertUnwindSafe};
 
 use clap::error::ErrorKind;
 use ctl_core::config::{Environment, word};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::messages::Messages;
 use ctl_core::output::Format;
+use ctl_core::thresholds::Verdict;
 
 use crate::tool::{PREFIX, Tool};
 
 /// Runs a whole command line, as the program does; the first word is the program's name.
 pub fn main_with(line: impl IntoIterator<Item = OsString>) -> Exit {
     let line: Vec<OsString> = line.into_iter().collect();
-    let environment = Environment::process();
-    let cli = match cli::parse(line.clone()) {
-        Ok(cli) => cli,
-        Err(error) => return grammar_error(&error, &line, &environment),
+    let exit = match panic::catch_unwind(AssertUnwindSafe(|| run(&line))) {
+        Ok(exit) => exit,
+        // The panic hook has said what happened.
+        Err(_) => Exit::Internal,
     };
-    let Some(command) = cli.command else { return without_command(&line, &environment) };
+    // A monitoring system would take 1 and 2 for verdicts.
+    if (exit.code() > 3 || exit == Exit::Usage) && is_check(&line) {
+        return Verdict::Unknown.exit();
+    }
+    exit
+}
+
+fn run(line: &[OsString]) -> Exit {
+    let environment = Environment::process();
+    let cli = match cli::parse(line) {
+        Ok(cli) => cli,
+        Err(error) => return grammar_error(&error, line, &environment),
+    };
+    let Some(command) = cli.command else { return without_command(line, &environment) };
     let cli = cli::Cli { command: None, ..cli };
     let mut tool = match Tool::new(&cli, environment.clone()) {
         Ok(tool) => tool,
-        Err(error) => return early_failure(&error, &line, &environment),
+        Err(error) => return early_failure(&error, line, &environment),
     };
     let result = commands::dispatch(&mut tool, command);
     let json = tool.out.style.format.is_json();
@@ -51,7 +67,7 @@ pub fn main_with(line: impl IntoIterator<Item = OsString>) -> Exit {
 /// No command: short help for a person, a usage error for a script.
 fn without_command(line: &[OsString], environment: &Environment) -> Exit {
     if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
-        let _ = cli::command_tree().print_help();
+        let _ = cli::documented_tree().print_help();
         return Exit::Done;
     }
     let error = CliError::usage("no command given").hint("bsctl --help").hint("bsctl repl");
@@ -61,9 +77,18 @@ fn without_command(line: &[OsString], environment: &Environment) -> Exit {
 /// What clap says: help and version are results, everything else is exit 2.
 fn grammar_error(error: &clap::Error, line: &[OsString], environment: &Environment) -> Exit {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // A reader who goes away has seen enough.
-        let _ = error.print();
+        // The same line again, now with everything that help shows. A reader who goes away has seen enough.
+        let _ = match cli::documented_tree().try_get_matches_from(line) {
+            Err(help) => help.print(),
+            Ok(_) => error.print(),
+        };
         return Exit::Done;
+    }
+    if is_check(line) {
+        let text = error.render().to_string();
+        let why = text.lines().next().unwrap_or_default();
+        let why = why.strip_prefix("error: ").unwrap_or(why);
+        let _ = writeln!(std::io::stdout(), "{}", commands::check::unknown(why));
     }
     if !wants_json(line, environment) {
         let _ = error.print();
@@ -82,6 +107,15 @@ fn early_failure(error: &CliError, line: &[OsString], environment: &Environment)
     let messages = Messages::to(Box::new(stderr), "bsctl", color, terminal);
     messages.failure(error, wants_json(line, environment));
     error.exit
+}
+
+/// Whether the command is `check`, also when the line is wrong otherwise.
+fn is_check(line: &[OsString]) -> bool {
+    if !line.iter().any(|word| word == "check") {
+        return false;
+    }
+    let matches = cli::command_tree().ignore_errors(true).try_get_matches_from(line);
+    matches.is_ok_and(|matches| matches.subcommand_name() == Some("check"))
 }
 
 /// Whether the command line or the environment asks for a JSON format, also when the line is wrong otherwise.

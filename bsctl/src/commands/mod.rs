@@ -1,11 +1,30 @@
 //! One file per command, and the one place that runs them.
 
+pub mod check;
+pub mod clear;
 pub mod delete;
+pub mod docs;
+pub mod drain;
+pub mod export;
+pub mod finish;
+pub mod import;
+pub mod job;
+pub mod jobs;
+pub mod kick;
+pub mod pause;
 pub mod peek;
 pub mod ping;
 pub mod pop;
 pub mod put;
+pub mod raw;
 pub mod reserve;
+pub mod serve;
+pub mod server;
+pub mod smoke;
+pub mod stats;
+pub mod tubes;
+pub mod wait;
+pub mod watch;
 
 use ctl_core::error::{CliError, Exit};
 
@@ -39,13 +58,56 @@ fn run(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Reserve(args) => reserve::run(tool, args),
         Command::Pop(args) => pop::run(tool, args),
         Command::Peek(args) => peek::run(tool, args),
+        Command::Jobs(args) => jobs::run(tool, args),
+        Command::Job(args) => job::run(tool, args),
+        Command::Tubes(args) => tubes::run(tool, args),
+        Command::Stats(args) => stats::run(tool, args),
+        Command::StatsTube(args) => stats::run_tube(tool, args),
+        Command::Server(args) => server::run(tool, args),
         Command::Delete(args) => delete::run(tool, args),
+        Command::Kick(args) => kick::run(tool, args),
+        Command::Bury(args) => finish::bury(tool, args),
+        Command::Release(args) => finish::release(tool, args),
+        Command::Touch(args) => finish::touch(tool, args),
+        Command::Pause(args) => pause::pause(tool, args),
+        Command::Resume(args) => pause::resume(tool, args),
+        Command::Clear(args) => clear::run(tool, args),
+        Command::Drain(args) => drain::run(tool, args),
+        Command::Export(args) => export::run(tool, args),
+        Command::Import(args) => import::run(tool, args),
+        Command::Smoke(args) => smoke::run(tool, args),
+        Command::Check(args) => check::run(tool, args),
+        Command::Wait(args) => wait::run(tool, args),
         Command::Ping(args) => ping::run(tool, args),
+        Command::Watch(args) => watch::run(tool, args),
         Command::Repl(args) => crate::repl::run(tool, args),
+        Command::Raw(args) => raw::run(tool, args),
+        Command::Serve(args) => serve::run(tool, args),
+        Command::Completions(args) => docs::completions(tool, args),
+        Command::Man(args) => docs::man(tool, args),
+        Command::Docs(args) => docs::readme(tool, args),
     }
 }
 
-/// Whether the command leaves server and files as they are: a reader who goes away ends it quietly.
-fn reads_only(command: &Command) -> bool {
-    matches!(command, Command::Peek(_) | Command::Ping(_))
+/// Whether the command leaves server and files as they are: a reader who goes away ends it quietly, and
+/// `watch` may repeat it.
+#[must_use]
+pub fn reads_only(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Peek(_)
+            | Command::Jobs(_)
+            | Command::Job(_)
+            | Command::Tubes(_)
+            | Command::Stats(_)
+            | Command::StatsTube(_)
+            | Command::Server(_)
+            | Command::Check(_)
+            | Command::Wait(_)
+            | Command::Ping(_)
+            | Command::Watch(_)
+            | Command::Completions(_)
+            | Command::Docs(_)
+    ) || matches!(command, Command::Export(args) if !args.drains())
+        || matches!(command, Command::Man(args) if !args.writes())
 }

@@ -20,6 +20,8 @@ pub struct List<'a> {
     /// JSON text that waits for the end, so that a failure leaves stdout empty.
     text: String,
     single: bool,
+    /// Documents are written as they grow, not at the end.
+    eager: bool,
     pushed: u64,
 }
 
@@ -51,6 +53,7 @@ impl<'a> List<'a> {
             kept: Vec::new(),
             text: String::new(),
             single: false,
+            eager: false,
             pushed: 0,
         })
     }
@@ -58,6 +61,14 @@ impl<'a> List<'a> {
     /// The list is one object: JSON shows it without brackets.
     pub(super) fn single(mut self) -> Self {
         self.single = true;
+        self
+    }
+
+    /// Documents are written piece by piece, for lists that must reach the reader before something is deleted.
+    /// A failure then leaves a part of a document behind.
+    #[must_use]
+    pub fn eager(mut self) -> Self {
+        self.eager = true;
         self
     }
 
@@ -83,7 +94,7 @@ impl<'a> List<'a> {
         self.sort_by.is_none()
             && match format {
                 Format::Table | Format::Wide => self.shape.layout == Layout::Block,
-                Format::Json | Format::Yaml => false,
+                Format::Json | Format::Yaml => self.eager,
                 Format::Plain | Format::Ndjson | Format::Name | Format::Raw => true,
             }
     }
@@ -171,7 +182,7 @@ impl<'a> List<'a> {
             }
             Format::Json if self.single => self.text = self.out.pretty(&value),
             Format::Json => {
-                self.text.push_str(if self.text.is_empty() { "[\n" } else { ",\n" });
+                self.text.push_str(if self.pushed == 1 { "[\n" } else { ",\n" });
                 let pretty = self.out.pretty(&value);
                 for (at, line) in pretty.lines().enumerate() {
                     self.text.push_str(if at == 0 { "  " } else { "\n  " });
@@ -184,15 +195,19 @@ impl<'a> List<'a> {
                 self.text.push_str(&text);
             }
         }
+        if self.eager {
+            let text = std::mem::take(&mut self.text);
+            self.out.text(&text)?;
+        }
         Ok(())
     }
 
     fn end_document(&mut self) -> Result<(), CliError> {
         match self.out.style.format {
             Format::Json if self.single => self.text.push('\n'),
-            Format::Json if self.text.is_empty() => self.text.push_str("[]\n"),
+            Format::Json if self.pushed == 0 => self.text.push_str("[]\n"),
             Format::Json => self.text.push_str("\n]\n"),
-            Format::Yaml if self.text.is_empty() && !self.single => self.text.push_str("[]\n"),
+            Format::Yaml if self.pushed == 0 && !self.single => self.text.push_str("[]\n"),
             _ => {}
         }
         let text = std::mem::take(&mut self.text);

@@ -1,0 +1,169 @@
+//! The figures of a check.
+
+use std::time::{Duration, Instant};
+
+use beanstalk_client::protocol::{
+    Delete, ListTubes, PeekReady, Put, ReserveJob, ReserveWithTimeout, Stats, StatsJob, StatsTube,
+};
+use beanstalk_client::{Job, JobId, PutOptions, TubeName};
+use ctl_core::error::CliError;
+
+use super::What;
+use crate::commands::smoke::scratch_tube;
+use crate::error::cli_error;
+use crate::jobs;
+use crate::link::Link;
+use crate::names::{self, glob};
+use crate::tool::Tool;
+
+/// One figure.
+pub(super) struct Metric {
+    /// Its name, as thresholds use it.
+    pub(super) name: &'static str,
+    /// The tube it is about, if it is about one.
+    pub(super) tube: Option<TubeName>,
+    pub(super) value: f64,
+    /// Unit, as performance data writes it.
+    pub(super) unit: &'static str,
+    /// There are ready jobs, and nobody watches the tube.
+    pub(super) unattended: bool,
+}
+
+/// Asks the server.
+pub(super) fn measure(tool: &mut Tool, what: &What) -> Result<Vec<Metric>, CliError> {
+    match what {
+        What::Server => server(&mut tool.link),
+        What::Tube { tube } => tube_metrics(tool.link.side(), &names::tube(tube)?),
+        What::Tubes { patterns, exclude } => tubes(tool.link.side(), patterns, exclude),
+        What::Roundtrip => roundtrip(tool.link.side()),
+    }
+}
+
+fn server(link: &mut Link) -> Result<Vec<Metric>, CliError> {
+    link.client()?;
+    let start = Instant::now();
+    let stats = link.call(Stats)?;
+    let rtt = milliseconds(start.elapsed());
+    let draining = u64::from(stats.draining == Some(true));
+    let metric = |name, value: u64, unit| metric(name, None, value as f64, unit);
+    Ok(vec![
+        metric("ready", stats.current_jobs_ready, ""),
+        metric("buried", stats.current_jobs_buried, ""),
+        metric("delayed", stats.current_jobs_delayed, ""),
+        metric("reserved", stats.current_jobs_reserved, ""),
+        metric("urgent", stats.current_jobs_urgent, ""),
+        metric("waiting", stats.current_waiting, ""),
+        metric("workers", stats.current_workers, ""),
+        metric("connections", stats.current_connections, ""),
+        metric("uptime", stats.uptime, "s"),
+        metric("draining", draining, ""),
+        self::metric("rtt", None, rtt, "ms"),
+    ])
+}
+
+fn tube_metrics(link: &mut Link, tube: &TubeName) -> Result<Vec<Metric>, CliError> {
+    link.client()?;
+    let start = Instant::now();
+    let stats = link.call(StatsTube(tube.clone()))?;
+    let rtt = milliseconds(start.elapsed());
+    let stats = stats.ok_or_else(|| jobs::no_tube(tube))?;
+    let oldest = if stats.current_jobs_ready == 0 { 0 } else { oldest_age(link, tube)? };
+    let pause = u64::try_from(stats.pause_time_left).unwrap_or(0);
+    let unattended = stats.current_jobs_ready > 0 && stats.current_watching == 0;
+    let metric = |name, value: u64, unit| {
+        let metric = metric(name, Some(tube.clone()), value as f64, unit);
+        Metric { unattended, ..metric }
+    };
+    Ok(vec![
+        metric("ready", stats.current_jobs_ready, ""),
+        metric("buried", stats.current_jobs_buried, ""),
+        metric("delayed", stats.current_jobs_delayed, ""),
+        metric("reserved", stats.current_jobs_reserved, ""),
+        metric("urgent", stats.current_jobs_urgent, ""),
+        metric("waiting", stats.current_waiting, ""),
+        metric("watching", stats.current_watching, ""),
+        metric("workers", stats.current_watching, ""),
+        metric("oldest-age", oldest, "s"),
+        metric("pause-left", pause, "s"),
+        self::metric("rtt", Some(tube.clone()), rtt, "ms"),
+    ])
+}
+
+fn tubes(
+    link: &mut Link,
+    patterns: &[String],
+    exclude: &[String],
+) -> Result<Vec<Metric>, CliError> {
+    let fits = |patterns: &[String], tube: &TubeName| {
+        patterns.iter().any(|pattern| glob(pattern, tube.as_str()))
+    };
+    let mut all = link.call(ListTubes)?;
+    all.retain(|tube| fits(patterns, tube) && !fits(exclude, tube));
+    all.sort();
+    let mut metrics = Vec::new();
+    for tube in &all {
+        metrics.extend(tube_metrics(link, tube)?);
+    }
+    if metrics.is_empty() {
+        return Err(CliError::not_found(format!("no tube fits {}", patterns.join(" "))));
+    }
+    Ok(metrics)
+}
+
+/// The age of the job that would be reserved next.
+fn oldest_age(link: &mut Link, tube: &TubeName) -> Result<u64, CliError> {
+    link.use_tube(tube)?;
+    let Some(job) = link.call(PeekReady)? else { return Ok(0) };
+    let age = link.call(StatsJob(job.id))?.map_or(0, |stats| stats.age);
+    Ok(u64::try_from(age).unwrap_or(0))
+}
+
+/// Puts a job into a tube of its own, takes it back by its id and deletes it. Which of the two parts failed is
+/// part of the message: the answer of the server at all, or the way of a job through it.
+fn roundtrip(link: &mut Link) -> Result<Vec<Metric>, CliError> {
+    let tube = scratch_tube("check")?;
+    link.use_tube(&tube).map_err(|error| error.context("server ping"))?;
+    let start = Instant::now();
+    let body = tube.as_str().as_bytes();
+    let put = Put::new(body, PutOptions::default()).map_err(cli_error)?;
+    let inserted = link.call(put).map_err(|error| error.context("roundtrip, put"))?;
+    let id = inserted.id();
+    let outcome = take_back(link, id, &tube, body);
+    if outcome.is_err() {
+        // Closing gives the job back if it is held, so that it can be deleted.
+        link.close();
+        let _ = link.call(Delete::new(id));
+    }
+    outcome.map_err(|error| error.context("roundtrip"))?;
+    Ok(vec![metric("rtt", None, milliseconds(start.elapsed()), "ms")])
+}
+
+fn take_back(link: &mut Link, id: JobId, tube: &TubeName, body: &[u8]) -> Result<(), CliError> {
+    let job = match link.call(ReserveJob(id)) {
+        Err(error) if error.code == "UNSUPPORTED" => reserve_from(link, tube)?,
+        other => other?,
+    };
+    match job {
+        Some(job) if job.id == id && job.body == body => link.call(Delete::new(&job)),
+        Some(_) => Err(CliError::new(
+            ctl_core::error::Exit::Protocol,
+            "PROTOCOL",
+            "the server returned another job than was put",
+        )),
+        None => Err(CliError::not_found("the server has lost the job that was put")),
+    }
+}
+
+fn reserve_from(link: &mut Link, tube: &TubeName) -> Result<Option<Job>, CliError> {
+    link.watch_only(std::slice::from_ref(tube))?;
+    let reserve = ReserveWithTimeout::new(Duration::ZERO).map_err(cli_error)?;
+    Ok(link.call(reserve)?.job())
+}
+
+fn metric(name: &'static str, tube: Option<TubeName>, value: f64, unit: &'static str) -> Metric {
+    Metric { name, tube, value, unit, unattended: false }
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}

@@ -1,0 +1,166 @@
+//! `drain`: take the jobs of a tube out of the queue into a file or a pipe.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::BufWriter;
+
+use beanstalk_client::Job;
+use clap::Args;
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::{Format, List, Output, Style};
+
+use super::clear::{SweepArgs, dry_run, limited_total, place, plan};
+use crate::jobs::{self, JOBS_WITH_BODY};
+use crate::link::Link;
+use crate::names;
+use crate::sweep::{Target, describe, sweep};
+use crate::taker::stats_of;
+use crate::tool::Tool;
+
+/// The end of `drain --help`.
+pub const HELP: &str = "\
+Protocol: as clear, with stats-job for each job's record.
+Every job is written and flushed first and deleted afterwards, so that an interruption or a closed pipe loses
+nothing: at worst a job is in the file and still in the queue. Records are those of `export`.
+It asks first; --yes answers.
+
+Examples:
+  bsctl drain mail --to mail.ndjson --yes
+  bsctl drain mail --state buried --yes | jq .body";
+
+/// Arguments of `drain`.
+#[derive(Debug, Args)]
+pub struct DrainArgs {
+    /// The tubes
+    #[arg(value_name = "TUBE", required = true)]
+    tubes: Vec<String>,
+
+    /// A new file, or - for stdout
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    to: OsString,
+
+    #[command(flatten)]
+    sweep: SweepArgs,
+
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+/// Runs `drain`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
+    drain(tool, &args.tubes, &args.to, &args.sweep, &args.bulk)
+}
+
+/// Takes jobs out of the queue.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn drain(
+    tool: &mut Tool,
+    tubes: &[String],
+    to: &OsString,
+    sweep_args: &SweepArgs,
+    bulk_args: &BulkArgs,
+) -> Result<Exit, CliError> {
+    let tubes = names::tubes(tubes)?;
+    let to_stdout = to == "-";
+    if to_stdout {
+        record_format(tool)?;
+    }
+    jobs::require_lossless(tool.out.style.encoding)?;
+    let targets = plan(tool, &tubes, sweep_args)?;
+    let total = limited_total(&targets, bulk_args);
+    if tool.globals.dry_run {
+        return dry_run(tool, "drain", &targets, total);
+    }
+    let address = tool.link.address()?;
+    if total > 0 || sweep_args.until_empty {
+        let question = format!("take {} on {address} out of the queue", describe(&targets));
+        tool.confirm().many(&question, &tool.messages)?;
+    }
+    let interrupts = tool.interrupts()?;
+    let action = Action { past: "drained", noun: "job", place: place(&tubes) };
+    let when = tool.globals.progress.unwrap_or_default();
+    let mut bulk =
+        Bulk::start(action, bulk_args.on_error, Some(total), when, interrupts, &tool.messages);
+    let mut file = if to_stdout { None } else { Some(create(to, &tool.out.style)?) };
+    let out = file.as_mut().unwrap_or(&mut tool.out);
+    let mut list = out.list(&JOBS_WITH_BODY)?.eager();
+    let link = tool.link.side();
+    if let Err(error) = sweep_all(link, &targets, sweep_args, bulk_args, &mut bulk, &mut list) {
+        return Err(bulk.abort(error));
+    }
+    list.finish()?;
+    if to_stdout { bulk.finish_quietly() } else { bulk.finish(&mut tool.out) }
+}
+
+fn sweep_all(
+    link: &mut Link,
+    targets: &[Target],
+    args: &SweepArgs,
+    bulk_args: &BulkArgs,
+    bulk: &mut Bulk,
+    list: &mut List<'_>,
+) -> Result<(), CliError> {
+    let mut left = bulk_args.limit.unwrap_or(u64::MAX);
+    for target in targets {
+        let done = bulk.succeeded();
+        let most = if args.until_empty { left } else { target.count.min(left) };
+        sweep(link, target, most, bulk_args.window(), bulk, |link, jobs| write(link, jobs, list))?;
+        left = left.saturating_sub(bulk.succeeded() - done);
+    }
+    Ok(())
+}
+
+/// Writes jobs so that they are safe before they are deleted. When this fails, the connection is closed by the
+/// end of the command, and the jobs go back to the queue.
+fn write(link: &mut Link, jobs: &[Job], list: &mut List<'_>) -> Result<(), CliError> {
+    let stats = stats_of(link, jobs)?;
+    for (job, stats) in jobs.iter().zip(&stats) {
+        list.push(jobs::record_with_body(job.id, stats.as_ref(), &job.body))?;
+    }
+    list.flush()
+}
+
+/// Records go out as NDJSON unless another structured format was asked for.
+///
+/// # Errors
+/// A format that cannot be imported: exit 2.
+pub fn record_format(tool: &mut Tool) -> Result<(), CliError> {
+    match tool.globals.output {
+        None => tool.out.style.format = Format::Ndjson,
+        Some(Format::Ndjson | Format::Json | Format::Yaml) => {}
+        Some(_) => {
+            return Err(CliError::usage("job records are written as ndjson, json or yaml")
+                .hint("-o ndjson, which `import` reads"));
+        }
+    }
+    Ok(())
+}
+
+/// A file that did not exist, readable by its owner only: job bodies may be private.
+fn create(path: &OsString, style: &Style) -> Result<Output, CliError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600);
+    }
+    let name = path.to_string_lossy();
+    let file = options.open(path).map_err(|error| {
+        let failure = CliError::writing(&name, &error);
+        match error.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                failure.hint("another name: files are not overwritten")
+            }
+            _ => failure,
+        }
+    })?;
+    let style = Style { format: Format::Ndjson, encoding: style.encoding, ..Style::default() };
+    Ok(Output::to(Box::new(BufWriter::new(file)), style))
+}

@@ -1,0 +1,184 @@
+//! `bury`, `release` and `touch` of single jobs.
+
+use std::time::Duration;
+
+use beanstalk_client::protocol::{Bury, Release, ReserveJob, StatsJob};
+use beanstalk_client::{JobId, JobRef, Priority, ReleaseOptions};
+use clap::Args;
+use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::units;
+
+use super::delete::{limited, start, would};
+use crate::error::cli_error;
+use crate::link::Link;
+use crate::tool::Tool;
+use crate::{jobs, names};
+
+/// The end of `bury --help`.
+pub const BURY_HELP: &str = "\
+Protocol: stats-job ID, reserve-job ID and bury ID PRI on one connection (server 1.12 or later).
+Only a reserved job can be buried, so the job is reserved first; its counter `reserves` grows by one. The job
+keeps its priority unless -p is given. A job that another connection has reserved cannot be buried.
+
+Example:
+  bsctl bury 42";
+
+/// The end of `release --help`.
+pub const RELEASE_HELP: &str = "\
+Protocol: stats-job ID, reserve-job ID and release ID PRI DELAY on one connection (server 1.12 or later).
+Makes a buried or delayed job ready, or delays a ready one (-d). The counters `reserves` and `releases` grow by
+one. The job keeps its priority unless -p is given. A job that another connection has reserved cannot be released.
+
+Examples:
+  bsctl release 42
+  bsctl release 42 -d 10m -p 5";
+
+/// The end of `touch --help`.
+pub const TOUCH_HELP: &str = "\
+Protocol: touch ID.
+Only the connection that has reserved a job can touch it, and this command's connection has reserved none.
+Inside of `bsctl repl` touch works on the session's jobs; `bsctl reserve --then hold` keeps touching.";
+
+/// Arguments of `bury`.
+#[derive(Debug, Args)]
+pub struct BuryArgs {
+    /// Job ids, or - for ids on stdin
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+
+    /// New priority [default: the job's own]
+    #[arg(short, long, value_name = "N")]
+    pri: Option<u32>,
+
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+/// Arguments of `release`.
+#[derive(Debug, Args)]
+pub struct ReleaseArgs {
+    /// Job ids, or - for ids on stdin
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+
+    /// New priority [default: the job's own]
+    #[arg(short, long, value_name = "N")]
+    pri: Option<u32>,
+
+    /// Stay delayed this long
+    #[arg(short, long, value_name = "DUR", value_parser = units::duration, default_value = "0")]
+    delay: Duration,
+
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+/// Arguments of `touch`.
+#[derive(Debug, Args)]
+pub struct TouchArgs {
+    /// The job's id
+    #[arg(value_name = "ID")]
+    id: u64,
+}
+
+/// Runs `bury`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn bury(tool: &mut Tool, args: BuryArgs) -> Result<Exit, CliError> {
+    let act = |link: &mut Link, job: JobRef, pri: Priority| link.call(Bury::new(job, pri));
+    each(tool, "buried", "bury", &args.ids, args.pri, &args.bulk, act)
+}
+
+/// Runs `release`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn release(tool: &mut Tool, args: ReleaseArgs) -> Result<Exit, CliError> {
+    let delay = args.delay;
+    let act = |link: &mut Link, job: JobRef, pri: Priority| {
+        let options = ReleaseOptions::new(pri).delay(delay);
+        link.call(Release::new(job, options).map_err(cli_error)?).map(|_| ())
+    };
+    each(tool, "released", "release", &args.ids, args.pri, &args.bulk, act)
+}
+
+/// Runs `touch`, which cannot work outside of a session.
+///
+/// # Errors
+/// Always: exit 2 with the explanation.
+pub fn touch(_: &mut Tool, args: TouchArgs) -> Result<Exit, CliError> {
+    Err(CliError::usage(format!(
+        "job {} cannot be touched by a single command: only the connection that has reserved a job can touch it",
+        args.id
+    ))
+    .hint("bsctl repl: reserve, touch and delete share one connection there")
+    .hint("bsctl reserve --then hold, to keep a job reserved"))
+}
+
+/// Reserves each job and acts on it, on one connection. A job that the session holds is acted on as it is.
+fn each(
+    tool: &mut Tool,
+    past: &'static str,
+    verb: &str,
+    ids: &[String],
+    pri: Option<u32>,
+    args: &BulkArgs,
+    act: impl Fn(&mut Link, JobRef, Priority) -> Result<(), CliError>,
+) -> Result<Exit, CliError> {
+    let ids = limited(names::job_ids(ids, &mut tool.input)?, args.limit);
+    if tool.globals.dry_run {
+        return would(tool, verb, &ids);
+    }
+    let action = Action { past, noun: "job", place: String::new() };
+    let mut bulk = start(tool, action, args, ids.len())?;
+    let gate = bulk.gate();
+    for id in ids {
+        if !gate.is_open() {
+            break;
+        }
+        let held = tool.held(id).map(|held| held.job);
+        let outcome = match held {
+            Some(job) => {
+                own_priority(&mut tool.link, id, pri).and_then(|pri| act(&mut tool.link, job, pri))
+            }
+            None => take_and_act(tool.link.side(), id, pri, &act),
+        };
+        let counted = match outcome {
+            Ok(()) => {
+                tool.forget_held(id);
+                bulk.success();
+                Ok(())
+            }
+            Err(error) => bulk.failure(format!("job {id}"), error),
+        };
+        if let Err(error) = counted {
+            return Err(bulk.abort(error));
+        }
+    }
+    bulk.finish(&mut tool.out)
+}
+
+fn take_and_act(
+    link: &mut Link,
+    id: JobId,
+    pri: Option<u32>,
+    act: &impl Fn(&mut Link, JobRef, Priority) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let pri = own_priority(link, id, pri)?;
+    match link.call(ReserveJob(id))? {
+        Some(job) => act(link, (&job).into(), pri),
+        None => Err(jobs::explain_not_found(link, id)),
+    }
+}
+
+fn own_priority(link: &mut Link, id: JobId, pri: Option<u32>) -> Result<Priority, CliError> {
+    match pri {
+        Some(pri) => Ok(pri.into()),
+        None => match link.call(StatsJob(id))? {
+            Some(stats) => Ok(stats.pri),
+            None => Err(jobs::explain_not_found(link, id)),
+        },
+    }
+}

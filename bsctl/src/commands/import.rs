@@ -1,0 +1,224 @@
+//! `import`: put the records that `export` and `drain` wrote.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use beanstalk_client::protocol::{Bury, ReserveJob, Stats};
+use beanstalk_client::{Inserted, JobId, Priority, TubeName};
+use clap::Args;
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::feed::Feed;
+use ctl_core::input::{Framing, Records, open};
+use ctl_core::output::Record;
+use ctl_core::units;
+
+use super::server::knows_reserve_job;
+use crate::jobs::{self, Described};
+use crate::link::Link;
+use crate::names;
+use crate::producer::{Defaults, NewJob, check_size, put_batch};
+use crate::tool::Tool;
+
+/// The end of `import --help`.
+pub const HELP: &str = "\
+Protocol: use TUBE and put; for buried jobs reserve-job ID and bury ID PRI (server 1.12 or later).
+Jobs get new ids and keep tube, priority, time to run and body. Without --keep-state every job becomes ready at
+once. With it, delayed jobs wait for their whole delay again, and buried jobs are buried again: they are put with a
+delay of a day, reserved by id and buried, so that no worker can take them in between. Jobs that were reserved
+become ready. Counters start at 0.
+
+Examples:
+  bsctl import all.ndjson --keep-state
+  bsctl export mail | bsctl import - --tube mail-copy";
+
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// A file of records, or - for stdin
+    #[arg(value_name = "FILE|-", default_value = "-")]
+    from: OsString,
+
+    /// Put all jobs into this tube
+    #[arg(short, long, value_name = "TUBE")]
+    tube: Option<String>,
+
+    /// Delay and bury jobs again as they were
+    #[arg(long)]
+    keep_state: bool,
+
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+/// A job that is to be put, and whether it is to be buried afterwards.
+struct Incoming {
+    job: NewJob,
+    bury: Option<Priority>,
+}
+
+type Item = Result<Incoming, (String, CliError)>;
+
+/// How long a job waits between being put and being buried at most: nobody takes it meanwhile.
+const HIDDEN: Duration = Duration::from_secs(86_400);
+/// Batches are cut at this many bytes, so that memory stays bounded.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Runs `import`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
+    let tube = args.tube.as_deref().map(names::tube).transpose()?;
+    let source = open(&args.from, &mut tool.input)?;
+    let limit = if tool.globals.dry_run { u64::MAX } else { tool.link.call(Stats)?.max_job_size };
+    if args.keep_state && !tool.globals.dry_run && !knows_reserve_job(tool.link.side())? {
+        return Err(CliError::new(
+            Exit::Protocol,
+            "UNSUPPORTED",
+            "--keep-state needs reserve-job, which this server does not have (1.12 or later)",
+        )
+        .hint("without --keep-state all jobs become ready"));
+    }
+    // JSON may need six bytes for one, and has other fields.
+    let longest = limit.saturating_mul(6).saturating_add(4096);
+    let records = Records::new(source, Framing::Lines, longest);
+    let name = records.name().to_owned();
+    let keep_state = args.keep_state;
+    let most = args.bulk.limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    let blank = |bytes: &Result<Vec<u8>, CliError>| {
+        bytes.as_ref().is_ok_and(|bytes| bytes.trim_ascii().is_empty())
+    };
+    let items = records.filter(move |record| !blank(&record.bytes)).take(most).map(move |record| {
+        let label = format!("{name} record {}", record.number);
+        record
+            .bytes
+            .and_then(|line| jobs::parse(&line))
+            .map(|job| incoming(job, tube.as_ref(), keep_state, label.clone()))
+            .and_then(|item| check_size(&item.job, limit).map(|()| item))
+            .map_err(|error| (label, error))
+    });
+    if tool.globals.dry_run {
+        return dry_run(tool, items);
+    }
+    let fitting = usize::try_from((8 << 20) / limit.max(1)).unwrap_or(2);
+    let feed = Feed::start(items, fitting.clamp(2, 2 * args.bulk.window()))?;
+    import(tool, feed, &args.bulk)
+}
+
+fn incoming(job: Described, tube: Option<&TubeName>, keep_state: bool, label: String) -> Incoming {
+    let state = if keep_state { job.state.as_deref() } else { None };
+    let buried = state == Some("buried");
+    let delay = match state {
+        Some("delayed") => job.delay,
+        Some("buried") => None,
+        _ => Some(0),
+    };
+    let defaults = Defaults {
+        tube: TubeName::default(),
+        pri: Priority::default().get(),
+        delay: HIDDEN,
+        ttr: Duration::from_secs(60),
+    };
+    let pri = job.pri.map_or(Priority::default(), Priority::from);
+    let job = Described { tube: tube.cloned().or(job.tube), delay, ..job };
+    Incoming { job: defaults.described(job, label), bury: buried.then_some(pri) }
+}
+
+fn dry_run(tool: &mut Tool, items: impl Iterator<Item = Item>) -> Result<Exit, CliError> {
+    let mut jobs = 0_u64;
+    for item in items {
+        item.map_err(|(label, error)| error.context(label))?;
+        jobs += 1;
+    }
+    let record = Record::new().with("dry_run", true).with("jobs", jobs);
+    tool.out.done(&record, &format!("would put {}", units::count(jobs, "job")))?;
+    Ok(Exit::Done)
+}
+
+fn import(tool: &mut Tool, mut feed: Feed<Item>, args: &BulkArgs) -> Result<Exit, CliError> {
+    let interrupts = tool.interrupts()?;
+    let action = Action { past: "imported", noun: "job", place: String::new() };
+    let when = tool.globals.progress.unwrap_or_default();
+    let mut bulk =
+        Bulk::start(action, args.on_error, None, when, interrupts.clone(), &tool.messages);
+    let gate = bulk.gate();
+    let weigh = |item: &Item| item.as_ref().map_or(0, |item| item.job.body.len());
+    let mut buried = 0_u64;
+    while gate.is_open() {
+        let batch = feed.batch(args.window(), BATCH_BYTES, weigh, &interrupts);
+        if batch.is_empty() {
+            break;
+        }
+        let mut good = Vec::with_capacity(batch.len());
+        let mut bury = Vec::with_capacity(batch.len());
+        for item in batch {
+            match item {
+                Ok(item) => {
+                    good.push(item.job);
+                    bury.push(item.bury);
+                }
+                Err((label, error)) => bulk.failure(label, error)?,
+            }
+            if !gate.is_open() {
+                break;
+            }
+        }
+        match put_and_bury(tool.link.side(), &good, &bury, &mut bulk) {
+            Ok(refused) => buried += refused,
+            Err(error) => return Err(bulk.abort(error)),
+        }
+    }
+    let exit = bulk.finish(&mut tool.out)?;
+    if buried == 0 {
+        return Ok(exit);
+    }
+    tool.messages.warn(format!(
+        "the server was out of memory and buried {}: kick brings jobs back",
+        units::count(buried, "new job")
+    ));
+    Ok(if exit.is_done() { Exit::TryAgain } else { exit })
+}
+
+/// Puts a batch, then buries those that were; gives the number of jobs that the server buried for want of memory.
+fn put_and_bury(
+    link: &mut Link,
+    jobs: &[NewJob],
+    bury: &[Option<Priority>],
+    bulk: &mut Bulk,
+) -> Result<u64, CliError> {
+    let mut to_bury: Vec<(JobId, Priority)> = Vec::new();
+    let mut wishes = bury.iter();
+    let mut refused = 0;
+    put_batch(link, jobs, |job, outcome| {
+        let wish = wishes.next().copied().flatten();
+        match (outcome, wish) {
+            (Ok(Inserted::Ready(id)), Some(priority)) => to_bury.push((id, priority)),
+            (Ok(inserted), _) => {
+                refused += u64::from(inserted.is_buried() && wish.is_none());
+                bulk.success();
+            }
+            (Err(error), _) => bulk.failure(job.label.clone(), error)?,
+        }
+        Ok(())
+    })?;
+    let mut held = Vec::with_capacity(to_bury.len());
+    let replies = link.pipeline(to_bury.iter().map(|(id, _)| ReserveJob(*id)))?;
+    for ((id, priority), reply) in to_bury.iter().zip(replies) {
+        match reply? {
+            Some(job) => held.push((job, *priority)),
+            None => bulk.failure(
+                format!("job {id}"),
+                CliError::not_found("somebody took it before it could be buried"),
+            )?,
+        }
+    }
+    let replies = link.pipeline(held.iter().map(|(job, priority)| Bury::new(job, *priority)))?;
+    for ((job, _), reply) in held.iter().zip(replies) {
+        match reply {
+            Ok(()) => bulk.success(),
+            Err(error) => bulk.failure(format!("job {}", job.id), error)?,
+        }
+    }
+    Ok(refused)
+}

@@ -1,0 +1,104 @@
+//! `jobs`: list the jobs of a server.
+
+use clap::Args;
+use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::progress::Progress;
+
+use crate::jobs::{self, JOBS, JOBS_WITH_BODY};
+use crate::names;
+use crate::scan::{AnyState, Wanted, fetch, find};
+use crate::tool::Tool;
+
+/// The end of `jobs --help`.
+pub const HELP: &str = "\
+Protocol: stats-job ID for every id, pipelined; peek ID for bodies.
+beanstalkd has no command that lists jobs. Ids grow by one with every put, so the ids are asked one after
+the other, newest first, until as many jobs are found as the server counts. Nothing changes on the server.
+On a server that was restarted with its log (-b), ids above the count of puts are tried as well; jobs that
+are not found are reported. --from-id and --to-id bound the search.
+
+Examples:
+  bsctl jobs -t mail --state buried --with-body
+  bsctl jobs --limit 10 -o ndjson";
+
+/// Arguments of `jobs`.
+#[derive(Debug, Args)]
+pub struct JobsArgs {
+    /// Only of this tube; may be given several times
+    #[arg(short, long, value_name = "TUBE")]
+    tube: Vec<String>,
+
+    /// Only in these states, separated by commas
+    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    state: Vec<AnyState>,
+
+    /// Only from this id on
+    #[arg(long, value_name = "ID")]
+    from_id: Option<u64>,
+
+    /// Only up to this id
+    #[arg(long, value_name = "ID")]
+    to_id: Option<u64>,
+
+    /// Only the newest N
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+
+    /// With bodies
+    #[arg(long)]
+    with_body: bool,
+}
+
+/// Jobs fetched in one pipeline.
+const CHUNK: usize = 100;
+
+/// Runs `jobs`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
+    let wanted = Wanted {
+        tubes: names::tubes(&args.tube)?,
+        states: args.state,
+        from: args.from_id,
+        to: args.to_id,
+        limit: args.limit,
+    };
+    let interrupts = tool.interrupts()?;
+    let when = tool.globals.progress.unwrap_or_default();
+    let action = Action { past: "listed", noun: "job", place: String::new() };
+    let mut bulk =
+        Bulk::start(action, OnError::Stop, None, when, interrupts.clone(), &tool.messages);
+    let gate = bulk.gate();
+    // Bodies are wanted as well when they are all that is asked for.
+    let raw = tool.out.style.format == ctl_core::output::Format::Raw;
+    let with_body = args.with_body || raw;
+    let shape = if with_body { &JOBS_WITH_BODY } else { &JOBS };
+    let mut list = tool.out.list(shape)?;
+    let mut progress = Progress::start(when, &tool.messages, "asking ids", None);
+    let found = find(&mut tool.link, &wanted, &gate, &mut progress)?;
+    progress.finish();
+    for ids in found.ids.chunks(CHUNK) {
+        if !gate.is_open() {
+            break;
+        }
+        for (stats, body) in fetch(&mut tool.link, ids, &wanted, with_body)? {
+            bulk.success();
+            let record = jobs::record(&stats);
+            list.push(match body {
+                Some(body) => record.with_body(body),
+                None => record,
+            })?;
+        }
+    }
+    list.finish()?;
+    drop(bulk);
+    if found.missing > 0 {
+        tool.messages.warn(format!(
+            "the server counts {} more that were not found: try --to-id with a higher id",
+            ctl_core::units::count(found.missing, "job")
+        ));
+    }
+    Ok(interrupts.requested().unwrap_or(Exit::Done))
+}

@@ -1,0 +1,250 @@
+//! `kick`: bring buried or delayed jobs back to ready.
+
+use beanstalk_client::protocol::{
+    Command, Kick, KickJob, ListTubes, PeekBuried, PeekDelayed, StatsTube,
+};
+use beanstalk_client::{Job, TubeName, TubeStats};
+use clap::{ArgGroup, Args, ValueEnum};
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::Record;
+use ctl_core::units;
+
+use super::delete::{each, limited, would};
+use crate::error::NOT_FOUND;
+use crate::link::Link;
+use crate::tool::Tool;
+use crate::{jobs, names};
+
+/// The end of `kick --help`.
+pub const HELP: &str = "\
+Protocol: use TUBE and kick N; kick-job ID.
+The server's kick takes buried jobs if there are any, and delayed ones only otherwise: without --state that
+is what happens here. --state buried never kicks a delayed job, and --state delayed never a buried one: as long
+as the tube has jobs of the other state, jobs are kicked one by one by id.
+-c is 1 unless given. --all on many jobs asks first.
+
+Examples:
+  bsctl kick -t mail -c 10
+  bsctl kick -t mail --state buried --all
+  bsctl kick --job 42 43";
+
+/// Arguments of `kick`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("how-many"))]
+pub struct KickArgs {
+    /// The tube [default: default]
+    #[arg(short, long, value_name = "TUBE", conflicts_with = "job")]
+    tube: Option<String>,
+
+    /// At most N jobs [default: 1]
+    #[arg(short, long, value_name = "N", group = "how-many")]
+    count: Option<u64>,
+
+    /// All that there are
+    #[arg(long, group = "how-many")]
+    all: bool,
+
+    /// Only jobs in this state
+    #[arg(long, value_name = "STATE", conflicts_with = "job")]
+    state: Option<KickState>,
+
+    /// These jobs, or - for ids on stdin
+    #[arg(long, value_name = "ID", num_args = 1.., group = "how-many")]
+    job: Vec<String>,
+
+    /// In every tube
+    #[arg(long, conflicts_with_all = ["tube", "job"])]
+    all_tubes: bool,
+
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+/// A state that jobs can be kicked out of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum KickState {
+    /// Set aside.
+    Buried,
+    /// Waiting for their delay to end.
+    Delayed,
+}
+
+/// `--all` on more jobs than this asks first; `BSCTL_CONFIRM_ABOVE` sets another number.
+const CONFIRM_ABOVE: u64 = 100;
+
+/// Runs `kick`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: KickArgs) -> Result<Exit, CliError> {
+    if !args.job.is_empty() {
+        let ids = limited(names::job_ids(&args.job, &mut tool.input)?, args.bulk.limit);
+        if tool.globals.dry_run {
+            return would(tool, "kick", &ids);
+        }
+        let action = Action { past: "kicked", noun: "job", place: String::new() };
+        let bulk = super::delete::start(tool, action, &args.bulk, ids.len())?;
+        return each(tool, bulk, &args.bulk, &ids, KickJob::new);
+    }
+    let tubes = if args.all_tubes {
+        tool.link.call(ListTubes)?
+    } else {
+        let given = args.tube.as_deref().map(names::tube).transpose()?;
+        vec![tool.tube_or_used(given)?]
+    };
+    kick_tubes(tool, &tubes, &args)
+}
+
+fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Exit, CliError> {
+    let mut plans = Vec::new();
+    for tube in tubes {
+        match tool.link.call(StatsTube(tube.clone()))? {
+            Some(stats) => plans.push((tube.clone(), kickable(&stats, args.state))),
+            None if args.all_tubes => {}
+            None => return Err(jobs::no_tube(tube)),
+        }
+    }
+    let there: u64 = plans.iter().map(|(_, count)| count).sum();
+    let asked = if args.all { there } else { args.count.unwrap_or(1) };
+    let most = asked.min(args.bulk.limit.unwrap_or(u64::MAX));
+    let place = match tubes {
+        [tube] => format!("in tube {tube}"),
+        _ => "in all tubes".to_owned(),
+    };
+    if tool.globals.dry_run {
+        let kicked = most.min(there);
+        let record = Record::new().with("dry_run", true).with("jobs", kicked);
+        let sentence = format!("would kick {} {place}", units::count(kicked, "job"));
+        tool.out.done(&record, &sentence)?;
+        return Ok(Exit::Done);
+    }
+    confirm(tool, args, most.min(there), &place)?;
+    let interrupts = tool.interrupts()?;
+    let action = Action { past: "kicked", noun: "job", place };
+    let when = tool.globals.progress.unwrap_or_default();
+    let mut bulk = Bulk::start(
+        action,
+        args.bulk.on_error,
+        Some(most.min(there)),
+        when,
+        interrupts,
+        &tool.messages,
+    );
+    let mut left = most;
+    for (tube, _) in &plans {
+        let done = bulk.succeeded();
+        if let Err(error) = kick_tube(&mut tool.link, tube, args.state, left, &mut bulk) {
+            return Err(bulk.abort(error));
+        }
+        left = left.saturating_sub(bulk.succeeded() - done);
+    }
+    bulk.finish(&mut tool.out)
+}
+
+fn confirm(tool: &mut Tool, args: &KickArgs, count: u64, place: &str) -> Result<(), CliError> {
+    let read = |text: &str| text.parse().map_err(|_| format!("`{text}` is not a number"));
+    let above = tool.environment.setting(("", None), &["BSCTL_CONFIRM_ABOVE"], read)?;
+    let above = above.map_or(CONFIRM_ABOVE, |setting| setting.value);
+    let address = tool.link.address()?;
+    let action = format!("kick {} {place} on {address}", units::count(count, "job"));
+    if args.all_tubes {
+        return tool.confirm().everything(&action, &address, &tool.messages);
+    }
+    if args.all && count > above {
+        return tool.confirm().many(&action, &tool.messages);
+    }
+    Ok(())
+}
+
+/// How many jobs a kick of this kind would reach now.
+fn kickable(stats: &TubeStats, state: Option<KickState>) -> u64 {
+    match state {
+        Some(KickState::Buried) => stats.current_jobs_buried,
+        Some(KickState::Delayed) => stats.current_jobs_delayed,
+        None if stats.current_jobs_buried > 0 => stats.current_jobs_buried,
+        None => stats.current_jobs_delayed,
+    }
+}
+
+/// Kicks up to `most` jobs of one tube. The counts are read again before each step, since others work here too.
+fn kick_tube(
+    link: &mut Link,
+    tube: &TubeName,
+    state: Option<KickState>,
+    most: u64,
+    bulk: &mut Bulk,
+) -> Result<(), CliError> {
+    link.use_tube(tube)?;
+    let Some(state) = state else {
+        let kicked = if most == 0 { 0 } else { link.call(Kick(most))? };
+        (0..kicked).for_each(|_| bulk.success());
+        return Ok(());
+    };
+    let mut left = most;
+    let gate = bulk.gate();
+    while left > 0 && gate.is_open() {
+        let Some(stats) = link.call(StatsTube(tube.clone()))? else { return Ok(()) };
+        let there = kickable(&stats, Some(state));
+        let others = kickable(&stats, Some(state.other()));
+        let kicked = if there == 0 {
+            0
+        } else if others == 0 {
+            // Nothing else is there that the server could kick instead.
+            let kicked = link.call(Kick(left.min(there).min(STEP)))?;
+            (0..kicked).for_each(|_| bulk.success());
+            kicked
+        } else {
+            match state {
+                KickState::Buried => one_by_one(link, PeekBuried, left.min(there), bulk)?,
+                KickState::Delayed => one_by_one(link, PeekDelayed, left.min(there), bulk)?,
+            }
+        };
+        if kicked == 0 {
+            return Ok(());
+        }
+        left = left.saturating_sub(kicked);
+    }
+    Ok(())
+}
+
+/// Jobs kicked between two looks at the counts.
+const STEP: u64 = 1000;
+
+impl KickState {
+    fn other(self) -> Self {
+        match self {
+            Self::Buried => Self::Delayed,
+            Self::Delayed => Self::Buried,
+        }
+    }
+}
+
+/// Kicks the head of a list by its id, again and again; each kick goes out together with the next look.
+fn one_by_one<P: Command<Reply = Option<Job>> + Clone>(
+    link: &mut Link,
+    peek: P,
+    most: u64,
+    bulk: &mut Bulk,
+) -> Result<u64, CliError> {
+    let gate = bulk.gate();
+    let mut kicked = 0;
+    let mut head = link.call(peek.clone())?;
+    while let Some(job) = head.take() {
+        if kicked == most || !gate.is_open() {
+            break;
+        }
+        let (reply, next) = link.pair(KickJob::new(job.id), peek.clone())?;
+        match reply {
+            Ok(()) => {
+                bulk.success();
+                kicked += 1;
+            }
+            // Somebody else took it in between.
+            Err(error) if error.code == NOT_FOUND => bulk.skip(),
+            Err(error) => bulk.failure(format!("job {}", job.id), error)?,
+        }
+        head = next?.filter(|next| next.id != job.id);
+    }
+    Ok(kicked)
+}

@@ -1,0 +1,88 @@
+//! `pause` and `resume`: keep the jobs of a tube from being reserved for a while.
+
+use std::time::Duration;
+
+use beanstalk_client::protocol::PauseTube;
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::Record;
+use ctl_core::units;
+
+use crate::error::{NOT_FOUND, cli_error};
+use crate::tool::Tool;
+use crate::{jobs, names};
+
+/// The end of `pause --help`.
+pub const PAUSE_HELP: &str = "\
+Protocol: pause-tube TUBE SECONDS.
+Jobs can still be put, peeked, kicked and reserved by id; only reserving from the tube stops.
+
+Example:
+  bsctl pause mail 10m";
+
+/// The end of `resume --help`.
+pub const RESUME_HELP: &str = "\
+Protocol: pause-tube TUBE 0.
+
+Example:
+  bsctl resume mail";
+
+/// Arguments of `pause`.
+#[derive(Debug, Args)]
+pub struct PauseArgs {
+    /// The tube
+    #[arg(value_name = "TUBE")]
+    tube: String,
+
+    /// How long
+    #[arg(value_name = "DUR", value_parser = units::duration)]
+    duration: Duration,
+}
+
+/// Arguments of `resume`.
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    /// The tube
+    #[arg(value_name = "TUBE")]
+    tube: String,
+}
+
+/// Runs `pause`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn pause(tool: &mut Tool, args: PauseArgs) -> Result<Exit, CliError> {
+    set(tool, &args.tube, args.duration)
+}
+
+/// Runs `resume`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn resume(tool: &mut Tool, args: ResumeArgs) -> Result<Exit, CliError> {
+    set(tool, &args.tube, Duration::ZERO)
+}
+
+fn set(tool: &mut Tool, tube: &str, duration: Duration) -> Result<Exit, CliError> {
+    let tube = names::tube(tube)?;
+    let command = PauseTube::new(tube.clone(), duration).map_err(cli_error)?;
+    let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    let mut record = Record::new().with("tube", tube.as_str()).with("pause", seconds);
+    let mut sentence = match seconds {
+        0 => format!("resumed tube {tube}"),
+        _ => {
+            format!("paused tube {tube} for {}", units::show_duration(Duration::from_secs(seconds)))
+        }
+    };
+    if tool.globals.dry_run {
+        record.push("dry_run", true);
+        sentence = format!("dry run: {sentence}");
+    } else {
+        let missing = |error: CliError| {
+            if error.code == NOT_FOUND { jobs::no_tube(&tube) } else { error }
+        };
+        tool.link.call(command).map_err(missing)?;
+    }
+    tool.out.done(&record, &sentence)?;
+    Ok(Exit::Done)
+}

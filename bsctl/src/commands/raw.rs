@@ -1,0 +1,135 @@
+//! `raw`: one protocol line, and the reply as it comes.
+
+use std::ffi::OsString;
+
+use beanstalk_client::protocol::{RawCommand, Response};
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::input::Argument;
+use ctl_core::output::{Format, Record};
+
+use crate::error::cli_error;
+use crate::link::reply_line;
+use crate::tool::Tool;
+
+/// The end of `raw --help`.
+pub const HELP: &str = "\
+Sends the line as it is and prints the reply line, then the body of the reply if it has one. A put takes its body as
+the second argument; the line's last number has to be the body's length. A refusal is an error, as everywhere.
+A job that is reserved this way is given back when the command ends.
+
+Examples:
+  bsctl raw 'stats-tube default'
+  bsctl raw 'put 0 0 60 5' hello
+  bsctl raw 'peek 42' -o raw > body";
+
+/// Arguments of `raw`.
+#[derive(Debug, Args)]
+pub struct RawArgs {
+    /// The line, without its end
+    #[arg(value_name = "CMD")]
+    line: OsString,
+
+    /// The body of a put: text, @FILE or -
+    #[arg(value_name = "BODY|@FILE|-")]
+    body: Option<OsString>,
+}
+
+/// The largest body that any server can be told to take.
+const MAX_BODY: u64 = 1 << 30;
+
+/// Runs `raw`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: RawArgs) -> Result<Exit, CliError> {
+    let line = args.line.as_encoded_bytes();
+    if line == b"reserve" {
+        return Err(CliError::usage("a plain reserve waits without a bound")
+            .hint("bsctl raw 'reserve-with-timeout 5', or bsctl reserve --wait 5s"));
+    }
+    let body = match &args.body {
+        Some(text) => Some(Argument::parse(text).load(&mut tool.input, MAX_BODY)?),
+        None => None,
+    };
+    let command = match body {
+        Some(body) => RawCommand::with_body(line, body),
+        None => RawCommand::new(line),
+    }
+    .map_err(cli_error)?;
+    if tool.globals.dry_run {
+        let text = String::from_utf8_lossy(line).into_owned();
+        let sentence = format!("would send: {text}");
+        tool.out.done(&Record::new().with("dry_run", true).with("line", text), &sentence)?;
+        return Ok(Exit::Done);
+    }
+    let response = tool.link.side().call(command)?;
+    if let Some(error) = refusal(&response) {
+        return Err(error);
+    }
+    show(tool, &response)?;
+    Ok(Exit::Done)
+}
+
+/// The error for a reply that says no.
+fn refusal(response: &Response) -> Option<CliError> {
+    let refused = matches!(
+        response,
+        Response::NotFound
+            | Response::NotIgnored
+            | Response::JobTooBig
+            | Response::Draining
+            | Response::OutOfMemory
+            | Response::InternalError
+            | Response::BadFormat
+            | Response::UnknownCommand
+            | Response::ExpectedCrlf
+            | Response::BodyTooLarge { .. }
+    );
+    if refused {
+        return Some(cli_error(response.clone().refuse()));
+    }
+    match response {
+        Response::TimedOut => Some(CliError::timeout("the server answered TIMED_OUT")),
+        _ => None,
+    }
+}
+
+fn show(tool: &mut Tool, response: &Response) -> Result<(), CliError> {
+    let line = reply_line(response);
+    let body = match response {
+        Response::Ok(text) => Some(text),
+        Response::Found(job) | Response::Reserved(job) => Some(&job.body),
+        _ => None,
+    };
+    match tool.out.style.format {
+        Format::Raw => match body {
+            Some(body) => tool.out.raw_body(body)?,
+            None => return Err(CliError::usage("-o raw prints bodies, and this reply has none")),
+        },
+        Format::Json | Format::Ndjson | Format::Yaml => {
+            let record = Record::new().with("reply", line);
+            let record = match body {
+                Some(body) => record.with_body(body.to_vec()),
+                None => record,
+            };
+            tool.out.done(&record, "")?;
+        }
+        _ => {
+            tool.out.done(&Record::new().with("reply", line.as_str()), &line)?;
+            if let Some(body) = body {
+                let terminal = tool.out.style.terminal;
+                if terminal {
+                    let view = ctl_core::escape::bytes_view(body);
+                    tool.out.text(&view)?;
+                } else {
+                    tool.out.raw_body(body)?;
+                }
+                if !body.ends_with(b"\n") {
+                    tool.out.text("\n")?;
+                }
+            }
+        }
+    }
+    tool.out.flush()
+}

@@ -1,0 +1,62 @@
+//! `server`: what kind of server this is and what it supports.
+
+use beanstalk_client::JobId;
+use beanstalk_client::protocol::{ReserveJob, Stats};
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::Record;
+
+use crate::link::Link;
+use crate::tool::Tool;
+
+/// The end of `server --help`.
+pub const HELP: &str = "\
+Protocol: stats, and reserve-job 0 to see whether the server knows the command (1.12 and later).
+
+Example:
+  bsctl server -o json";
+
+/// Arguments of `server`.
+#[derive(Debug, Args)]
+pub struct ServerArgs {}
+
+/// Runs `server`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
+    let address = tool.link.address()?;
+    let stats = tool.link.call(Stats)?;
+    let reserve_job = knows_reserve_job(tool.link.side())?;
+    let record = Record::new()
+        .with("address", address)
+        .with("address-from", tool.link.source())
+        .with("version", stats.version.as_str())
+        .with("uptime", stats.uptime)
+        .with("draining", stats.draining)
+        .with("max-job-size", stats.max_job_size)
+        .with("binlog", stats.binlog_current_index > 0)
+        .with("binlog-oldest-index", stats.binlog_oldest_index)
+        .with("binlog-current-index", stats.binlog_current_index)
+        .with("connections", stats.current_connections)
+        .with("reserve-job", reserve_job)
+        .with("pid", stats.pid)
+        .with("id", stats.id.as_str())
+        .with("hostname", stats.hostname.as_str())
+        .with("os", stats.os.as_deref())
+        .with("platform", stats.platform.as_deref());
+    tool.out.pairs(record)?;
+    Ok(Exit::Done)
+}
+
+/// Asks for the job 0, which never exists: a server that knows the command says NOT_FOUND.
+///
+/// # Errors
+/// The failure of the connection.
+pub fn knows_reserve_job(link: &mut Link) -> Result<bool, CliError> {
+    match link.call(ReserveJob(JobId::from(0))) {
+        Ok(_) => Ok(true),
+        Err(error) if error.code == "UNSUPPORTED" => Ok(false),
+        Err(error) => Err(error),
+    }
+}

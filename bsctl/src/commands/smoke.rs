@@ -1,0 +1,222 @@
+//! `smoke`: does client, network and server work together.
+
+use std::time::{Duration, Instant};
+
+use beanstalk_client::protocol::{
+    AnyCommand, Bury, Command, Delete, Kick, Put, ReserveWithTimeout, Response, StatsTube, Touch,
+    Use,
+};
+use beanstalk_client::{JobRef, PutOptions, TubeName};
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::{Column, Record, Shape};
+
+use crate::error::cli_error;
+use crate::link::{Link, reply_line};
+use crate::names;
+use crate::tool::Tool;
+
+/// The end of `smoke --help`.
+pub const HELP: &str = "\
+Protocol: put, reserve-with-timeout, touch, bury, kick, delete, stats-tube, in a tube of its own with a random name.
+The body has every byte value and must come back as it was. Nothing is left behind.
+Exit 0 when every step passed, 1 when one failed; 69, 76, 124 when the connection itself is the problem.
+
+Examples:
+  bsctl smoke
+  bsctl --embedded smoke -o json";
+
+/// Arguments of `smoke`.
+#[derive(Debug, Args)]
+pub struct SmokeArgs {}
+
+static STEPS: Shape = Shape::rows(
+    "step",
+    &[
+        Column::new("step", "STEP"),
+        Column::new("command", "COMMAND"),
+        Column::new("expected", "EXPECTED"),
+        Column::new("got", "GOT"),
+        Column::new("ms", "MS"),
+        Column::new("ok", "OK"),
+    ],
+);
+
+/// Runs `smoke`.
+///
+/// # Errors
+/// The connection's failure; a failed step is exit 1 after the table.
+pub fn run(tool: &mut Tool, _: SmokeArgs) -> Result<Exit, CliError> {
+    let tube = scratch_tube("smoke")?;
+    let link = tool.link.side();
+    link.client()?;
+    let mut smoke = Smoke { rows: Vec::new(), broken: None, job: None };
+    smoke.run(link, &tube);
+    smoke.clean_up(link);
+    let failed = smoke.rows.iter().any(|row| !row.ok);
+    let mut list = tool.out.list(&STEPS)?;
+    for row in smoke.rows {
+        list.push(row.record())?;
+    }
+    list.finish()?;
+    match (smoke.broken, failed) {
+        (Some(error), _) => Err(error),
+        (None, true) => Ok(Exit::Negative),
+        (None, false) => Ok(Exit::Done),
+    }
+}
+
+/// A tube that nobody else uses.
+///
+/// # Errors
+/// Never: the name is valid.
+pub fn scratch_tube(purpose: &str) -> Result<TubeName, CliError> {
+    use std::hash::{BuildHasher as _, RandomState};
+    let random = RandomState::new().hash_one(std::process::id());
+    names::tube(&format!("bsctl-{purpose}-{random:016x}"))
+}
+
+struct Row {
+    step: &'static str,
+    command: String,
+    expected: &'static str,
+    got: String,
+    ms: f64,
+    ok: bool,
+}
+
+impl Row {
+    fn record(self) -> Record {
+        Record::new()
+            .with("step", self.step)
+            .with("command", self.command)
+            .with("expected", self.expected)
+            .with("got", self.got)
+            .with("ms", self.ms)
+            .with("ok", self.ok)
+    }
+}
+
+struct Smoke {
+    rows: Vec<Row>,
+    /// What ended the connection.
+    broken: Option<CliError>,
+    /// The job as long as it exists.
+    job: Option<JobRef>,
+}
+
+impl Smoke {
+    /// All steps; after a failed one the rest is not tried.
+    fn run(&mut self, link: &mut Link, tube: &TubeName) -> Option<()> {
+        let body: Vec<u8> = (0..=u8::MAX).collect();
+        if let Err(error) =
+            link.call(Use(tube.clone())).and_then(|_| link.watch_only(std::slice::from_ref(tube)))
+        {
+            self.failed("use", format!("use {tube}"), "USING", error);
+            return None;
+        }
+        let put = Put::new(body.as_slice(), PutOptions::default()).map_err(cli_error);
+        let put = self.built("put", put)?;
+        let line = format!("put 1024 0 60 {}", body.len());
+        self.step(link, "put", line, "INSERTED id", &put, |reply| match reply {
+            Response::Inserted(id) => Some((*id).into()),
+            _ => None,
+        })?;
+        let reserve = ReserveWithTimeout::new(Duration::from_secs(1)).map_err(cli_error);
+        let reserve = self.built("reserve", reserve)?;
+        let line = "reserve-with-timeout 1".to_owned();
+        let expected = "RESERVED id, same body";
+        self.step(link, "reserve", line, expected, &reserve, |reply| match reply {
+            Response::Reserved(job) if job.body == body => Some(job.into()),
+            _ => None,
+        })?;
+        let job = self.job?;
+        let id = job.id();
+        let done =
+            |word: &'static str| move |reply: &Response| (reply.word() == word).then_some(job);
+        self.step(
+            link,
+            "touch",
+            format!("touch {id}"),
+            "TOUCHED",
+            &Touch::new(job),
+            done("TOUCHED"),
+        )?;
+        let bury = Bury::new(job, 1024);
+        self.step(link, "bury", format!("bury {id} 1024"), "BURIED", &bury, done("BURIED"))?;
+        let kicked = |reply: &Response| matches!(reply, Response::Kicked(Some(1))).then_some(job);
+        self.step(link, "kick", "kick 1".to_owned(), "KICKED 1", &Kick(1), kicked)?;
+        let delete = Delete::new(id);
+        self.step(link, "delete", format!("delete {id}"), "DELETED", &delete, done("DELETED"))?;
+        self.job = None;
+        let stats = StatsTube(tube.clone());
+        let empty = |reply: &Response| {
+            let stats = stats.decode(reply.clone()).ok().flatten()?;
+            let left = stats.current_jobs_ready
+                + stats.current_jobs_reserved
+                + stats.current_jobs_delayed
+                + stats.current_jobs_buried;
+            (left == 0 && stats.total_jobs == 1).then_some(job)
+        };
+        self.step(link, "stats", format!("stats-tube {tube}"), "OK, 0 jobs of 1", &stats, empty)?;
+        self.job = None;
+        Some(())
+    }
+
+    /// One command; `check` gives the job's reference when the reply is as it should be.
+    fn step(
+        &mut self,
+        link: &mut Link,
+        step: &'static str,
+        command: String,
+        expected: &'static str,
+        send: &impl Command,
+        check: impl Fn(&Response) -> Option<JobRef>,
+    ) -> Option<()> {
+        let start = Instant::now();
+        match link.call(AnyCommand::new(send)) {
+            Ok(reply) => {
+                let ms = (start.elapsed().as_secs_f64() * 1e6).round() / 1e3;
+                let job = check(&reply);
+                let ok = job.is_some();
+                self.job = job.or(self.job);
+                let got = reply_line(&reply);
+                self.rows.push(Row { step, command, expected, got, ms, ok });
+                ok.then_some(())
+            }
+            Err(error) => {
+                self.failed(step, command, expected, error);
+                None
+            }
+        }
+    }
+
+    fn built<C>(&mut self, step: &'static str, command: Result<C, CliError>) -> Option<C> {
+        match command {
+            Ok(command) => Some(command),
+            Err(error) => {
+                self.failed(step, step.to_owned(), "", error);
+                None
+            }
+        }
+    }
+
+    fn failed(
+        &mut self,
+        step: &'static str,
+        command: String,
+        expected: &'static str,
+        error: CliError,
+    ) {
+        let got = format!("{}: {}", error.code, error.message);
+        self.rows.push(Row { step, command, expected, got, ms: 0.0, ok: false });
+        self.broken = Some(error);
+    }
+
+    /// Removes the job, also one that is still reserved: closing the connection gives it back.
+    fn clean_up(&mut self, link: &mut Link) {
+        let Some(job) = self.job.take() else { return };
+        link.close();
+        let _ = link.call(Delete::new(job.id()));
+    }
+}

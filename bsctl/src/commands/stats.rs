@@ -1,0 +1,112 @@
+//! `stats` and `stats-tube`: the server's own figures.
+
+use beanstalk_client::TubeStats;
+use beanstalk_client::protocol::{Stats, StatsTube};
+use clap::Args;
+use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::{Column, Record, Shape};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::tool::Tool;
+use crate::{jobs, names};
+
+/// The end of `stats --help`.
+pub const HELP: &str = "\
+Protocol: stats.
+Keys are the server's, in its order; cmd-* count since the server started. kick-job and reserve-job are
+counted nowhere.
+
+Examples:
+  bsctl stats
+  bsctl stats --columns current-jobs-ready,current-jobs-buried -o json";
+
+/// The end of `stats-tube --help`.
+pub const TUBE_HELP: &str = "\
+Protocol: stats-tube TUBE.
+A tube exists while it has jobs or somebody uses or watches it; its counters start again with it.
+
+Examples:
+  bsctl stats-tube mail
+  bsctl stats-tube mail sms --columns name,ready";
+
+/// Arguments of `stats`.
+#[derive(Debug, Args)]
+pub struct StatsArgs {}
+
+/// Arguments of `stats-tube`.
+#[derive(Debug, Args)]
+pub struct StatsTubeArgs {
+    /// The tubes
+    #[arg(value_name = "TUBE", required = true)]
+    tubes: Vec<String>,
+}
+
+static TUBE: Shape = Shape::blocks(
+    "name",
+    &[
+        Column::new("name", "NAME"),
+        Column::new("current-jobs-urgent", "URGENT"),
+        Column::new("current-jobs-ready", "READY"),
+        Column::new("current-jobs-reserved", "RESERVED"),
+        Column::new("current-jobs-delayed", "DELAYED"),
+        Column::new("current-jobs-buried", "BURIED"),
+        Column::new("total-jobs", "TOTAL"),
+        Column::new("current-using", "USING"),
+        Column::new("current-watching", "WATCHING"),
+        Column::new("current-waiting", "WAITING"),
+        Column::new("cmd-delete", "DELETES"),
+        Column::new("cmd-pause-tube", "PAUSES"),
+        Column::new("pause", "PAUSE"),
+        Column::new("pause-time-left", "PAUSE LEFT"),
+    ],
+);
+
+/// Runs `stats`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, _: StatsArgs) -> Result<Exit, CliError> {
+    let stats = tool.link.call(Stats)?;
+    tool.out.pairs(record(&stats)?)?;
+    Ok(Exit::Done)
+}
+
+/// Runs `stats-tube`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run_tube(tool: &mut Tool, args: StatsTubeArgs) -> Result<Exit, CliError> {
+    let tubes = names::tubes(&args.tubes)?;
+    let interrupts = tool.interrupts()?;
+    let action = Action { past: "found", noun: "tube", place: String::new() };
+    let when = tool.globals.progress.unwrap_or_default();
+    let mut bulk = Bulk::start(action, OnError::Continue, None, when, interrupts, &tool.messages);
+    let mut list = tool.out.list(&TUBE)?;
+    let replies = tool.link.pipeline(tubes.iter().cloned().map(StatsTube))?;
+    for (tube, reply) in tubes.iter().zip(replies) {
+        match reply? {
+            Some(stats) => {
+                bulk.success();
+                list.push(record::<TubeStats>(&stats)?)?;
+            }
+            None => bulk.failure(format!("tube {tube}"), jobs::no_tube(tube))?,
+        }
+    }
+    let exit = bulk.finish_quietly()?;
+    list.finish()?;
+    Ok(exit)
+}
+
+/// Statistics as a record: the server's keys in its order.
+///
+/// # Errors
+/// They are no map, which is a defect.
+pub fn record<T: Serialize>(stats: &T) -> Result<Record, CliError> {
+    match serde_json::to_value(stats) {
+        Ok(Value::Object(map)) => Ok(map.into()),
+        Ok(_) => Err(CliError::internal("statistics are not a map")),
+        Err(error) => Err(CliError::internal(format!("statistics cannot be shown: {error}"))),
+    }
+}

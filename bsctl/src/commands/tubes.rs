@@ -1,0 +1,87 @@
+//! `tubes`: the tubes of a server with the number of jobs in each state.
+
+use beanstalk_client::TubeStats;
+use beanstalk_client::protocol::{ListTubes, StatsTube};
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::{Column, Shape};
+
+use super::stats::record;
+use crate::names::glob;
+use crate::scan::AnyState;
+use crate::tool::Tool;
+
+/// The end of `tubes --help`.
+pub const HELP: &str = "\
+Protocol: list-tubes, then stats-tube for each, pipelined.
+A tube exists while it has jobs or somebody uses or watches it.
+
+Examples:
+  bsctl tubes
+  bsctl tubes 'mail*' --state buried
+  bsctl tubes -o name";
+
+/// Arguments of `tubes`.
+#[derive(Debug, Args)]
+pub struct TubesArgs {
+    /// Only tubes that fit one of these patterns (* and ?)
+    #[arg(value_name = "GLOB")]
+    patterns: Vec<String>,
+
+    /// Only tubes with jobs in one of these states, separated by commas
+    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    state: Vec<AnyState>,
+}
+
+static TUBES: Shape = Shape::rows(
+    "name",
+    &[
+        Column::new("name", "TUBE"),
+        Column::new("current-jobs-ready", "READY"),
+        Column::new("current-jobs-reserved", "RESERVED"),
+        Column::new("current-jobs-delayed", "DELAYED"),
+        Column::new("current-jobs-buried", "BURIED"),
+        Column::wide("current-jobs-urgent", "URGENT"),
+        Column::wide("total-jobs", "TOTAL"),
+        Column::wide("current-using", "USING"),
+        Column::wide("current-watching", "WATCHING"),
+        Column::wide("current-waiting", "WAITING"),
+        Column::wide("cmd-delete", "DELETES"),
+        Column::on_request("cmd-pause-tube", "PAUSES"),
+        Column::on_request("pause", "PAUSE"),
+        Column::wide("pause-time-left", "PAUSE LEFT"),
+    ],
+);
+
+/// Runs `tubes`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
+    let mut tubes = tool.link.call(ListTubes)?;
+    tubes.retain(|tube| {
+        args.patterns.is_empty() || args.patterns.iter().any(|pattern| glob(pattern, tube.as_str()))
+    });
+    tubes.sort();
+    let mut list = tool.out.list(&TUBES)?;
+    for stats in tool.link.pipeline(tubes.into_iter().map(StatsTube))? {
+        // None: the tube has gone meanwhile.
+        if let Some(stats) = stats?
+            && (args.state.is_empty() || args.state.iter().any(|state| has(&stats, *state)))
+        {
+            list.push(record(&stats)?)?;
+        }
+    }
+    list.finish()?;
+    Ok(Exit::Done)
+}
+
+fn has(stats: &TubeStats, state: AnyState) -> bool {
+    let count = match state {
+        AnyState::Ready => stats.current_jobs_ready,
+        AnyState::Reserved => stats.current_jobs_reserved,
+        AnyState::Delayed => stats.current_jobs_delayed,
+        AnyState::Buried => stats.current_jobs_buried,
+    };
+    count > 0
+}

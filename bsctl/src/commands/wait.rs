@@ -1,0 +1,203 @@
+//! `wait`: until a condition is true.
+
+use std::time::{Duration, Instant};
+
+use beanstalk_client::protocol::{ListTubeUsed, StatsJob, StatsTube};
+use beanstalk_client::{JobId, TubeName, TubeStats};
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::Record;
+use ctl_core::repl::expect::Condition;
+use ctl_core::units;
+use serde_json::json;
+
+use crate::tool::Tool;
+use crate::{jobs, names};
+
+/// The end of `wait --help`.
+pub const HELP: &str = "\
+Protocol: stats-tube, stats-job or list-tube-used, again and again.
+Conditions:
+  empty              the tube has no jobs in any state
+  ready>=N           and likewise == != < <= > with ready, buried, delayed, reserved, urgent, waiting, workers
+  tube-exists        somebody uses or watches the tube, or it has jobs
+  job-gone=ID        the job does not exist
+  job-state=ID:STATE the job is ready, reserved, delayed or buried
+  server             the server answers
+What does not exist yet is waited for; a missing tube counts as empty unless --must-exist is given.
+--timeout bounds the whole wait (60s unless given); when it runs out the exit code is 124.
+
+Examples:
+  bsctl wait --for server --timeout 30s
+  bsctl wait --for empty -t mail --stable 3
+  bsctl wait --for 'workers>=4' -t mail";
+
+/// Arguments of `wait`.
+#[derive(Debug, Args)]
+pub struct WaitArgs {
+    /// The condition
+    #[arg(long = "for", value_name = "COND")]
+    condition: String,
+
+    /// The tube [default: default]
+    #[arg(short, long, value_name = "TUBE")]
+    tube: Option<String>,
+
+    /// Pause between two looks
+    #[arg(short, long, value_name = "DUR", default_value = "500ms", value_parser = units::duration)]
+    interval: Duration,
+
+    /// So many looks in a row must agree
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    stable: u32,
+
+    /// A missing tube is an error
+    #[arg(long)]
+    must_exist: bool,
+}
+
+enum Goal {
+    Empty,
+    Counts(Condition),
+    TubeExists,
+    JobGone(JobId),
+    JobState(JobId, String),
+    Server,
+}
+
+/// The bound where `--timeout` says nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs `wait`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
+    let goal = Goal::parse(&args.condition)?;
+    let given = args.tube.as_deref().map(names::tube).transpose()?;
+    let tube =
+        if matches!(goal, Goal::Server) { TubeName::default() } else { tool.tube_or_used(given)? };
+    let bound = tool.link.timeout().unwrap_or(PATIENCE);
+    tool.link.default_timeout(bound);
+    let interrupts = tool.interrupts()?;
+    let start = Instant::now();
+    let (mut looks, mut agreeing) = (0_u64, 0);
+    let mut last;
+    loop {
+        let (holds, found) = look(tool, &goal, &tube, args.must_exist)?;
+        looks += 1;
+        agreeing = if holds { agreeing + 1 } else { 0 };
+        if agreeing >= args.stable {
+            break;
+        }
+        last = found;
+        let rest = bound.saturating_sub(start.elapsed());
+        if rest.is_zero() {
+            let within = units::show_duration(bound);
+            let what = format!("`{}` did not come true within {within}", args.condition);
+            return Err(CliError::timeout(format!("{what} (last seen: {last})")));
+        }
+        interrupts.sleep(args.interval.min(rest))?;
+    }
+    let waited = start.elapsed();
+    let record = Record::new()
+        .with("condition", args.condition.as_str())
+        .with("tube", tube.as_str())
+        .with("waited_ms", u64::try_from(waited.as_millis()).unwrap_or(u64::MAX))
+        .with("looks", looks);
+    let after = units::show_duration(Duration::from_millis(waited.as_millis() as u64));
+    let sentence = format!("`{}` is true after {after}", args.condition);
+    tool.out.done_with(&record, &["condition", "waited_ms"], &sentence)?;
+    Ok(Exit::Done)
+}
+
+impl Goal {
+    fn parse(text: &str) -> Result<Self, CliError> {
+        let id = |text: &str| {
+            text.parse::<JobId>().map_err(|_| CliError::usage(format!("`{text}` is not a job id")))
+        };
+        match text {
+            "empty" => return Ok(Self::Empty),
+            "tube-exists" => return Ok(Self::TubeExists),
+            "server" => return Ok(Self::Server),
+            _ => {}
+        }
+        if let Some(job) = text.strip_prefix("job-gone=") {
+            return Ok(Self::JobGone(id(job)?));
+        }
+        if let Some(rest) = text.strip_prefix("job-state=") {
+            let known = ["ready", "reserved", "delayed", "buried"];
+            return match rest.split_once(':') {
+                Some((job, state)) if known.contains(&state) => {
+                    Ok(Self::JobState(id(job)?, state.to_owned()))
+                }
+                _ => Err(CliError::usage(format!("`{text}` is not a condition"))
+                    .hint("job-state=ID:STATE with ready, reserved, delayed or buried")),
+            };
+        }
+        let condition = Condition::parse(text)
+            .map_err(|why| CliError::usage(why).hint("bsctl wait --help lists the conditions"))?;
+        // The keys there are show themselves on a tube without jobs.
+        condition.check(&counts(None)).map_err(CliError::usage)?;
+        Ok(Self::Counts(condition))
+    }
+}
+
+/// Looks once: whether the condition holds, and what was seen.
+fn look(
+    tool: &mut Tool,
+    goal: &Goal,
+    tube: &TubeName,
+    must_exist: bool,
+) -> Result<(bool, String), CliError> {
+    match goal {
+        Goal::Server => Ok(match tool.link.call(ListTubeUsed) {
+            Ok(_) => (true, "an answer".to_owned()),
+            Err(error) => (false, error.message),
+        }),
+        Goal::JobGone(id) => {
+            let stats = tool.link.call(StatsJob(*id))?;
+            let seen = stats.as_ref().map_or("no such job", |stats| stats.state.as_str());
+            Ok((stats.is_none(), seen.to_owned()))
+        }
+        Goal::JobState(id, wanted) => {
+            let stats = tool.link.call(StatsJob(*id))?;
+            let seen = stats.as_ref().map_or("no such job", |stats| stats.state.as_str());
+            Ok((seen == wanted, seen.to_owned()))
+        }
+        Goal::Empty | Goal::Counts(_) | Goal::TubeExists => {
+            let stats = tool.link.call(StatsTube(tube.clone()))?;
+            if stats.is_none() && must_exist {
+                return Err(jobs::no_tube(tube));
+            }
+            if matches!(goal, Goal::TubeExists) {
+                let seen = if stats.is_some() { "the tube" } else { "no such tube" };
+                return Ok((stats.is_some(), seen.to_owned()));
+            }
+            let counts = counts(stats.as_ref());
+            if let Goal::Counts(condition) = goal {
+                let verdict = condition.check(&counts).map_err(CliError::usage)?;
+                return Ok((verdict.holds, verdict.found));
+            }
+            let left = ["ready", "reserved", "delayed", "buried"]
+                .iter()
+                .filter_map(|state| counts.get(state)?.as_u64())
+                .sum();
+            Ok((left == 0, units::count(left, "job")))
+        }
+    }
+}
+
+/// What conditions can name; all 0 for a tube that does not exist.
+fn counts(stats: Option<&TubeStats>) -> serde_json::Value {
+    let of = |count: fn(&TubeStats) -> u64| stats.map_or(0, count);
+    json!({
+        "ready": of(|s| s.current_jobs_ready),
+        "urgent": of(|s| s.current_jobs_urgent),
+        "reserved": of(|s| s.current_jobs_reserved),
+        "delayed": of(|s| s.current_jobs_delayed),
+        "buried": of(|s| s.current_jobs_buried),
+        "waiting": of(|s| s.current_waiting),
+        "workers": of(|s| s.current_watching),
+    })
+}
