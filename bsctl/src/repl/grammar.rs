@@ -94,7 +94,7 @@ pub(super) enum Verb {
     Connect {
         /// host, host:port, [::1]:11300, unix:/path
         #[arg(value_name = "ADDR")]
-        addr: String,
+        server: String,
     },
 }
 

@@ -119,7 +119,7 @@ pub fn run(tool: &mut Tool, args: ReplArgs) -> Result<Exit, CliError> {
     let host = Host {
         shared: &shared,
         grammar,
-        interrupts,
+        interrupts: interrupts.clone(),
         ending: ending.clone(),
         written,
         waiting: &waiting,
@@ -128,8 +128,14 @@ pub fn run(tool: &mut Tool, args: ReplArgs) -> Result<Exit, CliError> {
     };
     let exit = thread::scope(|scope| {
         let start = |notices: Notices| {
-            let watcher =
-                Watcher { shared: &shared, notices, ending, waiting: &waiting, over: &over };
+            let watcher = Watcher {
+                shared: &shared,
+                notices,
+                ending,
+                interrupts,
+                waiting: &waiting,
+                over: &over,
+            };
             let handle = scope.spawn(move || watcher.run());
             Watching { over: &over, thread: handle.thread().clone() }
         };

@@ -295,7 +295,7 @@ impl State<'_> {
             Verb::Unhold { job } => self.hold_some(job.as_deref().or(Some("all")), false),
             Verb::Save { id, file } => self.save(id.into(), &file),
             Verb::SaveLast { file } => self.save_last(&file),
-            Verb::Connect { addr } => self.connect(&addr),
+            Verb::Connect { server } => self.connect(&server),
         }
     }
 

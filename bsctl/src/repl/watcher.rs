@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use ctl_core::repl::editor::Notices;
 use ctl_core::repl::ending::{Ending, wake_editor};
+use ctl_core::signals::Interrupts;
 
 use super::state::State;
 
@@ -18,6 +19,7 @@ pub(super) struct Watcher<'s, 't> {
     pub(super) shared: &'s Mutex<State<'t>>,
     pub(super) notices: Notices,
     pub(super) ending: Ending,
+    pub(super) interrupts: Interrupts,
     /// Whether the person is being waited for.
     pub(super) waiting: &'s AtomicBool,
     /// Set when the session is over.
@@ -33,8 +35,12 @@ impl Watcher<'_, '_> {
             for said in self.look() {
                 self.notices.print(&said);
             }
-            if self.ending.requested().is_some() && self.waiting.load(Ordering::SeqCst) {
-                wake_editor();
+            if self.ending.requested().is_some() {
+                // Commands know of Ctrl-C and SIGTERM only.
+                self.interrupts.raise();
+                if self.waiting.load(Ordering::SeqCst) {
+                    wake_editor();
+                }
             }
         }
     }

@@ -1,0 +1,483 @@
+//! `bsctl repl` with scripts: from a pipe, `-f` and `-e`, against the in-memory server and the real one.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use beanstalk_client::JobState;
+use beanstalk_client::blocking::Client;
+use fixtures::beanstalkd::Server;
+use fixtures::real::Beanstalkd;
+
+/// How a session ended.
+#[derive(Debug)]
+struct Ended {
+    code: Option<i32>,
+    stdout: Vec<u8>,
+    stderr: String,
+}
+
+impl Ended {
+    fn stdout(&self) -> &str {
+        std::str::from_utf8(&self.stdout).unwrap()
+    }
+
+    /// Whether a line of stderr begins with this.
+    fn says(&self, start: &str) -> bool {
+        self.stderr.lines().any(|line| line.starts_with(start))
+    }
+}
+
+fn bsctl(address: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bsctl"));
+    for name in ["BSCTL_ADDR", "BEANSTALKD_ADDR", "BSCTL_OUTPUT", "BSCTL_LOG", "BSCTL_TIMEOUT"] {
+        command.env_remove(name);
+    }
+    command.args(["-a", address, "repl"]).args(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn repl(address: &str, arguments: &[&str], script: impl AsRef<[u8]>) -> Ended {
+    let mut child = bsctl(address, arguments).spawn().unwrap();
+    // A session that does not read its stdin may end first.
+    let _ = child.stdin.take().unwrap().write_all(script.as_ref());
+    end(child)
+}
+
+fn end(child: Child) -> Ended {
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    Ended { code: output.status.code(), stdout: output.stdout, stderr }
+}
+
+/// Runs a scenario against the in-memory server, and against the real one where it is installed.
+fn on_both(scenario: impl Fn(&str)) {
+    let server = Server::start().unwrap();
+    scenario(server.address());
+    if let Some(server) = Beanstalkd::start() {
+        scenario(server.address());
+    }
+}
+
+fn script(script: impl AsRef<[u8]>) -> Ended {
+    let server = Server::start().unwrap();
+    repl(server.address(), &[], script)
+}
+
+#[test]
+fn a_bad_second_line_stops_the_script_with_its_place_and_exit_code() {
+    on_both(|address| {
+        let ended = repl(address, &[], "put a\npeek 99999\nput never\n");
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert_eq!(ended.stdout().lines().count(), 1);
+        assert!(ended.says("stdin:2: NOT_FOUND: job 99999 does not exist"), "{ended:?}");
+    });
+}
+
+#[test]
+fn each_error_ends_the_script_with_its_own_code() {
+    for (line, code) in [
+        ("peek 9", 1),
+        ("pt x", 2),
+        ("put \"x", 2),
+        ("put --nope x", 2),
+        ("use a!b", 65),
+        (":source /does/not/exist", 66),
+        ("reserve 1", 124),
+        ("expect 'size==1' reserved", 1),
+    ] {
+        let ended = script(format!("# a comment\n{line}\n"));
+        assert_eq!(ended.code, Some(code), "{line}: {ended:?}");
+        assert!(ended.says("stdin:2: "), "{line}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_dead_port_is_69_with_the_line_that_needed_it() {
+    let address = Server::start().unwrap().address().to_owned();
+    let ended = repl(&address, &["--connect-timeout", "5s"], ":set\nput x");
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    assert!(ended.says("stdin:2: UNAVAILABLE"), "{ended:?}");
+}
+
+#[test]
+fn errors_can_be_passed_over() {
+    let server = Server::start().unwrap();
+    let ended = repl(server.address(), &["--keep-going"], "peek 9\nput a\npt\nput b");
+    assert_eq!(ended.code, Some(3));
+    assert_eq!(ended.stdout(), "1\n2\n");
+    assert!(ended.stderr.contains("stdin:1:") && ended.stderr.contains("stdin:3:"), "{ended:?}");
+    let ended = script(":set +e\npeek 9\nput a\n:set -e\npeek 8\nput never");
+    assert_eq!((ended.code, ended.stdout()), (Some(1), "1\n"));
+}
+
+#[test]
+fn unknown_commands_name_what_was_meant() {
+    let ended = script("resrve 0");
+    assert!(ended.stderr.contains("did you mean reserve?"), "{ended:?}");
+}
+
+#[test]
+fn unbalanced_quotes_send_nothing() {
+    let server = Server::start().unwrap();
+    let ended = repl(server.address(), &[], "put \"half\nput 'x'y\n");
+    assert!(ended.stderr.contains("Invalid argument(s)"), "{ended:?}");
+    assert_eq!(server.requests().len(), 0);
+}
+
+#[test]
+fn bodies_of_every_byte_arrive() {
+    on_both(|address| {
+        let all: Vec<u8> = (0..=255).collect();
+        let escapes: String = all.iter().map(|b| format!("\\x{b:02x}")).collect();
+        let digits: String = all.iter().map(|b| format!("{b:02x}")).collect();
+        let raw: Vec<u8> = (1..=255).filter(|b| !b"\n\r'\\".contains(b)).collect();
+        let mut text = format!("put \"{escapes}\"\nput hex:{digits}\nput '").into_bytes();
+        text.extend_from_slice(&raw);
+        text.extend_from_slice(b"'\nput <<END\n");
+        text.extend_from_slice(&all);
+        text.extend_from_slice(b"\nEND\n");
+        let ended = repl(address, &[], text);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let mut client = Client::connect(address).unwrap();
+        for (id, expected) in ended.stdout().lines().zip([&all, &all, &raw, &all]) {
+            let job = client.peek(id.parse::<u64>().unwrap()).unwrap().unwrap();
+            assert_eq!(job.body, expected.as_slice());
+        }
+    });
+}
+
+#[test]
+fn quoted_words_are_data_and_never_files_stdin_or_flags() {
+    let server = Server::start().unwrap();
+    let ended = repl(server.address(), &[], "put \"@/etc/passwd\" '-' \"-t\" b64:LS1uby1zdWNo\n");
+    assert_eq!((ended.code, ended.stdout()), (Some(0), "1\n2\n3\n4\n"), "{ended:?}");
+    let mut client = Client::connect(server.address()).unwrap();
+    let mut body = |id: u64| client.peek(id).unwrap().unwrap().body;
+    assert_eq!([body(1), body(2), body(3), body(4)], ["@/etc/passwd", "-", "-t", "--no-such"]);
+}
+
+#[test]
+fn files_can_be_bodies_but_the_script_itself_cannot() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a body");
+    std::fs::write(&file, b"\x00\n\xff").unwrap();
+    let server = Server::start().unwrap();
+    let ended = repl(server.address(), &[], format!("put @\"{}\"\nput @-\nput x", file.display()));
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("stdin:2: stdin cannot be read here"), "{ended:?}");
+    let mut client = Client::connect(server.address()).unwrap();
+    assert_eq!(client.peek(1).unwrap().unwrap().body, b"\x00\n\xff".as_slice());
+}
+
+#[test]
+fn several_lines_make_one_statement_and_the_last_needs_no_line_end() {
+    let server = Server::start().unwrap();
+    let text =
+        "put \\\n  -t mail \\\n  <<-EOF # comment\n\t{\"a\": 1}\n\tEOF\n\n# x\nput {\"b\": [1, 2]}";
+    let ended = repl(server.address(), &["--echo"], text);
+    assert_eq!((ended.code, ended.stdout()), (Some(0), "1\n2\n"), "{ended:?}");
+    assert!(ended.stderr.contains("> put \\\n>   -t mail \\\n"), "{ended:?}");
+    let mut client = Client::connect(server.address()).unwrap();
+    assert_eq!(client.peek(1).unwrap().unwrap().body, "{\"a\": 1}");
+    assert_eq!(client.stats_job(1).unwrap().unwrap().tube.as_str(), "mail");
+    assert_eq!(client.peek(2).unwrap().unwrap().body, "{\"b\": [1, 2]}");
+}
+
+#[test]
+fn flags_of_one_line_do_not_change_the_session() {
+    let server = Server::start().unwrap();
+    let ended = repl(server.address(), &[], "use mail\nput -t sms a -o json\nput b\npeek 2 -o raw");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let lines: Vec<&str> = ended.stdout().lines().collect();
+    assert_eq!((lines[0], lines[1], lines[lines.len() - 1]), ("mail", "[", "b"), "{ended:?}");
+    let mut client = Client::connect(server.address()).unwrap();
+    assert_eq!(client.stats_job(2).unwrap().unwrap().tube.as_str(), "mail");
+    let ended = script("put x --timeout 3s");
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("--timeout cannot be given on a line"), "{ended:?}");
+}
+
+#[test]
+fn a_piped_session_asks_the_server_nothing_of_its_own() {
+    let server = Server::start().unwrap();
+    let ended = repl(server.address(), &[], "use mail\nput x\n:format json\nhelp\n");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let lines: Vec<String> = server.requests().iter().map(|request| request.text()).collect();
+    assert_eq!(lines, ["use mail", "put 1024 0 60 1"]);
+    assert!(!ended.stderr.contains("connected") && !ended.stdout().contains("> "), "{ended:?}");
+}
+
+#[test]
+fn the_last_reserved_job_needs_no_id() {
+    on_both(|address| {
+        let text = "put a b c\nreserve 0\nreserve 0\nreserve 0\ndelete\nexpect 'count==2' reserved\n\
+                    delete\nexpect 'count==1' reserved\nexpect 'tube==default' reserved\ndelete\n\
+                    expect 'count==0' reserved\n";
+        let ended = repl(address, &["--strict-reserved"], text);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let ended = repl(address, &[], "delete");
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(ended.stderr.contains("holds no job"), "{ended:?}");
+    });
+}
+
+#[test]
+fn jobs_held_at_the_end_go_back_as_they_were_and_are_listed() {
+    on_both(|address| {
+        let text = "use t\nput -p 5 a\nput b\nwatch t\nreserve 0\nreserve 0\n";
+        let ended = repl(address, &[], text);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let ids: Vec<&str> = ended.stdout().lines().skip(1).take(2).collect();
+        let said = format!("2 reserved jobs went back to ready: {}", ids.join(", "));
+        assert!(ended.stderr.contains(&said), "{ended:?}");
+        let mut client = Client::connect(address).unwrap();
+        let stats = client.stats_job(ids[0].parse::<u64>().unwrap()).unwrap().unwrap();
+        assert_eq!((stats.state, stats.pri.get(), stats.releases), (JobState::Ready, 5, 0));
+        let ended = repl(address, &["--strict-reserved"], "watch t\nreserve 0\n");
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let ended = repl(address, &["--strict-reserved"], "watch t\nreserve 0\npeek 99999\n");
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+    });
+}
+
+#[test]
+fn a_setting_says_what_becomes_of_held_jobs() {
+    on_both(|address| {
+        let mut client = Client::connect(address).unwrap();
+        for (setting, state, releases) in [
+            ("release", Some(JobState::Ready), 1),
+            ("bury", Some(JobState::Buried), 0),
+            ("delete", None, 0),
+        ] {
+            let text = format!(":set on_exit {setting}\nput -p 7 x\nreserve 0\n");
+            let ended = repl(address, &["--strict-reserved"], text);
+            assert_eq!(ended.code, Some(0), "{ended:?}");
+            let id: u64 = ended.stdout().lines().next().unwrap().parse().unwrap();
+            let stats = client.stats_job(id).unwrap();
+            assert_eq!(stats.as_ref().map(|s| s.state.clone()), state, "{setting}");
+            if let Some(stats) = stats {
+                assert_eq!((stats.pri.get(), stats.releases), (7, releases), "{setting}");
+                client.delete(id).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn held_jobs_are_kept_alive_and_others_stop_a_waiting_reserve() {
+    on_both(|address| {
+        let text = "put -r 3 x\nreserve 0\nhold\n:set +e\nreserve 5\n:set -e\n\
+                    expect 'count==1' reserved\ntouch\ndelete\n";
+        let ended = repl(address, &[], text);
+        assert_eq!(ended.code, Some(3), "only the wait may fail: {ended:?}");
+        assert_eq!(ended.stderr.matches("TIMEOUT").count(), 1, "{ended:?}");
+        // All of a second is margin: the server answers DEADLINE_SOON at once.
+        let ended = repl(address, &[], "put -r 1 x\nreserve 0\nreserve 30\n");
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.stderr.contains("stdin:3: DEADLINE_SOON: job"), "{ended:?}");
+    });
+}
+
+#[test]
+fn expectations_decide_the_exit_code() {
+    let ended =
+        script("put a\npeek 1 -o raw\nexpect 'body==a' peek 1\nexpect 'id>1' peek 1\nput never");
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("stdin:4: EXPECTATION: expected id>1, found 1"), "{ended:?}");
+    let ended = script("expect nonsense peek 1");
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+}
+
+#[test]
+fn bodies_are_saved_to_new_files_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("body");
+    let (server, name) = (Server::start().unwrap(), file.display());
+    let text = format!("put \"\\x00\\xff\"\nreserve 0\n:save {name}\ndelete\n:save {name}.2");
+    let ended = repl(server.address(), &[], text);
+    assert_eq!(std::fs::read(&file).unwrap(), b"\x00\xff");
+    assert!(ended.stderr.contains("stdin:5: NOT_FOUND"), "{ended:?}");
+    let ended = repl(server.address(), &[], format!("put x\nsave 2 {name}\n"));
+    assert_eq!(ended.code, Some(74), "{ended:?}");
+    assert!(ended.stderr.contains("exists already"), "{ended:?}");
+}
+
+#[test]
+fn texts_and_files_win_over_a_redirected_stdin() {
+    let server = Server::start().unwrap();
+    let ended = repl(server.address(), &["-e", "put a", "-e", "put \"b\""], "put never\n");
+    assert_eq!((ended.code, ended.stdout()), (Some(0), "1\n2\n"), "{ended:?}");
+    let ended = repl(server.address(), &["-e", "put a", "-e", "pt"], "");
+    assert!(ended.says("-e:2: unknown command"), "{ended:?}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a script");
+    std::fs::write(&file, "put a\r\npeek 99\r\n").unwrap();
+    let name = file.to_str().unwrap();
+    let ended = repl(server.address(), &["-f", name], "put never\n");
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.says(&format!("{name}:2: NOT_FOUND")), "{ended:?}");
+    assert_eq!(repl(server.address(), &["-f", "/does/not/exist"], "").code, Some(66));
+}
+
+#[test]
+fn json_errors_are_one_object_at_the_end_of_stderr() {
+    let server = Server::start().unwrap();
+    let ended = repl(server.address(), &["-o", "json"], "put a\npeek 9\n");
+    let last = ended.stderr.lines().last().unwrap();
+    let value: serde_json::Value = serde_json::from_str(last).unwrap();
+    assert_eq!(
+        (&value["error"]["code"], &value["error"]["exit"]),
+        (&"NOT_FOUND".into(), &1.into())
+    );
+    assert!(value["error"]["message"].as_str().unwrap().starts_with("stdin:2: "), "{value}");
+    assert!(serde_json::from_slice::<serde_json::Value>(&ended.stdout).is_ok(), "{ended:?}");
+}
+
+#[test]
+fn the_embedded_server_lives_as_long_as_the_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("script");
+    std::fs::write(&file, "put a\nreserve 0\nexpect 'count==1' reserved\ndelete\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bsctl"));
+    command.env_remove("BSCTL_ADDR").args(["--embedded", "repl", "-f"]).arg(&file);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let address = stderr.split_whitespace().find(|word| word.starts_with("127.0.0.1:")).unwrap();
+    assert!(std::net::TcpStream::connect(address).is_err(), "no listener is left behind");
+    let output = bsctl("127.0.0.1:1", &["--embedded"]).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
+fn connect_goes_to_another_server() {
+    let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
+    let text = format!("use mail\nput a\nreserve 0\nconnect {}\nput b\nreserved\n", two.address());
+    let ended = repl(one.address(), &["--keep-going"], format!("watch mail\n{text}"));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stderr.contains("1 reserved job went back to ready: 1"), "{ended:?}");
+    assert_eq!((one.view().jobs, two.view().jobs), (1, 1));
+    let mut client = Client::connect(two.address()).unwrap();
+    assert_eq!(client.stats_job(1).unwrap().unwrap().tube.as_str(), "default");
+}
+
+/// A session that is fed line by line.
+struct Fed {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Fed {
+    fn start(address: &str, arguments: &[&str]) -> Self {
+        let mut child = bsctl(address, arguments).spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { child, stdin, stdout: BufReader::new(stdout) }
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.stdin, "{line}").unwrap();
+    }
+
+    /// The next line on stdout; the test runner's own limit bounds the waiting.
+    fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn end(mut self) -> Ended {
+        let mut rest = Vec::new();
+        drop(self.stdin);
+        std::io::Read::read_to_end(&mut self.stdout, &mut rest).unwrap();
+        let ended = end(self.child);
+        Ended { stdout: rest, ..ended }
+    }
+}
+
+#[test]
+fn results_come_as_soon_as_each_command_is_done() {
+    let server = Server::start().unwrap();
+    let mut fed = Fed::start(server.address(), &[]);
+    for n in 1..=3 {
+        fed.say("put x");
+        assert_eq!(fed.hear(), n.to_string());
+    }
+    assert_eq!(fed.end().code, Some(0));
+}
+
+#[test]
+fn a_lost_connection_is_told_and_its_state_restored() {
+    let server = Server::start().unwrap();
+    let mut fed = Fed::start(server.address(), &[]);
+    for line in ["use mail", "watch mail", "ignore default", "put a", "reserve 0"] {
+        fed.say(line);
+        fed.hear();
+    }
+    server.close_connections();
+    fed.say("put b");
+    assert_eq!(fed.hear(), "2");
+    fed.say("reserve 5 -o name");
+    assert_eq!(fed.hear(), "1");
+    let ended = fed.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let said = "connection lost — reserved job 1 went back to ready";
+    assert_eq!(ended.stderr.matches(said).count(), 1, "{ended:?}");
+    let mut client = Client::connect(server.address()).unwrap();
+    assert_eq!(client.stats_job(2).unwrap().unwrap().tube.as_str(), "mail");
+    assert_eq!(server.requests().iter().filter(|r| r.text().starts_with("put ")).count(), 2);
+}
+
+#[test]
+fn after_a_cut_reads_are_asked_again_and_writes_are_not() {
+    use fixtures::fault::Fault;
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::nth(1).of("peek").cut_after(0));
+    server.faults().add(Fault::nth(1).of("use").cut_after(0));
+    let ended = repl(server.address(), &[], "put a\npeek 1 -o name\nuse mail\nput never\n");
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    assert_eq!(ended.stdout(), "1\n1\n", "{ended:?}");
+    assert!(ended.stderr.contains("stdin:3: CONNECTION_LOST"), "{ended:?}");
+    let uses = server.requests().iter().filter(|r| r.text() == "use mail").count();
+    assert_eq!(uses, 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn signals_end_a_script_in_order() {
+    use rustix::process::{Pid, Signal, kill_process};
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        for waits in [true, false] {
+            let server = Server::start().unwrap();
+            let mut fed = Fed::start(server.address(), &[]);
+            fed.say("put a");
+            assert_eq!(fed.hear(), "1");
+            fed.say("reserve 0 -o name");
+            assert_eq!(fed.hear(), "1");
+            if waits {
+                fed.say("reserve");
+                // Its second look is sent while it waits.
+                let looked = server.wait_for(Duration::from_secs(60), |view| view.waiting == 1);
+                assert!(looked);
+            }
+            let pid = Pid::from_child(&fed.child);
+            kill_process(pid, signal).unwrap();
+            // stdin stays open: the session must not need its end.
+            let stdin = fed.stdin;
+            let ended = end(fed.child);
+            drop(stdin);
+            assert_eq!(ended.code, Some(code), "{ended:?}");
+            assert!(ended.stderr.contains("1 reserved job went back to ready: 1"), "{ended:?}");
+        }
+    }
+}
