@@ -161,6 +161,18 @@ pub fn command_tree() -> clap::Command {
     Cli::command()
 }
 
+/// The short help: the commands in groups, without options.
+#[must_use]
+pub fn short_help() -> String {
+    let mut tree = command_tree();
+    let groups = docs::grouped_help(&tree, GROUPS);
+    let usage = tree.render_usage();
+    let about = tree.get_about().map(ToString::to_string).unwrap_or_default();
+    format!(
+        "{about}\n\n{usage}\n\n{groups}bsctl help COMMAND shows a command with examples, bsctl --help all options.\n"
+    )
+}
+
 /// The grammar with grouped commands, environment and exit codes in its help. Made only when help is shown.
 #[must_use]
 pub fn documented_tree() -> clap::Command {

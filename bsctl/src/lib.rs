@@ -67,7 +67,7 @@ fn run(line: &[OsString]) -> Exit {
 /// No command: short help for a person, a usage error for a script.
 fn without_command(line: &[OsString], environment: &Environment) -> Exit {
     if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
-        let _ = cli::documented_tree().print_help();
+        let _ = std::io::stdout().write_all(cli::short_help().as_bytes());
         return Exit::Done;
     }
     let error = CliError::usage("no command given").hint("bsctl --help").hint("bsctl repl");

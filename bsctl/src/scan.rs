@@ -1,7 +1,5 @@
 //! Finding the jobs of a server. The protocol has no command for it: the ids are asked one by one, pipelined.
 
-use std::collections::BTreeSet;
-
 use beanstalk_client::protocol::{
     AnyCommand, ListTubes, PeekBuried, PeekDelayed, PeekReady, Response, Stats, StatsJob,
     StatsTube, Use,
@@ -94,7 +92,7 @@ pub fn find(
     let stats = link.call(Stats)?;
     let lowest = wanted.from.unwrap_or(1).max(1);
     let newest = wanted.to.unwrap_or(stats.total_jobs);
-    let mut scan = Scan { wanted, target, found: BTreeSet::new(), gate, progress };
+    let mut scan = Scan { wanted, target, found: Vec::new(), gate, progress };
     let mut top = newest;
     while top >= lowest && scan.goes_on() {
         let bottom = top.saturating_sub(CHUNK - 1).max(lowest);
@@ -111,7 +109,8 @@ pub fn find(
             bottom = top + 1;
         }
     }
-    let found = scan.found;
+    let mut found = scan.found;
+    found.sort_unstable();
     // What came and went meanwhile is not missing.
     let ranged = wanted.from.is_some() || wanted.to.is_some();
     let missing = if ranged || !gate.is_open() {
@@ -120,13 +119,14 @@ pub fn find(
         let now = wanted.limit.unwrap_or(u64::MAX).min(expected(link, wanted)?);
         now.saturating_sub(found.len() as u64)
     };
-    Ok(Found { ids: found.into_iter().map(JobId::from).collect(), missing })
+    Ok(Found { ids: found, missing })
 }
 
 struct Scan<'a> {
     wanted: &'a Wanted,
     target: u64,
-    found: BTreeSet<u64>,
+    /// No id is asked twice, so none is here twice.
+    found: Vec<JobId>,
     gate: &'a Gate,
     progress: &'a mut Progress,
 }
@@ -143,7 +143,7 @@ impl Scan<'_> {
                 && self.wanted.includes(&job)
                 && (self.found.len() as u64) < self.target
             {
-                self.found.insert(job.id.get());
+                self.found.push(job.id);
             }
         }
         Ok(())

@@ -78,6 +78,8 @@ pub struct Bulk {
     failed: u64,
     skipped: u64,
     failures: Vec<(String, CliError)>,
+    /// Failures that were shown. A single one is not: it becomes the command's error.
+    shown: usize,
 }
 
 /// Whether new work may be taken; closes with a signal or, under `--on-error stop`, with a failure.
@@ -123,6 +125,7 @@ impl Bulk {
             failed: 0,
             skipped: 0,
             failures: Vec::new(),
+            shown: 0,
         }
     }
 
@@ -141,6 +144,7 @@ impl Bulk {
     /// One was done.
     pub fn success(&mut self) {
         self.succeeded += 1;
+        self.show_failures();
         self.progress.advance();
     }
 
@@ -166,10 +170,21 @@ impl Bulk {
         }
         let item = item.into();
         if self.failures.len() < LISTED {
-            self.messages.warn(format!("{item}: {}: {}", error.code, error.message));
             self.failures.push((item, error));
         }
+        if self.failed + self.succeeded > 1 {
+            self.show_failures();
+        }
         Ok(())
+    }
+
+    fn show_failures(&mut self) {
+        for (item, error) in self.failures.iter().skip(self.shown) {
+            let CliError { code, message, .. } = error;
+            let item = if message.contains(item) { String::new() } else { format!("{item}: ") };
+            self.messages.warn(format!("{item}{code}: {message}"));
+        }
+        self.shown = self.failures.len();
     }
 
     /// The command cannot go on: says what was done until then and gives the error back.
@@ -201,6 +216,14 @@ impl Bulk {
         let (exit, report, sentence) = self.conclude(extend)?;
         out.done_with(&report, &["attempted", "succeeded", "failed", "skipped"], &sentence)?;
         Ok(exit)
+    }
+
+    /// Ends a command that only looked: its results went to stdout, and what it did needs no words.
+    ///
+    /// # Errors
+    /// The first failure when nothing succeeded.
+    pub fn finish_silently(self) -> Result<Exit, CliError> {
+        self.conclude(|_| {}).map(|(exit, _, _)| exit)
     }
 
     /// Ends without a report on stdout, for commands whose results went there; the summary is a note.

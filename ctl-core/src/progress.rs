@@ -1,8 +1,9 @@
 //! Progress of long commands on stderr: count, rate, time left.
 
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::args::ProgressWhen;
 use crate::messages::Messages;
@@ -89,11 +90,14 @@ impl Progress {
             .with_elapsed(self.started.elapsed())
             .with_position(self.done);
         let template = match self.total {
-            Some(_) => "{msg} [{bar:30}] {human_pos}/{human_len} {per_sec} {eta} left",
-            None => "{msg} {human_pos} {per_sec} {elapsed}",
+            Some(_) => "{msg} [{bar:30}] {human_pos}/{human_len} {rate} {eta} left",
+            None => "{msg} {human_pos} {rate} {elapsed}",
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("=> "));
+            let rate = |state: &ProgressState, text: &mut dyn Write| {
+                let _ = write!(text, "{:.0}/s", state.per_sec());
+            };
+            bar.set_style(style.with_key("rate", rate).progress_chars("=> "));
         }
         bar.set_message(self.label.clone());
         self.messages.set_bar(Some(bar.clone()));

@@ -138,6 +138,6 @@ pub fn dry_run(
     total: u64,
 ) -> Result<Exit, CliError> {
     let record = Record::new().with("dry_run", true).with("jobs", total);
-    tool.out.done(&record, &format!("would {verb} {}", describe(targets)))?;
+    tool.out.done_with(&record, &["jobs"], &format!("would {verb} {}", describe(targets)))?;
     Ok(Exit::Done)
 }

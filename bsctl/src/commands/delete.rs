@@ -75,9 +75,12 @@ pub fn start(
 /// Failures of writing.
 pub fn would(tool: &mut Tool, verb: &str, ids: &[JobId]) -> Result<Exit, CliError> {
     let numbers: Vec<u64> = ids.iter().map(|id| id.get()).collect();
-    let record = ctl_core::output::Record::new().with("dry_run", true).with("ids", numbers);
+    let record = ctl_core::output::Record::new()
+        .with("dry_run", true)
+        .with("jobs", ids.len())
+        .with("ids", numbers);
     let sentence = format!("would {verb} {}", units::count(ids.len() as u64, "job"));
-    tool.out.done(&record, &sentence)?;
+    tool.out.done_with(&record, &["jobs"], &sentence)?;
     Ok(Exit::Done)
 }
 

@@ -132,7 +132,7 @@ fn dry_run(tool: &mut Tool, items: impl Iterator<Item = Item>) -> Result<Exit, C
         jobs += 1;
     }
     let record = Record::new().with("dry_run", true).with("jobs", jobs);
-    tool.out.done(&record, &format!("would put {}", units::count(jobs, "job")))?;
+    tool.out.done_with(&record, &["jobs"], &format!("would put {}", units::count(jobs, "job")))?;
     Ok(Exit::Done)
 }
 

@@ -116,7 +116,7 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
         let kicked = most.min(there);
         let record = Record::new().with("dry_run", true).with("jobs", kicked);
         let sentence = format!("would kick {} {place}", units::count(kicked, "job"));
-        tool.out.done(&record, &sentence)?;
+        tool.out.done_with(&record, &["jobs"], &sentence)?;
         return Ok(Exit::Done);
     }
     confirm(tool, args, most.min(there), &place)?;

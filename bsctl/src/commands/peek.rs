@@ -107,7 +107,7 @@ fn by_id(tool: &mut Tool, texts: &[String]) -> Result<Exit, CliError> {
             }
         }
     }
-    let exit = bulk.finish_quietly()?;
+    let exit = bulk.finish_silently()?;
     list.finish()?;
     Ok(exit)
 }

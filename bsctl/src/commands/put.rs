@@ -223,7 +223,7 @@ fn dry_run(tool: &mut Tool, items: Items, defaults: &Defaults) -> Result<Exit, C
     }
     let record = Record::new().with("dry_run", true).with("jobs", jobs);
     let sentence = format!("would put {} into tube {}", units::count(jobs, "job"), defaults.tube);
-    tool.out.done(&record, &sentence)?;
+    tool.out.done_with(&record, &["jobs"], &sentence)?;
     Ok(Exit::Done)
 }
 

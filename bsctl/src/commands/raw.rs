@@ -60,7 +60,8 @@ pub fn run(tool: &mut Tool, args: RawArgs) -> Result<Exit, CliError> {
     if tool.globals.dry_run {
         let text = String::from_utf8_lossy(line).into_owned();
         let sentence = format!("would send: {text}");
-        tool.out.done(&Record::new().with("dry_run", true).with("line", text), &sentence)?;
+        let record = Record::new().with("dry_run", true).with("line", text);
+        tool.out.done_with(&record, &["line"], &sentence)?;
         return Ok(Exit::Done);
     }
     let response = tool.link.side().call(command)?;
@@ -87,7 +88,12 @@ fn refusal(response: &Response) -> Option<CliError> {
             | Response::BodyTooLarge { .. }
     );
     if refused {
-        return Some(cli_error(response.clone().refuse()));
+        let mut error = cli_error(response.clone().refuse());
+        // The line was the user's own: the server's no is an answer here, no broken protocol.
+        if error.exit == Exit::Protocol {
+            error.exit = Exit::Negative;
+        }
+        return Some(error);
     }
     match response {
         Response::TimedOut => Some(CliError::timeout("the server answered TIMED_OUT")),

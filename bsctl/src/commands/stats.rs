@@ -94,7 +94,7 @@ pub fn run_tube(tool: &mut Tool, args: StatsTubeArgs) -> Result<Exit, CliError> 
             None => bulk.failure(format!("tube {tube}"), jobs::no_tube(tube))?,
         }
     }
-    let exit = bulk.finish_quietly()?;
+    let exit = bulk.finish_silently()?;
     list.finish()?;
     Ok(exit)
 }

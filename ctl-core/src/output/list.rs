@@ -140,9 +140,10 @@ impl<'a> List<'a> {
                 if self.pushed > 1 {
                     self.out.text("\n")?;
                 }
-                if let Some(keys) = &self.selected {
-                    record.select(keys);
-                }
+                // What is no column, such as a format version, is for programs.
+                let all =
+                    || self.shape.columns.iter().map(|column| column.key.to_owned()).collect();
+                record.select(&self.selected.clone().unwrap_or_else(all));
                 let block = table::block(&record, self.out.look())?;
                 self.out.text(&block)
             }
