@@ -1,0 +1,30 @@
+//! Measures the clients of this repository beside raw sockets and other clients, all in one run.
+
+mod beanstalkd;
+mod cores;
+mod measure;
+mod report;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    version,
+    about = "Raw sockets, the clients of this repository, and their peers, in one run"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// The beanstalkd clients against a real server, which is started for the purpose
+    Beanstalkd(beanstalkd::Options),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().what {
+        What::Beanstalkd(options) => beanstalkd::run(&options),
+    }
+}
