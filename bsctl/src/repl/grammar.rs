@@ -228,3 +228,45 @@ pub(super) const GROUPS: &[Group] = &[
         ],
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn visible() -> Vec<String> {
+        let grammar = grammar(&crate::cli::command_tree());
+        let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set());
+        commands.map(|command| command.get_name().to_owned()).collect()
+    }
+
+    #[test]
+    fn every_command_is_in_exactly_one_group_of_help() {
+        for name in visible() {
+            let groups = GROUPS.iter().filter(|group| group.verbs.contains(&name.as_str()));
+            assert_eq!(groups.count(), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_sessions_own_verbs_stand_for_those_of_the_command_line() {
+        let names = visible();
+        for name in ["reserve", "watch", "touch"] {
+            assert_eq!(names.iter().filter(|other| *other == name).count(), 1, "{name}");
+        }
+        for name in LEFT_OUT.iter().filter(|name| **name != "help") {
+            assert!(!names.iter().any(|other| other == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn flags_of_the_start_are_refused_on_a_line() {
+        let mut grammar = grammar(&crate::cli::command_tree());
+        let mut flag = |line: &[&str]| {
+            misplaced_flag(&grammar.try_get_matches_from_mut(line).expect("fits the grammar"))
+        };
+        assert_eq!(flag(&["put", "x", "--timeout", "1s"]).as_deref(), Some("--timeout"));
+        assert_eq!(flag(&["-a", "x", "put", "x"]).as_deref(), Some("--addr"));
+        assert_eq!(flag(&["connect", "x:1"]), None);
+        assert_eq!(flag(&["put", "x", "-o", "json", "-y"]), None);
+    }
+}

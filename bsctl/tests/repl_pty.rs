@@ -1,0 +1,500 @@
+//! `bsctl repl` as a person meets it: through a pseudo-terminal.
+#![cfg(unix)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use beanstalk_client::blocking::Client;
+use beanstalk_client::{JobState, PutOptions};
+use fixtures::beanstalkd::Server;
+use fixtures::real::Beanstalkd;
+use rexpect::process::{Signal, WaitStatus};
+use rexpect::session::{PtySession, spawn_command};
+
+/// How long anything may take, in milliseconds: only reached when something is broken.
+const PATIENCE: u64 = 60_000;
+
+/// Sent when the line editor begins to read: bracketed paste on.
+const READS: &str = "\u{1b}[?2004h";
+
+/// A session at a terminal.
+struct Terminal {
+    pty: PtySession,
+    /// Where the history is.
+    state: tempfile::TempDir,
+    /// Everything that was shown and has been looked at.
+    shown: String,
+}
+
+impl Terminal {
+    /// With these environment variables on top of a plain one.
+    fn start(address: &str, variables: &[(&str, &str)]) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bsctl"));
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("TERM", "xterm");
+        command.env("HOME", state.path()).env("XDG_STATE_HOME", state.path());
+        command.envs(variables.iter().copied()).args(["-a", address, "repl"]);
+        let pty = spawn_command(command, Some(PATIENCE)).unwrap();
+        let mut terminal = Self { pty, state, shown: String::new() };
+        terminal.sees("help explains");
+        terminal.sees("> ");
+        terminal
+    }
+
+    /// One without colours and hints, whose output is easy to follow.
+    fn plain(address: &str) -> Self {
+        Self::start(address, &[("NO_COLOR", "1")])
+    }
+
+    /// Waits for a text.
+    fn sees(&mut self, text: &str) -> String {
+        let before = self.pty.exp_string(text).unwrap_or_else(|error| {
+            panic!("waiting for {text:?}, after {:?}: {error}", self.shown);
+        });
+        self.shown.push_str(&before);
+        self.shown.push_str(text);
+        before
+    }
+
+    /// Types keys.
+    fn types(&mut self, keys: &str) {
+        self.pty.send(keys).unwrap();
+        self.pty.flush().unwrap();
+    }
+
+    /// Types a line and waits for what it says.
+    fn says(&mut self, line: &str, answer: &str) -> String {
+        self.types(&format!("{line}\r"));
+        self.sees(answer)
+    }
+
+    /// Types Ctrl-C at the line editor and waits until it reads again: like a terminal that gets a signal, it
+    /// forgets keys that were typed together with it.
+    fn interrupts(&mut self) {
+        self.types("\u{3}");
+        self.sees(READS);
+    }
+
+    /// Waits for the end and gives the exit code.
+    fn ends(&mut self) -> i32 {
+        self.shown.push_str(&self.pty.exp_eof().unwrap());
+        match self.pty.process().wait().unwrap() {
+            WaitStatus::Exited(_, code) => code,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        self.pty.process_mut().signal(signal).unwrap();
+    }
+
+    fn history(&self) -> PathBuf {
+        self.state.path().join("bsctl/history")
+    }
+}
+
+/// Runs a scenario against the in-memory server, and against the real one where it is installed.
+fn on_both(scenario: impl Fn(&str)) {
+    let server = Server::start().unwrap();
+    scenario(server.address());
+    if let Some(server) = Beanstalkd::start() {
+        scenario(server.address());
+    }
+}
+
+#[test]
+fn the_prompt_shows_address_tube_watch_list_and_reserved_jobs() {
+    on_both(|address| {
+        let mut terminal = Terminal::plain(address);
+        terminal.says("use mail", "using mail");
+        terminal.sees(&format!("{address} mail watch:default> "));
+        terminal.says("watch mail sms", "watching 3 tubes: default, mail, sms");
+        terminal.sees(&format!("{address} mail watch:default,mail,sms> "));
+        terminal.says("ignore default sms", "watching 1 tube: mail");
+        terminal.sees(&format!("{address} mail> "));
+        terminal.says("put -r 300 hello", "mail> ");
+        terminal.says("reserve", "hello");
+        terminal.sees(&format!("{address} mail*1 299s> "));
+        terminal.says("delete", &format!("{address} mail> "));
+        terminal.types("\u{4}");
+        assert_eq!(terminal.ends(), 0);
+    });
+}
+
+#[test]
+fn tab_completes_verbs_flags_and_live_tube_names() {
+    on_both(|address| {
+        let mut terminal = Terminal::plain(address);
+        let mut client = Client::connect(address).unwrap();
+        client.use_tube("newsletter").unwrap();
+        let _ = client.put("x", PutOptions::default()).unwrap();
+        // Names are fetched again after a command that may have made a tube.
+        terminal.says("use other", "using other");
+        terminal.sees(READS);
+        // A slow answer leaves the names as they were, and the bell rings: the next Tab has them.
+        for attempt in 0.. {
+            assert!(attempt < 1000, "{}", terminal.shown);
+            terminal.types("use newsl\t");
+            let (_, heard) = terminal.pty.exp_regex("newsletter|\u{7}").unwrap();
+            if heard == "newsletter" {
+                break;
+            }
+            // Kills the line.
+            terminal.types("\u{15}");
+        }
+        terminal.says("", "using newsletter");
+        terminal.types("reserv\t");
+        terminal.sees("reserved");
+        terminal.interrupts();
+        // Each Tab completes one word: a setting, a value, a verb, a flag, its value.
+        terminal.types(":set on_\tbur\t\r");
+        terminal.says(":set on_exit", "on_exit  bury");
+        terminal.types("pin\t--outp\tndj\t\r");
+        terminal.sees("{");
+        terminal.says("quit", "\n");
+        assert_eq!(terminal.ends(), 0);
+    });
+}
+
+#[test]
+fn control_c_clears_the_line_and_cancels_a_wait_but_keeps_session_and_job() {
+    on_both(|address| {
+        let mut terminal = Terminal::plain(address);
+        terminal.says("put -r 300 hello", "default> ");
+        terminal.says("reserve", "hello");
+        terminal.sees("default*1 ");
+        terminal.types("put never");
+        terminal.interrupts();
+        terminal.says("expect 'count==1' reserved", "default*1 ");
+        terminal.types("reserve\r");
+        let mut client = Client::connect(address).unwrap();
+        while client.stats().unwrap().current_waiting == 0 {}
+        terminal.types("\u{3}");
+        terminal.sees("cancelled");
+        terminal.says("reserved", "300");
+        terminal.sees("default*1 ");
+        assert_eq!(client.stats().unwrap().current_jobs_reserved, 1);
+        assert_eq!(client.stats().unwrap().total_jobs, 1, "nothing else was put");
+        terminal.says("delete", "default> ");
+        // Three within a second leave.
+        terminal.types("\u{3}\u{3}\u{3}");
+        for _ in 0..100 {
+            if let Some(WaitStatus::Exited(_, code)) = terminal.pty.process().status() {
+                assert_eq!(code, 0);
+                return;
+            }
+            terminal.types("\u{3}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("three interruptions do not leave");
+    });
+}
+
+#[test]
+fn leaving_asks_what_becomes_of_reserved_jobs() {
+    on_both(|address| {
+        let mut terminal = Terminal::plain(address);
+        terminal.says("put -p 5 hello", "default> ");
+        terminal.says("reserve", "hello");
+        terminal.sees("default*1 ");
+        terminal.types("\u{4}");
+        terminal.sees("1 job reserved: [r]elease (default) / [b]ury / [d]elete / [c]ancel: ");
+        terminal.says("c", "default*1 ");
+        terminal.says("quit", "[c]ancel: ");
+        terminal.says("nonsense", "[c]ancel: ");
+        terminal.types("\u{3}");
+        terminal.sees("default*1 ");
+        terminal.says("quit", "[c]ancel: ");
+        // The second Ctrl-D is the default.
+        terminal.types("\u{4}");
+        terminal.sees("1 job released: ");
+        assert_eq!(terminal.ends(), 0);
+        let mut client = Client::connect(address).unwrap();
+        let job = client.peek_ready().unwrap().unwrap();
+        let stats = client.stats_job(job.id).unwrap().unwrap();
+        assert_eq!((stats.state, stats.pri.get(), stats.releases), (JobState::Ready, 5, 1));
+
+        let mut terminal = Terminal::plain(address);
+        terminal.says("reserve", "hello");
+        terminal.sees("default*1 ");
+        terminal.says("connect 127.0.0.1:1", "[c]ancel: ");
+        terminal.says("b", "1 job buried: ");
+        terminal.sees("not connected> ");
+        terminal.says("exit", "\n");
+        assert_eq!(terminal.ends(), 0);
+        assert_eq!(client.stats_job(job.id).unwrap().unwrap().state, JobState::Buried);
+    });
+}
+
+#[test]
+fn the_history_is_private_and_keeps_no_secrets() {
+    let server = Server::start().unwrap();
+    let mut terminal = Terminal::plain(server.address());
+    let long = "x".repeat(5000);
+    terminal.says("put hello", "default> ");
+    terminal.says(" put hidden", "default> ");
+    terminal.says("raw hidden", "default> ");
+    terminal.says(&format!("put {long}"), "default> ");
+    terminal.types("put <<E\rone\rE\r");
+    terminal.says("quit", "\n");
+    assert_eq!(terminal.ends(), 0);
+    let text = std::fs::read_to_string(terminal.history()).unwrap();
+    assert_eq!(text, "put hello\nput @<5000 bytes>\nput <<E\\none\\nE\nquit\n");
+    let mode = |path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(terminal.history()), 0o600);
+    assert_eq!(mode(terminal.state.path().join("bsctl")), 0o700);
+    let mut client = Client::connect(server.address()).unwrap();
+    assert_eq!(client.peek(4).unwrap().unwrap().body, "one");
+
+    let mut terminal =
+        Terminal::start(server.address(), &[("NO_COLOR", "1"), ("BSCTL_HISTFILE", "")]);
+    terminal.says("put hello", "default> ");
+    terminal.says("quit", "\n");
+    assert_eq!(terminal.ends(), 0);
+    assert!(!terminal.history().exists());
+}
+
+#[test]
+fn older_commands_come_back_with_the_arrow_key() {
+    let server = Server::start().unwrap();
+    let mut terminal = Terminal::plain(server.address());
+    terminal.says("put hello", "default> ");
+    terminal.says("use mail", "using mail");
+    terminal.sees("> ");
+    terminal.types("\u{1b}[A\u{1b}[A\r");
+    terminal.sees("mail");
+    terminal.says("quit", "\n");
+    assert_eq!(terminal.ends(), 0);
+    assert_eq!(server.view().jobs, 2);
+}
+
+#[test]
+fn a_pasted_line_end_does_not_run_anything() {
+    let server = Server::start().unwrap();
+    let mut terminal = Terminal::plain(server.address());
+    terminal.types("\u{1b}[200~put one\nput two\n\u{1b}[201~");
+    terminal.sees("put two");
+    terminal.interrupts();
+    terminal.says("use after", "using after");
+    assert!(!server.requests().iter().any(|r| r.text().starts_with("put ")), "{}", terminal.shown);
+    terminal.types("\u{1b}[200~put one\nput two\u{1b}[201~\r");
+    assert!(server.wait_for(Duration::from_millis(PATIENCE), |view| view.jobs == 2));
+    terminal.says("quit", "\n");
+    assert_eq!(terminal.ends(), 0);
+}
+
+#[test]
+fn a_server_that_comes_back_is_connected_again() {
+    let Some(mut server) = Beanstalkd::start() else { return };
+    let address = server.address().to_owned();
+    let mut terminal = Terminal::plain(&address);
+    terminal.says("use mail", "using mail");
+    terminal.says("watch sms", "watching 2 tubes");
+    terminal.says("put -r 300 hello", "> ");
+    terminal.says("watch mail", "watching 3 tubes");
+    terminal.says("reserve", "hello");
+    terminal.sees("mail*1 ");
+    // While idle: nobody types anything.
+    server.kill();
+    terminal.sees("reserved job 1 went back to ready");
+    terminal.types("\r");
+    terminal.sees("not connected> ");
+    server.restart().unwrap();
+    terminal.sees("connected again");
+    terminal.types("\r");
+    terminal.sees(&format!("{address} mail watch:default,sms,mail> "));
+    terminal.says("put again", "1");
+    let mut client = Client::connect(address.as_str()).unwrap();
+    assert_eq!(client.stats_job(1).unwrap().unwrap().tube.as_str(), "mail");
+    terminal.says("quit", "\n");
+    assert_eq!(terminal.ends(), 0);
+}
+
+#[test]
+fn a_loss_is_told_while_a_line_is_typed_and_the_line_stays() {
+    let server = Server::start().unwrap();
+    let mut terminal = Terminal::plain(server.address());
+    terminal.says("put hello", "> ");
+    terminal.says("reserve", "hello");
+    terminal.sees("default*1 ");
+    terminal.types("put typed");
+    terminal.sees("put typed");
+    server.close_connections();
+    terminal.sees("reserved job 1 went back to ready");
+    terminal.types(" -r 9\r");
+    terminal.sees("2");
+    terminal.sees("default> ");
+    terminal.says("quit", "\n");
+    assert_eq!(terminal.ends(), 0);
+    let mut client = Client::connect(server.address()).unwrap();
+    assert_eq!(client.peek(2).unwrap().unwrap().body, "typed");
+    assert_eq!(client.stats_job(2).unwrap().unwrap().ttr, 9);
+}
+
+#[test]
+fn a_job_that_runs_out_of_time_is_warned_about_once() {
+    let server = Server::start().unwrap();
+    let mut terminal = Terminal::plain(server.address());
+    terminal.says("put -r 11 hello", "> ");
+    terminal.says("reserve", "hello");
+    terminal.sees("default*1 ");
+    terminal.types("put typed");
+    terminal.sees("put typed");
+    let shown = terminal.sees("s left (touch 1, hold 1, or :set autotouch on)");
+    assert!(shown.contains("job 1: "), "{shown}");
+    terminal.interrupts();
+    terminal.says("delete", "default> ");
+    assert_eq!(terminal.shown.matches(" left (touch").count(), 1);
+    terminal.says("quit", "\n");
+    assert_eq!(terminal.ends(), 0);
+}
+
+/// What a hostile producer puts: set the clipboard, move the cursor, ring, C1 controls.
+const HOSTILE: &[u8] = b"\x1b]52;c;aGk=\x07\x1b[2J\x1b[31mred\x9b2J\x07\xc2\x9b\xe2\x80\xaeend";
+
+#[test]
+fn control_characters_of_a_body_never_reach_the_terminal() {
+    on_both(|address| {
+        let mut client = Client::connect(address).unwrap();
+        let id = client.put(HOSTILE, PutOptions::default()).unwrap().id();
+        // This terminal gets no escape sequences of the line editor either.
+        let mut terminal = Terminal::start(address, &[("TERM", "dumb")]);
+        for format in ["table", "wide", "plain", "json", "ndjson", "yaml"] {
+            terminal.says(&format!(":format {format}"), "> ");
+            terminal.says(&format!("peek {id}"), "> ");
+        }
+        terminal.says(":format table", "> ");
+        terminal.says("reserve", "end");
+        terminal.says("reserved -o raw", "> ");
+        terminal.says(&format!("peek {id} -o raw"), "binary body not shown on a terminal");
+        terminal.says("delete", "default> ");
+        terminal.says("use \"a\\x1b[2Jb\"", "> ");
+        terminal.says("pt\\x1b \"\\x1b[2J\"", "> ");
+        terminal.types("\u{4}");
+        assert_eq!(terminal.ends(), 0);
+        let shown = &terminal.shown;
+        assert!(shown.contains("\\x1b[31mred"), "{shown:?}");
+        for byte in ['\u{1b}', '\u{7}', '\u{9b}'] {
+            assert!(!shown.contains(byte), "{byte:?} in {shown:?}");
+        }
+    });
+}
+
+#[test]
+fn with_a_line_editor_no_sequence_of_a_body_is_obeyed() {
+    let server = Server::start().unwrap();
+    let mut client = Client::connect(server.address()).unwrap();
+    let _ = client.put(HOSTILE, PutOptions::default()).unwrap();
+    let mut terminal = Terminal::start(server.address(), &[]);
+    terminal.says("peek 1", "end");
+    terminal.says("reserve", "end");
+    terminal.sees(READS);
+    terminal.says("delete", READS);
+    terminal.types("\u{4}");
+    assert_eq!(terminal.ends(), 0);
+    for sequence in ["\u{1b}]52", "\u{1b}[2J", "\u{1b}[31mred", "\u{9b}2J"] {
+        assert!(!terminal.shown.contains(sequence), "{sequence:?} in {:?}", terminal.shown);
+    }
+}
+
+#[test]
+fn a_dumb_terminal_has_prompts_continuation_and_control_c() {
+    let server = Server::start().unwrap();
+    let mut terminal = Terminal::start(server.address(), &[("TERM", "dumb")]);
+    terminal.types("put \"one\n");
+    terminal.sees("...> ");
+    terminal.says("two\"", "1");
+    terminal.sees("default> ");
+    terminal.says("reserve", "two");
+    terminal.sees("default*1 59s> ");
+    terminal.types("put <<END\n");
+    terminal.sees("...> ");
+    terminal.types("\u{3}");
+    terminal.sees("default*1 ");
+    terminal.says("quit", "[c]ancel: ");
+    terminal.says("d", "1 job deleted: 1");
+    assert_eq!(terminal.ends(), 0);
+    assert!(
+        terminal.shown.is_ascii() && !terminal.shown.contains('\u{1b}'),
+        "{:?}",
+        terminal.shown
+    );
+    assert_eq!(server.view().jobs, 0);
+}
+
+#[test]
+fn colours_come_only_where_they_are_wanted() {
+    let server = Server::start().unwrap();
+    let mut coloured = Terminal::start(server.address(), &[]);
+    coloured.says("put x", "> ");
+    coloured.says("quit", "\n");
+    coloured.ends();
+    assert!(coloured.shown.contains("\u{1b}[1m"), "{:?}", coloured.shown);
+    let mut plain = Terminal::plain(server.address());
+    plain.says("put x", "> ");
+    plain.says("quit", "\n");
+    plain.ends();
+    // A style is ESC [ numbers m; the line editor's own sequences end in other letters.
+    let styles = plain.shown.split("\u{1b}[").skip(1).filter(|rest| {
+        rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
+    });
+    assert_eq!(styles.count(), 0, "{:?}", plain.shown);
+}
+
+#[test]
+fn a_resized_window_does_not_disturb_the_line() {
+    let server = Server::start().unwrap();
+    let mut terminal = Terminal::plain(server.address());
+    terminal.types("put some");
+    terminal.sees("put some");
+    terminal.signal(Signal::SIGWINCH);
+    terminal.types("thing\r");
+    assert!(server.wait_for(Duration::from_millis(PATIENCE), |view| view.jobs == 1));
+    terminal.says("quit", "\n");
+    assert_eq!(terminal.ends(), 0);
+    let mut client = Client::connect(server.address()).unwrap();
+    assert_eq!(client.peek(1).unwrap().unwrap().body, "something");
+}
+
+#[test]
+fn a_signal_at_the_prompt_gives_the_jobs_back() {
+    let server = Server::start().unwrap();
+    let mut terminal = Terminal::plain(server.address());
+    terminal.says("put hello", "> ");
+    terminal.says("reserve", "hello");
+    terminal.sees("default*1 ");
+    terminal.signal(Signal::SIGTERM);
+    terminal.sees("1 reserved job went back to ready: 1");
+    assert_eq!(terminal.ends(), 143);
+    let mut client = Client::connect(server.address()).unwrap();
+    let stats = client.stats_job(1).unwrap().unwrap();
+    assert_eq!((stats.state, stats.releases), (JobState::Ready, 0));
+}
+
+#[test]
+fn a_session_starts_without_a_server() {
+    let address = Server::start().unwrap().address().to_owned();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bsctl"));
+    command.env_clear().env("TERM", "xterm").env("NO_COLOR", "1").env("BSCTL_HISTFILE", "");
+    command.args(["-a", &address, "repl"]);
+    let mut pty = spawn_command(command, Some(PATIENCE)).unwrap();
+    pty.exp_string("UNAVAILABLE").unwrap();
+    pty.exp_string("not connected> ").unwrap();
+    pty.send("put x\r").unwrap();
+    pty.flush().unwrap();
+    pty.exp_string("UNAVAILABLE").unwrap();
+    pty.exp_string("not connected> ").unwrap();
+    pty.send("\u{4}").unwrap();
+    pty.flush().unwrap();
+    pty.exp_eof().unwrap();
+    assert!(matches!(pty.process().wait().unwrap(), WaitStatus::Exited(_, 0)));
+}
