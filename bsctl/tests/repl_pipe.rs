@@ -201,6 +201,9 @@ fn flags_of_one_line_do_not_change_the_session() {
     assert_eq!((lines[0], lines[1], lines[lines.len() - 1]), ("mail", "[", "b"), "{ended:?}");
     let mut client = Client::connect(server.address()).unwrap();
     assert_eq!(client.stats_job(2).unwrap().unwrap().tube.as_str(), "mail");
+    // Also when the line with the flag is the one that connects.
+    let ended = script("put -t sms a\nput b\nexpect 'ready==1' stats-tube default");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
     let ended = script("put x --timeout 3s");
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("--timeout cannot be given on a line"), "{ended:?}");
@@ -222,6 +225,11 @@ fn the_last_reserved_job_needs_no_id() {
         let text = "put a b c\nreserve 0\nreserve 0\nreserve 0\ndelete\nexpect 'count==2' reserved\n\
                     delete\nexpect 'count==1' reserved\nexpect 'tube==default' reserved\ndelete\n\
                     expect 'count==0' reserved\n";
+        let ended = repl(address, &["--strict-reserved"], text);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let text = "use t\nput -p 9 a b\nwatch t\nignore default\nreserve 0\nbury\nreserve 0\nrelease -p 3\n\
+                    expect 'buried==1' stats-tube t\nexpect 'ready==1' stats-tube t\n\
+                    expect 'pri==3' peek --ready\nexpect 'count==0' reserved\n";
         let ended = repl(address, &["--strict-reserved"], text);
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let ended = repl(address, &[], "delete");

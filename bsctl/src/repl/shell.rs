@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use beanstalk_client::TubeName;
 use clap::{ArgMatches, Command, FromArgMatches};
 use ctl_core::args::GlobalArgs;
 use ctl_core::color::Role;
@@ -277,10 +278,19 @@ impl State<'_> {
             return self.tool.out.flush().map(|()| exit);
         }
         let line = Cli::from_arg_matches(matches).map_err(internal)?;
-        match line.command {
-            Some(command) => commands::dispatch(self.tool, command),
-            None => Err(CliError::usage("no command").hint("help")),
+        let Some(command) = line.command else {
+            return Err(CliError::usage("no command").hint("help"));
+        };
+        let is_first = self.tool.link.place().is_none();
+        let result = commands::dispatch(self.tool, command);
+        if is_first && self.is_connected() {
+            // There was no place to come back to: a session begins with the server's own.
+            let tube = TubeName::default();
+            let link = &mut self.tool.link;
+            // A lost connection is told by the next command.
+            let _ = link.use_tube(&tube).and_then(|()| link.watch_only(&[tube]));
         }
+        result
     }
 
     fn verb(&mut self, verb: Verb) -> Result<Exit, CliError> {
