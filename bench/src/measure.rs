@@ -7,9 +7,9 @@ use anyhow::Result;
 /// How long and how often each contender runs in a scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Rounds that count. One more comes first and only finds out how many jobs fill a slice.
+    /// Rounds that count. One more comes first; it warms up and finds out how many jobs fill a slice.
     pub rounds: usize,
-    /// What one run of one contender should take.
+    /// What one run of the first contender should take.
     pub slice: Duration,
     /// The most jobs of one run, however fast they go.
     pub most_jobs: u64,
@@ -35,32 +35,46 @@ impl Rates {
     }
 }
 
-/// Runs every contender in every round, each round starting with another one.
+/// Runs every contender in every round, each round in another order.
 ///
-/// `run` does that many jobs with that contender and returns the time they took, without the time for preparations.
+/// `run` does that many jobs with that contender and returns the time they took, without the time for preparations. The
+/// number of jobs is the same for all, so that all find the server in the same state; it is what the first contender
+/// does in one slice.
 pub fn interleave<C>(
     plan: Plan,
     contenders: &mut [C],
     mut run: impl FnMut(&mut C, u64) -> Result<Duration>,
 ) -> Result<Vec<Rates>> {
-    let mut jobs = Vec::with_capacity(contenders.len());
-    for contender in contenders.iter_mut() {
-        let trial = (plan.most_jobs / 20).max(FEWEST_JOBS);
-        let rate = per_second(trial, run(contender, trial)?);
-        let wanted = (rate * plan.slice.as_secs_f64()) as u64;
-        jobs.push(wanted.clamp(FEWEST_JOBS, plan.most_jobs));
+    let trial = (plan.most_jobs / 20).max(FEWEST_JOBS);
+    let mut jobs = trial;
+    for (index, contender) in contenders.iter_mut().enumerate() {
+        let time = run(contender, trial)?;
+        if index == 0 {
+            let fits = per_second(trial, time) * plan.slice.as_secs_f64();
+            jobs = (fits as u64).clamp(FEWEST_JOBS, plan.most_jobs);
+        }
     }
     let mut rates = vec![Rates::default(); contenders.len()];
-    for round in 0..plan.rounds {
-        let mut order: Vec<_> = contenders.iter_mut().zip(&jobs).zip(&mut rates).collect();
-        let first = round % order.len().max(1);
-        order.rotate_left(first);
-        for ((contender, &jobs), rates) in order {
-            let time = run(contender, jobs)?;
-            rates.0.push(per_second(jobs, time));
+    let mut chance = Chance(1);
+    for _ in 0..plan.rounds {
+        let mut order: Vec<_> = contenders.iter_mut().zip(&mut rates).collect();
+        while !order.is_empty() {
+            let (contender, rates) = order.swap_remove(chance.below(order.len()));
+            rates.0.push(per_second(jobs, run(contender, jobs)?));
         }
     }
     Ok(rates)
+}
+
+/// Numbers without a pattern, the same ones in every run (a linear congruential generator).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit
+    }
 }
 
 fn per_second(jobs: u64, time: Duration) -> f64 {
@@ -90,16 +104,23 @@ mod tests {
     }
 
     #[test]
-    fn every_contender_runs_in_every_round_and_the_first_one_changes() {
-        let plan = Plan { rounds: 3, slice: Duration::from_millis(1), most_jobs: 100 };
+    fn every_contender_does_the_same_number_of_jobs_in_every_round() {
+        let plan = Plan { rounds: 20, slice: Duration::from_millis(64), most_jobs: 1000 };
         let mut ran = Vec::new();
-        let rates = interleave(plan, &mut ['a', 'b'], |name, _| {
-            ran.push(*name);
-            Ok(Duration::from_millis(if *name == 'a' { 1 } else { 2 }))
+        let rates = interleave(plan, &mut ['a', 'b'], |name, jobs| {
+            ran.push((*name, jobs));
+            // 'a' does a thousand jobs in a second, 'b' half as many.
+            Ok(Duration::from_millis(if *name == 'a' { jobs } else { 2 * jobs }))
         });
-        assert_eq!(ran, ['a', 'b', 'a', 'b', 'b', 'a', 'a', 'b']);
         let rates = rates.expect("nothing failed");
-        assert_eq!(rates[0].ratio_to(&rates[0]), 1.0);
-        assert_eq!(rates.len(), 2);
+        assert_eq!(rates[1].ratio_to(&rates[0]), 0.5);
+        assert_eq!(rates[0].median(), 1000.0);
+        let rounds: Vec<_> = ran[2..].chunks(2).collect();
+        assert_eq!(rounds.len(), 20);
+        assert!(
+            rounds.iter().all(|round| round.contains(&('a', 64)) && round.contains(&('b', 64)))
+        );
+        let starts = rounds.iter().filter(|round| round[0].0 == 'a').count();
+        assert!((1..20).contains(&starts), "the order never changed");
     }
 }
