@@ -1,1 +1,71 @@
-//! Scenario support.
+//! What the integration tests share: the two faces of a client behind one trait, the servers they run against, streams
+//! and listeners that misbehave by script.
+//!
+//! A scenario is one function over a [`Face`] and an [`Environment`]; [`scenarios!`] makes four tests of it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+
+pub mod catalogue;
+pub mod face;
+pub mod listener;
+pub mod place;
+pub mod polls;
+pub mod streams;
+
+pub use self::{
+    face::{Async, Blocking, Face},
+    place::{Environment, Place},
+};
+
+/// Makes four tests of each scenario: {async, blocking} x {in-memory, real beanstalkd}.
+///
+/// Where the real server is not installed its tests pass over the scenario; with `CI=true` they fail.
+#[macro_export]
+macro_rules! scenarios {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            use $crate::{Async, Blocking, Environment};
+
+            #[test]
+            fn async_in_memory() {
+                super::$name::<Async>(Environment::InMemory);
+            }
+
+            #[test]
+            fn blocking_in_memory() {
+                super::$name::<Blocking>(Environment::InMemory);
+            }
+
+            #[test]
+            fn async_real() {
+                if Environment::Real.is_available() {
+                    super::$name::<Async>(Environment::Real);
+                }
+            }
+
+            #[test]
+            fn blocking_real() {
+                if Environment::Real.is_available() {
+                    super::$name::<Blocking>(Environment::Real);
+                }
+            }
+        }
+    )+};
+}
+
+/// Makes two tests of each function over a [`Face`]: async and blocking.
+#[macro_export]
+macro_rules! both_faces {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn async_face() {
+                super::$name::<$crate::Async>();
+            }
+
+            #[test]
+            fn blocking_face() {
+                super::$name::<$crate::Blocking>();
+            }
+        }
+    )+};
+}

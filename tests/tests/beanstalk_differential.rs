@@ -23,8 +23,10 @@ mod sequence;
 #[path = "beanstalk_differential/sides.rs"]
 mod sides;
 
+use std::sync::LazyLock;
+
 use fixtures::{
-    beanstalkd::Server,
+    beanstalkd::{Server, Version},
     real::{Beanstalkd, RealServer},
 };
 use proptest::{
@@ -42,8 +44,22 @@ const MAX_JOB_SIZE: u32 = 300;
 
 fn fresh_pair() -> Option<(Server, RealServer)> {
     let real = Beanstalkd::builder().arg("-z").arg(MAX_JOB_SIZE.to_string()).start()?;
-    let memory = Server::builder().virtual_clock().max_job_size(MAX_JOB_SIZE).start().unwrap();
+    let memory = Server::builder()
+        .version(version())
+        .virtual_clock()
+        .max_job_size(MAX_JOB_SIZE)
+        .start()
+        .unwrap();
     Some((memory, real))
+}
+
+/// The release that is installed.
+fn version() -> Version {
+    static VERSION: LazyLock<Version> = LazyLock::new(|| {
+        let version = Beanstalkd::version().expect("beanstalkd names its version");
+        version.parse().unwrap_or_else(|error| panic!("no comparison is possible: {error}"))
+    });
+    *VERSION
 }
 
 fn cases() -> u32 {

@@ -7,7 +7,10 @@ use std::{net::SocketAddr, thread};
 
 use fixtures::{beanstalkd::Server, real::Beanstalkd};
 
-use crate::sides::{Conversation, probe};
+use crate::{
+    sides::{Conversation, probe},
+    version,
+};
 
 /// One line of a script.
 enum Action {
@@ -36,7 +39,7 @@ fn run(script: &[Action]) {
         eprintln!("skipped: beanstalkd is not installed");
         return;
     };
-    let memory = Server::start().unwrap();
+    let memory = Server::builder().version(version()).start().unwrap();
     probe(memory.socket_addr().unwrap());
     let (in_memory, by_real) = thread::scope(|scope| {
         let in_memory =

@@ -6,7 +6,7 @@ use proptest::{prelude::*, sample::select};
 
 /// Bytes that show themselves as text.
 #[derive(Clone)]
-pub struct Command(pub Vec<u8>);
+pub(crate) struct Command(pub(crate) Vec<u8>);
 
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -24,14 +24,14 @@ impl Command {
     ///
     /// Only such commands may stand behind a waiting `reserve`. When the wait ends, they run
     /// while the connection that ended it goes on too, and nothing says which of the two is first.
-    pub fn is_local(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         self.0.starts_with(b"list-tube-used")
     }
 }
 
 /// One thing done to the servers.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub(crate) enum Step {
     /// Commands in one write, or in two with the cut at this byte.
     Send {
         connection: usize,
@@ -48,7 +48,7 @@ pub enum Step {
     },
 }
 
-pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(), 1..=50)
 }
 

@@ -33,7 +33,7 @@ const MACHINE: [&str; 12] = [
 const TIME: [&str; 2] = ["time-left", "pause-time-left"];
 
 /// One reply, with what may differ masked.
-pub type Masked = String;
+pub(crate) type Masked = String;
 
 #[derive(Debug)]
 struct Client {
@@ -119,14 +119,14 @@ impl Client {
 
 /// Connects as the start of a real server does to see whether it is up, so that both servers
 /// count the same connections.
-pub fn probe(address: SocketAddr) {
+pub(crate) fn probe(address: SocketAddr) {
     let mut probe = TcpStream::connect(address).unwrap();
     probe.write_all(b"quit\r\n").unwrap();
     assert_eq!(probe.read(&mut [0]).unwrap(), 0);
 }
 
 /// One server with its connections.
-pub struct Side<'a> {
+pub(crate) struct Side<'a> {
     address: SocketAddr,
     clients: Vec<Client>,
     /// A connection that is always there, to ask questions and to wait for the server.
@@ -135,13 +135,13 @@ pub struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    pub fn in_memory(server: &'a Server) -> Side<'a> {
+    pub(crate) fn in_memory(server: &'a Server) -> Side<'a> {
         let address = server.socket_addr().unwrap();
         probe(address);
         Side::new(address, Some(server))
     }
 
-    pub fn real(server: &RealServer) -> Side<'a> {
+    pub(crate) fn real(server: &RealServer) -> Side<'a> {
         Side::new(server.socket_addr().unwrap(), None)
     }
 
@@ -187,14 +187,13 @@ impl<'a> Side<'a> {
         self.wait();
     }
 
-    /// Returns when the server has dealt with all that it was sent. The real server handles its
+    /// Returns when the server has dealt with all that it was sent. Both servers handle their
     /// connections in turn, so an answer on another connection, given twice, shows that.
     fn wait(&mut self) {
-        if let Some(server) = self.in_memory {
-            let _ = server.view();
-        } else {
-            self.control.ask("list-tube-used");
-            self.control.ask("list-tube-used");
+        self.control.ask("list-tube-used");
+        match self.in_memory {
+            Some(server) => assert!(server.view().connections > 0),
+            None => assert!(!self.control.ask("list-tube-used").is_empty()),
         }
         for client in &mut self.clients {
             client.drain();
@@ -216,17 +215,17 @@ impl<'a> Side<'a> {
 }
 
 /// The same steps on both sides.
-pub struct Pair<'a> {
+pub(crate) struct Pair<'a> {
     memory: Side<'a>,
     real: Side<'a>,
 }
 
 impl<'a> Pair<'a> {
-    pub fn new(memory: Side<'a>, real: Side<'a>) -> Pair<'a> {
+    pub(crate) fn new(memory: Side<'a>, real: Side<'a>) -> Pair<'a> {
         Pair { memory, real }
     }
 
-    pub fn apply(&mut self, step: &Step) {
+    pub(crate) fn apply(&mut self, step: &Step) {
         let Step::Send { connection, commands, cut } = step else {
             self.memory.apply(step);
             return self.real.apply(step);
@@ -247,7 +246,7 @@ impl<'a> Pair<'a> {
     }
 
     /// Compares all replies so far, and which connections have ended.
-    pub fn compare(&mut self) -> Result<(), String> {
+    pub(crate) fn compare(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + PATIENCE;
         while self.memory.replies() != self.real.replies() {
             let wrong = self.first_difference();
@@ -262,7 +261,7 @@ impl<'a> Pair<'a> {
     }
 
     /// Compares what both servers say of themselves, their tubes and their jobs.
-    pub fn compare_state(&mut self) -> Result<(), String> {
+    pub(crate) fn compare_state(&mut self) -> Result<(), String> {
         let mut questions = vec!["stats".to_owned(), "list-tubes".to_owned()];
         for tube in ["default", "a", "b", "c", "d"] {
             questions.push(format!("stats-tube {tube}"));
@@ -321,26 +320,26 @@ impl<'a> Pair<'a> {
 }
 
 /// Connections to one server, for scripts.
-pub struct Conversation {
+pub(crate) struct Conversation {
     clients: Vec<Client>,
     control: Client,
     heard: Vec<usize>,
 }
 
 impl Conversation {
-    pub fn new(address: SocketAddr) -> Conversation {
+    pub(crate) fn new(address: SocketAddr) -> Conversation {
         let clients: Vec<Client> = (0..5).map(|_| Client::connect(address)).collect();
         let heard = vec![0; clients.len()];
         Conversation { clients, control: Client::connect(address), heard }
     }
 
-    pub fn say(&mut self, connection: usize, bytes: &[u8]) {
+    pub(crate) fn say(&mut self, connection: usize, bytes: &[u8]) {
         self.clients[connection].send(bytes);
     }
 
     /// Waits for further replies of one connection; for none, until the server has read what it
     /// was sent. Meanwhile another one may ask for something now and then.
-    pub fn hear(&mut self, connection: usize, count: usize, nudging: Option<usize>) {
+    pub(crate) fn hear(&mut self, connection: usize, count: usize, nudging: Option<usize>) {
         if count == 0 {
             self.settle();
         }
@@ -362,16 +361,16 @@ impl Conversation {
         }
     }
 
-    pub fn half_close(&mut self, connection: usize) {
+    pub(crate) fn half_close(&mut self, connection: usize) {
         self.clients[connection].stream.shutdown(Shutdown::Write).unwrap();
     }
 
-    pub fn close(&mut self, connection: usize) {
+    pub(crate) fn close(&mut self, connection: usize) {
         self.clients[connection].close();
     }
 
     /// All replies of all connections.
-    pub fn finish(mut self) -> Vec<Vec<Masked>> {
+    pub(crate) fn finish(mut self) -> Vec<Vec<Masked>> {
         self.settle();
         for client in &mut self.clients {
             client.drain();

@@ -1,0 +1,26 @@
+//! Futures that are dropped in the middle.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    task::Poll,
+};
+
+/// Polls `future` at most `polls` times, and drops it if it is not ready by then. Between polls it waits to be woken, as
+/// any executor does. `None`: it was dropped.
+pub async fn drop_after<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+    if polls == 0 {
+        return None;
+    }
+    let mut future = pin!(future);
+    let mut polled = 0;
+    poll_fn(|cx| {
+        polled += 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if polled == polls => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}

@@ -1,0 +1,247 @@
+//! Streams for both faces that follow a script instead of a network.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Read, Write},
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use beanstalk_client::blocking;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// What one attempt to read or write comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// These bytes can be read.
+    Bytes(Vec<u8>),
+    /// So many bytes can be written.
+    Accept(usize),
+    /// A signal came first. The async face is told to try again.
+    Interrupted,
+    /// Nothing now. The async face is told to try again.
+    WouldBlock,
+    /// The end of the stream.
+    End,
+    /// The peer has reset the connection.
+    Reset,
+}
+
+/// A stream that follows a script. When the script for reading is over, nothing comes any more; when the one for
+/// writing is over, everything is taken.
+#[derive(Debug, Default)]
+pub struct Scripted {
+    reads: VecDeque<Step>,
+    writes: VecDeque<Step>,
+    written: Arc<Mutex<Vec<u8>>>,
+    read_timeout: Option<Duration>,
+}
+
+impl Scripted {
+    /// A stream on which these steps can be read.
+    #[must_use]
+    pub fn reading(reads: impl IntoIterator<Item = Step>) -> Self {
+        Scripted { reads: reads.into_iter().collect(), ..Self::default() }
+    }
+
+    /// The same, writing by these steps.
+    #[must_use]
+    pub fn writing(mut self, writes: impl IntoIterator<Item = Step>) -> Self {
+        self.writes = writes.into_iter().collect();
+        self
+    }
+
+    /// What was written, also after the stream is gone.
+    #[must_use]
+    pub fn written(&self) -> Arc<Mutex<Vec<u8>>> {
+        Arc::clone(&self.written)
+    }
+
+    fn step_read(&mut self, space: &mut [u8]) -> Option<io::Result<usize>> {
+        Some(match self.reads.pop_front()? {
+            Step::Bytes(mut bytes) => {
+                let n = bytes.len().min(space.len());
+                space[..n].copy_from_slice(&bytes[..n]);
+                if n < bytes.len() {
+                    self.reads.push_front(Step::Bytes(bytes.split_off(n)));
+                }
+                Ok(n)
+            }
+            Step::End => {
+                self.reads.push_front(Step::End);
+                Ok(0)
+            }
+            other => Err(self.error(other)),
+        })
+    }
+
+    fn step_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let accepted = match self.writes.pop_front() {
+            None => bytes.len(),
+            Some(Step::Accept(n)) => n.min(bytes.len()),
+            Some(Step::Reset) => {
+                self.writes.push_front(Step::Reset);
+                return Err(io::ErrorKind::ConnectionReset.into());
+            }
+            Some(other) => return Err(self.error(other)),
+        };
+        self.written.lock().unwrap().extend_from_slice(&bytes[..accepted]);
+        Ok(accepted)
+    }
+
+    fn error(&mut self, step: Step) -> io::Error {
+        match step {
+            Step::Interrupted => io::ErrorKind::Interrupted.into(),
+            Step::WouldBlock => io::ErrorKind::WouldBlock.into(),
+            _ => io::ErrorKind::ConnectionReset.into(),
+        }
+    }
+}
+
+impl Read for Scripted {
+    fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        self.step_read(space).unwrap_or_else(|| {
+            // As a socket does: wait for the timeout, then say so.
+            std::thread::sleep(self.read_timeout.expect("a read that can never end"));
+            Err(io::ErrorKind::WouldBlock.into())
+        })
+    }
+}
+
+impl Write for Scripted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.step_write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl blocking::Stream for Scripted {
+    fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.read_timeout = timeout;
+        Ok(())
+    }
+
+    fn set_write_timeout(&mut self, _: Option<Duration>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn shutdown_write(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What the blocking face retries, the async face is woken for.
+fn again(cx: &mut Context<'_>, error: &io::Error) -> bool {
+    let again = matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock);
+    if again {
+        cx.waker().wake_by_ref();
+    }
+    again
+}
+
+impl AsyncRead for Scripted {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut().step_read(buffer.initialize_unfilled()) {
+            None => Poll::Pending,
+            Some(Ok(n)) => {
+                buffer.advance(n);
+                Poll::Ready(Ok(()))
+            }
+            Some(Err(error)) if again(cx, &error) => Poll::Pending,
+            Some(Err(error)) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+impl AsyncWrite for Scripted {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut().step_write(bytes) {
+            Err(error) if again(cx, &error) => Poll::Pending,
+            outcome => Poll::Ready(outcome),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A stream that moves at most `piece` bytes at a time, and is busy every second time it is asked.
+#[derive(Debug)]
+pub struct Choppy<S> {
+    inner: S,
+    piece: usize,
+    busy: bool,
+}
+
+impl<S> Choppy<S> {
+    /// Chops what moves through `inner`.
+    pub fn new(inner: S, piece: usize) -> Self {
+        Choppy { inner, piece, busy: false }
+    }
+
+    fn is_busy(&mut self, cx: &mut Context<'_>) -> bool {
+        self.busy = !self.busy;
+        if self.busy {
+            cx.waker().wake_by_ref();
+        }
+        self.busy
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Choppy<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.is_busy(cx) {
+            return Poll::Pending;
+        }
+        let piece = self.piece.min(buffer.remaining());
+        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(piece));
+        let outcome = Pin::new(&mut self.inner).poll_read(cx, &mut part);
+        let filled = part.filled().len();
+        buffer.advance(filled);
+        outcome
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Choppy<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.is_busy(cx) {
+            return Poll::Pending;
+        }
+        let piece = self.piece.min(bytes.len());
+        Pin::new(&mut self.inner).poll_write(cx, &bytes[..piece])
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}

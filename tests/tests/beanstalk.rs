@@ -1,0 +1,39 @@
+//! beanstalk-client against the in-memory and the real beanstalkd: scenarios, faults, cancellation, properties.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
+
+#[path = "beanstalk/bytes.rs"]
+mod bytes;
+#[path = "beanstalk/cancellation.rs"]
+mod cancellation;
+#[path = "beanstalk/commands.rs"]
+mod commands;
+#[path = "beanstalk/connections.rs"]
+mod connections;
+#[path = "beanstalk/deadlines.rs"]
+mod deadlines;
+#[path = "beanstalk/faults.rs"]
+mod faults;
+#[path = "beanstalk/jobs.rs"]
+mod jobs;
+#[path = "beanstalk/pipelines.rs"]
+mod pipelines;
+#[path = "beanstalk/properties.rs"]
+mod properties;
+#[path = "beanstalk/reconnects.rs"]
+mod reconnects;
+#[path = "beanstalk/regressions.rs"]
+mod regressions;
+#[path = "beanstalk/source.rs"]
+mod source;
+#[path = "beanstalk/stats.rs"]
+mod stats;
+#[path = "beanstalk/timing.rs"]
+mod timing;
+#[path = "beanstalk/tls.rs"]
+mod tls;
