@@ -1,0 +1,160 @@
+//! A foreground job that is waited for.
+
+use super::{Client, client::wait_for, link::Mail};
+use crate::{
+    Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
+    UniqueId,
+    deadline::Limit,
+    protocol::{Request, Submit, Submitted},
+    route::{may_repeat, no_server},
+};
+
+/// A foreground job: an iterator over its events, ending with the one that ends the job.
+///
+/// Dropping it does not end the job: the server goes on and sends its events, which are passed over. The server
+/// forgets a queued job when the connection of its only submitter closes.
+#[must_use = "the events of the job are read through it"]
+#[derive(Debug)]
+pub struct Job<'a> {
+    client: &'a mut Client,
+    submitted: Submitted,
+    link: usize,
+    token: u64,
+    limit: Limit,
+    has_ended: bool,
+    /// The submission, if it may be repeated, and how often still.
+    again: Option<(Submit<bytes::Bytes>, u32)>,
+}
+
+impl<'a> Job<'a> {
+    pub(super) fn start<W: AsRef<[u8]>>(
+        client: &'a mut Client,
+        submit: &Submit<W>,
+        options: SubmitOptions,
+    ) -> Result<Self> {
+        let limit = Limit::of(Deadline::Job, options.timeout);
+        let (submitted, link, token) = client.send_and_wait(submit, options.idempotent)?;
+        let attempts = client.links.first().map_or(0, |link| link.options.retry.attempts);
+        let again = options.idempotent.then(|| (submit.owned(), attempts));
+        Ok(Job { client, submitted, link, token, limit, has_ended: false, again })
+    }
+
+    /// The server's name for the job.
+    #[must_use]
+    pub fn handle(&self) -> &JobHandle {
+        &self.submitted.handle
+    }
+
+    /// The unique id with which it was submitted, if it has one.
+    #[must_use]
+    pub fn unique(&self) -> Option<&UniqueId> {
+        self.submitted.unique.as_ref()
+    }
+
+    /// Waits for the end of the job and passes over everything before.
+    ///
+    /// # Errors
+    ///
+    /// `Timeout(Job)`; a failure of the connection, after which the outcome is not known.
+    pub fn outcome(mut self) -> Result<Outcome> {
+        loop {
+            match self.next() {
+                Some(Ok(event)) => {
+                    if let Some(outcome) = event.outcome() {
+                        return Ok(outcome);
+                    }
+                }
+                Some(Err(error)) => return Err(error),
+                None => return Err(no_server().with_fate(Fate::Unknown)),
+            }
+        }
+    }
+
+    fn wait(&mut self) -> Result<JobEvent> {
+        loop {
+            let link = self.client.links.get_mut(self.link).ok_or_else(no_server)?;
+            let lost = match wait_for(link, self.token, self.limit) {
+                Ok(Mail::Event(event)) => return Ok(event),
+                Ok(Mail::Answer(_)) => continue,
+                Ok(Mail::Lost(error)) | Err(error) => error,
+            };
+            let lost =
+                lost.with_handle(self.submitted.handle.clone()).with_unique(self.submitted.unique);
+            if !may_repeat(&lost, self.again.is_some()) {
+                return Err(lost);
+            }
+            self.submit_again(lost)?;
+        }
+    }
+
+    fn submit_again(&mut self, lost: Error) -> Result<()> {
+        let Some((submit, attempts)) = &mut self.again else { return Err(lost) };
+        *attempts = attempts.checked_sub(1).ok_or(lost)?;
+        let submit = submit.clone();
+        let (submitted, link, token) = self.client.send_and_wait(&submit, true)?;
+        (self.submitted, self.link, self.token) = (submitted, link, token);
+        Ok(())
+    }
+}
+
+impl Iterator for Job<'_> {
+    type Item = Result<JobEvent>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.has_ended {
+            return None;
+        }
+        let event = self.wait();
+        self.has_ended = event.as_ref().map_or(true, JobEvent::is_last);
+        Some(event)
+    }
+}
+
+impl Client {
+    /// Asks one server, or each until one knows the job.
+    pub(super) fn ask_each<R>(&mut self, server: Option<usize>, request: &R) -> Result<JobStatus>
+    where
+        R: Request<Reply = JobStatus>,
+    {
+        let all = self.router.order(0, request.route());
+        let mut last = Err(no_server());
+        for index in server.map_or(all, |one| vec![one]) {
+            let status = self.ask(index, request);
+            if status.as_ref().is_ok_and(|status| status.is_known) {
+                return status;
+            }
+            // An answer says more than an error.
+            if last.is_err() || status.is_ok() {
+                last = status;
+            }
+        }
+        last
+    }
+
+    fn ask<R: Request>(&mut self, index: usize, request: &R) -> Result<R::Reply> {
+        let mut attempts = self.links.get(index).map_or(0, |link| link.options.retry.attempts);
+        loop {
+            let outcome = self.ask_once(index, request);
+            match outcome {
+                Err(error) if may_repeat(&error, true) && attempts > 0 => attempts -= 1,
+                other => return other,
+            }
+        }
+    }
+}
+
+impl Client {
+    fn ask_once<R: Request>(&mut self, index: usize, request: &R) -> Result<R::Reply> {
+        let token = self.token();
+        let link = self.links.get_mut(index).ok_or_else(no_server)?;
+        let total = Limit::total(&link.options);
+        if let Some(wait) = link.quarantine() {
+            std::thread::sleep(total.remaining().map_or(wait, |left| left.min(wait)));
+        }
+        link.make_ready(total)?;
+        link.send(request, token);
+        let _ = link.flush(total);
+        let mail = wait_for(link, token, total)?;
+        super::link::decode(request, mail, link.origin())
+    }
+}

@@ -1,0 +1,331 @@
+//! The connection to one server, which is made again when it is lost.
+
+use std::{
+    collections::{VecDeque, hash_map::RandomState},
+    hash::BuildHasher,
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::net::{Transport, connect};
+use crate::{
+    Address, ConnectOptions, Deadline, Error, ErrorKind, Fate, JobEvent, Origin, Result,
+    deadline::Limit,
+    protocol::{
+        Backoff, Decoder, Delivery, Lost, Magic, Packet, PacketType, Request, Session,
+        SetExceptions, request::refusal,
+    },
+    socket::{closed, lost},
+};
+
+/// The client role towards one server.
+pub(super) struct Link {
+    pub(super) options: ConnectOptions,
+    address: Arc<Address>,
+    transport: Option<Transport>,
+    session: Session<u64>,
+    decoder: Decoder,
+    /// What came and was not asked for yet.
+    inbox: VecDeque<(u64, Mail)>,
+    can_reconnect: bool,
+    backoff: Backoff,
+    /// Connections made or tried since the last healthy exchange.
+    unproven: u32,
+    /// Not to be tried before.
+    quarantine: Option<Instant>,
+    used_at: Instant,
+    /// Since when the oldest request in flight is the oldest.
+    head_since: Instant,
+}
+
+/// Something for whoever waits.
+#[derive(Debug)]
+pub(super) enum Mail {
+    Answer(Packet),
+    Event(JobEvent),
+    /// The connection was lost.
+    Lost(Error),
+}
+
+/// After so long without use, the connection is looked at before it is used again.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// How long a write may be stuck before the link looks for packets: server and client must not both wait for the
+/// other to read.
+const STUCK: Duration = Duration::from_millis(10);
+
+/// The token of what the link asks for itself.
+const HELLO: u64 = u64::MAX;
+
+impl Link {
+    pub(super) fn new(options: ConnectOptions) -> Self {
+        let seed = RandomState::new().hash_one(0);
+        let address = Arc::new(options.address.clone());
+        Link {
+            session: Session::new(address.clone()),
+            address,
+            transport: None,
+            decoder: Decoder::new(Magic::Response, options.max_packet_size),
+            inbox: VecDeque::new(),
+            can_reconnect: true,
+            backoff: Backoff::new(options.retry.base, options.retry.cap, seed),
+            unproven: 0,
+            quarantine: None,
+            used_at: Instant::now(),
+            head_since: Instant::now(),
+            options,
+        }
+    }
+
+    /// Uses a stream that is connected, and no other.
+    pub(super) fn over(transport: Transport, options: ConnectOptions) -> Result<Self> {
+        let mut link = Link::new(options);
+        link.can_reconnect = false;
+        link.transport = Some(transport);
+        let limit = Limit::total(&link.options).connect(&link.options);
+        link.greet(limit)?;
+        Ok(link)
+    }
+
+    pub(super) fn origin(&self) -> &Origin {
+        self.session.origin()
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.transport.is_some()
+    }
+
+    /// How long the server is not to be tried yet.
+    pub(super) fn quarantine(&self) -> Option<Duration> {
+        let left = self.quarantine?.checked_duration_since(Instant::now())?;
+        (!left.is_zero() && !self.is_connected()).then_some(left)
+    }
+
+    /// Makes sure that there is a connection, with one attempt to make one.
+    pub(super) fn make_ready(&mut self, total: Limit) -> Result<()> {
+        let idle_since = std::mem::replace(&mut self.used_at, Instant::now());
+        if self.used_at.duration_since(idle_since) > IDLE {
+            self.check();
+        }
+        if self.is_connected() {
+            return Ok(());
+        }
+        if !self.can_reconnect {
+            let why = "the connection is closed, and this client has only the stream it was given";
+            return Err(Error::new(ErrorKind::ConnectionLost, Fate::NotSent, why));
+        }
+        self.connect(total)
+    }
+
+    /// Looks, without waiting, whether the server has closed the connection while nobody used it.
+    pub(super) fn check(&mut self) {
+        let is_quiet = self.session.running() == 0 && self.session.pending() == 0;
+        if is_quiet && self.transport.as_mut().is_some_and(Transport::is_stale) {
+            // A server may also have sent something; only the end of the stream ends the connection.
+            let limit = Limit::of(Deadline::Reply, Some(Duration::from_millis(1)));
+            if let Err(error) = self.read_once(limit).and_then(|_| self.sort()) {
+                self.fail(error);
+            }
+        }
+    }
+
+    /// Connects now, whatever there was before.
+    pub(super) fn connect(&mut self, total: Limit) -> Result<()> {
+        self.close();
+        let limit = total.connect(&self.options);
+        self.unproven = self.unproven.saturating_add(1);
+        let outcome = connect(&self.options, limit).and_then(|transport| {
+            self.transport = Some(transport);
+            self.greet(limit)
+        });
+        if outcome.is_err() {
+            self.close();
+        }
+        if outcome.is_err() || self.unproven > 1 {
+            self.quarantine = Instant::now().checked_add(self.backoff.next_delay());
+        }
+        outcome
+    }
+
+    /// The first exchange of a connection: shows that this is a Gearman server, and asks it for exceptions.
+    fn greet(&mut self, limit: Limit) -> Result<()> {
+        self.session = Session::new(self.address.clone());
+        self.decoder = Decoder::new(Magic::Response, self.options.max_packet_size);
+        if !self.options.exceptions {
+            return Ok(());
+        }
+        self.session.send(&SetExceptions, HELLO);
+        let outcome = self.flush(limit).and_then(|()| {
+            loop {
+                match self.next(limit)? {
+                    // A server without the option still serves jobs.
+                    (HELLO, Mail::Answer(answer)) if answer.packet_type == PacketType::Error => {
+                        return Ok(());
+                    }
+                    (HELLO, Mail::Answer(answer)) => {
+                        return SetExceptions.decode(answer, self.session.origin());
+                    }
+                    (_, Mail::Lost(error)) => return Err(error),
+                    _ => {}
+                }
+            }
+        });
+        // Whatever happened here, no request of a caller was sent.
+        outcome.map_err(|error| {
+            self.close();
+            error.with_fate(Fate::NotSent)
+        })
+    }
+
+    /// Queues a request.
+    pub(super) fn send<R: Request>(&mut self, request: &R, token: u64) {
+        if self.session.pending() == 0 {
+            self.head_since = Instant::now();
+        }
+        self.session.send(request, token);
+    }
+
+    /// How many bytes wait to be written.
+    pub(super) fn outgoing(&self) -> usize {
+        self.session.outgoing().len()
+    }
+
+    /// Writes everything that is queued. A failure reaches the waiters as mail.
+    pub(super) fn flush(&mut self, total: Limit) -> Result<()> {
+        let limit = total.write(&self.options);
+        while !self.session.outgoing().is_empty() {
+            if let Err(error) = self.write_some(limit) {
+                self.fail(error.share());
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_some(&mut self, limit: Limit) -> Result<()> {
+        let stuck = limit.shorter(STUCK);
+        let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
+        if let Some(n) = transport.write(self.session.outgoing(), stuck).map_err(lost)? {
+            self.session.sent(n);
+            if self.session.outgoing().is_empty() {
+                transport.flush().map_err(lost)?;
+            }
+            return Ok(());
+        }
+        if limit.has_passed() {
+            return Err(limit.error());
+        }
+        self.read_once(Limit::of(Deadline::Reply, Some(Duration::from_millis(1))))?;
+        self.sort()
+    }
+
+    /// The next thing for anybody who waits. A failure of the connection comes as mail for each of them.
+    ///
+    /// # Errors
+    ///
+    /// When `limit` has passed, or nobody waits on a connection that is lost. The link is as it was.
+    pub(super) fn next(&mut self, limit: Limit) -> Result<(u64, Mail)> {
+        loop {
+            if let Some(mail) = self.inbox.pop_front() {
+                return Ok(mail);
+            }
+            if !self.is_connected() {
+                return Err(lost(closed()));
+            }
+            let reply = if self.session.pending() > 0 {
+                let waited = self.head_since.elapsed();
+                let left = self.options.reply_timeout.saturating_sub(waited);
+                Limit::of(Deadline::Reply, Some(left))
+            } else {
+                Limit::never()
+            };
+            match self.read_once(limit.sooner(reply)) {
+                Ok(true) => {
+                    if let Err(error) = self.sort() {
+                        self.fail(error);
+                    }
+                }
+                // An answer that does not come leaves the order of the answers in doubt.
+                Ok(false) if reply.has_passed() => self.fail(reply.error()),
+                Ok(false) if limit.has_passed() => return Err(limit.error()),
+                Ok(false) => {}
+                Err(error) => self.fail(error),
+            }
+        }
+    }
+
+    /// Reads what is there; `false` when nothing came until the limit.
+    fn read_once(&mut self, limit: Limit) -> Result<bool> {
+        let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
+        match transport.read(self.decoder.space(), limit).map_err(lost)? {
+            Some(0) => Err(lost(io::ErrorKind::UnexpectedEof.into())),
+            Some(n) => {
+                self.decoder.received(n);
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Sorts the packets that were read.
+    fn sort(&mut self) -> Result<()> {
+        while let Some(packet) = self.decoder.next()? {
+            match self.session.accept(packet)? {
+                Delivery::Answer(token, packet) => {
+                    self.head_since = Instant::now();
+                    if token != HELLO {
+                        self.prove();
+                    }
+                    self.inbox.push_back((token, Mail::Answer(packet)));
+                }
+                Delivery::Event(token, event) => self.inbox.push_back((token, Mail::Event(event))),
+                Delivery::Nobody => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A complete exchange: the server is alive, so the next reconnect need not back off.
+    fn prove(&mut self) {
+        if self.unproven > 0 {
+            self.unproven = 0;
+            self.quarantine = None;
+            self.backoff.reset();
+        }
+    }
+
+    /// The connection is lost: everybody who waits is told.
+    pub(super) fn fail(&mut self, error: Error) {
+        self.transport = None;
+        for Lost { waiter, fate, request, handle } in self.session.close() {
+            let mut told = error.share().with_fate(fate).with_command(request);
+            if let Some(handle) = handle {
+                told = told.with_handle(handle);
+            }
+            self.inbox.push_back((waiter, Mail::Lost(told)));
+        }
+    }
+
+    /// Closes without telling anybody.
+    fn close(&mut self) {
+        self.transport = None;
+        self.session.close();
+        self.inbox.clear();
+    }
+}
+
+/// The answer to a request, read.
+pub(super) fn decode<R: Request>(request: &R, mail: Mail, origin: &Origin) -> Result<R::Reply> {
+    let outcome = match mail {
+        Mail::Answer(packet) if packet.packet_type == PacketType::Error => Err(refusal(&packet)),
+        Mail::Answer(packet) => request.decode(packet, origin),
+        Mail::Lost(error) => Err(error),
+        Mail::Event(_) => Err(Error::protocol("an event came before its job was created")),
+    };
+    outcome.map_err(|error| error.with_command(request.packet_type().name()))
+}

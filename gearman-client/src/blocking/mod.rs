@@ -1,0 +1,10 @@
+//! The blocking face: the same names as the async one, on `std::net`, with no runtime and no hidden thread.
+
+mod admin;
+mod client;
+mod job;
+mod link;
+mod net;
+mod requests;
+
+pub use self::{admin::Admin, client::Client, job::Job, net::Stream};

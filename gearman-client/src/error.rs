@@ -1,0 +1,252 @@
+//! What can go wrong in a call, and whether the server may have acted on it.
+
+use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt};
+
+use crate::{JobHandle, UniqueId};
+
+/// Why a call failed.
+///
+/// Expected outcomes (an unknown job's status, a job that its worker failed) are values, not errors. An error says what
+/// failed ([`kind`](Error::kind)), in which request, and whether the server can have acted ([`fate`](Error::fate)).
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    fate: Fate,
+    command: Option<&'static str>,
+    message: Cow<'static, str>,
+    code: Option<Box<str>>,
+    handle: Option<JobHandle>,
+    unique: Option<UniqueId>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// What kind of failure an [`Error`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// `QUEUE_ERROR`: the function's queue is full, or the server could not store the job. Temporary.
+    QueueFull,
+    /// `JOB_NOT_FOUND`, `UNKNOWN_JOB`: the server knows no such job, or it is not this connection's any more.
+    JobNotFound,
+    /// `function not found`: no such function.
+    FunctionNotFound,
+    /// The function still has workers or running jobs.
+    FunctionInUse,
+    /// `UNKNOWN_OPTION`: the server does not know the option.
+    UnknownOption,
+    /// `ARGUMENT_TOO_LARGE`: the server refused the length of an argument.
+    ArgumentTooLarge,
+    /// `INVALID_COMMAND`, `UNKNOWN_COMMAND`: this server does not serve the request.
+    Unsupported,
+    /// The server answered with an error that this crate does not know; [`code`](Error::code) has its code.
+    Server,
+    /// A value that the protocol cannot carry. Nothing was sent.
+    InvalidInput,
+    /// No connection could be made; the message names every address that was tried.
+    Connect,
+    /// The connection ended before the reply was read.
+    ConnectionLost,
+    /// A deadline passed. Except for [`Deadline::Job`] the connection was closed.
+    Timeout(Deadline),
+    /// The server broke the protocol; the connection was closed.
+    Protocol,
+    /// A packet or text reply is larger than the client's limit; the connection was closed.
+    PacketTooLarge,
+    /// More of a job's events waited to be read than the limit allows; the later ones are lost.
+    Backlog,
+    /// The connection that held this job is gone, and the server has given the job to others. Nothing was sent.
+    JobLost,
+    /// The TLS handshake failed, or the TLS options cannot be used.
+    Tls,
+}
+
+/// Which deadline passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Deadline {
+    /// Resolving the name, connecting, the TLS handshake and the options of the connection.
+    Connect,
+    /// Handing the request to the operating system.
+    Write,
+    /// The server's answer after the request was written.
+    Reply,
+    /// The whole operation, with reconnects and retries.
+    Total,
+    /// The end of a job, as [`SubmitOptions::timeout`](crate::SubmitOptions::timeout) has it.
+    Job,
+}
+
+/// Whether the server can have acted on a failed call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// The last byte of the request never left: the server cannot have acted. Trying again is safe.
+    NotSent,
+    /// The request left, and no answer was read: the server may have acted.
+    Unknown,
+    /// The server answered no.
+    Refused,
+}
+
+impl Error {
+    /// What kind of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Whether the server can have acted.
+    #[must_use]
+    pub fn fate(&self) -> Fate {
+        self.0.fate
+    }
+
+    /// The name of the packet, or the words of the admin command, that failed.
+    #[must_use]
+    pub fn command(&self) -> Option<&'static str> {
+        self.0.command
+    }
+
+    /// The code of the server's error reply, such as `JOB_NOT_FOUND`, as the server wrote it.
+    #[must_use]
+    pub fn code(&self) -> Option<&str> {
+        self.0.code.as_deref()
+    }
+
+    /// The job that was lost sight of: a foreground job whose connection ended after the server had taken it.
+    #[must_use]
+    pub fn handle(&self) -> Option<&JobHandle> {
+        self.0.handle.as_ref()
+    }
+
+    /// The unique id under which the job was submitted, with which it can be asked for again.
+    #[must_use]
+    pub fn unique(&self) -> Option<&UniqueId> {
+        self.0.unique.as_ref()
+    }
+
+    /// Whether trying again later may succeed: a queue is full, the connection could not be made or was lost, a
+    /// deadline passed. Look at [`fate`](Error::fate) before repeating what must not run twice.
+    #[must_use]
+    pub fn is_temporary(&self) -> bool {
+        matches!(
+            self.kind(),
+            ErrorKind::QueueFull
+                | ErrorKind::Connect
+                | ErrorKind::ConnectionLost
+                | ErrorKind::Timeout(_)
+        )
+    }
+
+    pub(crate) fn new(kind: ErrorKind, fate: Fate, message: impl Into<Cow<'static, str>>) -> Self {
+        Error(Box::new(Inner {
+            kind,
+            fate,
+            command: None,
+            message: message.into(),
+            code: None,
+            handle: None,
+            unique: None,
+            source: None,
+        }))
+    }
+
+    /// A value that cannot be sent.
+    pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::InvalidInput, Fate::NotSent, message)
+    }
+
+    /// The server sent what the protocol does not allow here.
+    pub(crate) fn protocol(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Protocol, Fate::Unknown, message)
+    }
+
+    /// The server answered with an error.
+    pub(crate) fn refused(
+        kind: ErrorKind,
+        code: &str,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let mut error = Self::new(kind, Fate::Refused, message);
+        error.0.code = Some(code.into());
+        error
+    }
+
+    pub(crate) fn with_source(
+        mut self,
+        source: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    pub(crate) fn with_command(mut self, command: &'static str) -> Self {
+        self.0.command.get_or_insert(command);
+        self
+    }
+
+    pub(crate) fn with_fate(mut self, fate: Fate) -> Self {
+        self.0.fate = fate;
+        self
+    }
+
+    pub(crate) fn with_handle(mut self, handle: JobHandle) -> Self {
+        self.0.handle = Some(handle);
+        self
+    }
+
+    pub(crate) fn with_unique(mut self, unique: Option<UniqueId>) -> Self {
+        self.0.unique = unique;
+        self
+    }
+
+    /// The same failure for another caller that it hit as well.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn share(&self) -> Self {
+        let mut error = Self::new(self.kind(), self.fate(), self.0.message.clone());
+        error.0.source = self.0.source.as_ref().map(|source| source.to_string().into());
+        error
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(command) = self.0.command {
+            write!(f, "{command}: ")?;
+        }
+        f.write_str(&self.0.message)?;
+        if let Some(source) = &self.0.source {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("fate", &self.0.fate)
+            .field("message", &self.to_string())
+            .finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// Server text as it may appear in a message: control and non-ASCII bytes escaped, cut to 64 bytes.
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    const LIMIT: usize = 64;
+    let shown = bytes.get(..LIMIT).unwrap_or(bytes).escape_ascii();
+    if bytes.len() > LIMIT { format!("\"{shown}…\"") } else { format!("\"{shown}\"") }
+}

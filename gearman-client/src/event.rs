@@ -1,0 +1,196 @@
+//! What becomes of a job: events while it runs, its outcome, its status.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::{JobHandle, text::decimal};
+
+/// Something that happened to a foreground job. `Complete`, `Fail` and `Exception` end it.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JobEvent {
+    /// The server has taken the job.
+    Created(JobHandle),
+    /// A piece of the result.
+    Data(Bytes),
+    /// A warning of the worker.
+    Warning(Bytes),
+    /// How far the job is.
+    Status(Progress),
+    /// The job is done; this is the result, or its last piece.
+    Complete(Bytes),
+    /// The job failed.
+    Fail,
+    /// The job failed with an exception.
+    Exception(Bytes),
+}
+
+impl JobEvent {
+    /// Whether the job has ended with this.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        matches!(self, JobEvent::Complete(_) | JobEvent::Fail | JobEvent::Exception(_))
+    }
+
+    /// The outcome, if the job has ended with this.
+    #[must_use]
+    pub fn outcome(self) -> Option<Outcome> {
+        match self {
+            JobEvent::Complete(result) => Some(Outcome::Complete(result)),
+            JobEvent::Fail => Some(Outcome::Fail),
+            JobEvent::Exception(text) => Some(Outcome::Exception(text)),
+            _ => None,
+        }
+    }
+
+    /// How much of a backlog it is.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            JobEvent::Data(bytes) | JobEvent::Warning(bytes) => bytes.len(),
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Debug for JobEvent {
+    /// Payloads may be secret and large: only their length is shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, bytes) = match self {
+            JobEvent::Created(handle) => return f.debug_tuple("Created").field(handle).finish(),
+            JobEvent::Status(progress) => return f.debug_tuple("Status").field(progress).finish(),
+            JobEvent::Fail => return f.write_str("Fail"),
+            JobEvent::Data(bytes) => ("Data", bytes),
+            JobEvent::Warning(bytes) => ("Warning", bytes),
+            JobEvent::Complete(bytes) => ("Complete", bytes),
+            JobEvent::Exception(bytes) => ("Exception", bytes),
+        };
+        write!(f, "{name}({} bytes)", bytes.len())
+    }
+}
+
+/// How a foreground job ended. All three are ordinary outcomes.
+#[derive(Clone, PartialEq, Eq)]
+#[must_use = "a job may have failed"]
+pub enum Outcome {
+    /// Done; the result is what the worker sent at the end. Pieces that it sent before are events.
+    Complete(Bytes),
+    /// The worker, or somebody who cancelled the job, said that it failed.
+    Fail,
+    /// The worker said that it failed, and how.
+    Exception(Bytes),
+}
+
+impl Outcome {
+    /// The result, if the job is done.
+    #[must_use]
+    pub fn complete(self) -> Option<Bytes> {
+        match self {
+            Outcome::Complete(result) => Some(result),
+            Outcome::Fail | Outcome::Exception(_) => None,
+        }
+    }
+
+    /// Whether the job is done.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        matches!(self, Outcome::Complete(_))
+    }
+}
+
+impl fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Complete(bytes) => write!(f, "Complete({} bytes)", bytes.len()),
+            Outcome::Fail => f.write_str("Fail"),
+            Outcome::Exception(bytes) => write!(f, "Exception({} bytes)", bytes.len()),
+        }
+    }
+}
+
+/// How far a job is, as its worker last said: a share of a whole.
+///
+/// A server passes on whatever text the worker sent; what is no number is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    numerator: Bytes,
+    denominator: Bytes,
+}
+
+impl Progress {
+    pub(crate) fn new(numerator: Bytes, denominator: Bytes) -> Self {
+        Progress { numerator, denominator }
+    }
+
+    /// What is done.
+    #[must_use]
+    pub fn numerator(&self) -> Option<u64> {
+        decimal(&self.numerator)
+    }
+
+    /// The whole.
+    #[must_use]
+    pub fn denominator(&self) -> Option<u64> {
+        decimal(&self.denominator)
+    }
+
+    /// The done share of the whole, from 0 to 1; `None` when there is no whole.
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        match (self.numerator()?, self.denominator()?) {
+            (_, 0) => None,
+            (done, whole) => Some((done as f64 / whole as f64).min(1.0)),
+        }
+    }
+
+    /// The two as the server sent them.
+    #[must_use]
+    pub fn raw(&self) -> (&[u8], &[u8]) {
+        (&self.numerator, &self.denominator)
+    }
+}
+
+/// What a server knows of a job.
+///
+/// A job that has ended is as unknown as one that never was: results are not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JobStatus {
+    /// Whether the server has the job, queued or running. A cancelled job is known until a worker would take it.
+    pub is_known: bool,
+    /// Whether a worker has it.
+    pub is_running: bool,
+    /// How far it is.
+    pub progress: Progress,
+    /// How many submitters wait for it; only when it was asked for by its unique id.
+    pub waiting: Option<u64>,
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Progress {
+    /// A map of the two numbers.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let mut progress = serializer.serialize_struct("Progress", 2)?;
+        progress.serialize_field("numerator", &self.numerator())?;
+        progress.serialize_field("denominator", &self.denominator())?;
+        progress.end()
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for JobStatus {
+    /// A map with the keys `known`, `running`, `numerator`, `denominator` and, if it was told, `waiting`.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("known", &self.is_known)?;
+        map.serialize_entry("running", &self.is_running)?;
+        map.serialize_entry("numerator", &self.progress.numerator())?;
+        map.serialize_entry("denominator", &self.progress.denominator())?;
+        if let Some(waiting) = self.waiting {
+            map.serialize_entry("waiting", &waiting)?;
+        }
+        map.end()
+    }
+}

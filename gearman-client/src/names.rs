@@ -1,0 +1,379 @@
+//! Names: of functions, of submissions, of workers. Each can only be built valid, so no byte of one can smuggle an
+//! argument into a packet or a line into an admin command.
+
+use std::{cell::Cell, fmt, hash::BuildHasher, hash::RandomState, str::FromStr, sync::Arc};
+
+use crate::{Error, short::Short};
+
+/// The name of a function: 1 to 512 visible ASCII bytes without spaces.
+///
+/// The server takes any byte but NUL; [`lossless`](Self::lossless) does as well. Such a name can break the lines of the
+/// admin protocol, so it has to be asked for. Names are case-sensitive. Cloning is cheap.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionName(Arc<[u8]>);
+
+impl FunctionName {
+    /// The longest name, in bytes, as libgearman has it.
+    pub const MAX_LEN: usize = 512;
+    /// The longest name that gearmand's receive buffer takes.
+    const MAX_WIRE_LEN: usize = 8190;
+
+    /// A name of any bytes but NUL, up to 8190 of them; also an empty one.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` when there is a NUL in it, or when it is longer.
+    pub fn lossless(name: impl AsRef<[u8]>) -> Result<Self, Error> {
+        let name = name.as_ref();
+        if name.len() > Self::MAX_WIRE_LEN {
+            let why =
+                format!("it has {} bytes (the server takes {})", name.len(), Self::MAX_WIRE_LEN);
+            return Err(invalid("function name", &why));
+        }
+        refuse_nul("function name", name)?;
+        Ok(FunctionName(name.into()))
+    }
+
+    /// The name as the wire carries it.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The name as text, if it is text.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        std::str::from_utf8(&self.0).ok()
+    }
+
+    /// Whether the name is visible ASCII without spaces, so that it can stand in an admin command.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        Self::check(&self.0).is_ok()
+    }
+
+    fn check(name: &[u8]) -> Result<(), Error> {
+        refuse_nul("function name", name)?;
+        let broken = match name {
+            [] => Some("it is empty".to_owned()),
+            _ if name.len() > Self::MAX_LEN => Some(format!("it has {} bytes", name.len())),
+            _ => invisible(name),
+        };
+        broken.map_or(Ok(()), |why| {
+            let rule = "1 to 512 visible ASCII characters without spaces; FunctionName::lossless takes any but NUL";
+            Err(invalid("function name", &format!("{why} ({rule})")))
+        })
+    }
+}
+
+/// What submissions of one function have in common to be one job: 1 to 63 bytes without NUL, not `-`.
+///
+/// The server joins submissions with the same function and the same id while the first is queued or running: the later
+/// workloads are dropped, and all get the first one's handle. gearmand cuts ids of 64 bytes silently and shifts the
+/// workload by a byte, so they are refused here.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UniqueId(Short);
+
+impl UniqueId {
+    /// The longest id, in bytes.
+    pub const MAX_LEN: usize = Short::MAX_LEN;
+
+    /// A random id, in the form of a version 4 UUID.
+    #[must_use]
+    pub fn random() -> Self {
+        let [high, low] = random_bits();
+        // Version and variant, as RFC 9562 section 5.4 has them.
+        let high = (high & !0xf000) | 0x4000;
+        let low = (low & !(0b11 << 62)) | (0b10 << 62);
+        let mut text = [0_u8; 36];
+        let mut nibbles = (0..16).rev().map(|n| (high >> (n * 4)) & 0xf);
+        let mut rest = (0..16).rev().map(|n| (low >> (n * 4)) & 0xf);
+        for (at, byte) in text.iter_mut().enumerate() {
+            *byte = match at {
+                8 | 13 | 18 | 23 => b'-',
+                _ => hex_digit(nibbles.next().or_else(|| rest.next()).unwrap_or_default()),
+            };
+        }
+        UniqueId(Short::cut(&text))
+    }
+
+    /// An id made from the payload, so that equal submissions are one job. It is the 128-bit FNV-1a hash in
+    /// hexadecimal: not proof against somebody who makes payloads collide on purpose.
+    #[must_use]
+    pub fn of_payload(payload: impl AsRef<[u8]>) -> Self {
+        // Offset basis and prime of the 128-bit variant.
+        let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+        for byte in payload.as_ref() {
+            hash =
+                (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+        }
+        let mut text = [0_u8; 32];
+        for (at, byte) in text.iter_mut().rev().enumerate() {
+            *byte = hex_digit(((hash >> (at * 4)) & 0xf) as u64);
+        }
+        UniqueId(Short::cut(&text))
+    }
+
+    /// The id as the wire carries it.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+fn hex_digit(nibble: u64) -> u8 {
+    char::from_digit((nibble & 0xf) as u32, 16).map_or(b'0', |digit| digit as u8)
+}
+
+/// 128 bits that no other process has: two keyed hashes of a counter, with keys from the operating system.
+fn random_bits() -> [u64; 2] {
+    thread_local! {
+        static KEYS: (RandomState, RandomState) = (RandomState::new(), RandomState::new());
+        static COUNT: Cell<u64> = const { Cell::new(0) };
+    }
+    let count = COUNT.with(|count| count.replace(count.get().wrapping_add(1)));
+    let id = std::process::id();
+    KEYS.with(|(one, two)| [one.hash_one((count, id)), two.hash_one((count, id))])
+}
+
+/// What a worker calls itself in the `workers` listing: 1 to 127 bytes, no spaces and no control characters.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(Arc<[u8]>);
+
+impl ClientId {
+    /// The longest id that gearmand keeps, in bytes.
+    pub const MAX_LEN: usize = 127;
+
+    /// The id as the wire carries it.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn check(id: &[u8]) -> Result<(), Error> {
+        refuse_nul("client id", id)?;
+        let broken = match id {
+            [] => Some("it is empty".to_owned()),
+            _ if id.len() > Self::MAX_LEN => Some(format!("it has {} bytes", id.len())),
+            _ => invisible(id),
+        };
+        broken.map_or(Ok(()), |why| {
+            let rule = "1 to 127 visible ASCII characters without spaces";
+            Err(invalid("client id", &format!("{why} ({rule})")))
+        })
+    }
+}
+
+/// The first byte that is not visible ASCII, described.
+fn invisible(name: &[u8]) -> Option<String> {
+    let (at, byte) = name.iter().enumerate().find(|(_, byte)| !byte.is_ascii_graphic())?;
+    Some(format!("byte 0x{byte:02x} ({}) at position {at}", byte.escape_ascii()))
+}
+
+fn refuse_nul(what: &str, value: &[u8]) -> Result<(), Error> {
+    match value.iter().position(|byte| *byte == 0) {
+        Some(at) => {
+            let why =
+                format!("NUL at position {at} (NUL separates arguments in the Gearman protocol)");
+            Err(invalid(what, &why))
+        }
+        None => Ok(()),
+    }
+}
+
+fn invalid(what: &str, why: &str) -> Error {
+    Error::invalid(format!("{what} is not valid: {why}"))
+}
+
+impl TryFrom<&[u8]> for FunctionName {
+    type Error = Error;
+
+    fn try_from(name: &[u8]) -> Result<Self, Error> {
+        Self::check(name)?;
+        Ok(FunctionName(name.into()))
+    }
+}
+
+impl TryFrom<&[u8]> for ClientId {
+    type Error = Error;
+
+    fn try_from(id: &[u8]) -> Result<Self, Error> {
+        Self::check(id)?;
+        Ok(ClientId(id.into()))
+    }
+}
+
+impl TryFrom<&[u8]> for UniqueId {
+    type Error = Error;
+
+    fn try_from(id: &[u8]) -> Result<Self, Error> {
+        refuse_nul("unique id", id)?;
+        let why = match id {
+            [] => "it is empty (leave it out with Unique::None)".to_owned(),
+            b"-" => "'-' makes the server compare workloads (ask for it with Unique::ByPayload)"
+                .to_owned(),
+            _ if id.len() > Self::MAX_LEN => format!("it has {} bytes (1 to 63)", id.len()),
+            _ => return Ok(UniqueId(Short::cut(id))),
+        };
+        Err(invalid("unique id", &why))
+    }
+}
+
+/// What the three names have in common.
+macro_rules! name {
+    ($name:ident) => {
+        impl TryFrom<&str> for $name {
+            type Error = Error;
+
+            fn try_from(text: &str) -> Result<Self, Error> {
+                text.as_bytes().try_into()
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = Error;
+
+            fn try_from(text: String) -> Result<Self, Error> {
+                text.as_bytes().try_into()
+            }
+        }
+
+        impl TryFrom<&String> for $name {
+            type Error = Error;
+
+            fn try_from(text: &String) -> Result<Self, Error> {
+                text.as_bytes().try_into()
+            }
+        }
+
+        impl From<&$name> for $name {
+            fn from(name: &$name) -> Self {
+                name.clone()
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self, Error> {
+                text.as_bytes().try_into()
+            }
+        }
+
+        impl AsRef<[u8]> for $name {
+            fn as_ref(&self) -> &[u8] {
+                self.as_bytes()
+            }
+        }
+
+        impl PartialEq<str> for $name {
+            fn eq(&self, other: &str) -> bool {
+                self.as_bytes() == other.as_bytes()
+            }
+        }
+
+        impl PartialEq<&str> for $name {
+            fn eq(&self, other: &&str) -> bool {
+                self.as_bytes() == other.as_bytes()
+            }
+        }
+
+        /// Bytes that are not UTF-8 are replaced.
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&String::from_utf8_lossy(self.as_bytes()))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "\"{}\"", self.as_bytes().escape_ascii())
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+    };
+}
+
+name!(FunctionName);
+name!(UniqueId);
+name!(ClientId);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_of_a_function_name_is_checked_at_every_position() {
+        for byte in 0..=u8::MAX {
+            for at in 0..3 {
+                let mut name = *b"abc";
+                name[at] = byte;
+                let plain = (0x21..=0x7e).contains(&byte);
+                assert_eq!(FunctionName::try_from(&name[..]).is_ok(), plain, "{byte:#x} at {at}");
+                assert_eq!(FunctionName::lossless(name).is_ok(), byte != 0, "{byte:#x} at {at}");
+                assert_eq!(ClientId::try_from(&name[..]).is_ok(), plain, "{byte:#x} at {at}");
+                assert_eq!(UniqueId::try_from(&name[..]).is_ok(), byte != 0, "{byte:#x} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_are_bounded() {
+        for (length, ok) in [(0, false), (1, true), (512, true), (513, false)] {
+            assert_eq!(FunctionName::try_from("f".repeat(length)).is_ok(), ok, "{length}");
+        }
+        for (length, ok) in [(0, true), (8190, true), (8191, false)] {
+            assert_eq!(FunctionName::lossless("f".repeat(length)).is_ok(), ok, "{length}");
+        }
+        for (length, ok) in [(0, false), (1, true), (63, true), (64, false)] {
+            assert_eq!(UniqueId::try_from("u".repeat(length)).is_ok(), ok, "{length}");
+        }
+        for (length, ok) in [(0, false), (1, true), (127, true), (128, false)] {
+            assert_eq!(ClientId::try_from("c".repeat(length)).is_ok(), ok, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_nul_cannot_smuggle_an_argument() {
+        let error = FunctionName::try_from("fn\0smuggled").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "function name is not valid: NUL at position 2 (NUL separates arguments in the Gearman protocol)"
+        );
+        assert_eq!(
+            (error.kind(), error.fate()),
+            (crate::ErrorKind::InvalidInput, crate::Fate::NotSent)
+        );
+    }
+
+    #[test]
+    fn by_payload_is_never_an_accident() {
+        assert!(UniqueId::try_from("-").unwrap_err().to_string().contains("Unique::ByPayload"));
+        assert!(UniqueId::try_from("--").is_ok());
+    }
+
+    #[test]
+    fn random_ids_are_uuids_and_differ() {
+        let ids: std::collections::HashSet<_> = (0..10_000).map(|_| UniqueId::random()).collect();
+        assert_eq!(ids.len(), 10_000);
+        for id in ids.iter().take(100) {
+            let text = id.to_string();
+            assert_eq!(text.len(), 36);
+            assert_eq!(text.as_bytes()[14], b'4', "{text}");
+            assert!(b"89ab".contains(&text.as_bytes()[19]), "{text}");
+        }
+    }
+
+    #[test]
+    fn equal_payloads_have_equal_ids() {
+        // The published test value of the 128-bit FNV-1a hash of "foobar".
+        assert_eq!(UniqueId::of_payload("foobar"), "343e1662793c64bf6f0d3597ba446f18");
+        assert_ne!(UniqueId::of_payload("a"), UniqueId::of_payload("b"));
+    }
+}

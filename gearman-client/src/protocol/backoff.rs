@@ -1,0 +1,81 @@
+//! Reconnect delays: exponential with full jitter, pure and seeded.
+
+use std::time::Duration;
+
+/// The delays between attempts to reconnect.
+///
+/// The n-th delay is a random share of `base × 2ⁿ`, capped, so that clients of a restarted server do not come back all
+/// at once ("full jitter"). The same seed gives the same delays.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    base: Duration,
+    cap: Duration,
+    attempt: u32,
+    random: u64,
+}
+
+impl Backoff {
+    /// Delays from `base`, doubling, at most `cap`.
+    #[must_use]
+    pub fn new(base: Duration, cap: Duration, seed: u64) -> Self {
+        Backoff { base, cap, attempt: 0, random: seed }
+    }
+
+    /// The delay before the next attempt.
+    pub fn next_delay(&mut self) -> Duration {
+        let ceiling = self.base.saturating_mul(1 << self.attempt.min(20)).min(self.cap);
+        self.attempt = self.attempt.saturating_add(1);
+        ceiling.mul_f64(self.share())
+    }
+
+    /// Starts over. To be called after a complete healthy exchange only: a server that accepts and then closes must
+    /// not be hammered.
+    pub fn reset(&mut self) {
+        self.attempt = 0;
+    }
+
+    /// The next share of the ceiling, in 0..1, by SplitMix64.
+    fn share(&mut self) -> f64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+        (z >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_grow_within_the_cap_and_start_over() {
+        let (base, cap) = (Duration::from_millis(100), Duration::from_secs(10));
+        for seed in 0..100 {
+            let mut backoff = Backoff::new(base, cap, seed);
+            for attempt in 0..40 {
+                let ceiling = base.saturating_mul(1 << attempt.min(20)).min(cap);
+                assert!(backoff.next_delay() <= ceiling, "seed {seed}, attempt {attempt}");
+            }
+            backoff.reset();
+            assert!(backoff.next_delay() <= base);
+        }
+    }
+
+    #[test]
+    fn clients_do_not_come_back_together() {
+        let delays: std::collections::HashSet<_> = (0..100)
+            .map(|seed| {
+                Backoff::new(Duration::from_secs(1), Duration::from_secs(1), seed).next_delay()
+            })
+            .collect();
+        assert!(delays.len() > 90);
+        let mut total = Duration::ZERO;
+        for delay in &delays {
+            total += *delay;
+        }
+        let mean = total / u32::try_from(delays.len()).unwrap();
+        assert!((Duration::from_millis(350)..Duration::from_millis(650)).contains(&mean));
+    }
+}

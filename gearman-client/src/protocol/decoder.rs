@@ -1,0 +1,216 @@
+//! Packets out of the bytes that were read, in whatever pieces they came.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::{
+    Error, ErrorKind, Fate,
+    error::excerpt,
+    protocol::{Magic, Packet, PacketType, packet::HEADER},
+};
+
+/// How far the receive buffer may grow ahead of the bytes that have come: never by an announced length.
+const READ_AHEAD: usize = 64 * 1024;
+
+/// The least room that a read is given.
+const MIN_READ: usize = 4 * 1024;
+
+/// How much is allocated when the receive buffer is used up by small packets.
+const CHUNK: usize = 32 * 1024;
+
+/// Finds packets in a stream.
+///
+/// The buffer is initialised memory throughout; `filled` of it is data. That way a read goes straight into the buffer,
+/// and a workload leaves it without being copied.
+///
+/// ```
+/// use gearman_client::protocol::{Decoder, Magic, PacketType};
+///
+/// let mut decoder = Decoder::new(Magic::Response, 1 << 20);
+/// let wire = b"\0RES\0\0\0\x11\0\0\0\x02hi";
+/// decoder.space()[..wire.len()].copy_from_slice(wire);
+/// decoder.received(wire.len());
+/// let packet = decoder.next()?.expect("it is whole");
+/// assert_eq!((packet.packet_type, &packet.body[..]), (PacketType::EchoRes, &b"hi"[..]));
+/// # Ok::<(), gearman_client::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Decoder {
+    buffer: BytesMut,
+    filled: usize,
+    magic: Magic,
+    max_packet: usize,
+}
+
+impl Decoder {
+    /// Expects packets of one direction, of at most `max_packet` bytes.
+    #[must_use]
+    pub fn new(magic: Magic, max_packet: usize) -> Self {
+        Decoder { buffer: BytesMut::new(), filled: 0, magic, max_packet }
+    }
+
+    /// Room for the next read: never empty, and never sized by a length that the peer announced.
+    pub fn space(&mut self) -> &mut [u8] {
+        let missing = match self.size() {
+            Some(size) => (HEADER + size).saturating_sub(self.filled),
+            None => 0,
+        };
+        let wanted = missing.clamp(MIN_READ, READ_AHEAD);
+        if self.buffer.len() - self.filled < wanted {
+            self.buffer.truncate(self.filled);
+            self.buffer.reserve(wanted.max(CHUNK));
+            let room = self.buffer.capacity().min(self.filled + READ_AHEAD);
+            self.buffer.resize(room, 0);
+        }
+        self.buffer.get_mut(self.filled..).unwrap_or_default()
+    }
+
+    /// Notes that the first `n` bytes of [`space`](Self::space) were read.
+    pub fn received(&mut self, n: usize) {
+        self.filled = (self.filled + n).min(self.buffer.len());
+    }
+
+    /// Whether the stream stands between two packets.
+    #[must_use]
+    pub fn is_at_boundary(&self) -> bool {
+        self.filled == 0
+    }
+
+    /// The next whole packet, or `None` if more bytes are needed.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when the bytes are no packet of the expected direction, `PacketTooLarge` over the limit. The stream
+    /// cannot be used any further then.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<Packet>, Error> {
+        let data = self.buffer.get(..self.filled).unwrap_or_default();
+        let expected = self.magic.bytes();
+        if !expected.starts_with(data.get(..4).unwrap_or(data)) {
+            return Err(self.bad_magic());
+        }
+        let Some(size) = self.size() else { return Ok(None) };
+        if size > self.max_packet {
+            return Err(Error::new(
+                ErrorKind::PacketTooLarge,
+                Fate::Unknown,
+                format!(
+                    "packet of {size} bytes is larger than the limit of {} (raise max_packet_size if this is expected)",
+                    self.max_packet
+                ),
+            ));
+        }
+        if self.filled < HEADER + size {
+            return Ok(None);
+        }
+        let packet_type = PacketType::from(self.number(4).unwrap_or_default());
+        let mut body = self.take(HEADER + size);
+        let _header = body.split_to(HEADER);
+        Ok(Some(Packet { magic: self.magic, packet_type, body }))
+    }
+
+    /// What came instead of a packet.
+    fn bad_magic(&self) -> Error {
+        let data = self.buffer.get(..self.filled).unwrap_or_default();
+        let what = if data.first() == Some(&0) {
+            "the packet does not start with the magic that is expected"
+        } else {
+            "text came where a packet is expected"
+        };
+        Error::protocol(what).with_source(excerpt(data))
+    }
+
+    /// The size in the header, once that is here.
+    fn size(&self) -> Option<usize> {
+        self.number(8).and_then(|size| usize::try_from(size).ok())
+    }
+
+    fn number(&self, at: usize) -> Option<u32> {
+        let bytes = self.buffer.get(..self.filled)?.get(at..at + 4)?;
+        bytes.try_into().ok().map(u32::from_be_bytes)
+    }
+
+    fn take(&mut self, n: usize) -> Bytes {
+        let n = n.min(self.filled);
+        self.filled -= n;
+        self.buffer.split_to(n).freeze()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode_in_pieces(input: &[u8], piece: usize) -> Result<Vec<Packet>, Error> {
+        let mut decoder = Decoder::new(Magic::Response, 1 << 20);
+        let mut found = Vec::new();
+        for mut chunk in input.chunks(piece) {
+            while !chunk.is_empty() {
+                let space = decoder.space();
+                let n = chunk.len().min(space.len());
+                space[..n].copy_from_slice(&chunk[..n]);
+                decoder.received(n);
+                chunk = &chunk[n..];
+                while let Some(packet) = decoder.next()? {
+                    found.push(packet);
+                }
+            }
+        }
+        assert!(decoder.is_at_boundary());
+        Ok(found)
+    }
+
+    #[test]
+    fn packets_are_the_same_however_the_bytes_are_cut() {
+        let mut wire = BytesMut::new();
+        let large = "x".repeat(200_000);
+        for (packet_type, arguments) in [
+            (PacketType::JobCreated, &["H:vm:1"][..]),
+            (PacketType::WorkComplete, &["H:vm:1", "a\0b"]),
+            (PacketType::NoJob, &[]),
+            (PacketType::WorkData, &["H:vm:1", &large]),
+            (PacketType::Other(99), &["what"]),
+            (PacketType::Noop, &[]),
+        ] {
+            Packet::new(Magic::Response, packet_type, arguments).unwrap().encode(&mut wire);
+        }
+        let whole = decode_in_pieces(&wire, wire.len()).unwrap();
+        assert_eq!(whole.len(), 6);
+        assert_eq!(whole[1].arguments().unwrap(), ["H:vm:1", "a\0b"]);
+        for piece in [1, 2, 3, 5, 7, 11, 13, 64, 1000, 65_536] {
+            assert_eq!(decode_in_pieces(&wire, piece).unwrap(), whole, "{piece}");
+        }
+    }
+
+    #[test]
+    fn an_announced_size_allocates_nothing() {
+        let mut decoder = Decoder::new(Magic::Response, usize::MAX);
+        let header = b"\0RES\0\0\0\x11\xff\xff\xff\xff";
+        decoder.space()[..header.len()].copy_from_slice(header);
+        decoder.received(header.len());
+        assert_eq!(decoder.next().unwrap(), None);
+        assert!(decoder.space().len() <= READ_AHEAD);
+        assert!(decoder.buffer.capacity() <= 2 * READ_AHEAD);
+    }
+
+    #[test]
+    fn a_packet_over_the_limit_is_an_error_before_its_bytes_come() {
+        let error = decode_in_pieces(b"\0RES\0\0\0\x11\0\x20\0\0", 12).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PacketTooLarge);
+        assert_eq!(
+            error.to_string(),
+            "packet of 2097152 bytes is larger than the limit of 1048576 (raise max_packet_size if this is expected)"
+        );
+    }
+
+    #[test]
+    fn what_is_no_packet_is_an_error_at_its_first_byte() {
+        for (bytes, message) in [
+            (&b"E"[..], "text came where a packet is expected: \"E\""),
+            (b"ERR x\r\n", "text came where a packet is expected: \"ERR x\\r\\n\""),
+            (b"\0REQ", "the packet does not start with the magic that is expected: \"\\x00REQ\""),
+        ] {
+            let error = decode_in_pieces(bytes, bytes.len()).unwrap_err();
+            assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Protocol, message));
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The Gearman protocol, without input or output: packets, requests, and the state of one connection in each role.
+//!
+//! Nothing here opens a socket, reads a clock or sleeps, so it serves both faces, any other transport, and tests that
+//! need no server. It builds without features.
+//!
+//! [`PacketType`] is the table of all packets, [`Packet`] one of them as a value, [`Decoder`] finds them in a stream.
+//! [`Session`] is the client role: requests and whom their answers and events are for.
+//!
+//! # The life of a job
+//!
+//! ```text
+//!   SUBMIT_JOB* ──► JOB_CREATED          queued ◄───────────────── the worker's connection is lost
+//!                                          │ GRAB_JOB*                      ▲
+//!                                          ▼                                │
+//!                                    JOB_ASSIGN* ──► running ───────────────┘
+//!                                                      │  WORK_STATUS, WORK_DATA, WORK_WARNING: to the submitters
+//!                                                      ▼
+//!                            WORK_COMPLETE, WORK_FAIL or WORK_EXCEPTION: to the submitters, and the job is gone
+//! ```
+//!
+//! The server's own document is <https://github.com/gearman/gearmand/blob/master/PROTOCOL>; where gearmand does
+//! otherwise, this crate does as gearmand.
+
+mod admin;
+mod backoff;
+mod decoder;
+pub(crate) mod packet;
+pub(crate) mod request;
+mod session;
+
+pub use self::{
+    admin::{AdminCommand, AdminReply, MaxQueue, RawLine, ReplyShape, TextDecoder},
+    backoff::Backoff,
+    decoder::Decoder,
+    packet::{Direction, Magic, Packet, PacketType},
+    request::{Echo, GetStatus, GetStatusUnique, Request, SetExceptions, Submit, Submitted},
+    session::{Delivery, Epoch, Lost, Session},
+};

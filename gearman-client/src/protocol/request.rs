@@ -1,0 +1,656 @@
+//! Requests of the client role, as values, and their replies.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::{Bytes, BytesMut};
+
+use crate::{
+    Error, ErrorKind, FunctionName, JobHandle, JobStatus, Origin, Priority, Progress, Schedule,
+    SubmitOptions, Unique, UniqueId,
+    error::excerpt,
+    protocol::{
+        Packet, PacketType,
+        packet::{request, size_of_packet},
+    },
+    short::Short,
+    text::{Decimal, decimal},
+};
+
+/// Something a client asks of the server, and that the server answers, in the order of the requests.
+pub trait Request {
+    /// What the answer says.
+    type Reply;
+
+    /// The packet that asks.
+    fn packet_type(&self) -> PacketType;
+
+    /// The packet that answers, unless ERROR does.
+    fn answered_by(&self) -> PacketType;
+
+    /// Writes the packet.
+    fn encode(&self, out: &mut BytesMut);
+
+    /// Reads the answer, which came over this connection.
+    ///
+    /// # Errors
+    ///
+    /// What the server refused; `Protocol` when this is no answer to it.
+    fn decode(&self, answer: Packet, origin: &Origin) -> Result<Self::Reply, Error>;
+
+    /// Whether the server sends events of a job after its answer.
+    fn has_events(&self) -> bool {
+        false
+    }
+
+    /// With what the request is sent to one and the same of several servers, if it matters.
+    fn route(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+impl<R: Request> Request for &R {
+    type Reply = R::Reply;
+
+    fn packet_type(&self) -> PacketType {
+        R::packet_type(self)
+    }
+
+    fn answered_by(&self) -> PacketType {
+        R::answered_by(self)
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        R::encode(self, out);
+    }
+
+    fn decode(&self, answer: Packet, origin: &Origin) -> Result<Self::Reply, Error> {
+        R::decode(self, answer, origin)
+    }
+
+    fn has_events(&self) -> bool {
+        R::has_events(self)
+    }
+
+    fn route(&self) -> Option<&[u8]> {
+        R::route(self)
+    }
+}
+
+/// Submits a job: one of SUBMIT_JOB and its ten relatives.
+#[derive(Clone, Debug)]
+pub struct Submit<W> {
+    packet_type: PacketType,
+    function: FunctionName,
+    unique: Short,
+    extra: Extra,
+    workload: W,
+}
+
+/// The arguments between the unique id and the workload.
+#[derive(Clone, Debug)]
+enum Extra {
+    Nothing,
+    Epoch(u64),
+    Schedule(Schedule),
+    Reducer(FunctionName),
+}
+
+/// A job that the server has taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Submitted {
+    /// The server's name for it.
+    pub handle: JobHandle,
+    /// The unique id with which it was submitted, if it has one.
+    pub unique: Option<UniqueId>,
+}
+
+impl<W: AsRef<[u8]>> Submit<W> {
+    /// A job whose events the submitter waits for.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` when the workload does not fit a packet.
+    pub fn foreground(
+        function: FunctionName,
+        workload: W,
+        options: SubmitOptions,
+    ) -> Result<Self, Error> {
+        let packet_type = match options.priority {
+            Priority::High => PacketType::SubmitJobHigh,
+            Priority::Normal => PacketType::SubmitJob,
+            Priority::Low => PacketType::SubmitJobLow,
+        };
+        Self::new(packet_type, function, workload, options, Extra::Nothing)
+    }
+
+    /// A job that nobody waits for.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` when the workload does not fit a packet.
+    pub fn background(
+        function: FunctionName,
+        workload: W,
+        options: SubmitOptions,
+    ) -> Result<Self, Error> {
+        let packet_type = match options.priority {
+            Priority::High => PacketType::SubmitJobHighBg,
+            Priority::Normal => PacketType::SubmitJobBg,
+            Priority::Low => PacketType::SubmitJobLowBg,
+        };
+        Self::new(packet_type, function, workload, options, Extra::Nothing)
+    }
+
+    /// A background job that is not given to a worker before `at`, in whole seconds (rounded up).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a time before 1970 or too far ahead, and for another priority than normal: the packet
+    /// carries none.
+    pub fn epoch(
+        function: FunctionName,
+        workload: W,
+        at: SystemTime,
+        options: SubmitOptions,
+    ) -> Result<Self, Error> {
+        only_normal(PacketType::SubmitJobEpoch, options)?;
+        let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let seconds = since.as_secs().saturating_add(u64::from(since.subsec_nanos() > 0));
+        // The server reads a signed number, and leaves one that overflows unanswered; it runs 0 at once.
+        if seconds == 0 || i64::try_from(seconds).is_err() {
+            return Err(Error::invalid(
+                "the time of the job is not valid: it is before 1970 or too far ahead",
+            ));
+        }
+        let extra = Extra::Epoch(seconds);
+        Self::new(PacketType::SubmitJobEpoch, function, workload, options, extra)
+    }
+
+    /// A background job for a point of time in the manner of cron. gearmand refuses it.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for another priority than normal.
+    pub fn sched(
+        function: FunctionName,
+        workload: W,
+        schedule: Schedule,
+        options: SubmitOptions,
+    ) -> Result<Self, Error> {
+        only_normal(PacketType::SubmitJobSched, options)?;
+        let extra = Extra::Schedule(schedule);
+        Self::new(PacketType::SubmitJobSched, function, workload, options, extra)
+    }
+
+    /// A foreground job whose worker is told the name of a reducer function.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for another priority than normal.
+    pub fn reduce(
+        function: FunctionName,
+        workload: W,
+        reducer: FunctionName,
+        options: SubmitOptions,
+    ) -> Result<Self, Error> {
+        only_normal(PacketType::SubmitReduceJob, options)?;
+        let extra = Extra::Reducer(reducer);
+        Self::new(PacketType::SubmitReduceJob, function, workload, options, extra)
+    }
+
+    /// A background job whose worker is told the name of a reducer function.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for another priority than normal.
+    pub fn reduce_background(
+        function: FunctionName,
+        workload: W,
+        reducer: FunctionName,
+        options: SubmitOptions,
+    ) -> Result<Self, Error> {
+        only_normal(PacketType::SubmitReduceJobBackground, options)?;
+        let extra = Extra::Reducer(reducer);
+        Self::new(PacketType::SubmitReduceJobBackground, function, workload, options, extra)
+    }
+
+    fn new(
+        packet_type: PacketType,
+        function: FunctionName,
+        workload: W,
+        options: SubmitOptions,
+        extra: Extra,
+    ) -> Result<Self, Error> {
+        let unique = match options.unique {
+            Unique::Random => Short::cut(UniqueId::random().as_bytes()),
+            Unique::Id(id) => Short::cut(id.as_bytes()),
+            Unique::ByPayload => Short::cut(b"-"),
+            Unique::None => Short::EMPTY,
+        };
+        // Names are bounded; 32 KiB are more than all arguments can be.
+        size_of_packet(&[workload.as_ref().len(), 32 * 1024])
+            .map_err(|error| error.with_command(packet_type.name()))?;
+        Ok(Submit { packet_type, function, unique, extra, workload })
+    }
+
+    /// The unique id that was chosen, if the job has one.
+    #[must_use]
+    pub fn unique(&self) -> Option<UniqueId> {
+        UniqueId::try_from(self.unique.as_bytes()).ok()
+    }
+
+    /// The bytes for the worker.
+    #[must_use]
+    pub fn workload(&self) -> &W {
+        &self.workload
+    }
+
+    /// The function.
+    #[must_use]
+    pub fn function(&self) -> &FunctionName {
+        &self.function
+    }
+
+    /// The same submission with the workload shared.
+    pub(crate) fn owned(&self) -> Submit<Bytes> {
+        Submit {
+            packet_type: self.packet_type,
+            function: self.function.clone(),
+            unique: self.unique,
+            extra: self.extra.clone(),
+            workload: Bytes::copy_from_slice(self.workload.as_ref()),
+        }
+    }
+}
+
+fn only_normal(packet_type: PacketType, options: SubmitOptions) -> Result<(), Error> {
+    if options.priority == Priority::Normal {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "priority {} is not possible here: {packet_type} carries none",
+        options.priority
+    ))
+    .with_command(packet_type.name()))
+}
+
+impl<W: AsRef<[u8]>> Request for Submit<W> {
+    type Reply = Submitted;
+
+    fn packet_type(&self) -> PacketType {
+        self.packet_type
+    }
+
+    fn answered_by(&self) -> PacketType {
+        PacketType::JobCreated
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        let function = self.function.as_bytes();
+        let unique = self.unique.as_bytes();
+        let workload = self.workload.as_ref();
+        match &self.extra {
+            Extra::Nothing => request(out, self.packet_type, &[function, unique], workload),
+            Extra::Epoch(seconds) => {
+                let seconds = Decimal::new(*seconds);
+                request(out, self.packet_type, &[function, unique, seconds.as_bytes()], workload);
+            }
+            Extra::Schedule(schedule) => {
+                let [minute, hour, day, month, weekday] =
+                    schedule.fields.map(|field| Decimal::new(u64::from(field)));
+                let fields = [&minute, &hour, &day, &month, &weekday].map(Decimal::as_bytes);
+                let [minute, hour, day, month, weekday] = fields;
+                let arguments = [function, unique, minute, hour, day, month, weekday];
+                request(out, self.packet_type, &arguments, workload);
+            }
+            // The server reads a fourth argument that its document does not have, and does not use it.
+            Extra::Reducer(reducer) => {
+                let arguments = [function, unique, reducer.as_bytes(), b""];
+                request(out, self.packet_type, &arguments, workload);
+            }
+        }
+    }
+
+    fn decode(&self, answer: Packet, origin: &Origin) -> Result<Submitted, Error> {
+        let handle = JobHandle::received(created_handle(&answer)?, origin);
+        Ok(Submitted { handle, unique: self.unique() })
+    }
+
+    fn has_events(&self) -> bool {
+        matches!(
+            self.packet_type,
+            PacketType::SubmitJob
+                | PacketType::SubmitJobHigh
+                | PacketType::SubmitJobLow
+                | PacketType::SubmitReduceJob
+        )
+    }
+
+    fn route(&self) -> Option<&[u8]> {
+        match self.unique.as_bytes() {
+            [] => None,
+            b"-" => Some(self.workload.as_ref()),
+            unique => Some(unique),
+        }
+    }
+}
+
+/// The handle in a JOB_CREATED.
+pub(crate) fn created_handle(answer: &Packet) -> Result<Short, Error> {
+    received_handle(&answer.body)
+}
+
+/// A handle that the server sent: trailing NULs are no part of it.
+pub(crate) fn received_handle(bytes: &[u8]) -> Result<Short, Error> {
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let name = bytes.get(..end).unwrap_or_default();
+    Short::new(name).filter(|short| !short.as_bytes().is_empty()).ok_or_else(|| {
+        Error::protocol("the server sent a job handle that is not valid").with_source(excerpt(name))
+    })
+}
+
+/// GET_STATUS: what the server knows of a job.
+#[derive(Clone, Debug)]
+pub struct GetStatus(pub JobHandle);
+
+impl Request for GetStatus {
+    type Reply = JobStatus;
+
+    fn packet_type(&self) -> PacketType {
+        PacketType::GetStatus
+    }
+
+    fn answered_by(&self) -> PacketType {
+        PacketType::StatusRes
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        request(out, self.packet_type(), &[], self.0.name());
+    }
+
+    fn decode(&self, answer: Packet, _: &Origin) -> Result<JobStatus, Error> {
+        let ([handle, known, running, numerator], denominator) = answer.split()?;
+        about(&handle, self.0.name())?;
+        Ok(JobStatus {
+            is_known: flag(&known)?,
+            is_running: flag(&running)?,
+            progress: Progress::new(numerator, denominator),
+            waiting: None,
+        })
+    }
+}
+
+/// GET_STATUS_UNIQUE: what the server knows of a job, by its unique id. It looks through the jobs of all functions.
+#[derive(Clone, Copy, Debug)]
+pub struct GetStatusUnique(pub UniqueId);
+
+impl Request for GetStatusUnique {
+    type Reply = JobStatus;
+
+    fn packet_type(&self) -> PacketType {
+        PacketType::GetStatusUnique
+    }
+
+    fn answered_by(&self) -> PacketType {
+        PacketType::StatusResUnique
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        request(out, self.packet_type(), &[], self.0.as_bytes());
+    }
+
+    fn decode(&self, answer: Packet, _: &Origin) -> Result<JobStatus, Error> {
+        // The first argument is the unique id, not the handle that the protocol's document names.
+        let ([unique, known, running, numerator, denominator], clients) = answer.split()?;
+        about(&unique, self.0.as_bytes())?;
+        Ok(JobStatus {
+            is_known: flag(&known)?,
+            is_running: flag(&running)?,
+            progress: Progress::new(numerator, denominator),
+            waiting: decimal(&clients),
+        })
+    }
+
+    fn route(&self) -> Option<&[u8]> {
+        Some(self.0.as_bytes())
+    }
+}
+
+/// Whether an answer is about what was asked.
+fn about(answered: &[u8], asked: &[u8]) -> Result<(), Error> {
+    let end = answered.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    if answered.get(..end) == Some(asked) {
+        return Ok(());
+    }
+    Err(Error::protocol("the server answered about another job").with_source(excerpt(answered)))
+}
+
+fn flag(text: &[u8]) -> Result<bool, Error> {
+    match text {
+        b"1" => Ok(true),
+        b"0" | b"" => Ok(false),
+        other => {
+            Err(Error::protocol("a flag of the status is neither 0 nor 1")
+                .with_source(excerpt(other)))
+        }
+    }
+}
+
+/// ECHO_REQ: the same bytes back.
+#[derive(Clone, Debug)]
+pub struct Echo<W>(pub W);
+
+impl<W: AsRef<[u8]>> Request for Echo<W> {
+    type Reply = Bytes;
+
+    fn packet_type(&self) -> PacketType {
+        PacketType::EchoReq
+    }
+
+    fn answered_by(&self) -> PacketType {
+        PacketType::EchoRes
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        request(out, self.packet_type(), &[], self.0.as_ref());
+    }
+
+    fn decode(&self, answer: Packet, _: &Origin) -> Result<Bytes, Error> {
+        if answer.body != self.0.as_ref() {
+            return Err(Error::protocol("the server echoed other bytes than it was sent"));
+        }
+        Ok(answer.body)
+    }
+}
+
+/// OPTION_REQ: sets an option of the connection. There is one: `exceptions`, which is set on connecting.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SetExceptions;
+
+impl SetExceptions {
+    pub(crate) const NAME: &'static [u8] = b"exceptions";
+}
+
+impl Request for SetExceptions {
+    type Reply = ();
+
+    fn packet_type(&self) -> PacketType {
+        PacketType::OptionReq
+    }
+
+    fn answered_by(&self) -> PacketType {
+        PacketType::OptionRes
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        request(out, self.packet_type(), &[], Self::NAME);
+    }
+
+    fn decode(&self, answer: Packet, _: &Origin) -> Result<(), Error> {
+        // The server gives the name back as it was sent; others in another case, or with a NUL behind it.
+        let end = answer.body.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let name = answer.body.get(..end).unwrap_or_default();
+        if name.eq_ignore_ascii_case(Self::NAME) {
+            return Ok(());
+        }
+        Err(Error::protocol("the server set another option than it was asked to")
+            .with_source(excerpt(name)))
+    }
+}
+
+/// The error that an ERROR packet carries.
+pub(crate) fn refusal(packet: &Packet) -> Error {
+    let (code, text) = match packet.split::<1>() {
+        Ok(([code], text)) => (code, text),
+        Err(_) => (packet.body.clone(), Bytes::new()),
+    };
+    let code = String::from_utf8_lossy(&code).into_owned();
+    // gearmand writes capitals, the Perl server small letters.
+    let kind = match code.to_ascii_uppercase().as_str() {
+        "QUEUE_ERROR" => ErrorKind::QueueFull,
+        "JOB_NOT_FOUND" => ErrorKind::JobNotFound,
+        "UNKNOWN_OPTION" => ErrorKind::UnknownOption,
+        "ARGUMENT_TOO_LARGE" => ErrorKind::ArgumentTooLarge,
+        "INVALID_COMMAND" => ErrorKind::Unsupported,
+        _ => ErrorKind::Server,
+    };
+    let shown = code.escape_debug();
+    let message = format!("the server refused: {shown} {}", excerpt(&text));
+    Error::refused(kind, &code, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Epoch, Magic};
+
+    fn origin() -> Origin {
+        Origin { server: std::sync::Arc::default(), epoch: Epoch::next() }
+    }
+
+    fn function(name: &str) -> FunctionName {
+        name.try_into().unwrap()
+    }
+
+    fn wire(request: &impl Request) -> Vec<u8> {
+        let mut out = BytesMut::new();
+        request.encode(&mut out);
+        out.to_vec()
+    }
+
+    fn answer(packet_type: PacketType, body: &'static [u8]) -> Packet {
+        Packet { magic: Magic::Response, packet_type, body: Bytes::from_static(body) }
+    }
+
+    fn with_unique(id: &str) -> SubmitOptions {
+        SubmitOptions::default().unique(UniqueId::try_from(id).unwrap())
+    }
+
+    #[test]
+    fn the_worked_examples_of_the_protocol_are_byte_exact() {
+        assert_eq!(wire(&Echo("hi")), b"\0REQ\0\0\0\x10\0\0\0\x02hi");
+        let submit = Submit::background(function("rev"), "abc", with_unique("u1")).unwrap();
+        assert_eq!(wire(&submit), b"\0REQ\0\0\0\x12\0\0\0\x0arev\0u1\0abc");
+        assert_eq!(wire(&GetStatus("H:x:1".parse().unwrap())), b"\0REQ\0\0\0\x0f\0\0\0\x05H:x:1");
+        assert_eq!(wire(&GetStatusUnique("u1".parse().unwrap())), b"\0REQ\0\0\0\x29\0\0\0\x02u1");
+        assert_eq!(wire(&SetExceptions), b"\0REQ\0\0\0\x1a\0\0\0\x0aexceptions");
+    }
+
+    #[test]
+    fn every_submission_has_its_packet_and_all_its_arguments() {
+        let options = with_unique("u");
+        let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_500);
+        let schedule = Schedule::new(1, 2, 3, 4, 5).unwrap();
+        let f = || function("f");
+        for (submit, number, body) in [
+            (Submit::foreground(f(), "d", options), 7, &b"f\0u\0d"[..]),
+            (Submit::foreground(f(), "d", options.priority(Priority::High)), 21, b"f\0u\0d"),
+            (Submit::foreground(f(), "d", options.priority(Priority::Low)), 33, b"f\0u\0d"),
+            (Submit::background(f(), "d", options), 18, b"f\0u\0d"),
+            (Submit::background(f(), "d", options.priority(Priority::High)), 32, b"f\0u\0d"),
+            (Submit::background(f(), "d", options.priority(Priority::Low)), 34, b"f\0u\0d"),
+            (Submit::epoch(f(), "d", at, options), 36, b"f\0u\02\0d"),
+            (Submit::sched(f(), "d", schedule, options), 35, b"f\0u\01\02\03\04\05\0d"),
+            (Submit::reduce(f(), "d", function("r"), options), 37, b"f\0u\0r\0\0d"),
+            (Submit::reduce_background(f(), "d", function("r"), options), 38, b"f\0u\0r\0\0d"),
+        ] {
+            let wire = wire(&submit.unwrap());
+            assert_eq!(wire[7], number);
+            assert_eq!(&wire[12..], body, "type {number}");
+        }
+    }
+
+    #[test]
+    fn a_packet_without_priorities_refuses_one() {
+        let options = SubmitOptions::default().priority(Priority::High);
+        let error = Submit::reduce(function("f"), "", function("r"), options).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "SUBMIT_REDUCE_JOB: priority high is not possible here: SUBMIT_REDUCE_JOB carries none"
+        );
+        let long_ago = SystemTime::UNIX_EPOCH;
+        assert!(Submit::epoch(function("f"), "", long_ago, SubmitOptions::default()).is_err());
+    }
+
+    #[test]
+    fn unique_is_random_unless_chosen() {
+        let submit = |unique: Unique| {
+            let options = SubmitOptions::default().unique(unique);
+            Submit::background(function("f"), "d", options).unwrap()
+        };
+        assert_ne!(submit(Unique::Random).unique(), submit(Unique::Random).unique());
+        assert_eq!(submit(Unique::ByPayload).unique(), None);
+        assert_eq!(&wire(&submit(Unique::ByPayload))[12..], b"f\0-\0d");
+        assert_eq!(&wire(&submit(Unique::None))[12..], b"f\0\0d");
+    }
+
+    #[test]
+    fn quirk_status_numbers_may_be_empty() {
+        let asked = GetStatus("H:x:1".parse().unwrap());
+        let status = asked.decode(answer(PacketType::StatusRes, b"H:x:1\00\00\0\0"), &origin());
+        let status = status.unwrap();
+        assert!(!status.is_known && !status.is_running);
+        assert_eq!((status.progress.numerator(), status.progress.denominator()), (None, None));
+    }
+
+    #[test]
+    fn quirk_the_unique_status_starts_with_the_unique() {
+        let asked = GetStatusUnique("u1".parse().unwrap());
+        let body = b"u1\01\00\03\04\02";
+        let status = asked.decode(answer(PacketType::StatusResUnique, body), &origin()).unwrap();
+        assert!(status.is_known && !status.is_running);
+        assert_eq!((status.progress.share(), status.waiting), (Some(0.75), Some(2)));
+    }
+
+    #[test]
+    fn an_answer_about_another_job_is_noticed() {
+        let asked = GetStatus("H:x:1".parse().unwrap());
+        let other = answer(PacketType::StatusRes, b"H:x:2\00\00\00\00");
+        assert_eq!(asked.decode(other, &origin()).unwrap_err().kind(), ErrorKind::Protocol);
+        let echoed = Echo("a").decode(answer(PacketType::EchoRes, b"b"), &origin());
+        assert_eq!(echoed.unwrap_err().kind(), ErrorKind::Protocol);
+    }
+
+    #[test]
+    fn quirk_the_option_may_come_back_in_capitals_or_with_a_nul() {
+        for body in [&b"exceptions"[..], b"EXCEPTIONS", b"Exceptions\0"] {
+            SetExceptions.decode(answer(PacketType::OptionRes, body), &origin()).unwrap();
+        }
+    }
+
+    #[test]
+    fn refusals_keep_code_and_text() {
+        for (body, kind, code) in [
+            (&b"QUEUE_ERROR\0Job queue is full"[..], ErrorKind::QueueFull, "QUEUE_ERROR"),
+            (b"server_error\0what\nnow", ErrorKind::Server, "server_error"),
+            (b"unknown_option\0", ErrorKind::UnknownOption, "unknown_option"),
+            (b"no text", ErrorKind::Server, "no text"),
+        ] {
+            let error = refusal(&answer(PacketType::Error, body));
+            assert_eq!((error.kind(), error.code()), (kind, Some(code)));
+            assert_eq!(error.fate(), crate::Fate::Refused);
+            assert!(!error.to_string().contains('\n'));
+        }
+    }
+}

@@ -1,0 +1,467 @@
+//! The client role of one connection, without its socket: who waits for which answer, and for which job.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use bytes::{Buf, BytesMut};
+
+use crate::{
+    Address, Error, Fate, JobEvent, JobHandle, Origin, Progress,
+    protocol::{
+        Packet, PacketType, Request,
+        request::{created_handle, received_handle},
+    },
+    short::Short,
+};
+
+/// Which connection something belongs to. Every connection that this process makes has a number of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Epoch(u64);
+
+impl Epoch {
+    /// A number that no connection has had.
+    #[must_use]
+    pub fn next() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Epoch(LAST.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// The client role of one connection.
+///
+/// A face sends [requests](Request) with a token `T` of its own, which says who waits, and gives every packet that came
+/// to [`accept`](Self::accept), which says for whom it is:
+///
+/// * JOB_CREATED, STATUS_RES, ECHO_RES, OPTION_RES and ERROR answer the requests in their order;
+/// * WORK_* packets are for whoever submitted a foreground job with that handle. When submissions were joined by their
+///   unique id, the server sends every packet once for each of them, so the n-th copy is for the n-th submitter.
+///
+/// ```
+/// use gearman_client::{Address, protocol::{Decoder, Delivery, Echo, Magic, Session}};
+///
+/// let mut session = Session::new(Address::default().into());
+/// session.send(&Echo("hi"), 7);
+/// assert_eq!(session.outgoing(), b"\0REQ\0\0\0\x10\0\0\0\x02hi");
+/// session.sent(session.outgoing().len());
+///
+/// let mut decoder = Decoder::new(Magic::Response, 1 << 20);
+/// let wire = b"\0RES\0\0\0\x11\0\0\0\x02hi";
+/// decoder.space()[..wire.len()].copy_from_slice(wire);
+/// decoder.received(wire.len());
+/// let packet = decoder.next()?.expect("it is whole");
+/// assert!(matches!(session.accept(packet)?, Delivery::Answer(7, _)));
+/// # Ok::<(), gearman_client::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Session<T> {
+    origin: Origin,
+    outgoing: BytesMut,
+    /// Offset behind the last byte that was queued, and behind the last one that the transport took.
+    queued: u64,
+    sent: u64,
+    pending: VecDeque<Pending<T>>,
+    jobs: HashMap<Short, Waiters<T>>,
+}
+
+#[derive(Debug)]
+struct Pending<T> {
+    /// Offset behind the request's last byte.
+    end: u64,
+    request: PacketType,
+    answered_by: PacketType,
+    has_events: bool,
+    waiter: T,
+}
+
+/// Who waits for one job. Nearly always one.
+#[derive(Debug)]
+struct Waiters<T> {
+    list: VecDeque<T>,
+    /// Whose copy of the present packet comes next.
+    turn: usize,
+}
+
+/// For whom a packet is.
+#[derive(Debug)]
+pub enum Delivery<T> {
+    /// The answer to a request, or ERROR.
+    Answer(T, Packet),
+    /// Something that happened to a job.
+    Event(T, JobEvent),
+    /// Nobody: a job that is not waited for, or something that a client has no use for.
+    Nobody,
+}
+
+/// A request or a job that a connection took with it.
+#[derive(Debug)]
+pub struct Lost<T> {
+    /// Who waits.
+    pub waiter: T,
+    /// Whether the server can have acted.
+    pub fate: Fate,
+    /// The request's name.
+    pub request: &'static str,
+    /// The job, if the server had taken it.
+    pub handle: Option<JobHandle>,
+}
+
+impl<T: Copy> Session<T> {
+    /// The state of a connection that was just made to this server.
+    #[must_use]
+    pub fn new(server: Arc<Address>) -> Self {
+        Session {
+            origin: Origin { server, epoch: Epoch::next() },
+            outgoing: BytesMut::new(),
+            queued: 0,
+            sent: 0,
+            pending: VecDeque::new(),
+            jobs: HashMap::new(),
+        }
+    }
+
+    /// Encodes a request for writing. Its answer is for `waiter`.
+    pub fn send<R: Request>(&mut self, request: &R, waiter: T) {
+        let before = self.outgoing.len();
+        request.encode(&mut self.outgoing);
+        self.queued += (self.outgoing.len() - before) as u64;
+        self.pending.push_back(Pending {
+            end: self.queued,
+            request: request.packet_type(),
+            answered_by: request.answered_by(),
+            has_events: request.has_events(),
+            waiter,
+        });
+    }
+
+    /// The bytes to write next.
+    #[must_use]
+    pub fn outgoing(&self) -> &[u8] {
+        &self.outgoing
+    }
+
+    /// Notes that the transport took the first `n` outgoing bytes.
+    pub fn sent(&mut self, n: usize) {
+        let n = n.min(self.outgoing.len());
+        self.sent += n as u64;
+        if n == self.outgoing.len() {
+            // Keeps the allocation for the next request, unless a large workload made it large.
+            self.outgoing.clear();
+            if self.outgoing.capacity() > KEEP_OUTGOING {
+                self.outgoing = BytesMut::new();
+            }
+        } else {
+            self.outgoing.advance(n);
+        }
+    }
+
+    /// Exchanges the outgoing bytes for an empty buffer, so that they can be written while more are queued. What the
+    /// transport takes of them is told with [`note_written`](Self::note_written).
+    pub fn swap_outgoing(&mut self, empty: &mut BytesMut) {
+        empty.clear();
+        if empty.capacity() > KEEP_OUTGOING {
+            *empty = BytesMut::new();
+        }
+        std::mem::swap(&mut self.outgoing, empty);
+    }
+
+    /// Notes that the transport took `n` bytes of a buffer that was swapped out.
+    pub fn note_written(&mut self, n: usize) {
+        self.sent += n as u64;
+    }
+
+    /// Says for whom a packet is.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when the packet answers no request, or not the one whose turn it is. The connection cannot be used any
+    /// further then.
+    pub fn accept(&mut self, packet: Packet) -> Result<Delivery<T>, Error> {
+        match packet.packet_type {
+            PacketType::WorkComplete
+            | PacketType::WorkFail
+            | PacketType::WorkException
+            | PacketType::WorkData
+            | PacketType::WorkWarning
+            | PacketType::WorkStatus => self.event(&packet),
+            // For workers, which may share a connection.
+            PacketType::Noop => Ok(Delivery::Nobody),
+            // An error that answers nothing is about something this connection did not wait for.
+            PacketType::Error if self.pending.is_empty() => Ok(Delivery::Nobody),
+            PacketType::Error => Ok(self.answer(packet)),
+            answer => match self.pending.front() {
+                Some(head) if head.answered_by == answer => {
+                    if head.has_events {
+                        let waiter = head.waiter;
+                        let handle = created_handle(&packet)?;
+                        self.jobs.entry(handle).or_default().list.push_back(waiter);
+                    }
+                    Ok(self.answer(packet))
+                }
+                Some(head) => {
+                    let asked = head.request;
+                    Err(Error::protocol(format!("the server answered {asked} with {answer}")))
+                }
+                None => Err(Error::protocol(format!("{answer} came, which answers no request"))),
+            },
+        }
+    }
+
+    fn answer(&mut self, packet: Packet) -> Delivery<T> {
+        match self.pending.pop_front() {
+            Some(answered) => Delivery::Answer(answered.waiter, packet),
+            None => Delivery::Nobody,
+        }
+    }
+
+    fn event(&mut self, packet: &Packet) -> Result<Delivery<T>, Error> {
+        let (handle, event) = event(packet)?;
+        let Some(waiters) = self.jobs.get_mut(&handle) else { return Ok(Delivery::Nobody) };
+        let waiter = if event.is_last() { waiters.take_next() } else { waiters.next() };
+        if waiters.list.is_empty() {
+            self.jobs.remove(&handle);
+        }
+        Ok(waiter.map_or(Delivery::Nobody, |waiter| Delivery::Event(waiter, event)))
+    }
+
+    /// Everything that waits: the connection is lost.
+    pub fn close(&mut self) -> Vec<Lost<T>> {
+        let sent = self.sent;
+        let mut lost: Vec<Lost<T>> = self
+            .pending
+            .drain(..)
+            .map(|pending| Lost {
+                waiter: pending.waiter,
+                fate: if pending.end > sent { Fate::NotSent } else { Fate::Unknown },
+                request: pending.request.name(),
+                handle: None,
+            })
+            .collect();
+        for (handle, waiters) in self.jobs.drain() {
+            let handle = JobHandle::received(handle, &self.origin);
+            lost.extend(waiters.list.into_iter().map(|waiter| Lost {
+                waiter,
+                fate: Fate::Unknown,
+                request: PacketType::SubmitJob.name(),
+                handle: Some(handle.clone()),
+            }));
+        }
+        self.outgoing.clear();
+        lost
+    }
+
+    /// How many requests have no answer yet.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// How many foreground jobs have not ended yet, by handle.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// The server and the number of this connection.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+impl<T> Default for Waiters<T> {
+    fn default() -> Self {
+        Waiters { list: VecDeque::new(), turn: 0 }
+    }
+}
+
+impl<T: Copy> Waiters<T> {
+    /// Whose copy this is.
+    fn next(&mut self) -> Option<T> {
+        let waiter = self.list.get(self.turn).copied();
+        self.turn = if self.turn + 1 < self.list.len() { self.turn + 1 } else { 0 };
+        waiter
+    }
+
+    /// Whose last copy this is.
+    fn take_next(&mut self) -> Option<T> {
+        let waiter = self.list.remove(self.turn.min(self.list.len().saturating_sub(1)));
+        if self.turn >= self.list.len() {
+            self.turn = 0;
+        }
+        waiter
+    }
+}
+
+/// The job and what happened to it.
+fn event(packet: &Packet) -> Result<(Short, JobEvent), Error> {
+    if packet.packet_type == PacketType::WorkFail {
+        return Ok((received_handle(&packet.body)?, JobEvent::Fail));
+    }
+    if packet.packet_type == PacketType::WorkStatus {
+        let ([handle, numerator], denominator) = packet.split()?;
+        let progress = Progress::new(numerator, denominator);
+        return Ok((received_handle(&handle)?, JobEvent::Status(progress)));
+    }
+    let ([handle], data) = packet.split()?;
+    let event = match packet.packet_type {
+        PacketType::WorkComplete => JobEvent::Complete(data),
+        PacketType::WorkException => JobEvent::Exception(data),
+        PacketType::WorkWarning => JobEvent::Warning(data),
+        _ => JobEvent::Data(data),
+    };
+    Ok((received_handle(&handle)?, event))
+}
+
+/// The largest outgoing buffer that is kept for the next request.
+const KEEP_OUTGOING: usize = 256 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ErrorKind, FunctionName, SubmitOptions,
+        protocol::{Echo, GetStatus, Magic, Submit},
+    };
+
+    fn session() -> Session<u32> {
+        Session::new(Arc::default())
+    }
+
+    fn packet(packet_type: PacketType, arguments: &[&str]) -> Packet {
+        Packet::new(Magic::Response, packet_type, arguments).unwrap()
+    }
+
+    fn foreground() -> Submit<&'static str> {
+        let function = FunctionName::try_from("f").unwrap();
+        Submit::foreground(function, "data", SubmitOptions::default()).unwrap()
+    }
+
+    /// Who got it, and how it reads.
+    fn accept(session: &mut Session<u32>, packet: Packet) -> Option<(u32, String)> {
+        match session.accept(packet).unwrap() {
+            Delivery::Answer(waiter, packet) => Some((waiter, packet.packet_type.to_string())),
+            Delivery::Event(waiter, event) => Some((waiter, format!("{event:?}"))),
+            Delivery::Nobody => None,
+        }
+    }
+
+    fn got(waiter: u32, what: &str) -> Option<(u32, String)> {
+        Some((waiter, what.to_owned()))
+    }
+
+    #[test]
+    fn answers_come_in_the_order_of_the_requests() {
+        let mut session = session();
+        session.send(&Echo("a"), 1);
+        session.send(&GetStatus("H:x:1".parse().unwrap()), 2);
+        session.send(&Echo("b"), 3);
+        let status = packet(PacketType::StatusRes, &["H:x:1", "0", "0", "0", "0"]);
+        assert_eq!(accept(&mut session, packet(PacketType::EchoRes, &["a"])), got(1, "ECHO_RES"));
+        assert_eq!(accept(&mut session, status), got(2, "STATUS_RES"));
+        let error = packet(PacketType::Error, &["X", "y"]);
+        assert_eq!(accept(&mut session, error), got(3, "ERROR"));
+        assert_eq!(session.pending(), 0);
+    }
+
+    #[test]
+    fn an_answer_out_of_turn_is_a_protocol_error() {
+        let mut one = session();
+        one.send(&Echo("a"), 1);
+        let error = one.accept(packet(PacketType::JobCreated, &["H:x:1"])).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Protocol);
+        assert_eq!(error.to_string(), "the server answered ECHO_REQ with JOB_CREATED");
+        assert!(session().accept(packet(PacketType::EchoRes, &["a"])).is_err());
+        assert!(session().accept(packet(PacketType::Other(77), &["a"])).is_err());
+    }
+
+    #[test]
+    fn quirk_noop_and_error_may_come_at_any_time() {
+        let mut session = session();
+        assert_eq!(accept(&mut session, packet(PacketType::Noop, &[])), None);
+        assert_eq!(accept(&mut session, packet(PacketType::Error, &["JOB_NOT_FOUND", ""])), None);
+        session.send(&Echo("a"), 1);
+        assert_eq!(accept(&mut session, packet(PacketType::Noop, &[])), None);
+        assert_eq!(accept(&mut session, packet(PacketType::EchoRes, &["a"])), got(1, "ECHO_RES"));
+    }
+
+    #[test]
+    fn events_find_their_job_in_any_order() {
+        let mut session = session();
+        session.send(&foreground(), 1);
+        session.send(&foreground(), 2);
+        accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+        accept(&mut session, packet(PacketType::JobCreated, &["H:x:2"]));
+        let data = packet(PacketType::WorkData, &["H:x:2", "ab"]);
+        assert_eq!(accept(&mut session, data), got(2, "Data(2 bytes)"));
+        let complete = packet(PacketType::WorkComplete, &["H:x:2", ""]);
+        assert_eq!(accept(&mut session, complete), got(2, "Complete(0 bytes)"));
+        assert_eq!(accept(&mut session, packet(PacketType::WorkFail, &["H:x:1"])), got(1, "Fail"));
+        assert_eq!(session.running(), 0);
+    }
+
+    #[test]
+    fn quirk_the_handle_of_work_fail_may_end_with_a_nul() {
+        let mut session = session();
+        session.send(&foreground(), 1);
+        accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+        let fail = packet(PacketType::WorkFail, &["H:x:1\0"]);
+        assert_eq!(accept(&mut session, fail), got(1, "Fail"));
+    }
+
+    #[test]
+    fn quirk_joined_submissions_get_every_packet_once_each() {
+        let mut session = session();
+        for waiter in [1, 2] {
+            session.send(&foreground(), waiter);
+            accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+        }
+        let data = || packet(PacketType::WorkData, &["H:x:1", "a"]);
+        assert_eq!(accept(&mut session, data()), got(1, "Data(1 bytes)"));
+        assert_eq!(accept(&mut session, data()), got(2, "Data(1 bytes)"));
+        session.send(&foreground(), 3);
+        accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+        let complete = || packet(PacketType::WorkComplete, &["H:x:1", "r"]);
+        for waiter in [1, 2, 3] {
+            assert_eq!(accept(&mut session, complete()), got(waiter, "Complete(1 bytes)"));
+        }
+        assert_eq!(accept(&mut session, complete()), None);
+    }
+
+    #[test]
+    fn quirk_a_result_after_a_cancelling_failure_is_for_nobody() {
+        let mut session = session();
+        session.send(&foreground(), 1);
+        accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+        assert_eq!(accept(&mut session, packet(PacketType::WorkFail, &["H:x:1"])), got(1, "Fail"));
+        assert_eq!(accept(&mut session, packet(PacketType::WorkComplete, &["H:x:1", "r"])), None);
+    }
+
+    #[test]
+    fn quirk_progress_may_be_no_number() {
+        let mut session = session();
+        session.send(&foreground(), 1);
+        accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+        let status = packet(PacketType::WorkStatus, &["H:x:1", "half", "-1"]);
+        let Delivery::Event(1, JobEvent::Status(progress)) = session.accept(status).unwrap() else {
+            panic!("it is for the submitter");
+        };
+        assert_eq!((progress.numerator(), progress.raw()), (None, (&b"half"[..], &b"-1"[..])));
+    }
+
+    #[test]
+    fn fate_follows_the_last_byte() {
+        let mut session = session();
+        session.send(&foreground(), 0);
+        session.sent(session.outgoing().len());
+        accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+        session.send(&Echo("one"), 1);
+        session.send(&Echo("two"), 2);
+        session.sent(session.outgoing().len() - 1);
+        let lost: Vec<_> =
+            session.close().into_iter().map(|lost| (lost.waiter, lost.fate)).collect();
+        assert_eq!(lost, [(1, Fate::Unknown), (2, Fate::NotSent), (0, Fate::Unknown)]);
+    }
+}

@@ -1,0 +1,178 @@
+//! How a job is submitted.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use crate::{Error, UniqueId};
+
+/// How urgent a job is, among the jobs of its function.
+///
+/// Up to server 1.1 a worker is given the jobs of the function that it registered last first, whatever their priority.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// Before all others.
+    High,
+    /// What a submission has unless it says otherwise.
+    #[default]
+    Normal,
+    /// After all others.
+    Low,
+}
+
+impl FromStr for Priority {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "high" => Ok(Priority::High),
+            "normal" => Ok(Priority::Normal),
+            "low" => Ok(Priority::Low),
+            _ => Err(Error::invalid(format!(
+                "priority {text:?} is not valid: it is high, normal or low"
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Priority::High => "high",
+            Priority::Normal => "normal",
+            Priority::Low => "low",
+        })
+    }
+}
+
+/// What makes two submissions of a function one job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unique {
+    /// Nothing: every submission has a random id of its own, with which the job can be asked for.
+    #[default]
+    Random,
+    /// This id.
+    Id(UniqueId),
+    /// The workload (`-` on the wire): the server joins submissions with equal workloads.
+    ByPayload,
+    /// Nothing, and the job cannot be asked for by an id. A server with a persistent queue keeps only one such
+    /// background job for each function.
+    None,
+}
+
+impl From<UniqueId> for Unique {
+    fn from(id: UniqueId) -> Self {
+        Unique::Id(id)
+    }
+}
+
+/// How a job is submitted: normal priority, a random unique id and no timeout unless set.
+///
+/// ```
+/// use std::time::Duration;
+/// use gearman_client::{Priority, SubmitOptions};
+///
+/// let urgent = SubmitOptions::default().priority(Priority::High).timeout(Duration::from_secs(30));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SubmitOptions {
+    pub(crate) priority: Priority,
+    pub(crate) unique: Unique,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) idempotent: bool,
+}
+
+impl SubmitOptions {
+    /// How urgent the job is.
+    #[must_use]
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// What makes this submission one job with others.
+    ///
+    /// A foreground submission that joins a queued background job and then goes away takes the job with it: gearmand
+    /// then never runs it. Keep the ids of foreground and background submissions apart.
+    #[must_use]
+    pub fn unique(mut self, unique: impl Into<Unique>) -> Self {
+        self.unique = unique.into();
+        self
+    }
+
+    /// How long to wait for the end of a foreground job. The server knows nothing of it: the job goes on.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Declares that running the job twice does no harm: a submission of unknown outcome, and a foreground job whose
+    /// connection is lost, is then submitted again with the same unique id, first to the same server and then to the
+    /// others.
+    #[must_use]
+    pub fn idempotent(mut self, idempotent: bool) -> Self {
+        self.idempotent = idempotent;
+        self
+    }
+}
+
+/// A point of time for a job in the manner of cron, as SUBMIT_JOB_SCHED has it. gearmand does not serve it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Schedule {
+    pub(crate) fields: [u8; 5],
+}
+
+impl Schedule {
+    /// Minute (0 to 59), hour (0 to 23), day of the month (1 to 31), month (1 to 12), day of the week (0 to 6, 0 is
+    /// Monday).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a number out of its range.
+    pub fn new(minute: u8, hour: u8, day: u8, month: u8, weekday: u8) -> Result<Self, Error> {
+        let fields = [
+            ("minute", minute, 0, 59),
+            ("hour", hour, 0, 23),
+            ("day of the month", day, 1, 31),
+            ("month", month, 1, 12),
+            ("day of the week", weekday, 0, 6),
+        ];
+        for (what, value, least, most) in fields {
+            if !(least..=most).contains(&value) {
+                return Err(Error::invalid(format!(
+                    "{what} {value} is not valid: it is {least} to {most}"
+                )));
+            }
+        }
+        Ok(Schedule { fields: [minute, hour, day, month, weekday] })
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Priority {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_are_bounded() {
+        assert!(Schedule::new(59, 23, 31, 12, 6).is_ok() && Schedule::new(0, 0, 1, 1, 0).is_ok());
+        for (minute, hour, day, month, weekday) in
+            [(60, 0, 1, 1, 0), (0, 24, 1, 1, 0), (0, 0, 0, 1, 0), (0, 0, 1, 13, 0), (0, 0, 1, 1, 7)]
+        {
+            assert!(Schedule::new(minute, hour, day, month, weekday).is_err());
+        }
+    }
+
+    #[test]
+    fn priorities_have_names() {
+        for priority in [Priority::High, Priority::Normal, Priority::Low] {
+            assert_eq!(priority.to_string().parse::<Priority>().unwrap(), priority);
+        }
+        assert!("urgent".parse::<Priority>().is_err());
+    }
+}

@@ -1,0 +1,143 @@
+//! TLS by rustls: which certificates to trust, and which to show.
+
+use std::{fmt, io, sync::Arc};
+
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+};
+
+use crate::{Error, ErrorKind, Fate};
+
+/// Certificates and names for `gearmans://` addresses.
+///
+/// gearmand speaks TLS from the first byte when it is built and started with it. A server's certificate is checked
+/// against the operating system's roots, or against the given authorities only, and must carry the host name of the
+/// address. There is no fallback to plain text, and no way to skip the check.
+#[derive(Clone, Default)]
+pub struct TlsOptions {
+    authorities: Option<Vec<u8>>,
+    identity: Option<(Vec<u8>, Vec<u8>)>,
+    server_name: Option<String>,
+}
+
+impl TlsOptions {
+    /// Trusts only these authorities: one or more certificates in PEM, instead of the operating system's roots.
+    #[must_use]
+    pub fn authorities_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.authorities = Some(pem.into());
+        self
+    }
+
+    /// Shows this certificate chain to the server; both in PEM.
+    #[must_use]
+    pub fn client_certificate_pem(
+        mut self,
+        chain: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.identity = Some((chain.into(), key.into()));
+        self
+    }
+
+    /// The name that the server's certificate must carry, when it is not the host of the address.
+    #[must_use]
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.server_name = Some(name.into());
+        self
+    }
+
+    /// What rustls needs for a connection to `host`.
+    pub(crate) fn prepare(
+        &self,
+        host: &str,
+    ) -> Result<(Arc<ClientConfig>, ServerName<'static>), Error> {
+        let name = self.server_name.as_deref().unwrap_or(host);
+        let name = ServerName::try_from(name.to_owned())
+            .map_err(|error| unusable(format!("the server name {name:?}"), error))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| unusable("the TLS versions", error))?
+            .with_root_certificates(self.roots()?);
+        let config = match &self.identity {
+            None => builder.with_no_client_auth(),
+            Some((chain, key)) => {
+                let chain = certificates("the client certificate", chain)?;
+                let key = PrivateKeyDer::from_pem_slice(key)
+                    .map_err(|error| unusable("the client key", error))?;
+                builder
+                    .with_client_auth_cert(chain, key)
+                    .map_err(|error| unusable("the client key with this certificate", error))?
+            }
+        };
+        Ok((Arc::new(config), name))
+    }
+
+    fn roots(&self) -> Result<RootCertStore, Error> {
+        let mut roots = RootCertStore::empty();
+        match &self.authorities {
+            Some(pem) => {
+                for certificate in certificates("the authorities", pem)? {
+                    roots
+                        .add(certificate)
+                        .map_err(|error| unusable("a certificate of the authorities", error))?;
+                }
+            }
+            None => {
+                let found = rustls_native_certs::load_native_certs();
+                roots.add_parsable_certificates(found.certs);
+            }
+        }
+        if roots.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Tls,
+                Fate::NotSent,
+                "no certificate authority is known: the system has none, so give some with authorities_pem",
+            ));
+        }
+        Ok(roots)
+    }
+}
+
+impl fmt::Debug for TlsOptions {
+    /// The key is never shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TlsOptions { authorities, identity, server_name } = self;
+        f.debug_struct("TlsOptions")
+            .field("authorities", &authorities.as_ref().map(|pem| format!("{} bytes", pem.len())))
+            .field("client_certificate", &identity.is_some())
+            .field("server_name", server_name)
+            .finish()
+    }
+}
+
+fn certificates(what: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if found.is_empty() => Err(unusable(what, "no PEM certificate in it")),
+        Ok(found) => Ok(found),
+        Err(error) => Err(unusable(what, error)),
+    }
+}
+
+fn unusable(
+    what: impl fmt::Display,
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> Error {
+    Error::new(ErrorKind::Tls, Fate::NotSent, format!("{what} cannot be used")).with_source(error)
+}
+
+/// The handshake ended without a connection. Plain-text servers close or answer with text.
+pub(crate) fn handshake_failed(error: io::Error) -> Error {
+    let closed = matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+    );
+    let message = if closed {
+        "TLS is required but the server closed the connection during the handshake (is this port plain text?)"
+    } else {
+        "the TLS handshake failed (is this port plain text?)"
+    };
+    Error::new(ErrorKind::Tls, Fate::NotSent, message).with_source(error)
+}
