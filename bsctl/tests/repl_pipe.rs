@@ -92,6 +92,7 @@ fn each_error_ends_the_script_with_its_own_code() {
         ("use a!b", 65),
         (":source /does/not/exist", 66),
         ("reserve 1", 124),
+        ("reserve", 1),
         ("expect 'size==1' reserved", 1),
     ] {
         let ended = script(format!("# a comment\n{line}\n"));
@@ -473,7 +474,7 @@ fn signals_end_a_script_in_order() {
             fed.say("reserve 0 -o name");
             assert_eq!(fed.hear(), "1");
             if waits {
-                fed.say("reserve");
+                fed.say("reserve 60");
                 // Its second look is sent while it waits.
                 let looked = server.wait_for(Duration::from_secs(60), |view| view.waiting == 1);
                 assert!(looked);

@@ -39,7 +39,7 @@ pub(super) enum Verb {
     /// Reserve a job and keep it (reserve-with-timeout, reserve-job)
     #[command(after_help = RESERVE_HELP)]
     Reserve {
-        /// How long to wait; 0 looks once [default: until Ctrl-C]
+        /// How long to wait; 0 looks once [default: until Ctrl-C; 0 in a script]
         #[arg(value_name = "DUR", value_parser = units::duration)]
         wait: Option<Duration>,
         /// Reserve this job, whatever its tube (server 1.12 or later)
@@ -103,7 +103,7 @@ Protocol: reserve-with-timeout, in slices of a second, so that Ctrl-C ends the w
 The job is yours until you delete, release or bury it, its time to run is over, or the session ends.
 
 Examples:
-  reserve        wait until a job comes
+  reserve        wait until a job comes or Ctrl-C; a script looks once
   reserve 0      look once
   reserve 30s    wait at most 30 seconds";
 

@@ -71,10 +71,12 @@ impl State<'_> {
         }
     }
 
-    /// Waits in slices: for ever, or as long as `wait` or `--timeout` say.
+    /// Waits in slices: as long as `wait` or `--timeout` say; else a person until Ctrl-C, while a script, which nobody
+    /// may be watching, looks once.
     fn reserve_next(&mut self, wait: Option<Duration>) -> Result<(Job, Instant), CliError> {
         let interrupts = self.tool.interrupts()?;
-        let bound = wait.or_else(|| self.tool.link.timeout());
+        let look_once = (!self.person).then_some(Duration::ZERO);
+        let bound = wait.or_else(|| self.tool.link.timeout()).or(look_once);
         let until = bound.map(|bound| Instant::now() + bound);
         loop {
             interrupts.check()?;
