@@ -21,10 +21,15 @@ struct Arguments {
 enum What {
     /// The beanstalkd clients against a real server, which is started for the purpose
     Beanstalkd(beanstalkd::Options),
+    /// The tool bsctl as a process: start-up time, and memory while it imports jobs
+    #[cfg(unix)]
+    BeanstalkdTool(beanstalkd::ToolOptions),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().what {
         What::Beanstalkd(options) => beanstalkd::run(&options),
+        #[cfg(unix)]
+        What::BeanstalkdTool(options) => beanstalkd::run_tool(&options),
     }
 }

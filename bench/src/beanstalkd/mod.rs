@@ -4,6 +4,8 @@ mod ours;
 mod peers;
 mod raw;
 mod scenario;
+#[cfg(unix)]
+mod tool;
 
 use std::{
     net::SocketAddr,
@@ -15,6 +17,8 @@ use clap::Args;
 use fixtures::real::{Beanstalkd, RealServer};
 
 use self::scenario::{Contender, SCENARIOS, Scenario, Work};
+#[cfg(unix)]
+pub use self::tool::{ToolOptions, run_tool};
 use crate::{
     cores::Cores,
     measure::{Plan, interleave},
