@@ -14,9 +14,11 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::{
     Address, ConnectOptions, Error, ErrorKind, Fate, PairReply, Result, TubeName,
-    deadline::Limit,
-    net::{Stream, connect, within},
-    protocol::{Backoff, Command, Effect, Epoch, Response, ServerWait, Session, Ticket, Touch},
+    deadline::{Limit, patience},
+    net::{Stream, Timer, connect, within},
+    protocol::{
+        Backoff, Command, Effect, Epoch, Response, ServerWait, Session, Ticket, Touch, is_gone,
+    },
     socket::{closed, lost},
 };
 
@@ -40,6 +42,8 @@ pub struct Client {
     pub(crate) options: ConnectOptions,
     /// Whether the stream may still hold bytes that it took.
     unflushed: bool,
+    /// Belongs to the runtime of the connection, like the stream.
+    timer: Timer,
     can_reconnect: bool,
     backoff: Backoff,
     /// Connections made or tried since the last healthy exchange.
@@ -84,6 +88,7 @@ impl Client {
             stream: Some(stream),
             session: Session::new(options.max_body_size),
             unflushed: false,
+            timer: Timer::default(),
             can_reconnect,
             backoff: Backoff::new(options.retry.base, options.retry.cap, seed),
             unproven: 1,
@@ -139,6 +144,14 @@ impl Client {
         first: &A,
         second: &B,
     ) -> Result<PairReply<A, B>> {
+        if second.effect() == Effect::Reserve && self.session.has_leftover_reserve() {
+            // Rare: the second is to take over an earlier reserve, and only `call` does that.
+            let first_reply = match self.call(first).await {
+                Err(error) if error.fate() != Fate::Refused => return Err(error),
+                reply => reply,
+            };
+            return Ok((first_reply, self.call(second).await));
+        }
         let total = Limit::total(&self.options);
         let may_repeat = first.job().is_none() && second.job().is_none();
         let (one, two) = self
@@ -235,19 +248,16 @@ impl Client {
             return Ok(None);
         }
         while let Some((ticket, earlier)) = self.session.abandoned_reserve() {
-            let patience = match wait {
-                ServerWait::None => Some(Duration::ZERO),
-                ServerWait::AtMost(time) => Some(time),
-                ServerWait::Forever => None,
-            };
-            let patience = patience.map_or(Limit::never(), |time| Limit::never().shorter(time));
+            let patience = patience(wait);
             let limit = total.reply(&self.options, earlier);
             let Ok(response) = within(patience, self.receive_within(ticket, limit)).await else {
                 return Ok(Some(Response::TimedOut));
             };
             match response? {
                 Response::Reserved(job) => self.session.keep_orphan(job),
-                Response::DeadlineSoon => return Ok(Some(Response::DeadlineSoon)),
+                outcome @ (Response::DeadlineSoon | Response::BodyTooLarge { .. }) => {
+                    return Ok(Some(outcome));
+                }
                 _ if patience.has_passed() => return Ok(Some(Response::TimedOut)),
                 _ => {}
             }
@@ -259,7 +269,7 @@ impl Client {
             self.session.take_orphan();
             match touched {
                 Ok(()) => return Ok(Some(Response::Reserved(job))),
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -361,6 +371,7 @@ impl Client {
         self.unproven = self.unproven.saturating_add(1);
         self.stream = Some(connect(&self.options, total.connect(&self.options)).await?);
         self.unflushed = false;
+        self.timer = Timer::default();
         self.session.reopen();
         self.used_at = Instant::now();
         Ok(())
@@ -368,6 +379,10 @@ impl Client {
 
     /// Writes everything that is queued.
     pub(crate) async fn write_all(&mut self, total: Limit) -> Result<()> {
+        // Nearly always everything fits into the socket's buffer at once, and no clock has to be asked.
+        if let Poll::Ready(outcome) = poll_fn(|cx| Poll::Ready(self.poll_write_all(cx))).await {
+            return outcome;
+        }
         let limit = total.write(&self.options);
         within(limit, poll_fn(|cx| self.poll_write_all(cx))).await?
     }
@@ -429,9 +444,12 @@ impl Client {
     }
 
     async fn receive_within(&mut self, ticket: Ticket, limit: Limit) -> Result<Response> {
-        let reply = poll_fn(|cx| self.poll_reply(cx, ticket));
-        let outcome = within(limit, reply).await.unwrap_or_else(Err);
-        match outcome {
+        self.timer.set(limit);
+        let outcome = poll_fn(|cx| match self.poll_reply(cx, ticket) {
+            Poll::Pending => self.timer.poll(cx, limit),
+            ready => ready,
+        });
+        match outcome.await {
             Ok(response) => {
                 self.mark_proven();
                 Ok(response)

@@ -67,7 +67,6 @@ impl Limit {
     }
 
     /// Writing and the reply together, where both go on at once.
-    #[cfg(feature = "tokio")]
     pub(crate) fn write_and_reply(self, options: &ConnectOptions, wait: ServerWait) -> Self {
         let reply = self.reply(options, wait);
         Limit { at: reply.at.and_then(|at| at.checked_add(options.write_timeout)), ..reply }
@@ -76,6 +75,21 @@ impl Limit {
     /// The same step, but no longer than `wait` from now.
     pub(crate) fn shorter(self, wait: Duration) -> Self {
         self.step(self.which, Some(wait))
+    }
+
+    /// Whichever of the two passes first.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn sooner(self, other: Limit) -> Self {
+        match (self.at, other.at) {
+            (Some(a), Some(b)) if b < a => other,
+            (None, Some(_)) => other,
+            _ => self,
+        }
+    }
+
+    /// The same limit as the one for writing.
+    pub(crate) fn for_write(self) -> Self {
+        Limit { which: Deadline::Write, ..self }
     }
 
     /// What is left; zero when the limit has passed, `None` when there is no limit.
@@ -96,6 +110,15 @@ impl Limit {
             Deadline::Total => "not done within the total timeout",
         };
         Error::new(ErrorKind::Timeout(self.which), Fate::NotSent, message)
+    }
+}
+
+/// How long a reserve may wait for the outcome of an earlier one.
+pub(crate) fn patience(wait: ServerWait) -> Limit {
+    match wait {
+        ServerWait::None => Limit::never().shorter(Duration::ZERO),
+        ServerWait::AtMost(time) => Limit::never().shorter(time),
+        ServerWait::Forever => Limit::never(),
     }
 }
 

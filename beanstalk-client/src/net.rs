@@ -1,12 +1,17 @@
 //! Streams of the async face, and how to connect one.
 
-use std::{io, net::SocketAddr};
+use std::{
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 use socket2::SockRef;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, lookup_host},
-    time::{Instant, timeout_at},
+    time::{Instant, Sleep, sleep_until, timeout_at},
 };
 
 use crate::{
@@ -34,6 +39,34 @@ pub(crate) async fn within<F: Future>(limit: Limit, step: F) -> Result<F::Output
     match limit.at {
         Some(at) => timeout_at(Instant::from_std(at), step).await.map_err(|_| limit.error()),
         None => Ok(step.await),
+    }
+}
+
+/// A timer that is kept from one reply to the next.
+///
+/// Moving a timer to a later time costs next to nothing, while a new one for each reply would be put into the
+/// runtime's timer wheel and taken out again.
+#[derive(Debug, Default)]
+pub(crate) struct Timer(Option<Pin<Box<Sleep>>>);
+
+impl Timer {
+    /// Ready with the limit's error when the limit has passed that the timer was [`set`](Self::set) to.
+    pub(crate) fn poll<T>(&mut self, cx: &mut Context<'_>, limit: Limit) -> Poll<Result<T, Error>> {
+        match &mut self.0 {
+            Some(sleep) if limit.at.is_some() => {
+                sleep.as_mut().poll(cx).map(|()| Err(limit.error()))
+            }
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Starts the timer for a limit.
+    pub(crate) fn set(&mut self, limit: Limit) {
+        let Some(at) = limit.at.map(Instant::from_std) else { return };
+        match &mut self.0 {
+            Some(sleep) => sleep.as_mut().reset(at),
+            None => self.0 = Some(Box::pin(sleep_until(at))),
+        }
     }
 }
 

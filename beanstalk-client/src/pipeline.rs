@@ -130,7 +130,11 @@ where
             Limit::never().write_and_reply(&client.options, wait)
         };
         let outcome = within(limit, poll_fn(|cx| client.poll_exchange(cx, ticket))).await;
-        outcome.unwrap_or_else(Err).map_err(|error| client.session.fail(ticket, error))
+        let outcome = outcome.unwrap_or_else(|passed| {
+            let stuck = !client.session.outgoing().is_empty();
+            Err(if stuck { limit.for_write().error() } else { passed })
+        });
+        outcome.map_err(|error| client.session.fail(ticket, error))
     }
 }
 

@@ -13,8 +13,10 @@ use super::{
 };
 use crate::{
     Address, ConnectOptions, Error, ErrorKind, Fate, PairReply, Result, TubeName,
-    deadline::Limit,
-    protocol::{Backoff, Command, Effect, Epoch, Response, ServerWait, Session, Ticket, Touch},
+    deadline::{Limit, patience},
+    protocol::{
+        Backoff, Command, Effect, Epoch, Response, ServerWait, Session, Ticket, Touch, is_gone,
+    },
     socket::{cannot_connect, closed, lost},
 };
 
@@ -38,6 +40,10 @@ pub struct Client {
 
 /// After so long without a command, the connection is looked at before it is used again.
 const IDLE: Duration = Duration::from_secs(1);
+
+/// How long a write may be stuck before replies are looked for: server and client must not both wait for the other to
+/// read.
+const STUCK: Duration = Duration::from_millis(10);
 
 impl Client {
     /// Connects to a server: `"127.0.0.1:11300"`, `"unix:/run/beanstalkd.sock"`, an [`Address`], or [`ConnectOptions`].
@@ -137,6 +143,14 @@ impl Client {
         first: &A,
         second: &B,
     ) -> Result<PairReply<A, B>> {
+        if second.effect() == Effect::Reserve && self.session.has_leftover_reserve() {
+            // Rare: the second is to take over an earlier reserve, and only `call` does that.
+            let first_reply = match self.call(first) {
+                Err(error) if error.fate() != Fate::Refused => return Err(error),
+                reply => reply,
+            };
+            return Ok((first_reply, self.call(second)));
+        }
         let total = Limit::total(&self.options);
         let may_repeat = first.job().is_none() && second.job().is_none();
         let (one, two) = self
@@ -215,16 +229,24 @@ impl Client {
     }
 
     /// Gives a reserve the job of an earlier one whose reply nobody waited for, if there is such a job.
+    ///
+    /// An earlier reserve that still waits on the server is waited for, but no longer than this one may wait: it then
+    /// stays where it is, for the next reserve.
     fn take_over(&mut self, wait: ServerWait, total: Limit) -> Result<Option<Response>> {
         if !self.is_connected() {
             return Ok(None);
         }
         while let Some((ticket, earlier)) = self.session.abandoned_reserve() {
-            let limit = total.reply(&self.options, shorter(wait, earlier));
-            match self.receive_within(ticket, limit)? {
-                Response::Reserved(job) => self.session.keep_orphan(job),
-                Response::DeadlineSoon => return Ok(Some(Response::DeadlineSoon)),
-                _ => {}
+            let patience = patience(wait);
+            let limit = total.reply(&self.options, earlier);
+            match self.receive_unless(ticket, limit, patience)? {
+                None => return Ok(Some(Response::TimedOut)),
+                Some(Response::Reserved(job)) => self.session.keep_orphan(job),
+                Some(outcome @ (Response::DeadlineSoon | Response::BodyTooLarge { .. })) => {
+                    return Ok(Some(outcome));
+                }
+                Some(_) if patience.has_passed() => return Ok(Some(Response::TimedOut)),
+                Some(_) => {}
             }
         }
         while let Some(job) = self.session.orphan().cloned() {
@@ -233,7 +255,7 @@ impl Client {
             self.session.take_orphan();
             match touched {
                 Ok(()) => return Ok(Some(Response::Reserved(job))),
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -337,14 +359,33 @@ impl Client {
     /// Writes everything that is queued.
     pub(super) fn write_all(&mut self, total: Limit) -> Result<()> {
         let limit = total.write(&self.options);
-        let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
         while !self.session.outgoing().is_empty() {
-            match transport.write(self.session.outgoing(), limit).map_err(lost)? {
-                Some(n) => self.session.sent(n),
-                None => return Err(limit.error()),
+            self.write_some(limit)?;
+            if self.session.has_ended() {
+                return Err(lost(io::ErrorKind::UnexpectedEof.into()));
             }
         }
-        transport.flush().map_err(lost)
+        Ok(())
+    }
+
+    /// Writes some of what is queued; or reads, while writing is stuck, because the server may be stuck writing to us.
+    pub(super) fn write_some(&mut self, limit: Limit) -> Result<()> {
+        loop {
+            let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
+            let bytes = self.session.outgoing();
+            if let Some(n) = transport.write(bytes, limit.shorter(STUCK)).map_err(lost)? {
+                self.session.sent(n);
+                let flushed =
+                    !self.session.outgoing().is_empty() || transport.flush(limit).map_err(lost)?;
+                return if flushed { Ok(()) } else { Err(limit.error()) };
+            }
+            if limit.has_passed() {
+                return Err(limit.error());
+            }
+            if self.read_until(Limit::never().shorter(Duration::from_millis(1)))? {
+                return Ok(());
+            }
+        }
     }
 
     /// Waits for the reply to a command that was written.
@@ -363,6 +404,29 @@ impl Client {
         }
     }
 
+    /// The same; `None` when nothing came until `patience` ran out first.
+    fn receive_unless(
+        &mut self,
+        ticket: Ticket,
+        limit: Limit,
+        patience: Limit,
+    ) -> Result<Option<Response>> {
+        loop {
+            if let Some(response) = self.session.reply(ticket)? {
+                self.mark_proven();
+                return Ok(Some(response));
+            }
+            let came = self.read_until(limit.sooner(patience));
+            if !came.map_err(|error| self.session.fail(ticket, error))? {
+                return if patience.has_passed() {
+                    Ok(None)
+                } else {
+                    Err(self.session.fail(ticket, limit.error()))
+                };
+            }
+        }
+    }
+
     /// A complete exchange: the server is alive, so the next reconnect need not back off.
     pub(super) fn mark_proven(&mut self) {
         if self.unproven > 0 {
@@ -373,21 +437,12 @@ impl Client {
 
     /// Reads once.
     pub(super) fn read_some(&mut self, limit: Limit) -> Result<()> {
-        let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
-        match transport.read(self.session.space(), limit).map_err(lost)? {
-            Some(0) => self.session.end_of_stream(),
-            Some(n) => self.session.received(n),
-            None => return Err(limit.error()),
-        }
-        Ok(())
+        if self.read_until(limit)? { Ok(()) } else { Err(limit.error()) }
     }
-}
 
-impl Client {
-    /// Reads what has come already; whether there was something.
-    pub(super) fn read_if_any(&mut self) -> Result<bool> {
+    /// Reads once; `false` when nothing came until the limit.
+    fn read_until(&mut self, limit: Limit) -> Result<bool> {
         let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
-        let limit = Limit::never().shorter(Duration::from_millis(1));
         match transport.read(self.session.space(), limit).map_err(lost)? {
             Some(0) => self.session.end_of_stream(),
             Some(n) => self.session.received(n),
@@ -411,11 +466,4 @@ impl std::fmt::Debug for Client {
 /// Names the command in an error that has no command yet.
 pub(super) fn named<C: Command>(error: Error) -> Error {
     error.with_command(C::NAME)
-}
-
-fn shorter(a: ServerWait, b: ServerWait) -> ServerWait {
-    match (a, b) {
-        (ServerWait::AtMost(a), ServerWait::AtMost(b)) => ServerWait::AtMost(a.min(b)),
-        (ServerWait::Forever, other) | (other, _) => other,
-    }
 }

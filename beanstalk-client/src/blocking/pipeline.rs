@@ -1,13 +1,12 @@
 //! A pipeline of commands with a bounded window.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Client, client::named};
 use crate::{
     Result,
     deadline::Limit,
     protocol::{Command, Head, Response, ServerWait, Ticket, Window},
-    socket::lost,
 };
 
 impl Client {
@@ -60,10 +59,6 @@ pub struct CallMany<'a, I: Iterator> {
     head_since: Instant,
 }
 
-/// How long a write may be stuck before the pipeline looks for replies: server and client must not both wait for the
-/// other to read.
-const STUCK: Duration = Duration::from_millis(10);
-
 impl<I> CallMany<'_, I>
 where
     I: Iterator<Item: Command>,
@@ -84,39 +79,23 @@ where
 
     /// Writes and reads in turn until the oldest command has its reply.
     fn receive(&mut self, ticket: Ticket, wait: ServerWait) -> Result<Response> {
+        let client = &mut *self.client;
+        let writes = !client.session.outgoing().is_empty();
+        let limit = if writes {
+            Limit::never().write_and_reply(&client.options, wait)
+        } else {
+            Limit::never().reply_since(&client.options, wait, self.head_since)
+        };
         loop {
-            if let Some(response) = self.client.session.reply(ticket)? {
+            if let Some(response) = client.session.reply(ticket)? {
                 return Ok(response);
             }
-            self.exchange(wait).map_err(|error| self.client.session.fail(ticket, error))?;
-        }
-    }
-
-    /// Moves some bytes: writes while there is something to write, else reads.
-    fn exchange(&mut self, wait: ServerWait) -> Result<()> {
-        let options = &self.client.options;
-        if self.client.session.outgoing().is_empty() {
-            let limit = Limit::never().reply_since(options, wait, self.head_since);
-            return self.client.read_some(limit);
-        }
-        let limit = Limit::never().write(options);
-        loop {
-            let stuck = limit.shorter(STUCK);
-            let Some(transport) = &mut self.client.transport else { return Ok(()) };
-            let bytes = self.client.session.outgoing();
-            if let Some(n) = transport.write(bytes, stuck).map_err(lost)? {
-                self.client.session.sent(n);
-                if self.client.session.outgoing().is_empty() {
-                    transport.flush().map_err(lost)?;
-                }
-                return Ok(());
-            }
-            if limit.has_passed() {
-                return Err(limit.error());
-            }
-            if self.client.read_if_any()? {
-                return Ok(());
-            }
+            let moved = if client.session.outgoing().is_empty() {
+                client.read_some(limit)
+            } else {
+                client.write_some(limit.for_write())
+            };
+            moved.map_err(|error| client.session.fail(ticket, error))?;
         }
     }
 }

@@ -51,8 +51,6 @@ pub(crate) mod stats_text;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod window;
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) use self::window::{Head, Window};
 pub use self::{
     admin::{
         Kick, KickJob, ListTubeUsed, ListTubes, ListTubesWatched, PauseTube, Peek, PeekBuried,
@@ -67,4 +65,9 @@ pub use self::{
     raw::{AnyCommand, RawCommand},
     response::Response,
     session::{Epoch, Session, Ticket},
+};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) use self::{
+    session::is_gone,
+    window::{Head, Window},
 };

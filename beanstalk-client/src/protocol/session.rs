@@ -144,6 +144,15 @@ impl Session {
         self.queue(before, ServerWait::None, Meaning::Restore);
     }
 
+    /// Jobs reserved under another watch list are not offered: closing the connection returns them to the server with
+    /// their priorities unchanged.
+    fn give_orphans_back(&mut self) {
+        if !self.orphans.is_empty() {
+            self.orphans.clear();
+            self.close_after_replies();
+        }
+    }
+
     /// Encodes a command for writing and gives it the next number.
     ///
     /// # Errors
@@ -290,8 +299,12 @@ impl Session {
             (Effect::Use(tube), Response::Using(_)) => self.used = tube,
             (Effect::Watch(tube), Response::Watching(_)) if !self.watched.contains(&tube) => {
                 self.watched.push(tube);
+                self.give_orphans_back();
             }
-            (Effect::Ignore(tube), Response::Watching(_)) => self.watched.retain(|t| *t != tube),
+            (Effect::Ignore(tube), Response::Watching(_)) if self.watched.contains(&tube) => {
+                self.watched.retain(|t| *t != tube);
+                self.give_orphans_back();
+            }
             (
                 Effect::Put,
                 Response::BadFormat | Response::UnknownCommand | Response::ExpectedCrlf,
@@ -393,6 +406,12 @@ impl Session {
         self.orphans.front()
     }
 
+    /// Whether the next reserve has something to take over: a reserve that still waits, or a job.
+    #[must_use]
+    pub fn has_leftover_reserve(&self) -> bool {
+        !self.orphans.is_empty() || self.abandoned_reserve().is_some()
+    }
+
     /// Keeps a job that was reserved for a call that is gone, for the next reserve.
     pub fn keep_orphan(&mut self, job: Job) {
         self.orphans.push_back(job);
@@ -420,6 +439,12 @@ impl Session {
     pub fn watched_tubes(&self) -> &[TubeName] {
         &self.watched
     }
+}
+
+/// Whether a touch failed because the job is not ours any more: its time was over, or its connection is gone.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) fn is_gone(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ReservationLost)
 }
 
 /// The largest outgoing buffer that is kept for the next command.
