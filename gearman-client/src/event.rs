@@ -44,11 +44,13 @@ impl JobEvent {
         }
     }
 
-    /// How much of a backlog it is.
+    /// How much of a backlog it is, in bytes.
+    #[cfg(feature = "tokio")]
     pub(crate) fn weight(&self) -> usize {
+        const OWN: usize = std::mem::size_of::<JobEvent>();
         match self {
-            JobEvent::Data(bytes) | JobEvent::Warning(bytes) => bytes.len(),
-            _ => 0,
+            JobEvent::Data(bytes) | JobEvent::Warning(bytes) => OWN + bytes.len(),
+            _ => OWN,
         }
     }
 }

@@ -1,16 +1,30 @@
 //! A client for [Gearman](http://gearman.org) job servers.
 #![deny(missing_docs)]
 
+#[cfg(feature = "tokio")]
+mod admin;
 #[cfg(feature = "blocking")]
 pub mod blocking;
+#[cfg(feature = "tokio")]
+mod client;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod deadline;
+#[cfg(feature = "tokio")]
+mod driver;
 mod error;
 mod event;
 mod handle;
+#[cfg(feature = "tokio")]
+mod job;
+#[cfg(feature = "tokio")]
+mod link;
 mod names;
+#[cfg(feature = "tokio")]
+mod net;
 mod options;
 pub mod protocol;
+#[cfg(feature = "tokio")]
+mod requests;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod route;
 mod rows;
@@ -25,12 +39,15 @@ mod tls;
 
 #[cfg(feature = "__rustls")]
 pub use self::tls::TlsOptions;
+#[cfg(feature = "tokio")]
+pub use self::{admin::Admin, client::Client, job::Job, net::Stream};
 pub use self::{
     error::{Deadline, Error, ErrorKind, Fate},
     event::{JobEvent, JobStatus, Outcome, Progress},
     handle::{JobHandle, Origin},
     names::{ClientId, FunctionName, UniqueId},
     options::{Address, ConnectOptions, RetryPolicy},
+    protocol::{MaxQueue, Submitted},
     rows::{FunctionPriorities, FunctionStatus, JobInfo, Listing, Row, UniqueJob, WorkerInfo},
     servers::{Selection, Servers},
     submit::{Priority, Schedule, SubmitOptions, Unique},

@@ -2,16 +2,12 @@
 
 use std::{thread, time::Duration};
 
-use super::{
-    Stream,
-    link::{Link, Mail, decode},
-    net::Transport,
-};
+use super::{Stream, link::Link, net::Transport};
 use crate::{
-    Address, ConnectOptions, Error, Fate, JobHandle, Origin, Result, Servers,
+    Address, ConnectOptions, Error, JobHandle, Result, Servers,
     deadline::Limit,
     protocol::{Epoch, Request},
-    route::{LEAST_WAIT, may_repeat, no_server},
+    route::{Attempts, Step, no_server},
     servers::Router,
     socket::cannot_connect,
 };
@@ -102,21 +98,9 @@ impl Client {
     ) -> Result<(R::Reply, usize, u64)> {
         let token = self.token();
         self.on_some_server(request.route(), idempotent, |link, total| {
-            link.make_ready(total)?;
-            link.send(request, token);
-            // A failure to write comes with the fate of this request, as mail.
-            let _ = link.flush(total);
-            let mail = wait_for(link, token, total)?;
-            let reply = decode(request, mail, link.origin());
-            if let Err(error) = &reply
-                && error.kind() == crate::ErrorKind::Protocol
-            {
-                link.fail(error.share());
-            }
-            reply
+            link.call(request, token, total)
         })
         .map(|(reply, index)| (reply, index, token))
-        .map_err(|error| error.with_command(request.packet_type().name()))
     }
 
     /// Tries a step on the servers, in the order of their preference, until one does it.
@@ -128,48 +112,29 @@ impl Client {
     ) -> Result<(T, usize)> {
         let order = self.router.order(self.turn, route);
         self.turn = self.turn.wrapping_add(1);
-        let options = self.links.first().map(|link| &link.options);
-        let total = options.map_or(Limit::never(), Limit::total);
-        let mut rounds = options.map_or(0, |options| options.retry.attempts);
-        let mut last = None;
+        let (total, rounds) = self.policy();
+        let mut attempts = Attempts::new(order, rounds, idempotent);
         loop {
-            let all_wait = self.links.iter().all(|link| link.quarantine().is_some());
-            for &index in &order {
-                let Some(link) = self.links.get_mut(index) else { continue };
-                // A server that could not be reached a moment ago is not tried while there are others.
-                if !all_wait && link.quarantine().is_some() {
-                    continue;
+            match attempts.step(|index| self.links.get(index)?.quarantine(), total) {
+                Step::Try(index) => {
+                    let link = self.links.get_mut(index).ok_or_else(no_server)?;
+                    match step(link, total) {
+                        Ok(done) => return Ok((done, index)),
+                        Err(error) => attempts.failed(index, error)?,
+                    }
                 }
-                let mut outcome = step(link, total);
-                // The same unique id on the same server names the same job.
-                if outcome
-                    .as_ref()
-                    .is_err_and(|e| e.fate() == Fate::Unknown && may_repeat(e, idempotent))
-                {
-                    outcome = step(link, total);
-                }
-                match outcome {
-                    Ok(done) => return Ok((done, index)),
-                    Err(error) if may_repeat(&error, idempotent) => last = Some(error),
-                    Err(error) => return Err(error),
-                }
-                if total.has_passed() {
-                    return Err(last.unwrap_or_else(no_server));
-                }
+                Step::Wait(time) => thread::sleep(time),
+                Step::GiveUp(error) => return Err(error),
             }
-            if rounds == 0 || total.has_passed() {
-                return Err(last.unwrap_or_else(no_server));
-            }
-            rounds -= 1;
-            self.wait_for_a_server(total);
         }
     }
 
-    /// Waits until a server may be tried again.
-    fn wait_for_a_server(&self, total: Limit) {
-        let waits = self.links.iter().map(|link| link.quarantine().unwrap_or_default());
-        let wait = waits.min().unwrap_or_default().max(LEAST_WAIT);
-        thread::sleep(total.remaining().map_or(wait, |left| left.min(wait)));
+    /// The limit of a call that starts now, and how many rounds over the servers it may make after the first.
+    pub(super) fn policy(&self) -> (Limit, u32) {
+        match self.links.first() {
+            Some(link) => (Limit::total(&link.options), link.options.retry.attempts),
+            None => (Limit::never(), 0),
+        }
     }
 
     /// Connects to the servers again now: the old connections are closed. Foreground jobs that were submitted over
@@ -228,26 +193,10 @@ impl Client {
         self.tokens
     }
 
-    pub(super) fn origin(&self, index: usize) -> Option<&Origin> {
-        self.links.get(index).map(Link::origin)
-    }
-
     /// The server that a handle names, if it is one of this client's.
     pub(super) fn server_of(&self, handle: &JobHandle) -> Option<usize> {
         let server = handle.server()?;
         self.links.iter().position(|link| link.address() == server)
-    }
-}
-
-/// Waits for mail; what is for somebody else is of callers that have gone.
-pub(super) fn wait_for(link: &mut Link, token: u64, limit: Limit) -> Result<Mail> {
-    loop {
-        match link.next(limit) {
-            Ok((to, mail)) if to == token => return Ok(mail),
-            Ok(_) => {}
-            // The total deadline: the answer is still to come, and will be passed over.
-            Err(error) => return Err(error.with_fate(Fate::Unknown)),
-        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! A foreground job that is waited for.
 
-use super::{Client, client::wait_for, link::Mail};
+use super::{Client, link::Mail};
 use crate::{
     Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
     UniqueId,
     deadline::Limit,
     protocol::{Request, Submit, Submitted},
-    route::{may_repeat, no_server},
+    route::{Attempts, Step, may_repeat, no_server},
 };
 
 /// A foreground job: an iterator over its events, ending with the one that ends the job.
@@ -34,7 +34,7 @@ impl<'a> Job<'a> {
     ) -> Result<Self> {
         let limit = Limit::of(Deadline::Job, options.timeout);
         let (submitted, link, token) = client.send_and_wait(submit, options.idempotent)?;
-        let attempts = client.links.first().map_or(0, |link| link.options.retry.attempts);
+        let (_, attempts) = client.policy();
         let again = options.idempotent.then(|| (submit.owned(), attempts));
         Ok(Job { client, submitted, link, token, limit, has_ended: false, again })
     }
@@ -73,7 +73,7 @@ impl<'a> Job<'a> {
     fn wait(&mut self) -> Result<JobEvent> {
         loop {
             let link = self.client.links.get_mut(self.link).ok_or_else(no_server)?;
-            let lost = match wait_for(link, self.token, self.limit) {
+            let lost = match link.wait_for(self.token, self.limit) {
                 Ok(Mail::Event(event)) => return Ok(event),
                 Ok(Mail::Answer(_)) => continue,
                 Ok(Mail::Lost(error)) | Err(error) => error,
@@ -132,29 +132,20 @@ impl Client {
     }
 
     fn ask<R: Request>(&mut self, index: usize, request: &R) -> Result<R::Reply> {
-        let mut attempts = self.links.get(index).map_or(0, |link| link.options.retry.attempts);
-        loop {
-            let outcome = self.ask_once(index, request);
-            match outcome {
-                Err(error) if may_repeat(&error, true) && attempts > 0 => attempts -= 1,
-                other => return other,
-            }
-        }
-    }
-}
-
-impl Client {
-    fn ask_once<R: Request>(&mut self, index: usize, request: &R) -> Result<R::Reply> {
+        let (total, rounds) = self.policy();
         let token = self.token();
         let link = self.links.get_mut(index).ok_or_else(no_server)?;
-        let total = Limit::total(&link.options);
-        if let Some(wait) = link.quarantine() {
-            std::thread::sleep(total.remaining().map_or(wait, |left| left.min(wait)));
+        // A question does no harm, so it may be asked twice.
+        let mut attempts = Attempts::new(vec![index], rounds, true);
+        loop {
+            match attempts.step(|_| link.quarantine(), total) {
+                Step::Try(_) => match link.call(request, token, total) {
+                    Ok(reply) => return Ok(reply),
+                    Err(error) => attempts.failed(index, error)?,
+                },
+                Step::Wait(time) => std::thread::sleep(time),
+                Step::GiveUp(error) => return Err(error),
+            }
         }
-        link.make_ready(total)?;
-        link.send(request, token);
-        let _ = link.flush(total);
-        let mail = wait_for(link, token, total)?;
-        super::link::decode(request, mail, link.origin())
     }
 }

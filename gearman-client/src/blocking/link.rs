@@ -124,8 +124,7 @@ impl Link {
 
     /// Looks, without waiting, whether the server has closed the connection while nobody used it.
     pub(super) fn check(&mut self) {
-        let is_quiet = self.session.running() == 0 && self.session.pending() == 0;
-        if is_quiet && self.transport.as_mut().is_some_and(Transport::is_stale) {
+        if self.transport.as_mut().is_some_and(Transport::is_stale) {
             // A server may also have sent something; only the end of the stream ends the connection.
             let limit = Limit::of(Deadline::Reply, Some(Duration::from_millis(1)));
             if let Err(error) = self.read_once(limit).and_then(|_| self.sort()) {
@@ -180,6 +179,51 @@ impl Link {
             self.close();
             error.with_fate(Fate::NotSent)
         })
+    }
+
+    /// Sends a request and waits for its answer, with one attempt to connect.
+    pub(super) fn call<R: Request>(
+        &mut self,
+        request: &R,
+        token: u64,
+        total: Limit,
+    ) -> Result<R::Reply> {
+        let outcome = self.make_ready(total).and_then(|()| {
+            self.send(request, token);
+            // A failure to write comes as mail, with what became of this request.
+            let _ = self.flush(total);
+            let mail = self.wait_for(token, total)?;
+            self.decode(request, mail)
+        });
+        outcome.map_err(|error| error.with_command(request.packet_type().name()))
+    }
+
+    /// The answer to a request, read. One that cannot be its answer ends the connection.
+    pub(super) fn decode<R: Request>(&mut self, request: &R, mail: Mail) -> Result<R::Reply> {
+        match mail {
+            Mail::Answer(packet) if packet.packet_type == PacketType::Error => {
+                Err(refusal(&packet))
+            }
+            Mail::Answer(packet) => {
+                request.decode(packet, self.session.origin()).inspect_err(|error| {
+                    self.fail(error.share());
+                })
+            }
+            Mail::Lost(error) => Err(error),
+            Mail::Event(_) => Err(Error::protocol("an event came before its job was created")),
+        }
+    }
+
+    /// Waits for mail; what is for somebody else is of callers that have gone.
+    pub(super) fn wait_for(&mut self, token: u64, limit: Limit) -> Result<Mail> {
+        loop {
+            match self.next(limit) {
+                Ok((to, mail)) if to == token => return Ok(mail),
+                Ok(_) => {}
+                // The answer is still to come, and will be passed over.
+                Err(error) => return Err(error.with_fate(Fate::Unknown)),
+            }
+        }
     }
 
     /// Queues a request.
@@ -276,7 +320,7 @@ impl Link {
     fn sort(&mut self) -> Result<()> {
         while let Some(packet) = self.decoder.next()? {
             match self.session.accept(packet)? {
-                Delivery::Answer(token, packet) => {
+                Delivery::Answer(token, packet) | Delivery::Created(token, packet) => {
                     self.head_since = Instant::now();
                     if token != HELLO {
                         self.prove();
@@ -317,15 +361,4 @@ impl Link {
         self.session.close();
         self.inbox.clear();
     }
-}
-
-/// The answer to a request, read.
-pub(super) fn decode<R: Request>(request: &R, mail: Mail, origin: &Origin) -> Result<R::Reply> {
-    let outcome = match mail {
-        Mail::Answer(packet) if packet.packet_type == PacketType::Error => Err(refusal(&packet)),
-        Mail::Answer(packet) => request.decode(packet, origin),
-        Mail::Lost(error) => Err(error),
-        Mail::Event(_) => Err(Error::protocol("an event came before its job was created")),
-    };
-    outcome.map_err(|error| error.with_command(request.packet_type().name()))
 }

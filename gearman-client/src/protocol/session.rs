@@ -89,6 +89,8 @@ struct Waiters<T> {
 pub enum Delivery<T> {
     /// The answer to a request, or ERROR.
     Answer(T, Packet),
+    /// The answer to the submission of a foreground job: its events follow.
+    Created(T, Packet),
     /// Something that happened to a job.
     Event(T, JobEvent),
     /// Nobody: a job that is not waited for, or something that a client has no use for.
@@ -192,14 +194,14 @@ impl<T: Copy> Session<T> {
             PacketType::Error if self.pending.is_empty() => Ok(Delivery::Nobody),
             PacketType::Error => Ok(self.answer(packet)),
             answer => match self.pending.front() {
-                Some(head) if head.answered_by == answer => {
-                    if head.has_events {
-                        let waiter = head.waiter;
-                        let handle = created_handle(&packet)?;
-                        self.jobs.entry(handle).or_default().list.push_back(waiter);
-                    }
-                    Ok(self.answer(packet))
+                Some(head) if head.answered_by == answer && head.has_events => {
+                    let waiter = head.waiter;
+                    let handle = created_handle(&packet)?;
+                    self.pending.pop_front();
+                    self.jobs.entry(handle).or_default().list.push_back(waiter);
+                    Ok(Delivery::Created(waiter, packet))
                 }
+                Some(head) if head.answered_by == answer => Ok(self.answer(packet)),
                 Some(head) => {
                     let asked = head.request;
                     Err(Error::protocol(format!("the server answered {asked} with {answer}")))
@@ -342,7 +344,9 @@ mod tests {
     /// Who got it, and how it reads.
     fn accept(session: &mut Session<u32>, packet: Packet) -> Option<(u32, String)> {
         match session.accept(packet).unwrap() {
-            Delivery::Answer(waiter, packet) => Some((waiter, packet.packet_type.to_string())),
+            Delivery::Answer(waiter, packet) | Delivery::Created(waiter, packet) => {
+                Some((waiter, packet.packet_type.to_string()))
+            }
             Delivery::Event(waiter, event) => Some((waiter, format!("{event:?}"))),
             Delivery::Nobody => None,
         }

@@ -1,0 +1,256 @@
+//! The async client.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use tokio::time::sleep;
+
+use crate::{
+    Address, ConnectOptions, Error, JobHandle, Result, Servers,
+    deadline::Limit,
+    link::{Link, Mailbox},
+    net::{Stream, within},
+    protocol::{Epoch, Request},
+    route::{Attempts, Step, no_server},
+    servers::Router,
+};
+
+/// A client of one or more Gearman servers: submits jobs and asks for their status.
+///
+/// It is `Clone` and shared freely: all clones use the same connections, one for each server, each driven by a task of
+/// its own. Requests of many callers go out together, and any number of jobs can be in flight. The tasks end when the
+/// last clone and the last [`Job`](crate::Job) are dropped.
+///
+/// When a connection is lost, each call that waits on it fails and says what became of its request ([`Error::fate`]),
+/// unless the request certainly did not reach the server: then it goes to the next server, or to the same one over a new
+/// connection, within the [retry policy](crate::RetryPolicy).
+///
+/// # Cancel safety
+///
+/// Every call may be dropped at any await point. One that was never polled has sent nothing. After that the request may
+/// or may not be carried out; the connection stays in step, because its driver reads what still comes and passes over
+/// it.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) links: Vec<Arc<Link>>,
+    pub(crate) router: Router,
+    turn: AtomicUsize,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.links.iter().for_each(|link| link.leave());
+    }
+}
+
+impl Client {
+    /// Connects to the first server that can be reached: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, an [`Address`],
+    /// [`ConnectOptions`] or [`Servers`].
+    ///
+    /// # Errors
+    ///
+    /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)` or `Tls`. `InvalidInput` for
+    /// a wrong address, and outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping closes the half-made connection.
+    pub async fn connect<S>(servers: S) -> Result<Self>
+    where
+        S: TryInto<Servers>,
+        Error: From<S::Error>,
+    {
+        let servers = servers.try_into()?;
+        servers.check()?;
+        let router = Router::new(&servers);
+        let client = Self::over(servers.list.into_iter().map(Link::new).collect(), router);
+        client.connect_any().await?;
+        Ok(client)
+    }
+
+    /// Uses a stream that the caller has connected. Such a client cannot reconnect; the address in `options` is only
+    /// shown.
+    ///
+    /// # Errors
+    ///
+    /// Any failure of the first exchange.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping closes the stream.
+    pub async fn from_stream(
+        stream: impl Stream + 'static,
+        options: ConnectOptions,
+    ) -> Result<Self> {
+        let router = Router::new(&Servers::from(&options));
+        let link = Link::for_stream(options);
+        let client = Self::over(vec![link.clone()], router);
+        link.serve(Box::new(stream)).await?;
+        Ok(client)
+    }
+
+    fn over(links: Vec<Arc<Link>>, router: Router) -> Self {
+        Client { inner: Arc::new(Inner { links, router, turn: AtomicUsize::new(0) }) }
+    }
+
+    async fn connect_any(&self) -> Result<()> {
+        let mut last = no_server();
+        for index in self.inner.router.order(0, None) {
+            let Some(link) = self.inner.links.get(index) else { continue };
+            match within(Limit::total(&link.options), link.connect()).await.unwrap_or_else(Err) {
+                Ok(()) => return Ok(()),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Sends any request and waits for its answer.
+    ///
+    /// The events of a foreground job that is submitted so are dropped; see [`submit`](Self::submit).
+    ///
+    /// # Errors
+    ///
+    /// What the server refused, and any failure of the connection; see [`Error::fate`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As for the [client](Self#cancel-safety).
+    pub async fn call<R: Request>(&self, request: &R) -> Result<R::Reply> {
+        self.call_with(request, false).await
+    }
+
+    pub(crate) async fn call_with<R: Request>(
+        &self,
+        request: &R,
+        idempotent: bool,
+    ) -> Result<R::Reply> {
+        self.send_and_wait(request, idempotent).await.map(|(reply, _)| reply)
+    }
+
+    /// The answer to a request, with the mailbox that events come by.
+    pub(crate) async fn send_and_wait<R: Request>(
+        &self,
+        request: &R,
+        idempotent: bool,
+    ) -> Result<(R::Reply, Mailbox)> {
+        let mut route = Route::new(self, request.route(), idempotent);
+        loop {
+            let (index, link) = route.next().await?;
+            match within(route.total, exchange(link, request)).await.unwrap_or_else(Err) {
+                Ok(done) => return Ok(done),
+                Err(error) => {
+                    let error = error.with_command(request.packet_type().name());
+                    route.attempts.failed(index, error)?;
+                }
+            }
+        }
+    }
+
+    /// The limit of a call that starts now, and how many rounds over the servers it may make after the first.
+    pub(crate) fn policy(&self) -> (Limit, u32) {
+        match self.inner.links.first() {
+            Some(link) => (Limit::total(&link.options), link.options.retry.attempts),
+            None => (Limit::never(), 0),
+        }
+    }
+
+    /// Connects to the servers again now: the old connections are closed. Foreground jobs that were submitted over
+    /// them are lost sight of.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    ///
+    /// # Cancel safety
+    ///
+    /// The old connections are closed; the next call connects again.
+    pub async fn reconnect(&self) -> Result<()> {
+        for link in &self.inner.links {
+            link.disconnect(link.epoch(), &no_server());
+        }
+        self.connect_any().await
+    }
+
+    /// Whether some connection is good. A server that has gone is noticed at once.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.inner.links.iter().any(|link| link.is_connected())
+    }
+
+    /// The addresses of the servers, in order.
+    pub fn addresses(&self) -> impl ExactSizeIterator<Item = &Address> {
+        self.inner.links.iter().map(|link| &*link.address)
+    }
+
+    /// The number of the present connection to each server.
+    pub fn epochs(&self) -> impl ExactSizeIterator<Item = Epoch> {
+        self.inner.links.iter().map(|link| link.epoch())
+    }
+
+    /// The server that a handle names, if it is one of this client's.
+    pub(crate) fn server_of(&self, handle: &JobHandle) -> Option<usize> {
+        let server = handle.server()?;
+        self.inner.links.iter().position(|link| *link.address == *server)
+    }
+}
+
+/// Sends a request over one link, and waits for its answer.
+pub(crate) async fn exchange<R: Request>(
+    link: &Arc<Link>,
+    request: &R,
+) -> Result<(R::Reply, Mailbox)> {
+    let mailbox = link.send(request, false).await?;
+    let (_, mail, origin) = mailbox.next().await;
+    let reply = link.decode(request, &origin, mail)?;
+    Ok((reply, mailbox))
+}
+
+/// The servers that a call goes to, one after the other.
+pub(crate) struct Route<'a> {
+    client: &'a Client,
+    pub(crate) attempts: Attempts,
+    pub(crate) total: Limit,
+}
+
+impl<'a> Route<'a> {
+    pub(crate) fn new(client: &'a Client, route: Option<&[u8]>, idempotent: bool) -> Self {
+        let turn = client.inner.turn.fetch_add(1, Ordering::Relaxed);
+        Self::among(client, client.inner.router.order(turn, route), idempotent)
+    }
+
+    /// Only these servers.
+    pub(crate) fn among(client: &'a Client, order: Vec<usize>, idempotent: bool) -> Self {
+        let (total, rounds) = client.policy();
+        Route { client, attempts: Attempts::new(order, rounds, idempotent), total }
+    }
+
+    /// The next server to try; waits when none may be tried yet.
+    pub(crate) async fn next(&mut self) -> Result<(usize, &'a Arc<Link>)> {
+        let links = &self.client.inner.links;
+        loop {
+            match self.attempts.step(|index| links.get(index)?.quarantine(), self.total) {
+                Step::Try(index) => {
+                    return links.get(index).map(|link| (index, link)).ok_or_else(no_server);
+                }
+                Step::Wait(time) => sleep(time).await,
+                Step::GiveUp(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("servers", &self.addresses().map(ToString::to_string).collect::<Vec<_>>())
+            .field("connected", &self.is_connected())
+            .finish_non_exhaustive()
+    }
+}

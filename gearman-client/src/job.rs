@@ -1,0 +1,206 @@
+//! A foreground job that is waited for, async.
+
+use bytes::Bytes;
+
+use crate::{
+    Client, Deadline, Error, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
+    UniqueId,
+    client::Route,
+    deadline::Limit,
+    link::{Mail, Mailbox},
+    net::within,
+    protocol::{Request, Submit, Submitted},
+    route::{may_repeat, no_server},
+};
+
+/// A foreground job: its events, ending with the one that ends the job.
+///
+/// Dropping it does not end the job: the server goes on and sends its events, which are passed over. The server
+/// forgets a queued job when the connection of its only submitter closes.
+#[must_use = "the events of the job are read through it"]
+pub struct Job {
+    client: Client,
+    mailbox: Mailbox,
+    submitted: Submitted,
+    limit: Limit,
+    has_ended: bool,
+    /// The submission, if it may be repeated, and how often still.
+    again: Option<(Submit<Bytes>, u32)>,
+}
+
+impl Job {
+    pub(crate) async fn start<W: AsRef<[u8]>>(
+        client: &Client,
+        submit: &Submit<W>,
+        options: SubmitOptions,
+    ) -> Result<Self> {
+        let limit = Limit::of(Deadline::Job, options.timeout);
+        let (submitted, mailbox) = client.send_and_wait(submit, options.idempotent).await?;
+        let (_, attempts) = client.policy();
+        let again = options.idempotent.then(|| (submit.owned(), attempts));
+        Ok(Job { client: client.clone(), mailbox, submitted, limit, has_ended: false, again })
+    }
+
+    /// The server's name for the job.
+    #[must_use]
+    pub fn handle(&self) -> &JobHandle {
+        &self.submitted.handle
+    }
+
+    /// The unique id with which it was submitted, if it has one.
+    #[must_use]
+    pub fn unique(&self) -> Option<&UniqueId> {
+        self.submitted.unique.as_ref()
+    }
+
+    /// The next event; `None` after the last one, or after an error.
+    ///
+    /// # Errors
+    ///
+    /// `Timeout(Job)`; `Backlog`; a failure of the connection, after which the outcome is not known.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped `next` loses nothing: the event is given by the next call of it.
+    pub async fn next(&mut self) -> Option<Result<JobEvent>> {
+        if self.has_ended {
+            return None;
+        }
+        let event = self.wait().await;
+        self.has_ended = event.as_ref().map_or(true, JobEvent::is_last);
+        Some(event)
+    }
+
+    /// Waits for the end of the job and passes over everything before.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](Self::next).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for the [client](Client#cancel-safety).
+    pub async fn outcome(mut self) -> Result<Outcome> {
+        loop {
+            match self.next().await {
+                Some(Ok(event)) => {
+                    if let Some(outcome) = event.outcome() {
+                        return Ok(outcome);
+                    }
+                }
+                Some(Err(error)) => return Err(error),
+                None => return Err(no_server()),
+            }
+        }
+    }
+
+    async fn wait(&mut self) -> Result<JobEvent> {
+        loop {
+            let mail = within(self.limit, self.mailbox.next()).await;
+            let lost = match mail {
+                Ok((_, Mail::Event(event), _)) => return Ok(event),
+                Ok((_, Mail::Answer(_), _)) => continue,
+                Ok((_, Mail::Lost(error), _)) => error,
+                Err(error) => error.with_fate(crate::Fate::Unknown),
+            };
+            let lost =
+                lost.with_handle(self.submitted.handle.clone()).with_unique(self.submitted.unique);
+            if !may_repeat(&lost, self.again.is_some()) {
+                return Err(lost);
+            }
+            self.submit_again(lost).await?;
+        }
+    }
+
+    async fn submit_again(&mut self, lost: Error) -> Result<()> {
+        let Some((submit, attempts)) = &mut self.again else { return Err(lost) };
+        *attempts = attempts.checked_sub(1).ok_or(lost)?;
+        (self.submitted, self.mailbox) = self.client.send_and_wait(submit, true).await?;
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Job")
+            .field("handle", self.handle())
+            .field("unique", &self.unique())
+            .field("has_ended", &self.has_ended)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Submits a foreground job and waits for its end, without being woken in between.
+    pub(crate) async fn submit_and_wait<W: AsRef<[u8]>>(
+        &self,
+        submit: &Submit<W>,
+        options: SubmitOptions,
+    ) -> Result<Outcome> {
+        let limit = Limit::of(Deadline::Job, options.timeout);
+        let mut route = Route::new(self, submit.route(), options.idempotent);
+        loop {
+            let (index, link) = route.next().await?;
+            let mut submitted = None;
+            let exchange = async {
+                let mailbox = link.send(submit, true).await?;
+                loop {
+                    let (_, mail, origin) = mailbox.next().await;
+                    match mail {
+                        Mail::Event(event) => {
+                            if let Some(outcome) = event.outcome() {
+                                return Ok(outcome);
+                            }
+                        }
+                        answer => submitted = Some(link.decode(submit, &origin, answer)?),
+                    }
+                }
+            };
+            let outcome = within(limit.sooner(route.total), exchange).await;
+            let error = match outcome {
+                Ok(Ok(outcome)) => return Ok(outcome),
+                Ok(Err(error)) => error,
+                Err(error) => error.with_fate(crate::Fate::Unknown),
+            };
+            let mut error =
+                error.with_command(submit.packet_type().name()).with_unique(submit.unique());
+            if let Some(Submitted { handle, .. }) = submitted {
+                error = error.with_handle(handle);
+            }
+            route.attempts.failed(index, error)?;
+        }
+    }
+
+    /// Asks one server, or each until one knows the job.
+    pub(crate) async fn ask_each<R>(&self, server: Option<usize>, request: &R) -> Result<JobStatus>
+    where
+        R: Request<Reply = JobStatus>,
+    {
+        let all = self.inner.router.order(0, request.route());
+        let mut last = Err(no_server());
+        for index in server.map_or(all, |one| vec![one]) {
+            let status = self.ask(index, request).await;
+            if status.as_ref().is_ok_and(|status| status.is_known) {
+                return status;
+            }
+            // An answer says more than an error.
+            if last.is_err() || status.is_ok() {
+                last = status;
+            }
+        }
+        last
+    }
+
+    async fn ask<R: Request>(&self, index: usize, request: &R) -> Result<R::Reply> {
+        // A question does no harm, so it may be asked twice.
+        let mut route = Route::among(self, vec![index], true);
+        loop {
+            let (index, link) = route.next().await?;
+            let exchange = crate::client::exchange(link, request);
+            match within(route.total, exchange).await.unwrap_or_else(Err) {
+                Ok((reply, _)) => return Ok(reply),
+                Err(error) => route.attempts.failed(index, error)?,
+            }
+        }
+    }
+}

@@ -1,0 +1,572 @@
+//! One server of an async client: what its callers and the driver of its connection share.
+//!
+//! Callers encode straight into the connection's one outgoing buffer, under a short lock, and take a slot. The driver
+//! swaps the buffer out and writes it, reads all that is there, puts it into the slots, and wakes callers outside the
+//! lock. So requests of many callers go out in one write, and nothing is allocated per request.
+
+use std::{
+    collections::{VecDeque, hash_map::RandomState},
+    future::poll_fn,
+    hash::BuildHasher,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Address, ConnectOptions, Error, ErrorKind, Fate, JobEvent, Origin, Result, driver,
+    net::Stream,
+    protocol::{
+        Backoff, Delivery, Epoch, Lost, Packet, PacketType, Request, Session, request::refusal,
+    },
+    route::no_server,
+};
+
+/// One server, and the connection to it that is made when it is needed.
+pub(crate) struct Link {
+    pub(crate) options: ConnectOptions,
+    pub(crate) address: Arc<Address>,
+    can_reconnect: bool,
+    state: Mutex<State>,
+}
+
+/// What callers and the driver share.
+pub(crate) struct State {
+    phase: Phase,
+    pub(crate) session: Session<Ticket>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// The driver, when it sleeps.
+    driver: Option<Waker>,
+    /// Callers that wait for a connection, or for room in the outgoing buffer.
+    waiting: Vec<Waker>,
+    /// How many attempts to connect have ended.
+    attempts: u64,
+    last_error: Option<Error>,
+    backoff: Backoff,
+    /// Connections made or tried since the last healthy exchange.
+    unproven: u32,
+    quarantine: Option<Instant>,
+    /// No client is left.
+    is_closing: bool,
+    max_backlog: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// There is no connection.
+    Idle,
+    /// A driver is making one.
+    Connecting,
+    Open,
+}
+
+/// For whom an answer or an event is: a slot, and which of the slot's requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    slot: u32,
+    tag: u32,
+}
+
+/// The mailbox of a caller.
+#[derive(Default)]
+struct Slot {
+    mail: VecDeque<(u32, Mail)>,
+    waker: Option<Waker>,
+    /// Requests and jobs whose last mail is still to come.
+    open: u32,
+    /// Bytes of events that wait to be read.
+    backlog: usize,
+    /// Requests that got more events than the backlog takes.
+    choked: Vec<u32>,
+    /// The connection that its requests went to.
+    epoch: Option<Epoch>,
+    /// The caller has gone.
+    is_abandoned: bool,
+    /// The caller need not be woken when its job is created.
+    wants_end_only: bool,
+}
+
+/// Something for a caller.
+#[derive(Debug)]
+pub(crate) enum Mail {
+    Answer(Packet),
+    Event(JobEvent),
+    Lost(Error),
+}
+
+/// No further request is taken while so many bytes wait to be written.
+const ENOUGH_OUTGOING: usize = 1 << 20;
+
+impl Ticket {
+    /// Of what the driver asks for itself.
+    pub(crate) const HELLO: Ticket = Ticket { slot: u32::MAX, tag: 0 };
+}
+
+impl Link {
+    pub(crate) fn new(options: ConnectOptions) -> Arc<Self> {
+        Arc::new(Self::build(options, true))
+    }
+
+    /// A link for one stream, which [`serve`](Self::serve) gives it.
+    pub(crate) fn for_stream(options: ConnectOptions) -> Arc<Self> {
+        Arc::new(Self::build(options, false))
+    }
+
+    /// Serves a stream that is connected.
+    pub(crate) async fn serve(self: &Arc<Self>, stream: Box<dyn Stream>) -> Result<()> {
+        self.lock().phase = Phase::Connecting;
+        driver::spawn(self.clone(), Some(stream))?;
+        self.connect().await
+    }
+
+    fn build(options: ConnectOptions, can_reconnect: bool) -> Self {
+        let seed = RandomState::new().hash_one(0);
+        let address = Arc::new(options.address.clone());
+        let state = State {
+            phase: Phase::Idle,
+            session: Session::new(address.clone()),
+            slots: Vec::new(),
+            free: Vec::new(),
+            driver: None,
+            waiting: Vec::new(),
+            attempts: 0,
+            last_error: None,
+            backoff: Backoff::new(options.retry.base, options.retry.cap, seed),
+            unproven: 0,
+            quarantine: None,
+            is_closing: false,
+            max_backlog: options.max_backlog,
+        };
+        Link { options, address, can_reconnect, state: Mutex::new(state) }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing in the state is left half done by a panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.lock().phase == Phase::Open
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.lock().session.origin().epoch
+    }
+
+    /// How long the server is not to be tried yet.
+    pub(crate) fn quarantine(&self) -> Option<Duration> {
+        let state = self.lock();
+        if state.phase == Phase::Open {
+            return None;
+        }
+        let left = state.quarantine?.checked_duration_since(Instant::now())?;
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Makes sure that there is a connection, with one attempt to make one.
+    pub(crate) async fn connect(self: &Arc<Self>) -> Result<()> {
+        let mut seen = None;
+        poll_fn(|cx| self.poll_open(cx, &mut seen, |_| ())).await
+    }
+
+    /// Queues a request, with one attempt to connect. The answer comes by the mailbox.
+    pub(crate) async fn send<R: Request>(
+        self: &Arc<Self>,
+        request: &R,
+        wants_end_only: bool,
+    ) -> Result<Mailbox> {
+        let mut seen = None;
+        poll_fn(|cx| {
+            self.poll_open(cx, &mut seen, |state| {
+                let slot = state.open_slot(wants_end_only);
+                state.send(request, slot, 0);
+                Mailbox { link: self.clone(), slot }
+            })
+        })
+        .await
+    }
+
+    /// A mailbox for many requests, once there is a connection.
+    pub(crate) async fn mailbox(self: &Arc<Self>) -> Result<Mailbox> {
+        let mut seen = None;
+        poll_fn(|cx| {
+            self.poll_open(cx, &mut seen, |state| {
+                let slot = state.open_slot(false);
+                Mailbox { link: self.clone(), slot }
+            })
+        })
+        .await
+    }
+
+    /// Runs `step` once there is a connection with room. `seen` is how many attempts to connect had ended when the
+    /// caller came.
+    fn poll_open<T>(
+        self: &Arc<Self>,
+        cx: &mut Context<'_>,
+        seen: &mut Option<u64>,
+        step: impl FnOnce(&mut State) -> T,
+    ) -> Poll<Result<T>> {
+        let mut state = self.lock();
+        match state.phase {
+            Phase::Open if state.session.outgoing().len() < ENOUGH_OUTGOING => {
+                let done = step(&mut state);
+                let driver = state.driver.take();
+                drop(state);
+                if let Some(driver) = driver {
+                    driver.wake();
+                }
+                return Poll::Ready(Ok(done));
+            }
+            Phase::Idle => {
+                if seen.is_some_and(|seen| state.attempts > seen) {
+                    let error = state.last_error.as_ref().map_or_else(no_server, Error::share);
+                    return Poll::Ready(Err(error.with_fate(Fate::NotSent)));
+                }
+                if !self.can_reconnect {
+                    return Poll::Ready(Err(only_one_stream()));
+                }
+                state.phase = Phase::Connecting;
+                seen.get_or_insert(state.attempts);
+                state.wait(cx);
+                drop(state);
+                driver::spawn(self.clone(), None)?;
+                return Poll::Pending;
+            }
+            Phase::Open | Phase::Connecting => {
+                seen.get_or_insert(state.attempts);
+                state.wait(cx);
+            }
+        }
+        Poll::Pending
+    }
+
+    /// The driver has made a connection.
+    pub(crate) fn opened(&self, session: Session<Ticket>) {
+        let mut state = self.lock();
+        state.session = session;
+        state.phase = Phase::Open;
+        let waiting = state.take_waiting();
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// The driver starts an attempt to connect.
+    pub(crate) fn connecting(&self) {
+        let mut state = self.lock();
+        state.unproven = state.unproven.saturating_add(1);
+        if state.unproven > 1 {
+            state.back_off();
+        }
+    }
+
+    /// The driver has no connection any more or, without an epoch, could not make one.
+    pub(crate) fn closed(&self, epoch: Option<Epoch>, error: &Error) {
+        let mut state = self.lock();
+        match epoch {
+            None => state.back_off(),
+            Some(epoch) if !state.is_served_by(epoch) => return,
+            Some(_) => {}
+        }
+        let wakers = state.disconnect(error);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The driver has ended, and may have told nobody: its runtime was shut down.
+    pub(crate) fn abandoned(&self, epoch: Option<Epoch>) {
+        let error =
+            Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "the client's runtime has ended");
+        self.closed(epoch, &error);
+    }
+
+    /// Ends this connection, as if the server had.
+    pub(crate) fn disconnect(&self, epoch: Epoch, error: &Error) {
+        let mut state = self.lock();
+        if !state.is_served_by(epoch) {
+            return;
+        }
+        let wakers = state.disconnect(error);
+        let driver = state.driver.take();
+        drop(state);
+        driver.into_iter().chain(wakers).for_each(Waker::wake);
+    }
+
+    /// No client is left: the driver ends.
+    pub(crate) fn leave(&self) {
+        let mut state = self.lock();
+        state.is_closing = true;
+        let driver = state.driver.take();
+        drop(state);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    /// The answer to a request, read. One that cannot be its answer ends the connection.
+    pub(crate) fn decode<R: Request>(
+        &self,
+        request: &R,
+        origin: &Origin,
+        mail: Mail,
+    ) -> Result<R::Reply> {
+        let outcome = match mail {
+            Mail::Answer(packet) if packet.packet_type == PacketType::Error => {
+                Err(refusal(&packet))
+            }
+            Mail::Answer(packet) => request.decode(packet, origin).inspect_err(|error| {
+                self.disconnect(origin.epoch, error);
+            }),
+            Mail::Lost(error) => Err(error),
+            Mail::Event(_) => Err(Error::protocol("an event came before its job was created")),
+        };
+        outcome.map_err(|error| error.with_command(request.packet_type().name()))
+    }
+}
+
+fn only_one_stream() -> Error {
+    let why = "the connection is closed, and this client has only the stream it was given";
+    Error::new(ErrorKind::ConnectionLost, Fate::NotSent, why)
+}
+
+impl State {
+    /// Whether this connection is the present one.
+    pub(crate) fn is_served_by(&self, epoch: Epoch) -> bool {
+        self.phase == Phase::Open && self.session.origin().epoch == epoch
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    /// Lets the driver sleep until there is something to write.
+    pub(crate) fn sleep(&mut self, cx: &Context<'_>) {
+        match &mut self.driver {
+            Some(driver) => driver.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+    }
+
+    pub(crate) fn take_waiting(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    fn wait(&mut self, cx: &Context<'_>) {
+        self.waiting.push(cx.waker().clone());
+    }
+
+    fn back_off(&mut self) {
+        self.quarantine = Instant::now().checked_add(self.backoff.next_delay());
+    }
+
+    fn open_slot(&mut self, wants_end_only: bool) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+        });
+        if let Some(slot) = self.slot(index) {
+            slot.wants_end_only = wants_end_only;
+        }
+        index
+    }
+
+    fn slot(&mut self, index: u32) -> Option<&mut Slot> {
+        self.slots.get_mut(index as usize)
+    }
+
+    /// Queues a request of a slot.
+    pub(crate) fn send<R: Request>(&mut self, request: &R, slot: u32, tag: u32) {
+        let epoch = self.session.origin().epoch;
+        if let Some(slot) = self.slot(slot) {
+            slot.open += 1;
+            slot.epoch = Some(epoch);
+        }
+        self.session.send(request, Ticket { slot, tag });
+    }
+
+    /// Puts a packet where it belongs; gives who is to be woken.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol`: the connection cannot be used any further.
+    pub(crate) fn deliver(&mut self, packet: Packet, wakers: &mut Vec<Waker>) -> Result<()> {
+        match self.session.accept(packet)? {
+            Delivery::Created(ticket, packet) => {
+                let waker = self.slot(ticket.slot).and_then(|slot| {
+                    slot.put(ticket.tag, Mail::Answer(packet));
+                    if slot.wants_end_only { None } else { slot.waker.take() }
+                });
+                wakers.extend(waker);
+                self.prove();
+            }
+            Delivery::Answer(ticket, packet) => {
+                wakers.extend(self.end(ticket, Mail::Answer(packet)));
+                self.prove();
+            }
+            Delivery::Event(ticket, event) if event.is_last() => {
+                wakers.extend(self.end(ticket, Mail::Event(event)));
+            }
+            Delivery::Event(ticket, event) => {
+                let max = self.max_backlog;
+                if let Some(slot) = self.slot(ticket.slot) {
+                    slot.put_event(ticket.tag, event, max);
+                    if !slot.wants_end_only {
+                        wakers.extend(slot.waker.take());
+                    }
+                }
+            }
+            Delivery::Nobody => {}
+        }
+        Ok(())
+    }
+
+    /// The last mail of a request.
+    fn end(&mut self, ticket: Ticket, mail: Mail) -> Option<Waker> {
+        let slot = self.slot(ticket.slot)?;
+        slot.put(ticket.tag, mail);
+        slot.open = slot.open.saturating_sub(1);
+        let waker = slot.waker.take();
+        if slot.is_abandoned && slot.open == 0 {
+            self.release(ticket.slot);
+        }
+        waker
+    }
+
+    /// A slot that nobody uses any more.
+    fn release(&mut self, index: u32) {
+        if let Some(slot) = self.slot(index) {
+            let mut mail = std::mem::take(&mut slot.mail);
+            mail.clear();
+            // The queue's memory serves the next caller.
+            *slot = Slot { mail, ..Slot::default() };
+            self.free.push(index);
+        }
+    }
+
+    /// A complete exchange: the server is alive, so the next reconnect need not back off.
+    fn prove(&mut self) {
+        if self.unproven > 0 {
+            self.unproven = 0;
+            self.quarantine = None;
+            self.backoff.reset();
+        }
+    }
+
+    /// Tells everybody who waits that the connection is lost.
+    fn disconnect(&mut self, error: &Error) -> Vec<Waker> {
+        self.phase = Phase::Idle;
+        self.attempts += 1;
+        self.last_error = Some(error.share());
+        let mut wakers = self.take_waiting();
+        for Lost { waiter, fate, request, handle } in self.session.close() {
+            let mut told = error.share().with_fate(fate).with_command(request);
+            if let Some(handle) = handle {
+                told = told.with_handle(handle);
+            }
+            wakers.extend(self.end(waiter, Mail::Lost(told)));
+        }
+        wakers
+    }
+}
+
+impl Slot {
+    fn put(&mut self, tag: u32, mail: Mail) {
+        if !self.is_abandoned {
+            self.mail.push_back((tag, mail));
+        }
+    }
+
+    /// An event that does not end its job: kept as far as the backlog goes.
+    fn put_event(&mut self, tag: u32, event: JobEvent, max: usize) {
+        if self.is_abandoned || self.wants_end_only || self.choked.contains(&tag) {
+            return;
+        }
+        // Of progress that nobody has read yet, only the latest matters.
+        if let (Some((of, Mail::Event(JobEvent::Status(old)))), JobEvent::Status(new)) =
+            (self.mail.back_mut(), &event)
+            && *of == tag
+        {
+            old.clone_from(new);
+            return;
+        }
+        if self.backlog + event.weight() > max {
+            self.choked.push(tag);
+            let message = format!(
+                "the events of the job that wait to be read passed the limit of {max} bytes (read faster, or raise \
+                 max_backlog)"
+            );
+            let error = Error::new(ErrorKind::Backlog, Fate::Unknown, message);
+            self.mail.push_back((tag, Mail::Lost(error)));
+            return;
+        }
+        self.backlog += event.weight();
+        self.mail.push_back((tag, Mail::Event(event)));
+    }
+}
+
+/// A caller's side of a slot. Dropping it leaves the connection in step: what still comes is passed over.
+pub(crate) struct Mailbox {
+    pub(crate) link: Arc<Link>,
+    slot: u32,
+}
+
+impl Mailbox {
+    /// The next mail, with the tag of its request, and where it came from.
+    pub(crate) async fn next(&self) -> (u32, Mail, Origin) {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    pub(crate) fn poll_next(&self, cx: &Context<'_>) -> Poll<(u32, Mail, Origin)> {
+        let mut state = self.link.lock();
+        let Some(slot) = state.slot(self.slot) else { return Poll::Pending };
+        let Some((tag, mail)) = slot.mail.pop_front() else {
+            match &mut slot.waker {
+                Some(waker) => waker.clone_from(cx.waker()),
+                none => *none = Some(cx.waker().clone()),
+            }
+            return Poll::Pending;
+        };
+        if let Mail::Event(event) = &mail {
+            slot.backlog = slot.backlog.saturating_sub(event.weight());
+        }
+        let epoch = slot.epoch.unwrap_or_else(Epoch::next);
+        drop(state);
+        Poll::Ready((tag, mail, Origin { server: self.link.address.clone(), epoch }))
+    }
+
+    /// Queues requests of this mailbox, each with its tag; gives how many the connection took.
+    pub(crate) fn send_all<'a, R: Request + 'a>(
+        &self,
+        requests: impl Iterator<Item = (u32, &'a R)>,
+    ) -> usize {
+        let mut state = self.link.lock();
+        let mut taken = 0;
+        for (tag, request) in requests {
+            if state.phase != Phase::Open || state.session.outgoing().len() >= ENOUGH_OUTGOING {
+                break;
+            }
+            state.send(request, self.slot, tag);
+            taken += 1;
+        }
+        let driver = state.driver.take();
+        drop(state);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        taken
+    }
+}
+
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        let mut state = self.link.lock();
+        let Some(slot) = state.slot(self.slot) else { return };
+        if slot.open == 0 {
+            state.release(self.slot);
+        } else {
+            slot.is_abandoned = true;
+            slot.waker = None;
+            slot.mail.clear();
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The requests as methods, async: each a few lines over [`Client::call`].
+
+use std::time::SystemTime;
+
+use bytes::Bytes;
+
+use crate::{
+    Client, Error, FunctionName, Job, JobHandle, JobStatus, Outcome, Result, Schedule,
+    SubmitOptions, UniqueId,
+    protocol::{Echo, GetStatus, GetStatusUnique, Submit, Submitted},
+};
+
+impl Client {
+    /// Submits a foreground job (`SUBMIT_JOB`, `_HIGH`, `_LOW`) and gives its events.
+    ///
+    /// # Errors
+    ///
+    /// `QueueFull` is temporary; `InvalidInput` for a name that is not valid; a failure of the connection, where
+    /// [`fate`](Error::fate) tells whether the job may exist.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for the [client](Client#cancel-safety).
+    pub async fn submit<F>(
+        &self,
+        function: F,
+        workload: impl AsRef<[u8]>,
+        options: SubmitOptions,
+    ) -> Result<Job>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+    {
+        let submit = Submit::foreground(function.try_into()?, workload, options)?;
+        Job::start(self, &submit, options).await
+    }
+
+    /// Submits a foreground job and waits for its end. Pieces, warnings and progress are dropped; see
+    /// [`submit`](Self::submit).
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit), and `Timeout(Job)`. A job that failed is an [`Outcome`], not an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for the [client](Client#cancel-safety).
+    pub async fn run<F>(
+        &self,
+        function: F,
+        workload: impl AsRef<[u8]>,
+        options: SubmitOptions,
+    ) -> Result<Outcome>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+    {
+        let submit = Submit::foreground(function.try_into()?, workload, options)?;
+        self.submit_and_wait(&submit, options).await
+    }
+
+    /// Submits a background job (`SUBMIT_JOB_BG`, `_HIGH_BG`, `_LOW_BG`). Nobody is told its result.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for the [client](Client#cancel-safety).
+    pub async fn submit_background<F>(
+        &self,
+        function: F,
+        workload: impl AsRef<[u8]>,
+        options: SubmitOptions,
+    ) -> Result<Submitted>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+    {
+        let submit = Submit::background(function.try_into()?, workload, options)?;
+        self.call_with(&submit, options.idempotent).await
+    }
+
+    /// Submits a background job that is not run before `at` (`SUBMIT_JOB_EPOCH`), in whole seconds (rounded up).
+    ///
+    /// Up to server 1.1 nothing wakes a sleeping worker when the time has come: it finds the job when it next looks.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit); `InvalidInput` for another priority than normal.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for the [client](Client#cancel-safety).
+    pub async fn submit_epoch<F>(
+        &self,
+        function: F,
+        workload: impl AsRef<[u8]>,
+        at: SystemTime,
+        options: SubmitOptions,
+    ) -> Result<Submitted>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+    {
+        let submit = Submit::epoch(function.try_into()?, workload, at, options)?;
+        self.call_with(&submit, options.idempotent).await
+    }
+
+    /// Submits a background job for a point of time in the manner of cron (`SUBMIT_JOB_SCHED`). gearmand answers that
+    /// with `Unsupported`.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit); `InvalidInput` for another priority than normal.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for the [client](Client#cancel-safety).
+    pub async fn submit_sched<F>(
+        &self,
+        function: F,
+        workload: impl AsRef<[u8]>,
+        schedule: Schedule,
+        options: SubmitOptions,
+    ) -> Result<Submitted>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+    {
+        let submit = Submit::sched(function.try_into()?, workload, schedule, options)?;
+        self.call_with(&submit, options.idempotent).await
+    }
+
+    /// Submits a foreground job whose worker is told the name of a reducer function (`SUBMIT_REDUCE_JOB`).
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit); `InvalidInput` for another priority than normal.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for the [client](Client#cancel-safety).
+    pub async fn submit_reduce<F, R>(
+        &self,
+        function: F,
+        workload: impl AsRef<[u8]>,
+        reducer: R,
+        options: SubmitOptions,
+    ) -> Result<Job>
+    where
+        F: TryInto<FunctionName>,
+        R: TryInto<FunctionName>,
+        Error: From<F::Error> + From<R::Error>,
+    {
+        let submit = Submit::reduce(function.try_into()?, workload, reducer.try_into()?, options)?;
+        Job::start(self, &submit, options).await
+    }
+
+    /// Submits a background job whose worker is told the name of a reducer function (`SUBMIT_REDUCE_JOB_BACKGROUND`).
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit); `InvalidInput` for another priority than normal.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for the [client](Client#cancel-safety).
+    pub async fn submit_reduce_background<F, R>(
+        &self,
+        function: F,
+        workload: impl AsRef<[u8]>,
+        reducer: R,
+        options: SubmitOptions,
+    ) -> Result<Submitted>
+    where
+        F: TryInto<FunctionName>,
+        R: TryInto<FunctionName>,
+        Error: From<F::Error> + From<R::Error>,
+    {
+        let (function, reducer) = (function.try_into()?, reducer.try_into()?);
+        let submit = Submit::reduce_background(function, workload, reducer, options)?;
+        self.call_with(&submit, options.idempotent).await
+    }
+
+    /// What the servers know of a job (`GET_STATUS`). A handle that names its server is asked for there; another one of
+    /// every server, until one knows it.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for text that is no handle; a failure of the connection.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for the [client](Client#cancel-safety).
+    pub async fn status<H>(&self, handle: H) -> Result<JobStatus>
+    where
+        H: TryInto<JobHandle>,
+        Error: From<H::Error>,
+    {
+        let handle = handle.try_into()?;
+        let server = self.server_of(&handle);
+        self.ask_each(server, &GetStatus(handle)).await
+    }
+
+    /// What the servers know of a job with this unique id (`GET_STATUS_UNIQUE`), whatever its function. Every server is
+    /// asked, until one knows it.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an id that is not valid; a failure of the connection.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for the [client](Client#cancel-safety).
+    pub async fn status_unique<U>(&self, unique: U) -> Result<JobStatus>
+    where
+        U: TryInto<UniqueId>,
+        Error: From<U::Error>,
+    {
+        self.ask_each(None, &GetStatusUnique(unique.try_into()?)).await
+    }
+
+    /// Sends bytes and gets them back (`ECHO_REQ`): the server is alive, and has read what was sent before.
+    ///
+    /// # Errors
+    ///
+    /// A failure of the connection.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for the [client](Client#cancel-safety).
+    pub async fn echo(&self, data: impl AsRef<[u8]>) -> Result<Bytes> {
+        self.call(&Echo(data)).await
+    }
+}
