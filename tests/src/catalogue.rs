@@ -24,11 +24,13 @@ pub trait Visitor {
 /// How many commands [`each`] visits: all of the 25 but `quit`, which has no reply.
 pub const VISITED: usize = 24;
 
-const STATS_TUBE: &[u8] = b"OK 259\r\n---\nname: a\ncurrent-jobs-urgent: 0\ncurrent-jobs-ready: 1\n\
+const STATS_TUBE: &[u8] =
+    b"OK 259\r\n---\nname: a\ncurrent-jobs-urgent: 0\ncurrent-jobs-ready: 1\n\
     current-jobs-reserved: 0\ncurrent-jobs-delayed: 0\ncurrent-jobs-buried: 0\ntotal-jobs: 1\n\
     current-using: 1\ncurrent-watching: 1\ncurrent-waiting: 0\ncmd-delete: 0\ncmd-pause-tube: 0\n\
     pause: 0\npause-time-left: 0\n\r\n";
-const STATS_JOB: &[u8] = b"OK 145\r\n---\nid: 7\ntube: 1e5\nstate: reserved\npri: 10\nage: 0\ndelay: 0\nttr: 60\n\
+const STATS_JOB: &[u8] =
+    b"OK 145\r\n---\nid: 7\ntube: 1e5\nstate: reserved\npri: 10\nage: 0\ndelay: 0\nttr: 60\n\
     time-left: 59\nfile: 0\nreserves: 1\ntimeouts: 0\nreleases: 0\nburies: 0\nkicks: 0\n\r\n";
 const STATS: &[u8] = b"OK 76\r\n---\ncurrent-jobs-urgent: 3\nversion: \"1.12\"\nos: #1 SMP: x @0\ndraining: false\n\r\n";
 
@@ -36,10 +38,15 @@ const STATS: &[u8] = b"OK 76\r\n---\ncurrent-jobs-urgent: 3\nversion: \"1.12\"\n
 pub fn each(visitor: &mut impl Visitor) {
     let tube = || TubeName::try_from("a").unwrap();
     let seconds = Duration::from_secs;
-    let reserved: &[&[u8]] =
-        &[b"RESERVED 7 6\r\na\r\nb\r\n\r\n", b"RESERVED 7 0\r\n\r\n", b"TIMED_OUT\r\n", b"DEADLINE_SOON\r\n"];
+    let reserved: &[&[u8]] = &[
+        b"RESERVED 7 6\r\na\r\nb\r\n\r\n",
+        b"RESERVED 7 0\r\n\r\n",
+        b"TIMED_OUT\r\n",
+        b"DEADLINE_SOON\r\n",
+    ];
     let found: &[&[u8]] = &[b"FOUND 18446744073709551615 3\r\n\xff\0\n\r\n", b"NOT_FOUND\r\n"];
-    let list: &[&[u8]] = &[b"OK 33\r\n---\n- default\n- 123\n- true\n- 1e5\n\r\n", b"OK 4\r\n---\n\r\n"];
+    let list: &[&[u8]] =
+        &[b"OK 33\r\n---\n- default\n- 123\n- true\n- 1e5\n\r\n", b"OK 4\r\n---\n\r\n"];
     visitor.visit(
         Put::new(*b"a\r\nb", PutOptions::default()).unwrap(),
         &[b"INSERTED 7\r\n", b"BURIED 7\r\n", b"INSERTED 7 READY 5\r\n"],
@@ -49,7 +56,8 @@ pub fn each(visitor: &mut impl Visitor) {
     visitor.visit(ReserveWithTimeout::new(seconds(1)).unwrap(), reserved);
     visitor.visit(ReserveJob(7.into()), &[b"RESERVED 7 2\r\nhi\r\n", b"NOT_FOUND\r\n"]);
     visitor.visit(Delete::new(7), &[b"DELETED\r\n"]);
-    visitor.visit(Release::new(7, ReleaseOptions::new(1)).unwrap(), &[b"RELEASED\r\n", b"BURIED\r\n"]);
+    visitor
+        .visit(Release::new(7, ReleaseOptions::new(1)).unwrap(), &[b"RELEASED\r\n", b"BURIED\r\n"]);
     visitor.visit(Bury::new(7, 1), &[b"BURIED\r\n"]);
     visitor.visit(Touch::new(7), &[b"TOUCHED\r\n"]);
     visitor.visit(Watch(tube()), &[b"WATCHING 2\r\n"]);

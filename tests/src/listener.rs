@@ -96,7 +96,8 @@ pub fn reset(stream: TcpStream) {
 /// Passes everything on to `server` and back, until either side closes.
 pub fn relay(client: TcpStream, server: &str) {
     let Ok(upstream) = TcpStream::connect(server) else { return };
-    let (mut from_client, mut to_server) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
+    let (mut from_client, mut to_server) =
+        (client.try_clone().unwrap(), upstream.try_clone().unwrap());
     let forward = thread::spawn(move || {
         let _ = io::copy(&mut from_client, &mut to_server);
         let _ = to_server.shutdown(Shutdown::Write);

@@ -31,6 +31,8 @@ pub struct Client {
     pub(super) transport: Option<Transport>,
     pub(super) session: Session,
     pub(super) options: ConnectOptions,
+    /// Whether the last write made no progress, so that reading comes first.
+    is_stuck: bool,
     can_reconnect: bool,
     backoff: Backoff,
     /// Connections made or tried since the last healthy exchange.
@@ -81,6 +83,7 @@ impl Client {
         Client {
             transport,
             session: Session::new(options.max_body_size),
+            is_stuck: false,
             can_reconnect,
             backoff: Backoff::new(options.retry.base, options.retry.cap, seed),
             unproven: 1,
@@ -351,6 +354,7 @@ impl Client {
     fn connect_once(&mut self, total: Limit) -> Result<()> {
         self.unproven = self.unproven.saturating_add(1);
         self.transport = Some(connect(&self.options, total.connect(&self.options))?);
+        self.is_stuck = false;
         self.session.reopen();
         self.used_at = Instant::now();
         Ok(())
@@ -371,9 +375,14 @@ impl Client {
     /// Writes some of what is queued; or reads, while writing is stuck, because the server may be stuck writing to us.
     pub(super) fn write_some(&mut self, limit: Limit) -> Result<()> {
         loop {
+            if self.is_stuck && self.read_until(Limit::never().shorter(Duration::from_millis(1)))? {
+                return if limit.has_passed() { Err(limit.error()) } else { Ok(()) };
+            }
             let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
             let bytes = self.session.outgoing();
-            if let Some(n) = transport.write(bytes, limit.shorter(STUCK)).map_err(lost)? {
+            let written = transport.write(bytes, limit.shorter(STUCK)).map_err(lost)?;
+            self.is_stuck = written.is_none();
+            if let Some(n) = written {
                 self.session.sent(n);
                 let flushed =
                     !self.session.outgoing().is_empty() || transport.flush(limit).map_err(lost)?;
@@ -381,9 +390,6 @@ impl Client {
             }
             if limit.has_passed() {
                 return Err(limit.error());
-            }
-            if self.read_until(Limit::never().shorter(Duration::from_millis(1)))? {
-                return Ok(());
             }
         }
     }

@@ -200,12 +200,21 @@ impl<F: Face> Visitor for Refuse<F> {
             self.server.faults().add(Fault::nth(1).of(C::NAME).reply(word));
             let outcome = self.client.call(&command);
             // Looking something up that is not there is no error.
-            let lookup = ["peek", "peek-ready", "peek-delayed", "peek-buried", "stats-job", "stats-tube", "reserve-job"];
+            let lookup = [
+                "peek",
+                "peek-ready",
+                "peek-delayed",
+                "peek-buried",
+                "stats-job",
+                "stats-tube",
+                "reserve-job",
+            ];
             if word == "NOT_FOUND" && lookup.contains(&C::NAME) {
                 assert_eq!(format!("{:?}", outcome.unwrap()), "None", "{} {word}", C::NAME);
                 continue;
             }
-            let unsupported = C::NAME == "reserve-job" && matches!(word, "BAD_FORMAT" | "UNKNOWN_COMMAND");
+            let unsupported =
+                C::NAME == "reserve-job" && matches!(word, "BAD_FORMAT" | "UNKNOWN_COMMAND");
             let kind = if unsupported { ErrorKind::Unsupported } else { kind };
             let error = outcome.unwrap_err();
             assert_eq!(
@@ -215,7 +224,8 @@ impl<F: Face> Visitor for Refuse<F> {
                 C::NAME
             );
             // Only a misread put leaves the stream out of step.
-            let misread = C::NAME == "put" && matches!(word, "BAD_FORMAT" | "UNKNOWN_COMMAND" | "EXPECTED_CRLF");
+            let misread = C::NAME == "put"
+                && matches!(word, "BAD_FORMAT" | "UNKNOWN_COMMAND" | "EXPECTED_CRLF");
             assert_eq!(self.client.is_connected(), !misread, "{} {word}", C::NAME);
             assert_eq!(self.client.list_tube_used().unwrap(), "default", "{} {word}", C::NAME);
         }

@@ -76,7 +76,7 @@ fn deadline_soon_comes_a_second_before_the_end<F: Face>() {
     server.advance(Duration::from_millis(1));
     let (mut client, reserved) = waits.join().unwrap();
     assert_eq!(reserved, Reserved::DeadlineSoon);
-    assert_eq!(client.stats_job(id).unwrap().unwrap().time_left, 1);
+    assert!(client.stats_job(id).unwrap().unwrap().time_left <= 1);
     client.touch(&job).unwrap();
     assert_eq!(client.reserve_with_timeout(Duration::ZERO).unwrap(), Reserved::TimedOut);
     client.delete(&job).unwrap();
@@ -91,7 +91,8 @@ fn touch_starts_the_time_to_run_again<F: Face>() {
         server.advance(seconds(8));
         client.touch(&job).unwrap();
     }
-    assert_eq!(client.stats_job(id).unwrap().unwrap().time_left, 10);
+    // Truncated, as the real server does: 9 as soon as a nanosecond has passed.
+    assert!((9..=10).contains(&client.stats_job(id).unwrap().unwrap().time_left));
     server.advance(seconds(10));
     let error = client.touch(&job).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
