@@ -54,6 +54,9 @@ pub struct Client {
 /// After so long without a command, the connection is looked at before it is used again.
 const IDLE: Duration = Duration::from_secs(1);
 
+/// How often a look at the connection reads at most, whatever the server sends.
+const MAX_READS: usize = 256;
+
 impl Client {
     /// Connects to a server: `"127.0.0.1:11300"`, `"unix:/run/beanstalkd.sock"`, an [`Address`], or [`ConnectOptions`].
     ///
@@ -199,12 +202,21 @@ impl Client {
     ///
     /// # Cancel safety
     ///
-    /// There is nothing to cancel: it is ready at the first poll.
+    /// Nothing is lost: what was read is kept.
     pub async fn check_connection(&mut self) -> bool {
-        if self.stream.is_some() && self.session.is_open() {
+        // A runtime that did nothing since learns only now what came.
+        yield_once().await;
+        // Replies that nobody waits for any more stand in front of the end of the stream.
+        for _ in 0..MAX_READS {
+            if !self.is_connected() {
+                break;
+            }
             let outcome = poll_fn(|cx| Poll::Ready(self.poll_read(cx))).await;
             if matches!(outcome, Poll::Ready(Err(_))) || self.session.has_unsolicited_bytes() {
                 self.session.poison();
+            }
+            if outcome.is_pending() {
+                break;
             }
         }
         self.is_connected()
@@ -485,6 +497,19 @@ impl std::fmt::Debug for Client {
             .field("watched", &self.watched_tubes())
             .finish_non_exhaustive()
     }
+}
+
+/// Gives the runtime a turn.
+async fn yield_once() {
+    let mut has_yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Names the command in an error that has no command yet.

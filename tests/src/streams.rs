@@ -188,22 +188,24 @@ impl AsyncWrite for Scripted {
 pub struct Choppy<S> {
     inner: S,
     piece: usize,
-    busy: bool,
+    busy_reading: bool,
+    busy_writing: bool,
 }
 
 impl<S> Choppy<S> {
     /// Chops what moves through `inner`.
     pub fn new(inner: S, piece: usize) -> Self {
-        Choppy { inner, piece, busy: false }
+        Choppy { inner, piece, busy_reading: false, busy_writing: false }
     }
+}
 
-    fn is_busy(&mut self, cx: &mut Context<'_>) -> bool {
-        self.busy = !self.busy;
-        if self.busy {
-            cx.waker().wake_by_ref();
-        }
-        self.busy
+/// Every second time, and then the task is woken at once.
+fn is_busy(busy: &mut bool, cx: &mut Context<'_>) -> bool {
+    *busy = !*busy;
+    if *busy {
+        cx.waker().wake_by_ref();
     }
+    *busy
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Choppy<S> {
@@ -212,7 +214,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Choppy<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.is_busy(cx) {
+        if is_busy(&mut self.busy_reading, cx) {
             return Poll::Pending;
         }
         let piece = self.piece.min(buffer.remaining());
@@ -230,7 +232,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Choppy<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if self.is_busy(cx) {
+        if is_busy(&mut self.busy_writing, cx) {
             return Poll::Pending;
         }
         let piece = self.piece.min(bytes.len());

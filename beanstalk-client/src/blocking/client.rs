@@ -47,6 +47,12 @@ const IDLE: Duration = Duration::from_secs(1);
 /// read.
 const STUCK: Duration = Duration::from_millis(10);
 
+/// The shortest wait for a read that there is.
+const GLANCE: Duration = Duration::from_millis(1);
+
+/// How often a look at the connection reads at most, whatever the server sends.
+const MAX_READS: usize = 256;
+
 impl Client {
     /// Connects to a server: `"127.0.0.1:11300"`, `"unix:/run/beanstalkd.sock"`, an [`Address`], or [`ConnectOptions`].
     ///
@@ -193,13 +199,29 @@ impl Client {
 
     /// Looks, without waiting, whether the server has closed the connection while nobody used it.
     pub fn check_connection(&mut self) -> bool {
-        if let Some(transport) = &mut self.transport
-            && self.session.is_open()
-            && (self.session.has_unsolicited_bytes() || transport.is_stale())
-        {
+        if !self.is_connected() {
+            return false;
+        }
+        let stale = if self.session.awaits_replies() {
+            self.read_what_came().is_err()
+        } else {
+            self.session.has_unsolicited_bytes()
+                || self.transport.as_mut().is_none_or(Transport::is_stale)
+        };
+        if stale {
             self.session.poison();
         }
         self.is_connected()
+    }
+
+    /// Reads replies that nobody waits for any more, so that the end of the stream shows behind them.
+    fn read_what_came(&mut self) -> Result<()> {
+        for _ in 0..MAX_READS {
+            if self.session.has_ended() || !self.read_until(Limit::never().shorter(GLANCE))? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// The tube that puts go to.
@@ -375,7 +397,7 @@ impl Client {
     /// Writes some of what is queued; or reads, while writing is stuck, because the server may be stuck writing to us.
     pub(super) fn write_some(&mut self, limit: Limit) -> Result<()> {
         loop {
-            if self.is_stuck && self.read_until(Limit::never().shorter(Duration::from_millis(1)))? {
+            if self.is_stuck && self.read_until(Limit::never().shorter(GLANCE))? {
                 return if limit.has_passed() { Err(limit.error()) } else { Ok(()) };
             }
             let Some(transport) = &mut self.transport else { return Err(lost(closed())) };

@@ -376,6 +376,12 @@ impl Session {
         self.health == Health::Good && !self.end_of_stream
     }
 
+    /// Whether replies are still to come.
+    #[must_use]
+    pub fn awaits_replies(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// Whether bytes came that answer no command.
     #[must_use]
     pub fn has_unsolicited_bytes(&self) -> bool {

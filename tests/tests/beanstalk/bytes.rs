@@ -116,7 +116,7 @@ fn recorded_replies_are_the_same_however_they_are_cut() {
     for transcript in transcript::all_beanstalkd() {
         for connection in transcript.connections() {
             let received = transcript.received(connection);
-            let glued = decode(&[received.clone()]);
+            let glued = decode(std::slice::from_ref(&received));
             replies += glued.len();
             let one_by_one = decode(&pieces(&received, 1));
             assert_eq!(one_by_one, glued, "{}", transcript.name);
