@@ -36,6 +36,7 @@ mod submit;
 mod text;
 #[cfg(feature = "__rustls")]
 mod tls;
+mod work;
 
 #[cfg(feature = "__rustls")]
 pub use self::tls::TlsOptions;
@@ -47,10 +48,11 @@ pub use self::{
     handle::{JobHandle, Origin},
     names::{ClientId, FunctionName, UniqueId},
     options::{Address, ConnectOptions, RetryPolicy},
-    protocol::{MaxQueue, Submitted},
+    protocol::{Assignment, Grab, MaxQueue, Submitted},
     rows::{FunctionPriorities, FunctionStatus, JobInfo, Listing, Row, UniqueJob, WorkerInfo},
     servers::{Selection, Servers},
     submit::{Priority, Schedule, SubmitOptions, Unique},
+    work::{Failure, WorkerOptions, WorkerReport},
 };
 
 /// What every call of this crate gives.

@@ -3,8 +3,16 @@
 mod admin;
 mod client;
 mod job;
+mod lane;
 mod link;
 mod net;
 mod requests;
+mod worker;
 
-pub use self::{admin::Admin, client::Client, job::Job, net::Stream};
+pub use self::{
+    admin::Admin,
+    client::Client,
+    job::Job,
+    net::Stream,
+    worker::{GrabbedJob, JobContext, StopHandle, Worker},
+};

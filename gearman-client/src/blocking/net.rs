@@ -33,13 +33,6 @@ pub trait Stream: Read + Write + Send {
     /// As the operating system says.
     fn set_write_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
-    /// Ends the sending side and leaves the receiving side open.
-    ///
-    /// # Errors
-    ///
-    /// As the operating system says.
-    fn shutdown_write(&mut self) -> io::Result<()>;
-
     /// Whether the peer has closed or sent something while nobody read. Must not wait; "don't know" is `false`.
     fn is_stale(&mut self) -> bool {
         false
@@ -54,10 +47,6 @@ macro_rules! socket_stream {
 
         fn set_write_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
             <$type>::set_write_timeout(self, timeout)
-        }
-
-        fn shutdown_write(&mut self) -> io::Result<()> {
-            self.shutdown(std::net::Shutdown::Write)
         }
 
         fn is_stale(&mut self) -> bool {
@@ -86,12 +75,6 @@ impl Stream for rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
 
     fn set_write_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.sock.set_write_timeout(timeout)
-    }
-
-    fn shutdown_write(&mut self) -> io::Result<()> {
-        self.conn.send_close_notify();
-        self.flush()?;
-        self.sock.shutdown(std::net::Shutdown::Write)
     }
 }
 
@@ -144,10 +127,6 @@ impl Transport {
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.stream.flush()
-    }
-
-    pub(super) fn shutdown_write(&mut self) -> io::Result<()> {
-        self.stream.shutdown_write()
     }
 
     pub(super) fn is_stale(&mut self) -> bool {

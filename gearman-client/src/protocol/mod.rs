@@ -4,7 +4,8 @@
 //! need no server. It builds without features.
 //!
 //! [`PacketType`] is the table of all packets, [`Packet`] one of them as a value, [`Decoder`] finds them in a stream.
-//! [`Session`] is the client role: requests and whom their answers and events are for.
+//! [`Session`] is the client role: requests and whom their answers and events are for. [`WorkerSession`] is the worker
+//! role: when to ask for jobs, and what became of results. [`AdminCommand`] and [`TextDecoder`] are the text protocol.
 //!
 //! # The life of a job
 //!
@@ -22,17 +23,24 @@
 //! otherwise, this crate does as gearmand.
 
 mod admin;
+mod assignment;
 mod backoff;
+mod budget;
 mod decoder;
 pub(crate) mod packet;
 pub(crate) mod request;
 mod session;
+pub(crate) mod worker;
+#[cfg(test)]
+mod worker_tests;
 
 pub use self::{
     admin::{AdminCommand, AdminReply, MaxQueue, RawLine, ReplyShape, TextDecoder},
+    assignment::{Assignment, Grab},
     backoff::Backoff,
     decoder::Decoder,
     packet::{Direction, Magic, Packet, PacketType},
     request::{Echo, GetStatus, GetStatusUnique, Request, SetExceptions, Submit, Submitted},
     session::{Delivery, Epoch, Lost, Session},
+    worker::{End, Report, Settled, WorkerSession},
 };

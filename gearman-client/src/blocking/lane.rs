@@ -1,0 +1,313 @@
+//! One connection of a blocking worker, which is made again when it is lost.
+
+use std::{
+    collections::hash_map::RandomState,
+    hash::BuildHasher,
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::net::{Transport, connect};
+use crate::{
+    Address, ConnectOptions, Deadline, Error, FunctionName, JobHandle, Result, WorkerOptions,
+    WorkerReport,
+    deadline::Limit,
+    protocol::{Assignment, Backoff, Decoder, End, Grab, Magic, Report, WorkerSession},
+    route::LEAST_WAIT,
+    socket::{closed, lost},
+};
+
+/// The worker role towards one server.
+pub(super) struct Lane {
+    options: ConnectOptions,
+    address: Arc<Address>,
+    role: Role,
+    transport: Option<Transport>,
+    session: WorkerSession,
+    decoder: Decoder,
+    backoff: Backoff,
+    is_proven: bool,
+    /// When the next attempt to connect is due.
+    retry_at: Option<Instant>,
+    is_started: bool,
+    last_error: Option<Error>,
+    report: WorkerReport,
+}
+
+/// What a new connection is told.
+#[derive(Clone)]
+struct Role {
+    client_id: Option<crate::ClientId>,
+    functions: Vec<(FunctionName, Option<Duration>)>,
+    places: usize,
+    grab: Grab,
+    regrab: Duration,
+}
+
+/// How long a write may be stuck before the lane reads: server and worker must not both wait for the other to read.
+const STUCK: Duration = Duration::from_millis(10);
+
+impl Lane {
+    pub(super) fn new(options: ConnectOptions, worker: &WorkerOptions) -> Self {
+        let address = Arc::new(options.address.clone());
+        let role = Role {
+            client_id: worker.client_id.clone(),
+            functions: Vec::new(),
+            places: worker.concurrency,
+            grab: worker.grab,
+            regrab: worker.regrab,
+        };
+        let seed = RandomState::new().hash_one(0);
+        Lane {
+            session: role.session(&address),
+            address,
+            role,
+            transport: None,
+            decoder: Decoder::new(Magic::Response, options.max_packet_size),
+            backoff: Backoff::new(options.retry.base, options.retry.cap, seed),
+            is_proven: true,
+            retry_at: None,
+            is_started: false,
+            last_error: None,
+            report: WorkerReport::default(),
+            options,
+        }
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.transport.is_some()
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Why there is no connection.
+    pub(super) fn last_error(&self) -> Option<&Error> {
+        self.last_error.as_ref()
+    }
+
+    /// How long the next attempt to connect is to wait; `None` when there is a connection.
+    pub(super) fn retry_in(&self) -> Option<Duration> {
+        let at = self.retry_at.filter(|_| !self.is_connected());
+        at.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    pub(super) fn can_do(&mut self, function: &FunctionName, timeout: Option<Duration>) {
+        self.role.functions.retain(|(known, _)| known != function);
+        self.role.functions.push((function.clone(), timeout));
+        self.session.can_do(function, timeout);
+    }
+
+    pub(super) fn cant_do(&mut self, function: &FunctionName) -> Result<()> {
+        self.session.cant_do(function)?;
+        self.role.functions.retain(|(known, _)| known != function);
+        Ok(())
+    }
+
+    pub(super) fn reset_abilities(&mut self) -> Result<()> {
+        self.session.reset_abilities()?;
+        self.role.functions.clear();
+        Ok(())
+    }
+
+    pub(super) fn start(&mut self) {
+        self.is_started = true;
+        self.session.start();
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.session.stop();
+    }
+
+    /// Whether a question is not answered yet.
+    pub(super) fn is_asking(&self) -> bool {
+        self.session.waiting_since().is_some()
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        !self.is_connected() || self.session.is_drained()
+    }
+
+    /// Connects if it is time to, and tells the server who this is and what it can do.
+    pub(super) fn make_ready(&mut self) -> Result<()> {
+        if self.is_connected() || self.retry_in().is_some_and(|wait| !wait.is_zero()) {
+            return Ok(());
+        }
+        let limit = Limit::never().connect(&self.options);
+        match connect(&self.options, limit) {
+            Ok(transport) => {
+                self.transport = Some(transport);
+                self.decoder = Decoder::new(Magic::Response, self.options.max_packet_size);
+                self.session = self.role.session(&self.address);
+                if self.is_started {
+                    self.session.start();
+                }
+                self.retry_at = self.later();
+                self.flush()
+            }
+            Err(error) => {
+                self.retry_at = self.later();
+                self.last_error = Some(error.share());
+                Err(error)
+            }
+        }
+    }
+
+    /// When to connect again should this fail. A connection that proved good is followed by one at once.
+    fn later(&mut self) -> Option<Instant> {
+        let wait = if self.is_proven { LEAST_WAIT } else { self.backoff.next_delay() };
+        self.is_proven = false;
+        Instant::now().checked_add(wait.max(LEAST_WAIT))
+    }
+
+    /// Asks for jobs as it is time to; when to do so again.
+    pub(super) fn ask(&mut self) -> Option<Instant> {
+        if !self.is_connected() {
+            return None;
+        }
+        let due = self.session.poll(Instant::now());
+        // A failure closes the lane, which the caller sees.
+        let _ = self.flush();
+        due
+    }
+
+    /// Writes what is queued. A failure closes the lane.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        let limit = Limit::never().write(&self.options);
+        while !self.session.outgoing().is_empty() {
+            if let Err(error) = self.write_some(limit) {
+                self.close(&error);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_some(&mut self, limit: Limit) -> Result<()> {
+        let stuck = limit.shorter(STUCK);
+        let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
+        if let Some(n) = transport.write(self.session.outgoing(), stuck).map_err(lost)? {
+            self.session.sent(n);
+            if self.session.outgoing().is_empty() {
+                transport.flush().map_err(lost)?;
+            }
+            return Ok(());
+        }
+        if limit.has_passed() {
+            return Err(limit.error());
+        }
+        self.read_once(Limit::of(Deadline::Reply, Some(Duration::from_millis(1)))).map(|_| ())
+    }
+
+    /// Reads until the limit, or until something has come; gives the jobs among it. A failure closes the lane.
+    pub(super) fn receive(&mut self, limit: Limit, jobs: &mut Vec<Assignment>) {
+        let outcome = self.take(jobs).and_then(|found| {
+            if found {
+                return Ok(());
+            }
+            let reply = self.reply_limit();
+            if self.read_once(limit.sooner(reply))? {
+                return self.take(jobs).map(|_| ());
+            }
+            if reply.has_passed() && !self.session.give_up_waiting(Instant::now()) {
+                return Err(reply.error());
+            }
+            Ok(())
+        });
+        for settled in self.session.settled() {
+            self.report.add(settled);
+        }
+        if let Err(error) = outcome {
+            self.close(&error);
+        }
+    }
+
+    /// A question that is not answered in time means that the connection is out of step.
+    fn reply_limit(&self) -> Limit {
+        match self.session.waiting_since() {
+            Some(since) => {
+                let left = self.options.reply_timeout.saturating_sub(since.elapsed());
+                Limit::of(Deadline::Reply, Some(left))
+            }
+            None => Limit::never(),
+        }
+    }
+
+    fn read_once(&mut self, limit: Limit) -> Result<bool> {
+        let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
+        match transport.read(self.decoder.space(), limit).map_err(lost)? {
+            Some(0) => Err(lost(io::ErrorKind::UnexpectedEof.into())),
+            Some(n) => {
+                self.decoder.received(n);
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Takes the packets that were read; whether there was one.
+    fn take(&mut self, jobs: &mut Vec<Assignment>) -> Result<bool> {
+        let mut found = false;
+        while let Some(packet) = self.decoder.next()? {
+            found = true;
+            jobs.extend(self.session.accept(&packet, Instant::now())?);
+            if !self.is_proven {
+                self.is_proven = true;
+                self.backoff.reset();
+            }
+        }
+        Ok(found)
+    }
+
+    pub(super) fn report(&mut self, job: &JobHandle, report: Report<'_>) -> Result<()> {
+        self.session.report(job, report)?;
+        self.flush()
+    }
+
+    pub(super) fn finish(&mut self, job: &JobHandle, end: End<'_>) -> Result<()> {
+        self.session.finish(job, end, Instant::now())?;
+        self.flush()
+    }
+
+    /// Makes sure that the server has taken all results, and closes.
+    pub(super) fn end(&mut self, with_barrier: bool) -> WorkerReport {
+        if with_barrier && self.is_connected() && self.session.has_unconfirmed() {
+            self.session.send_barrier(Instant::now());
+            let mut jobs = Vec::new();
+            if self.flush().is_ok() {
+                while self.is_connected() && self.session.has_unconfirmed() {
+                    self.receive(Limit::never(), &mut jobs);
+                }
+            }
+        }
+        self.close(&Error::protocol("the worker was stopped"));
+        self.report
+    }
+
+    fn close(&mut self, error: &Error) {
+        self.transport = None;
+        self.last_error = Some(error.share());
+        self.session.close();
+        for settled in self.session.settled() {
+            self.report.add(settled);
+        }
+    }
+}
+
+impl Role {
+    /// A connection that knows all this.
+    fn session(&self, address: &Arc<Address>) -> WorkerSession {
+        let now = Instant::now();
+        let mut session =
+            WorkerSession::new(address.clone(), self.places, self.grab, self.regrab, now);
+        if let Some(id) = &self.client_id {
+            session.set_client_id(id);
+        }
+        for (function, timeout) in &self.functions {
+            session.can_do(function, *timeout);
+        }
+        session
+    }
+}

@@ -1,0 +1,558 @@
+//! The blocking worker.
+
+use std::{
+    collections::VecDeque,
+    ops::Deref,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+
+use super::lane::Lane;
+use crate::{
+    Deadline, Error, Failure, FunctionName, JobHandle, Result, WorkerOptions, WorkerReport,
+    deadline::Limit,
+    protocol::{Assignment, End, Report, worker::job_lost},
+    route::no_server,
+};
+
+/// A worker for one or more Gearman servers.
+///
+/// Functions are [registered](Self::register) with a handler and served by [`run`](Self::run), or announced with
+/// [`can_do`](Self::can_do) and taken by hand with [`next_job`](Self::next_job). It connects again to a server that was
+/// lost, with all functions registered anew.
+///
+/// There is no thread behind it: handlers run one after the other, in the thread that calls `run`. For more, run several
+/// workers, or take several jobs by hand (see [`WorkerOptions::concurrency`]).
+pub struct Worker {
+    lanes: Vec<Lane>,
+    handlers: Vec<(FunctionName, Handler)>,
+    inbox: VecDeque<(usize, Assignment)>,
+    /// Whose turn it is to be looked at first.
+    turn: usize,
+    options: WorkerOptions,
+    stop: StopHandle,
+    dropped: Dropped,
+    report: WorkerReport,
+}
+
+type Handler = Box<dyn FnMut(&mut JobContext<'_>) -> std::result::Result<Bytes, Failure> + Send>;
+
+/// Jobs whose holder dropped them, to be failed.
+type Dropped = Arc<Mutex<Vec<(usize, JobHandle)>>>;
+
+/// How long `run` waits before it looks whether it is to stop.
+const SLICE: Duration = Duration::from_millis(200);
+
+/// The longest pause between two looks at several servers.
+const PAUSE: Duration = Duration::from_millis(20);
+
+impl Worker {
+    /// Connects to the servers: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, [`Servers`](crate::Servers) or
+    /// [`WorkerOptions`]. One that can be reached is enough; the others are tried again later.
+    ///
+    /// # Errors
+    ///
+    /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)` or `Tls`. `InvalidInput` for
+    /// a wrong address.
+    pub fn connect<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<WorkerOptions>,
+        Error: From<O::Error>,
+    {
+        let options = options.try_into()?;
+        options.servers.check()?;
+        let mut lanes: Vec<Lane> =
+            options.lanes().map(|server| Lane::new(server, &options)).collect();
+        let mut last = None;
+        for lane in &mut lanes {
+            last = lane.make_ready().err().or(last);
+        }
+        if !lanes.iter().any(Lane::is_connected) {
+            return Err(last.unwrap_or_else(no_server));
+        }
+        Ok(Worker {
+            lanes,
+            handlers: Vec::new(),
+            inbox: VecDeque::new(),
+            turn: 0,
+            options,
+            stop: StopHandle::default(),
+            dropped: Dropped::default(),
+            report: WorkerReport::default(),
+        })
+    }
+
+    /// Serves a function: `handler` runs its jobs. What it returns is the result; a failure or a panic fails the job.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a name that is not valid.
+    pub fn register<F, H, R>(&mut self, function: F, handler: H) -> Result<()>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+        H: FnMut(&mut JobContext<'_>) -> std::result::Result<R, Failure> + Send + 'static,
+        R: Into<Bytes>,
+    {
+        self.add(function.try_into()?, None, handler);
+        Ok(())
+    }
+
+    /// Serves a function whose jobs the server gives to others when they take longer than `timeout`, in whole
+    /// milliseconds (rounded up; the server makes 1 s of less).
+    ///
+    /// Up to server 1.1 the timer is kept for the connection, not for the job, and can hit the wrong one: prefer a
+    /// timeout of the submitter.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a name that is not valid.
+    pub fn register_with_timeout<F, H, R>(
+        &mut self,
+        function: F,
+        timeout: Duration,
+        handler: H,
+    ) -> Result<()>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+        H: FnMut(&mut JobContext<'_>) -> std::result::Result<R, Failure> + Send + 'static,
+        R: Into<Bytes>,
+    {
+        self.add(function.try_into()?, Some(timeout), handler);
+        Ok(())
+    }
+
+    fn add<H, R>(&mut self, function: FunctionName, timeout: Option<Duration>, mut handler: H)
+    where
+        H: FnMut(&mut JobContext<'_>) -> std::result::Result<R, Failure> + Send + 'static,
+        R: Into<Bytes>,
+    {
+        self.announce(&function, timeout);
+        self.handlers.retain(|(known, _)| *known != function);
+        self.handlers.push((function, Box::new(move |job| handler(job).map(Into::into))));
+    }
+
+    /// Announces a function whose jobs are taken with [`next_job`](Self::next_job) (`CAN_DO`, `CAN_DO_TIMEOUT`).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a name that is not valid.
+    pub fn can_do<F>(&mut self, function: F, timeout: Option<Duration>) -> Result<()>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+    {
+        self.announce(&function.try_into()?, timeout);
+        Ok(())
+    }
+
+    fn announce(&mut self, function: &FunctionName, timeout: Option<Duration>) {
+        for lane in &mut self.lanes {
+            lane.can_do(function, timeout);
+            // A lane that fails is connected again when jobs are asked for.
+            let _ = lane.flush();
+        }
+    }
+
+    /// Takes a function back (`CANT_DO`).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` while jobs are running: the server would give them to others.
+    pub fn cant_do<F>(&mut self, function: F) -> Result<()>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+    {
+        let function = function.try_into()?;
+        for lane in &mut self.lanes {
+            lane.cant_do(&function)?;
+            let _ = lane.flush();
+        }
+        self.handlers.retain(|(known, _)| *known != function);
+        Ok(())
+    }
+
+    /// Takes all functions back (`RESET_ABILITIES`).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` while jobs are running: the server would give them to others.
+    pub fn reset_abilities(&mut self) -> Result<()> {
+        for lane in &mut self.lanes {
+            lane.reset_abilities()?;
+            let _ = lane.flush();
+        }
+        self.handlers.clear();
+        Ok(())
+    }
+
+    /// Runs handlers until [`StopHandle::stop`] is called, then finishes and gives the report. Jobs of functions
+    /// without a handler are failed.
+    ///
+    /// # Errors
+    ///
+    /// None at present: servers that are lost are tried again for ever.
+    pub fn run(mut self) -> Result<WorkerReport> {
+        while !self.stop.is_stopped() {
+            if let Ok(Some((lane, job))) = self.next_assignment(SLICE) {
+                self.handle(lane, &job);
+            }
+        }
+        Ok(self.finish_all())
+    }
+
+    /// Ends a [`run`](Self::run), from another thread or a signal handler.
+    #[must_use]
+    pub fn stop_handle(&self) -> StopHandle {
+        self.stop.clone()
+    }
+
+    /// The next job of a function that was announced with [`can_do`](Self::can_do); `None` when none came within
+    /// `timeout`.
+    ///
+    /// Up to [`concurrency`](WorkerOptions::concurrency) jobs of each connection can be held at once. End each with
+    /// [`complete`](Self::complete), [`fail`](Self::fail) or [`exception`](Self::exception).
+    ///
+    /// # Errors
+    ///
+    /// When no server can be reached at the end of the timeout.
+    pub fn next_job(&mut self, timeout: Duration) -> Result<Option<GrabbedJob>> {
+        let next = self.next_assignment(timeout)?;
+        Ok(next.map(|(lane, assignment)| GrabbedJob {
+            assignment,
+            lane,
+            dropped: Some(self.dropped.clone()),
+        }))
+    }
+
+    /// Ends a job with its result (`WORK_COMPLETE`), and asks for the next one in the same write.
+    ///
+    /// The server does not acknowledge results: `Ok` says that this one was written.
+    ///
+    /// # Errors
+    ///
+    /// `JobLost` when the connection that held the job is gone; a failure of the connection.
+    pub fn complete(&mut self, job: GrabbedJob, result: impl AsRef<[u8]>) -> Result<()> {
+        self.end(job, End::Complete(result.as_ref()))
+    }
+
+    /// Ends a job as failed (`WORK_FAIL`).
+    ///
+    /// # Errors
+    ///
+    /// As [`complete`](Self::complete).
+    pub fn fail(&mut self, job: GrabbedJob) -> Result<()> {
+        self.end(job, End::Fail)
+    }
+
+    /// Ends a job as failed, with what went wrong (`WORK_EXCEPTION`).
+    ///
+    /// # Errors
+    ///
+    /// As [`complete`](Self::complete).
+    pub fn exception(&mut self, job: GrabbedJob, what: impl AsRef<[u8]>) -> Result<()> {
+        self.end(job, End::Exception(what.as_ref()))
+    }
+
+    fn end(&mut self, mut job: GrabbedJob, end: End<'_>) -> Result<()> {
+        job.dropped = None;
+        let lane = self.lanes.get_mut(job.lane).ok_or_else(|| job_lost(&job.handle))?;
+        lane.finish(&job.handle, end)
+    }
+
+    /// Tells the submitters how far a job is (`WORK_STATUS`).
+    ///
+    /// # Errors
+    ///
+    /// `JobLost`; `InvalidInput` when `denominator` is 0; a failure of the connection.
+    pub fn status(&mut self, job: &GrabbedJob, numerator: u64, denominator: u64) -> Result<()> {
+        self.report(job, Report::Status(numerator, denominator))
+    }
+
+    /// Sends the submitters a piece of the result (`WORK_DATA`).
+    ///
+    /// # Errors
+    ///
+    /// `JobLost`; a failure of the connection.
+    pub fn data(&mut self, job: &GrabbedJob, data: impl AsRef<[u8]>) -> Result<()> {
+        self.report(job, Report::Data(data.as_ref()))
+    }
+
+    /// Sends the submitters a warning (`WORK_WARNING`).
+    ///
+    /// # Errors
+    ///
+    /// `JobLost`; a failure of the connection.
+    pub fn warning(&mut self, job: &GrabbedJob, data: impl AsRef<[u8]>) -> Result<()> {
+        self.report(job, Report::Warning(data.as_ref()))
+    }
+
+    fn report(&mut self, job: &GrabbedJob, report: Report<'_>) -> Result<()> {
+        let lane = self.lanes.get_mut(job.lane).ok_or_else(|| job_lost(&job.handle))?;
+        lane.report(&job.handle, report)
+    }
+
+    /// Stops: asks for no further job, makes sure that the results were taken, and closes. Jobs that are still held go
+    /// back to the server.
+    #[must_use]
+    pub fn stop(mut self) -> WorkerReport {
+        self.finish_all()
+    }
+
+    /// How many servers' connections are good.
+    #[must_use]
+    pub fn connected(&self) -> usize {
+        self.lanes.iter().filter(|lane| lane.is_connected()).count()
+    }
+
+    /// The next job of any server.
+    fn next_assignment(&mut self, timeout: Duration) -> Result<Option<(usize, Assignment)>> {
+        let limit = Limit::of(Deadline::Total, Some(timeout));
+        self.lanes.iter_mut().for_each(Lane::start);
+        let mut pause = Duration::from_millis(1);
+        loop {
+            self.fail_dropped();
+            if let Some(next) = self.inbox.pop_front() {
+                return Ok(Some(next));
+            }
+            if self.sweep(limit) {
+                pause = Duration::from_millis(1);
+                continue;
+            }
+            if limit.has_passed() {
+                if self.connected() == 0 {
+                    let error = self.lanes.iter().find_map(Lane::last_error);
+                    return Err(error.map_or_else(no_server, Error::share));
+                }
+                return Ok(None);
+            }
+            if self.lanes.len() > 1 || self.connected() == 0 {
+                thread::sleep(limit.remaining().map_or(pause, |left| left.min(pause)));
+                pause = (pause * 2).min(PAUSE);
+            }
+        }
+    }
+
+    /// Looks at every server once, beginning with another one each time; whether a job came. With a single server this
+    /// waits for it.
+    fn sweep(&mut self, limit: Limit) -> bool {
+        let count = self.lanes.len();
+        self.turn = self.turn.wrapping_add(1);
+        let mut jobs = Vec::new();
+        for offset in 0..count {
+            let index = self.turn.wrapping_add(offset) % count;
+            let Some(lane) = self.lanes.get_mut(index) else { continue };
+            // A server that cannot be reached is tried again later.
+            if lane.make_ready().is_err() || !lane.is_connected() {
+                continue;
+            }
+            let due = lane.ask();
+            let mut wait = match due {
+                Some(due) => limit.shorter(due.saturating_duration_since(Instant::now())),
+                None => limit,
+            };
+            if count > 1 {
+                wait = wait.shorter(Duration::from_millis(1));
+            }
+            lane.receive(wait, &mut jobs);
+            self.inbox.extend(jobs.drain(..).map(|job| (index, job)));
+            // Asks for more while the first is worked on.
+            if lane.is_connected() {
+                lane.ask();
+            }
+        }
+        !self.inbox.is_empty()
+    }
+
+    /// Runs the handler of a job.
+    fn handle(&mut self, index: usize, job: &Assignment) {
+        let Some(lane) = self.lanes.get_mut(index) else { return };
+        let handler = self.handlers.iter_mut().find(|(known, _)| *known == job.function);
+        let outcome = match handler {
+            Some((_, handler)) => {
+                let mut context = JobContext { assignment: job, lane: &mut *lane };
+                // The handler's own state may be left half done; that is the handler's to deal with.
+                catch_unwind(AssertUnwindSafe(|| handler(&mut context)))
+                    .unwrap_or(Err(Failure::Fail))
+            }
+            None => Err(Failure::Fail),
+        };
+        // A job that is lost is counted, and the server has given it to others.
+        let _ = match &outcome {
+            Ok(result) => lane.finish(&job.handle, End::Complete(result)),
+            Err(Failure::Fail) => lane.finish(&job.handle, End::Fail),
+            Err(Failure::Exception(what)) => lane.finish(&job.handle, End::Exception(what)),
+        };
+    }
+
+    /// Fails the jobs that were dropped without an end.
+    fn fail_dropped(&mut self) {
+        let dropped =
+            std::mem::take(&mut *self.dropped.lock().unwrap_or_else(PoisonError::into_inner));
+        for (index, handle) in dropped {
+            if let Some(lane) = self.lanes.get_mut(index) {
+                let _ = lane.finish(&handle, End::Fail);
+            }
+        }
+    }
+
+    /// Finishes what runs, within the grace, and closes.
+    fn finish_all(&mut self) -> WorkerReport {
+        let grace = Limit::of(Deadline::Total, Some(self.options.grace));
+        self.lanes.iter_mut().for_each(Lane::stop);
+        self.fail_dropped();
+        // Grabs that are under way may still bring jobs.
+        while !grace.has_passed() {
+            if let Some((index, job)) = self.take_handled() {
+                self.handle(index, &job);
+                continue;
+            }
+            if self.lanes.iter().all(Lane::is_drained) || !self.settle_grabs(grace) {
+                break;
+            }
+        }
+        for lane in &mut self.lanes {
+            let WorkerReport { completed, failed, rejected, unknown, abandoned } =
+                lane.end(self.options.barrier);
+            self.report.completed += completed;
+            self.report.failed += failed;
+            self.report.rejected += rejected;
+            self.report.unknown += unknown;
+            self.report.abandoned += abandoned;
+        }
+        self.report
+    }
+
+    /// A job that came and has a handler.
+    fn take_handled(&mut self) -> Option<(usize, Assignment)> {
+        let at = self
+            .inbox
+            .iter()
+            .position(|(_, job)| self.handlers.iter().any(|(known, _)| *known == job.function))?;
+        self.inbox.remove(at)
+    }
+
+    /// Reads the answers to grabs under way; whether there is more to wait for.
+    fn settle_grabs(&mut self, grace: Limit) -> bool {
+        let mut jobs = Vec::new();
+        let mut waits = false;
+        for (index, lane) in self.lanes.iter_mut().enumerate() {
+            if lane.is_connected() && lane.is_asking() {
+                lane.receive(grace.shorter(PAUSE), &mut jobs);
+                self.inbox.extend(jobs.drain(..).map(|job| (index, job)));
+                waits = true;
+            }
+        }
+        waits
+    }
+}
+
+/// Ends the [`run`](Worker::run) of a worker.
+#[derive(Clone, Debug, Default)]
+pub struct StopHandle {
+    is_stopped: Arc<AtomicBool>,
+}
+
+impl StopHandle {
+    /// The worker finishes the job that it runs, and ends, within a fifth of a second if it is idle.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the worker is to end.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+}
+
+/// What a handler is given: the job, and ways to report on it.
+pub struct JobContext<'a> {
+    assignment: &'a Assignment,
+    lane: &'a mut Lane,
+}
+
+impl JobContext<'_> {
+    /// Tells the submitters how far the job is (`WORK_STATUS`).
+    ///
+    /// # Errors
+    ///
+    /// `JobLost`; `InvalidInput` when `denominator` is 0; a failure of the connection.
+    pub fn status(&mut self, numerator: u64, denominator: u64) -> Result<()> {
+        self.lane.report(&self.assignment.handle, Report::Status(numerator, denominator))
+    }
+
+    /// Sends the submitters a piece of the result (`WORK_DATA`).
+    ///
+    /// # Errors
+    ///
+    /// `JobLost`; a failure of the connection.
+    pub fn data(&mut self, data: impl AsRef<[u8]>) -> Result<()> {
+        self.lane.report(&self.assignment.handle, Report::Data(data.as_ref()))
+    }
+
+    /// Sends the submitters a warning (`WORK_WARNING`).
+    ///
+    /// # Errors
+    ///
+    /// `JobLost`; a failure of the connection.
+    pub fn warning(&mut self, data: impl AsRef<[u8]>) -> Result<()> {
+        self.lane.report(&self.assignment.handle, Report::Warning(data.as_ref()))
+    }
+}
+
+impl Deref for JobContext<'_> {
+    type Target = Assignment;
+
+    fn deref(&self) -> &Assignment {
+        self.assignment
+    }
+}
+
+/// A job that was taken by hand. Dropped without an end, it is failed when the worker is next used.
+#[must_use = "the job has to be completed or failed"]
+#[derive(Debug)]
+pub struct GrabbedJob {
+    assignment: Assignment,
+    lane: usize,
+    /// `None` once it has ended.
+    dropped: Option<Dropped>,
+}
+
+impl Deref for GrabbedJob {
+    type Target = Assignment;
+
+    fn deref(&self) -> &Assignment {
+        &self.assignment
+    }
+}
+
+impl Drop for GrabbedJob {
+    fn drop(&mut self) {
+        if let Some(dropped) = self.dropped.take() {
+            let mut dropped = dropped.lock().unwrap_or_else(PoisonError::into_inner);
+            dropped.push((self.lane, self.assignment.handle.clone()));
+        }
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker")
+            .field(
+                "servers",
+                &self.lanes.iter().map(|lane| lane.address().to_string()).collect::<Vec<_>>(),
+            )
+            .field("connected", &self.connected())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,98 @@
+//! The ways to ask for a job, and the job that a worker is given.
+
+use bytes::Bytes;
+
+use crate::{
+    Error, FunctionName, JobHandle, Origin,
+    protocol::{Packet, PacketType, request::received_handle},
+};
+
+/// How a worker asks for a job. gearmand knows all three; other servers answer the newer ones with an error, or not at
+/// all, and the worker then falls back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Grab {
+    /// GRAB_JOB: neither unique id nor reducer are told.
+    Plain,
+    /// GRAB_JOB_UNIQ: the unique id is told.
+    Uniq,
+    /// GRAB_JOB_ALL: the unique id and the reducer are told.
+    #[default]
+    All,
+}
+
+impl Grab {
+    pub(super) fn packet_type(self) -> PacketType {
+        match self {
+            Grab::Plain => PacketType::GrabJob,
+            Grab::Uniq => PacketType::GrabJobUniq,
+            Grab::All => PacketType::GrabJobAll,
+        }
+    }
+
+    pub(super) fn fallback(self) -> Option<Self> {
+        match self {
+            Grab::Plain => None,
+            Grab::Uniq => Some(Grab::Plain),
+            Grab::All => Some(Grab::Uniq),
+        }
+    }
+}
+
+/// A job that a worker was given.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Assignment {
+    /// The server's name for it, with the connection that holds it.
+    pub handle: JobHandle,
+    /// The function to run.
+    pub function: FunctionName,
+    /// The unique id with which it was submitted: empty if there is none or the server does not tell it, `-` if
+    /// workloads are compared.
+    pub unique: Bytes,
+    /// The reducer function, if it was submitted with one.
+    pub reducer: Option<Bytes>,
+    /// The bytes that were submitted. Cheap to clone; shares the receive buffer.
+    pub workload: Bytes,
+}
+
+impl Assignment {
+    /// Reads a JOB_ASSIGN, JOB_ASSIGN_UNIQ or JOB_ASSIGN_ALL; `known` finds a function that is registered.
+    pub(super) fn parse(
+        packet: &Packet,
+        origin: &Origin,
+        known: impl Fn(&[u8]) -> Option<FunctionName>,
+    ) -> Result<Self, Error> {
+        let (handle, function, unique, reducer, workload) = match packet.packet_type {
+            PacketType::JobAssign => {
+                let ([handle, function], workload) = packet.split()?;
+                (handle, function, Bytes::new(), None, workload)
+            }
+            PacketType::JobAssignUniq => {
+                let ([handle, function, unique], workload) = packet.split()?;
+                (handle, function, unique, None, workload)
+            }
+            _ => {
+                let ([handle, function, unique, reducer], workload) = packet.split()?;
+                let reducer = (!reducer.is_empty()).then_some(reducer);
+                (handle, function, unique, reducer, workload)
+            }
+        };
+        let function = match known(&function) {
+            Some(function) => function,
+            None => FunctionName::lossless(&function)?,
+        };
+        let handle = JobHandle::received(received_handle(&handle)?, origin);
+        Ok(Assignment { handle, function, unique, reducer, workload })
+    }
+}
+
+impl std::fmt::Debug for Assignment {
+    /// Workloads may be secret and large: only the length is shown.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Assignment")
+            .field("handle", &self.handle)
+            .field("function", &self.function)
+            .field("workload", &format_args!("{} bytes", self.workload.len()))
+            .finish_non_exhaustive()
+    }
+}

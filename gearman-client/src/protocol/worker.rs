@@ -1,0 +1,547 @@
+//! The worker role of one connection, without its socket and its clock.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::{Buf, BytesMut};
+
+use crate::{
+    Address, ClientId, Error, ErrorKind, FunctionName, JobHandle, Origin,
+    protocol::{
+        Assignment, Epoch, Grab, Packet, PacketType, budget::Budget, packet::request,
+        request::refusal,
+    },
+    short::Short,
+    text::Decimal,
+};
+
+/// The worker role of one connection.
+///
+/// It asks for jobs while there is room, sleeps on the server when there is none, and is told of new ones:
+///
+/// ```text
+///              GRAB_JOB*                        NO_JOB, no other grab under way
+///   awake ───────────────► JOB_ASSIGN*   awake ─────────────────────────────────► PRE_SLEEP: asleep
+///     ▲                                                                                      │
+///     └───────────── NOOP, or a job was finished, or it is time to look again ───────────────┘
+/// ```
+///
+/// * NOOP wakes only a sleeper; at any other time it says nothing new. When NOOP is followed by NO_JOB again and again
+///   the worker waits a while before it asks: gearmand can be in a state where it would go on for ever.
+/// * The number of grabs under way doubles as long as they bring jobs, up to the number of free places.
+/// * The server does not acknowledge results. It answers in order, though: the answer to a later grab or echo shows that
+///   a result was taken, and an ERROR before it that it was not.
+#[derive(Debug)]
+pub struct WorkerSession {
+    origin: Origin,
+    outgoing: BytesMut,
+    sent: u64,
+    queued: u64,
+    functions: Vec<FunctionName>,
+    places: usize,
+    grab: Grab,
+    /// Whether the server has answered a grab of this kind.
+    is_grab_proven: bool,
+    /// Grabs and echoes that were not answered yet.
+    asked: VecDeque<Asked>,
+    grabs: usize,
+    /// How many grabs may be under way.
+    window: usize,
+    running: HashSet<Short>,
+    /// Results and reports that no later answer has confirmed yet.
+    unconfirmed: VecDeque<Work>,
+    /// Numbers what is sent, to tell what an answer confirms.
+    number: u64,
+    rest: Rest,
+    regrab: Duration,
+    budget: Budget,
+    is_started: bool,
+    is_stopping: bool,
+    settled: VecDeque<Settled>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    number: u64,
+    is_grab: bool,
+    since: Instant,
+}
+
+#[derive(Debug)]
+struct Work {
+    number: u64,
+    packet_type: PacketType,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    Awake,
+    /// PRE_SLEEP was sent.
+    Asleep(Instant),
+    /// Nothing is asked before.
+    Paused(Instant),
+}
+
+/// What became of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Settled {
+    /// The server has taken a WORK_COMPLETE.
+    Completed,
+    /// The server has taken a WORK_FAIL or WORK_EXCEPTION.
+    Failed,
+    /// The server had given the job to others: the result is lost.
+    Rejected,
+    /// The connection was lost before the server can have shown that it took the result.
+    Unknown,
+    /// The connection was lost, or closed, before the job was finished: the server gives it to others.
+    Abandoned,
+}
+
+impl WorkerSession {
+    /// The state of a connection that was just made to this server, with room for so many jobs at once. A sleeping
+    /// worker looks for jobs every `regrab` even if nothing wakes it.
+    #[must_use]
+    pub fn new(
+        server: Arc<Address>,
+        places: usize,
+        grab: Grab,
+        regrab: Duration,
+        now: Instant,
+    ) -> Self {
+        WorkerSession {
+            origin: Origin { server, epoch: Epoch::next() },
+            outgoing: BytesMut::new(),
+            sent: 0,
+            queued: 0,
+            functions: Vec::new(),
+            places: places.max(1),
+            grab,
+            is_grab_proven: false,
+            asked: VecDeque::new(),
+            grabs: 0,
+            window: 1,
+            running: HashSet::new(),
+            unconfirmed: VecDeque::new(),
+            number: 0,
+            rest: Rest::Awake,
+            regrab,
+            budget: Budget::new(now),
+            is_started: false,
+            is_stopping: false,
+            settled: VecDeque::new(),
+        }
+    }
+
+    /// Names the worker (SET_CLIENT_ID).
+    pub fn set_client_id(&mut self, id: &ClientId) {
+        self.put(PacketType::SetClientId, &[], id.as_bytes());
+    }
+
+    /// Registers a function (CAN_DO), or one whose jobs the server gives to others after `timeout` (CAN_DO_TIMEOUT, in
+    /// whole milliseconds, rounded up). A function that is registered already is not registered twice.
+    pub fn can_do(&mut self, function: &FunctionName, timeout: Option<Duration>) {
+        if self.functions.contains(function) {
+            return;
+        }
+        self.functions.push(function.clone());
+        match timeout {
+            None => self.put(PacketType::CanDo, &[], function.as_bytes()),
+            Some(timeout) => {
+                let milliseconds = timeout.as_nanos().div_ceil(1_000_000);
+                let milliseconds = Decimal::new(milliseconds.min(MAX_TIMEOUT_MS) as u64);
+                let arguments = [function.as_bytes()];
+                self.put(PacketType::CanDoTimeout, &arguments, milliseconds.as_bytes());
+            }
+        }
+    }
+
+    /// Takes a function back (CANT_DO).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` while jobs are running: the server would give those of the function to others.
+    pub fn cant_do(&mut self, function: &FunctionName) -> Result<(), Error> {
+        self.refuse_while_running("CANT_DO")?;
+        self.functions.retain(|known| known != function);
+        self.put(PacketType::CantDo, &[], function.as_bytes());
+        Ok(())
+    }
+
+    /// Takes all functions back (RESET_ABILITIES).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` while jobs are running: the server would give them to others.
+    pub fn reset_abilities(&mut self) -> Result<(), Error> {
+        self.refuse_while_running("RESET_ABILITIES")?;
+        self.functions.clear();
+        self.put(PacketType::ResetAbilities, &[], b"");
+        Ok(())
+    }
+
+    fn refuse_while_running(&self, command: &'static str) -> Result<(), Error> {
+        if self.running.is_empty() {
+            return Ok(());
+        }
+        let why = "the server would give the running jobs to others: finish them first";
+        Err(Error::invalid(why).with_command(command))
+    }
+
+    /// Begins to ask for jobs.
+    pub fn start(&mut self) {
+        self.is_started = true;
+    }
+
+    /// Asks for no further job. Grabs under way may still bring some.
+    pub fn stop(&mut self) {
+        self.is_stopping = true;
+    }
+
+    /// Whether no job is running and none can come any more.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.is_stopping && self.running.is_empty() && self.grabs == 0
+    }
+
+    /// Sends ECHO_REQ: its answer confirms everything before.
+    pub fn send_barrier(&mut self, now: Instant) {
+        self.put(PacketType::EchoReq, &[], b"");
+        self.asked.push_back(Asked { number: self.number, is_grab: false, since: now });
+    }
+
+    /// Whether results or reports are not confirmed yet.
+    #[must_use]
+    pub fn has_unconfirmed(&self) -> bool {
+        !self.unconfirmed.is_empty()
+    }
+
+    /// Asks for jobs, or sleeps, as it is time to. Gives when to be called again, if nothing comes before.
+    pub fn poll(&mut self, now: Instant) -> Option<Instant> {
+        if !self.is_started || self.is_stopping || self.functions.is_empty() {
+            return None;
+        }
+        match self.rest {
+            Rest::Awake => {}
+            Rest::Asleep(until) | Rest::Paused(until) if until > now => return Some(until),
+            Rest::Asleep(_) => self.rest = Rest::Awake,
+            Rest::Paused(_) => {
+                // This is the wake-up that was put off.
+                let _ = self.budget.spend(now);
+                self.rest = Rest::Awake;
+            }
+        }
+        let free = self.places.saturating_sub(self.running.len());
+        while self.grabs < self.window.min(free) {
+            self.ask(now);
+        }
+        None
+    }
+
+    fn ask(&mut self, now: Instant) {
+        self.put(self.grab.packet_type(), &[], b"");
+        self.asked.push_back(Asked { number: self.number, is_grab: true, since: now });
+        self.grabs += 1;
+    }
+
+    /// Takes a packet; gives the job that it brings.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when the packet answers nothing. The connection cannot be used any further then.
+    pub fn accept(&mut self, packet: &Packet, now: Instant) -> Result<Option<Assignment>, Error> {
+        match packet.packet_type {
+            PacketType::Noop => {
+                if let Rest::Asleep(_) = self.rest {
+                    self.rest = match self.budget.spend(now) {
+                        Ok(()) => Rest::Awake,
+                        Err(until) => Rest::Paused(until),
+                    };
+                }
+            }
+            PacketType::NoJob => {
+                self.answered(packet.packet_type, true)?;
+                self.window = 1;
+                if self.grabs == 0 && !self.is_stopping {
+                    self.put(PacketType::PreSleep, &[], b"");
+                    self.rest = Rest::Asleep(now.checked_add(self.regrab).unwrap_or(now));
+                }
+            }
+            PacketType::JobAssign | PacketType::JobAssignUniq | PacketType::JobAssignAll => {
+                self.answered(packet.packet_type, true)?;
+                self.window = (self.window * 2).min(self.places);
+                self.budget.refill(now);
+                let known = |name: &[u8]| {
+                    self.functions.iter().find(|known| known.as_bytes() == name).cloned()
+                };
+                let job = Assignment::parse(packet, &self.origin, known)?;
+                self.running.insert(job.handle.short());
+                return Ok(Some(job));
+            }
+            PacketType::EchoRes => self.answered(packet.packet_type, false)?,
+            PacketType::Error => self.refused(packet, now),
+            other => {
+                return Err(Error::protocol(format!("{other} came, which answers no request")));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The oldest question has its answer, which confirms what was sent before it.
+    fn answered(&mut self, by: PacketType, is_grab: bool) -> Result<(), Error> {
+        let Some(asked) = self.asked.pop_front() else {
+            return Err(Error::protocol(format!("{by} came, which answers no request")));
+        };
+        if asked.is_grab != is_grab {
+            return Err(Error::protocol(format!("{by} came, which answers another request")));
+        }
+        if is_grab {
+            self.grabs -= 1;
+            self.is_grab_proven = true;
+        }
+        while self.unconfirmed.front().is_some_and(|work| work.number < asked.number) {
+            let Some(work) = self.unconfirmed.pop_front() else { break };
+            self.settled.extend(match work.packet_type {
+                PacketType::WorkComplete => Some(Settled::Completed),
+                PacketType::WorkFail | PacketType::WorkException => Some(Settled::Failed),
+                _ => None,
+            });
+        }
+        Ok(())
+    }
+
+    /// An ERROR is about a result, or about a kind of grab that the server does not know. It never takes the place of
+    /// the answer to a grab that the server knows.
+    fn refused(&mut self, packet: &Packet, now: Instant) {
+        let error = refusal(packet);
+        if error.kind() == ErrorKind::JobNotFound {
+            return self.reject(&packet.body);
+        }
+        if !self.is_grab_proven && self.asked.front().is_some_and(|asked| asked.is_grab) {
+            self.asked.pop_front();
+            self.grabs -= 1;
+            self.fall_back(now);
+        }
+    }
+
+    /// The server does not have the job of a result or a report any more: it gave it to others.
+    fn reject(&mut self, text: &[u8]) {
+        // gearmand's texts tell what kind of packet it was.
+        let says = |words: &[u8]| text.windows(words.len()).any(|window| window == words);
+        let of_kind = |work: &Work| match work.packet_type {
+            PacketType::WorkData | PacketType::WorkWarning => says(b"does not exist on server"),
+            PacketType::WorkException => says(b"exception"),
+            _ => says(b"work result"),
+        };
+        let at = self.unconfirmed.iter().position(of_kind).unwrap_or(0);
+        let Some(work) = self.unconfirmed.remove(at) else { return };
+        match work.packet_type {
+            PacketType::WorkComplete | PacketType::WorkFail | PacketType::WorkException => {
+                self.settled.push_back(Settled::Rejected);
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks with an older kind of grab.
+    fn fall_back(&mut self, now: Instant) {
+        if let Some(older) = self.grab.fallback() {
+            self.grab = older;
+            self.rest = Rest::Awake;
+            self.poll(now);
+        }
+    }
+
+    /// The oldest question got no answer in time. Some servers leave a grab that they do not know unanswered: then an
+    /// older kind is tried, and this gives `true`. Otherwise the connection is out of step.
+    pub fn give_up_waiting(&mut self, now: Instant) -> bool {
+        let is_unknown_grab = !self.is_grab_proven
+            && self.grab != Grab::Plain
+            && self.asked.front().is_some_and(|asked| asked.is_grab);
+        if is_unknown_grab {
+            self.asked.pop_front();
+            self.grabs -= 1;
+            self.fall_back(now);
+        }
+        is_unknown_grab
+    }
+
+    /// Since when the oldest question waits for its answer.
+    #[must_use]
+    pub fn waiting_since(&self) -> Option<Instant> {
+        self.asked.front().map(|asked| asked.since)
+    }
+
+    /// Reports on a job: WORK_STATUS, WORK_DATA or WORK_WARNING.
+    ///
+    /// # Errors
+    ///
+    /// `JobLost` when this connection does not hold the job; `InvalidInput` for a progress of 0 parts: it kills the
+    /// `gearman` program that waits for it.
+    pub fn report(&mut self, job: &JobHandle, report: Report<'_>) -> Result<(), Error> {
+        let handle = self.held(job)?;
+        match report {
+            Report::Status(_, 0) => {
+                let why = "a progress of 0 parts is not valid: it ends some clients";
+                return Err(Error::invalid(why).with_command(PacketType::WorkStatus.name()));
+            }
+            Report::Status(numerator, denominator) => {
+                let (numerator, denominator) = (Decimal::new(numerator), Decimal::new(denominator));
+                let arguments = [handle.as_bytes(), numerator.as_bytes()];
+                self.put(PacketType::WorkStatus, &arguments, denominator.as_bytes());
+                self.expect_confirmation(PacketType::WorkStatus);
+            }
+            Report::Data(data) => self.put_work(PacketType::WorkData, handle, data),
+            Report::Warning(data) => self.put_work(PacketType::WorkWarning, handle, data),
+        }
+        Ok(())
+    }
+
+    /// Ends a job, and asks for the next one: both go out in one write.
+    ///
+    /// # Errors
+    ///
+    /// `JobLost` when this connection does not hold the job.
+    pub fn finish(&mut self, job: &JobHandle, end: End<'_>, now: Instant) -> Result<(), Error> {
+        let handle = self.held(job)?;
+        self.running.remove(&handle);
+        match end {
+            End::Complete(data) => self.put_work(PacketType::WorkComplete, handle, data),
+            End::Exception(data) => self.put_work(PacketType::WorkException, handle, data),
+            End::Fail => {
+                self.put(PacketType::WorkFail, &[], handle.as_bytes());
+                self.expect_confirmation(PacketType::WorkFail);
+            }
+        }
+        if let Rest::Asleep(_) = self.rest {
+            self.rest = Rest::Awake;
+        }
+        self.poll(now);
+        Ok(())
+    }
+
+    fn held(&self, job: &JobHandle) -> Result<Short, Error> {
+        let handle = job.short();
+        if job.epoch() == Some(self.origin.epoch) && self.running.contains(&handle) {
+            return Ok(handle);
+        }
+        Err(job_lost(job))
+    }
+
+    fn put_work(&mut self, packet_type: PacketType, handle: Short, data: &[u8]) {
+        self.put(packet_type, &[handle.as_bytes()], data);
+        self.expect_confirmation(packet_type);
+    }
+
+    fn expect_confirmation(&mut self, packet_type: PacketType) {
+        self.unconfirmed.push_back(Work { number: self.number, packet_type });
+    }
+
+    fn put(&mut self, packet_type: PacketType, arguments: &[&[u8]], last: &[u8]) {
+        let before = self.outgoing.len();
+        request(&mut self.outgoing, packet_type, arguments, last);
+        self.queued += (self.outgoing.len() - before) as u64;
+        self.number += 1;
+    }
+
+    /// The bytes to write next.
+    #[must_use]
+    pub fn outgoing(&self) -> &[u8] {
+        &self.outgoing
+    }
+
+    /// Notes that the transport took the first `n` outgoing bytes.
+    pub fn sent(&mut self, n: usize) {
+        let n = n.min(self.outgoing.len());
+        self.sent += n as u64;
+        self.outgoing.advance(n);
+        if self.outgoing.is_empty() && self.outgoing.capacity() > KEEP_OUTGOING {
+            self.outgoing = BytesMut::new();
+        }
+    }
+
+    /// Exchanges the outgoing bytes for an empty buffer, so that they can be written while more are queued.
+    pub fn swap_outgoing(&mut self, empty: &mut BytesMut) {
+        empty.clear();
+        if empty.capacity() > KEEP_OUTGOING {
+            *empty = BytesMut::new();
+        }
+        std::mem::swap(&mut self.outgoing, empty);
+    }
+
+    /// What became of results since it was last asked.
+    pub fn settled(&mut self) -> impl Iterator<Item = Settled> {
+        self.settled.drain(..)
+    }
+
+    /// The connection is lost or closed: nothing can be sent for its jobs any more.
+    pub fn close(&mut self) {
+        let abandoned = self.running.drain().map(|_| Settled::Abandoned);
+        self.settled.extend(abandoned);
+        for work in self.unconfirmed.drain(..) {
+            if matches!(
+                work.packet_type,
+                PacketType::WorkComplete | PacketType::WorkFail | PacketType::WorkException
+            ) {
+                self.settled.push_back(Settled::Unknown);
+            }
+        }
+        self.asked.clear();
+        self.grabs = 0;
+        self.outgoing.clear();
+    }
+
+    /// How many jobs this connection holds.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    /// The server and the number of this connection.
+    #[must_use]
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+/// What a worker says of a job that goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum Report<'a> {
+    /// WORK_STATUS: so many parts of so many are done.
+    Status(u64, u64),
+    /// WORK_DATA: a piece of the result.
+    Data(&'a [u8]),
+    /// WORK_WARNING.
+    Warning(&'a [u8]),
+}
+
+/// How a worker ends a job.
+#[derive(Clone, Copy, Debug)]
+pub enum End<'a> {
+    /// WORK_COMPLETE, with the result.
+    Complete(&'a [u8]),
+    /// WORK_FAIL.
+    Fail,
+    /// WORK_EXCEPTION, with what went wrong.
+    Exception(&'a [u8]),
+}
+
+/// The error of acting on a job that the connection does not hold.
+pub(crate) fn job_lost(job: &JobHandle) -> Error {
+    Error::new(
+        ErrorKind::JobLost,
+        crate::Fate::NotSent,
+        format!(
+            "the connection that held job {job} is gone, and the server has given the job to others"
+        ),
+    )
+}
+
+/// The longest timeout that is sent: gearmand takes up to 20 digits, and keeps 31 bits.
+const MAX_TIMEOUT_MS: u128 = i32::MAX as u128;
+
+/// The largest outgoing buffer that is kept.
+const KEEP_OUTGOING: usize = 256 * 1024;

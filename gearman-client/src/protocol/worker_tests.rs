@@ -1,0 +1,276 @@
+//! Tests of the worker role, without sockets and clocks.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{Decoder, End, Grab, Magic, Packet, PacketType, Report, Settled, WorkerSession};
+use crate::{ClientId, ErrorKind, FunctionName, JobHandle};
+
+const REGRAB: Duration = Duration::from_secs(10);
+
+struct Bench {
+    worker: WorkerSession,
+    now: Instant,
+}
+
+impl Bench {
+    /// A worker with so many places that is registered and has sent its first grab.
+    fn started(places: usize) -> Self {
+        let now = Instant::now();
+        let mut worker = WorkerSession::new(Arc::default(), places, Grab::All, REGRAB, now);
+        worker.can_do(&FunctionName::try_from("f").unwrap(), None);
+        worker.start();
+        let mut bench = Bench { worker, now };
+        assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+        bench
+    }
+
+    /// What it sends now.
+    fn sent(&mut self) -> Vec<String> {
+        self.worker.poll(self.now);
+        let mut decoder = Decoder::new(Magic::Request, 1 << 20);
+        let wire = self.worker.outgoing().to_vec();
+        self.worker.sent(wire.len());
+        decoder.space()[..wire.len()].copy_from_slice(&wire);
+        decoder.received(wire.len());
+        let mut sent = Vec::new();
+        while let Some(packet) = decoder.next().unwrap() {
+            sent.push(packet.packet_type.to_string());
+        }
+        sent
+    }
+
+    fn gets(&mut self, packet_type: PacketType, arguments: &[&str]) -> Option<JobHandle> {
+        let packet = Packet::new(Magic::Response, packet_type, arguments).unwrap();
+        self.worker.accept(&packet, self.now).unwrap().map(|job| job.handle)
+    }
+
+    fn gets_job(&mut self, number: u32) -> JobHandle {
+        self.worker.poll(self.now);
+        let handle = format!("H:x:{number}");
+        self.gets(PacketType::JobAssignAll, &[&handle, "f", "u", "", "w"]).unwrap()
+    }
+
+    fn completes(&mut self, job: &JobHandle) {
+        self.worker.finish(job, End::Complete(b"r"), self.now).unwrap();
+    }
+
+    fn settled(&mut self) -> Vec<Settled> {
+        self.worker.settled().collect()
+    }
+}
+
+#[test]
+fn a_result_and_the_next_grab_go_out_together() {
+    let mut bench = Bench::started(1);
+    let job = bench.gets_job(1);
+    assert!(bench.sent().is_empty(), "its only place is taken");
+    bench.completes(&job);
+    assert_eq!(bench.sent(), ["WORK_COMPLETE", "GRAB_JOB_ALL"]);
+}
+
+#[test]
+fn it_sleeps_once_and_grabs_once_when_it_is_woken() {
+    let mut bench = Bench::started(4);
+    bench.gets(PacketType::NoJob, &[]);
+    assert_eq!(bench.sent(), ["PRE_SLEEP"]);
+    assert!(bench.sent().is_empty());
+    for _ in 0..3 {
+        bench.gets(PacketType::Noop, &[]);
+    }
+    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
+}
+
+#[test]
+fn quirk_noop_between_a_grab_and_its_answer_changes_nothing() {
+    let mut bench = Bench::started(1);
+    bench.gets(PacketType::Noop, &[]);
+    assert!(bench.sent().is_empty());
+    let job = bench.gets_job(1);
+    bench.gets(PacketType::Noop, &[]);
+    assert!(bench.sent().is_empty());
+    bench.completes(&job);
+    assert_eq!(bench.sent(), ["WORK_COMPLETE", "GRAB_JOB_ALL"]);
+}
+
+#[test]
+fn grabs_under_way_double_while_they_bring_jobs() {
+    let mut bench = Bench::started(8);
+    bench.gets_job(1);
+    assert_eq!(bench.sent().len(), 2);
+    bench.gets_job(2);
+    assert_eq!(bench.sent().len(), 3, "4 under way");
+    bench.gets_job(3);
+    assert_eq!(bench.sent().len(), 2, "5 free places, 3 grabs under way");
+    bench.gets(PacketType::NoJob, &[]);
+    assert!(bench.sent().is_empty(), "other grabs are under way");
+    for _ in 0..4 {
+        bench.gets(PacketType::NoJob, &[]);
+    }
+    assert_eq!(bench.sent(), ["PRE_SLEEP"]);
+}
+
+#[test]
+fn quirk_a_sleeper_that_nobody_wakes_looks_again() {
+    let mut bench = Bench::started(1);
+    bench.gets(PacketType::NoJob, &[]);
+    bench.sent();
+    assert_eq!(bench.worker.poll(bench.now), Some(bench.now + REGRAB));
+    bench.now += REGRAB;
+    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
+}
+
+#[test]
+fn quirk_noop_and_no_job_for_ever_is_no_busy_loop() {
+    let mut bench = Bench::started(1);
+    let start = bench.now;
+    let mut packets = 0;
+    // A server that wakes the worker 10,000 times a second for nothing, for a minute.
+    while bench.now < start + Duration::from_secs(60) {
+        bench.gets(PacketType::Noop, &[]);
+        let sent = bench.sent();
+        packets += sent.len();
+        if sent.contains(&"GRAB_JOB_ALL".to_owned()) || packets == 0 {
+            bench.gets(PacketType::NoJob, &[]);
+            packets += bench.sent().len();
+        }
+        bench.now += Duration::from_micros(100);
+    }
+    assert!((60..=2 * 60 + 40).contains(&packets), "{packets} packets in a minute");
+    let job_after_all = bench.now + Duration::from_secs(2);
+    bench.now = job_after_all;
+    bench.gets(PacketType::Noop, &[]);
+    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
+}
+
+#[test]
+fn quirk_an_error_about_a_result_is_not_the_answer_to_the_grab() {
+    let mut bench = Bench::started(1);
+    let job = bench.gets_job(1);
+    bench.completes(&job);
+    bench.sent();
+    bench.gets(PacketType::Error, &["JOB_NOT_FOUND", "Job given in work result not found"]);
+    assert_eq!(bench.settled(), [Settled::Rejected]);
+    let next = bench.gets_job(2);
+    bench.completes(&next);
+    bench.sent();
+    bench.gets(PacketType::NoJob, &[]);
+    assert_eq!(bench.settled(), [Settled::Completed]);
+}
+
+#[test]
+fn an_error_is_attributed_to_the_kind_of_packet_it_names() {
+    let mut bench = Bench::started(2);
+    let (one, two) = (bench.gets_job(1), bench.gets_job(2));
+    bench.worker.report(&one, Report::Data(b"piece")).unwrap();
+    bench.completes(&two);
+    bench.completes(&one);
+    bench.gets(PacketType::Error, &["JOB_NOT_FOUND", "Job does not exist on server"]);
+    assert!(bench.settled().is_empty(), "the piece was refused, not a result");
+    bench.gets(PacketType::Error, &["JOB_NOT_FOUND", "Job given in work result not found"]);
+    bench.worker.send_barrier(bench.now);
+    bench.sent();
+    for _ in 0..2 {
+        bench.gets(PacketType::NoJob, &[]);
+    }
+    assert_eq!(bench.settled(), [Settled::Rejected, Settled::Completed]);
+}
+
+#[test]
+fn a_barrier_confirms_every_result_before_it() {
+    let mut bench = Bench::started(2);
+    let (one, two) = (bench.gets_job(1), bench.gets_job(2));
+    bench.sent();
+    bench.worker.stop();
+    bench.completes(&one);
+    bench.worker.finish(&two, End::Exception(b"why"), bench.now).unwrap();
+    bench.worker.send_barrier(bench.now);
+    assert_eq!(bench.sent(), ["WORK_COMPLETE", "WORK_EXCEPTION", "ECHO_REQ"]);
+    assert!(bench.worker.has_unconfirmed());
+    bench.gets(PacketType::EchoRes, &[""]);
+    assert!(bench.worker.is_drained() && !bench.worker.has_unconfirmed());
+    assert_eq!(bench.settled(), [Settled::Completed, Settled::Failed]);
+}
+
+#[test]
+fn quirk_servers_without_newer_grabs_get_the_older_ones() {
+    let mut bench = Bench::started(1);
+    bench.gets(PacketType::Error, &["server_error", "Unknown command"]);
+    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    bench.gets(PacketType::Error, &["INVALID_COMMAND", ""]);
+    assert_eq!(bench.sent(), ["GRAB_JOB"]);
+    let job = bench.gets(PacketType::JobAssign, &["H:x:1", "f", "w"]).unwrap();
+    bench.completes(&job);
+    assert_eq!(bench.sent(), ["WORK_COMPLETE", "GRAB_JOB"]);
+}
+
+#[test]
+fn quirk_a_grab_that_is_never_answered_falls_back_only_before_the_first_answer() {
+    let mut bench = Bench::started(1);
+    assert!(bench.worker.give_up_waiting(bench.now));
+    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    bench.gets(PacketType::NoJob, &[]);
+    bench.gets(PacketType::Noop, &[]);
+    bench.sent();
+    assert!(!bench.worker.give_up_waiting(bench.now));
+}
+
+#[test]
+fn a_job_ends_once_and_only_on_its_own_connection() {
+    let mut bench = Bench::started(1);
+    let job = bench.gets_job(1);
+    bench.completes(&job);
+    let again = bench.worker.finish(&job, End::Fail, bench.now).unwrap_err();
+    assert_eq!((again.kind(), again.fate()), (ErrorKind::JobLost, crate::Fate::NotSent));
+    // After a restart of the server another job has the same handle.
+    let mut later = Bench::started(1);
+    later.gets_job(1);
+    let stale = later.worker.finish(&job, End::Complete(b""), later.now).unwrap_err();
+    assert_eq!(stale.kind(), ErrorKind::JobLost);
+    assert!(later.sent().is_empty());
+}
+
+#[test]
+fn a_lost_connection_leaves_no_result_unaccounted() {
+    let mut bench = Bench::started(4);
+    let (one, _two) = (bench.gets_job(1), bench.gets_job(2));
+    bench.completes(&one);
+    bench.worker.close();
+    assert_eq!(bench.settled(), [Settled::Abandoned, Settled::Unknown]);
+}
+
+#[test]
+fn progress_of_nothing_is_refused() {
+    let mut bench = Bench::started(1);
+    let job = bench.gets_job(1);
+    let error = bench.worker.report(&job, Report::Status(1, 0)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    bench.worker.report(&job, Report::Status(1, 2)).unwrap();
+    assert_eq!(bench.sent(), ["WORK_STATUS"]);
+}
+
+#[test]
+fn running_jobs_are_not_given_away_by_a_change_of_abilities() {
+    let mut bench = Bench::started(1);
+    let job = bench.gets_job(1);
+    let function = FunctionName::try_from("f").unwrap();
+    assert!(bench.worker.cant_do(&function).is_err());
+    assert!(bench.worker.reset_abilities().is_err());
+    bench.worker.stop();
+    bench.completes(&job);
+    bench.worker.cant_do(&function).unwrap();
+    assert_eq!(bench.sent(), ["WORK_COMPLETE", "CANT_DO"]);
+}
+
+#[test]
+fn a_function_is_registered_once_and_timeouts_are_milliseconds() {
+    let now = Instant::now();
+    let mut worker = WorkerSession::new(Arc::default(), 1, Grab::All, REGRAB, now);
+    worker.set_client_id(&ClientId::try_from("me").unwrap());
+    let function = FunctionName::try_from("f").unwrap();
+    worker.can_do(&function, Some(Duration::from_millis(1500)));
+    worker.can_do(&function, None);
+    assert_eq!(worker.outgoing(), b"\0REQ\0\0\0\x16\0\0\0\x02me\0REQ\0\0\0\x17\0\0\0\x06f\x001500");
+}

@@ -1,0 +1,234 @@
+//! What both faces of the worker share: options, failures of handlers, and what became of jobs.
+
+use std::{fmt, time::Duration};
+
+use bytes::Bytes;
+
+use crate::{
+    Address, ClientId, ConnectOptions, Error, Servers,
+    protocol::{Grab, Settled},
+};
+
+/// How a worker works: one job at a time over one connection to each server, unless set.
+///
+/// Made from [`Servers`] or from the text of their addresses; setters consume and return it:
+///
+/// ```
+/// use gearman_client::{ClientId, WorkerOptions};
+///
+/// let options: WorkerOptions = "one:4730,two:4730".parse()?;
+/// let options = options.concurrency(8).client_id(ClientId::try_from("resizer-1")?);
+/// # Ok::<(), gearman_client::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct WorkerOptions {
+    pub(crate) servers: Servers,
+    pub(crate) client_id: Option<ClientId>,
+    pub(crate) concurrency: usize,
+    pub(crate) connections: usize,
+    pub(crate) grab: Grab,
+    pub(crate) regrab: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) barrier: bool,
+}
+
+impl WorkerOptions {
+    /// A worker for these servers, everything else at its default.
+    #[must_use]
+    pub fn new(servers: Servers) -> Self {
+        WorkerOptions {
+            servers,
+            client_id: None,
+            concurrency: 1,
+            connections: 1,
+            grab: Grab::default(),
+            regrab: Duration::from_secs(10),
+            grace: Duration::from_secs(25),
+            barrier: true,
+        }
+    }
+
+    /// What the worker calls itself in the `workers` listing.
+    #[must_use]
+    pub fn client_id(mut self, id: ClientId) -> Self {
+        self.client_id = Some(id);
+        self
+    }
+
+    /// How many jobs each connection may hold at once; at least 1.
+    #[must_use]
+    pub fn concurrency(mut self, jobs: usize) -> Self {
+        self.concurrency = jobs.max(1);
+        self
+    }
+
+    /// How many connections to make to each server; at least 1.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections.max(1);
+        self
+    }
+
+    /// With what to ask for jobs first. A server that does not know it is asked in an older way.
+    #[must_use]
+    pub fn grab(mut self, grab: Grab) -> Self {
+        self.grab = grab;
+        self
+    }
+
+    /// How often a sleeping worker looks for jobs although nothing woke it; 10 s unless set. Servers up to 1.1 wake
+    /// nobody when the time of a delayed job has come.
+    #[must_use]
+    pub fn regrab(mut self, interval: Duration) -> Self {
+        self.regrab = interval.max(Duration::from_millis(100));
+        self
+    }
+
+    /// How long running jobs may take once the worker is to stop; 25 s unless set. Those that are not finished then go
+    /// back to the server.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Whether to make sure at the end, with an ECHO_REQ, that the server has taken the last results; yes unless set.
+    #[must_use]
+    pub fn barrier(mut self, barrier: bool) -> Self {
+        self.barrier = barrier;
+        self
+    }
+
+    /// The options of each connection.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = ConnectOptions> {
+        (0..self.connections).flat_map(|_| self.servers.list.iter().cloned())
+    }
+}
+
+impl From<Servers> for WorkerOptions {
+    fn from(servers: Servers) -> Self {
+        WorkerOptions::new(servers)
+    }
+}
+
+impl From<ConnectOptions> for WorkerOptions {
+    fn from(options: ConnectOptions) -> Self {
+        WorkerOptions::new(options.into())
+    }
+}
+
+impl From<Address> for WorkerOptions {
+    fn from(address: Address) -> Self {
+        WorkerOptions::new(address.into())
+    }
+}
+
+impl From<&WorkerOptions> for WorkerOptions {
+    fn from(options: &WorkerOptions) -> Self {
+        options.clone()
+    }
+}
+
+impl std::str::FromStr for WorkerOptions {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        text.parse().map(WorkerOptions::new)
+    }
+}
+
+impl TryFrom<&str> for WorkerOptions {
+    type Error = Error;
+
+    fn try_from(text: &str) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl TryFrom<String> for WorkerOptions {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl TryFrom<&String> for WorkerOptions {
+    type Error = Error;
+
+    fn try_from(text: &String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+/// Why a handler did not do its job. Any error becomes one with `?`: an exception with the error's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// WORK_FAIL: it failed.
+    Fail,
+    /// WORK_EXCEPTION: it failed, and this is what went wrong.
+    Exception(Bytes),
+}
+
+impl Failure {
+    /// It failed, and this is what went wrong.
+    #[must_use]
+    pub fn exception(what: impl Into<Bytes>) -> Self {
+        Failure::Exception(what.into())
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Failure::Exception(error.to_string().into())
+    }
+}
+
+/// What became of a worker's jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct WorkerReport {
+    /// Done, and the server has taken the result.
+    pub completed: u64,
+    /// Failed, and the server was told.
+    pub failed: u64,
+    /// Finished after the server had given the job to others: the result is lost.
+    pub rejected: u64,
+    /// Finished, but the connection was lost before the server showed that it took the result.
+    pub unknown: u64,
+    /// Not finished: the server has given the jobs to others.
+    pub abandoned: u64,
+}
+
+impl WorkerReport {
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn add(&mut self, settled: Settled) {
+        let count = match settled {
+            Settled::Completed => &mut self.completed,
+            Settled::Failed => &mut self.failed,
+            Settled::Rejected => &mut self.rejected,
+            Settled::Unknown => &mut self.unknown,
+            Settled::Abandoned => &mut self.abandoned,
+        };
+        *count += 1;
+    }
+}
+
+impl fmt::Display for WorkerReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WorkerReport { completed, failed, rejected, unknown, abandoned } = self;
+        write!(f, "{completed} completed, {failed} failed")?;
+        for (count, what) in [
+            (rejected, "given to others before they were finished"),
+            (unknown, "finished, but perhaps without the server's knowledge"),
+            (abandoned, "not finished"),
+        ] {
+            if *count > 0 {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        Ok(())
+    }
+}
