@@ -14,8 +14,9 @@ use crate::repl;
 #[derive(Debug, Parser)]
 #[command(name = "bsctl", version, max_term_width = 110)]
 pub struct Cli {
-    /// Server address: host:port, [::1]:11300, unix:/path [default: 127.0.0.1:11300]
+    /// Where the server listens.
     #[arg(short = 'a', long, global = true, value_name = "ADDR", help_heading = "Global options")]
+    #[arg(help = "Server address: host:port, [::1]:11300, unix:/path [default: 127.0.0.1:11300]")]
     pub addr: Option<String>,
 
     /// Start an in-memory server for the duration of this command and use it

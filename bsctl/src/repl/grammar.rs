@@ -92,8 +92,7 @@ pub(super) enum Verb {
     /// Go to another server; asks about reserved jobs first
     #[command(after_help = "Example: connect 10.0.0.5:11300")]
     Connect {
-        /// host, host:port, [::1]:11300, unix:/path
-        #[arg(value_name = "ADDR")]
+        #[arg(value_name = "ADDR", help = "host, host:port, [::1]:11300, unix:/path")]
         server: String,
     },
 }
