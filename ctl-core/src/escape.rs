@@ -12,7 +12,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
     if text.chars().any(acts) { Cow::Owned(escape_chars(text, |_| false)) } else { text.into() }
 }
 
-/// A message of several lines: as [`line`], but line ends stay.
+/// A message of several lines: as [`line()`], but line ends stay.
 #[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
     let keep = |c| c == '\n';
