@@ -246,8 +246,7 @@ impl Decoder {
 
     /// Reads a reply line: a whole reply, or the start of one with a body.
     fn begin(&mut self, line: Bytes) -> Result<Option<Response>, Error> {
-        let Ok(text) = std::str::from_utf8(&line) else { return Ok(Some(Response::Other(line))) };
-        let mut words = text.split(' ');
+        let mut words = line.split(|&byte| byte == b' ');
         let word = words.next().unwrap_or_default();
         let first = words.next();
         let second = words.next();
@@ -257,33 +256,35 @@ impl Decoder {
             return Ok(Some(if first.is_none() { response } else { Response::Other(line) }));
         }
         let bad = || Error::protocol("the reply line is not valid").with_source(excerpt(&line));
-        let number = |word: Option<&str>| word.and_then(decimal).ok_or_else(bad);
+        let number = |word: Option<&[u8]>| {
+            word.and_then(|word| std::str::from_utf8(word).ok()).and_then(decimal).ok_or_else(bad)
+        };
         let exact = |given: bool| if given { Err(bad()) } else { Ok(()) };
         let response = match word {
-            "INSERTED" => Response::Inserted(number(first)?.into()),
-            "BURIED" => {
+            b"INSERTED" => Response::Inserted(number(first)?.into()),
+            b"BURIED" => {
                 exact(second.is_some())?;
                 Response::Buried(first.map(|id| number(Some(id))).transpose()?.map(JobId::from))
             }
-            "KICKED" => {
+            b"KICKED" => {
                 exact(second.is_some())?;
                 Response::Kicked(first.map(|count| number(Some(count))).transpose()?)
             }
-            "WATCHING" => {
+            b"WATCHING" => {
                 exact(second.is_some())?;
                 Response::Watching(number(first)?)
             }
-            "USING" if first.is_some() => Response::Using(line.slice("USING ".len()..)),
-            "RESERVED" | "FOUND" => {
+            b"USING" if first.is_some() => Response::Using(line.slice("USING ".len()..)),
+            b"RESERVED" | b"FOUND" => {
                 exact(extra)?;
                 let id = JobId::from(number(first)?);
-                let reserved = word == "RESERVED";
+                let reserved = word == b"RESERVED";
                 let head = if reserved { Head::Reserved(id) } else { Head::Found(id) };
                 let job = JobRef { id, reservation: reserved.then_some(self.epoch) };
                 self.expect_body(head, job, number(second)?);
                 return Ok(None);
             }
-            "OK" => {
+            b"OK" => {
                 exact(second.is_some())?;
                 let size = number(first)?;
                 if usize::try_from(size).is_ok_and(|size| size <= self.max_body) {
@@ -332,23 +333,23 @@ fn too_long() -> Error {
 }
 
 /// The replies that are one word.
-fn bare(word: &str) -> Option<Response> {
+fn bare(word: &[u8]) -> Option<Response> {
     Some(match word {
-        "DELETED" => Response::Deleted,
-        "RELEASED" => Response::Released,
-        "TOUCHED" => Response::Touched,
-        "NOT_IGNORED" => Response::NotIgnored,
-        "PAUSED" => Response::Paused,
-        "TIMED_OUT" => Response::TimedOut,
-        "DEADLINE_SOON" => Response::DeadlineSoon,
-        "NOT_FOUND" => Response::NotFound,
-        "EXPECTED_CRLF" => Response::ExpectedCrlf,
-        "JOB_TOO_BIG" => Response::JobTooBig,
-        "DRAINING" => Response::Draining,
-        "OUT_OF_MEMORY" => Response::OutOfMemory,
-        "INTERNAL_ERROR" => Response::InternalError,
-        "BAD_FORMAT" => Response::BadFormat,
-        "UNKNOWN_COMMAND" => Response::UnknownCommand,
+        b"DELETED" => Response::Deleted,
+        b"RELEASED" => Response::Released,
+        b"TOUCHED" => Response::Touched,
+        b"NOT_IGNORED" => Response::NotIgnored,
+        b"PAUSED" => Response::Paused,
+        b"TIMED_OUT" => Response::TimedOut,
+        b"DEADLINE_SOON" => Response::DeadlineSoon,
+        b"NOT_FOUND" => Response::NotFound,
+        b"EXPECTED_CRLF" => Response::ExpectedCrlf,
+        b"JOB_TOO_BIG" => Response::JobTooBig,
+        b"DRAINING" => Response::Draining,
+        b"OUT_OF_MEMORY" => Response::OutOfMemory,
+        b"INTERNAL_ERROR" => Response::InternalError,
+        b"BAD_FORMAT" => Response::BadFormat,
+        b"UNKNOWN_COMMAND" => Response::UnknownCommand,
         _ => return None,
     })
 }
