@@ -143,6 +143,7 @@ fn children_memory() -> Result<f64> {
 
 fn print(options: &ToolOptions, what: &str, value: f64, unit: &str, target: Option<f64>) {
     if options.json {
+        let value = (value * 1000.0).round() / 1000.0;
         println!("{}", json!({ "measure": what, "value": value, "unit": unit, "target": target }));
     } else {
         let verdict = match target {
