@@ -1,0 +1,209 @@
+//! What a tool is called, and how it speaks before its flags are known: help, wrong lines, a panic.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::panic::{self, AssertUnwindSafe};
+
+use clap::Command;
+use clap::error::ErrorKind;
+
+use crate::color::ColorWhen;
+use crate::config::{Environment, word};
+use crate::docs;
+use crate::error::{CliError, Exit};
+use crate::messages::Messages;
+use crate::output::Format;
+use crate::thresholds::Verdict;
+
+/// A tool: its names, its grammar, and how its commands are grouped.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// Its name.
+    pub name: &'static str,
+    /// The prefix of its environment variables.
+    pub prefix: &'static str,
+    /// The grammar.
+    pub tree: fn() -> Command,
+    /// The commands in groups, for the top of the help.
+    pub groups: &'static [(&'static str, &'static [&'static str])],
+    /// The environment variables that it reads, for help and man pages.
+    pub environment: &'static [(&'static str, &'static str)],
+}
+
+impl Program {
+    /// Runs a whole command line with `run`, and gives the exit code. A panic is 70; `check` has codes of its own.
+    pub fn run(&self, line: &[OsString], run: impl FnOnce() -> Exit) -> Exit {
+        // The panic hook has said what happened.
+        let exit = panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or(Exit::Internal);
+        // A monitoring system would take 1 and 2 for verdicts.
+        if (exit.code() > 3 || exit == Exit::Usage) && self.is_check(line) {
+            return Verdict::Unknown.exit();
+        }
+        exit
+    }
+
+    /// No command: short help for a person, a usage error for a script.
+    #[must_use]
+    pub fn without_command(&self, line: &[OsString], environment: &Environment) -> Exit {
+        if io::stdin().is_terminal() && io::stdout().is_terminal() {
+            let _ = io::stdout().write_all(self.short_help().as_bytes());
+            return Exit::Done;
+        }
+        let error = CliError::usage("no command given").hint(format!("{} --help", self.name));
+        self.early_failure(&error, line, environment)
+    }
+
+    /// What clap says: help and version are results, everything else is exit 2.
+    #[must_use]
+    pub fn grammar_error(
+        &self,
+        error: &clap::Error,
+        line: &[OsString],
+        environment: &Environment,
+    ) -> Exit {
+        if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+            // The same line again, now with everything that help shows. A reader who goes away has seen enough.
+            let _ = match self.documented_tree().try_get_matches_from(line) {
+                Err(help) => help.print(),
+                Ok(_) => error.print(),
+            };
+            return Exit::Done;
+        }
+        if self.is_check(line) {
+            let text = error.render().to_string();
+            let why = text.lines().next().unwrap_or_default();
+            let why = why.strip_prefix("error: ").unwrap_or(why);
+            let _ = writeln!(io::stdout(), "{}", self.headline(Verdict::Unknown, why));
+        }
+        if !self.wants_json(line, environment) {
+            let _ = error.print();
+            return Exit::Usage;
+        }
+        let text = error.render().to_string();
+        let message = text.strip_prefix("error: ").unwrap_or(&text).trim();
+        self.early_failure(&CliError::usage(message), line, environment)
+    }
+
+    /// A failure before flags could be applied.
+    #[must_use]
+    pub fn early_failure(
+        &self,
+        error: &CliError,
+        line: &[OsString],
+        environment: &Environment,
+    ) -> Exit {
+        let stderr = io::stderr();
+        let terminal = stderr.is_terminal();
+        let color = ColorWhen::Auto.decide(|name| environment.var(name), terminal);
+        let messages = Messages::to(Box::new(stderr), self.name, color, terminal);
+        messages.failure(error, self.wants_json(line, environment));
+        error.exit
+    }
+
+    /// The first line of a check, such as `BSCTL OK - fine`.
+    #[must_use]
+    pub fn headline(&self, verdict: Verdict, summary: &str) -> String {
+        // A bar would begin performance data.
+        let summary = crate::escape::line(summary).replace('|', "/");
+        format!("{} {} - {summary}", self.prefix, verdict.word())
+    }
+
+    /// The short help: the commands in groups, without options.
+    #[must_use]
+    pub fn short_help(&self) -> String {
+        let mut tree = (self.tree)();
+        let groups = docs::grouped_help(&tree, self.groups);
+        let usage = tree.render_usage();
+        let about = tree.get_about().map(ToString::to_string).unwrap_or_default();
+        let name = self.name;
+        format!(
+            "{about}\n\n{usage}\n\n{groups}{name} help COMMAND shows a command with examples, {name} --help all options.\n"
+        )
+    }
+
+    /// The grammar with grouped commands, environment and exit codes in its help. Made only when help is shown.
+    #[must_use]
+    pub fn documented_tree(&self) -> Command {
+        let tree = (self.tree)();
+        let groups = docs::grouped_help(&tree, self.groups);
+        let width = self.environment.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let environment: String = self
+            .environment
+            .iter()
+            .map(|(name, what)| format!("  {name:width$}  {what}\n"))
+            .collect();
+        let name = self.name;
+        tree.help_template(format!(
+            "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
+        ))
+        .after_help(format!("{name} help COMMAND shows a command with examples; {name} --help also shows all options, environment and exit codes."))
+        .after_long_help(format!("Environment:\n{environment}\n{}", docs::exit_help()))
+    }
+
+    /// Whether the command is `check`, also when the line is wrong otherwise.
+    fn is_check(&self, line: &[OsString]) -> bool {
+        if !line.iter().any(|word| word == "check") {
+            return false;
+        }
+        let matches = (self.tree)().ignore_errors(true).try_get_matches_from(line);
+        matches.is_ok_and(|matches| matches.subcommand_name() == Some("check"))
+    }
+
+    /// Whether the command line or the environment asks for a JSON format, also when the line is wrong otherwise.
+    fn wants_json(&self, line: &[OsString], environment: &Environment) -> bool {
+        let texts: Vec<_> = line.iter().map(|text| text.to_string_lossy()).collect();
+        let flag = texts.iter().enumerate().rev().find_map(|(at, text)| {
+            if text == "-o" || text == "--output" {
+                return texts.get(at + 1).map(ToString::to_string);
+            }
+            let rest = text.strip_prefix("--output=").or_else(|| text.strip_prefix("-o"))?;
+            Some(rest.trim_start_matches('=').to_owned())
+        });
+        let chosen = flag.or_else(|| environment.var(&format!("{}_OUTPUT", self.prefix)));
+        chosen.is_some_and(|text| word::<Format>(&text).is_ok_and(Format::is_json))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program() -> Program {
+        let tree = || Command::new("tool").subcommand(Command::new("check"));
+        Program { name: "tool", prefix: "TOOL", tree, groups: &[], environment: &[("TOOL_X", "x")] }
+    }
+
+    fn line(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn a_panic_is_70_and_3_under_check() {
+        let program = program();
+        assert_eq!(program.run(&line(&["tool"]), || panic!("a defect")).code(), 70);
+        assert_eq!(program.run(&line(&["tool", "check"]), || panic!("a defect")).code(), 3);
+        assert_eq!(program.run(&line(&["tool", "check"]), || Exit::Negative).code(), 1);
+        assert_eq!(program.run(&line(&["tool", "check"]), || Exit::Usage).code(), 3);
+    }
+
+    #[test]
+    fn a_json_format_is_seen_in_a_wrong_line_too() {
+        let (program, none) = (program(), Environment::of(&[]));
+        for words in [
+            &["tool", "-o", "json", "nope"][..],
+            &["tool", "nope", "-ojson"],
+            &["tool", "nope", "--output=ndjson"],
+            &["tool", "nope", "-o=json"],
+        ] {
+            assert!(program.wants_json(&line(words), &none), "{words:?}");
+        }
+        assert!(!program.wants_json(&line(&["tool", "-o", "plain"]), &none));
+        assert!(program.wants_json(&line(&["tool"]), &Environment::of(&[("TOOL_OUTPUT", "json")])));
+    }
+
+    #[test]
+    fn help_shows_environment_and_exit_codes() {
+        let help = program().documented_tree().render_long_help().to_string();
+        assert!(help.contains("TOOL_X") && help.contains("124"), "{help}");
+    }
+}

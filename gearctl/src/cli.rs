@@ -1,0 +1,130 @@
+//! The grammar: one tree of commands for the command line, completions, man pages and help.
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use ctl_core::args::GlobalArgs;
+use ctl_core::program::Program;
+
+use crate::commands::{
+    cancel, docs as documents, function, functions, job, jobs, ping, raw, server, workers,
+};
+use crate::tool::PREFIX;
+
+/// Talk to Gearman job servers: submit jobs, look at them, administer servers.
+#[derive(Debug, Parser)]
+#[command(name = "gearctl", version, max_term_width = 110)]
+pub struct Cli {
+    /// Server address: host:port, [::1]:4730, unix:/path; several with commas, or the flag again
+    /// [default: 127.0.0.1:4730]
+    #[arg(
+        short = 's',
+        long = "server",
+        short_alias = 'a',
+        alias = "addr",
+        global = true,
+        value_name = "ADDR",
+        help_heading = "Global options"
+    )]
+    pub server: Vec<String>,
+
+    /// Flags of every command.
+    #[command(flatten)]
+    pub globals: GlobalArgs,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Every command.
+#[derive(Debug, Subcommand)]
+#[non_exhaustive]
+pub enum Command {
+    /// Show whether the server knows a job, and how far it is (GET_STATUS, GET_STATUS_UNIQUE)
+    #[command(visible_alias = "job-status", after_help = job::HELP)]
+    Job(job::JobArgs),
+    /// List the jobs of the server (show jobs)
+    #[command(after_help = jobs::HELP)]
+    Jobs(jobs::JobsArgs),
+    /// List the unique ids of the jobs of the server (show unique jobs)
+    #[command(after_help = jobs::UNIQUE_HELP)]
+    UniqueJobs(jobs::UniqueJobsArgs),
+    /// Take queued jobs away (cancel job)
+    #[command(after_help = cancel::HELP)]
+    Cancel(cancel::CancelArgs),
+    /// List functions with their numbers of jobs and workers (status, prioritystatus)
+    #[command(visible_aliases = ["ls", "status"], after_help = functions::HELP)]
+    Functions(functions::FunctionsArgs),
+    /// Create, drop or limit a function (create function, drop function, maxqueue)
+    #[command(after_help = function::HELP)]
+    Function(function::FunctionArgs),
+    /// List the connections of the server and what they can do (workers)
+    #[command(after_help = workers::HELP)]
+    Workers(workers::WorkersArgs),
+    /// Measure a round trip to the server (ECHO_REQ)
+    #[command(after_help = ping::HELP)]
+    Ping(ping::PingArgs),
+    /// Show what the server is and supports (version, getpid, verbose, status, workers)
+    #[command(visible_alias = "info", after_help = server::HELP)]
+    Server(server::ServerArgs),
+    /// Show the server's version (version)
+    Version(server::VersionArgs),
+    /// Show the server's process id (getpid)
+    Pid(server::PidArgs),
+    /// Show what the server logs (verbose)
+    Verbose(server::VerboseArgs),
+    /// Send one line of the text protocol and print the reply (any text command)
+    #[command(after_help = raw::HELP)]
+    Raw(raw::RawArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = documents::COMPLETIONS_HELP)]
+    Completions(documents::CompletionsArgs),
+    /// Print or write the man pages
+    #[command(after_help = documents::MAN_HELP)]
+    Man(documents::ManArgs),
+    /// Print the sections of the README that are made from the grammar
+    #[command(hide = true)]
+    Docs(documents::DocsArgs),
+}
+
+/// What the tool is called and how its commands are grouped.
+pub const PROGRAM: Program = Program {
+    name: "gearctl",
+    prefix: PREFIX,
+    tree: command_tree,
+    groups: &[
+        ("Jobs", &["job", "jobs", "unique-jobs", "cancel"]),
+        ("Functions and workers", &["functions", "function", "workers"]),
+        ("Server", &["ping", "server", "version", "pid", "verbose"]),
+        ("Tool", &["raw", "completions", "man"]),
+    ],
+    environment: &[
+        (
+            "GEARCTL_SERVER",
+            "server addresses, when -s is not given; then GEARMAN_SERVER, GEARMAN_SERVERS",
+        ),
+        ("GEARCTL_TIMEOUT", "as --timeout"),
+        ("GEARCTL_OUTPUT", "as --output"),
+        ("GEARCTL_LOG", "what is logged, as RUST_LOG: debug, or gearctl::protocol=trace"),
+        ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours, when --color is not given"),
+    ],
+};
+
+/// The grammar as a value, for completions and man pages.
+#[must_use]
+pub fn command_tree() -> clap::Command {
+    Cli::command()
+}
+
+/// Reads a command line; `line` begins with the program's name.
+///
+/// # Errors
+/// What clap says: usage errors, and also `--help` and `--version`.
+pub fn parse<I, T>(line: I) -> Result<Cli, clap::Error>
+where
+    I: IntoIterator<Item = T>,
+    T: Into<std::ffi::OsString> + Clone,
+{
+    let mut tree = command_tree();
+    let mut matches = tree.try_get_matches_from_mut(line)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut tree))
+}

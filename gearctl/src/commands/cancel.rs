@@ -1,0 +1,76 @@
+//! `cancel`: take queued jobs away.
+
+use clap::Args;
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::Record;
+use ctl_core::units;
+use gearman_client::protocol::AdminCommand;
+
+use crate::error::{NOT_FOUND, cli_error};
+use crate::names::{self, show_handle};
+use crate::tool::Tool;
+
+/// The end of `cancel --help`.
+pub const HELP: &str = "\
+Protocol: cancel job HANDLE.
+Takes queued jobs away; who waits for one is told that it failed. A running job is not stopped. A cancelled job counts
+as queued, and stays on the list as ignored, until a worker of its function asks for work.
+
+Examples:
+  gearctl cancel H:host:17
+  gearctl jobs -o id | gearctl cancel -";
+
+/// Arguments of `cancel`.
+#[derive(Debug, Args)]
+pub struct CancelArgs {
+    /// Job handles, or - for handles on stdin, one per line
+    #[arg(value_name = "HANDLE", required = true)]
+    handles: Vec<String>,
+
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+/// Runs `cancel`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: CancelArgs) -> Result<Exit, CliError> {
+    let mut handles = names::handles(&args.handles, &mut tool.input)?;
+    let limit = args.bulk.limit.and_then(|limit| usize::try_from(limit).ok());
+    handles.truncate(limit.unwrap_or(usize::MAX));
+    if tool.globals.dry_run {
+        let all: Vec<String> = handles.iter().map(show_handle).collect();
+        let sentence = format!("would cancel {}", units::count(all.len() as u64, "job"));
+        let record =
+            Record::new().with("dry_run", true).with("jobs", all.len()).with("handles", all);
+        tool.out.done_with(&record, &["jobs"], &sentence)?;
+        return Ok(Exit::Done);
+    }
+    let interrupts = tool.interrupts()?;
+    let action = Action { past: "cancelled", noun: "job", place: String::new() };
+    let when = tool.globals.progress.unwrap_or_default();
+    let total = Some(handles.len() as u64);
+    let mut bulk = Bulk::start(action, args.bulk.on_error, total, when, interrupts, &tool.messages);
+    let gate = bulk.gate();
+    for handle in handles {
+        if !gate.is_open() {
+            break;
+        }
+        let name = show_handle(&handle);
+        let reply = tool.link.admin(&AdminCommand::CancelJob(handle));
+        match reply.and_then(|reply| reply.ok().map_err(cli_error)) {
+            Ok(()) => bulk.success(),
+            Err(mut error) => {
+                if error.code == NOT_FOUND {
+                    error.message = format!("the server does not know the job {name}");
+                }
+                if let Err(error) = bulk.failure(format!("job {name}"), error) {
+                    return Err(bulk.abort(error));
+                }
+            }
+        }
+    }
+    bulk.finish(&mut tool.out)
+}

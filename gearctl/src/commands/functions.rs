@@ -1,0 +1,121 @@
+//! `functions`: the functions of a server with the number of jobs and workers of each.
+
+use std::collections::HashMap;
+
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::glob::glob;
+use ctl_core::output::{Column, Format, Record, Shape};
+use gearman_client::protocol::AdminCommand;
+use gearman_client::{FunctionName, FunctionPriorities, FunctionStatus};
+
+use crate::link::Link;
+use crate::names::show_function;
+use crate::tool::Tool;
+
+/// The end of `functions --help`.
+pub const HELP: &str = "\
+Protocol: status; prioritystatus for the columns HIGH NORMAL LOW (-o wide, json, ndjson, yaml).
+QUEUED is TOTAL without RUNNING. It counts jobs for a later time, too, and jobs that were cancelled or whose submitter
+went away, until a worker asks for work: `gearctl jobs` shows those as ignored. WORKERS counts registrations.
+A count below zero is one that the server let wrap.
+
+Examples:
+  gearctl functions
+  gearctl functions 'mail*' -o wide
+  gearctl functions -o name";
+
+/// Arguments of `functions`.
+#[derive(Debug, Args)]
+pub struct FunctionsArgs {
+    /// Only functions that fit one of these patterns (* and ?)
+    #[arg(value_name = "GLOB")]
+    patterns: Vec<String>,
+}
+
+static FUNCTIONS: Shape = Shape::rows(
+    "name",
+    &[
+        Column::new("name", "FUNCTION"),
+        Column::new("total", "TOTAL"),
+        Column::new("queued", "QUEUED"),
+        Column::new("running", "RUNNING"),
+        Column::new("workers", "WORKERS"),
+        Column::wide("high", "HIGH"),
+        Column::wide("normal", "NORMAL"),
+        Column::wide("low", "LOW"),
+    ],
+);
+
+/// Runs `functions`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
+    let mut functions = statuses(&mut tool.link)?;
+    functions.retain(|function| {
+        let name = show_function(&function.name);
+        args.patterns.is_empty() || args.patterns.iter().any(|pattern| glob(pattern, &name))
+    });
+    functions.sort_by(|a, b| a.name.cmp(&b.name));
+    let style = &tool.out.style;
+    let few = matches!(style.format, Format::Table | Format::Plain | Format::Name);
+    let priorities = if few && style.columns.is_none() && style.sort_by.is_none() {
+        HashMap::new()
+    } else {
+        priorities(&mut tool.link)?
+    };
+    let mut list = tool.out.list(&FUNCTIONS)?;
+    for function in &functions {
+        let priority = priorities.get(&function.name);
+        let record = Record::new()
+            .with("name", show_function(&function.name))
+            .with("total", function.total)
+            .with("queued", function.queued())
+            .with("running", function.running)
+            .with("workers", function.workers)
+            .with("high", priority.map(|row| row.high))
+            .with("normal", priority.map(|row| row.normal))
+            .with("low", priority.map(|row| row.low));
+        list.push(record)?;
+    }
+    list.finish()?;
+    Ok(Exit::Done)
+}
+
+/// The counts of every function.
+///
+/// # Errors
+/// The failure of the connection.
+pub fn statuses(link: &mut Link) -> Result<Vec<FunctionStatus>, CliError> {
+    Ok(link.listing::<FunctionStatus>(&AdminCommand::Status)?.into_rows())
+}
+
+/// The counts of one function; none when the server does not know it.
+///
+/// # Errors
+/// The failure of the connection.
+pub fn status_of(
+    link: &mut Link,
+    function: &FunctionName,
+) -> Result<Option<FunctionStatus>, CliError> {
+    Ok(statuses(link)?.into_iter().find(|row| row.name == *function))
+}
+
+/// What is queued by priority; empty from a server that does not tell.
+///
+/// # Errors
+/// The failure of the connection.
+pub fn priorities(link: &mut Link) -> Result<HashMap<FunctionName, FunctionPriorities>, CliError> {
+    let rows = link.listing_if_known::<FunctionPriorities>(&AdminCommand::PriorityStatus)?;
+    let rows = rows.into_iter().flatten();
+    Ok(rows.map(|row| (row.name.clone(), row)).collect())
+}
+
+/// The error for a function that the server does not know.
+#[must_use]
+pub fn no_function(function: &FunctionName) -> CliError {
+    let name = show_function(function);
+    CliError::not_found(format!("the server does not know the function {name}"))
+        .hint("gearctl functions lists those that it knows")
+}

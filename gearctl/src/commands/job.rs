@@ -1,0 +1,71 @@
+//! `job`: what the server knows of one job.
+
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::Record;
+use gearman_client::JobStatus;
+
+use crate::error::cli_error;
+use crate::names;
+use crate::tool::Tool;
+
+/// The end of `job --help`.
+pub const HELP: &str = "\
+Protocol: GET_STATUS, or GET_STATUS_UNIQUE with --unique, which also tells how many clients wait.
+The server keeps no results: a job that has ended is as unknown as one that never was. Unknown is exit code 1.
+
+Examples:
+  gearctl job H:host:17
+  gearctl job --unique order-4711 -o json";
+
+/// Arguments of `job`.
+#[derive(Debug, Args)]
+pub struct JobArgs {
+    /// The job's handle
+    #[arg(value_name = "HANDLE", required_unless_present = "unique")]
+    handle: Option<String>,
+
+    /// The job's unique id instead
+    #[arg(short, long, value_name = "ID", conflicts_with = "handle")]
+    unique: Option<String>,
+}
+
+/// Runs `job`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: JobArgs) -> Result<Exit, CliError> {
+    let client = tool.link.client()?;
+    let (key, name, status) = match (&args.handle, &args.unique) {
+        (Some(handle), _) => {
+            let handle = names::handle(handle)?;
+            let status = client.status(&handle).map_err(cli_error)?;
+            ("handle", names::show_handle(&handle), status)
+        }
+        (None, unique) => {
+            let unique = names::unique(unique.as_deref().unwrap_or_default())?;
+            let status = client.status_unique(unique).map_err(cli_error)?;
+            ("unique", names::show_unique(&unique), status)
+        }
+    };
+    if !status.is_known {
+        return Err(CliError::not_found(format!(
+            "the server does not know the job {name}: it has ended, or it never was"
+        )));
+    }
+    tool.out.pairs(record(Record::new().with(key, name), &status))?;
+    Ok(Exit::Done)
+}
+
+fn record(record: Record, status: &JobStatus) -> Record {
+    let mut record = record
+        .with("known", status.is_known)
+        .with("running", status.is_running)
+        .with("numerator", status.progress.numerator())
+        .with("denominator", status.progress.denominator())
+        .with("percent", status.progress.share().map(|share| (share * 1000.0).round() / 10.0));
+    if let Some(waiting) = status.waiting {
+        record.push("waiting", waiting);
+    }
+    record
+}

@@ -1,0 +1,84 @@
+//! `jobs` and `unique-jobs`: what is on the server, as far as it tells.
+
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::{Column, Record, Shape};
+use gearman_client::protocol::AdminCommand;
+use gearman_client::{JobInfo, UniqueJob};
+
+use crate::names::show_handle;
+use crate::tool::Tool;
+
+/// The end of `jobs --help`.
+pub const HELP: &str = "\
+Protocol: show jobs, which only gearmand has; it does not tell the functions.
+IGNORED jobs were cancelled, or their submitter went away: they count as queued until a worker asks for work.
+QUEUED says that the job is a background job in the server's own queue. RETRIES counts the workers that were lost with it.
+
+Examples:
+  gearctl jobs
+  gearctl jobs -o id | gearctl cancel -";
+
+/// The end of `unique-jobs --help`.
+pub const UNIQUE_HELP: &str = "\
+Protocol: show unique jobs, which only gearmand has. Servers from 2.2 on tell the handle of each, too.
+
+Example:
+  gearctl unique-jobs -o json";
+
+/// Arguments of `jobs`.
+#[derive(Debug, Args)]
+pub struct JobsArgs {}
+
+/// Arguments of `unique-jobs`.
+#[derive(Debug, Args)]
+pub struct UniqueJobsArgs {}
+
+static JOBS: Shape = Shape::rows(
+    "handle",
+    &[
+        Column::new("handle", "HANDLE"),
+        Column::new("retries", "RETRIES"),
+        Column::new("ignored", "IGNORED"),
+        Column::new("queued", "QUEUED"),
+    ],
+);
+
+static UNIQUE_JOBS: Shape =
+    Shape::rows("unique", &[Column::new("unique", "UNIQUE"), Column::new("handle", "HANDLE")]);
+
+/// Runs `jobs`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, _: JobsArgs) -> Result<Exit, CliError> {
+    let jobs = tool.link.listing::<JobInfo>(&AdminCommand::ShowJobs)?;
+    let mut list = tool.out.list(&JOBS)?;
+    for job in &jobs {
+        let record = Record::new()
+            .with("handle", show_handle(&job.handle))
+            .with("retries", job.retries)
+            .with("ignored", job.is_ignored)
+            .with("queued", job.is_queued);
+        list.push(record)?;
+    }
+    list.finish()?;
+    Ok(Exit::Done)
+}
+
+/// Runs `unique-jobs`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run_unique(tool: &mut Tool, _: UniqueJobsArgs) -> Result<Exit, CliError> {
+    let jobs = tool.link.listing::<UniqueJob>(&AdminCommand::ShowUniqueJobs)?;
+    let mut list = tool.out.list(&UNIQUE_JOBS)?;
+    for job in &jobs {
+        let record = Record::new()
+            .with("unique", job.unique.as_deref())
+            .with("handle", job.handle.as_ref().map(show_handle));
+        list.push(record)?;
+    }
+    list.finish()?;
+    Ok(Exit::Done)
+}

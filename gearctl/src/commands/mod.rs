@@ -1,0 +1,73 @@
+//! One file per command, and the one place that runs them.
+
+pub mod cancel;
+pub mod docs;
+pub mod function;
+pub mod functions;
+pub mod job;
+pub mod jobs;
+pub mod ping;
+pub mod raw;
+pub mod server;
+pub mod workers;
+
+use ctl_core::error::{CliError, Exit};
+
+use crate::cli::Command;
+use crate::tool::Tool;
+
+/// Runs one command.
+///
+/// # Errors
+/// Why the command did not do what was asked.
+pub fn dispatch(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
+    let style = tool.out.style.clone();
+    let reads_only = reads_only(&command);
+    let result = run(tool, command).and_then(|exit| tool.out.flush().map(|()| exit));
+    tool.out.style = style;
+    match result {
+        Err(error) if error.is_broken_pipe() && reads_only => Ok(Exit::Done),
+        other => other,
+    }
+}
+
+fn run(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
+    match command {
+        Command::Job(args) => job::run(tool, args),
+        Command::Jobs(args) => jobs::run(tool, args),
+        Command::UniqueJobs(args) => jobs::run_unique(tool, args),
+        Command::Cancel(args) => cancel::run(tool, args),
+        Command::Functions(args) => functions::run(tool, args),
+        Command::Function(args) => function::run(tool, args),
+        Command::Workers(args) => workers::run(tool, args),
+        Command::Ping(args) => ping::run(tool, args),
+        Command::Server(args) => server::run(tool, args),
+        Command::Version(args) => server::version(tool, args),
+        Command::Pid(args) => server::pid(tool, args),
+        Command::Verbose(args) => server::verbose(tool, args),
+        Command::Raw(args) => raw::run(tool, args),
+        Command::Completions(args) => docs::completions(tool, args),
+        Command::Man(args) => docs::man(tool, args),
+        Command::Docs(args) => docs::readme(tool, args),
+    }
+}
+
+/// Whether the command leaves server and files as they are: a reader who goes away ends it quietly.
+#[must_use]
+pub fn reads_only(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Job(_)
+            | Command::Jobs(_)
+            | Command::UniqueJobs(_)
+            | Command::Functions(_)
+            | Command::Workers(_)
+            | Command::Ping(_)
+            | Command::Server(_)
+            | Command::Version(_)
+            | Command::Pid(_)
+            | Command::Verbose(_)
+            | Command::Completions(_)
+            | Command::Docs(_)
+    ) || matches!(command, Command::Man(args) if !args.writes())
+}

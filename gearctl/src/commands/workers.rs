@@ -1,0 +1,79 @@
+//! `workers`: the connections of a server and what they can do.
+
+use std::collections::HashSet;
+
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::{Column, Record, Shape};
+use gearman_client::protocol::AdminCommand;
+use gearman_client::{FunctionName, WorkerInfo};
+
+use super::functions::statuses;
+use crate::names::{self, show_function};
+use crate::tool::Tool;
+
+/// The end of `workers --help`.
+pub const HELP: &str = "\
+Protocol: workers; status for --idle.
+The server lists every connection: clients, and the one that asks, have no functions. It does not tell which worker has
+which job: --idle shows the workers none of whose functions has a running job, so these certainly do nothing.
+
+Examples:
+  gearctl workers
+  gearctl workers --function mail -o json
+  gearctl workers --idle";
+
+/// Arguments of `workers`.
+#[derive(Debug, Args)]
+pub struct WorkersArgs {
+    /// Only workers of this function
+    #[arg(short, long, value_name = "FUNCTION")]
+    function: Option<String>,
+
+    /// Only workers that certainly have no job
+    #[arg(long)]
+    idle: bool,
+}
+
+static WORKERS: Shape = Shape::rows(
+    "id",
+    &[
+        Column::new("fd", "FD"),
+        Column::new("address", "ADDRESS"),
+        Column::new("id", "ID"),
+        Column::new("functions", "FUNCTIONS"),
+    ],
+);
+
+/// Runs `workers`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: WorkersArgs) -> Result<Exit, CliError> {
+    let function = args.function.as_deref().map(names::function).transpose()?;
+    let workers = tool.link.listing::<WorkerInfo>(&AdminCommand::Workers)?;
+    let busy: HashSet<FunctionName> = if args.idle {
+        let rows = statuses(&mut tool.link)?.into_iter();
+        rows.filter(|row| row.running != 0).map(|row| row.name).collect()
+    } else {
+        HashSet::new()
+    };
+    let mut list = tool.out.list(&WORKERS)?;
+    for worker in &workers {
+        let has = |function: &FunctionName| worker.functions.contains(function);
+        let idle =
+            !worker.functions.is_empty() && !worker.functions.iter().any(|f| busy.contains(f));
+        if function.as_ref().is_some_and(|function| !has(function)) || args.idle && !idle {
+            continue;
+        }
+        let functions: Vec<String> = worker.functions.iter().map(show_function).collect();
+        let record = Record::new()
+            .with("fd", worker.fd)
+            .with("address", worker.address.as_str())
+            .with("id", worker.id.as_deref())
+            .with("functions", functions);
+        list.push(record)?;
+    }
+    list.finish()?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,77 @@
+//! What a failure of the client means for the tool: the one table from error kinds to exit codes.
+
+use ctl_core::error::{CliError, Exit};
+use gearman_client::{Deadline, Error, ErrorKind};
+
+/// Exit code and stable name of an error kind.
+fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
+    use ErrorKind as Kind;
+    match kind {
+        Kind::JobNotFound | Kind::FunctionNotFound => (Exit::Negative, NOT_FOUND),
+        Kind::FunctionInUse => (Exit::Negative, "FUNCTION_IN_USE"),
+        Kind::JobLost => (Exit::Negative, "JOB_LOST"),
+        Kind::Server => (Exit::Negative, "SERVER_ERROR"),
+        Kind::InvalidInput => (Exit::BadData, "INVALID_INPUT"),
+        Kind::ArgumentTooLarge => (Exit::BadData, "ARGUMENT_TOO_LARGE"),
+        Kind::PacketTooLarge => (Exit::BadData, "PACKET_TOO_LARGE"),
+        Kind::Backlog => (Exit::BadData, "BACKLOG"),
+        Kind::Connect => (Exit::Unavailable, "UNAVAILABLE"),
+        Kind::ConnectionLost => (Exit::Unavailable, "CONNECTION_LOST"),
+        Kind::Timeout(Deadline::Connect) => (Exit::Unavailable, "CONNECT_TIMEOUT"),
+        Kind::Timeout(_) => (Exit::Timeout, "TIMEOUT"),
+        Kind::QueueFull => (Exit::TryAgain, "QUEUE_FULL"),
+        Kind::Unsupported => (Exit::Protocol, UNSUPPORTED),
+        Kind::UnknownOption => (Exit::Protocol, "UNKNOWN_OPTION"),
+        Kind::Protocol => (Exit::Protocol, "PROTOCOL"),
+        Kind::Tls => (Exit::Permission, "TLS"),
+        _ => (Exit::Internal, "INTERNAL"),
+    }
+}
+
+/// The stable name for a job or function that is not there.
+pub const NOT_FOUND: &str = "NOT_FOUND";
+
+/// The stable name for what this server does not serve.
+pub const UNSUPPORTED: &str = "UNSUPPORTED";
+
+/// The client's error as the tool's.
+#[must_use]
+pub fn cli_error(error: Error) -> CliError {
+    let (exit, code) = outcome(error.kind());
+    let mut cli = CliError::new(exit, code, error.to_string());
+    if let (Some(handle), true) = (error.handle(), exit != Exit::BadData) {
+        cli =
+            cli.hint(format!("gearctl job {handle}, to see whether the server still has the job"));
+    }
+    match code {
+        "UNAVAILABLE" | "CONNECT_TIMEOUT" => {
+            cli.hint("start gearmand there, or name another server with -s or GEARCTL_SERVER")
+        }
+        "CONNECTION_LOST" => cli.hint("gearctl ping, to see whether the server is back"),
+        "QUEUE_FULL" => cli.hint("later, or a larger limit: gearctl function maxqueue"),
+        "TIMEOUT" => cli.hint("a longer --timeout"),
+        UNSUPPORTED => cli.hint("gearctl server shows what this server supports"),
+        _ => cli,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gearman_client::FunctionName;
+
+    #[test]
+    fn an_illegal_name_is_65_and_shows_the_rule() {
+        let error = cli_error(FunctionName::try_from("a b").unwrap_err());
+        assert_eq!((error.exit.code(), error.code), (65, "INVALID_INPUT"));
+        assert!(error.message.contains("position 1"), "{error}");
+    }
+
+    #[test]
+    fn deadlines_are_told_apart() {
+        assert_eq!(outcome(ErrorKind::Timeout(Deadline::Connect)).0.code(), 69);
+        assert_eq!(outcome(ErrorKind::Timeout(Deadline::Job)).0.code(), 124);
+        assert_eq!(outcome(ErrorKind::QueueFull).0.code(), 75);
+        assert_eq!(outcome(ErrorKind::Tls).0.code(), 77);
+    }
+}

@@ -1,0 +1,106 @@
+//! Function names, ids and handles from arguments. An illegal one is exit 65, wherever it came from.
+
+use ctl_core::error::CliError;
+use ctl_core::input::{Framing, Input, Records};
+use gearman_client::{FunctionName, JobHandle, UniqueId};
+
+use crate::error::cli_error;
+
+/// A function's name.
+///
+/// # Errors
+/// The name is illegal: exit 65.
+pub fn function(text: &str) -> Result<FunctionName, CliError> {
+    FunctionName::try_from(text).map_err(cli_error)
+}
+
+/// Function names.
+///
+/// # Errors
+/// A name is illegal: exit 65.
+pub fn functions(texts: &[String]) -> Result<Vec<FunctionName>, CliError> {
+    texts.iter().map(|text| function(text)).collect()
+}
+
+/// A unique id.
+///
+/// # Errors
+/// The id is illegal: exit 65.
+pub fn unique(text: &str) -> Result<UniqueId, CliError> {
+    UniqueId::try_from(text).map_err(cli_error)
+}
+
+/// A job handle, such as `H:host:1`.
+///
+/// # Errors
+/// It cannot be one: exit 65.
+pub fn handle(text: &str) -> Result<JobHandle, CliError> {
+    JobHandle::try_from(text).map_err(cli_error)
+}
+
+/// A handle as people and scripts use it, without the server.
+#[must_use]
+pub fn show_handle(handle: &JobHandle) -> String {
+    String::from_utf8_lossy(handle.name()).into_owned()
+}
+
+/// A function's name as text; bytes that are not UTF-8 are replaced.
+#[must_use]
+pub fn show_function(function: &FunctionName) -> String {
+    String::from_utf8_lossy(function.as_bytes()).into_owned()
+}
+
+/// A unique id as text; bytes that are not UTF-8 are replaced.
+#[must_use]
+pub fn show_unique(unique: &UniqueId) -> String {
+    String::from_utf8_lossy(unique.as_bytes()).into_owned()
+}
+
+/// The longest line that can be a handle with its server, with room for blanks.
+const HANDLE_LINE: u64 = 512;
+
+/// Handles from arguments; `-` stands for the handles on stdin, one per line.
+///
+/// # Errors
+/// One cannot be a handle: exit 65.
+pub fn handles(texts: &[String], input: &mut Input) -> Result<Vec<JobHandle>, CliError> {
+    let mut handles = Vec::new();
+    for text in texts {
+        if text != "-" {
+            handles.push(handle(text)?);
+            continue;
+        }
+        for record in Records::new(input.take()?, Framing::Lines, HANDLE_LINE) {
+            let bytes = record.bytes?;
+            let text = String::from_utf8_lossy(&bytes);
+            if !text.trim().is_empty() {
+                let place = format!("line {} of stdin", record.number);
+                handles.push(handle(text.trim()).map_err(|error| error.context(place))?);
+            }
+        }
+    }
+    Ok(handles)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_from_arguments_and_stdin() {
+        let mut input = Input::Bytes(b"H:x:2\n\n H:x:3 \n".to_vec());
+        let found = handles(&["H:x:1".into(), "-".into()], &mut input).unwrap();
+        assert_eq!(found.iter().map(show_handle).collect::<Vec<_>>(), ["H:x:1", "H:x:2", "H:x:3"]);
+        let mut input = Input::Bytes([b"H:x:2\n", vec![b'x'; 64].as_slice()].concat());
+        let error = handles(&["-".into()], &mut input).unwrap_err();
+        assert_eq!(error.exit.code(), 65);
+        assert!(error.message.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn an_illegal_function_is_65() {
+        assert_eq!(function("a b").unwrap_err().exit.code(), 65);
+        assert_eq!(functions(&["ok".into(), String::new()]).unwrap_err().exit.code(), 65);
+        assert_eq!(unique("-").unwrap_err().exit.code(), 65);
+    }
+}

@@ -1,0 +1,85 @@
+//! What every command works with: flags, connections, output, messages, input.
+
+use ctl_core::args::GlobalArgs;
+use ctl_core::config::Environment;
+use ctl_core::confirm::Confirm;
+use ctl_core::error::CliError;
+use ctl_core::input::Input;
+use ctl_core::messages::Messages;
+use ctl_core::output::Output;
+use ctl_core::signals::Interrupts;
+
+use crate::cli::Cli;
+use crate::link::Link;
+
+/// The prefix of this tool's environment variables.
+pub const PREFIX: &str = "GEARCTL";
+
+/// What every command works with. Fields are public so that a command can borrow several at once.
+pub struct Tool {
+    /// The global flags of this command line.
+    pub globals: GlobalArgs,
+    /// The environment, for settings.
+    pub environment: Environment,
+    /// The connections.
+    pub link: Link,
+    /// The way to stdout.
+    pub out: Output,
+    /// The way to stderr.
+    pub messages: Messages,
+    /// What `-` means.
+    pub input: Input,
+    interrupts: Option<Interrupts>,
+}
+
+impl Tool {
+    /// From the parsed command line; nothing is opened yet.
+    ///
+    /// # Errors
+    /// A wrong variable: exit 78.
+    pub fn new(cli: &Cli, environment: Environment) -> Result<Self, CliError> {
+        let globals = cli.globals.clone();
+        let messages = Messages::stderr("gearctl", PREFIX, &globals, &environment)?;
+        let style = globals.style(PREFIX, &environment, Output::stdout_is_terminal())?;
+        let link = Link::new(&cli.server, &globals, &environment, &messages)?;
+        Ok(Self {
+            globals,
+            environment,
+            link,
+            out: Output::stdout(style),
+            messages,
+            input: Input::Stdin,
+            interrupts: None,
+        })
+    }
+
+    /// Ctrl-C and SIGTERM for long commands. The first call catches the signals; before it they end the process.
+    ///
+    /// # Errors
+    /// The operating system refuses the handlers.
+    pub fn interrupts(&mut self) -> Result<Interrupts, CliError> {
+        let interrupts = match self.interrupts.take() {
+            Some(interrupts) => interrupts,
+            None => Interrupts::install(true)?,
+        };
+        Ok(self.interrupts.insert(interrupts).clone())
+    }
+
+    /// As [`Tool::interrupts`], for a command that itself gives the second signal a meaning.
+    ///
+    /// # Errors
+    /// The operating system refuses the handlers.
+    pub fn gentle_interrupts(&mut self) -> Result<Interrupts, CliError> {
+        let interrupts = match self.interrupts.take() {
+            Some(interrupts) => interrupts,
+            None => Interrupts::install(false)?,
+        };
+        Ok(self.interrupts.insert(interrupts).clone())
+    }
+
+    /// How confirmations are answered.
+    #[must_use]
+    pub fn confirm(&self) -> Confirm {
+        Confirm::from_args(&self.globals)
+    }
+}

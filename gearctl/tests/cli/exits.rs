@@ -1,0 +1,68 @@
+//! Exit codes and errors.
+
+use crate::harness::*;
+
+/// One line for every command that talks to a server.
+const LINES: &[&[&str]] = &[
+    &["ping"],
+    &["version"],
+    &["pid"],
+    &["verbose"],
+    &["server"],
+    &["functions"],
+    &["function", "create", "f"],
+    &["function", "drop", "f"],
+    &["function", "maxqueue", "f", "1"],
+    &["workers"],
+    &["jobs"],
+    &["unique-jobs"],
+    &["job", "H:x:1"],
+    &["cancel", "H:x:1"],
+    &["raw", "status"],
+];
+
+#[test]
+fn a_dead_port_is_69_and_json_says_so() {
+    let address = dead_address();
+    for line in LINES {
+        let ran = gearctl(&address, &[line, &["-o", "json"][..]].concat()).exits(69);
+        assert_eq!(ran.error()["exit"], 69, "{line:?}");
+    }
+}
+
+#[test]
+fn wrong_lines_are_2() {
+    for line in [&["nope"][..], &["ping", "--nope"], &[], &["job"], &["function"]] {
+        bare(line).exits(2);
+        let ran = bare(&[line, &["-o", "json"]].concat()).exits(2);
+        assert_eq!(ran.error()["code"], "USAGE", "{line:?}");
+    }
+}
+
+#[test]
+fn a_wrong_address_is_65_and_a_wrong_variable_78() {
+    gearctl("a:b:c", &["ping"]).exits(65);
+    let mut line = command(&["ping"]);
+    line.env("GEARCTL_OUTPUT", "jsn");
+    ended(line.spawn().unwrap()).exits(78);
+}
+
+#[test]
+fn the_address_comes_from_the_environment_of_the_standard_tools_too() {
+    let dead = dead_address();
+    for (name, seen) in [("GEARCTL_SERVER", true), ("GEARMAN_SERVER", true), ("GEARMAND", false)] {
+        let mut line = command(&["ping"]);
+        line.env(name, &dead);
+        let ran = ended(line.spawn().unwrap());
+        assert_eq!(ran.err.contains(&format!("environment {name}")), seen, "{}", ran.err);
+    }
+}
+
+#[test]
+fn the_second_server_is_used_when_the_first_is_away() {
+    let Some(server) = Gearmand::start() else { return };
+    let both = format!("{},{}", dead_address(), server.address());
+    gearctl(&both, &["ping"]).exits(0);
+    let dead = dead_address();
+    bare(&["-s", &dead, "-s", server.address(), "ping"]).exits(0);
+}

@@ -1,0 +1,13 @@
+//! `gearctl` as a process, against the real server.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
+
+mod admin;
+mod docs;
+mod exits;
+mod harness;
