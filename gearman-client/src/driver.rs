@@ -1,7 +1,6 @@
-//! The task that owns one connection of an async client: writes what callers have queued, and reads what comes.
+//! The loop over one connection of the async face: writes what others have queued, and reads what comes.
 
 use std::{
-    future::poll_fn,
     io,
     pin::Pin,
     sync::Arc,
@@ -11,156 +10,81 @@ use std::{
 
 use bytes::{Buf, BytesMut};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
-    runtime::Handle,
+    io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Sleep, sleep_until},
 };
 
 use crate::{
-    Deadline, Error, ErrorKind, Fate, Result,
-    deadline::{Limit, timed_out},
-    link::{Link, State, Ticket},
-    net::{Stream, connect, within},
-    protocol::{
-        Decoder, Delivery, Epoch, Magic, Packet, PacketType, Request, Session, SetExceptions,
-    },
+    ConnectOptions, Deadline, Error, Result,
+    deadline::timed_out,
+    net::Stream,
+    protocol::{Decoder, Epoch, Packet},
     socket::lost,
 };
 
-/// Starts the driver of a link: over a stream that is connected, or over one that it connects.
-///
-/// # Errors
-///
-/// When there is no runtime to run it.
-pub(crate) fn spawn(link: Arc<Link>, stream: Option<Box<dyn Stream>>) -> Result<()> {
-    let guard = Guard { link, epoch: None, is_done: false };
-    let runtime = Handle::try_current().map_err(|error| {
-        Error::new(ErrorKind::InvalidInput, Fate::NotSent, "the async client needs tokio's runtime")
-            .with_source(error)
-    })?;
-    runtime.spawn(run(guard, stream));
-    Ok(())
-}
+/// What a driver serves: a role on a connection that others share.
+pub(crate) trait Served: Send + Sync {
+    /// Under its lock, takes what came and gives what is to be written; without it, wakes whom that concerns.
+    ///
+    /// # Errors
+    ///
+    /// When the connection cannot be used any further.
+    fn exchange(self: &Arc<Self>, epoch: Epoch, io: &mut Io, cx: &Context<'_>) -> Result<Pulse>;
 
-/// Tells the callers when the driver is dropped before its end: its runtime is shut down.
-struct Guard {
-    link: Arc<Link>,
-    epoch: Option<Epoch>,
-    is_done: bool,
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if !self.is_done {
-            self.link.abandoned(self.epoch);
-        }
+    /// An answer is overdue. Whether the connection can go on even so.
+    fn can_go_on_without_answer(&self) -> bool {
+        false
     }
 }
 
-async fn run(mut guard: Guard, stream: Option<Box<dyn Stream>>) {
-    let link = guard.link.clone();
-    link.connecting();
-    let opened = open(&link, stream).await;
-    guard.epoch = opened.as_ref().ok().map(|driver| driver.epoch);
-    let end = match opened {
-        Ok(mut driver) => poll_fn(|cx| driver.poll(cx)).await,
-        Err(error) => Some(error),
-    };
-    guard.is_done = true;
-    // Without an error the link was told already, or nobody is left.
-    if let Some(error) = end {
-        link.closed(guard.epoch, &error);
+/// What a driver and the role that it serves hand each other.
+pub(crate) struct Io {
+    /// What is being written. An empty one is exchanged for what was queued.
+    pub(crate) writing: BytesMut,
+    /// How much the stream has taken since the last exchange.
+    pub(crate) written: usize,
+    /// What came since the last exchange.
+    pub(crate) arrived: Vec<Packet>,
+    /// Whom to wake, outside of locks. Kept for its memory.
+    pub(crate) wakers: Vec<Waker>,
+    /// More may have come already.
+    pub(crate) has_read: bool,
+    /// Why the connection ends, once what arrived before has been taken.
+    pub(crate) failure: Option<Error>,
+}
+
+impl Io {
+    /// Whether the driver has something to do at once, so that it need not be woken.
+    pub(crate) fn is_busy(&self, was_stuck: bool) -> bool {
+        self.has_read || (!was_stuck && !self.writing.is_empty())
     }
 }
 
-/// Connects, and asks for exceptions: that shows that this is a Gearman server, too.
-async fn open(link: &Arc<Link>, stream: Option<Box<dyn Stream>>) -> Result<Driver> {
-    let options = &link.options;
-    let limit = Limit::total(options).connect(options);
-    let mut stream = match stream {
-        Some(stream) => stream,
-        None => connect(options, limit).await?,
-    };
-    let mut session = Session::new(link.address.clone());
-    let mut decoder = Decoder::new(Magic::Response, options.max_packet_size);
-    if options.exceptions {
-        let greeting = greet(&mut stream, &mut session, &mut decoder);
-        let outcome = within(limit, greeting).await.unwrap_or_else(Err);
-        outcome.map_err(|error| error.with_fate(Fate::NotSent))?;
-    }
-    let epoch = session.origin().epoch;
-    link.opened(session);
-    Ok(Driver {
-        link: link.clone(),
-        epoch,
-        stream,
-        decoder,
-        writing: BytesMut::new(),
-        written: 0,
-        unflushed: false,
-        arrived: Vec::new(),
-        failure: None,
-        wakers: Vec::new(),
-        head_since: None,
-        write_since: None,
-        alarm: Box::pin(sleep_until(Instant::now().into())),
-    })
+/// What the role says after an exchange.
+pub(crate) enum Pulse {
+    /// The connection is not needed any more.
+    Over,
+    /// It goes on.
+    Beats {
+        /// Answers are waited for.
+        is_waiting: bool,
+        /// Some came.
+        has_answers: bool,
+        /// The role is to be asked again then.
+        wake_at: Option<Instant>,
+    },
 }
 
-async fn greet(
-    stream: &mut Box<dyn Stream>,
-    session: &mut Session<Ticket>,
-    decoder: &mut Decoder,
-) -> Result<()> {
-    session.send(&SetExceptions, Ticket::HELLO);
-    stream.write_all(session.outgoing()).await.map_err(lost)?;
-    stream.flush().await.map_err(lost)?;
-    session.sent(session.outgoing().len());
-    loop {
-        while let Some(packet) = decoder.next()? {
-            if let Delivery::Answer(_, answer) = session.accept(packet)? {
-                // A server without the option still serves jobs.
-                if answer.packet_type == PacketType::Error {
-                    return Ok(());
-                }
-                return SetExceptions.decode(answer, session.origin());
-            }
-        }
-        let n = poll_fn(|cx| poll_read(stream, decoder, cx)).await.map_err(lost)?;
-        decoder.received(n);
-    }
-}
-
-/// Reads once; the end of the stream is an error.
-fn poll_read(
-    stream: &mut Box<dyn Stream>,
-    decoder: &mut Decoder,
-    cx: &mut Context<'_>,
-) -> Poll<io::Result<usize>> {
-    let mut space = ReadBuf::new(decoder.space());
-    Pin::new(stream).poll_read(cx, &mut space).map(|outcome| {
-        outcome?;
-        match space.filled().len() {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            n => Ok(n),
-        }
-    })
-}
-
-struct Driver {
-    link: Arc<Link>,
+/// Owns a stream, and moves bytes for the role that it serves.
+pub(crate) struct Driver<S> {
+    served: Arc<S>,
     epoch: Epoch,
     stream: Box<dyn Stream>,
     decoder: Decoder,
-    /// What is being written.
-    writing: BytesMut,
-    /// How much of it the stream has taken, since the link was last told.
-    written: usize,
+    io: Io,
     unflushed: bool,
-    arrived: Vec<Packet>,
-    /// Why the connection ends, once what arrived before has been told.
-    failure: Option<Error>,
-    wakers: Vec<Waker>,
+    write_timeout: Duration,
+    reply_timeout: Duration,
     /// Since when the oldest request in flight is the oldest.
     head_since: Option<Instant>,
     /// Since when the stream takes no byte.
@@ -172,9 +96,47 @@ struct Driver {
 /// How often the driver reads before it lets other tasks run.
 const READS_IN_A_ROW: usize = 32;
 
-impl Driver {
-    /// Runs until the connection ends: `Some` with the reason, or `None` when the link has ended it.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Error>> {
+enum Turn {
+    /// There is more to do.
+    Busy,
+    /// Something will wake the driver.
+    Asleep,
+    /// The driver is needed no more.
+    Over,
+}
+
+impl<S: Served> Driver<S> {
+    pub(crate) fn new(
+        served: Arc<S>,
+        epoch: Epoch,
+        stream: Box<dyn Stream>,
+        decoder: Decoder,
+        options: &ConnectOptions,
+    ) -> Self {
+        Driver {
+            served,
+            epoch,
+            stream,
+            decoder,
+            io: Io {
+                writing: BytesMut::new(),
+                written: 0,
+                arrived: Vec::new(),
+                wakers: Vec::new(),
+                has_read: false,
+                failure: None,
+            },
+            unflushed: false,
+            write_timeout: options.write_timeout,
+            reply_timeout: options.reply_timeout,
+            head_since: None,
+            write_since: None,
+            alarm: Box::pin(sleep_until(Instant::now().into())),
+        }
+    }
+
+    /// Runs until the connection ends: `Some` with the reason, or `None` when it is not needed any more.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Error>> {
         for _ in 0..READS_IN_A_ROW {
             match self.turn(cx) {
                 Ok(Turn::Busy) => {}
@@ -187,53 +149,44 @@ impl Driver {
         Poll::Pending
     }
 
-    /// Writes, reads, and tells the callers.
+    /// Writes, reads, and exchanges the outcome with the role.
     fn turn(&mut self, cx: &mut Context<'_>) -> Result<Turn> {
         if let Err(error) = self.write(cx) {
-            self.failure = Some(error);
+            self.io.failure = Some(error);
         }
-        let has_read = self.read(cx);
-        let link = self.link.clone();
-        let mut state = link.lock();
-        if state.is_closing() || !state.is_served_by(self.epoch) {
-            return Ok(Turn::Over);
-        }
-        let has_answers = self.tell(&mut state);
-        if let Some(error) = self.failure.take() {
+        let has_written = self.io.written > 0;
+        let was_stuck = !self.io.writing.is_empty();
+        self.io.has_read = self.read(cx);
+        let pulse = self.served.exchange(self.epoch, &mut self.io, cx)?;
+        if let Some(error) = self.io.failure.take() {
             return Err(error);
         }
-        let is_stuck = !self.writing.is_empty();
-        if !is_stuck {
-            state.session.swap_outgoing(&mut self.writing);
-            self.wakers.extend(state.take_waiting());
-        }
-        let is_waiting = state.session.pending() > 0;
-        let has_more = has_read || (!is_stuck && !self.writing.is_empty());
-        if !has_more {
-            state.sleep(cx);
-        }
-        drop(state);
-        self.wakers.drain(..).for_each(Waker::wake);
+        let Pulse::Beats { is_waiting, has_answers, wake_at } = pulse else {
+            return Ok(Turn::Over);
+        };
         let now = Instant::now();
         self.head_since = match self.head_since {
             Some(since) if is_waiting && !has_answers => Some(since),
             _ => is_waiting.then_some(now),
         };
         self.write_since = match self.write_since {
-            Some(since) if is_stuck && self.written == 0 => Some(since),
-            _ => (!self.writing.is_empty()).then_some(now),
+            Some(since) if was_stuck && !has_written => Some(since),
+            _ => (!self.io.writing.is_empty()).then_some(now),
         };
-        if has_more { Ok(Turn::Busy) } else { self.watch_deadlines(cx, now) }
+        if self.io.is_busy(was_stuck) {
+            return Ok(Turn::Busy);
+        }
+        self.watch_deadlines(cx, now, wake_at)
     }
 
     /// Writes what the stream takes.
     fn write(&mut self, cx: &mut Context<'_>) -> Result<()> {
-        while !self.writing.is_empty() {
-            match Pin::new(&mut self.stream).poll_write(cx, &self.writing) {
+        while !self.io.writing.is_empty() {
+            match Pin::new(&mut self.stream).poll_write(cx, &self.io.writing) {
                 Poll::Ready(Ok(0)) => return Err(lost(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(n)) => {
-                    self.writing.advance(n);
-                    self.written += n;
+                    self.io.writing.advance(n);
+                    self.io.written += n;
                     self.unflushed = true;
                 }
                 Poll::Ready(Err(error)) => return Err(lost(error)),
@@ -255,48 +208,46 @@ impl Driver {
         match poll_read(&mut self.stream, &mut self.decoder, cx) {
             Poll::Ready(Ok(n)) => self.decoder.received(n),
             Poll::Ready(Err(error)) => {
-                self.failure.get_or_insert(lost(error));
+                self.io.failure.get_or_insert(lost(error));
                 return false;
             }
             Poll::Pending => return false,
         }
         loop {
             match self.decoder.next() {
-                Ok(Some(packet)) => self.arrived.push(packet),
+                Ok(Some(packet)) => self.io.arrived.push(packet),
                 Ok(None) => return true,
                 Err(error) => {
-                    self.failure.get_or_insert(error);
+                    self.io.failure.get_or_insert(error);
                     return true;
                 }
             }
         }
     }
 
-    /// Tells the link what was written and what came; whether requests were answered.
-    fn tell(&mut self, state: &mut State) -> bool {
-        state.session.note_written(std::mem::take(&mut self.written));
-        let before = state.session.pending();
-        for packet in self.arrived.drain(..) {
-            if let Err(error) = state.deliver(packet, &mut self.wakers) {
-                self.failure.get_or_insert(error);
-                break;
-            }
-        }
-        state.session.pending() < before
-    }
-
     /// Ends the connection when the oldest request gets no answer, or the stream takes nothing.
-    fn watch_deadlines(&mut self, cx: &mut Context<'_>, now: Instant) -> Result<Turn> {
+    fn watch_deadlines(
+        &mut self,
+        cx: &mut Context<'_>,
+        now: Instant,
+        wake_at: Option<Instant>,
+    ) -> Result<Turn> {
         let after = |since: Option<Instant>, wait: Duration| since?.checked_add(wait);
-        let options = &self.link.options;
-        let write = after(self.write_since, options.write_timeout).map(|at| (at, Deadline::Write));
-        let reply = after(self.head_since, options.reply_timeout).map(|at| (at, Deadline::Reply));
-        let Some((at, which)) = write.into_iter().chain(reply).min_by_key(|(at, _)| *at) else {
+        let write = after(self.write_since, self.write_timeout);
+        let reply = after(self.head_since, self.reply_timeout);
+        if write.is_some_and(|at| at <= now) {
+            return Err(timed_out(Deadline::Write));
+        }
+        if reply.is_some_and(|at| at <= now) {
+            if self.served.can_go_on_without_answer() {
+                self.head_since = None;
+                return Ok(Turn::Busy);
+            }
+            return Err(timed_out(Deadline::Reply));
+        }
+        let Some(at) = write.into_iter().chain(reply).chain(wake_at).min() else {
             return Ok(Turn::Asleep);
         };
-        if at <= now {
-            return Err(timed_out(which));
-        }
         // The alarm is moved only when it would go off too late: most of the time deadlines only move on.
         if self.alarm.is_elapsed() || self.alarm.deadline().into_std() > at {
             self.alarm.as_mut().reset(at.into());
@@ -308,11 +259,18 @@ impl Driver {
     }
 }
 
-enum Turn {
-    /// There is more to do.
-    Busy,
-    /// Something will wake the driver.
-    Asleep,
-    /// The link needs the driver no more.
-    Over,
+/// Reads once; the end of the stream is an error.
+pub(crate) fn poll_read(
+    stream: &mut Box<dyn Stream>,
+    decoder: &mut Decoder,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    let mut space = ReadBuf::new(decoder.space());
+    Pin::new(stream).poll_read(cx, &mut space).map(|outcome| {
+        outcome?;
+        match space.filled().len() {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            n => Ok(n),
+        }
+    })
 }

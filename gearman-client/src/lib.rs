@@ -7,8 +7,12 @@ mod admin;
 pub mod blocking;
 #[cfg(feature = "tokio")]
 mod client;
+#[cfg(feature = "tokio")]
+mod connection;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod deadline;
+#[cfg(feature = "tokio")]
+mod dispatch;
 #[cfg(feature = "tokio")]
 mod driver;
 mod error;
@@ -16,6 +20,8 @@ mod event;
 mod handle;
 #[cfg(feature = "tokio")]
 mod job;
+#[cfg(feature = "tokio")]
+mod lane;
 #[cfg(feature = "tokio")]
 mod link;
 mod names;
@@ -37,11 +43,19 @@ mod text;
 #[cfg(feature = "__rustls")]
 mod tls;
 mod work;
+#[cfg(feature = "tokio")]
+mod worker;
 
 #[cfg(feature = "__rustls")]
 pub use self::tls::TlsOptions;
 #[cfg(feature = "tokio")]
-pub use self::{admin::Admin, client::Client, job::Job, net::Stream};
+pub use self::{
+    admin::Admin,
+    client::Client,
+    job::Job,
+    net::Stream,
+    worker::{GrabbedJob, JobContext, Worker},
+};
 pub use self::{
     error::{Deadline, Error, ErrorKind, Fate},
     event::{JobEvent, JobStatus, Outcome, Progress},

@@ -14,7 +14,8 @@ use std::{
 };
 
 use crate::{
-    Address, ConnectOptions, Error, ErrorKind, Fate, JobEvent, Origin, Result, driver,
+    Address, ConnectOptions, Error, ErrorKind, Fate, JobEvent, Origin, Result, connection,
+    driver::{Io, Pulse, Served},
     net::Stream,
     protocol::{
         Backoff, Delivery, Epoch, Lost, Packet, PacketType, Request, Session, request::refusal,
@@ -116,7 +117,7 @@ impl Link {
     /// Serves a stream that is connected.
     pub(crate) async fn serve(self: &Arc<Self>, stream: Box<dyn Stream>) -> Result<()> {
         self.lock().phase = Phase::Connecting;
-        driver::spawn(self.clone(), Some(stream))?;
+        connection::spawn(self.clone(), Some(stream))?;
         self.connect().await
     }
 
@@ -230,7 +231,7 @@ impl Link {
                 seen.get_or_insert(state.attempts);
                 state.wait(cx);
                 drop(state);
-                driver::spawn(self.clone(), None)?;
+                connection::spawn(self.clone(), None)?;
                 return Poll::Pending;
             }
             Phase::Open | Phase::Connecting => {
@@ -324,6 +325,36 @@ impl Link {
     }
 }
 
+impl Served for Link {
+    fn exchange(self: &Arc<Self>, epoch: Epoch, io: &mut Io, cx: &Context<'_>) -> Result<Pulse> {
+        let mut state = self.lock();
+        if state.is_closing || !state.is_served_by(epoch) {
+            return Ok(Pulse::Over);
+        }
+        state.session.note_written(std::mem::take(&mut io.written));
+        let before = state.session.pending();
+        for packet in io.arrived.drain(..) {
+            if let Err(error) = state.deliver(packet, &mut io.wakers) {
+                io.failure.get_or_insert(error);
+                break;
+            }
+        }
+        let has_answers = state.session.pending() < before;
+        let was_stuck = !io.writing.is_empty();
+        if !was_stuck {
+            state.session.swap_outgoing(&mut io.writing);
+            io.wakers.extend(state.take_waiting());
+        }
+        let is_waiting = state.session.pending() > 0;
+        if !io.is_busy(was_stuck) {
+            state.sleep(cx);
+        }
+        drop(state);
+        io.wakers.drain(..).for_each(Waker::wake);
+        Ok(Pulse::Beats { is_waiting, has_answers, wake_at: None })
+    }
+}
+
 fn only_one_stream() -> Error {
     let why = "the connection is closed, and this client has only the stream it was given";
     Error::new(ErrorKind::ConnectionLost, Fate::NotSent, why)
@@ -333,10 +364,6 @@ impl State {
     /// Whether this connection is the present one.
     pub(crate) fn is_served_by(&self, epoch: Epoch) -> bool {
         self.phase == Phase::Open && self.session.origin().epoch == epoch
-    }
-
-    pub(crate) fn is_closing(&self) -> bool {
-        self.is_closing
     }
 
     /// Lets the driver sleep until there is something to write.

@@ -203,6 +203,17 @@ pub struct WorkerReport {
 }
 
 impl WorkerReport {
+    /// Adds the counts of another connection.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn merge(&mut self, other: WorkerReport) {
+        let WorkerReport { completed, failed, rejected, unknown, abandoned } = other;
+        self.completed += completed;
+        self.failed += failed;
+        self.rejected += rejected;
+        self.unknown += unknown;
+        self.abandoned += abandoned;
+    }
+
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn add(&mut self, settled: Settled) {
         let count = match settled {

@@ -421,13 +421,7 @@ impl Worker {
             }
         }
         for lane in &mut self.lanes {
-            let WorkerReport { completed, failed, rejected, unknown, abandoned } =
-                lane.end(self.options.barrier);
-            self.report.completed += completed;
-            self.report.failed += failed;
-            self.report.rejected += rejected;
-            self.report.unknown += unknown;
-            self.report.abandoned += abandoned;
+            self.report.merge(lane.end(self.options.barrier));
         }
         self.report
     }

@@ -1,0 +1,393 @@
+//! One connection of an async worker: what its driver and the holders of its jobs share.
+
+use std::{
+    collections::hash_map::RandomState,
+    future::poll_fn,
+    hash::BuildHasher,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use tokio::{sync::Notify, time::timeout};
+
+use crate::{
+    Address, ClientId, ConnectOptions, Error, FunctionName, GrabbedJob, JobHandle, Result,
+    WorkerOptions, WorkerReport,
+    deadline::Limit,
+    dispatch::Dispatch,
+    driver::{Driver, Io, Pulse, Served},
+    net::connect,
+    protocol::{
+        Assignment, Backoff, Decoder, End, Epoch, Grab, Magic, Packet, Report, WorkerSession,
+        worker::job_lost,
+    },
+};
+
+/// The worker role towards one server.
+pub(crate) struct Lane {
+    options: ConnectOptions,
+    pub(crate) address: Arc<Address>,
+    dispatch: Arc<Dispatch>,
+    state: Mutex<State>,
+    /// Wakes the task when it waits between two attempts to connect.
+    nudge: Notify,
+    with_barrier: bool,
+}
+
+struct State {
+    session: WorkerSession,
+    /// What a new connection is told.
+    client_id: Option<ClientId>,
+    functions: Vec<(FunctionName, Option<Duration>)>,
+    places: usize,
+    grab: Grab,
+    regrab: Duration,
+    is_open: bool,
+    /// The driver, when it sleeps.
+    driver: Option<Waker>,
+    /// Jobs' holders that wait for room in the outgoing buffer, or callers for the first connection.
+    waiting: Vec<Waker>,
+    is_started: bool,
+    is_stopping: bool,
+    /// Everything is given up at once.
+    is_cut: bool,
+    has_sent_barrier: bool,
+    backoff: Backoff,
+    is_proven: bool,
+    /// How many attempts to connect have failed.
+    failures: u64,
+    last_error: Option<Error>,
+    report: WorkerReport,
+}
+
+/// No further report or result is taken while so many bytes wait to be written.
+const ENOUGH_OUTGOING: usize = 1 << 20;
+
+impl Lane {
+    pub(crate) fn new(
+        options: ConnectOptions,
+        worker: &WorkerOptions,
+        dispatch: Arc<Dispatch>,
+    ) -> Arc<Self> {
+        let address = Arc::new(options.address.clone());
+        let seed = RandomState::new().hash_one(0);
+        let (places, grab, regrab) = (worker.concurrency, worker.grab, worker.regrab);
+        let state = State {
+            session: WorkerSession::new(address.clone(), places, grab, regrab, Instant::now()),
+            client_id: worker.client_id.clone(),
+            functions: Vec::new(),
+            places,
+            grab,
+            regrab,
+            is_open: false,
+            driver: None,
+            waiting: Vec::new(),
+            is_started: false,
+            is_stopping: false,
+            is_cut: false,
+            has_sent_barrier: false,
+            backoff: Backoff::new(options.retry.base, options.retry.cap, seed),
+            is_proven: true,
+            failures: 0,
+            last_error: None,
+            report: WorkerReport::default(),
+        };
+        Arc::new(Lane {
+            options,
+            address,
+            dispatch,
+            state: Mutex::new(state),
+            nudge: Notify::new(),
+            with_barrier: worker.barrier,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing in the state is left half done by a panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a connection until the lane is stopped.
+    pub(crate) async fn run(self: Arc<Self>) {
+        loop {
+            let limit = Limit::never().connect(&self.options);
+            let error = match connect(&self.options, limit).await {
+                Ok(stream) => {
+                    let epoch = self.opened();
+                    let decoder = Decoder::new(Magic::Response, self.options.max_packet_size);
+                    let mut driver =
+                        Driver::new(self.clone(), epoch, stream, decoder, &self.options);
+                    poll_fn(|cx| driver.poll(cx)).await
+                }
+                Err(error) => Some(error),
+            };
+            let Some(wait) = self.closed(error) else { return };
+            // A nudge ends the wait: the lane is stopped.
+            let _ = timeout(wait, self.nudge.notified()).await;
+        }
+    }
+
+    /// Starts a session on a new connection: who this is, and what it can do.
+    fn opened(&self) -> Epoch {
+        let mut state = self.lock();
+        let now = Instant::now();
+        let mut session =
+            WorkerSession::new(self.address.clone(), state.places, state.grab, state.regrab, now);
+        if let Some(id) = &state.client_id {
+            session.set_client_id(id);
+        }
+        for (function, timeout) in &state.functions {
+            session.can_do(function, *timeout);
+        }
+        if state.is_started {
+            session.start();
+        }
+        if state.is_stopping {
+            session.stop();
+        }
+        let epoch = session.origin().epoch;
+        state.session = session;
+        state.is_open = true;
+        state.wake_waiting();
+        epoch
+    }
+
+    /// The connection has ended. How long to wait before the next one; `None` when there is to be none.
+    fn closed(&self, error: Option<Error>) -> Option<Duration> {
+        let mut state = self.lock();
+        state.is_open = false;
+        state.failures += 1;
+        state.last_error = error;
+        state.session.close();
+        state.account();
+        state.wake_waiting();
+        if state.is_stopping || state.is_cut || state.last_error.is_none() {
+            return None;
+        }
+        // A connection that proved good is followed by one at once.
+        let was_proven = std::mem::replace(&mut state.is_proven, false);
+        Some(if was_proven { Duration::ZERO } else { state.backoff.next_delay() })
+    }
+
+    /// Waits for the first connection.
+    pub(crate) async fn connected(&self) -> Result<()> {
+        poll_fn(|cx| {
+            let mut state = self.lock();
+            if state.is_open {
+                return Poll::Ready(Ok(()));
+            }
+            if state.failures > 0 {
+                let error = state.last_error.as_ref().map(Error::share);
+                return Poll::Ready(Err(error.unwrap_or_else(crate::route::no_server)));
+            }
+            state.waiting.push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.lock().is_open
+    }
+
+    pub(crate) fn can_do(&self, function: &FunctionName, timeout: Option<Duration>) {
+        self.change(|state| {
+            state.functions.retain(|(known, _)| known != function);
+            state.functions.push((function.clone(), timeout));
+            state.session.can_do(function, timeout);
+        });
+    }
+
+    pub(crate) fn cant_do(&self, function: &FunctionName) -> Result<()> {
+        self.change(|state| {
+            state.session.cant_do(function)?;
+            state.functions.retain(|(known, _)| known != function);
+            Ok(())
+        })
+    }
+
+    pub(crate) fn reset_abilities(&self) -> Result<()> {
+        self.change(|state| {
+            state.session.reset_abilities()?;
+            state.functions.clear();
+            Ok(())
+        })
+    }
+
+    pub(crate) fn start(&self) {
+        self.change(|state| {
+            state.is_started = true;
+            state.session.start();
+        });
+    }
+
+    /// Asks for no further job, and ends when those that run have ended.
+    pub(crate) fn stop(&self) {
+        self.change(|state| {
+            state.is_stopping = true;
+            state.session.stop();
+        });
+        self.nudge.notify_one();
+    }
+
+    /// Closes at once.
+    pub(crate) fn cut(&self) {
+        self.change(|state| {
+            state.is_cut = true;
+            state.session.close();
+            state.account();
+        });
+        self.nudge.notify_one();
+    }
+
+    pub(crate) fn report(&self) -> WorkerReport {
+        self.lock().report
+    }
+
+    /// Changes the state, and lets the driver see to what that means.
+    fn change<T>(&self, step: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let done = step(&mut state);
+        let driver = state.driver.take();
+        drop(state);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        done
+    }
+
+    /// Says something about a job, once there is room for it.
+    pub(crate) fn poll_say(
+        &self,
+        cx: &Context<'_>,
+        job: &JobHandle,
+        report: Report<'_>,
+    ) -> Poll<Result<()>> {
+        self.poll_with_room(cx, job, |state| state.session.report(job, report))
+    }
+
+    /// Ends a job, once there is room for its result.
+    pub(crate) fn poll_finish(
+        &self,
+        cx: &Context<'_>,
+        job: &JobHandle,
+        end: End<'_>,
+    ) -> Poll<Result<()>> {
+        self.poll_with_room(cx, job, |state| state.session.finish(job, end, Instant::now()))
+    }
+
+    fn poll_with_room(
+        &self,
+        cx: &Context<'_>,
+        job: &JobHandle,
+        step: impl FnOnce(&mut State) -> Result<()>,
+    ) -> Poll<Result<()>> {
+        let mut state = self.lock();
+        if !state.is_open {
+            return Poll::Ready(Err(job_lost(job)));
+        }
+        if state.session.outgoing().len() >= ENOUGH_OUTGOING {
+            state.waiting.push(cx.waker().clone());
+            return Poll::Pending;
+        }
+        drop(state);
+        Poll::Ready(self.change(step))
+    }
+
+    /// Fails a job whose holder dropped it.
+    pub(crate) fn drop_job(&self, job: &JobHandle) {
+        // A job that is lost was given to others already.
+        let _ = self.change(|state| state.session.finish(job, End::Fail, Instant::now()));
+    }
+}
+
+impl Served for Lane {
+    fn exchange(self: &Arc<Self>, epoch: Epoch, io: &mut Io, cx: &Context<'_>) -> Result<Pulse> {
+        let now = Instant::now();
+        let mut state = self.lock();
+        if state.is_cut || state.session.origin().epoch != epoch {
+            return Ok(Pulse::Over);
+        }
+        io.written = 0;
+        let was_waiting_since = state.session.waiting_since();
+        let mut jobs = Vec::new();
+        for packet in io.arrived.drain(..) {
+            match state.take(&packet, now) {
+                Ok(job) => jobs.extend(job),
+                Err(error) => {
+                    io.failure.get_or_insert(error);
+                    break;
+                }
+            }
+        }
+        let wake_at = state.session.poll(now);
+        let is_over = state.is_stopping && state.wind_up(self.with_barrier, now);
+        let was_stuck = !io.writing.is_empty();
+        if !was_stuck {
+            state.session.swap_outgoing(&mut io.writing);
+            io.wakers.append(&mut state.waiting);
+        }
+        if is_over && io.writing.is_empty() {
+            return Ok(Pulse::Over);
+        }
+        let waiting_since = state.session.waiting_since();
+        if !io.is_busy(was_stuck) {
+            match &mut state.driver {
+                Some(driver) => driver.clone_from(cx.waker()),
+                none => *none = Some(cx.waker().clone()),
+            }
+        }
+        drop(state);
+        io.wakers.drain(..).for_each(Waker::wake);
+        for job in jobs {
+            self.dispatch.job(GrabbedJob::new(job, self.clone()));
+        }
+        Ok(Pulse::Beats {
+            is_waiting: waiting_since.is_some(),
+            has_answers: waiting_since != was_waiting_since,
+            wake_at,
+        })
+    }
+
+    fn can_go_on_without_answer(&self) -> bool {
+        self.lock().session.give_up_waiting(Instant::now())
+    }
+}
+
+impl State {
+    fn take(&mut self, packet: &Packet, now: Instant) -> Result<Option<Assignment>> {
+        let job = self.session.accept(packet, now)?;
+        self.account();
+        if !self.is_proven {
+            self.is_proven = true;
+            self.backoff.reset();
+        }
+        Ok(job)
+    }
+
+    fn account(&mut self) {
+        for settled in self.session.settled() {
+            self.report.add(settled);
+        }
+    }
+
+    /// Whether a worker that is to stop has nothing left to do; makes sure first that its results were taken.
+    fn wind_up(&mut self, with_barrier: bool, now: Instant) -> bool {
+        if !self.session.is_drained() {
+            return false;
+        }
+        if !with_barrier || !self.session.has_unconfirmed() {
+            return true;
+        }
+        if !self.has_sent_barrier {
+            self.has_sent_barrier = true;
+            self.session.send_barrier(now);
+        }
+        false
+    }
+
+    fn wake_waiting(&mut self) {
+        self.waiting.drain(..).for_each(Waker::wake);
+    }
+}

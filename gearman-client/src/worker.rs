@@ -1,0 +1,432 @@
+//! The async worker.
+
+use std::{
+    future::{Future, poll_fn},
+    ops::Deref,
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::{task::JoinSet, time::timeout};
+
+use crate::{
+    Error, Failure, FunctionName, Result, WorkerOptions, WorkerReport,
+    dispatch::Dispatch,
+    lane::Lane,
+    protocol::{Assignment, End, Report},
+    route::no_server,
+};
+
+/// A worker for one or more Gearman servers.
+///
+/// Functions are [registered](Self::register) with a handler and served by [`run_until`](Self::run_until), each job in a
+/// task of its own; or announced with [`can_do`](Self::can_do) and taken by hand with [`next_job`](Self::next_job). Each
+/// connection has a task that keeps it, connects again when it is lost, and registers all functions anew.
+///
+/// Dropping the worker closes its connections: jobs that are not finished go back to the servers.
+pub struct Worker {
+    lanes: Vec<Arc<Lane>>,
+    tasks: JoinSet<()>,
+    dispatch: Arc<Dispatch>,
+    grace: Duration,
+}
+
+impl Worker {
+    /// Connects to the servers: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, [`Servers`](crate::Servers) or
+    /// [`WorkerOptions`]. One that can be reached is enough; the others are tried again later.
+    ///
+    /// # Errors
+    ///
+    /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)` or `Tls`. `InvalidInput` for
+    /// a wrong address.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping closes the half-made connections.
+    pub async fn connect<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<WorkerOptions>,
+        Error: From<O::Error>,
+    {
+        let options = options.try_into()?;
+        options.servers.check()?;
+        let dispatch = Arc::new(Dispatch::default());
+        let lanes: Vec<Arc<Lane>> =
+            options.lanes().map(|server| Lane::new(server, &options, dispatch.clone())).collect();
+        let mut tasks = JoinSet::new();
+        for lane in &lanes {
+            tasks.spawn(lane.clone().run());
+        }
+        let worker = Worker { lanes, tasks, dispatch, grace: options.grace };
+        let mut last = no_server();
+        for lane in &worker.lanes {
+            match lane.connected().await {
+                Ok(()) => return Ok(worker),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Serves a function: `handler` runs its jobs. What its future gives is the result; a failure or a panic fails the
+    /// job.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a name that is not valid.
+    pub fn register<F, H, T, R>(&mut self, function: F, handler: H) -> Result<()>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+        H: Fn(JobContext) -> T + Send + Sync + 'static,
+        T: Future<Output = std::result::Result<R, Failure>> + Send + 'static,
+        R: Into<Bytes>,
+    {
+        self.add(function.try_into()?, None, handler);
+        Ok(())
+    }
+
+    /// Serves a function whose jobs the server gives to others when they take longer than `timeout`, in whole
+    /// milliseconds (rounded up; the server makes 1 s of less).
+    ///
+    /// Up to server 1.1 the timer is kept for the connection, not for the job, and can hit the wrong one: prefer a
+    /// timeout of the submitter.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a name that is not valid.
+    pub fn register_with_timeout<F, H, T, R>(
+        &mut self,
+        function: F,
+        timeout: Duration,
+        handler: H,
+    ) -> Result<()>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+        H: Fn(JobContext) -> T + Send + Sync + 'static,
+        T: Future<Output = std::result::Result<R, Failure>> + Send + 'static,
+        R: Into<Bytes>,
+    {
+        self.add(function.try_into()?, Some(timeout), handler);
+        Ok(())
+    }
+
+    fn add<H, T, R>(&mut self, function: FunctionName, timeout: Option<Duration>, handler: H)
+    where
+        H: Fn(JobContext) -> T + Send + Sync + 'static,
+        T: Future<Output = std::result::Result<R, Failure>> + Send + 'static,
+        R: Into<Bytes>,
+    {
+        let handler = Arc::new(move |job: JobContext| {
+            let outcome = handler(job);
+            Box::pin(async move { outcome.await.map(Into::into) }) as std::pin::Pin<Box<_>>
+        });
+        self.dispatch.register(function.clone(), handler);
+        self.lanes.iter().for_each(|lane| lane.can_do(&function, timeout));
+    }
+
+    /// Announces a function whose jobs are taken with [`next_job`](Self::next_job) (`CAN_DO`, `CAN_DO_TIMEOUT`).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a name that is not valid.
+    pub fn can_do<F>(&mut self, function: F, timeout: Option<Duration>) -> Result<()>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+    {
+        let function = function.try_into()?;
+        self.dispatch.forget(&function);
+        self.lanes.iter().for_each(|lane| lane.can_do(&function, timeout));
+        Ok(())
+    }
+
+    /// Takes a function back (`CANT_DO`).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` while jobs are running: the server would give them to others.
+    pub fn cant_do<F>(&mut self, function: F) -> Result<()>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+    {
+        let function = function.try_into()?;
+        self.lanes.iter().try_for_each(|lane| lane.cant_do(&function))?;
+        self.dispatch.forget(&function);
+        Ok(())
+    }
+
+    /// Takes all functions back (`RESET_ABILITIES`).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` while jobs are running: the server would give them to others.
+    pub fn reset_abilities(&mut self) -> Result<()> {
+        self.lanes.iter().try_for_each(|lane| lane.reset_abilities())?;
+        self.dispatch.forget_all();
+        Ok(())
+    }
+
+    /// Runs handlers for ever. Servers that are lost are tried again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping closes the connections: jobs that are not finished go back to the servers. For an orderly end use
+    /// [`run_until`](Self::run_until).
+    pub async fn run(self) {
+        self.run_until(std::future::pending::<()>()).await;
+    }
+
+    /// Runs handlers until `stop` is ready, then [stops](Self::stop). Jobs of functions without a handler are failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping closes the connections: jobs that are not finished go back to the servers.
+    pub async fn run_until(self, stop: impl Future) -> WorkerReport {
+        self.start();
+        {
+            let fail_others = async {
+                loop {
+                    // Dropped, and so failed.
+                    drop(self.dispatched().await);
+                }
+            };
+            let mut fail_others = pin!(fail_others);
+            let mut stop = pin!(stop);
+            poll_fn(|cx| {
+                let _: std::task::Poll<()> = fail_others.as_mut().poll(cx);
+                stop.as_mut().poll(cx).map(|_| ())
+            })
+            .await;
+        }
+        self.stop().await
+    }
+
+    /// The next job of a function that was announced with [`can_do`](Self::can_do).
+    ///
+    /// Up to [`concurrency`](WorkerOptions::concurrency) jobs of each connection can be held at once. End each with
+    /// [`complete`](GrabbedJob::complete), [`fail`](GrabbedJob::fail) or [`exception`](GrabbedJob::exception).
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped `next_job` loses nothing: the job is given by the next call of it.
+    pub async fn next_job(&mut self) -> GrabbedJob {
+        self.start();
+        self.dispatched().await
+    }
+
+    async fn dispatched(&self) -> GrabbedJob {
+        poll_fn(|cx| self.dispatch.poll_next(cx)).await
+    }
+
+    fn start(&self) {
+        self.lanes.iter().for_each(|lane| lane.start());
+    }
+
+    /// Stops: asks for no further job, lets the running ones finish within the [grace](WorkerOptions::grace), makes sure
+    /// that the results were taken, and closes. Jobs that are not finished go back to the servers.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping closes the connections at once.
+    pub async fn stop(mut self) -> WorkerReport {
+        self.lanes.iter().for_each(|lane| lane.stop());
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        // What is not finished after the grace is given up.
+        let _ = timeout(self.grace, all).await;
+        self.give_up();
+        let mut total = WorkerReport::default();
+        for lane in &self.lanes {
+            total.merge(lane.report());
+        }
+        total
+    }
+
+    fn give_up(&self) {
+        self.lanes.iter().for_each(|lane| lane.cut());
+        self.dispatch.abort();
+    }
+
+    /// How many connections are good.
+    #[must_use]
+    pub fn connected(&self) -> usize {
+        self.lanes.iter().filter(|lane| lane.is_connected()).count()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+/// A job as its handler sees it, with ways to report on it. Cloning is cheap.
+#[derive(Clone)]
+pub struct JobContext {
+    assignment: Arc<Assignment>,
+    lane: Arc<Lane>,
+}
+
+impl JobContext {
+    /// Tells the submitters how far the job is (`WORK_STATUS`).
+    ///
+    /// # Errors
+    ///
+    /// `JobLost`; `InvalidInput` when `denominator` is 0.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, it has sent nothing.
+    pub async fn status(&self, numerator: u64, denominator: u64) -> Result<()> {
+        self.say(Report::Status(numerator, denominator)).await
+    }
+
+    /// Sends the submitters a piece of the result (`WORK_DATA`).
+    ///
+    /// # Errors
+    ///
+    /// `JobLost`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, it has sent nothing.
+    pub async fn data(&self, data: impl AsRef<[u8]>) -> Result<()> {
+        self.say(Report::Data(data.as_ref())).await
+    }
+
+    /// Sends the submitters a warning (`WORK_WARNING`).
+    ///
+    /// # Errors
+    ///
+    /// `JobLost`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, it has sent nothing.
+    pub async fn warning(&self, data: impl AsRef<[u8]>) -> Result<()> {
+        self.say(Report::Warning(data.as_ref())).await
+    }
+
+    async fn say(&self, report: Report<'_>) -> Result<()> {
+        poll_fn(|cx| self.lane.poll_say(cx, &self.assignment.handle, report)).await
+    }
+}
+
+impl Deref for JobContext {
+    type Target = Assignment;
+
+    fn deref(&self) -> &Assignment {
+        &self.assignment
+    }
+}
+
+/// A job that was taken by hand. Dropped without an end, it is failed.
+#[must_use = "the job has to be completed or failed"]
+pub struct GrabbedJob {
+    context: JobContext,
+    has_ended: bool,
+}
+
+impl GrabbedJob {
+    pub(crate) fn new(assignment: Assignment, lane: Arc<Lane>) -> Self {
+        let context = JobContext { assignment: Arc::new(assignment), lane };
+        GrabbedJob { context, has_ended: false }
+    }
+
+    pub(crate) fn context(&self) -> JobContext {
+        self.context.clone()
+    }
+
+    /// Ends the job with its result (`WORK_COMPLETE`), and asks for the next one in the same write.
+    ///
+    /// The server does not acknowledge results: `Ok` says that this one is on its way. The worker's report tells at the
+    /// end what became of it.
+    ///
+    /// # Errors
+    ///
+    /// `JobLost` when the connection that held the job is gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, the job is failed.
+    pub async fn complete(self, result: impl AsRef<[u8]>) -> Result<()> {
+        self.end(End::Complete(result.as_ref())).await
+    }
+
+    /// Ends the job as failed (`WORK_FAIL`).
+    ///
+    /// # Errors
+    ///
+    /// As [`complete`](Self::complete).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, the job is failed.
+    pub async fn fail(self) -> Result<()> {
+        self.end(End::Fail).await
+    }
+
+    /// Ends the job as failed, with what went wrong (`WORK_EXCEPTION`).
+    ///
+    /// # Errors
+    ///
+    /// As [`complete`](Self::complete).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, the job is failed.
+    pub async fn exception(self, what: impl AsRef<[u8]>) -> Result<()> {
+        self.end(End::Exception(what.as_ref())).await
+    }
+
+    async fn end(mut self, end: End<'_>) -> Result<()> {
+        let JobContext { assignment, lane } = &self.context;
+        let outcome = poll_fn(|cx| lane.poll_finish(cx, &assignment.handle, end)).await;
+        self.has_ended = true;
+        outcome
+    }
+}
+
+impl Deref for GrabbedJob {
+    type Target = JobContext;
+
+    fn deref(&self) -> &JobContext {
+        &self.context
+    }
+}
+
+impl Drop for GrabbedJob {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.context.lane.drop_job(&self.context.assignment.handle);
+        }
+    }
+}
+
+impl std::fmt::Debug for GrabbedJob {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("GrabbedJob").field(&self.context.assignment).finish()
+    }
+}
+
+impl std::fmt::Debug for JobContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("JobContext").field(&self.assignment).finish()
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker")
+            .field(
+                "servers",
+                &self.lanes.iter().map(|lane| lane.address.to_string()).collect::<Vec<_>>(),
+            )
+            .field("connected", &self.connected())
+            .finish_non_exhaustive()
+    }
+}
