@@ -24,6 +24,8 @@ mod job;
 mod lane;
 #[cfg(feature = "tokio")]
 mod link;
+#[cfg(feature = "tokio")]
+mod many;
 mod names;
 #[cfg(feature = "tokio")]
 mod net;
@@ -53,6 +55,7 @@ pub use self::{
     admin::Admin,
     client::Client,
     job::Job,
+    many::{CallMany, SubmitMany},
     net::Stream,
     worker::{GrabbedJob, JobContext, Worker},
 };

@@ -561,26 +561,19 @@ impl Mailbox {
         Poll::Ready((tag, mail, Origin { server: self.link.address.clone(), epoch }))
     }
 
-    /// Queues requests of this mailbox, each with its tag; gives how many the connection took.
-    pub(crate) fn send_all<'a, R: Request + 'a>(
-        &self,
-        requests: impl Iterator<Item = (u32, &'a R)>,
-    ) -> usize {
+    /// Queues a request of this mailbox; `false` when the connection does not take it now.
+    pub(crate) fn send<R: Request>(&self, request: &R, tag: u32) -> bool {
         let mut state = self.link.lock();
-        let mut taken = 0;
-        for (tag, request) in requests {
-            if state.phase != Phase::Open || state.session.outgoing().len() >= ENOUGH_OUTGOING {
-                break;
-            }
-            state.send(request, self.slot, tag);
-            taken += 1;
+        if state.phase != Phase::Open || state.session.outgoing().len() >= ENOUGH_OUTGOING {
+            return false;
         }
+        state.send(request, self.slot, tag);
         let driver = state.driver.take();
         drop(state);
         if let Some(driver) = driver {
             driver.wake();
         }
-        taken
+        true
     }
 }
 

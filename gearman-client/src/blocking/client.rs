@@ -187,6 +187,18 @@ impl Client {
         }
     }
 
+    /// How many bytes wait to be written.
+    pub(super) fn outgoing(&self) -> usize {
+        self.links.iter().map(Link::outgoing).sum()
+    }
+
+    /// Writes what is queued. A failure reaches the waiters as mail.
+    pub(super) fn flush_all(&mut self) {
+        for link in self.links.iter_mut().filter(|link| link.outgoing() > 0) {
+            let _ = link.flush(Limit::never());
+        }
+    }
+
     /// A number that no other request of this client has.
     pub(super) fn token(&mut self) -> u64 {
         self.tokens += 1;

@@ -5,6 +5,7 @@ mod client;
 mod job;
 mod lane;
 mod link;
+mod many;
 mod net;
 mod requests;
 mod worker;
@@ -13,6 +14,7 @@ pub use self::{
     admin::Admin,
     client::Client,
     job::Job,
+    many::{CallMany, SubmitMany},
     net::Stream,
     worker::{GrabbedJob, JobContext, StopHandle, Worker},
 };

@@ -1,0 +1,359 @@
+//! Many requests in flight, async.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    future::poll_fn,
+    task::{Context, Poll},
+};
+
+use crate::{
+    Client, Error, JobEvent, JobHandle, Origin, Result,
+    client::Route,
+    link::{Mail, Mailbox},
+    protocol::{Request, Submit},
+    route::{may_repeat, no_server},
+};
+
+/// How many requests may be in flight unless the caller says otherwise.
+const WINDOW: usize = 256;
+
+impl Client {
+    /// Sends requests without waiting for each answer, and gives the answers in order: to submit many background jobs.
+    ///
+    /// It is lazy: it takes requests as the window (256 in flight, see [`window`](CallMany::window)) has room, and writes
+    /// many of them at once. It gives exactly one result for each request it took. A request that did not reach its
+    /// server is sent again as [`call`](Self::call) does; another failure is given as its result, and the rest goes on.
+    /// Dropping it early is allowed: answers under way are passed over.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), gearman_client::Error> {
+    /// # let Some(server) = fixtures::real::Gearmand::start() else { return Ok(()) };
+    /// use gearman_client::{Client, FunctionName, SubmitOptions, protocol::Submit};
+    ///
+    /// let client = Client::connect(server.address()).await?;
+    /// let function = FunctionName::try_from("resize")?;
+    /// let submits = (0..1000).map(|n| {
+    ///     Submit::background(function.clone(), format!("{n}.jpg"), SubmitOptions::default()).expect("it is small")
+    /// });
+    /// let mut answers = client.call_many(submits);
+    /// while let Some(submitted) = answers.next().await {
+    ///     println!("{}", submitted?.handle);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn call_many<I>(&self, requests: I) -> CallMany<I::IntoIter>
+    where
+        I: IntoIterator<Item: Request>,
+    {
+        CallMany {
+            boxes: Boxes::new(self),
+            requests: requests.into_iter(),
+            in_flight: VecDeque::new(),
+            unsent: 0,
+            window: WINDOW,
+            tags: 0,
+        }
+    }
+
+    /// Submits foreground jobs, many at a time, and gives their events as they come, each with the number of its job:
+    /// 0 for the first of `jobs`. The first event of a job is `Created`.
+    ///
+    /// It takes jobs as the window (256 not ended, see [`window`](SubmitMany::window)) has room. After an error no further
+    /// event of its job comes; the others go on. A job that did not reach its server is submitted again as
+    /// [`submit`](Self::submit) does.
+    pub fn submit_many<W, I>(&self, jobs: I) -> SubmitMany<W, I::IntoIter>
+    where
+        W: AsRef<[u8]>,
+        I: IntoIterator<Item = Submit<W>>,
+    {
+        SubmitMany {
+            boxes: Boxes::new(self),
+            jobs: jobs.into_iter(),
+            unsent: VecDeque::new(),
+            running: HashMap::new(),
+            ready: VecDeque::new(),
+            window: WINDOW,
+            taken: 0,
+            tags: 0,
+        }
+    }
+}
+
+/// A mailbox on each server that is used.
+struct Boxes {
+    client: Client,
+    boxes: Vec<Option<Mailbox>>,
+    /// Which is looked at first.
+    turn: usize,
+}
+
+impl Boxes {
+    fn new(client: &Client) -> Self {
+        let boxes = client.inner.links.iter().map(|_| None).collect();
+        Boxes { client: client.clone(), boxes, turn: 0 }
+    }
+
+    /// Queues a request on the first server of its order that takes it. Dropped before it is ready, it has queued
+    /// nothing.
+    async fn send<R: Request>(&mut self, request: &R, tag: u32) -> Result<usize> {
+        // The usual case: one server, and it is there.
+        if let [Some(mailbox)] = self.boxes.as_slice()
+            && mailbox.send(request, tag)
+        {
+            return Ok(0);
+        }
+        let client = self.client.clone();
+        let mut route = Route::new(&client, request.route(), false);
+        loop {
+            let (index, link) = route.next().await?;
+            let Some(place) = self.boxes.get_mut(index) else { return Err(no_server()) };
+            loop {
+                if place.as_ref().is_some_and(|mailbox| mailbox.send(request, tag)) {
+                    return Ok(index);
+                }
+                // Waits for a connection with room. One mailbox serves all connections of the link.
+                match link.mailbox().await {
+                    Ok(mailbox) => {
+                        place.get_or_insert(mailbox);
+                    }
+                    Err(error) => {
+                        route.attempts.failed(index, error)?;
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn get(&self, index: usize) -> Result<&Mailbox> {
+        self.boxes.get(index).and_then(Option::as_ref).ok_or_else(no_server)
+    }
+
+    /// The next mail of any server.
+    fn poll_any(&mut self, cx: &Context<'_>) -> Poll<(usize, u32, Mail, Origin)> {
+        let count = self.boxes.len();
+        self.turn = self.turn.wrapping_add(1);
+        for offset in 0..count {
+            let index = self.turn.wrapping_add(offset) % count;
+            let Ok(mailbox) = self.get(index) else { continue };
+            if let Poll::Ready((tag, mail, origin)) = mailbox.poll_next(cx) {
+                return Poll::Ready((index, tag, mail, origin));
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// The answers to many requests, in the order of the requests. See [`Client::call_many`].
+#[must_use = "nothing is sent until answers are asked for"]
+pub struct CallMany<I: Iterator> {
+    boxes: Boxes,
+    requests: I,
+    in_flight: VecDeque<InFlight<I::Item>>,
+    /// How many at the end of it are not sent yet.
+    unsent: usize,
+    window: usize,
+    tags: u32,
+}
+
+struct InFlight<R> {
+    request: R,
+    tag: u32,
+    /// Over which link; or why it could not be sent.
+    sent: Result<usize>,
+}
+
+impl<I: Iterator<Item: Request>> CallMany<I> {
+    /// How many requests may be in flight; at least 1.
+    pub fn window(mut self, requests: usize) -> Self {
+        self.window = requests.max(1);
+        self
+    }
+
+    /// The next answer; `None` after the last one.
+    ///
+    /// # Errors
+    ///
+    /// Each result is that of its own request; see [`Client::call_many`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped `next` loses nothing, unless it was sending a request again that had not reached its server.
+    pub async fn next(&mut self) -> Option<Result<<I::Item as Request>::Reply>> {
+        self.fill();
+        self.send().await;
+        let outcome = self.head().await?;
+        let InFlight { request, .. } = self.in_flight.pop_front()?;
+        Some(match outcome {
+            Err(error) if may_repeat(&error, false) => self.boxes.client.call(&request).await,
+            outcome => outcome.map_err(|error| error.with_command(request.packet_type().name())),
+        })
+    }
+
+    /// Takes requests once half of the window is free, so that many go out in one write while the server works on the
+    /// other half.
+    fn fill(&mut self) {
+        if self.in_flight.len() > self.window / 2 {
+            return;
+        }
+        while self.in_flight.len() < self.window {
+            let Some(request) = self.requests.next() else { return };
+            self.tags = self.tags.wrapping_add(1);
+            self.in_flight.push_back(InFlight { request, tag: self.tags, sent: Ok(0) });
+            self.unsent += 1;
+        }
+    }
+
+    async fn send(&mut self) {
+        while self.unsent > 0 {
+            let at = self.in_flight.len() - self.unsent;
+            let Some(next) = self.in_flight.get_mut(at) else { return };
+            next.sent = self.boxes.send(&next.request, next.tag).await;
+            self.unsent -= 1;
+        }
+    }
+
+    /// What became of the oldest request.
+    async fn head(&mut self) -> Option<Result<<I::Item as Request>::Reply>> {
+        let InFlight { request, tag, sent } = self.in_flight.front_mut()?;
+        let index = match sent {
+            Ok(index) => *index,
+            Err(error) => return Some(Err(error.share())),
+        };
+        let mailbox = self.boxes.get(index).ok()?;
+        loop {
+            let (to, mail, origin) = mailbox.next().await;
+            if to == *tag {
+                return Some(mailbox.link.decode(&*request, &origin, mail));
+            }
+        }
+    }
+}
+
+/// The events of many foreground jobs. See [`Client::submit_many`].
+#[must_use = "nothing is sent until events are asked for"]
+pub struct SubmitMany<W, I> {
+    boxes: Boxes,
+    jobs: I,
+    /// Jobs that were taken and not sent yet.
+    unsent: VecDeque<Running<W>>,
+    /// Jobs that have not ended, by tag.
+    running: HashMap<u32, Running<W>>,
+    ready: VecDeque<(usize, Result<JobEvent>)>,
+    window: usize,
+    taken: usize,
+    tags: u32,
+}
+
+struct Running<W> {
+    number: usize,
+    submit: Submit<W>,
+    handle: Option<JobHandle>,
+    /// How often it may be sent again.
+    attempts: u32,
+}
+
+impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
+    /// How many jobs may be under way; at least 1.
+    pub fn window(mut self, jobs: usize) -> Self {
+        self.window = jobs.max(1);
+        self
+    }
+
+    /// The next event of any job, with the job's number; `None` when all have ended.
+    ///
+    /// # Errors
+    ///
+    /// Each result is that of its own job; see [`Client::submit_many`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped `next` loses nothing: the event is given by the next call of it.
+    pub async fn next(&mut self) -> Option<(usize, Result<JobEvent>)> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            self.fill();
+            self.send().await;
+            if self.running.is_empty() && self.unsent.is_empty() {
+                return self.ready.pop_front();
+            }
+            if !self.ready.is_empty() {
+                continue;
+            }
+            let boxes = &mut self.boxes;
+            let (index, tag, mail, origin) = poll_fn(|cx| boxes.poll_any(cx)).await;
+            self.take(index, tag, mail, &origin);
+        }
+    }
+
+    fn fill(&mut self) {
+        if self.running.len() + self.unsent.len() > self.window / 2 {
+            return;
+        }
+        let (_, attempts) = self.boxes.client.policy();
+        while self.running.len() + self.unsent.len() < self.window {
+            let Some(submit) = self.jobs.next() else { return };
+            let number = self.taken;
+            self.taken += 1;
+            self.unsent.push_back(Running { number, submit, handle: None, attempts });
+        }
+    }
+
+    async fn send(&mut self) {
+        while let Some(next) = self.unsent.front() {
+            self.tags = self.tags.wrapping_add(1);
+            let outcome = self.boxes.send(&next.submit, self.tags).await;
+            let Some(job) = self.unsent.pop_front() else { return };
+            match outcome {
+                Ok(_) => {
+                    self.running.insert(self.tags, job);
+                }
+                Err(error) => self.ready.push_back((job.number, Err(named(error, &job)))),
+            }
+        }
+    }
+
+    fn take(&mut self, index: usize, tag: u32, mail: Mail, origin: &Origin) {
+        // What still comes for a job after an error is passed over.
+        let Some(mut job) = self.running.remove(&tag) else { return };
+        let event = match mail {
+            Mail::Event(event) => Ok(event),
+            answer => self
+                .boxes
+                .get(index)
+                .and_then(|mailbox| mailbox.link.decode(&job.submit, origin, answer))
+                .map(|submitted| JobEvent::Created(submitted.handle)),
+        };
+        match event {
+            Ok(event) => {
+                if let JobEvent::Created(handle) = &event {
+                    job.handle = Some(handle.clone());
+                }
+                let number = job.number;
+                if !event.is_last() {
+                    self.running.insert(tag, job);
+                }
+                self.ready.push_back((number, Ok(event)));
+            }
+            Err(error) if may_repeat(&error, false) && job.attempts > 0 => {
+                job.attempts -= 1;
+                self.unsent.push_back(job);
+            }
+            Err(error) => self.ready.push_back((job.number, Err(named(error, &job)))),
+        }
+    }
+}
+
+/// The error of a job, with everything by which it can be asked for.
+fn named<W: AsRef<[u8]>>(error: Error, job: &Running<W>) -> Error {
+    let error =
+        error.with_command(job.submit.packet_type().name()).with_unique(job.submit.unique());
+    match &job.handle {
+        Some(handle) => error.with_handle(handle.clone()),
+        None => error,
+    }
+}
