@@ -76,6 +76,28 @@ impl Progress {
         }
     }
 
+    /// Says where it stands, for work whose steps somebody else counts. A whole that is not known is none.
+    pub fn set(&mut self, done: u64, total: Option<u64>) {
+        self.done = done;
+        self.total = total;
+        match (self.mode, &self.bar) {
+            (Mode::Hidden, _) => {}
+            (Mode::Bar, Some(bar)) => {
+                if let Some(total) = total {
+                    bar.set_length(total);
+                }
+                bar.set_position(done);
+            }
+            (Mode::Bar, None) => self.show_bar(),
+            (Mode::Lines, _) => {
+                if self.shown.is_none_or(|shown| shown.elapsed() >= LINE_INTERVAL) {
+                    self.shown = Some(Instant::now());
+                    self.messages.note(self.line());
+                }
+            }
+        }
+    }
+
     /// Removes the bar.
     pub fn finish(&mut self) {
         self.messages.set_bar(None);

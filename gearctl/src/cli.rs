@@ -5,7 +5,8 @@ use ctl_core::args::GlobalArgs;
 use ctl_core::program::Program;
 
 use crate::commands::{
-    cancel, docs as documents, function, functions, job, jobs, ping, raw, server, workers,
+    cancel, docs as documents, function, functions, job, jobs, ping, raw, run, server, submit,
+    workers,
 };
 use crate::tool::PREFIX;
 
@@ -39,6 +40,12 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 #[non_exhaustive]
 pub enum Command {
+    /// Run jobs and print their results (SUBMIT_JOB)
+    #[command(visible_aliases = ["do", "call"], after_help = run::HELP)]
+    Run(run::RunArgs),
+    /// Submit background jobs and print their handles (SUBMIT_JOB_BG, SUBMIT_JOB_EPOCH)
+    #[command(visible_alias = "bg", after_help = submit::HELP)]
+    Submit(submit::SubmitArgs),
     /// Show whether the server knows a job, and how far it is (GET_STATUS, GET_STATUS_UNIQUE)
     #[command(visible_alias = "job-status", after_help = job::HELP)]
     Job(job::JobArgs),
@@ -92,6 +99,7 @@ pub const PROGRAM: Program = Program {
     prefix: PREFIX,
     tree: command_tree,
     groups: &[
+        ("Submit", &["run", "submit"]),
         ("Jobs", &["job", "jobs", "unique-jobs", "cancel"]),
         ("Functions and workers", &["functions", "function", "workers"]),
         ("Server", &["ping", "server", "version", "pid", "verbose"]),

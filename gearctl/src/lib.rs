@@ -5,6 +5,8 @@ pub mod commands;
 pub mod error;
 pub mod link;
 pub mod names;
+pub mod pool;
+pub mod tasks;
 pub mod tool;
 
 use std::ffi::OsString;

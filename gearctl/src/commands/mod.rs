@@ -8,7 +8,9 @@ pub mod job;
 pub mod jobs;
 pub mod ping;
 pub mod raw;
+pub mod run;
 pub mod server;
+pub mod submit;
 pub mod workers;
 
 use ctl_core::error::{CliError, Exit};
@@ -23,7 +25,7 @@ use crate::tool::Tool;
 pub fn dispatch(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
     let style = tool.out.style.clone();
     let reads_only = reads_only(&command);
-    let result = run(tool, command).and_then(|exit| tool.out.flush().map(|()| exit));
+    let result = execute(tool, command).and_then(|exit| tool.out.flush().map(|()| exit));
     tool.out.style = style;
     match result {
         Err(error) if error.is_broken_pipe() && reads_only => Ok(Exit::Done),
@@ -31,8 +33,10 @@ pub fn dispatch(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
     }
 }
 
-fn run(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
+fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
     match command {
+        Command::Run(args) => run::run(tool, args),
+        Command::Submit(args) => submit::run(tool, args),
         Command::Job(args) => job::run(tool, args),
         Command::Jobs(args) => jobs::run(tool, args),
         Command::UniqueJobs(args) => jobs::run_unique(tool, args),

@@ -4,6 +4,8 @@ use crate::harness::*;
 
 /// One line for every command that talks to a server.
 const LINES: &[&[&str]] = &[
+    &["run", "f", "x"],
+    &["submit", "f", "x"],
     &["ping"],
     &["version"],
     &["pid"],

@@ -11,3 +11,4 @@ mod admin;
 mod docs;
 mod exits;
 mod harness;
+mod run;

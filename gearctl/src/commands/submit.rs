@@ -1,0 +1,142 @@
+//! `submit`: background jobs.
+
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::{Column, Format, Record, Shape};
+use ctl_core::units;
+use gearman_client::Priority;
+
+use crate::names::{show_handle, show_unique};
+use crate::pool::{Kind, Pool, What};
+use crate::tasks::TaskArgs;
+use crate::tool::Tool;
+
+/// The end of `submit --help`.
+pub const HELP: &str = "\
+Protocol: SUBMIT_JOB_BG, SUBMIT_JOB_HIGH_BG, SUBMIT_JOB_LOW_BG; SUBMIT_JOB_EPOCH with --at and --in.
+Prints the handle of each job when the server has taken it. The server keeps no results of background jobs.
+Up to server 1.1 nothing wakes a worker when the time of a job has come: it finds the job when it next looks.
+
+Examples:
+  gearctl submit mail @letter.eml
+  gearctl submit resize --lines -j 4 < files
+  gearctl submit report --in 1h now";
+
+/// Arguments of `submit`.
+#[derive(Debug, Args)]
+pub struct SubmitArgs {
+    #[command(flatten)]
+    pub(super) task: TaskArgs,
+
+    /// Not before this time, such as 2026-12-24T18:00:00Z, or seconds since 1970
+    #[arg(long, value_name = "TIME", conflicts_with = "delay", value_parser = point)]
+    pub(super) at: Option<SystemTime>,
+
+    /// Not before so much time has passed
+    #[arg(long = "in", id = "delay", value_name = "DUR", value_parser = units::duration)]
+    pub(super) delay: Option<Duration>,
+
+    /// After a failure: go on or stop
+    #[arg(long, value_name = "WHAT", default_value = "continue")]
+    pub(super) on_error: OnError,
+}
+
+fn point(text: &str) -> Result<SystemTime, String> {
+    let rule = || format!("`{text}` is not a time (examples: 2026-12-24T18:00:00Z, 1798135200)");
+    if let Ok(seconds) = text.parse::<u64>() {
+        let after = Duration::from_secs(seconds);
+        return SystemTime::UNIX_EPOCH.checked_add(after).ok_or_else(rule);
+    }
+    humantime::parse_rfc3339_weak(text).map_err(|_| rule())
+}
+
+static SUBMITTED: Shape = Shape::rows(
+    "handle",
+    &[
+        Column::new("handle", "HANDLE"),
+        Column::on_request("unique", "UNIQUE"),
+        Column::on_request("n", "N"),
+    ],
+);
+
+/// Runs `submit`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
+    let at = args.at.or(args.delay.and_then(|delay| SystemTime::now().checked_add(delay)));
+    if at.is_some() && args.task.priority != Priority::Normal {
+        return Err(CliError::usage("jobs for a later time have normal priority"));
+    }
+    let tasks = args.task.tasks(&mut tool.input, None)?;
+    if tool.globals.dry_run {
+        return would(tool, tasks, "submit");
+    }
+    let interrupts = tool.interrupts()?;
+    let clients = connect(tool, &args.task)?;
+    let place = format!("to {}", args.task.function);
+    let action = Action { past: "submitted", noun: "job", place };
+    let when = tool.globals.progress.unwrap_or_default();
+    let mut bulk =
+        Bulk::start(action, args.on_error, None, when, interrupts.clone(), &tool.messages);
+    let mut pool = Pool::start(clients, tasks, Kind::Background { at }, &bulk.gate())?;
+    // Handles are what people and scripts want to see, on a terminal too.
+    if matches!(tool.out.style.format, Format::Table) && tool.out.style.columns.is_none() {
+        tool.out.style.format = Format::Name;
+    }
+    let mut list = tool.out.list(&SUBMITTED)?;
+    loop {
+        // A signal closes the gate: what is in flight still comes.
+        let Some(news) = pool.next(&ctl_core::signals::Interrupts::none())? else { break };
+        let outcome = match news.what {
+            What::Taken(handle, unique) => {
+                bulk.success();
+                let record = Record::new()
+                    .with("handle", show_handle(&handle))
+                    .with("unique", unique.as_ref().map(show_unique))
+                    .with("n", news.job);
+                list.push(record)
+            }
+            What::Error(error) => match bulk.failure(news.label, error) {
+                Err(error) if args.task.is_single() => return Err(error),
+                other => other,
+            },
+            What::Event(_) => Ok(()),
+        };
+        if let Err(error) = outcome {
+            return Err(bulk.abort(error));
+        }
+    }
+    let exit = bulk.finish_quietly()?;
+    list.finish()?;
+    Ok(exit)
+}
+
+/// The connections: one, or as many as jobs may be under way.
+pub(super) fn connect(
+    tool: &mut Tool,
+    task: &TaskArgs,
+) -> Result<Vec<gearman_client::blocking::Client>, CliError> {
+    let count = if task.is_single() { 1 } else { task.jobs };
+    (0..count).map(|_| tool.link.open_client()).collect()
+}
+
+/// What a dry run says.
+pub(super) fn would(
+    tool: &mut Tool,
+    tasks: crate::tasks::Tasks,
+    verb: &str,
+) -> Result<Exit, CliError> {
+    let mut jobs = 0_u64;
+    for task in tasks {
+        task.map_err(|(label, error)| error.context(label))?;
+        jobs += 1;
+    }
+    let record = Record::new().with("dry_run", true).with("jobs", jobs);
+    let sentence = format!("would {verb} {}", units::count(jobs, "job"));
+    tool.out.done_with(&record, &["jobs"], &sentence)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,197 @@
+//! Threads that submit jobs, each over its own connection, and tell what becomes of them.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use ctl_core::bulk::Gate;
+use ctl_core::error::CliError;
+use ctl_core::signals::Interrupts;
+use gearman_client::blocking::Client;
+use gearman_client::{JobEvent, JobHandle, UniqueId};
+
+use crate::error::cli_error;
+use crate::tasks::{Task, Tasks};
+
+/// How jobs are submitted.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// Their events are waited for; a job that failed without a result may be submitted so often again.
+    Foreground {
+        /// How often.
+        retries: u32,
+    },
+    /// Nobody waits.
+    Background {
+        /// Not before.
+        at: Option<SystemTime>,
+    },
+}
+
+/// Something about a job.
+#[derive(Debug)]
+pub struct News {
+    /// Which, counted from 1 in the order of submission.
+    pub job: u64,
+    /// What messages call it.
+    pub label: String,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened to a job.
+#[derive(Debug)]
+pub enum What {
+    /// The server has taken it.
+    Taken(JobHandle, Option<UniqueId>),
+    /// It runs, or has ended.
+    Event(JobEvent),
+    /// It could not be submitted, or was lost sight of.
+    Error(CliError),
+}
+
+/// News as they come.
+pub struct Pool {
+    receiver: Receiver<News>,
+}
+
+/// How often a waiting consumer looks for signals.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// News that may wait for the consumer.
+const BACKLOG: usize = 64;
+
+/// The jobs that are left, and how many were taken.
+type Source = Arc<Mutex<(Tasks, u64)>>;
+
+impl Pool {
+    /// Starts a thread for each client.
+    ///
+    /// # Errors
+    /// The operating system refuses a thread: exit 70.
+    pub fn start(
+        clients: Vec<Client>,
+        tasks: Tasks,
+        kind: Kind,
+        gate: &Gate,
+    ) -> Result<Self, CliError> {
+        let (sender, receiver) = mpsc::sync_channel(BACKLOG);
+        let source: Source = Arc::new(Mutex::new((tasks, 0)));
+        for mut client in clients {
+            let (source, gate) = (Arc::clone(&source), gate.clone());
+            let mut wire = Wire { sender: sender.clone(), job: 0, label: String::new() };
+            let work =
+                move || while gate.is_open() && wire.next(&mut client, &source, kind).is_some() {};
+            thread::Builder::new()
+                .name("submit".to_owned())
+                .spawn(work)
+                .map_err(|error| CliError::internal(format!("cannot start a thread: {error}")))?;
+        }
+        Ok(Self { receiver })
+    }
+
+    /// The next news; none at the end of all jobs.
+    ///
+    /// # Errors
+    /// Exit 130 or 143 when a signal came.
+    pub fn next(&mut self, interrupts: &Interrupts) -> Result<Option<News>, CliError> {
+        loop {
+            interrupts.check()?;
+            match self.receiver.recv_timeout(SLICE) {
+                Ok(news) => return Ok(Some(news)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            }
+        }
+    }
+}
+
+/// A thread's way to the consumer.
+struct Wire {
+    sender: SyncSender<News>,
+    job: u64,
+    label: String,
+}
+
+impl Wire {
+    /// Submits the next job. None when there is none, or when nobody listens any more.
+    fn next(&mut self, client: &mut Client, source: &Source, kind: Kind) -> Option<()> {
+        let task = {
+            let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+            let task = source.0.next()?;
+            source.1 += 1;
+            self.job = source.1;
+            task
+        };
+        let task = match task {
+            Ok(task) => task,
+            Err((label, error)) => {
+                self.label = label;
+                return self.tell(What::Error(error));
+            }
+        };
+        self.label.clone_from(&task.label);
+        match kind {
+            Kind::Foreground { retries } => self.foreground(client, &task, retries),
+            Kind::Background { at } => self.background(client, &task, at),
+        }
+    }
+
+    fn background(&self, client: &mut Client, task: &Task, at: Option<SystemTime>) -> Option<()> {
+        let Task { function, workload, options, .. } = task;
+        let submitted = match at {
+            Some(at) => client.submit_epoch(function.clone(), workload, at, *options),
+            None => client.submit_background(function.clone(), workload, *options),
+        };
+        self.tell(match submitted {
+            Ok(submitted) => What::Taken(submitted.handle, submitted.unique),
+            Err(error) => What::Error(cli_error(error)),
+        })
+    }
+
+    fn foreground(&self, client: &mut Client, task: &Task, retries: u32) -> Option<()> {
+        for left in (0..=retries).rev() {
+            let failure = match self.attempt(client, task)? {
+                Ok(()) => return Some(()),
+                Err((what, true)) if left > 0 => what,
+                Err((what, _)) => return self.tell(what),
+            };
+            drop(failure);
+        }
+        Some(())
+    }
+
+    /// Submits once. A failure comes back with whether the job can be submitted again: it has shown nothing yet.
+    fn attempt(&self, client: &mut Client, task: &Task) -> Option<Result<(), (What, bool)>> {
+        let error = |error| What::Error(cli_error(error));
+        let job = match client.submit(task.function.clone(), &task.workload, task.options) {
+            Ok(job) => job,
+            Err(why) => return Some(Err((error(why), true))),
+        };
+        self.tell(What::Taken(job.handle().clone(), job.unique().copied()))?;
+        let mut shown = false;
+        for event in job {
+            match event {
+                Ok(JobEvent::Created(_)) => {}
+                Ok(end @ (JobEvent::Fail | JobEvent::Exception(_))) => {
+                    return Some(Err((What::Event(end), !shown)));
+                }
+                Ok(event) => {
+                    shown |= matches!(event, JobEvent::Data(_));
+                    let last = event.is_last();
+                    self.tell(What::Event(event))?;
+                    if last {
+                        return Some(Ok(()));
+                    }
+                }
+                Err(why) => return Some(Err((error(why), !shown))),
+            }
+        }
+        Some(Ok(()))
+    }
+
+    fn tell(&self, what: What) -> Option<()> {
+        self.sender.send(News { job: self.job, label: self.label.clone(), what }).ok()
+    }
+}

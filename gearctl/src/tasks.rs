@@ -1,0 +1,212 @@
+//! Jobs to be submitted, from arguments, files and stdin.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::Args;
+use ctl_core::error::CliError;
+use ctl_core::input::{Argument, Framing, Input, Records, open};
+use ctl_core::output::{from_base64, from_hex};
+use gearman_client::{FunctionName, Priority, SubmitOptions, Unique, UniqueId};
+use serde::Deserialize;
+
+use crate::error::cli_error;
+use crate::names;
+
+/// What `run` and `submit` take.
+#[derive(Debug, Clone, Args)]
+pub struct TaskArgs {
+    /// The function
+    #[arg(value_name = "FUNCTION")]
+    pub function: String,
+
+    /// The workload of each job: text, @FILE or - for stdin; stdin when none is given
+    #[arg(value_name = "BODY|@FILE|-")]
+    pub bodies: Vec<OsString>,
+
+    /// high, normal or low
+    #[arg(long, value_name = "PRIORITY", default_value = "normal")]
+    pub priority: Priority,
+
+    /// The job's unique id: the server makes one job of those with the same [default: a random one]
+    #[arg(short, long, value_name = "ID", conflicts_with_all = ["unique_hash", "lines", "null", "ndjson"])]
+    pub unique: Option<String>,
+
+    /// A unique id made from the workload, so that equal submissions are one job
+    #[arg(long)]
+    pub unique_hash: bool,
+
+    /// Every line of a file or stdin is a job
+    #[arg(long, group = "framing")]
+    pub lines: bool,
+
+    /// Every part between NUL bytes is a job, and a NUL follows each result
+    #[arg(short = '0', long, group = "framing")]
+    pub null: bool,
+
+    /// Every line is a record: {"body" or "body_base64", and if wanted "function", "unique", "priority"}
+    #[arg(long, group = "framing")]
+    pub ndjson: bool,
+
+    /// Jobs under way at once, each over its own connection
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub jobs: u16,
+}
+
+/// A job to be submitted.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// What messages call it, such as `stdin record 7`; empty when there is only one.
+    pub label: String,
+    /// The function.
+    pub function: FunctionName,
+    /// The workload.
+    pub workload: Vec<u8>,
+    /// Priority, unique id and time limit.
+    pub options: SubmitOptions,
+}
+
+/// Jobs one after the other; what cannot be one comes with its label.
+pub type Tasks = Box<dyn Iterator<Item = Result<Task, (String, CliError)>> + Send>;
+
+/// The largest workload that is sent: what the client takes as a packet.
+const MAX_WORKLOAD: u64 = 64 << 20;
+
+/// The fields of a record. Others are passed over, so that the tool's own records can be read.
+#[derive(Deserialize)]
+struct Described {
+    function: Option<String>,
+    unique: Option<String>,
+    priority: Option<String>,
+    body: Option<String>,
+    body_base64: Option<String>,
+    body_hex: Option<String>,
+}
+
+impl TaskArgs {
+    /// Whether there is exactly one job.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        self.bodies.len() <= 1 && !(self.lines || self.null || self.ndjson)
+    }
+
+    /// The jobs. Each may take `timeout`.
+    ///
+    /// # Errors
+    /// An illegal name (65), a file that is missing (66), no workload (2).
+    pub fn tasks(&self, input: &mut Input, timeout: Option<Duration>) -> Result<Tasks, CliError> {
+        if self.unique.is_some() && !self.is_single() {
+            return Err(CliError::usage("-u gives one id, which would make one job of them all")
+                .hint("--unique-hash, or --ndjson with an id in each record"));
+        }
+        if self.bodies.is_empty() && input.is_terminal() {
+            return Err(CliError::usage("no workload given")
+                .hint(format!("gearctl run {} TEXT, @FILE or - to type it", self.function)));
+        }
+        let function = names::function(&self.function)?;
+        let mut options = SubmitOptions::default().priority(self.priority);
+        if let Some(timeout) = timeout {
+            options = options.timeout(timeout);
+        }
+        if let Some(unique) = &self.unique {
+            options = options.unique(names::unique(unique)?);
+        }
+        let form = Form { function, options, hash: self.unique_hash, ndjson: self.ndjson };
+        let default = [OsString::from("-")];
+        let bodies = if self.bodies.is_empty() { &default[..] } else { &self.bodies };
+        let single = self.is_single();
+        let mut all: Tasks = Box::new(std::iter::empty());
+        for (at, body) in bodies.iter().enumerate() {
+            let form = form.clone();
+            let named = self.records(&Argument::parse(body), at + 1, input)?;
+            let tasks = named.filter(move |(_, bytes)| !(form.ndjson && is_blank(bytes))).map({
+                let form = form.clone();
+                move |(label, bytes)| {
+                    let label = if single { String::new() } else { label };
+                    bytes
+                        .and_then(|bytes| form.task(label.clone(), bytes))
+                        .map_err(|error| (label, error))
+                }
+            });
+            all = Box::new(all.chain(tasks));
+        }
+        Ok(all)
+    }
+
+    fn records(&self, source: &Argument, at: usize, input: &mut Input) -> Result<Named, CliError> {
+        let path = match source {
+            Argument::Literal(body) => {
+                return Ok(Box::new(std::iter::once((format!("body {at}"), Ok(body.clone())))));
+            }
+            Argument::Read(path) => path,
+        };
+        let framing = match (self.lines || self.ndjson, self.null) {
+            (true, _) => Framing::Lines,
+            (_, true) => Framing::Null,
+            _ => Framing::Whole,
+        };
+        let records = Records::new(open(path, input)?, framing, MAX_WORKLOAD);
+        let name = records.name().to_owned();
+        let whole = framing == Framing::Whole;
+        Ok(Box::new(records.map(move |record| {
+            let label =
+                if whole { name.clone() } else { format!("{name} record {}", record.number) };
+            (label, record.bytes)
+        })))
+    }
+}
+
+/// Records with the names that messages use.
+type Named = Box<dyn Iterator<Item = (String, Result<Vec<u8>, CliError>)> + Send>;
+
+fn is_blank(bytes: &Result<Vec<u8>, CliError>) -> bool {
+    bytes.as_ref().is_ok_and(|bytes| bytes.trim_ascii().is_empty())
+}
+
+/// How bytes become a job.
+#[derive(Clone)]
+struct Form {
+    function: FunctionName,
+    options: SubmitOptions,
+    hash: bool,
+    ndjson: bool,
+}
+
+impl Form {
+    fn task(&self, label: String, bytes: Vec<u8>) -> Result<Task, CliError> {
+        let mut task =
+            Task { label, function: self.function.clone(), workload: bytes, options: self.options };
+        if self.ndjson {
+            self.describe(&mut task)?;
+        }
+        if self.hash {
+            task.options = task.options.unique(UniqueId::of_payload(&task.workload));
+        }
+        Ok(task)
+    }
+
+    fn describe(&self, task: &mut Task) -> Result<(), CliError> {
+        let record: Described = serde_json::from_slice(&task.workload)
+            .map_err(|error| CliError::bad_data(format!("not a job record: {error}")))?;
+        task.workload = match (record.body, record.body_base64, record.body_hex) {
+            (Some(text), None, None) => text.into_bytes(),
+            (None, Some(text), None) => from_base64(&text).map_err(CliError::bad_data)?,
+            (None, None, Some(text)) => from_hex(&text).map_err(CliError::bad_data)?,
+            _ => {
+                return Err(CliError::bad_data(
+                    "a job record has exactly one of body, body_base64 and body_hex",
+                ));
+            }
+        };
+        if let Some(function) = &record.function {
+            task.function = names::function(function)?;
+        }
+        if let Some(priority) = &record.priority {
+            task.options = task.options.priority(priority.parse().map_err(cli_error)?);
+        }
+        if let Some(unique) = &record.unique {
+            task.options = task.options.unique(Unique::Id(names::unique(unique)?));
+        }
+        Ok(())
+    }
+}
