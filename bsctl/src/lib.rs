@@ -29,16 +29,17 @@ use crate::tool::{PREFIX, Tool};
 /// Runs a whole command line, as the program does; the first word is the program's name.
 pub fn main_with(line: impl IntoIterator<Item = OsString>) -> Exit {
     let line: Vec<OsString> = line.into_iter().collect();
-    let exit = match panic::catch_unwind(AssertUnwindSafe(|| run(&line))) {
-        Ok(exit) => exit,
-        // The panic hook has said what happened.
-        Err(_) => Exit::Internal,
-    };
+    let exit = guarded(|| run(&line));
     // A monitoring system would take 1 and 2 for verdicts.
     if (exit.code() > 3 || exit == Exit::Usage) && is_check(&line) {
         return Verdict::Unknown.exit();
     }
     exit
+}
+
+/// A panic is exit 70; the panic hook has said what happened.
+fn guarded(run: impl FnOnce() -> Exit) -> Exit {
+    panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or(Exit::Internal)
 }
 
 fn run(line: &[OsString]) -> Exit {
@@ -114,8 +115,14 @@ fn is_check(line: &[OsString]) -> bool {
     if !line.iter().any(|word| word == "check") {
         return false;
     }
-    let matches = cli::command_tree().ignore_errors(true).try_get_matches_from(line);
-    matches.is_ok_and(|matches| matches.subcommand_name() == Some("check"))
+    let tree = cli::command_tree().ignore_errors(true);
+    let matches = tree.clone().try_get_matches_from(line);
+    if let Some(name) = matches.ok().as_ref().and_then(|matches| matches.subcommand_name()) {
+        return name == "check";
+    }
+    // A wrong flag in front hides the command from clap: then it is the first word that names one.
+    let commands = |word: &&OsString| tree.get_subcommands().any(|known| *word == known.get_name());
+    line.iter().skip(1).find(commands).is_some_and(|word| word == "check")
 }
 
 /// Whether the command line or the environment asks for a JSON format, also when the line is wrong otherwise.
@@ -135,6 +142,12 @@ fn wants_json(line: &[OsString], environment: &Environment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_panic_is_70() {
+        assert_eq!(guarded(|| panic!("a defect")).code(), 70);
+        assert_eq!(guarded(|| Exit::Negative).code(), 1);
+    }
 
     #[test]
     fn a_json_format_is_seen_in_a_wrong_line_too() {

@@ -8,7 +8,7 @@ use ctl_core::docs;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Format, Record};
 
-use crate::cli::command_tree;
+use crate::cli::{command_tree, documented_tree};
 use crate::tool::Tool;
 
 /// The end of `completions --help`.
@@ -68,7 +68,7 @@ pub fn completions(tool: &mut Tool, args: CompletionsArgs) -> Result<Exit, CliEr
 /// # Errors
 /// Failures of writing.
 pub fn man(tool: &mut Tool, args: ManArgs) -> Result<Exit, CliError> {
-    let pages = docs::man_pages(command_tree())?;
+    let pages = docs::man_pages(documented_tree())?;
     let Some(directory) = args.out else {
         let page = pages.into_iter().next().map(|(_, page)| page).unwrap_or_default();
         return document(tool, Record::new().with("name", "bsctl.1"), "page", &page);

@@ -1,0 +1,181 @@
+//! `delete`, `kick`, `bury`, `release`, `pause`, `resume`.
+
+use fixtures::beanstalkd::{Server, Version};
+
+use crate::harness::*;
+
+#[test]
+fn delete_tells_a_missing_job_from_a_reserved_one() {
+    on_both(|address| {
+        let ready = put(address, "t", "").to_string();
+        let delayed = put_delayed(address, "t", "").to_string();
+        let buried = put_buried(address, "t", "").to_string();
+        bsctl(address, &["delete", &ready, &delayed, &buried]).exits(0);
+        assert_eq!(client(address).stats().unwrap().current_jobs_ready, 0);
+
+        let held = put(address, "t", "");
+        let mut other = client(address);
+        other.reserve_job(held).unwrap().unwrap();
+        let ran = bsctl(address, &["delete", &held.to_string(), "-o", "json"]).exits(1);
+        let message = ran.error()["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("reserved by another connection"), "{message}");
+        let ran = bsctl(address, &["delete", "999"]).exits(1);
+        assert!(ran.err.contains("does not exist"), "{}", ran.err);
+        assert_eq!(ran.err.matches("999").count(), 1, "said once: {}", ran.err);
+    });
+}
+
+#[test]
+fn ids_from_stdin() {
+    let server = Server::start().unwrap();
+    for _ in 0..3 {
+        put(server.address(), "t", "");
+    }
+    let ids = bsctl(server.address(), &["jobs", "-t", "t", "-o", "id"]).exits(0);
+    let ran = bsctl_with(server.address(), &["delete", "-", "-o", "json"], &ids.bytes).exits(0);
+    assert_eq!(ran.json()["succeeded"], 3);
+    bsctl_with(server.address(), &["delete", "-"], b"1\nx\n").exits(65);
+    bsctl(server.address(), &["delete", "x"]).exits(2);
+}
+
+#[test]
+fn a_dry_run_deletes_nothing() {
+    let server = Server::start().unwrap();
+    let id = put(server.address(), "t", "").to_string();
+    let ran = bsctl(server.address(), &["delete", &id, "-n", "-o", "json"]).exits(0);
+    assert_eq!(ran.json()["dry_run"], true);
+    let changes = |line: &[u8]| {
+        [&b"delete"[..], b"reserve", b"put", b"kick"].iter().any(|verb| line.starts_with(verb))
+    };
+    server.clear_requests();
+    for line in [
+        &["delete", &id][..],
+        &["kick", "-t", "t", "--all"],
+        &["kick", "--job", &id],
+        &["bury", &id],
+        &["release", &id],
+        &["clear", "t"],
+        &["drain", "t"],
+        &["put", "x"],
+        &["pause", "t", "1s"],
+        &["import", "-"],
+        &["raw", "delete 1"],
+    ] {
+        bsctl(server.address(), &[&["--dry-run"], line].concat()).exits(0);
+    }
+    let sent = server.requests();
+    assert!(!sent.iter().any(|request| changes(&request.line)), "{sent:?}");
+}
+
+/// A5: kicking buried jobs never kicks a delayed one, whatever the counts are.
+#[test]
+fn kicking_buried_jobs_never_kicks_a_delayed_one() {
+    on_both(|address| {
+        let delayed: Vec<_> = (0..3).map(|_| put_delayed(address, "t", "")).collect();
+        let buried: Vec<_> = (0..3).map(|_| put_buried(address, "t", "")).collect();
+        let line = ["kick", "-t", "t", "--state", "buried", "--all", "-o", "json"];
+        assert_eq!(bsctl(address, &line).exits(0).json()["succeeded"], 3);
+        assert!(buried.iter().all(|id| state(address, *id) == "ready"));
+        assert!(delayed.iter().all(|id| state(address, *id) == "delayed"));
+        // None left: the server's own kick would take the delayed ones now.
+        assert_eq!(bsctl(address, &line).exits(0).json()["succeeded"], 0);
+        let line = ["kick", "-t", "t", "--state", "buried", "-c", "5"];
+        bsctl(address, &line).exits(0);
+        assert!(delayed.iter().all(|id| state(address, *id) == "delayed"));
+    });
+}
+
+#[test]
+fn kicking_delayed_jobs_never_kicks_a_buried_one() {
+    on_both(|address| {
+        let delayed: Vec<_> = (0..3).map(|_| put_delayed(address, "t", "")).collect();
+        let buried = put_buried(address, "t", "");
+        let line = ["kick", "-t", "t", "--state", "delayed", "-c", "2", "-o", "json"];
+        assert_eq!(bsctl(address, &line).exits(0).json()["succeeded"], 2);
+        assert_eq!(state(address, buried), "buried");
+        assert_eq!(delayed.iter().filter(|id| state(address, **id) == "ready").count(), 2);
+    });
+}
+
+#[test]
+fn kick_by_id_count_and_limit() {
+    on_both(|address| {
+        let jobs: Vec<_> = (0..4).map(|_| put_buried(address, "t", "").to_string()).collect();
+        assert_eq!(bsctl(address, &["kick", "-t", "t"]).exits(0).out(), "1\t1\t0\t0\n");
+        bsctl(address, &["kick", "--job", &jobs[3]]).exits(0);
+        assert_eq!(state(address, jobs[3].parse().unwrap()), "ready");
+        bsctl(address, &["kick", "--job", &jobs[3]]).exits(1);
+        let line = ["kick", "-t", "t", "--all", "--limit", "1"];
+        assert_eq!(bsctl(address, &line).exits(0).out(), "1\t1\t0\t0\n");
+        bsctl(address, &["kick", "-t", "none"]).exits(1);
+    });
+}
+
+#[test]
+fn kicking_very_many_asks_first() {
+    let server = Server::start().unwrap();
+    let line = ["-a", server.address(), "kick", "-t", "t", "--all"];
+    put_buried(server.address(), "t", "");
+    put_buried(server.address(), "t", "");
+    let mut command = command(&line);
+    let ran = ended(command.env("BSCTL_CONFIRM_ABOVE", "1").spawn().unwrap()).exits(2);
+    assert!(ran.err.contains("kick 2 jobs") && ran.err.contains("--yes"), "{}", ran.err);
+    assert_eq!(client(server.address()).stats().unwrap().current_jobs_buried, 2);
+    bsctl(server.address(), &["kick", "-t", "t", "--all"]).exits(0);
+}
+
+#[test]
+fn kick_in_all_tubes_needs_the_servers_name() {
+    let server = Server::start().unwrap();
+    put_buried(server.address(), "a", "");
+    put_buried(server.address(), "b", "");
+    bsctl(server.address(), &["kick", "--all-tubes", "--all", "--yes"]).exits(2);
+    let confirm = format!("--confirm={}", server.address());
+    let ran = bsctl(server.address(), &["kick", "--all-tubes", "--all", &confirm]).exits(0);
+    assert_eq!(ran.out(), "2\t2\t0\t0\n");
+}
+
+#[test]
+fn bury_and_release_keep_the_priority_unless_told() {
+    on_both(|address| {
+        let options = beanstalk_client::PutOptions::default().priority(7);
+        let id = put_with(address, "t", "", options);
+        let text = id.to_string();
+        bsctl(address, &["bury", &text]).exits(0);
+        let after = stats(address, id).unwrap();
+        assert_eq!((after.state.as_str(), after.pri.get(), after.buries), ("buried", 7, 1));
+        bsctl(address, &["release", &text, "-d", "1h"]).exits(0);
+        let after = stats(address, id).unwrap();
+        assert_eq!((after.state.as_str(), after.pri.get(), after.delay), ("delayed", 7, 3600));
+        bsctl(address, &["release", &text, "-p", "1"]).exits(0);
+        let after = stats(address, id).unwrap();
+        assert_eq!((after.state.as_str(), after.pri.get(), after.releases), ("ready", 1, 2));
+        bsctl(address, &["bury", "999"]).exits(1);
+    });
+}
+
+#[test]
+fn servers_before_1_12_cannot_bury_by_id_and_the_message_says_so() {
+    let old = Server::builder().version(Version::V1_11).start().unwrap();
+    let id = put(old.address(), "t", "").to_string();
+    for verb in ["bury", "release"] {
+        let ran = bsctl(old.address(), &[verb, &id]);
+        assert_ne!(ran.code, Some(0));
+        assert!(ran.err.contains("1.12"), "{}", ran.err);
+    }
+    assert_eq!(state(old.address(), id.parse().unwrap()), "ready");
+}
+
+#[test]
+fn pause_and_resume() {
+    on_both(|address| {
+        put(address, "t", "");
+        bsctl(address, &["pause", "t", "1h"]).exits(0);
+        assert_eq!(client(address).stats_tube("t").unwrap().unwrap().pause, 3600);
+        bsctl(address, &["pop", "-t", "t"]).exits(1);
+        bsctl(address, &["resume", "t"]).exits(0);
+        bsctl(address, &["pop", "-t", "t"]).exits(0);
+        bsctl(address, &["pause", "none", "1s"]).exits(1);
+        bsctl(address, &["pause", "t", "99999999999"]).exits(65);
+    });
+}

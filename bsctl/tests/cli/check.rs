@@ -1,0 +1,122 @@
+//! `check`: exit codes 0 to 3 and nothing else.
+
+use fixtures::beanstalkd::Server;
+use fixtures::fault::Fault;
+
+use crate::harness::*;
+
+#[test]
+fn wrong_arguments_are_unknown_not_critical() {
+    let server = Server::start().unwrap();
+    for line in [
+        &["check", "tube", "t", "--no-such-flag"][..],
+        &["check", "nonsense"],
+        &["check"],
+        &["check", "tube", "t", "-w", "ready"],
+        &["check", "tube", "t", "-w", "ready=20:10"],
+        &["check", "server", "-w", "nonsense=1"],
+        &["check", "tube", "no spaces"],
+        &["--embedded", "check", "server"],
+    ] {
+        let ran = bsctl(server.address(), line).exits(3);
+        assert!(
+            line[0] == "--embedded" || ran.out().starts_with("BSCTL UNKNOWN - "),
+            "{line:?}: {ran:?}"
+        );
+    }
+    let mut command = command(&["-a", server.address(), "check", "server"]);
+    ended(command.env("BSCTL_OUTPUT", "jsn").spawn().unwrap()).exits(3);
+}
+
+#[test]
+fn thresholds_by_table() {
+    let server = Server::start().unwrap();
+    for (count, verdicts) in [
+        (0, [0, 1, 0, 1, 0]),
+        (9, [0, 1, 0, 1, 0]),
+        (10, [0, 0, 0, 0, 1]),
+        (15, [1, 0, 1, 0, 1]),
+        (21, [1, 0, 1, 1, 0]),
+    ] {
+        let tube = format!("t{count}");
+        let mut keeper = client(server.address());
+        keeper.watch(tube.as_str()).unwrap();
+        for _ in 0..count {
+            put(server.address(), &tube, "");
+        }
+        for (range, expected) in ["10", "10:", "~:10", "10:20", "@10:20"].iter().zip(verdicts) {
+            let threshold = format!("ready={range}");
+            bsctl(server.address(), &["check", "tube", &tube, "-w", &threshold]).exits(expected);
+            let critical = if expected == 1 { 2 } else { 0 };
+            bsctl(server.address(), &["check", "tube", &tube, "-c", &threshold]).exits(critical);
+        }
+    }
+}
+
+#[test]
+fn the_line_for_monitoring_systems() {
+    let server = Server::builder().virtual_clock().start().unwrap();
+    let mut worker = client(server.address());
+    worker.watch("mail").unwrap();
+    for _ in 0..12 {
+        put(server.address(), "mail", "");
+    }
+    let line = ["check", "tube", "mail", "-w", "ready=100", "-c", "ready=1000"];
+    let ran = bsctl(server.address(), &line).exits(0);
+    let start =
+        "BSCTL OK - mail: ready 12, buried 0, delayed 0, reserved 0 | 'mail_ready'=12;100;1000;0; ";
+    assert!(ran.out().starts_with(start), "{}", ran.out());
+    let ran = bsctl(server.address(), &["check", "tube", "mail", "-w", "ready=5"]).exits(1);
+    assert!(ran.out().starts_with("BSCTL WARNING - mail: ready 12 (range 5) | "), "{}", ran.out());
+    let json = bsctl(server.address(), &["check", "server", "-c", "ready=5", "-o", "json"])
+        .exits(2)
+        .json();
+    assert_eq!((&json["status"], &json["exit"]), (&"CRITICAL".into(), &2.into()));
+    let text = bsctl(server.address(), &["check", "server", "--format", "text"]).exits(0);
+    assert!(text.lines()[1].contains("ready 12"), "{}", text.out());
+}
+
+#[test]
+fn ready_jobs_that_nobody_watches_are_critical() {
+    on_both(|address| {
+        put(address, "orphan", "");
+        let ran = bsctl(address, &["check", "tube", "orphan"]).exits(2);
+        assert!(ran.out().contains("nobody watches"), "{}", ran.out());
+        bsctl(address, &["check", "tube", "orphan", "--zero-workers", "warn"]).exits(1);
+        bsctl(address, &["check", "tube", "orphan", "--zero-workers", "ok"]).exits(0);
+        bsctl(address, &["check", "tubes", "*"]).exits(2);
+        bsctl(address, &["check", "tubes", "*", "--exclude", "orph*"]).exits(0);
+        bsctl(address, &["check", "tube", "none"]).exits(2);
+    });
+}
+
+#[test]
+fn roundtrip_proves_the_server_and_leaves_nothing() {
+    on_both(|address| {
+        put(address, "default", "others");
+        bsctl(address, &["check", "roundtrip"]).exits(0);
+        bsctl(address, &["check", "roundtrip", "-c", "rtt=0"]).exits(2);
+        let stats = client(address).stats().unwrap();
+        assert_eq!((stats.current_jobs_ready, stats.current_tubes), (1, 1));
+    });
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::nth(1).of("reserve-job").reply("NOT_FOUND"));
+    let ran = bsctl(server.address(), &["check", "roundtrip"]).exits(2);
+    assert!(ran.out().contains("roundtrip"), "{}", ran.out());
+    assert_eq!(client(server.address()).stats().unwrap().current_jobs_ready, 0);
+}
+
+#[test]
+fn a_dead_server_is_critical_and_a_silent_one_is_what_the_flag_says() {
+    bsctl(&dead_address(), &["check", "server"]).exits(2);
+    let silent = || {
+        let server = Server::start().unwrap();
+        server.faults().add(Fault::nth(1).of("stats").hang());
+        server
+    };
+    let server = silent();
+    bsctl(server.address(), &["check", "server", "--timeout", "100ms"]).exits(2);
+    let server = silent();
+    let line = ["check", "server", "--timeout", "100ms", "--on-timeout", "unknown"];
+    bsctl(server.address(), &line).exits(3);
+}

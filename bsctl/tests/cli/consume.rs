@@ -1,0 +1,135 @@
+//! `reserve` and `pop`.
+
+use std::time::Duration;
+
+use fixtures::beanstalkd::Server;
+use fixtures::fault::Fault;
+
+use crate::harness::*;
+
+#[test]
+fn pop_writes_the_body_byte_for_byte_and_deletes() {
+    on_both(|address| {
+        let body: Vec<u8> = (0..=u8::MAX).collect();
+        let id = put(address, "t", &body);
+        let ran = bsctl(address, &["pop", "-t", "t", "-o", "raw"]).exits(0);
+        assert_eq!(ran.bytes, body);
+        assert_eq!(state(address, id), "gone");
+        bsctl(address, &["pop", "-t", "t"]).exits(1);
+    });
+}
+
+#[test]
+fn pop_many_with_null_separators() {
+    on_both(|address| {
+        for body in ["a\n", "b", ""] {
+            put(address, "t", body);
+        }
+        let ran = bsctl(address, &["pop", "-t", "t", "-c", "100", "-0"]).exits(0);
+        assert_eq!(ran.bytes, b"a\n\0b\0\0");
+        assert_eq!(client(address).stats().unwrap().current_jobs_ready, 0);
+    });
+}
+
+#[test]
+fn pop_as_one_document_deletes_after_it() {
+    on_both(|address| {
+        put(address, "t", "a");
+        put(address, "t", "b");
+        let jobs = bsctl(address, &["pop", "-t", "t", "-c", "5", "-o", "json"]).exits(0).json();
+        let bodies: Vec<_> =
+            jobs.as_array().unwrap().iter().map(|job| job["body"].clone()).collect();
+        assert_eq!(bodies, ["a", "b"]);
+        assert_eq!(jobs[0]["state"], "reserved");
+        assert_eq!(client(address).stats().unwrap().current_jobs_ready, 0);
+    });
+}
+
+#[test]
+fn several_tubes_are_watched_together() {
+    on_both(|address| {
+        put(address, "one", "1");
+        put(address, "two", "2");
+        put(address, "default", "3");
+        let line = ["pop", "-t", "one", "-t", "two", "-c", "9", "--columns", "tube,body"];
+        assert_eq!(bsctl(address, &line).exits(0).out(), "one\t1\ntwo\t2\n");
+    });
+}
+
+#[test]
+fn nothing_there_is_1_and_a_wait_that_runs_out_124() {
+    let server = Server::start().unwrap();
+    let ran = bsctl(server.address(), &["reserve", "-o", "json"]).exits(1);
+    assert_eq!(ran.error()["code"], "NOTHING_RESERVED");
+    let ran = bsctl(server.address(), &["pop", "--wait", "1s", "-o", "json"]).exits(124);
+    assert_eq!((ran.error()["code"].as_str(), ran.bytes.len()), (Some("TIMEOUT"), 0));
+}
+
+#[test]
+fn a_waiting_pop_gets_the_job_that_comes() {
+    let server = Server::start().unwrap();
+    let line = ["-a", server.address(), "pop", "-t", "t", "--wait", "60s", "-o", "raw"];
+    let child = command(&line).spawn().unwrap();
+    assert!(server.wait_for(Duration::from_secs(30), |view| view.waiting == 1));
+    put(server.address(), "t", "late");
+    assert_eq!(ended(child).exits(0).bytes, b"late");
+}
+
+#[test]
+fn reserve_gives_back_without_touching_priority_and_releases() {
+    on_both(|address| {
+        let options = beanstalk_client::PutOptions::default().priority(5);
+        let id = put_with(address, "t", "x", options);
+        let ran = bsctl(address, &["reserve", "-t", "t"]).exits(0);
+        assert_eq!(ran.out(), format!("{id}\tt\tx\n"));
+        assert!(ran.err.contains("ready again"), "{}", ran.err);
+        let stats = stats(address, id).unwrap();
+        assert_eq!((stats.state.as_str(), stats.pri.get()), ("ready", 5));
+        assert_eq!((stats.reserves, stats.releases), (1, 0));
+    });
+}
+
+#[test]
+fn reserve_then_bury_or_delete() {
+    on_both(|address| {
+        let options = beanstalk_client::PutOptions::default().priority(5);
+        let id = put_with(address, "t", "x", options);
+        bsctl(address, &["reserve", "-t", "t", "--then", "bury"]).exits(0);
+        let stats = stats(address, id).unwrap();
+        assert_eq!((stats.state.as_str(), stats.pri.get()), ("buried", 5));
+        let text = id.to_string();
+        bsctl(address, &["reserve", "--job", &text, "--then", "delete"]).exits(0);
+        assert_eq!(state(address, id), "gone");
+        let ran = bsctl(address, &["reserve", "--job", &text]).exits(1);
+        assert!(ran.err.contains("does not exist"), "{}", ran.err);
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn hold_touches_until_ctrl_c() {
+    let server = Server::start().unwrap();
+    let options = beanstalk_client::PutOptions::default().ttr(Duration::from_secs(1));
+    let id = put_with(server.address(), "t", "x", options);
+    let line = ["-a", server.address(), "reserve", "-t", "t", "--then", "hold"];
+    let child = command(&line).spawn().unwrap();
+    let touches = |server: &Server| {
+        server.requests().iter().filter(|request| request.line.starts_with(b"touch")).count()
+    };
+    while touches(&server) < 5 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(state(server.address(), id), "reserved");
+    signal(&child, rustix::process::Signal::INT);
+    ended(child).exits(130);
+    assert_eq!(state(server.address(), id), "ready");
+}
+
+#[test]
+fn a_job_whose_delete_fails_is_reported() {
+    let server = Server::start().unwrap();
+    put(server.address(), "default", "x");
+    server.faults().add(Fault::nth(1).of("delete").reply("NOT_FOUND"));
+    let ran = bsctl(server.address(), &["pop"]).exits(1);
+    assert!(ran.err.contains("time to run was over"), "{}", ran.err);
+}

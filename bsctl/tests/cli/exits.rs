@@ -1,0 +1,175 @@
+//! Every exit code of the table, provoked.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use ctl_core::error::EXIT_CODES;
+use fixtures::beanstalkd::Server;
+use fixtures::fault::Fault;
+
+use crate::harness::*;
+
+/// A way to provoke one exit code.
+type Way = fn(&Server) -> Ran;
+
+const WAYS: &[(i32, Way)] = &[
+    (0, |server| bsctl(server.address(), &["ping"])),
+    (1, |server| bsctl(server.address(), &["pop", "-t", "empty"])),
+    (2, |server| bsctl(server.address(), &["ping", "--nope"])),
+    (3, |server| {
+        let id = put(server.address(), "x", "").to_string();
+        bsctl(server.address(), &["delete", &id, "999"])
+    }),
+    (65, |server| bsctl(server.address(), &["put", "-t", "no spaces", "x"])),
+    (66, |server| bsctl(server.address(), &["put", "@/no/such/file"])),
+    (69, |_| bsctl(&dead_address(), &["ping"])),
+    (75, |server| {
+        server.drain();
+        bsctl(server.address(), &["put", "x"])
+    }),
+    (76, |server| {
+        server.faults().add(Fault::nth(1).of("stats").reply("WHAT"));
+        bsctl(server.address(), &["stats"])
+    }),
+    (77, |_| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("tls://{}", listener.local_addr().unwrap());
+        // A server without TLS that does not like what it gets.
+        let closes = std::thread::spawn(move || drop(listener.accept().unwrap()));
+        let ran = bsctl(&address, &["ping"]);
+        closes.join().unwrap();
+        ran
+    }),
+    (78, |server| {
+        let mut command = command(&["-a", server.address(), "ping"]);
+        ended(command.env("BSCTL_OUTPUT", "jsn").spawn().unwrap())
+    }),
+    (124, |server| {
+        server.faults().add(Fault::nth(1).of("stats").hang());
+        bsctl(server.address(), &["stats", "--timeout", "200ms"])
+    }),
+    #[cfg(target_os = "linux")]
+    (74, |server| {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = command(&["-a", server.address(), "stats"]);
+        ended(command.stdout(full).spawn().unwrap())
+    }),
+    #[cfg(unix)]
+    (130, |server| signalled(server, rustix::process::Signal::INT)),
+    #[cfg(unix)]
+    (143, |server| signalled(server, rustix::process::Signal::TERM)),
+];
+
+/// A `wait` that gets a signal while it waits.
+#[cfg(unix)]
+fn signalled(server: &Server, with: rustix::process::Signal) -> Ran {
+    put(server.address(), "busy", "x");
+    server.clear_requests();
+    let line = ["-a", server.address(), "wait", "--for", "empty", "-t", "busy"];
+    let child = command(&line).spawn().unwrap();
+    // It catches signals before it asks for the first time.
+    while server.requests().is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    signal(&child, with);
+    ended(child)
+}
+
+#[test]
+fn every_code_of_the_table_is_provoked() {
+    for (code, way) in WAYS {
+        let server = Server::start().unwrap();
+        way(&server).exits(*code);
+    }
+    // A defect of the tool cannot be provoked from outside; the library's own test does it.
+    let provoked = |code: i32| code == 70 || WAYS.iter().any(|(known, _)| *known == code);
+    if cfg!(target_os = "linux") {
+        for row in EXIT_CODES {
+            assert!(provoked(row.exit.code().into()), "{} is not provoked", row.exit.code());
+        }
+    }
+}
+
+#[test]
+fn failures_say_cause_and_next_step() {
+    let ran = bsctl(&dead_address(), &["ping"]).exits(69);
+    assert!(ran.err.starts_with("error: UNAVAILABLE: cannot connect to 127.0.0.1:"), "{}", ran.err);
+    assert!(ran.err.contains("(address from flag --addr)"), "{}", ran.err);
+    assert!(ran.err.contains("  try: "), "{}", ran.err);
+
+    let mut command = command(&["ping", "-o", "json"]);
+    let ran = ended(command.env("BEANSTALKD_ADDR", dead_address()).spawn().unwrap()).exits(69);
+    let message = ran.error()["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("(address from environment BEANSTALKD_ADDR)"), "{message}");
+}
+
+#[test]
+fn an_illegal_name_shows_byte_position_and_rule() {
+    let ran = bare(&["put", "-t", "a\rb", "x"]).exits(65);
+    assert!(ran.err.contains("byte 0x0d") && ran.err.contains("position 1"), "{}", ran.err);
+    assert!(ran.err.contains("allowed: A-Z"), "{}", ran.err);
+}
+
+#[test]
+fn the_flag_wins_over_the_environment_and_bsctl_over_beanstalkd() {
+    let server = Server::start().unwrap();
+    let run = |arguments: &[&str], env: &[(&str, &str)]| {
+        let mut command = command(arguments);
+        command.envs(env.iter().copied());
+        ended(command.spawn().unwrap())
+    };
+    let dead = dead_address();
+    run(&["ping", "-a", server.address()], &[("BSCTL_ADDR", &dead)]).exits(0);
+    let both = [("BSCTL_ADDR", server.address()), ("BEANSTALKD_ADDR", dead.as_str())];
+    let ran = run(&["ping", "-v"], &both).exits(0);
+    assert!(ran.err.contains("(environment BSCTL_ADDR)"), "{}", ran.err);
+}
+
+#[test]
+fn no_command_without_a_terminal_is_a_usage_error() {
+    let ran = bare(&[]).exits(2);
+    assert_eq!(ran.bytes, b"");
+    assert!(ran.err.contains("no command given"), "{}", ran.err);
+}
+
+#[test]
+fn waiting_for_the_server_survives_its_late_start() {
+    let address = dead_address();
+    let line = ["-a", &address, "ping", "--wait-for-server", "60s", "-vv"];
+    let mut child = command(&line).stderr(Stdio::piped()).spawn().unwrap();
+    // Its first attempt has failed when it says so.
+    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("trying again") {
+        line.clear();
+        assert_ne!(std::io::BufRead::read_line(&mut stderr, &mut line).unwrap(), 0);
+    }
+    let listen = fixtures::beanstalkd::Listen::Tcp(address.parse().unwrap());
+    let _server = Server::builder().listen(listen).start().unwrap();
+    std::io::copy(&mut stderr, &mut std::io::sink()).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn protocol_lines_are_shown_at_vvv_and_not_before() {
+    let server = Server::start().unwrap();
+    let ran = bsctl(server.address(), &["put", "-t", "mail", "hello", "-vvv"]).exits(0);
+    let lines: Vec<&str> = ran.err.lines().filter(|line| line.starts_with(['>', '<'])).collect();
+    assert_eq!(lines, ["> use mail", "> put 1024 0 60 5", "< USING mail", "< INSERTED 1"]);
+    let ran = bsctl(server.address(), &["put", "hello", "-vv"]).exits(0);
+    assert!(!ran.err.contains("> put"), "{}", ran.err);
+    let mut by_variable = command(&["-a", server.address(), "ping"]);
+    by_variable.env("BSCTL_LOG", "warn,bsctl::protocol=trace");
+    assert!(ended(by_variable.spawn().unwrap()).err.contains("> list-tube-used"));
+}
+
+#[test]
+fn version_and_help_are_results() {
+    assert!(bare(&["--version"]).exits(0).out().starts_with("bsctl "));
+    let help = bare(&["--help"]).exits(0);
+    for text in ["Bulk:", "  clear ", "Exit codes:", "  124  ", "BSCTL_ADDR"] {
+        assert!(help.out().contains(text), "{text} is not in {}", help.out());
+    }
+    assert!(bare(&["put", "--help"]).exits(0).out().contains("Protocol: use TUBE, put"));
+    assert!(bare(&["help", "kick"]).exits(0).out().contains("--state buried"));
+}

@@ -1,0 +1,223 @@
+//! `export | import` is the identity.
+
+use std::time::Duration;
+
+use beanstalk_client::PutOptions;
+use beanstalk_client::blocking::Client;
+use fixtures::beanstalkd::Server;
+use fixtures::real::Beanstalkd;
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::harness::*;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    Ready,
+    Delayed,
+    Buried,
+}
+
+#[derive(Debug, Clone)]
+struct Job {
+    tube: String,
+    state: State,
+    pri: u32,
+    delay: u32,
+    ttr: u32,
+    body: Vec<u8>,
+}
+
+/// Names that YAML, globs or paths could misread, and one of the greatest length.
+fn tube() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("123".to_owned()),
+        Just("true".to_owned()),
+        Just("1e5".to_owned()),
+        Just("a/b".to_owned()),
+        Just("n".repeat(200)),
+        "[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,20}",
+    ]
+}
+
+fn job() -> impl Strategy<Value = Job> {
+    let state = prop_oneof![Just(State::Ready), Just(State::Delayed), Just(State::Buried)];
+    let body = prop::collection::vec(any::<u8>(), 0..300);
+    (tube(), state, any::<u32>(), 3600..u32::MAX, 1..u32::MAX, body)
+        .prop_map(|(tube, state, pri, delay, ttr, body)| Job { tube, state, pri, delay, ttr, body })
+}
+
+/// The bodies that break naive tools.
+fn extremes() -> Vec<Job> {
+    let bodies = [
+        (0..=u8::MAX).collect(),
+        Vec::new(),
+        vec![0xff; 65_535],
+        vec![b'"'; 65_535],
+        vec![0; 65_535],
+        b"\r\ndelete 1\r\n".to_vec(),
+        b"\n".to_vec(),
+        "\u{2028}\u{feff}\u{202e}".as_bytes().to_vec(),
+    ];
+    let job = |body| Job { tube: "x".into(), state: State::Ready, pri: 0, delay: 0, ttr: 60, body };
+    bodies.into_iter().map(job).collect()
+}
+
+fn fill(address: &str, jobs: &[Job]) {
+    let mut client = Client::connect(address).unwrap();
+    for job in jobs {
+        client.use_tube(job.tube.as_str()).unwrap();
+        let delay = if job.state == State::Delayed { job.delay } else { 0 };
+        let options = PutOptions::default()
+            .priority(job.pri)
+            .delay(Duration::from_secs(delay.into()))
+            .ttr(Duration::from_secs(job.ttr.into()));
+        let id = client.put(&job.body, options).unwrap().id();
+        if job.state == State::Buried {
+            let reserved = client.reserve_job(id).unwrap().unwrap();
+            client.bury(&reserved, job.pri).unwrap();
+        }
+    }
+}
+
+/// What must survive of each record, in the order of the export.
+fn essence(export: &[u8]) -> Vec<Value> {
+    let keep = |line: &str| {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let delayed = record["state"] == "delayed";
+        serde_json::json!([
+            record["tube"],
+            record["state"],
+            record["pri"],
+            if delayed { record["delay"].clone() } else { Value::Null },
+            record["ttr"],
+            record["body"],
+            record["body_base64"],
+        ])
+    };
+    std::str::from_utf8(export).unwrap().lines().map(keep).collect()
+}
+
+fn survives(from: &str, to: &str, jobs: &[Job]) {
+    fill(from, jobs);
+    let exported = bsctl(from, &["export"]).exits(0);
+    assert_eq!(exported.lines().len(), jobs.len());
+    let report = bsctl_with(to, &["import", "-", "--keep-state", "-o", "json"], &exported.bytes);
+    assert_eq!(report.exits(0).json()["succeeded"], jobs.len());
+    let again = bsctl(to, &["export"]).exits(0);
+    assert_eq!(essence(&again.bytes), essence(&exported.bytes));
+    // And what was exported is what was put.
+    for (job, record) in jobs.iter().zip(exported.lines()) {
+        let record = bsctl::jobs::parse(record.as_bytes()).unwrap();
+        assert_eq!(record.body, job.body);
+        assert_eq!(record.tube.unwrap().as_str(), job.tube);
+        assert_eq!((record.pri, record.ttr), (Some(job.pri), Some(job.ttr)));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn export_then_import_is_the_identity(jobs in prop::collection::vec(job(), 240..260)) {
+        let jobs = [jobs, extremes()].concat();
+        let (from, to) = (Server::start().unwrap(), Server::start().unwrap());
+        survives(from.address(), to.address(), &jobs);
+        if let (Some(from), Some(to)) = (Beanstalkd::start(), Beanstalkd::start()) {
+            survives(from.address(), to.address(), &jobs);
+        }
+    }
+}
+
+#[test]
+fn buried_jobs_keep_their_order() {
+    on_both(|address| {
+        for body in ["1", "2", "3"] {
+            put_buried(address, "t", body);
+        }
+        let exported = bsctl(address, &["export", "t"]).exits(0);
+        let line = ["import", "-", "--keep-state", "--tube", "copy"];
+        bsctl_with(address, &line, &exported.bytes).exits(0);
+        bsctl(address, &["kick", "-t", "copy", "--all"]).exits(0);
+        let popped = bsctl(address, &["pop", "-t", "copy", "-c", "3", "-o", "raw"]).exits(0);
+        assert_eq!(popped.out(), "123");
+    });
+}
+
+#[test]
+fn without_keep_state_everything_becomes_ready() {
+    on_both(|address| {
+        put_delayed(address, "t", "");
+        put_buried(address, "t", "");
+        let exported = bsctl(address, &["export", "t"]).exits(0);
+        bsctl_with(address, &["import", "-", "--tube", "copy"], &exported.bytes).exits(0);
+        let copy = client(address).stats_tube("copy").unwrap().unwrap();
+        assert_eq!(copy.current_jobs_ready, 2);
+    });
+}
+
+#[test]
+fn export_changes_nothing_and_export_drain_empties() {
+    on_both(|address| {
+        let id = put(address, "a", "1");
+        put_buried(address, "b", "2");
+        bsctl(address, &["export"]).exits(0);
+        let stats = stats(address, id).unwrap();
+        assert_eq!((stats.reserves, stats.releases), (0, 0));
+        assert_eq!(bsctl(address, &["export", "b"]).exits(0).lines().len(), 1);
+        let ran = bsctl(address, &["export", "--drain", "--yes"]).exits(0);
+        assert_eq!(ran.lines().len(), 2);
+        assert_eq!(bsctl(address, &["export"]).exits(0).out(), "");
+    });
+}
+
+#[test]
+fn bad_records_are_named_and_the_rest_is_imported() {
+    let server = Server::start().unwrap();
+    let records = b"{\"body\":\"a\"}\n[]\n\n{\"body\":\"b\"}\n";
+    let ran = bsctl_with(server.address(), &["import", "-", "-o", "json"], records).exits(3);
+    let report = ran.json();
+    assert_eq!((&report["succeeded"], &report["failed"]), (&2.into(), &1.into()));
+    assert_eq!(report["failures"][0]["item"], "stdin record 2");
+    bsctl_with(server.address(), &["import", "-"], b"nothing\n").exits(65);
+    bsctl(server.address(), &["import", "/no/such/file"]).exits(66);
+}
+
+#[test]
+fn keep_state_needs_a_server_that_can() {
+    use fixtures::beanstalkd::Version;
+    let old = Server::builder().version(Version::V1_11).start().unwrap();
+    let ran = bsctl_with(old.address(), &["import", "-", "--keep-state"], b"{\"body\":\"a\"}\n");
+    assert_ne!(ran.code, Some(0));
+    assert!(ran.err.contains("1.12"), "{}", ran.err);
+    assert_eq!(client(old.address()).stats().unwrap().total_jobs, 0);
+}
+
+/// A hundred megabytes of records pass through a bounded amount of memory.
+#[cfg(target_os = "linux")]
+#[test]
+fn import_needs_little_memory_however_long_the_file_is() {
+    use std::io::Write as _;
+    use std::process::Stdio;
+    let server = Server::builder().log_capacity(0).start().unwrap();
+    let line = ["-a", server.address(), "import", "-", "--tube", "t"];
+    let mut child = command(&line).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = std::io::BufWriter::new(child.stdin.take().unwrap());
+    for n in 0..200_000 {
+        writeln!(
+            stdin,
+            "{{\"v\":1,\"state\":\"ready\",\"pri\":{n},\"ttr\":60,\"body\":\"{}\"}}",
+            "x".repeat(400)
+        )
+        .unwrap();
+    }
+    stdin.flush().unwrap();
+    // Everything but the last pipe's worth has been read; the process is still there to be asked.
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kilobytes: u64 = peak.trim().trim_end_matches("kB").trim().parse().unwrap();
+    drop(stdin);
+    ended(child).exits(0);
+    assert!(kilobytes < 64 * 1024, "{kilobytes} kB");
+    assert_eq!(client(server.address()).stats().unwrap().current_jobs_ready, 200_000);
+}

@@ -1,0 +1,208 @@
+//! Every command in every format: nothing but results on stdout, nothing but one error object for a failure.
+
+use std::collections::BTreeSet;
+
+use bsctl::cli::command_tree;
+use fixtures::beanstalkd::Server;
+
+use crate::harness::*;
+
+/// A command line that succeeds on the server that [`prepared`] gives, for every command of the grammar.
+const SUCCEEDS: &[(&str, &[&str])] = &[
+    ("put", &["put", "-t", "mail", "x", "y"]),
+    ("reserve", &["reserve", "-t", "mail"]),
+    ("pop", &["pop", "-t", "mail"]),
+    ("peek", &["peek", "1", "4"]),
+    ("jobs", &["jobs", "--with-body"]),
+    ("job", &["job", "1", "--with-body"]),
+    ("tubes", &["tubes"]),
+    ("stats", &["stats"]),
+    ("stats-tube", &["stats-tube", "mail", "default"]),
+    ("server", &["server"]),
+    ("delete", &["delete", "1", "2"]),
+    ("kick", &["kick", "-t", "mail", "--all"]),
+    ("bury", &["bury", "1"]),
+    ("release", &["release", "4"]),
+    ("pause", &["pause", "mail", "5s"]),
+    ("resume", &["resume", "mail"]),
+    ("clear", &["clear", "mail", "--yes"]),
+    ("drain", &["drain", "mail", "--yes"]),
+    ("export", &["export"]),
+    ("import", &["import", "-"]),
+    ("smoke", &["smoke"]),
+    ("check server", &["check", "server"]),
+    ("check tube", &["check", "tube", "mail", "--zero-workers", "ok"]),
+    ("check tubes", &["check", "tubes", "*", "--zero-workers", "ok"]),
+    ("check roundtrip", &["check", "roundtrip"]),
+    ("wait", &["wait", "--for", "ready>=1", "-t", "mail"]),
+    ("ping", &["ping", "--count", "2", "--interval", "1ms"]),
+    ("watch", &["watch", "-c", "2", "-i", "1ms", "--", "stats-tube", "mail"]),
+    ("repl", &["repl", "-e", "stats-tube mail"]),
+    ("raw", &["raw", "stats-tube mail"]),
+    ("serve", &["serve", "--print-addr", "--", "true"]),
+    ("completions", &["completions", "bash"]),
+    ("man", &["man"]),
+    ("docs", &["docs"]),
+];
+
+/// Commands that cannot succeed outside of a session.
+const NEVER_SUCCEEDS: &[(&str, &[&str])] = &[("touch", &["touch", "1"])];
+
+/// Commands that need no server.
+const OFFLINE: &[&str] = &["touch", "serve", "completions", "man", "docs"];
+
+/// Ready jobs 1 and 2, a delayed one 3, a buried one 4, all in the tube mail; bodies of every kind.
+fn prepared() -> Server {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    put(address, "mail", "hello\tworld\n");
+    put(address, "mail", b"\xff\x00");
+    put_delayed(address, "mail", "");
+    put_buried(address, "mail", "{\"a\":1}");
+    server
+}
+
+/// The commands of the grammar, subcommands as `check tube`.
+fn commands() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for command in command_tree().get_subcommands() {
+        let inner: Vec<_> = command.get_subcommands().filter(|c| c.get_name() != "help").collect();
+        if inner.is_empty() {
+            names.insert(command.get_name().to_owned());
+        }
+        for sub in inner {
+            names.insert(format!("{} {}", command.get_name(), sub.get_name()));
+        }
+    }
+    names.remove("help");
+    names
+}
+
+#[test]
+fn every_command_has_a_sample_here() {
+    let samples: BTreeSet<String> =
+        SUCCEEDS.iter().chain(NEVER_SUCCEEDS).map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(samples, commands());
+}
+
+fn run_sample(format: &str, name: &str, arguments: &[&str]) -> Ran {
+    let server = prepared();
+    let record = br#"{"v":1,"tube":"imported","state":"ready","pri":1,"body":"x"}"#;
+    let stdin: &[u8] = if name == "import" { record } else { b"" };
+    let line = [&["-o", format], arguments].concat();
+    bsctl_with(server.address(), &line, stdin)
+}
+
+#[test]
+fn json_is_one_document_for_every_command_and_stderr_has_none() {
+    for (name, arguments) in SUCCEEDS {
+        let ran = run_sample("json", name, arguments).exits(0);
+        ran.json();
+        let has_json = |line: &str| serde_json::from_str::<serde_json::Value>(line).is_ok();
+        assert!(!ran.err.lines().any(has_json), "{name}: {}", ran.err);
+    }
+}
+
+#[test]
+fn ndjson_is_one_document_per_line_for_every_command() {
+    for (name, arguments) in SUCCEEDS {
+        // A check is one verdict, whose document is written for people and programs alike.
+        let ran = run_sample("ndjson", name, arguments).exits(0);
+        if name.starts_with("check") {
+            ran.json();
+            continue;
+        }
+        for line in ran.lines() {
+            assert!(
+                serde_json::from_str::<serde_json::Value>(line).is_ok(),
+                "{name}: {line:?} is not JSON"
+            );
+        }
+    }
+}
+
+#[test]
+fn yaml_is_what_json_is() {
+    for (name, arguments) in SUCCEEDS {
+        // Checks have formats of their own; a session prints one document per line of its script.
+        if name.starts_with("check") {
+            continue;
+        }
+        let yaml = run_sample("yaml", name, arguments).exits(0);
+        let value: Result<serde_json::Value, _> = serde_yaml::from_slice(&yaml.bytes);
+        assert!(value.is_ok(), "{name}: {:?} {value:?}", yaml.out());
+    }
+}
+
+#[test]
+fn tables_and_plain_lines_work_for_every_command() {
+    for format in ["table", "wide", "plain", "name"] {
+        for (name, arguments) in SUCCEEDS {
+            // Records of jobs have to be read back.
+            if ["drain", "export"].contains(name) {
+                continue;
+            }
+            let ran = run_sample(format, name, arguments).exits(0);
+            assert!(!ran.bytes.contains(&0x1b), "{name} {format}");
+        }
+    }
+}
+
+#[test]
+fn nothing_listens_is_69_with_one_error_object() {
+    let dead = dead_address();
+    for (name, arguments) in SUCCEEDS {
+        if OFFLINE.contains(name) || *name == "repl" {
+            continue;
+        }
+        let line =
+            [&["-o", "json", "--connect-timeout", "5s", "--timeout", "1s"], *arguments].concat();
+        let ran = bsctl(&dead, &line);
+        if name.starts_with("check") {
+            let verdict = ran.exits(2).json();
+            assert_eq!(verdict["status"], "CRITICAL", "{name}");
+            continue;
+        }
+        let ran = ran.exits(69);
+        assert_eq!(ran.bytes, b"", "{name}");
+        assert_eq!(ran.error()["exit"], 69, "{name}");
+        assert_eq!(ran.error()["code"], "UNAVAILABLE", "{name}");
+    }
+}
+
+#[test]
+fn a_wrong_flag_is_2_with_one_error_object() {
+    for (name, arguments) in SUCCEEDS.iter().chain(NEVER_SUCCEEDS) {
+        let ran = bare(&[&["-o", "json", "--no-such-flag"], *arguments].concat());
+        if name.starts_with("check") {
+            assert!(ran.exits(3).out().starts_with("BSCTL UNKNOWN - "), "{name}");
+            continue;
+        }
+        let ran = ran.exits(2);
+        assert_eq!(ran.bytes, b"", "{name}");
+        assert_eq!(ran.error()["code"], "USAGE", "{name}");
+    }
+}
+
+#[test]
+fn touch_explains_itself() {
+    let ran = bare(&["touch", "1", "-o", "json"]).exits(2);
+    assert_eq!(ran.bytes, b"");
+    let error = ran.error();
+    assert!(error["message"].as_str().unwrap().contains("only the connection"), "{error}");
+    assert!(error["hints"].to_string().contains("repl"), "{error}");
+}
+
+#[test]
+fn every_command_names_its_protocol_command_in_its_help() {
+    for command in command_tree().get_subcommands() {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let name = command.get_name();
+        let tool = ["watch", "repl", "serve", "completions", "man", "docs", "help"];
+        assert!(tool.contains(&name) || about.contains('('), "{name}: {about}");
+        if name != "help" && name != "docs" {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(!help.is_empty(), "{name} has no examples");
+        }
+    }
+}

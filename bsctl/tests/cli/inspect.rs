@@ -1,0 +1,213 @@
+//! Commands that look, and the contract of `plain` and `json`.
+
+use beanstalk_client::PutOptions;
+use fixtures::beanstalkd::{Server, Version};
+
+use crate::harness::*;
+
+#[test]
+fn peek_by_id_and_at_the_heads() {
+    on_both(|address| {
+        let ready = put(address, "t", "r").to_string();
+        let delayed = put_delayed(address, "t", "d").to_string();
+        let buried = put_buried(address, "t", "b").to_string();
+        for (flag, id, body) in
+            [("--ready", &ready, "r"), ("--delayed", &delayed, "d"), ("--buried", &buried, "b")]
+        {
+            let job = bsctl(address, &["peek", flag, "-t", "t", "-o", "json"]).exits(0).json();
+            assert_eq!(job[0]["id"].to_string(), *id);
+            assert_eq!(job[0]["body"], body);
+        }
+        let ran = bsctl(address, &["peek", &ready, &buried, "-o", "raw"]).exits(0);
+        assert_eq!(ran.bytes, b"rb");
+        bsctl(address, &["peek", "--ready", "-t", "none"]).exits(1);
+        let ran = bsctl(address, &["peek", &ready, "999"]).exits(3);
+        assert_eq!(ran.lines().len(), 1);
+        bsctl(address, &["peek", "999"]).exits(1);
+        bsctl(address, &["peek"]).exits(2);
+    });
+}
+
+#[test]
+fn jobs_are_found_by_tube_state_and_id() {
+    on_both(|address| {
+        let a = put(address, "a", "1").get();
+        let b = put_buried(address, "b", "2").get();
+        let c = put_delayed(address, "b", "3").get();
+        let ids = |arguments: &[&str]| -> Vec<u64> {
+            let ran = bsctl(address, &[&["jobs", "-o", "id"], arguments].concat()).exits(0);
+            ran.lines().iter().map(|line| line.parse().unwrap()).collect()
+        };
+        assert_eq!(ids(&[]), [a, b, c]);
+        assert_eq!(ids(&["-t", "b"]), [b, c]);
+        assert_eq!(ids(&["--state", "buried,ready"]), [a, b]);
+        assert_eq!(ids(&["--from-id", &b.to_string(), "--to-id", &b.to_string()]), [b]);
+        assert_eq!(ids(&["--limit", "2"]), [b, c]);
+        assert_eq!(ids(&["-t", "none"]), [0; 0]);
+        let before = client(address).stats_job(a).unwrap().unwrap();
+        assert_eq!((before.reserves, before.releases), (0, 0));
+    });
+}
+
+#[test]
+fn a_server_that_was_restarted_with_its_log_still_shows_its_jobs() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = fixtures::real::Beanstalkd::builder();
+    let Some(mut real) = builder.arg("-b").arg(directory.path()).start() else { return };
+    for n in 0..5 {
+        put(real.address(), "t", n.to_string());
+    }
+    real.kill();
+    real.restart().unwrap();
+    let ran = bsctl(real.address(), &["jobs", "-o", "id"]).exits(0);
+    assert_eq!(ran.lines(), ["1", "2", "3", "4", "5"]);
+}
+
+#[test]
+fn tubes_by_pattern_and_state() {
+    on_both(|address| {
+        put(address, "mail.in", "1");
+        put_buried(address, "mail.out", "2");
+        put(address, "123", "3");
+        put(address, "true", "4");
+        let names = |arguments: &[&str]| -> Vec<String> {
+            let ran = bsctl(address, &[&["tubes", "-o", "name"], arguments].concat()).exits(0);
+            ran.lines().iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(names(&[]), ["123", "default", "mail.in", "mail.out", "true"]);
+        assert_eq!(names(&["mail*"]), ["mail.in", "mail.out"]);
+        assert_eq!(names(&["--state", "buried"]), ["mail.out"]);
+        let json = bsctl(address, &["tubes", "123", "-o", "json"]).exits(0).json();
+        assert_eq!(json[0]["name"], "123");
+        let yaml = bsctl(address, &["tubes", "true", "-o", "yaml"]).exits(0);
+        let value: serde_json::Value = serde_yaml::from_slice(&yaml.bytes).unwrap();
+        assert_eq!(value[0]["name"], "true");
+        let sorted = bsctl(address, &["tubes", "--sort-by", "buried", "--columns", "tube,buried"]);
+        assert_eq!(sorted.exits(0).lines().last().copied(), Some("mail.out\t1"));
+    });
+}
+
+#[test]
+fn stats_keep_the_servers_keys_and_types() {
+    on_both(|address| {
+        let json = bsctl(address, &["stats", "-o", "json"]).exits(0).json();
+        assert!(json["current-jobs-ready"].is_u64() && json["version"].is_string(), "{json}");
+        assert_eq!(json["draining"], false);
+        let ran = bsctl(address, &["stats", "--columns", "current-jobs-ready"]).exits(0);
+        assert_eq!(ran.out(), "current-jobs-ready\t0\n");
+        let ran =
+            bsctl(address, &["stats-tube", "default", "nope", "--columns", "name,ready"]).exits(3);
+        assert_eq!(ran.out(), "default\t0\n");
+        bsctl(address, &["stats-tube", "nope"]).exits(1);
+        bsctl(address, &["stats", "--columns", "nope"]).exits(2);
+    });
+}
+
+#[test]
+fn job_shows_state_and_body_of_reserved_jobs_too() {
+    on_both(|address| {
+        let id = put(address, "t", b"\xff");
+        let mut other = client(address);
+        other.reserve_job(id).unwrap().unwrap();
+        let json =
+            bsctl(address, &["job", &id.to_string(), "--with-body", "-o", "json"]).exits(0).json();
+        assert_eq!(json["state"], "reserved");
+        assert_eq!(json["body_base64"], "/w==");
+        bsctl(address, &["job", "999"]).exits(1);
+    });
+}
+
+#[test]
+fn encodings_of_bodies() {
+    let server = Server::start().unwrap();
+    put(server.address(), "t", "{\"a\":[1]}");
+    let body = |encoding: &str| {
+        let line = ["peek", "1", "--encoding", encoding, "-o", "json"];
+        bsctl(server.address(), &line).exits(0).json()[0].clone()
+    };
+    assert_eq!(body("auto")["body"], "{\"a\":[1]}");
+    assert_eq!(body("json")["body"]["a"][0], 1);
+    assert_eq!(body("hex")["body_hex"], "7b2261223a5b315d7d");
+    assert_eq!(body("base64")["body_base64"], "eyJhIjpbMV19");
+    put(server.address(), "t", b"\xff");
+    let line = ["peek", "2", "--encoding", "utf8", "-o", "json"];
+    let ran = bsctl(server.address(), &line).exits(65);
+    assert_eq!(ran.bytes, b"");
+    let line = ["peek", "2", "--encoding", "json", "-o", "json"];
+    assert_eq!(bsctl(server.address(), &line).exits(0).json()[0]["body_invalid_json"], true);
+}
+
+#[test]
+fn server_says_what_it_is_and_supports() {
+    on_both(|address| {
+        let json = bsctl(address, &["server", "-o", "json"]).exits(0).json();
+        assert_eq!(json["reserve-job"], true);
+        assert_eq!(json["max-job-size"], 65_535);
+        assert_eq!(json["address"], address);
+        assert_eq!(json["address-from"], "flag --addr");
+    });
+    let old = Server::builder().version(Version::V1_11).start().unwrap();
+    let json = bsctl(old.address(), &["server", "-o", "json"]).exits(0).json();
+    assert_eq!(json["reserve-job"], false);
+    assert_eq!(json["draining"], serde_json::Value::Null);
+}
+
+#[test]
+fn raw_sends_one_line_and_shows_the_reply() {
+    on_both(|address| {
+        assert_eq!(bsctl(address, &["raw", "use mail"]).exits(0).out(), "USING mail\n");
+        assert_eq!(
+            bsctl(address, &["raw", "put 0 0 60 5", "hello"]).exits(0).out(),
+            "INSERTED 1\n"
+        );
+        assert_eq!(bsctl(address, &["raw", "peek 1"]).exits(0).out(), "FOUND 1 5\nhello\n");
+        assert_eq!(bsctl(address, &["raw", "peek 1", "-o", "raw"]).exits(0).out(), "hello");
+        let json = bsctl(address, &["raw", "peek 1", "-o", "json"]).exits(0).json();
+        assert_eq!(
+            (json["reply"].as_str(), json["body"].as_str()),
+            (Some("FOUND 1 5"), Some("hello"))
+        );
+        bsctl(address, &["raw", "peek 9"]).exits(1);
+        bsctl(address, &["raw", "nonsense"]).exits(1);
+        bsctl(address, &["raw", "use a\r\ndelete 1"]).exits(65);
+        bsctl(address, &["raw", "reserve"]).exits(2);
+        bsctl(address, &["raw", "put 0 0 60 4", "hello"]).exits(65);
+    });
+}
+
+/// What `plain` and `json` look like is a contract.
+#[test]
+fn contract_of_plain_and_json() {
+    let server = Server::builder().virtual_clock().start().unwrap();
+    let address = server.address();
+    put_with(address, "mail", "tab\there\\", PutOptions::default().priority(5));
+    put_delayed(address, "mail", b"\xff");
+    put_buried(address, "sms", "");
+    let lines: [&[&str]; 17] = [
+        &["jobs"],
+        &["jobs", "--with-body", "--encoding", "base64"],
+        &["jobs", "-t", "mail", "--with-body", "-o", "json"],
+        &["peek", "1"],
+        &["job", "1"],
+        &["job", "1", "-o", "json"],
+        &["tubes"],
+        &["tubes", "mail", "-o", "json"],
+        &["stats-tube", "mail"],
+        &["pause", "mail", "90s"],
+        &["pause", "mail", "90s", "-o", "json"],
+        &["put", "x", "y"],
+        &["put", "x", "-o", "json"],
+        &["delete", "4", "5"],
+        &["kick", "-t", "sms"],
+        &["export", "sms"],
+        &["clear", "sms", "-y", "-o", "json"],
+    ];
+    let mut contract = String::new();
+    for line in lines {
+        let ran = bsctl(address, line).exits(0);
+        contract.push_str(&format!("$ bsctl {}\n{}\n", line.join(" "), ran.out()));
+    }
+    insta::with_settings!({ filters => vec![(r#""duration_ms": \d+"#, "\"duration_ms\": 0")] }, {
+        insta::assert_snapshot!("contract", contract);
+    });
+}

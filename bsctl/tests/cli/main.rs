@@ -1,0 +1,25 @@
+//! `bsctl` as a process, against the in-memory server and the real one.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
+
+mod bulk;
+mod change;
+mod check;
+mod color;
+mod consume;
+mod docs;
+mod exits;
+mod export;
+mod formats;
+mod harness;
+mod inspect;
+mod pipes;
+mod put;
+mod serve;
+mod smoke;
+mod wait;

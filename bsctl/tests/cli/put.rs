@@ -1,0 +1,142 @@
+//! `put` from every source.
+
+use std::fs;
+
+use fixtures::beanstalkd::Server;
+use fixtures::fault::Fault;
+
+use crate::harness::*;
+
+/// Takes every body of a tube.
+fn bodies(address: &str, tube: &str) -> Vec<Vec<u8>> {
+    let mut client = client(address);
+    client.watch(tube).unwrap();
+    let mut bodies = Vec::new();
+    while let Some(job) = client.reserve_with_timeout(std::time::Duration::ZERO).unwrap().job() {
+        bodies.push(job.body.to_vec());
+        client.delete(&job).unwrap();
+    }
+    bodies
+}
+
+#[test]
+fn bodies_from_arguments_files_and_stdin() {
+    on_both(|address| {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("body");
+        fs::write(&file, b"\x00\xff\r\nfile").unwrap();
+        let at_file = format!("@{}", file.display());
+        let line = ["put", "-t", "t", "plain", &at_file, "-", "@@at", ""];
+        let ran = bsctl_with(address, &line, b"from\nstdin").exits(0);
+        assert_eq!(ran.lines().len(), 5);
+        let expected: [&[u8]; 5] = [b"plain", b"\x00\xff\r\nfile", b"from\nstdin", b"@at", b""];
+        assert_eq!(bodies(address, "t"), expected);
+    });
+}
+
+#[test]
+fn records_from_stdin() {
+    on_both(|address| {
+        bsctl_with(address, &["put", "-t", "lines", "--lines"], b"a\n\nb").exits(0);
+        assert_eq!(bodies(address, "lines"), [&b"a"[..], b"", b"b"]);
+        bsctl_with(address, &["put", "-t", "null", "-0"], b"a\nb\0\0c").exits(0);
+        assert_eq!(bodies(address, "null"), [&b"a\nb"[..], b"", b"c"]);
+        let records = b"{\"body\":\"x\",\"tube\":\"nd\"}\n\n{\"body_base64\":\"/w==\",\"tube\":\"nd\",\"pri\":1}\n";
+        bsctl_with(address, &["put", "--ndjson"], records).exits(0);
+        assert_eq!(bodies(address, "nd"), [&b"\xff"[..], b"x"]);
+    });
+}
+
+#[test]
+fn flags_win_over_what_a_record_says() {
+    let server = Server::start().unwrap();
+    let record = br#"{"body":"x","tube":"theirs","pri":1,"delay":9,"ttr":9}"#;
+    let line = ["put", "--ndjson", "-t", "ours", "-p", "7", "-d", "1h", "-r", "2m", "-o", "json"];
+    let id = bsctl_with(server.address(), &line, record).exits(0).json()[0]["id"].as_u64().unwrap();
+    let stats = stats(server.address(), id.into()).unwrap();
+    assert_eq!(stats.tube.as_str(), "ours");
+    assert_eq!((stats.pri.get(), stats.delay, stats.ttr), (7, 3600, 120));
+    let line = ["put", "--ndjson", "-o", "id"];
+    let id =
+        bsctl_with(server.address(), &line, record).exits(0).out().trim().parse::<u64>().unwrap();
+    let stats = self::stats(server.address(), id.into()).unwrap();
+    assert_eq!((stats.tube.as_str(), stats.pri.get(), stats.delay, stats.ttr), ("theirs", 1, 9, 9));
+}
+
+#[test]
+fn the_same_body_many_times() {
+    let server = Server::start().unwrap();
+    let ran = bsctl(server.address(), &["put", "x", "y", "--count", "250"]).exits(0);
+    let ids: Vec<u64> = ran.lines().iter().map(|id| id.parse().unwrap()).collect();
+    assert!(ids.iter().copied().eq(1..=500));
+}
+
+#[test]
+fn a_body_over_max_job_size_is_65_and_nothing_is_sent() {
+    on_both(|address| {
+        let big = vec![b'x'; 65_536];
+        let ran = bsctl_with(address, &["put", "-o", "json"], &big).exits(65);
+        assert!(ran.error()["message"].as_str().unwrap().contains("65535"), "{}", ran.err);
+        let fits = &big[..65_535];
+        bsctl_with(address, &["put"], fits).exits(0);
+        assert_eq!(client(address).stats().unwrap().total_jobs, 1);
+    });
+}
+
+#[test]
+fn bad_records_are_counted_and_the_others_put() {
+    let server = Server::start().unwrap();
+    let records = b"{\"body\":\"a\"}\n{oops\n{\"body\":\"b\"}\n";
+    let ran = bsctl_with(server.address(), &["put", "--ndjson"], records).exits(3);
+    assert_eq!(ran.lines(), ["1", "2"]);
+    assert!(ran.err.contains("stdin record 2"), "{}", ran.err);
+    let stop = ["put", "--ndjson", "--on-error", "stop", "--batch", "1"];
+    let ran = bsctl_with(server.address(), &stop, records).exits(3);
+    assert_eq!(ran.lines().len(), 1);
+}
+
+#[test]
+fn a_refused_put_among_others_is_partial_and_alone_it_is_its_own_code() {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::nth(2).of("put").reply("OUT_OF_MEMORY"));
+    let ran = bsctl(server.address(), &["put", "a", "b", "c", "-o", "json"]).exits(3);
+    assert_eq!(ran.json().as_array().unwrap().len(), 2);
+    server.faults().add(Fault::nth(1).of("put").reply("OUT_OF_MEMORY"));
+    let ran = bsctl(server.address(), &["put", "a", "-o", "json"]).exits(75);
+    assert_eq!(ran.bytes, b"");
+    assert_eq!(ran.error()["code"], "OUT_OF_MEMORY");
+}
+
+#[test]
+fn a_buried_answer_is_75_with_the_id() {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::nth(1).of("put").reply("BURIED 7"));
+    let ran = bsctl(server.address(), &["put", "a"]).exits(75);
+    assert_eq!(ran.out(), "7\n");
+    assert!(ran.err.contains("warning: "), "{}", ran.err);
+}
+
+#[test]
+fn a_dry_run_puts_nothing() {
+    let server = Server::start().unwrap();
+    let ran = bsctl_with(server.address(), &["put", "--lines", "-n"], b"a\nb\n").exits(0);
+    assert_eq!(ran.out(), "2\n");
+    assert_eq!(client(server.address()).stats().unwrap().total_jobs, 0);
+}
+
+#[test]
+fn each_line_is_put_when_it_comes_not_at_the_end() {
+    use std::io::{BufRead, BufReader, Write};
+    let server = Server::start().unwrap();
+    let line = ["-a", server.address(), "put", "--lines"];
+    let mut child = command(&line).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut ids = BufReader::new(child.stdout.take().unwrap()).lines();
+    for n in 1..=3 {
+        writeln!(stdin, "line {n}").unwrap();
+        // Nothing more is written before the id is here.
+        assert_eq!(ids.next().unwrap().unwrap(), n.to_string());
+    }
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
+}
