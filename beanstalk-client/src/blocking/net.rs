@@ -97,15 +97,31 @@ impl Stream for rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
         self.sock.shutdown(std::net::Shutdown::Write)
     }
 
-    /// Bytes may be a session ticket, which says nothing; the end of the stream does.
+    /// Bytes may be a session ticket, which says nothing; the closing alert and the end of the stream do.
     fn is_stale(&mut self) -> bool {
-        let ended = self.sock.set_nonblocking(true).is_err()
-            || match next_byte(&self.sock) {
-                Ok(n) => n == 0,
-                Err(error) => error.kind() != io::ErrorKind::WouldBlock,
-            };
-        self.sock.set_nonblocking(false).is_err() || ended
+        let has_ended = self.sock.set_nonblocking(true).is_err() || tls_has_ended(self);
+        self.sock.set_nonblocking(false).is_err() || has_ended
     }
+}
+
+/// Takes in what has come without waiting; whether that was the end, or plain text that nobody asked for.
+#[cfg(feature = "__rustls")]
+fn tls_has_ended(stream: &mut rustls::StreamOwned<rustls::ClientConnection, TcpStream>) -> bool {
+    // More records than a server has tickets to send are no better than the end.
+    for _ in 0..64 {
+        match stream.conn.read_tls(&mut stream.sock) {
+            Ok(0) => return true,
+            Ok(_) => match stream.conn.process_new_packets() {
+                Ok(state) if state.peer_has_closed() || state.plaintext_bytes_to_read() > 0 => {
+                    return true;
+                }
+                Ok(_) => {}
+                Err(_) => return true,
+            },
+            Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+    true
 }
 
 /// Looks at the next byte, and leaves it where it is; 0 at the end of the stream.
@@ -290,7 +306,7 @@ fn tls(
         .map_err(|error| crate::tls::handshake_failed(io::Error::other(error)))?;
     while connection.is_handshaking() {
         if limit.has_passed() {
-            return Err(limit.error());
+            return Err(limit.error().with_source(crate::tls::NO_ANSWER));
         }
         let left = limit.remaining().map(|left| left.max(Duration::from_millis(1)));
         let step = socket
@@ -302,7 +318,7 @@ fn tls(
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
             {
-                return Err(limit.error());
+                return Err(limit.error().with_source(crate::tls::NO_ANSWER));
             }
             Err(error) => return Err(crate::tls::handshake_failed(error)),
         }

@@ -86,15 +86,19 @@ where
         } else {
             Limit::never().reply_since(&client.options, wait, self.head_since)
         };
+        let mut has_moved = false;
         loop {
             if let Some(response) = client.session.reply(ticket)? {
                 return Ok(response);
             }
-            let moved = if client.session.outgoing().is_empty() {
-                client.read_some(limit)
-            } else {
+            let moved = if !client.session.outgoing().is_empty() {
                 client.write_some(limit.for_write())
+            } else if has_moved && limit.has_passed() {
+                Err(limit.error())
+            } else {
+                client.read_some(limit)
             };
+            has_moved = true;
             moved.map_err(|error| client.session.fail(ticket, error))?;
         }
     }

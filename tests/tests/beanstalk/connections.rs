@@ -1,1 +1,152 @@
-//! To be written.
+//! Ways to a server: unix sockets, forms of addresses, streams that the caller brings.
+
+use std::{net::TcpStream, time::Duration};
+
+use beanstalk_client::{
+    Address, Client, ConnectOptions, ErrorKind, Fate, PutOptions, Reserved, blocking,
+};
+use fixtures::beanstalkd::Server;
+use tests::{
+    Async, Blocking, Face, both_faces,
+    face::runtime,
+    place::{PATIENCE, options},
+};
+#[cfg(unix)]
+use tests::{Environment, scenarios};
+
+#[cfg(unix)]
+scenarios!(a_unix_socket_serves_as_well);
+
+#[cfg(unix)]
+fn a_unix_socket_serves_as_well<F: Face>(environment: Environment) {
+    let folder = tempfile::tempdir().unwrap();
+    let place = environment.start_on_unix_socket(folder.path());
+    assert!(place.address().starts_with("unix:/"), "{}", place.address());
+    let mut client: F = place.connect();
+    assert_eq!(client.address().to_string(), place.address());
+    let body = vec![0xab; 65_535];
+    let id = client.put(&body, PutOptions::default()).unwrap().id();
+    let job = client.reserve().unwrap().job().unwrap();
+    assert_eq!((job.id, &job.body), (id, &body.into()));
+    client.reconnect().unwrap();
+    assert_eq!(client.delete(&job).unwrap_err().kind(), ErrorKind::ReservationLost);
+    assert!(client.reserve_with_timeout(PATIENCE).unwrap().job().is_some());
+    client.quit().unwrap();
+}
+
+both_faces!(
+    a_missing_unix_socket_is_named,
+    every_form_of_an_address_reaches_the_server,
+    what_is_no_address_is_refused_before_connecting,
+    plain_text_to_another_machine_is_refused_if_tls_is_required,
+    a_connection_lost_while_nobody_looked_is_replaced_before_it_is_used,
+);
+
+#[cfg(unix)]
+fn a_missing_unix_socket_is_named<F: Face>() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = format!("unix:{}", folder.path().join("missing.sock").display());
+    let error = F::connect(options(&address)).err().unwrap();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
+    assert!(error.to_string().contains(&address), "{error}");
+}
+
+#[cfg(not(unix))]
+fn a_missing_unix_socket_is_named<F: Face>() {
+    let error = F::connect(options("unix:/tmp/x.sock")).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+}
+
+fn every_form_of_an_address_reaches_the_server<F: Face>() {
+    let server = Server::start().unwrap();
+    let port = server.socket_addr().unwrap().port();
+    for text in [
+        format!("127.0.0.1:{port}"),
+        format!(":{port}"),
+        format!("localhost:{port}"),
+        format!("tcp://127.0.0.1:{port}"),
+        format!("beanstalk://localhost:{port}/"),
+    ] {
+        let address: Address = text.parse().unwrap();
+        let mut client = F::connect(options(&text)).unwrap();
+        assert_eq!(*client.address(), address);
+        assert_eq!(client.list_tube_used().unwrap(), "default", "{text}");
+    }
+}
+
+fn what_is_no_address_is_refused_before_connecting<F: Face>() {
+    for text in ["", "host:port", "http://127.0.0.1", "127.0.0.1:0", "a\r\nb"] {
+        let error = ConnectOptions::try_from(text).unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::InvalidInput, Fate::NotSent));
+    }
+}
+
+/// S14.
+fn plain_text_to_another_machine_is_refused_if_tls_is_required<F: Face>() {
+    let server = Server::start().unwrap();
+    let error = F::connect(options("192.0.2.1:11300").require_tls(true)).err().unwrap();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::InvalidInput, Fate::NotSent));
+    assert!(F::connect(options(server.address()).require_tls(true)).is_ok());
+}
+
+fn a_connection_lost_while_nobody_looked_is_replaced_before_it_is_used<F: Face>() {
+    let server = Server::start().unwrap();
+    let mut client = F::connect(options(server.address())).unwrap();
+    client.use_tube("mine").unwrap();
+    for with_reset in [false, true] {
+        let epoch = client.epoch();
+        if with_reset {
+            server.reset_connections();
+        } else {
+            server.close_connections();
+        }
+        assert!(server.wait_for(PATIENCE, |view| view.connections == 0));
+        assert!(!client.check_connection());
+        assert!(!client.is_connected());
+        assert_eq!(client.list_tube_used().unwrap(), "mine");
+        assert_ne!(client.epoch(), epoch);
+        assert!(client.check_connection());
+    }
+}
+
+#[test]
+fn the_async_face_uses_any_stream() {
+    let server = Server::start().unwrap();
+    let runtime = runtime();
+    let (near, mut far) = tokio::io::duplex(100);
+    let address = server.socket_addr().unwrap();
+    runtime.spawn(async move {
+        let mut upstream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let _ = tokio::io::copy_bidirectional(&mut far, &mut upstream).await;
+    });
+    let client = Client::from_stream(near, options("127.0.0.1"));
+    let mut face = Async { client, runtime };
+    let body = vec![b'x'; 60_000];
+    let _ = face.put(&body, PutOptions::default()).unwrap();
+    let job = face.reserve().unwrap().job().unwrap();
+    assert_eq!(job.body, body);
+    face.delete(&job).unwrap();
+    face.quit().unwrap();
+}
+
+#[test]
+fn a_client_over_a_given_stream_says_that_it_cannot_reconnect() {
+    fn check<F: Face>(server: &Server, mut face: F) {
+        assert_eq!(face.reserve_with_timeout(Duration::ZERO).unwrap(), Reserved::TimedOut);
+        server.close_connections();
+        assert!(server.wait_for(PATIENCE, |view| view.connections == 0));
+        assert!(!face.check_connection());
+        for error in [face.list_tube_used().unwrap_err(), face.reconnect().unwrap_err()] {
+            assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
+            assert!(error.to_string().contains("only the stream it was given"), "{error}");
+        }
+    }
+    let server = Server::start().unwrap();
+    let stream = TcpStream::connect(server.address()).unwrap();
+    let client = blocking::Client::from_stream(stream, options("127.0.0.1")).unwrap();
+    check(&server, Blocking { client });
+    let runtime = runtime();
+    let stream = runtime.block_on(tokio::net::TcpStream::connect(server.address())).unwrap();
+    let client = Client::from_stream(stream, options("127.0.0.1"));
+    check(&server, Async { client, runtime });
+}
