@@ -1,1 +1,132 @@
-//! To be written.
+//! What the source itself promises: two equal faces, cancel safety stated everywhere, no runtime in a blocking build.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+fn package() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../beanstalk-client")
+}
+
+fn source(file: &str) -> String {
+    std::fs::read_to_string(package().join("src").join(file)).unwrap()
+}
+
+/// The signatures of the public functions of a file, without `async`, white space and what a face may choose itself.
+fn signatures(files: &[&str]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for file in files {
+        let text = source(file);
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        for part in text.split("    pub ").skip(1) {
+            let part = part.strip_prefix("async ").unwrap_or(part);
+            let Some(function) = part.strip_prefix("fn ") else { continue };
+            let signature = function.split(" {\n").next().unwrap();
+            let words: String = signature.split_whitespace().collect::<Vec<_>>().join("");
+            found.insert(words.replace(",)", ")").replace(",>", ">"));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_two_faces_have_the_same_methods() {
+    let asynchronous = signatures(&["client.rs", "commands.rs", "pipeline.rs"]);
+    let blocking =
+        signatures(&["blocking/client.rs", "blocking/commands.rs", "blocking/pipeline.rs"]);
+    let differ: Vec<&String> = asynchronous
+        .symmetric_difference(&blocking)
+        // A blocking stream needs its timeouts set, which may fail; an iterator's `next` is no inherent method.
+        .filter(|name| !name.starts_with("from_stream(") && !name.starts_with("next(&mutself)"))
+        .collect();
+    assert!(differ.is_empty(), "only one of the faces has {differ:#?}");
+    assert!(asynchronous.len() > 35, "{asynchronous:#?}");
+}
+
+/// Every method of a command is in the trait that the scenarios run over, under its own name.
+#[test]
+fn every_public_method_is_run_by_the_scenarios() {
+    let face = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/face.rs"));
+    let face = face.unwrap();
+    for signature in signatures(&["client.rs", "commands.rs", "pipeline.rs"]) {
+        let name = signature.split(['(', '<']).next().unwrap();
+        let used = face.contains(&format!(".{name}("))
+            || face.contains(&format!("::{name}("))
+            || face.contains(&format!("fn {name}("));
+        assert!(used || name == "set_reply_timeout", "{name} is in no scenario");
+    }
+}
+
+#[test]
+fn every_async_function_states_its_cancel_safety() {
+    let mut functions = 0;
+    for file in ["client.rs", "commands.rs", "pipeline.rs", "net.rs"] {
+        let text = source(file);
+        let mut documentation = String::new();
+        for line in text.lines().map(str::trim) {
+            if line.starts_with("///") {
+                documentation.push_str(line);
+                documentation.push('\n');
+            } else if line.starts_with("pub async fn") {
+                functions += 1;
+                assert!(documentation.contains("/// # Cancel safety\n"), "{file}: {line}");
+                documentation.clear();
+            } else if !line.starts_with("#[") {
+                documentation.clear();
+            }
+        }
+    }
+    assert!(functions > 30, "only {functions} functions were found");
+}
+
+/// The packages that a build of the client alone pulls in.
+fn tree(features: &str) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--edges", "normal", "--prefix", "none", "--no-default-features"])
+        .args(["--offline", "--locked", "--package", "beanstalk-client", "--features", features])
+        .current_dir(package())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()
+}
+
+#[test]
+fn a_blocking_build_has_no_runtime_in_its_tree() {
+    for features in ["blocking", "blocking-tls"] {
+        let tree = tree(features);
+        let runtime: Vec<&String> = tree
+            .iter()
+            .filter(|name| {
+                name.contains("tokio") || name.contains("mio") || name.contains("futures")
+            })
+            .collect();
+        assert!(runtime.is_empty(), "{features}: {runtime:?}");
+    }
+    assert!(tree("tokio").contains("tokio"));
+}
+
+/// S21.
+#[test]
+fn the_protocol_alone_needs_bytes_and_nothing_else() {
+    let expected: BTreeSet<String> = ["beanstalk-client", "bytes"].map(String::from).into();
+    assert_eq!(tree(""), expected);
+}
+
+/// The protocol does no input or output, reads no clock and knows no runtime.
+#[test]
+fn the_protocol_does_no_input_or_output() {
+    for entry in std::fs::read_dir(package().join("src/protocol")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        for word in
+            ["std::net", "std::io", "tokio::", "Instant", "SystemTime", "thread::", "std::fs"]
+        {
+            assert!(!text.contains(word), "{} has {word}", path.display());
+        }
+    }
+}
