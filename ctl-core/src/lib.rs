@@ -14,6 +14,7 @@ pub mod glob;
 pub mod input;
 pub mod messages;
 pub mod output;
+pub mod process;
 pub mod program;
 pub mod progress;
 pub mod repl;

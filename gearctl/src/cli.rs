@@ -6,7 +6,7 @@ use ctl_core::program::Program;
 
 use crate::commands::{
     cancel, docs as documents, function, functions, job, jobs, ping, raw, run, server, submit,
-    workers,
+    work, workers,
 };
 use crate::tool::PREFIX;
 
@@ -46,6 +46,9 @@ pub enum Command {
     /// Submit background jobs and print their handles (SUBMIT_JOB_BG, SUBMIT_JOB_EPOCH)
     #[command(visible_alias = "bg", after_help = submit::HELP)]
     Submit(submit::SubmitArgs),
+    /// Serve functions: run a command for every job (CAN_DO, GRAB_JOB_ALL, WORK_COMPLETE)
+    #[command(after_help = work::HELP)]
+    Work(work::WorkArgs),
     /// Show whether the server knows a job, and how far it is (GET_STATUS, GET_STATUS_UNIQUE)
     #[command(visible_alias = "job-status", after_help = job::HELP)]
     Job(job::JobArgs),
@@ -100,6 +103,7 @@ pub const PROGRAM: Program = Program {
     tree: command_tree,
     groups: &[
         ("Submit", &["run", "submit"]),
+        ("Work", &["work"]),
         ("Jobs", &["job", "jobs", "unique-jobs", "cancel"]),
         ("Functions and workers", &["functions", "function", "workers"]),
         ("Server", &["ping", "server", "version", "pid", "verbose"]),

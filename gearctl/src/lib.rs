@@ -8,6 +8,7 @@ pub mod names;
 pub mod pool;
 pub mod tasks;
 pub mod tool;
+pub mod work;
 
 use std::ffi::OsString;
 

@@ -128,6 +128,11 @@ impl Link {
         })
     }
 
+    /// Closes the connection for jobs.
+    pub fn close(&mut self) {
+        self.client = None;
+    }
+
     /// The options of every server.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ pub mod raw;
 pub mod run;
 pub mod server;
 pub mod submit;
+pub mod work;
 pub mod workers;
 
 use ctl_core::error::{CliError, Exit};
@@ -37,6 +38,7 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
     match command {
         Command::Run(args) => run::run(tool, args),
         Command::Submit(args) => submit::run(tool, args),
+        Command::Work(args) => work::run(tool, args),
         Command::Job(args) => job::run(tool, args),
         Command::Jobs(args) => jobs::run(tool, args),
         Command::UniqueJobs(args) => jobs::run_unique(tool, args),

@@ -12,3 +12,4 @@ mod docs;
 mod exits;
 mod harness;
 mod run;
+mod work;

@@ -1,11 +1,12 @@
 //! The command that a server is started for: it ends with the server, and nothing of it is left behind.
 
 use std::ffi::OsString;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ctl_core::error::{CliError, Exit};
+use ctl_core::process;
 use ctl_core::signals::Interrupts;
 
 /// How often the child is looked at.
@@ -24,7 +25,7 @@ pub(super) fn run(
     let Some((program, arguments)) = command.split_first() else { return Ok(Exit::Done) };
     let mut command = Command::new(program);
     command.args(arguments).env("BSCTL_ADDR", address).env("BEANSTALKD_ADDR", address);
-    let own_group = group::separate(&mut command);
+    let own_group = process::separate(&mut command);
     let name = program.to_string_lossy();
     let child = command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
@@ -36,7 +37,7 @@ pub(super) fn run(
     let wait_failed = |error| CliError::internal(format!("cannot wait for {name}: {error}"));
     loop {
         if let Some(status) = running.child.try_wait().map_err(wait_failed)? {
-            return Ok(Exit::Own(code(status)));
+            return Ok(Exit::Own(process::code(status)));
         }
         if let Some(exit) = interrupts.requested() {
             running.end();
@@ -59,7 +60,7 @@ struct Running {
 impl Running {
     /// Asks the child to end, and ends it when it does not.
     fn end(&mut self) {
-        group::terminate(&self.child, self.own_group);
+        process::terminate(&self.child, self.own_group);
         let start = Instant::now();
         while start.elapsed() < GRACE {
             if !matches!(self.child.try_wait(), Ok(None)) {
@@ -73,69 +74,8 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // What the command has started and left behind.
-        group::kill(&self.child, self.own_group);
+        process::kill(&self.child, self.own_group);
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The child's code, or 128 and the signal that ended it.
-fn code(status: ExitStatus) -> u8 {
-    #[cfg(unix)]
-    {
-        use std::os::unix::process::ExitStatusExt as _;
-        if let Some(signal) = status.signal() {
-            return u8::try_from(128 + signal).unwrap_or(255);
-        }
-    }
-    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(255)
-}
-
-#[cfg(unix)]
-mod group {
-    use std::io::IsTerminal as _;
-    use std::os::unix::process::CommandExt as _;
-    use std::process::{Child, Command};
-
-    use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-
-    /// A process group of its own, so that all of it can be ended; not at a terminal, where the child has to
-    /// stay in the foreground to read from it.
-    pub(super) fn separate(command: &mut Command) -> bool {
-        let own = !std::io::stdin().is_terminal();
-        if own {
-            command.process_group(0);
-        }
-        own
-    }
-
-    pub(super) fn terminate(child: &Child, own_group: bool) {
-        signal(child, own_group, Signal::TERM);
-    }
-
-    pub(super) fn kill(child: &Child, own_group: bool) {
-        if own_group {
-            signal(child, true, Signal::KILL);
-        }
-    }
-
-    /// A process or group that is gone already needs no signal.
-    fn signal(child: &Child, own_group: bool, signal: Signal) {
-        let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
-        let _ = if own_group { kill_process_group(pid, signal) } else { kill_process(pid, signal) };
-    }
-}
-
-#[cfg(not(unix))]
-mod group {
-    use std::process::{Child, Command};
-
-    pub(super) fn separate(_: &mut Command) -> bool {
-        false
-    }
-
-    /// There is no gentle way here: the child is killed when the value is dropped.
-    pub(super) fn terminate(_: &Child, _: bool) {}
-
-    pub(super) fn kill(_: &Child, _: bool) {}
 }

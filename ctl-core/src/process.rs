@@ -1,0 +1,109 @@
+//! Ending a child with everything that it has started: process groups, where the system has them.
+
+use std::io::IsTerminal as _;
+use std::process::{Child, Command, ExitStatus};
+
+/// Gives the command a process group of its own, so that all of it can be ended, and says whether it has one; not
+/// at a terminal, where the child has to stay in the foreground to read from it.
+pub fn separate(command: &mut Command) -> bool {
+    !std::io::stdin().is_terminal() && group(command)
+}
+
+/// Gives the command a process group of its own, for a child that does not read from the terminal. Says whether the
+/// system has such groups.
+pub fn group(command: &mut Command) -> bool {
+    system::group(command)
+}
+
+/// Asks the child, or its group, to end. Where there is no gentle way, nothing happens.
+pub fn terminate(child: &Child, own_group: bool) {
+    system::terminate(child, own_group);
+}
+
+/// Kills what is left of the child's group.
+pub fn kill(child: &Child, own_group: bool) {
+    if own_group {
+        system::kill(child);
+    }
+}
+
+/// The child's exit code, or 128 and the signal that ended it.
+#[must_use]
+pub fn code(status: ExitStatus) -> u8 {
+    if let Some(signal) = system::signal(status) {
+        return u8::try_from(128 + signal).unwrap_or(255);
+    }
+    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(255)
+}
+
+/// The number of the signal that ended the child.
+#[must_use]
+pub fn signal(status: ExitStatus) -> Option<i32> {
+    system::signal(status)
+}
+
+#[cfg(unix)]
+mod system {
+    use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+    use std::process::{Child, Command, ExitStatus};
+
+    use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+    pub(super) fn group(command: &mut Command) -> bool {
+        command.process_group(0);
+        true
+    }
+
+    pub(super) fn terminate(child: &Child, own_group: bool) {
+        send(child, own_group, Signal::TERM);
+    }
+
+    pub(super) fn kill(child: &Child) {
+        send(child, true, Signal::KILL);
+    }
+
+    pub(super) fn signal(status: ExitStatus) -> Option<i32> {
+        status.signal()
+    }
+
+    /// A process or group that is gone already needs no signal.
+    fn send(child: &Child, own_group: bool, signal: Signal) {
+        let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return };
+        let _ = if own_group { kill_process_group(pid, signal) } else { kill_process(pid, signal) };
+    }
+}
+
+#[cfg(not(unix))]
+mod system {
+    use std::process::{Child, Command, ExitStatus};
+
+    pub(super) fn group(_: &mut Command) -> bool {
+        false
+    }
+
+    pub(super) fn terminate(_: &Child, _: bool) {}
+
+    pub(super) fn kill(_: &Child) {}
+
+    pub(super) fn signal(_: ExitStatus) -> Option<i32> {
+        None
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_ends_with_its_signal_and_codes_are_told() {
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        assert!(group(&mut command));
+        let mut child = command.spawn().unwrap();
+        terminate(&child, true);
+        let status = child.wait().unwrap();
+        assert_eq!((signal(status), code(status)), (Some(15), 143));
+        let status = Command::new("sh").args(["-c", "exit 7"]).status().unwrap();
+        assert_eq!((signal(status), code(status)), (None, 7));
+    }
+}

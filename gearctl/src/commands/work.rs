@@ -1,0 +1,300 @@
+//! `work`: a worker that runs a command, or a function of the tool, for every job.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::{Format, Record, Shape};
+use ctl_core::signals::Interrupts;
+use ctl_core::units;
+use gearman_client::blocking::Worker;
+use gearman_client::{ClientId, Servers, WorkerOptions};
+
+use super::ping::milliseconds;
+use crate::error::cli_error;
+use crate::names;
+use crate::tool::Tool;
+use crate::work::child::{Recipe, Stream};
+use crate::work::{Fate, Finished, Handler, Limits, Shift, builtin::Builtin};
+
+/// The end of `work --help`.
+pub const HELP: &str = "\
+Protocol: CAN_DO, GRAB_JOB_ALL, PRE_SLEEP, WORK_COMPLETE, WORK_FAIL, WORK_EXCEPTION, WORK_DATA, WORK_WARNING.
+The command gets the workload on stdin; what it writes to stdout is the result. Exit 0 completes the job, any other code
+or a signal fails it. {handle} and {function} in arguments are replaced; the environment has GEARCTL_HANDLE,
+GEARCTL_FUNCTION, GEARCTL_UNIQUE and GEARCTL_REDUCER. No shell is involved unless --shell asks for one, and the workload
+is never part of a command line. A command that cannot be started gives its job back and ends the worker (126, 127).
+SIGTERM or SIGINT: running jobs are finished, for at most --grace; a second one, or the end of that time, ends the
+commands with all that they have started, and their jobs go back to the server.
+
+Examples:
+  gearctl work -f wc --exec wc -l
+  gearctl work -f resize -j 4 --exec convert - -resize 50% png:-
+  gearctl work -f up --builtin upper --max-jobs 10";
+
+/// Arguments of `work`.
+#[derive(Debug, Args)]
+pub struct WorkArgs {
+    /// A function to serve; may be given several times
+    #[arg(short, long = "function", value_name = "FUNCTION", required = true)]
+    functions: Vec<String>,
+
+    /// The command for each job, with its arguments: everything behind
+    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, group = "handler")]
+    exec: Vec<OsString>,
+
+    /// A line for the shell, for each job
+    #[arg(long, value_name = "LINE", group = "handler")]
+    shell: Option<OsString>,
+
+    /// A handler of the tool: echo, reverse, upper, wc, sleep=DUR, fail, exception, progress=N
+    #[arg(long, value_name = "NAME", group = "handler")]
+    builtin: Option<Builtin>,
+
+    /// The command for each job, with its arguments
+    #[arg(value_name = "CMD", last = true, group = "handler")]
+    command: Vec<OsString>,
+
+    /// Jobs at once, each over its own connection
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: u16,
+
+    /// What the worker calls itself in `gearctl workers`
+    #[arg(long, value_name = "ID")]
+    client_id: Option<String>,
+
+    /// Send output while the command runs
+    #[arg(long, value_name = "HOW")]
+    stream: Option<Stream>,
+
+    /// Send lines of stderr as warnings
+    #[arg(long)]
+    warnings: bool,
+
+    /// A failure is an exception with the end of stderr
+    #[arg(long)]
+    exception_from_stderr: bool,
+
+    /// End a command that runs longer; its job fails
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    max_runtime: Option<Duration>,
+
+    /// How long running jobs may take after SIGTERM
+    #[arg(long, value_name = "DUR", default_value = "25s", value_parser = units::duration)]
+    grace: Duration,
+
+    /// End after N jobs
+    #[arg(long, value_name = "N")]
+    max_jobs: Option<u64>,
+
+    /// End after one job
+    #[arg(long, conflicts_with = "max_jobs")]
+    once: bool,
+
+    /// End when there was no job for so long
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    max_idle: Option<Duration>,
+
+    /// End when there is no job
+    #[arg(long)]
+    exit_when_empty: bool,
+
+    /// Print a record for each job
+    #[arg(long, value_name = "FMT", value_parser = ["ndjson"])]
+    log_jobs: Option<String>,
+}
+
+/// Runs `work`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
+    let handler = handler(&args)?;
+    let jobs = if args.once { Some(1) } else { args.max_jobs };
+    let limits = Limits { jobs, idle: args.max_idle, empty: args.exit_when_empty };
+    let interrupts = tool.gentle_interrupts()?;
+    let workers = workers(tool, &args)?;
+    let shift = Shift::new(handler, limits, tool.messages.clone());
+    let (sender, finished) = mpsc::channel();
+    let mut slots = Vec::new();
+    for worker in workers {
+        let (shift, sender) = (Arc::clone(&shift), sender.clone());
+        let slot = thread::Builder::new()
+            .name("slot".to_owned())
+            .spawn(move || shift.work(worker, &sender))
+            .map_err(|error| CliError::internal(format!("cannot start a thread: {error}")))?;
+        slots.push(slot);
+    }
+    drop(sender);
+    let functions = args.functions.join(", ");
+    tool.messages.note(format!("serving {functions} on {}", tool.link.address()?));
+    let mut count = Count::default();
+    let logs = args.log_jobs.is_some();
+    let signal = supervise(&shift, &finished, &interrupts, args.grace, |job| {
+        count.add(job.fate);
+        if logs { log(tool, job) } else { Ok(()) }
+    })?;
+    join(slots)?;
+    count.report(tool, logs)?;
+    Ok(signal.unwrap_or(Exit::Done))
+}
+
+fn handler(args: &WorkArgs) -> Result<Handler, CliError> {
+    if let Some(builtin) = args.builtin {
+        return Ok(Handler::Builtin(builtin));
+    }
+    let command = match &args.shell {
+        Some(line) => shell(line),
+        None if args.exec.is_empty() => args.command.clone(),
+        None => args.exec.clone(),
+    };
+    if command.is_empty() {
+        return Err(CliError::usage("no handler given")
+            .hint("gearctl work -f wc --exec wc -l")
+            .hint("gearctl work -f up --builtin upper"));
+    }
+    Ok(Handler::Command(Recipe {
+        command,
+        stream: args.stream,
+        warnings: args.warnings,
+        exception: args.exception_from_stderr,
+        max_runtime: args.max_runtime,
+    }))
+}
+
+fn shell(line: &OsString) -> Vec<OsString> {
+    let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
+    vec![shell.into(), flag.into(), line.clone()]
+}
+
+/// One connection for each slot, with all functions registered.
+fn workers(tool: &mut Tool, args: &WorkArgs) -> Result<Vec<Worker>, CliError> {
+    let functions = names::functions(&args.functions)?;
+    let id = args.client_id.as_deref().map(ClientId::try_from).transpose().map_err(cli_error)?;
+    // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
+    tool.link.client()?;
+    let servers = Servers::new(tool.link.options()?.iter().cloned()).map_err(cli_error)?;
+    let mut workers = Vec::new();
+    for _ in 0..args.jobs {
+        let mut options = WorkerOptions::new(servers.clone()).concurrency(1).grace(args.grace);
+        if let Some(id) = &id {
+            options = options.client_id(id.clone());
+        }
+        let mut worker = Worker::connect(options).map_err(cli_error)?;
+        for function in &functions {
+            worker.can_do(function.clone(), None).map_err(cli_error)?;
+        }
+        workers.push(worker);
+    }
+    tool.link.close();
+    Ok(workers)
+}
+
+/// Waits until all slots have ended. The first signal stops taking jobs, the second one, or the end of the grace, ends
+/// those that run.
+fn supervise(
+    shift: &Shift,
+    finished: &Receiver<Finished>,
+    interrupts: &Interrupts,
+    grace: Duration,
+    mut report: impl FnMut(&Finished) -> Result<(), CliError>,
+) -> Result<Option<Exit>, CliError> {
+    let mut signal = None;
+    let mut deadline: Option<Instant> = None;
+    loop {
+        match finished.recv_timeout(Duration::from_millis(50)) {
+            Ok(job) => {
+                if let Err(error) = report(&job) {
+                    shift.stop();
+                    return Err(error);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(signal),
+        }
+        if let Some(exit) = interrupts.requested() {
+            interrupts.clear();
+            if signal.is_none() {
+                shift.stop();
+                deadline = Instant::now().checked_add(grace);
+                shift.messages.note(format!(
+                    "finishing running jobs, for at most {}; once more to give them back",
+                    units::show_duration(grace)
+                ));
+            } else {
+                shift.kill();
+            }
+            signal.get_or_insert(exit);
+        }
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            shift.kill();
+        }
+    }
+}
+
+fn join(slots: Vec<JoinHandle<Result<(), CliError>>>) -> Result<(), CliError> {
+    let mut result = Ok(());
+    for slot in slots {
+        let ended = slot.join().unwrap_or_else(|_| Err(CliError::internal("a slot panicked")));
+        result = result.and(ended);
+    }
+    result
+}
+
+fn log(tool: &mut Tool, job: &Finished) -> Result<(), CliError> {
+    static JOB: Shape = Shape::rows("handle", &[]);
+    let record = Record::new()
+        .with("handle", job.handle.as_str())
+        .with("function", job.function.as_str())
+        .with("ms", milliseconds(job.time))
+        .with("exit", job.exit)
+        .with("signal", job.signal)
+        .with("fate", job.fate.word());
+    tool.out.style.format = Format::Ndjson;
+    tool.out.object(&JOB, record)
+}
+
+/// How many jobs ended in which way.
+#[derive(Default)]
+struct Count {
+    completed: u64,
+    failed: u64,
+    returned: u64,
+    lost: u64,
+}
+
+impl Count {
+    fn add(&mut self, fate: Fate) {
+        match fate {
+            Fate::Complete => self.completed += 1,
+            Fate::Fail | Fate::Exception => self.failed += 1,
+            Fate::Returned => self.returned += 1,
+            Fate::Lost => self.lost += 1,
+        }
+    }
+
+    fn report(&self, tool: &mut Tool, logged: bool) -> Result<(), CliError> {
+        let sentence = format!(
+            "completed {}, {} failed, {} given back, {} lost",
+            units::count(self.completed, "job"),
+            self.failed,
+            self.returned,
+            self.lost
+        );
+        if logged {
+            tool.messages.note(sentence);
+            return Ok(());
+        }
+        let record = Record::new()
+            .with("completed", self.completed)
+            .with("failed", self.failed)
+            .with("returned", self.returned)
+            .with("lost", self.lost);
+        let plain = ["completed", "failed", "returned", "lost"];
+        tool.out.done_with(&record, &plain, &sentence)
+    }
+}

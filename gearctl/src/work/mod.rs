@@ -1,0 +1,293 @@
+//! Running a worker: slots, each with a connection and at most one job, until somebody says that it is enough.
+
+pub mod builtin;
+pub mod child;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ctl_core::error::CliError;
+use ctl_core::messages::Messages;
+use gearman_client::ErrorKind;
+use gearman_client::blocking::{GrabbedJob, Worker};
+
+use crate::error::cli_error;
+use crate::names::{show_function, show_handle};
+
+/// What every slot of a worker shares.
+pub struct Shift {
+    /// What a job is given to.
+    pub handler: Handler,
+    /// When it ends by itself.
+    pub limits: Limits,
+    /// The way to stderr.
+    pub messages: Messages,
+    /// Takes no new job.
+    stop: AtomicBool,
+    /// Ends running jobs as well.
+    kill: AtomicBool,
+    taken: AtomicU64,
+    running: AtomicU64,
+    last_job: Mutex<Instant>,
+}
+
+/// What a job is given to.
+#[derive(Debug, Clone)]
+pub enum Handler {
+    /// A command.
+    Command(child::Recipe),
+    /// A function of the tool.
+    Builtin(builtin::Builtin),
+}
+
+/// When a worker ends by itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Limits {
+    /// After so many jobs.
+    pub jobs: Option<u64>,
+    /// When there was no job for so long.
+    pub idle: Option<Duration>,
+    /// When there is none.
+    pub empty: bool,
+}
+
+/// What became of a job.
+#[derive(Debug)]
+pub struct Finished {
+    /// The job.
+    pub handle: String,
+    /// Its function.
+    pub function: String,
+    /// How long it took.
+    pub time: Duration,
+    /// The command's exit code.
+    pub exit: Option<i32>,
+    /// The signal that ended the command.
+    pub signal: Option<i32>,
+    /// What the server was told.
+    pub fate: Fate,
+}
+
+/// What the server was told about a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// WORK_COMPLETE.
+    Complete,
+    /// WORK_FAIL.
+    Fail,
+    /// WORK_EXCEPTION.
+    Exception,
+    /// Nothing: the connection was closed, and the server gives the job to another worker.
+    Returned,
+    /// The server did not take it: the connection was lost, and the job was given to others.
+    Lost,
+}
+
+impl Fate {
+    /// The word for records.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Fail => "fail",
+            Self::Exception => "exception",
+            Self::Returned => "returned",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// How a handler ended.
+pub enum Ended {
+    /// With a result.
+    Complete(Vec<u8>),
+    /// Without.
+    Fail,
+    /// Without, and with words.
+    Exception(Vec<u8>),
+    /// It was told to stop before it had ended.
+    Stopped,
+    /// It cannot be run at all.
+    Broken(CliError),
+}
+
+/// A handler's end, and how its process ended.
+pub struct Outcome {
+    /// The end.
+    pub ended: Ended,
+    /// The command's exit code.
+    pub exit: Option<i32>,
+    /// The signal that ended the command.
+    pub signal: Option<i32>,
+}
+
+impl From<Ended> for Outcome {
+    fn from(ended: Ended) -> Self {
+        Self { ended, exit: None, signal: None }
+    }
+}
+
+/// How long a slot waits for a job before it looks whether it is to stop.
+const SLICE: Duration = Duration::from_millis(100);
+
+impl Shift {
+    /// A shift that nobody has started yet.
+    #[must_use]
+    pub fn new(handler: Handler, limits: Limits, messages: Messages) -> Arc<Self> {
+        Arc::new(Self {
+            handler,
+            limits,
+            messages,
+            stop: AtomicBool::new(false),
+            kill: AtomicBool::new(false),
+            taken: AtomicU64::new(0),
+            running: AtomicU64::new(0),
+            last_job: Mutex::new(Instant::now()),
+        })
+    }
+
+    /// Takes no new job.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends running jobs as well.
+    pub fn kill(&self) {
+        self.stop();
+        self.kill.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether no new job is taken.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    /// Whether running jobs are to end.
+    #[must_use]
+    pub fn is_killed(&self) -> bool {
+        self.kill.load(Ordering::SeqCst)
+    }
+
+    fn busy(&self, busy: bool) {
+        *self.last_job.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        if busy {
+            self.running.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.running.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn is_idle_for(&self, time: Duration) -> bool {
+        let last = self.last_job.lock().unwrap_or_else(PoisonError::into_inner);
+        self.running.load(Ordering::SeqCst) == 0 && last.elapsed() >= time
+    }
+
+    /// Whether this slot may take one more job.
+    fn claim(&self) -> bool {
+        let before = self.taken.fetch_add(1, Ordering::SeqCst);
+        self.limits.jobs.is_none_or(|most| before < most)
+    }
+
+    /// Works until the shift ends. Every finished job goes to `finished`.
+    ///
+    /// # Errors
+    /// The handler cannot be run at all; its job has been given back.
+    pub fn work(&self, mut worker: Worker, finished: &Sender<Finished>) -> Result<(), CliError> {
+        while !self.is_stopped() && self.claim() {
+            let Some(job) = self.next_job(&mut worker) else { break };
+            self.busy(true);
+            let start = Instant::now();
+            let outcome = match &self.handler {
+                Handler::Command(recipe) => child::run(recipe, self, &mut worker, &job),
+                Handler::Builtin(builtin) => builtin.run(self, &mut worker, &job),
+            };
+            self.busy(false);
+            let (exit, signal) = (outcome.exit, outcome.signal);
+            let mut done = Finished {
+                handle: show_handle(&job.handle),
+                function: show_function(&job.function),
+                time: start.elapsed(),
+                exit,
+                signal,
+                fate: Fate::Returned,
+            };
+            let told = match outcome.ended {
+                Ended::Complete(result) => (Fate::Complete, worker.complete(job, result)),
+                Ended::Fail => (Fate::Fail, worker.fail(job)),
+                Ended::Exception(text) => (Fate::Exception, worker.exception(job, text)),
+                Ended::Stopped => {
+                    // Closing gives the job back; then it must not be failed any more.
+                    drop(worker);
+                    drop(job);
+                    let _ = finished.send(done);
+                    return Ok(());
+                }
+                Ended::Broken(error) => {
+                    drop(worker);
+                    drop(job);
+                    let _ = finished.send(done);
+                    self.stop();
+                    return Err(error);
+                }
+            };
+            done.fate = self.fate(told, &done.handle);
+            if finished.send(done).is_err() {
+                break;
+            }
+        }
+        let report = worker.stop();
+        if report.rejected + report.unknown > 0 {
+            self.messages.warn(format!(
+                "{} results were not taken by the server, and of {} nobody knows",
+                report.rejected, report.unknown
+            ));
+        }
+        Ok(())
+    }
+
+    fn fate(&self, told: (Fate, gearman_client::Result<()>), handle: &str) -> Fate {
+        match told {
+            (fate, Ok(())) => fate,
+            (_, Err(error)) => {
+                self.messages.warn(format!("the end of the job {handle} was lost: {error}"));
+                Fate::Lost
+            }
+        }
+    }
+
+    /// Waits for a job; none when the shift is over.
+    fn next_job(&self, worker: &mut Worker) -> Option<GrabbedJob> {
+        let mut reported = false;
+        while !self.is_stopped() {
+            match worker.next_job(SLICE) {
+                Ok(Some(job)) => return Some(job),
+                Ok(None) if self.limits.empty => return None,
+                Ok(None) => reported = false,
+                // It connects again by itself.
+                Err(error) => {
+                    if !reported {
+                        self.messages.warn(cli_error(error).message);
+                    }
+                    reported = true;
+                    std::thread::sleep(SLICE);
+                }
+            }
+            if self.limits.idle.is_some_and(|time| self.is_idle_for(time)) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Tells the submitters something on the way. A lost connection shows at the end of the job.
+    pub fn tell(&self, told: gearman_client::Result<()>) {
+        if let Err(error) = told
+            && error.kind() != ErrorKind::JobLost
+        {
+            self.messages.decision(error.to_string());
+        }
+    }
+}
