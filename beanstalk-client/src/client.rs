@@ -259,8 +259,10 @@ impl Client {
         if !self.is_connected() {
             return Ok(None);
         }
-        while let Some((ticket, earlier)) = self.session.abandoned_reserve() {
-            let patience = patience(wait);
+        while let Some((ticket, earlier)) = self.session.unanswered_reserve() {
+            // Its caller may have gone before it was written.
+            self.write_all(total).await.map_err(|error| self.session.fail(ticket, error))?;
+            let patience = patience(wait, earlier);
             let limit = total.reply(&self.options, earlier);
             let Ok(response) = within(patience, self.receive_within(ticket, limit)).await else {
                 return Ok(Some(Response::TimedOut));

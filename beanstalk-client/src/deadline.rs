@@ -113,12 +113,12 @@ impl Limit {
     }
 }
 
-/// How long a reserve may wait for the outcome of an earlier one.
-pub(crate) fn patience(wait: ServerWait) -> Limit {
-    match wait {
-        ServerWait::None => Limit::never().shorter(Duration::ZERO),
-        ServerWait::AtMost(time) => Limit::never().shorter(time),
-        ServerWait::Forever => Limit::never(),
+/// How long a reserve may wait for the outcome of an earlier one: its own time, unless the server answers at once.
+pub(crate) fn patience(wait: ServerWait, earlier: ServerWait) -> Limit {
+    match (wait, earlier) {
+        (_, ServerWait::AtMost(Duration::ZERO)) | (ServerWait::Forever, _) => Limit::never(),
+        (ServerWait::AtMost(time), _) => Limit::never().shorter(time),
+        (ServerWait::None, _) => Limit::never().shorter(Duration::ZERO),
     }
 }
 

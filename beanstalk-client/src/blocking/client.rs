@@ -261,8 +261,10 @@ impl Client {
         if !self.is_connected() {
             return Ok(None);
         }
-        while let Some((ticket, earlier)) = self.session.abandoned_reserve() {
-            let patience = patience(wait);
+        while let Some((ticket, earlier)) = self.session.unanswered_reserve() {
+            // Its caller may have gone before it was written.
+            self.write_all(total).map_err(|error| self.session.fail(ticket, error))?;
+            let patience = patience(wait, earlier);
             let limit = total.reply(&self.options, earlier);
             match self.receive_unless(ticket, limit, patience)? {
                 None => return Ok(Some(Response::TimedOut)),

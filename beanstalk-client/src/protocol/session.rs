@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
 };
 
 use bytes::{Buf, BytesMut};
@@ -394,12 +395,20 @@ impl Session {
     /// job over or ends it by closing the sending side.
     #[must_use]
     pub fn abandoned_reserve(&self) -> Option<(Ticket, ServerWait)> {
-        self.pending.iter().zip(self.answered..).find_map(|(pending, number)| {
-            let waits = pending.wait != ServerWait::AtMost(std::time::Duration::ZERO);
-            match pending.meaning {
-                Meaning::Command(Effect::Reserve) if waits => Some((Ticket(number), pending.wait)),
-                _ => None,
-            }
+        self.unanswered_reserves().find(|(_, wait)| *wait != ServerWait::AtMost(Duration::ZERO))
+    }
+
+    /// The oldest reserve that has no reply yet, also one that the server answers at once.
+    #[must_use]
+    pub fn unanswered_reserve(&self) -> Option<(Ticket, ServerWait)> {
+        self.unanswered_reserves().next()
+    }
+
+    fn unanswered_reserves(&self) -> impl Iterator<Item = (Ticket, ServerWait)> {
+        let numbered = self.pending.iter().zip(self.answered..);
+        numbered.filter_map(|(pending, number)| match pending.meaning {
+            Meaning::Command(Effect::Reserve) => Some((Ticket(number), pending.wait)),
+            _ => None,
         })
     }
 

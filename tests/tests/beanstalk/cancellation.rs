@@ -272,6 +272,49 @@ fn dropped_reserves_lose_no_job_and_change_no_priority() {
     }
 }
 
+/// A reserve that was not even written when its caller went away.
+#[test]
+fn a_reserve_dropped_at_any_poll_hands_its_job_to_the_next() {
+    for reply in [Reply::Pending, Reply::Arrived] {
+        for zero in [true, false] {
+            let server = Server::start().unwrap();
+            let runtime = runtime();
+            let mut polls = 0;
+            loop {
+                let id = seed(&server, "the only one", 7);
+                let time = if zero { NOW } else { PATIENCE };
+                let done = runtime.block_on(async {
+                    let stream = TcpStream::connect(server.address()).await.unwrap();
+                    stream.set_nodelay(true).unwrap();
+                    let stream = Choppy::new(stream, 3);
+                    let mut client = Client::from_stream(stream, options(server.address()));
+                    let dropped = drop_after(polls, client.reserve_with_timeout(time)).await;
+                    reply.wait(&server);
+                    let done = dropped.is_some();
+                    let reserved = match dropped {
+                        Some(reserved) => reserved.unwrap(),
+                        None => client.reserve_with_timeout(NOW).await.unwrap(),
+                    };
+                    // An earlier reserve that the server may hold back is only waited for as long as this one may wait.
+                    let job = match reserved.job() {
+                        Some(job) => job,
+                        None => client.reserve().await.unwrap().job().unwrap(),
+                    };
+                    assert_eq!(job.id.get(), id, "dropped after {polls} polls");
+                    client.delete(&job).await.unwrap();
+                    done
+                });
+                assert_eq!(server.view().jobs, 0);
+                if done {
+                    break;
+                }
+                polls += 1;
+            }
+            assert!(polls > 10);
+        }
+    }
+}
+
 /// B5 over a pair: the delete may be carried out or not, the reserved job is not lost.
 #[test]
 fn dropped_pairs_lose_no_job() {
