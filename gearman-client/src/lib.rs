@@ -1,4 +1,6 @@
 //! A client for [Gearman](http://gearman.org) job servers.
+// On the wire a NUL separates arguments, and a digit often follows it.
+#![cfg_attr(test, allow(clippy::octal_escapes))]
 #![deny(missing_docs)]
 
 #[cfg(feature = "tokio")]
