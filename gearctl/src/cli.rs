@@ -5,8 +5,8 @@ use ctl_core::args::GlobalArgs;
 use ctl_core::program::Program;
 
 use crate::commands::{
-    cancel, docs as documents, function, functions, job, jobs, ping, raw, run, server, submit,
-    work, workers,
+    cancel, docs as documents, function, functions, job, jobs, ping, raw, run, server, shutdown,
+    smoke, submit, wait, work, workers,
 };
 use crate::tool::PREFIX;
 
@@ -70,6 +70,12 @@ pub enum Command {
     /// List the connections of the server and what they can do (workers)
     #[command(after_help = workers::HELP)]
     Workers(workers::WorkersArgs),
+    /// Check that client, worker, network and server work together (SUBMIT_JOB to WORK_COMPLETE)
+    #[command(after_help = smoke::HELP)]
+    Smoke(smoke::SmokeArgs),
+    /// Wait until a condition is true (status, GET_STATUS)
+    #[command(after_help = wait::HELP)]
+    Wait(wait::WaitArgs),
     /// Measure a round trip to the server (ECHO_REQ)
     #[command(after_help = ping::HELP)]
     Ping(ping::PingArgs),
@@ -82,6 +88,9 @@ pub enum Command {
     Pid(server::PidArgs),
     /// Show what the server logs (verbose)
     Verbose(server::VerboseArgs),
+    /// End the server, where it can be asked to (shutdown)
+    #[command(after_help = shutdown::HELP)]
+    Shutdown(shutdown::ShutdownArgs),
     /// Send one line of the text protocol and print the reply (any text command)
     #[command(after_help = raw::HELP)]
     Raw(raw::RawArgs),
@@ -106,7 +115,8 @@ pub const PROGRAM: Program = Program {
         ("Work", &["work"]),
         ("Jobs", &["job", "jobs", "unique-jobs", "cancel"]),
         ("Functions and workers", &["functions", "function", "workers"]),
-        ("Server", &["ping", "server", "version", "pid", "verbose"]),
+        ("Observe", &["smoke", "wait", "ping"]),
+        ("Server", &["server", "version", "pid", "verbose", "shutdown"]),
         ("Tool", &["raw", "completions", "man"]),
     ],
     environment: &[

@@ -10,7 +10,10 @@ pub mod ping;
 pub mod raw;
 pub mod run;
 pub mod server;
+pub mod shutdown;
+pub mod smoke;
 pub mod submit;
+pub mod wait;
 pub mod work;
 pub mod workers;
 
@@ -46,11 +49,14 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Functions(args) => functions::run(tool, args),
         Command::Function(args) => function::run(tool, args),
         Command::Workers(args) => workers::run(tool, args),
+        Command::Smoke(args) => smoke::run(tool, args),
+        Command::Wait(args) => wait::run(tool, args),
         Command::Ping(args) => ping::run(tool, args),
         Command::Server(args) => server::run(tool, args),
         Command::Version(args) => server::version(tool, args),
         Command::Pid(args) => server::pid(tool, args),
         Command::Verbose(args) => server::verbose(tool, args),
+        Command::Shutdown(args) => shutdown::run(tool, args),
         Command::Raw(args) => raw::run(tool, args),
         Command::Completions(args) => docs::completions(tool, args),
         Command::Man(args) => docs::man(tool, args),
@@ -68,6 +74,7 @@ pub fn reads_only(command: &Command) -> bool {
             | Command::UniqueJobs(_)
             | Command::Functions(_)
             | Command::Workers(_)
+            | Command::Wait(_)
             | Command::Ping(_)
             | Command::Server(_)
             | Command::Version(_)

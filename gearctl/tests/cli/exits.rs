@@ -6,6 +6,9 @@ use crate::harness::*;
 const LINES: &[&[&str]] = &[
     &["run", "f", "x"],
     &["submit", "f", "x"],
+    &["work", "-f", "f", "--builtin", "echo"],
+    &["smoke"],
+    &["wait", "--for", "idle", "-f", "f"],
     &["ping"],
     &["version"],
     &["pid"],

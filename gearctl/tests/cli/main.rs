@@ -11,5 +11,6 @@ mod admin;
 mod docs;
 mod exits;
 mod harness;
+mod observe;
 mod run;
 mod work;

@@ -1,0 +1,218 @@
+//! `smoke`: do client, worker, network and server work together.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::{Column, Record, Shape};
+use gearman_client::blocking::Worker;
+use gearman_client::protocol::AdminCommand;
+use gearman_client::{FunctionName, Servers, SubmitOptions, WorkerOptions};
+
+use super::functions::status_of;
+use super::ping::milliseconds;
+use crate::error::cli_error;
+use crate::link::Link;
+use crate::names::{self, show_handle};
+use crate::tool::Tool;
+
+/// The end of `smoke --help`.
+pub const HELP: &str = "\
+Protocol: CAN_DO, SUBMIT_JOB, GRAB_JOB_ALL, GET_STATUS, WORK_COMPLETE, status, version, drop function, with a function of
+its own with a random name. The workload has every byte value and must come back as it was. Nothing is left behind.
+Exit 0 when every step passed, 1 when one failed; 69, 76, 124 when the connection itself is the problem.
+
+Example:
+  gearctl smoke -o json";
+
+/// Arguments of `smoke`.
+#[derive(Debug, Args)]
+pub struct SmokeArgs {}
+
+static STEPS: Shape = Shape::rows(
+    "step",
+    &[
+        Column::new("step", "STEP"),
+        Column::new("command", "COMMAND"),
+        Column::new("expected", "EXPECTED"),
+        Column::new("got", "GOT"),
+        Column::new("ms", "MS"),
+        Column::new("ok", "OK"),
+    ],
+);
+
+/// The bound of each step where `--timeout` says nothing.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Runs `smoke`.
+///
+/// # Errors
+/// The connection's failure; a failed step is exit 1 after the table.
+pub fn run(tool: &mut Tool, _: SmokeArgs) -> Result<Exit, CliError> {
+    let function = scratch_function("smoke")?;
+    let bound = tool.link.timeout().unwrap_or(PATIENCE);
+    tool.link.client()?;
+    let mut smoke = Smoke { rows: Vec::new(), since: Instant::now(), bound };
+    let outcome = smoke.run(&mut tool.link, &function);
+    let mut list = tool.out.list(&STEPS)?;
+    let failed = smoke.rows.iter().any(|row| !row.ok);
+    let broken = match outcome {
+        Err(error) if !failed => Some(error),
+        _ => None,
+    };
+    for row in smoke.rows {
+        list.push(row.record())?;
+    }
+    list.finish()?;
+    match (broken, failed) {
+        (Some(error), _) => Err(error),
+        (None, true) => Ok(Exit::Negative),
+        (None, false) => Ok(Exit::Done),
+    }
+}
+
+/// A function that nobody else uses.
+///
+/// # Errors
+/// Never: the name is valid.
+pub fn scratch_function(purpose: &str) -> Result<FunctionName, CliError> {
+    use std::hash::{BuildHasher as _, RandomState};
+    let random = RandomState::new().hash_one(std::process::id());
+    names::function(&format!("gearctl-{purpose}-{random:016x}"))
+}
+
+struct Row {
+    step: &'static str,
+    command: &'static str,
+    expected: &'static str,
+    got: String,
+    ms: f64,
+    ok: bool,
+}
+
+impl Row {
+    fn record(self) -> Record {
+        Record::new()
+            .with("step", self.step)
+            .with("command", self.command)
+            .with("expected", self.expected)
+            .with("got", self.got)
+            .with("ms", self.ms)
+            .with("ok", self.ok)
+    }
+}
+
+struct Smoke {
+    rows: Vec<Row>,
+    /// When the present step began.
+    since: Instant,
+    bound: Duration,
+}
+
+impl Smoke {
+    /// All steps; after a failed one the rest is not tried.
+    fn run(&mut self, link: &mut Link, function: &FunctionName) -> Result<(), CliError> {
+        let workload: Vec<u8> = (0..=u8::MAX).collect();
+        let mut worker = connect(link)?;
+        worker.can_do(function.clone(), None).map_err(cli_error)?;
+        let seen = self.until(|| {
+            let status = status_of(link, function)?;
+            Ok(status.is_some_and(|status| status.workers == 1))
+        })?;
+        self.step("register", "CAN_DO", "1 worker", if seen { "1 worker" } else { "none" }, seen)?;
+
+        let mut client = link.open_client()?;
+        let options = SubmitOptions::default().timeout(self.bound);
+        let job = client.submit(function.clone(), &workload, options).map_err(cli_error)?;
+        let handle = show_handle(job.handle());
+        self.step("submit", "SUBMIT_JOB", "JOB_CREATED", &format!("JOB_CREATED {handle}"), true)?;
+
+        let grabbed = worker.next_job(self.bound).map_err(cli_error)?;
+        let same = grabbed.as_ref().is_some_and(|grabbed| grabbed.workload == workload);
+        let got = match &grabbed {
+            Some(grabbed) => format!("{} bytes, {}", grabbed.workload.len(), word(same)),
+            None => "no job".to_owned(),
+        };
+        self.step("grab", "GRAB_JOB_ALL", "256 bytes, as sent", &got, same)?;
+
+        let status = link.client()?.status(job.handle()).map_err(cli_error)?;
+        let runs = status.is_known && status.is_running;
+        let got = format!("known {}, running {}", status.is_known, status.is_running);
+        self.step("status", "GET_STATUS", "known true, running true", &got, runs)?;
+
+        let result: Vec<u8> = workload.iter().rev().copied().collect();
+        if let Some(grabbed) = grabbed {
+            worker.complete(grabbed, &result).map_err(cli_error)?;
+        }
+        let back = job.outcome().map_err(cli_error)?.complete();
+        let same = back.as_deref() == Some(result.as_slice());
+        let got = match &back {
+            Some(back) => format!("{} bytes, {}", back.len(), word(same)),
+            None => "the job failed".to_owned(),
+        };
+        self.step("complete", "WORK_COMPLETE", "256 bytes, as sent", &got, same)?;
+        self.administer(link, worker, function)
+    }
+
+    fn administer(
+        &mut self,
+        link: &mut Link,
+        worker: Worker,
+        function: &FunctionName,
+    ) -> Result<(), CliError> {
+        let left = status_of(link, function)?.map(|status| status.total);
+        let got = left.map_or_else(|| "no such function".to_owned(), |left| format!("{left} jobs"));
+        self.step("admin", "status", "0 jobs", &got, left == Some(0))?;
+        let version = link.admin(&AdminCommand::Version)?.value().map_err(cli_error)?;
+        self.step("version", "version", "a version", &version, !version.is_empty())?;
+        let _ = worker.stop();
+        // The server sees a moment later that the worker has gone.
+        let dropped = self.until(|| {
+            let command = AdminCommand::DropFunction(function.clone());
+            match link.admin(&command).and_then(|reply| reply.ok().map_err(cli_error)) {
+                Ok(()) => Ok(true),
+                Err(error) if error.code == "FUNCTION_IN_USE" => Ok(false),
+                Err(error) => Err(error),
+            }
+        })?;
+        self.step("clean up", "drop function", "OK", if dropped { "OK" } else { "in use" }, dropped)
+    }
+
+    /// Looks again until it is true, or the time of a step is over.
+    fn until(&self, mut look: impl FnMut() -> Result<bool, CliError>) -> Result<bool, CliError> {
+        loop {
+            if look()? {
+                return Ok(true);
+            }
+            if self.since.elapsed() >= self.bound {
+                return Ok(false);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Notes the outcome of a step.
+    fn step(
+        &mut self,
+        step: &'static str,
+        command: &'static str,
+        expected: &'static str,
+        got: &str,
+        ok: bool,
+    ) -> Result<(), CliError> {
+        let ms = milliseconds(self.since.elapsed());
+        self.since = Instant::now();
+        self.rows.push(Row { step, command, expected, got: got.to_owned(), ms, ok });
+        if ok { Ok(()) } else { Err(CliError::internal(format!("the step {step} failed"))) }
+    }
+}
+
+fn word(same: bool) -> &'static str {
+    if same { "as sent" } else { "other ones" }
+}
+
+fn connect(link: &mut Link) -> Result<Worker, CliError> {
+    let servers = Servers::new(link.options()?.iter().take(1).cloned()).map_err(cli_error)?;
+    Worker::connect(WorkerOptions::new(servers)).map_err(cli_error)
+}

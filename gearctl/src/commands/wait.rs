@@ -1,0 +1,193 @@
+//! `wait`: until a condition is true.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::Record;
+use ctl_core::repl::expect::Condition;
+use ctl_core::units;
+use gearman_client::protocol::Echo;
+use gearman_client::{FunctionName, FunctionStatus, JobHandle};
+use serde_json::json;
+
+use super::functions::{no_function, status_of};
+use crate::error::cli_error;
+use crate::names::{self, show_function};
+use crate::tool::Tool;
+
+/// The end of `wait --help`.
+pub const HELP: &str = "\
+Protocol: status, GET_STATUS or ECHO_REQ, again and again.
+Conditions:
+  function-exists  the server knows the function
+  queued==0        and likewise != < <= > >= with total, queued, running, workers
+  idle             the function has no jobs, queued or running
+  handle-done=H    the job was known and is not any more
+  server           the server answers
+What does not exist yet is waited for; a missing function has no jobs and no workers unless --must-exist is given.
+Cancelled jobs count as queued until a worker asks for work: `gearctl jobs` shows them as ignored.
+The server knows a finished job as little as one that never was: handle-done needs to see the job once, or
+--assume-done. --timeout bounds the whole wait (60s unless given); when it runs out the exit code is 124.
+
+Examples:
+  gearctl wait --for server --timeout 30s
+  gearctl wait --for 'workers>=4' -f resize
+  gearctl wait --for handle-done=H:host:17";
+
+/// Arguments of `wait`.
+#[derive(Debug, Args)]
+pub struct WaitArgs {
+    /// The condition
+    #[arg(long = "for", value_name = "COND")]
+    condition: String,
+
+    /// The function
+    #[arg(short, long, value_name = "FUNCTION")]
+    function: Option<String>,
+
+    /// Pause between two looks
+    #[arg(short, long, value_name = "DUR", default_value = "500ms", value_parser = units::duration)]
+    interval: Duration,
+
+    /// So many looks in a row must agree
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    stable: u32,
+
+    /// A missing function is an error
+    #[arg(long)]
+    must_exist: bool,
+
+    /// A job that the server does not know has ended
+    #[arg(long)]
+    assume_done: bool,
+}
+
+enum Goal {
+    Exists(FunctionName),
+    Counts(FunctionName, Condition),
+    Done { handle: JobHandle, seen: bool },
+    Server,
+}
+
+/// The bound where `--timeout` says nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs `wait`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
+    let mut goal = Goal::parse(&args)?;
+    let bound = tool.link.timeout().unwrap_or(PATIENCE);
+    tool.link.default_timeout(bound);
+    let interrupts = tool.interrupts()?;
+    let start = Instant::now();
+    let (mut looks, mut agreeing) = (0_u64, 0);
+    loop {
+        let (holds, found) = goal.look(tool, args.must_exist)?;
+        looks += 1;
+        tool.messages.decision(format!("seen: {found}"));
+        agreeing = if holds { agreeing + 1 } else { 0 };
+        if agreeing >= args.stable {
+            break;
+        }
+        let rest = bound.saturating_sub(start.elapsed());
+        if rest.is_zero() {
+            let within = units::show_duration(bound);
+            let what = format!("`{}` did not come true within {within}", args.condition);
+            return Err(CliError::timeout(format!("{what} (last seen: {found})")));
+        }
+        interrupts.sleep(args.interval.min(rest))?;
+    }
+    let waited = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let record = Record::new()
+        .with("condition", args.condition.as_str())
+        .with("function", args.function.as_deref())
+        .with("waited_ms", waited)
+        .with("looks", looks);
+    let after = units::show_duration(Duration::from_millis(waited));
+    let sentence = format!("`{}` is true after {after}", args.condition);
+    tool.out.done_with(&record, &["condition", "waited_ms"], &sentence)?;
+    Ok(Exit::Done)
+}
+
+impl Goal {
+    fn parse(args: &WaitArgs) -> Result<Self, CliError> {
+        let function = || match &args.function {
+            Some(name) => names::function(name),
+            None => Err(CliError::usage(format!("`{}` needs a function", args.condition))
+                .hint(format!("gearctl wait --for '{}' -f FUNCTION", args.condition))),
+        };
+        let counts = |text: &str| {
+            Condition::parse(text).map_err(|why| {
+                CliError::usage(why).hint("gearctl wait --help lists the conditions")
+            })
+        };
+        match args.condition.as_str() {
+            "server" => Ok(Self::Server),
+            "function-exists" => Ok(Self::Exists(function()?)),
+            "idle" => Ok(Self::Counts(function()?, counts("total==0")?)),
+            text => {
+                if let Some(handle) = text.strip_prefix("handle-done=") {
+                    return Ok(Self::Done {
+                        handle: names::handle(handle)?,
+                        seen: args.assume_done,
+                    });
+                }
+                let condition = counts(text)?;
+                // The keys there are show themselves on a function without jobs.
+                condition.check(&figures(None)).map_err(CliError::usage)?;
+                Ok(Self::Counts(function()?, condition))
+            }
+        }
+    }
+
+    /// Looks once: whether the condition holds, and what was seen.
+    fn look(&mut self, tool: &mut Tool, must_exist: bool) -> Result<(bool, String), CliError> {
+        match self {
+            Self::Server => Ok(match tool.link.call(&Echo(b"wait")) {
+                Ok(_) => (true, "an answer".to_owned()),
+                Err(error) => (false, error.message),
+            }),
+            Self::Exists(function) => {
+                let exists = status_of(&mut tool.link, function)?.is_some();
+                let name = show_function(function);
+                Ok((exists, if exists { name } else { format!("no function {name}") }))
+            }
+            Self::Counts(function, condition) => {
+                let status = status_of(&mut tool.link, function)?;
+                if status.is_none() && must_exist {
+                    return Err(no_function(function));
+                }
+                let verdict =
+                    condition.check(&figures(status.as_ref())).map_err(CliError::usage)?;
+                Ok((verdict.holds, verdict.found))
+            }
+            Self::Done { handle, seen } => {
+                let status = tool.link.client()?.status(&*handle).map_err(cli_error)?;
+                let done = *seen && !status.is_known;
+                *seen |= status.is_known;
+                let found = match (status.is_known, status.is_running) {
+                    (true, true) => "it is running",
+                    (true, false) => "it is queued",
+                    (false, _) => {
+                        "the server does not know the job; --assume-done takes that for its end"
+                    }
+                };
+                Ok((done, found.to_owned()))
+            }
+        }
+    }
+}
+
+/// What conditions can name; all 0 for a function that does not exist.
+fn figures(status: Option<&FunctionStatus>) -> serde_json::Value {
+    let of = |count: fn(&FunctionStatus) -> i64| status.map_or(0, count);
+    json!({
+        "total": of(|s| s.total),
+        "queued": of(FunctionStatus::queued),
+        "running": of(|s| s.running),
+        "workers": of(|s| s.workers),
+    })
+}
