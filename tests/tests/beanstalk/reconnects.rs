@@ -45,6 +45,8 @@ fn a_put_that_was_not_sent_whole_is_repeated_and_exists_once<F: Face>() {
         let address = server.address().to_owned();
         let proxy = Scripts::start(move |number, mut stream| {
             if number == 1 {
+                // A reset before anything came could meet the client while it still connects.
+                let _ = stream.peek(&mut [0]);
                 read_bytes(&mut stream, read);
                 reset(stream);
             } else {
@@ -254,7 +256,7 @@ fn a_server_that_accepts_and_closes_is_not_hammered<F: Face>() {
     let started = Instant::now();
     while started.elapsed() < Duration::from_millis(500) {
         let error = client.list_tube_used().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::ConnectionLost);
+        assert!(matches!(error.kind(), ErrorKind::ConnectionLost | ErrorKind::Connect), "{error}");
     }
     // Delays of a random share of 50, 100, 200, 400 … ms: about five. Without them there would be thousands.
     let count = flapping.accepted();
