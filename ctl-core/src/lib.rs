@@ -3,6 +3,7 @@
 
 pub mod args;
 pub mod bulk;
+pub mod check;
 pub mod color;
 pub mod config;
 pub mod confirm;

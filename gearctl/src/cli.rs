@@ -5,8 +5,8 @@ use ctl_core::args::GlobalArgs;
 use ctl_core::program::Program;
 
 use crate::commands::{
-    cancel, docs as documents, function, functions, job, jobs, ping, raw, run, server, shutdown,
-    smoke, submit, wait, work, workers,
+    cancel, check, docs as documents, function, functions, job, jobs, ping, raw, run, server,
+    shutdown, smoke, submit, wait, work, workers,
 };
 use crate::tool::PREFIX;
 
@@ -73,6 +73,9 @@ pub enum Command {
     /// Check that client, worker, network and server work together (SUBMIT_JOB to WORK_COMPLETE)
     #[command(after_help = smoke::HELP)]
     Smoke(smoke::SmokeArgs),
+    /// Compare metrics with thresholds, for monitoring and CI (status, ECHO_REQ, SUBMIT_JOB)
+    #[command(after_help = check::HELP)]
+    Check(check::CheckArgs),
     /// Wait until a condition is true (status, GET_STATUS)
     #[command(after_help = wait::HELP)]
     Wait(wait::WaitArgs),
@@ -115,7 +118,7 @@ pub const PROGRAM: Program = Program {
         ("Work", &["work"]),
         ("Jobs", &["job", "jobs", "unique-jobs", "cancel"]),
         ("Functions and workers", &["functions", "function", "workers"]),
-        ("Observe", &["smoke", "wait", "ping"]),
+        ("Observe", &["smoke", "check", "wait", "ping"]),
         ("Server", &["server", "version", "pid", "verbose", "shutdown"]),
         ("Tool", &["raw", "completions", "man"]),
     ],

@@ -1,6 +1,7 @@
 //! One file per command, and the one place that runs them.
 
 pub mod cancel;
+pub mod check;
 pub mod docs;
 pub mod function;
 pub mod functions;
@@ -50,6 +51,7 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Function(args) => function::run(tool, args),
         Command::Workers(args) => workers::run(tool, args),
         Command::Smoke(args) => smoke::run(tool, args),
+        Command::Check(args) => check::run(tool, args),
         Command::Wait(args) => wait::run(tool, args),
         Command::Ping(args) => ping::run(tool, args),
         Command::Server(args) => server::run(tool, args),
@@ -74,6 +76,7 @@ pub fn reads_only(command: &Command) -> bool {
             | Command::UniqueJobs(_)
             | Command::Functions(_)
             | Command::Workers(_)
+            | Command::Check(_)
             | Command::Wait(_)
             | Command::Ping(_)
             | Command::Server(_)

@@ -8,6 +8,7 @@
 )]
 
 mod admin;
+mod check;
 mod docs;
 mod exits;
 mod harness;

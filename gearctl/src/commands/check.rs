@@ -1,0 +1,192 @@
+//! `check`: a monitoring plugin and a gate for CI, with its own exit codes 0 to 3.
+
+use std::time::Instant;
+
+use clap::{Args, Subcommand};
+use ctl_core::check::{CheckFlags, Metric, Title, conclude};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::glob::glob;
+use gearman_client::protocol::Echo;
+use gearman_client::{FunctionStatus, SubmitOptions};
+
+use super::functions::{no_function, status_of, statuses};
+use super::ping::{PATIENCE, milliseconds};
+use crate::cli::PROGRAM;
+use crate::error::cli_error;
+use crate::link::Link;
+use crate::names::{self, show_function};
+use crate::tool::Tool;
+
+/// The end of `check --help`.
+pub const HELP: &str = "\
+Protocol: status; ECHO_REQ; SUBMIT_JOB for a roundtrip through a function.
+Thresholds are METRIC=RANGE, with the ranges of monitoring plugins: 10 alerts below 0 and above 10, 10: below 10,
+~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside.
+Metrics of server:     functions queued running workers rtt
+Metrics of a function: queued running workers rtt
+Metrics of roundtrip:  rtt (milliseconds)
+A function with queued jobs and without workers is CRITICAL (--zero-workers). Cancelled jobs count as queued until a
+worker asks for work. Workers can be registered and stuck: roundtrip through a function proves that they answer, and the
+message tells whether the server or the worker failed.
+Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments). --timeout is 2s unless given.
+
+Examples:
+  gearctl check function mail -w queued=100 -c queued=1000 -c workers=1:
+  gearctl check functions 'mail*' --exclude mail.test -c queued=10
+  gearctl check roundtrip echo --send ping --expect ping -c rtt=50";
+
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    #[command(subcommand)]
+    what: What,
+
+    #[command(flatten)]
+    flags: CheckFlags,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// The server as a whole
+    Server,
+    /// One function
+    Function {
+        /// The function
+        #[arg(value_name = "FUNCTION")]
+        function: String,
+    },
+    /// Every function that fits a pattern
+    Functions {
+        /// The patterns (* and ?)
+        #[arg(value_name = "GLOB", required = true)]
+        patterns: Vec<String>,
+
+        /// But not those that fit this pattern; may be given several times
+        #[arg(long, value_name = "GLOB")]
+        exclude: Vec<String>,
+    },
+    /// The way to the server and back, or through a worker
+    Roundtrip {
+        /// The function; without one, the server answers itself
+        #[arg(value_name = "FUNCTION")]
+        function: Option<String>,
+
+        /// The workload
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        send: String,
+
+        /// The result that has to come
+        #[arg(long, value_name = "TEXT", requires = "function")]
+        expect: Option<String>,
+    },
+}
+
+/// Runs `check`. Failures are verdicts.
+///
+/// # Errors
+/// Only failures of writing.
+pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
+    tool.link.default_timeout(PATIENCE);
+    let measured = measure(&mut tool.link, &args.what);
+    let name = match &args.what {
+        What::Server => "server",
+        What::Function { function } => function,
+        What::Functions { .. } => "functions",
+        What::Roundtrip { function, .. } => function.as_deref().unwrap_or("roundtrip"),
+    };
+    let many = matches!(args.what, What::Functions { .. });
+    let title = Title { name, noun: "function", many };
+    conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
+}
+
+fn measure(link: &mut Link, what: &What) -> Result<Vec<Metric>, CliError> {
+    let rtt = echo(link)?;
+    match what {
+        What::Server => {
+            let all = statuses(link)?;
+            let sum = |of: fn(&FunctionStatus) -> i64| all.iter().map(of).sum::<i64>() as f64;
+            Ok(vec![
+                Metric::new("queued", sum(FunctionStatus::queued), ""),
+                Metric::new("running", sum(|function| function.running), ""),
+                Metric::new("workers", sum(|function| function.workers), ""),
+                Metric::new("functions", all.len() as f64, ""),
+                rtt,
+            ])
+        }
+        What::Function { function } => {
+            let function = names::function(function)?;
+            let status = status_of(link, &function)?.ok_or_else(|| no_function(&function))?;
+            let mut metrics = figures(&status);
+            metrics.push(rtt.of(&show_function(&function)));
+            Ok(metrics)
+        }
+        What::Functions { patterns, exclude } => {
+            let fits = |patterns: &[String], name: &str| patterns.iter().any(|p| glob(p, name));
+            let mut all = statuses(link)?;
+            all.retain(|status| {
+                let name = show_function(&status.name);
+                fits(patterns, &name) && !fits(exclude, &name)
+            });
+            all.sort_by(|a, b| a.name.cmp(&b.name));
+            if all.is_empty() {
+                let message = format!("no function fits {}", patterns.join(" "));
+                return Err(CliError::not_found(message));
+            }
+            Ok(all.iter().flat_map(figures).collect())
+        }
+        What::Roundtrip { function: None, .. } => Ok(vec![rtt]),
+        What::Roundtrip { function: Some(function), send, expect } => {
+            worker(link, function, send, expect.as_deref())
+                .map_err(|error| error.context("worker roundtrip"))
+        }
+    }
+}
+
+/// The way to the server and back.
+fn echo(link: &mut Link) -> Result<Metric, CliError> {
+    link.client()?;
+    let start = Instant::now();
+    link.call(&Echo(b"gearctl check")).map_err(|error| error.context("server ping"))?;
+    Ok(Metric::new("rtt", milliseconds(start.elapsed()), "ms"))
+}
+
+fn figures(status: &FunctionStatus) -> Vec<Metric> {
+    let name = show_function(&status.name);
+    let metric = |key, value: i64| Metric::new(key, value as f64, "").of(&name);
+    let unattended = (status.queued() > 0 && status.workers == 0)
+        .then_some("has queued jobs, and there is no worker");
+    vec![
+        metric("queued", status.queued()),
+        metric("running", status.running),
+        Metric { unattended, ..metric("workers", status.workers) },
+    ]
+}
+
+/// The way through a worker and back.
+fn worker(
+    link: &mut Link,
+    function: &str,
+    send: &str,
+    expect: Option<&str>,
+) -> Result<Vec<Metric>, CliError> {
+    let name = names::function(function)?;
+    let timeout = link.timeout().unwrap_or(PATIENCE);
+    let options = SubmitOptions::default().timeout(timeout);
+    let start = Instant::now();
+    let mut result = Vec::new();
+    for event in link.client()?.submit(name, send, options).map_err(cli_error)? {
+        use gearman_client::JobEvent as Event;
+        match event.map_err(cli_error)? {
+            Event::Data(bytes) | Event::Complete(bytes) => result.extend_from_slice(&bytes),
+            Event::Fail | Event::Exception(_) => {
+                return Err(CliError::new(Exit::Negative, "JOB_FAILED", "the job failed"));
+            }
+            _ => {}
+        }
+    }
+    if expect.is_some_and(|expect| expect.as_bytes() != result) {
+        let text = "the result is not what was expected";
+        return Err(CliError::new(Exit::Negative, "UNEXPECTED_RESULT", text));
+    }
+    Ok(vec![Metric::new("rtt", milliseconds(start.elapsed()), "ms").of(function)])
+}
