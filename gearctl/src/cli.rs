@@ -5,7 +5,7 @@ use ctl_core::args::GlobalArgs;
 use ctl_core::program::Program;
 
 use crate::commands::{
-    cancel, check, docs as documents, function, functions, job, jobs, ping, raw, run, server,
+    cancel, check, docs as documents, function, functions, job, jobs, map, ping, raw, run, server,
     shutdown, smoke, submit, wait, work, workers,
 };
 use crate::tool::PREFIX;
@@ -46,6 +46,9 @@ pub enum Command {
     /// Submit background jobs and print their handles (SUBMIT_JOB_BG, SUBMIT_JOB_EPOCH)
     #[command(visible_alias = "bg", after_help = submit::HELP)]
     Submit(submit::SubmitArgs),
+    /// Run a job for every line, and print a line for every result (SUBMIT_JOB)
+    #[command(after_help = map::HELP)]
+    Map(map::MapArgs),
     /// Serve functions: run a command for every job (CAN_DO, GRAB_JOB_ALL, WORK_COMPLETE)
     #[command(after_help = work::HELP)]
     Work(work::WorkArgs),
@@ -114,7 +117,7 @@ pub const PROGRAM: Program = Program {
     prefix: PREFIX,
     tree: command_tree,
     groups: &[
-        ("Submit", &["run", "submit"]),
+        ("Submit", &["run", "submit", "map"]),
         ("Work", &["work"]),
         ("Jobs", &["job", "jobs", "unique-jobs", "cancel"]),
         ("Functions and workers", &["functions", "function", "workers"]),

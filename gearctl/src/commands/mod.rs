@@ -7,6 +7,7 @@ pub mod function;
 pub mod functions;
 pub mod job;
 pub mod jobs;
+pub mod map;
 pub mod ping;
 pub mod raw;
 pub mod run;
@@ -41,6 +42,7 @@ pub fn dispatch(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
 fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
     match command {
         Command::Run(args) => run::run(tool, args),
+        Command::Map(args) => map::run(tool, args),
         Command::Submit(args) => submit::run(tool, args),
         Command::Work(args) => work::run(tool, args),
         Command::Job(args) => job::run(tool, args),

@@ -7,6 +7,7 @@ const LINES: &[&[&str]] = &[
     &["run", "f", "x"],
     &["submit", "f", "x"],
     &["work", "-f", "f", "--builtin", "echo"],
+    &["map", "f"],
     &["smoke"],
     &["wait", "--for", "idle", "-f", "f"],
     &["ping"],

@@ -12,6 +12,7 @@ mod check;
 mod docs;
 mod exits;
 mod harness;
+mod map;
 mod observe;
 mod run;
 mod work;
