@@ -13,8 +13,7 @@ use crate::{
     link::{Link, Mailbox},
     net::{Stream, within},
     protocol::{Epoch, Request},
-    route::{Attempts, Step, no_server},
-    servers::Router,
+    route::{Attempts, Router, Step, no_server},
 };
 
 /// A client of one or more Gearman servers: submits jobs and asks for their status.

@@ -3,9 +3,14 @@
 use std::{
     collections::{HashMap, VecDeque},
     future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicU32, Ordering},
+    },
     task::{Context, Poll, Waker},
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -17,14 +22,21 @@ use crate::{Failure, FunctionName, GrabbedJob, JobContext};
 pub(crate) type Outcome = Result<Bytes, Failure>;
 
 type Handler =
-    Arc<dyn Fn(JobContext) -> Pin<Box<dyn Future<Output = Outcome> + Send>> + Send + Sync>;
+    Box<dyn Fn(JobContext) -> Pin<Box<dyn Future<Output = Outcome> + Send>> + Send + Sync>;
 
 /// Shared by all connections of a worker.
 #[derive(Default)]
 pub(crate) struct Dispatch {
-    handlers: RwLock<HashMap<FunctionName, Handler>>,
+    handlers: RwLock<HashMap<FunctionName, Arc<Registered>>>,
     tasks: Mutex<JoinSet<()>>,
     queue: Mutex<Queue>,
+}
+
+/// A handler, and how it behaves.
+struct Registered {
+    handler: Handler,
+    /// How many jobs to run in tasks of their own, because an earlier one took its time.
+    slow: AtomicU32,
 }
 
 #[derive(Default)]
@@ -36,7 +48,7 @@ struct Queue {
 impl Dispatch {
     pub(crate) fn register(&self, function: FunctionName, handler: Handler) {
         let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
-        handlers.insert(function, handler);
+        handlers.insert(function, Arc::new(Registered { handler, slow: AtomicU32::new(0) }));
     }
 
     pub(crate) fn forget(&self, function: &FunctionName) {
@@ -53,7 +65,7 @@ impl Dispatch {
             let handlers = self.handlers.read().unwrap_or_else(PoisonError::into_inner);
             handlers.get(&job.function).cloned()
         };
-        let Some(handler) = handler else {
+        let Some(registered) = handler else {
             let mut queue = self.queue();
             queue.jobs.push_back(job);
             let waker = queue.waker.take();
@@ -63,11 +75,9 @@ impl Dispatch {
             }
             return;
         };
-        let mut tasks = self.tasks();
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(async move {
-            // A panic drops the job, which fails it.
-            let outcome = handler(job.context()).await;
+        let future = (registered.handler)(job.context());
+        let mut task: Task = Box::pin(async move {
+            let outcome = future.await;
             // A job that is lost is counted, and the server has given it to others.
             let _ = match outcome {
                 Ok(result) => job.complete(result).await,
@@ -75,6 +85,12 @@ impl Dispatch {
                 Err(Failure::Exception(what)) => job.exception(what).await,
             };
         });
+        if registered.runs_at_once(&mut task) {
+            return;
+        }
+        let mut tasks = self.tasks();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
     }
 
     /// The next job that has no handler.
@@ -102,5 +118,33 @@ impl Dispatch {
 
     fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A handler that keeps the connection's task longer than this gets tasks of its own.
+const SLOW: Duration = Duration::from_micros(50);
+
+/// For how many jobs.
+const SLOW_JOBS: u32 = 1000;
+
+impl Registered {
+    /// Runs a job where it came from, as far as it goes without waiting; whether that was to its end. A handler that
+    /// only computes a little so costs no task.
+    fn runs_at_once(&self, task: &mut Task) -> bool {
+        let slow = self.slow.load(Ordering::Relaxed);
+        if slow > 0 {
+            self.slow.store(slow - 1, Ordering::Relaxed);
+            return false;
+        }
+        let start = Instant::now();
+        let mut cx = Context::from_waker(Waker::noop());
+        // A task that has panicked is over: dropping it fails its job.
+        let poll = catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(&mut cx).is_ready()));
+        if start.elapsed() > SLOW {
+            self.slow.store(SLOW_JOBS, Ordering::Relaxed);
+        }
+        poll.unwrap_or(true)
     }
 }

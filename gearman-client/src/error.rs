@@ -185,16 +185,19 @@ impl Error {
         self
     }
 
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn with_fate(mut self, fate: Fate) -> Self {
         self.0.fate = fate;
         self
     }
 
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn with_handle(mut self, handle: JobHandle) -> Self {
         self.0.handle = Some(handle);
         self
     }
 
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn with_unique(mut self, unique: Option<UniqueId>) -> Self {
         self.0.unique = unique;
         self

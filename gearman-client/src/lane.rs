@@ -48,6 +48,8 @@ struct State {
     driver: Option<Waker>,
     /// Jobs' holders that wait for room in the outgoing buffer, or callers for the first connection.
     waiting: Vec<Waker>,
+    /// Callers that wait for an echo.
+    barriers: Vec<Waker>,
     is_started: bool,
     is_stopping: bool,
     /// Everything is given up at once.
@@ -83,6 +85,7 @@ impl Lane {
             is_open: false,
             driver: None,
             waiting: Vec::new(),
+            barriers: Vec::new(),
             is_started: false,
             is_stopping: false,
             is_cut: false,
@@ -182,6 +185,35 @@ impl Lane {
                 return Poll::Ready(Err(error.unwrap_or_else(crate::route::no_server)));
             }
             state.waiting.push(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Waits for the answer to an echo: the server has read everything before.
+    pub(crate) async fn barrier(&self) -> Result<()> {
+        let mut sent = None;
+        poll_fn(|cx| {
+            let mut state = self.lock();
+            let epoch = state.session.origin().epoch;
+            if !state.is_open || sent.is_some_and(|(of, _)| of != epoch) {
+                let error = state.last_error.as_ref().map(Error::share);
+                return Poll::Ready(Err(error.unwrap_or_else(crate::route::no_server)));
+            }
+            let number = match sent {
+                Some((_, number)) => number,
+                None => state.session.send_barrier(Instant::now()),
+            };
+            sent = Some((epoch, number));
+            if state.session.is_past(number) {
+                return Poll::Ready(Ok(()));
+            }
+            state.barriers.push(cx.waker().clone());
+            let driver = state.driver.take();
+            drop(state);
+            if let Some(driver) = driver {
+                driver.wake();
+            }
             Poll::Pending
         })
         .await
@@ -321,6 +353,9 @@ impl Served for Lane {
                 }
             }
         }
+        if state.session.waiting_since() != was_waiting_since {
+            io.wakers.append(&mut state.barriers);
+        }
         let wake_at = state.session.poll(now);
         let is_over = state.is_stopping && state.wind_up(self.with_barrier, now);
         let was_stuck = !io.writing.is_empty();
@@ -388,6 +423,6 @@ impl State {
     }
 
     fn wake_waiting(&mut self) {
-        self.waiting.drain(..).for_each(Waker::wake);
+        self.waiting.drain(..).chain(self.barriers.drain(..)).for_each(Waker::wake);
     }
 }

@@ -1,4 +1,65 @@
-//! A client for [Gearman](http://gearman.org) job servers.
+//! A client for [Gearman](http://gearman.org) job servers: the roles of client, worker and administrator, async and
+//! blocking.
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), gearman_client::Error> {
+//! use gearman_client::{Client, Outcome, SubmitOptions};
+//!
+//! let client = Client::connect("127.0.0.1:4730").await?;
+//! client.submit_background("resize", "cat.jpg", SubmitOptions::default()).await?;
+//! let outcome = client.run("reverse", "hello", SubmitOptions::default()).await?;
+//! assert_eq!(outcome, Outcome::Complete("olleh".into()));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The worker that answers, here in the blocking face, which has the same names and needs no runtime:
+//!
+//! ```no_run
+//! use gearman_client::blocking::Worker;
+//!
+//! let mut worker = Worker::connect("127.0.0.1:4730")?;
+//! worker.register("reverse", |job| {
+//!     let text = std::str::from_utf8(&job.workload)?; // an error becomes an exception at the submitter
+//!     Ok(text.chars().rev().collect::<String>())
+//! })?;
+//! worker.run()?;
+//! # Ok::<(), gearman_client::Error>(())
+//! ```
+//!
+//! # What it promises
+//!
+//! * **Workloads are bytes**, in and out, and leave the receive buffer without being copied.
+//! * **Every failed call says what became of its request** ([`Fate`]): not sent, unknown, or refused. Only what was
+//!   certainly not sent is repeated by itself; what may have run only where the caller declared it
+//!   [idempotent](SubmitOptions::idempotent), with the same unique id.
+//! * **An answer never goes to the wrong caller**: a dropped future leaves the connection in step, and a connection that
+//!   is out of step is closed.
+//! * **No job is joined to another by accident**: every submission has a random unique id unless it chooses one.
+//! * **A result is never sent for somebody else's job**: handles are counted anew when a server restarts, so a job is
+//!   bound to the connection that brought it.
+//! * **A worker accounts for every job** ([`WorkerReport`]): the server does not acknowledge results, but answers in
+//!   order, so a later answer shows that a result was taken.
+//! * **A worker never spins**, whatever the server wakes it for, and looks for jobs though nothing woke it.
+//! * **Nothing invalid is sent**: names, ids, handles and sizes are checked when a value is built.
+//! * **Every wait has a named deadline**, and every buffer a limit.
+//!
+//! # Where things are
+//!
+//! [`Client`] and [`blocking::Client`] submit jobs and ask for them; [`Worker`] and [`blocking::Worker`] do them; [`Admin`]
+//! and [`blocking::Admin`] speak the server's text protocol. [`protocol`] is all of it without input and output.
+//!
+//! # Features
+//!
+//! | feature | default | adds | extra dependencies |
+//! |---|---|---|---|
+//! | `tokio` | yes | the async face: [`Client`], [`Worker`], [`Admin`] | tokio, socket2 |
+//! | `blocking` | yes | the blocking face: [`blocking`] | socket2 |
+//! | `tls` | no | `gearmans://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
+//! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
+//! | `serde` | no | `Serialize` for handles, names, statuses, rows and reports | serde |
+//!
+//! Without features there is [`protocol`] and the types, on `bytes` alone.
 // On the wire a NUL separates arguments, and a digit often follows it.
 #![cfg_attr(test, allow(clippy::octal_escapes))]
 #![deny(missing_docs)]

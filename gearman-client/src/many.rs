@@ -25,13 +25,12 @@ impl Client {
     /// server is sent again as [`call`](Self::call) does; another failure is given as its result, and the rest goes on.
     /// Dropping it early is allowed: answers under way are passed over.
     ///
-    /// ```
+    /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), gearman_client::Error> {
-    /// # let Some(server) = fixtures::real::Gearmand::start() else { return Ok(()) };
     /// use gearman_client::{Client, FunctionName, SubmitOptions, protocol::Submit};
     ///
-    /// let client = Client::connect(server.address()).await?;
+    /// let client = Client::connect("127.0.0.1:4730").await?;
     /// let function = FunctionName::try_from("resize")?;
     /// let submits = (0..1000).map(|n| {
     ///     Submit::background(function.clone(), format!("{n}.jpg"), SubmitOptions::default()).expect("it is small")

@@ -41,6 +41,7 @@ pub(crate) fn lost(error: io::Error) -> Error {
 }
 
 /// The error of a connection that is not there.
+#[cfg(feature = "blocking")]
 pub(crate) fn closed() -> io::Error {
     io::ErrorKind::NotConnected.into()
 }

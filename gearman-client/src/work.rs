@@ -4,10 +4,7 @@ use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 
-use crate::{
-    Address, ClientId, ConnectOptions, Error, Servers,
-    protocol::{Grab, Settled},
-};
+use crate::{Address, ClientId, ConnectOptions, Error, Servers, protocol::Grab};
 
 /// How a worker works: one job at a time over one connection to each server, unless set.
 ///
@@ -97,6 +94,12 @@ impl WorkerOptions {
     pub fn barrier(mut self, barrier: bool) -> Self {
         self.barrier = barrier;
         self
+    }
+
+    /// The servers.
+    #[must_use]
+    pub fn servers(&self) -> &Servers {
+        &self.servers
     }
 
     /// The options of each connection.
@@ -215,7 +218,8 @@ impl WorkerReport {
     }
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn add(&mut self, settled: Settled) {
+    pub(crate) fn add(&mut self, settled: crate::protocol::Settled) {
+        use crate::protocol::Settled;
         let count = match settled {
             Settled::Completed => &mut self.completed,
             Settled::Failed => &mut self.failed,

@@ -120,7 +120,7 @@ impl Worker {
         T: Future<Output = std::result::Result<R, Failure>> + Send + 'static,
         R: Into<Bytes>,
     {
-        let handler = Arc::new(move |job: JobContext| {
+        let handler = Box::new(move |job: JobContext| {
             let outcome = handler(job);
             Box::pin(async move { outcome.await.map(Into::into) }) as std::pin::Pin<Box<_>>
         });
@@ -217,6 +217,22 @@ impl Worker {
     pub async fn next_job(&mut self) -> GrabbedJob {
         self.start();
         self.dispatched().await
+    }
+
+    /// Waits until every server has read what was sent so far, and the results among it are accounted for.
+    ///
+    /// # Errors
+    ///
+    /// When a connection is lost meanwhile.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    pub async fn echo_barrier(&mut self) -> Result<()> {
+        for lane in &self.lanes {
+            lane.barrier().await?;
+        }
+        Ok(())
     }
 
     async fn dispatched(&self) -> GrabbedJob {

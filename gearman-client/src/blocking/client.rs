@@ -7,8 +7,7 @@ use crate::{
     Address, ConnectOptions, Error, JobHandle, Result, Servers,
     deadline::Limit,
     protocol::{Epoch, Request},
-    route::{Attempts, Step, no_server},
-    servers::Router,
+    route::{Attempts, Router, Step, no_server},
     socket::cannot_connect,
 };
 

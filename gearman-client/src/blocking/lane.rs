@@ -271,16 +271,26 @@ impl Lane {
         self.flush()
     }
 
+    /// Waits for the answer to an echo: the server has read everything before. Jobs that come meanwhile are given.
+    pub(super) fn barrier(&mut self, jobs: &mut Vec<Assignment>) -> Result<()> {
+        if self.is_connected() {
+            let barrier = self.session.send_barrier(Instant::now());
+            self.flush()?;
+            while self.is_connected() && !self.session.is_past(barrier) {
+                self.receive(Limit::never(), jobs);
+            }
+        }
+        if self.is_connected() {
+            return Ok(());
+        }
+        Err(self.last_error.as_ref().map_or_else(crate::route::no_server, Error::share))
+    }
+
     /// Makes sure that the server has taken all results, and closes.
     pub(super) fn end(&mut self, with_barrier: bool) -> WorkerReport {
         if with_barrier && self.is_connected() && self.session.has_unconfirmed() {
-            self.session.send_barrier(Instant::now());
-            let mut jobs = Vec::new();
-            if self.flush().is_ok() {
-                while self.is_connected() && self.session.has_unconfirmed() {
-                    self.receive(Limit::never(), &mut jobs);
-                }
-            }
+            // What is not confirmed is counted as unknown.
+            let _ = self.barrier(&mut Vec::new());
         }
         self.close(&Error::protocol("the worker was stopped"));
         self.report

@@ -301,6 +301,21 @@ impl Worker {
         lane.report(&job.handle, report)
     }
 
+    /// Waits until every server has read what was sent so far, and the results among it are accounted for.
+    ///
+    /// # Errors
+    ///
+    /// When a connection is lost meanwhile.
+    pub fn echo_barrier(&mut self) -> Result<()> {
+        let mut jobs = Vec::new();
+        for (index, lane) in self.lanes.iter_mut().enumerate() {
+            let outcome = lane.barrier(&mut jobs);
+            self.inbox.extend(jobs.drain(..).map(|job| (index, job)));
+            outcome?;
+        }
+        Ok(())
+    }
+
     /// Stops: asks for no further job, makes sure that the results were taken, and closes. Jobs that are still held go
     /// back to the server.
     #[must_use]

@@ -253,6 +253,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
     }
 
     /// The same submission with the workload shared.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn owned(&self) -> Submit<Bytes> {
         Submit {
             packet_type: self.packet_type,

@@ -207,10 +207,17 @@ impl WorkerSession {
         self.is_stopping && self.running.is_empty() && self.grabs == 0
     }
 
-    /// Sends ECHO_REQ: its answer confirms everything before.
-    pub fn send_barrier(&mut self, now: Instant) {
+    /// Sends ECHO_REQ: its answer confirms everything before. Gives a number for [`is_past`](Self::is_past).
+    pub fn send_barrier(&mut self, now: Instant) -> u64 {
         self.put(PacketType::EchoReq, &[], b"");
         self.asked.push_back(Asked { number: self.number, is_grab: false, since: now });
+        self.number
+    }
+
+    /// Whether the barrier with this number was answered.
+    #[must_use]
+    pub fn is_past(&self, barrier: u64) -> bool {
+        self.asked.front().is_none_or(|asked| asked.number > barrier)
     }
 
     /// Whether results or reports are not confirmed yet.

@@ -1,0 +1,36 @@
+//! Squares numbers until it has seen as many jobs as it was told, with the blocking face.
+//!
+//! `cargo run --example worker_blocking -- 127.0.0.1:4730 square 10001`
+
+use std::{env, error::Error};
+
+use gearman_client::{
+    Failure,
+    blocking::{JobContext, Worker},
+};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = env::args().skip(1);
+    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:4730".into());
+    let function = arguments.next().unwrap_or_else(|| "square".into());
+    let mut left: u32 = arguments.next().map_or(Ok(10_001), |count| count.parse())?;
+
+    let mut worker = Worker::connect(address)?;
+    let stop = worker.stop_handle();
+    worker.register(function, move |job| {
+        left = left.saturating_sub(1);
+        if left == 0 {
+            stop.stop();
+        }
+        square(job)
+    })?;
+    println!("{}", worker.run()?);
+    Ok(())
+}
+
+/// The work itself. Text that is no number becomes an exception at the submitter.
+fn square(job: &mut JobContext<'_>) -> Result<String, Failure> {
+    let number: u64 = std::str::from_utf8(&job.workload)?.parse()?;
+    job.status(1, 2)?;
+    Ok((number * number).to_string())
+}

@@ -1,0 +1,269 @@
+//! What happens when servers do not do as they should.
+
+use std::time::Duration;
+
+use gearman_client::{
+    Client, ConnectOptions, Deadline, ErrorKind, Fate, JobEvent, RetryPolicy, Selection, Servers,
+    Worker, blocking, protocol::PacketType,
+};
+
+use super::support::{Peer, options, wire};
+
+fn impatient(address: &str) -> ConnectOptions {
+    let options: ConnectOptions = address.parse().unwrap();
+    options.reply_timeout(Duration::from_millis(200)).retry(RetryPolicy::new(1))
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Two conversations: the first goes wrong, the second shows that the client recovers.
+fn server_that_then_echoes(
+    wrong: impl FnOnce(Peer) + Send + 'static,
+) -> (String, std::thread::JoinHandle<()>) {
+    Peer::serve(vec![
+        Box::new(wrong),
+        Box::new(|mut peer: Peer| {
+            peer.greet();
+            peer.expect(PacketType::EchoReq);
+            peer.write(PacketType::EchoRes, &["again"]);
+            peer.wait_for_end();
+        }),
+    ])
+}
+
+#[test]
+fn quirk_a_request_that_is_never_answered_ends_its_connection() {
+    let silent = |mut peer: Peer| {
+        peer.greet();
+        peer.expect(PacketType::GetStatus);
+        peer.wait_for_end();
+    };
+    let (address, server) = server_that_then_echoes(silent);
+    let mut client = blocking::Client::connect(impatient(&address)).unwrap();
+    let unanswered = gearman_client::protocol::GetStatus("H:x:1".parse().unwrap());
+    let error = client.call(&unanswered).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
+    assert_eq!((error.fate(), error.command()), (Fate::Unknown, Some("GET_STATUS")));
+    assert_eq!(client.echo("again").unwrap(), "again");
+    drop(client);
+    server.join().unwrap();
+
+    let (address, server) = server_that_then_echoes(silent);
+    runtime().block_on(async {
+        let client = Client::connect(impatient(&address)).await.unwrap();
+        let error = client.call(&unanswered).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
+        assert_eq!(client.echo("again").await.unwrap(), "again");
+    });
+    server.join().unwrap();
+}
+
+#[test]
+fn a_reply_that_breaks_off_at_any_byte_leaves_the_fate_unknown() {
+    let reply = wire(PacketType::JobCreated, &["H:x:1"]);
+    for cut in 0..reply.len() {
+        let reply = reply.clone();
+        let (address, server) = server_that_then_echoes(move |mut peer| {
+            peer.greet();
+            peer.expect(PacketType::SubmitJobBg);
+            peer.write_bytes(&reply[..cut]);
+        });
+        let mut client = blocking::Client::connect(impatient(&address)).unwrap();
+        let error = client.submit_background("f", "x", options()).unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
+        assert_eq!(client.echo("again").unwrap(), "again");
+        drop(client);
+        server.join().unwrap();
+    }
+}
+
+#[test]
+fn bytes_that_drip_are_understood() {
+    let (address, server) = Peer::serve(vec![Box::new(|mut peer: Peer| {
+        peer.greet();
+        peer.expect(PacketType::SubmitJob);
+        let mut bytes = wire(PacketType::JobCreated, &["H:x:1"]);
+        bytes.extend(wire(PacketType::Noop, &[]));
+        bytes.extend(wire(PacketType::WorkData, &["H:x:1", "a\0b"]));
+        bytes.extend(wire(PacketType::WorkFail, &["H:x:1\0"]));
+        for byte in bytes {
+            peer.write_bytes(&[byte]);
+        }
+        peer.wait_for_end();
+    })]);
+    let mut client = blocking::Client::connect(impatient(&address)).unwrap();
+    let events: Vec<_> =
+        client.submit("f", "x", options()).unwrap().map(|event| event.unwrap()).collect();
+    assert_eq!(events, [JobEvent::Data("a\0b".into()), JobEvent::Fail]);
+    drop(client);
+    server.join().unwrap();
+}
+
+#[test]
+fn quirk_text_where_a_packet_belongs_ends_the_connection_with_its_words() {
+    let (address, server) = server_that_then_echoes(|mut peer| {
+        peer.greet();
+        peer.expect(PacketType::EchoReq);
+        peer.write_bytes(b"ERR UNKNOWN_COMMAND what\r\n");
+        peer.wait_for_end();
+    });
+    runtime().block_on(async {
+        let client = Client::connect(impatient(&address)).await.unwrap();
+        let error = client.echo("x").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Protocol);
+        assert!(error.to_string().contains("ERR UNKNOWN_COMMAND what"), "{error}");
+        assert_eq!(client.echo("again").await.unwrap(), "again");
+    });
+    server.join().unwrap();
+}
+
+#[test]
+fn a_foreground_job_is_submitted_again_only_on_request_and_with_the_same_unique_id() {
+    let lose = |mut peer: Peer| {
+        peer.greet();
+        peer.expect(PacketType::SubmitJob);
+        peer.write(PacketType::JobCreated, &["H:x:1"]);
+    };
+    let (address, server) = Peer::serve(vec![Box::new(lose)]);
+    let mut client = blocking::Client::connect(impatient(&address)).unwrap();
+    let error = client.run("f", "x", options()).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
+    assert_eq!(error.handle().unwrap().name(), b"H:x:1");
+    assert!(error.unique().is_some());
+    server.join().unwrap();
+
+    let (uniques, seen) = std::sync::mpsc::channel();
+    let unique_of =
+        |packet: gearman_client::protocol::Packet| packet.arguments().unwrap()[1].to_vec();
+    let again = uniques.clone();
+    let (address, server) = Peer::serve(vec![
+        Box::new(move |mut peer: Peer| {
+            peer.greet();
+            uniques.send(unique_of(peer.expect(PacketType::SubmitJob))).unwrap();
+            peer.write(PacketType::JobCreated, &["H:x:1"]);
+        }),
+        Box::new(move |mut peer: Peer| {
+            peer.greet();
+            again.send(unique_of(peer.expect(PacketType::SubmitJob))).unwrap();
+            peer.write(PacketType::JobCreated, &["H:x:2"]);
+            peer.write(PacketType::WorkComplete, &["H:x:2", "done"]);
+            peer.wait_for_end();
+        }),
+    ]);
+    runtime().block_on(async {
+        let client = Client::connect(impatient(&address)).await.unwrap();
+        let job = client.submit("f", "x", options().idempotent(true)).await.unwrap();
+        let outcome = job.outcome().await.unwrap();
+        assert_eq!(outcome.complete().unwrap(), "done");
+    });
+    assert_eq!(seen.recv().unwrap(), seen.recv().unwrap());
+    server.join().unwrap();
+}
+
+#[test]
+fn a_backlog_that_nobody_reads_is_bounded() {
+    let (address, server) = Peer::serve(vec![Box::new(|mut peer: Peer| {
+        peer.greet();
+        peer.expect(PacketType::SubmitJob);
+        peer.write(PacketType::JobCreated, &["H:x:1"]);
+        let piece = "x".repeat(10_000);
+        for _ in 0..100 {
+            peer.write(PacketType::WorkData, &["H:x:1", &piece]);
+        }
+        peer.expect(PacketType::EchoReq);
+        peer.write(PacketType::EchoRes, &["after"]);
+        peer.wait_for_end();
+    })]);
+    runtime().block_on(async {
+        let options = impatient(&address).max_backlog(50_000);
+        let client = Client::connect(options).await.unwrap();
+        let mut job = client.submit("f", "x", super::support::options()).await.unwrap();
+        assert_eq!(client.echo("after").await.unwrap(), "after");
+        let mut pieces = 0;
+        let error = loop {
+            match job.next().await.unwrap() {
+                Ok(_) => pieces += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!((error.kind(), pieces), (ErrorKind::Backlog, 4));
+    });
+    server.join().unwrap();
+}
+
+#[test]
+fn nothing_listens_and_the_error_names_the_address() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = blocking::Client::connect(free.to_string()).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
+    assert!(error.to_string().contains(&free.to_string()), "{error}");
+    runtime().block_on(async {
+        assert_eq!(Client::connect(free.to_string()).await.unwrap_err().kind(), ErrorKind::Connect);
+        assert_eq!(Worker::connect(free.to_string()).await.unwrap_err().kind(), ErrorKind::Connect);
+    });
+}
+
+#[test]
+fn failover_costs_no_call_and_round_robin_goes_round() {
+    let Some(mut first) = super::support::real() else { return };
+    let Some(second) = super::support::real() else { return };
+    let both = format!("{},{}", first.address(), second.address());
+    let servers: Servers = both.parse().unwrap();
+    let mut client = blocking::Client::connect(servers.clone()).unwrap();
+    let job = client.submit_background("f", "x", options()).unwrap();
+    assert_eq!(job.handle.server().unwrap().to_string(), first.address());
+    let round = servers.clone().selection(Selection::RoundRobin);
+    let mut turns = blocking::Client::connect(round).unwrap();
+    let mut used = std::collections::HashSet::new();
+    for _ in 0..4 {
+        let job = turns.submit_background("f", "x", options()).unwrap();
+        used.insert(job.handle.server().unwrap().to_string());
+    }
+    assert_eq!(used.len(), 2);
+    runtime().block_on(async {
+        let shared = Client::connect(servers).await.unwrap();
+        shared.echo("x").await.unwrap();
+        first.kill();
+        for _ in 0..10 {
+            let options = options().idempotent(true);
+            let job = shared.submit_background("f", "x", options).await.unwrap();
+            assert_eq!(job.handle.server().unwrap().to_string(), second.address());
+            let job = client.submit_background("f", "x", options).unwrap();
+            assert_eq!(job.handle.server().unwrap().to_string(), second.address());
+        }
+    });
+}
+
+#[test]
+fn a_worker_registers_anew_when_its_server_comes_back() {
+    let Some(mut server) = super::support::real() else { return };
+    runtime().block_on(async {
+        let options: gearman_client::WorkerOptions = server.address().parse().unwrap();
+        let id = gearman_client::ClientId::try_from("returns").unwrap();
+        let mut worker = Worker::connect(options.client_id(id)).await.unwrap();
+        worker.register("f", |_| async { Ok("") }).unwrap();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let running = tokio::spawn(worker.run_until(stopped));
+        server.restart();
+        let mut admin = gearman_client::Admin::connect(server.address()).await.unwrap();
+        let is_back = async {
+            loop {
+                let workers = admin.workers().await.unwrap();
+                if workers
+                    .iter()
+                    .any(|row| row.id.as_deref() == Some("returns") && row.functions == ["f"])
+                {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), is_back).await.unwrap();
+        let client = Client::connect(server.address()).await.unwrap();
+        assert!(client.run("f", "", super::support::options()).await.unwrap().is_complete());
+        stop.send(()).unwrap();
+        running.await.unwrap();
+    });
+}

@@ -1,0 +1,131 @@
+//! Servers to test against, and what tests have in common.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    thread,
+    time::Duration,
+};
+
+use super::real::Gearmand;
+use gearman_client::{
+    FunctionName, SubmitOptions, WorkerReport, blocking,
+    protocol::{Decoder, Magic, Packet, PacketType},
+};
+
+/// Runs a scenario on every server there is, one after the other.
+pub(crate) fn on_each_server(scenario: impl Fn(&str)) {
+    if let Some(server) = real() {
+        scenario(server.address());
+    }
+}
+
+/// The same, async.
+pub(crate) fn on_each_server_async<T: Future<Output = ()>>(scenario: impl Fn(String) -> T) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    on_each_server(|address| {
+        runtime.block_on(async {
+            tokio::time::timeout(Duration::from_secs(60), scenario(address.to_owned()))
+                .await
+                .expect("the scenario hangs");
+        });
+    });
+}
+
+/// The real server, where it is installed.
+pub(crate) fn real() -> Option<Gearmand> {
+    Gearmand::start()
+}
+
+pub(crate) fn options() -> SubmitOptions {
+    SubmitOptions::default()
+}
+
+pub(crate) fn function(name: &str) -> FunctionName {
+    name.try_into().unwrap()
+}
+
+/// A blocking worker in a thread of its own.
+pub(crate) struct Background {
+    stop: blocking::StopHandle,
+    thread: thread::JoinHandle<WorkerReport>,
+}
+
+impl Background {
+    pub(crate) fn start(worker: blocking::Worker) -> Self {
+        let stop = worker.stop_handle();
+        Background { stop, thread: thread::spawn(move || worker.run().unwrap()) }
+    }
+
+    pub(crate) fn stop(self) -> WorkerReport {
+        self.stop.stop();
+        self.thread.join().unwrap()
+    }
+}
+
+/// One side of a conversation that a test writes by hand.
+pub(crate) struct Peer {
+    stream: TcpStream,
+    decoder: Decoder,
+}
+
+impl Peer {
+    /// A server that holds one conversation for each script, in order.
+    pub(crate) fn serve(
+        scripts: Vec<Box<dyn FnOnce(Peer) + Send>>,
+    ) -> (String, thread::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let thread = thread::spawn(move || {
+            for script in scripts {
+                let (stream, _) = listener.accept().unwrap();
+                stream.set_nodelay(true).unwrap();
+                script(Peer { stream, decoder: Decoder::new(Magic::Request, 1 << 24) });
+            }
+        });
+        (address, thread)
+    }
+
+    /// The next packet; `None` at the end.
+    pub(crate) fn read(&mut self) -> Option<Packet> {
+        loop {
+            if let Some(packet) = self.decoder.next().unwrap() {
+                return Some(packet);
+            }
+            let n = self.stream.read(self.decoder.space()).ok().filter(|n| *n > 0)?;
+            self.decoder.received(n);
+        }
+    }
+
+    pub(crate) fn expect(&mut self, packet_type: PacketType) -> Packet {
+        let packet = self.read().expect("the client closed");
+        assert_eq!(packet.packet_type, packet_type);
+        packet
+    }
+
+    /// Answers the request for exceptions that every client starts with.
+    pub(crate) fn greet(&mut self) {
+        self.expect(PacketType::OptionReq);
+        self.write(PacketType::OptionRes, &["exceptions"]);
+    }
+
+    pub(crate) fn write(&mut self, packet_type: PacketType, arguments: &[&str]) {
+        self.write_bytes(&wire(packet_type, arguments));
+    }
+
+    pub(crate) fn write_bytes(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    /// Waits until the client closes.
+    pub(crate) fn wait_for_end(mut self) {
+        while self.read().is_some() {}
+    }
+}
+
+pub(crate) fn wire(packet_type: PacketType, arguments: &[&str]) -> Vec<u8> {
+    let mut out = bytes::BytesMut::new();
+    Packet::new(Magic::Response, packet_type, arguments).unwrap().encode(&mut out);
+    out.to_vec()
+}
