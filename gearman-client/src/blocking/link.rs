@@ -115,10 +115,6 @@ impl Link {
         if self.is_connected() {
             return Ok(());
         }
-        if !self.can_reconnect {
-            let why = "the connection is closed, and this client has only the stream it was given";
-            return Err(Error::new(ErrorKind::ConnectionLost, Fate::NotSent, why));
-        }
         self.connect(total)
     }
 
@@ -136,6 +132,10 @@ impl Link {
     /// Connects now, whatever there was before.
     pub(super) fn connect(&mut self, total: Limit) -> Result<()> {
         self.close();
+        if !self.can_reconnect {
+            let why = "the connection is closed, and this client has only the stream it was given";
+            return Err(Error::new(ErrorKind::ConnectionLost, Fate::NotSent, why));
+        }
         let limit = total.connect(&self.options);
         self.unproven = self.unproven.saturating_add(1);
         let outcome = connect(&self.options, limit).and_then(|transport| {

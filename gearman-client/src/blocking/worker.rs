@@ -380,9 +380,10 @@ impl Worker {
             }
             lane.receive(wait, &mut jobs);
             self.inbox.extend(jobs.drain(..).map(|job| (index, job)));
-            // Asks for more while the first is worked on.
-            if lane.is_connected() {
+            if !self.inbox.is_empty() {
+                // More are asked for while this one is worked on; the next server is looked at first next time.
                 lane.ask();
+                break;
             }
         }
         !self.inbox.is_empty()

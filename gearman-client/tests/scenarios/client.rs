@@ -312,3 +312,83 @@ fn a_dropped_call_never_shifts_the_answers_of_others() {
         }
     });
 }
+
+#[test]
+fn ten_thousand_jobs_are_in_flight_on_one_connection() {
+    const JOBS: usize = 10_000;
+    on_each_server_async(|address| async move {
+        let client = Client::connect(&address).await.unwrap();
+        let jobs = (0..JOBS)
+            .map(|n| Submit::foreground(function("flight"), n.to_string(), options()).unwrap());
+        let mut events = client.submit_many(jobs).window(JOBS);
+        let mut created = 0;
+        while created < JOBS {
+            let (_, event) = events.next().await.unwrap();
+            created += usize::from(matches!(event.unwrap(), JobEvent::Created(_)));
+        }
+        let mut worker = Worker::connect(address.parse::<WorkerOptions>().unwrap().concurrency(64))
+            .await
+            .unwrap();
+        worker.register("flight", |job| async move { Ok(job.workload.clone()) }).unwrap();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let running = tokio::spawn(worker.run_until(stopped));
+        let mut seen = vec![false; JOBS];
+        while let Some((number, event)) = events.next().await {
+            assert_eq!(event.unwrap(), JobEvent::Complete(number.to_string().into()));
+            assert!(!std::mem::replace(&mut seen[number], true));
+        }
+        assert!(seen.into_iter().all(|seen| seen));
+        stop.send(()).unwrap();
+        assert_eq!(running.await.unwrap().completed, JOBS as u64);
+    });
+}
+
+#[test]
+fn twenty_megabytes_go_there_and_back_in_both_faces() {
+    on_each_server(|address| {
+        let worker = echo_worker(address);
+        let large = vec![7_u8; 20 << 20];
+        let mut client = blocking::Client::connect(address).unwrap();
+        let outcome = client.run("echo", &large, options()).unwrap();
+        assert!(outcome.complete().is_some_and(|result| result == large));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = Client::connect(address).await.unwrap();
+            let outcome = client.run("echo", &large, options()).await.unwrap();
+            assert!(outcome.complete().is_some_and(|result| result == large));
+        });
+        worker.stop();
+    });
+}
+
+#[test]
+fn a_client_outlives_its_runtime() {
+    on_each_server(|address| {
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let first = runtime();
+        let client = first.block_on(Client::connect(address)).unwrap();
+        assert_eq!(first.block_on(client.echo("first")).unwrap(), "first");
+        drop(first);
+        assert!(!client.is_connected());
+        assert_eq!(runtime().block_on(client.echo("second")).unwrap(), "second");
+    });
+}
+
+#[test]
+fn a_stream_of_the_callers_own_serves_both_faces() {
+    on_each_server(|address| {
+        let options: gearman_client::ConnectOptions = address.parse().unwrap();
+        let stream = std::net::TcpStream::connect(address).unwrap();
+        let mut client = blocking::Client::from_stream(stream, options.clone()).unwrap();
+        assert_eq!(client.echo("own").unwrap(), "own");
+        assert!(client.reconnect().is_err(), "it has only this stream");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+            let client = Client::from_stream(stream, options).await.unwrap();
+            assert_eq!(client.echo("own").await.unwrap(), "own");
+            assert!(client.reconnect().await.is_err());
+        });
+    });
+}

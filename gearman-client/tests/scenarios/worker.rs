@@ -237,3 +237,20 @@ fn one_worker_serves_two_servers_and_starves_none() {
         });
     });
 }
+
+#[test]
+fn a_thousand_functions_are_served_and_an_idle_worker_is_woken() {
+    on_each_server(|address| {
+        let mut worker = blocking::Worker::connect(address).unwrap();
+        for n in 0..1000 {
+            worker.register(format!("f{n}"), move |_| Ok(n.to_string())).unwrap();
+        }
+        let worker = Background::start(worker);
+        let mut client = blocking::Client::connect(address).unwrap();
+        for n in [0, 500, 999] {
+            let outcome = client.run(format!("f{n}"), "", options()).unwrap();
+            assert_eq!(outcome, Outcome::Complete(n.to_string().into()));
+        }
+        assert_eq!(worker.stop().completed, 3);
+    });
+}
