@@ -14,8 +14,10 @@ use crate::tool::PREFIX;
 #[derive(Debug, Parser)]
 #[command(name = "gearctl", version, max_term_width = 110)]
 pub struct Cli {
-    /// Server address: host:port, [::1]:4730, unix:/path; several with commas, or the flag again
-    /// [default: 127.0.0.1:4730]
+    /// Where the servers listen.
+    #[arg(
+        help = "Server address: host:port, [::1]:4730, unix:/path; several with commas, or the flag again [default: 127.0.0.1:4730]"
+    )]
     #[arg(
         short = 's',
         long = "server",
