@@ -20,23 +20,24 @@ use tests::{
 };
 
 const NOW: Duration = Duration::ZERO;
-const LATE: Duration = Duration::from_millis(60);
+/// Longer than a round trip takes on a busy machine.
+const LATE: Duration = Duration::from_millis(300);
 
 // A. The reply belongs to someone else.
 
 /// redis/redis-py#2624, #2665: a cancelled command left the connection off by one.
 #[test]
 fn regress_redis_py_2624_a_cancelled_command_does_not_shift_the_replies() {
-    let server = Server::start().unwrap();
+    let server = Server::builder().virtual_clock().start().unwrap();
     let mut face: Async = connect(server.address());
-    for (number, tube) in ["a", "b", "c"].into_iter().enumerate() {
+    for tube in ["a", "b", "c"] {
         // As the report does: the reply comes only after the caller has gone.
         server.faults().add(Fault::nth(1).of("use").delay(LATE));
         let Async { client, runtime } = &mut face;
-        let dropped = runtime.block_on(drop_after(1 + number, async {
-            tokio::time::timeout(LATE / 4, client.use_tube(tube)).await
-        }));
-        assert!(!matches!(dropped, Some(Ok(_))));
+        let cancelled = runtime
+            .block_on(async { tokio::time::timeout(LATE / 10, client.use_tube(tube)).await });
+        assert!(cancelled.is_err());
+        server.advance(LATE);
         assert!(face.peek(1).unwrap().is_none());
         assert_eq!(face.stats_tube("default").unwrap().unwrap().name, "default");
         assert_eq!(face.list_tube_used().unwrap(), tube);

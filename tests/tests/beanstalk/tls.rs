@@ -226,7 +226,7 @@ fn a_plain_text_port_is_refused_and_nothing_is_sent_in_the_clear<F: Face>() {
     let address = format!("beanstalks://{}", server.address());
     // It takes the handshake for a command line and waits for its end, so it is the deadline that ends this.
     let options = options(&address).tls(trusting(&authority));
-    let error = F::connect(options.connect_timeout(Duration::from_millis(200))).err().unwrap();
+    let error = F::connect(options.connect_timeout(Duration::from_secs(1))).err().unwrap();
     assert_eq!(error.fate(), Fate::NotSent);
     assert!(error.to_string().contains("is this port plain text?"), "{error}");
     // What it received was the start of a handshake, never a command.
