@@ -158,6 +158,10 @@ impl Admin {
             if let Some(reply) = self.decoder.reply(command.shape())? {
                 return Ok(reply);
             }
+            // Also when a little comes all the time.
+            if limit.has_passed() {
+                return Err(limit.error().with_fate(Fate::Unknown));
+            }
             let step = poll_fn(|cx| {
                 let mut space = ReadBuf::new(self.decoder.space());
                 Pin::new(&mut *stream)

@@ -1,11 +1,18 @@
 //! A client for [Gearman](http://gearman.org) job servers: the roles of client, worker and administrator, async and
 //! blocking.
 //!
-//! ```no_run
-//! # async fn run() -> Result<(), gearman_client::Error> {
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = fixtures::gearmand::Server::start()?;
+//! # let address = server.address();
+//! # let mut worker = gearman_client::Worker::connect(address).await?;
+//! # worker.register("reverse", |job| async move { Ok(job.workload.iter().rev().copied().collect::<Vec<u8>>()) })?;
+//! # let (_stop, stopped) = tokio::sync::oneshot::channel::<()>();
+//! # tokio::spawn(worker.run_until(stopped));
 //! use gearman_client::{Client, Outcome, SubmitOptions};
 //!
-//! let client = Client::connect("127.0.0.1:4730").await?;
+//! let client = Client::connect(address).await?; // for example "127.0.0.1:4730"
 //! client.submit_background("resize", "cat.jpg", SubmitOptions::default()).await?;
 //! let outcome = client.run("reverse", "hello", SubmitOptions::default()).await?;
 //! assert_eq!(outcome, Outcome::Complete("olleh".into()));
@@ -15,16 +22,19 @@
 //!
 //! The worker that answers, here in the blocking face, which has the same names and needs no runtime:
 //!
-//! ```no_run
+//! ```
+//! # let server = fixtures::gearmand::Server::start()?;
+//! # let address = server.address();
 //! use gearman_client::blocking::Worker;
 //!
-//! let mut worker = Worker::connect("127.0.0.1:4730")?;
+//! let mut worker = Worker::connect(address)?;
 //! worker.register("reverse", |job| {
 //!     let text = std::str::from_utf8(&job.workload)?; // an error becomes an exception at the submitter
 //!     Ok(text.chars().rev().collect::<String>())
 //! })?;
+//! # worker.stop_handle().stop();
 //! worker.run()?;
-//! # Ok::<(), gearman_client::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # What it promises

@@ -25,12 +25,14 @@ impl Client {
     /// server is sent again as [`call`](Self::call) does; another failure is given as its result, and the rest goes on.
     /// Dropping it early is allowed: answers under way are passed over.
     ///
-    /// ```no_run
+    /// ```
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), gearman_client::Error> {
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fixtures::gearmand::Server::start()?;
+    /// # let address = server.address();
     /// use gearman_client::{Client, FunctionName, SubmitOptions, protocol::Submit};
     ///
-    /// let client = Client::connect("127.0.0.1:4730").await?;
+    /// let client = Client::connect(address).await?;
     /// let function = FunctionName::try_from("resize")?;
     /// let submits = (0..1000).map(|n| {
     ///     Submit::background(function.clone(), format!("{n}.jpg"), SubmitOptions::default()).expect("it is small")

@@ -45,7 +45,9 @@ async fn open(options: &ConnectOptions, limit: Limit) -> Result<Box<dyn Stream>,
             let (config, name) = options.tls.prepare(host)?;
             let socket = tcp(host, *port, limit).await?;
             let connector = tokio_rustls::TlsConnector::from(config);
-            Box::new(connector.connect(name, socket).await.map_err(crate::tls::handshake_failed)?)
+            let handshake = within(limit, connector.connect(name, socket)).await;
+            let handshake = handshake.map_err(|late| late.with_source(crate::tls::NO_ANSWER))?;
+            Box::new(handshake.map_err(crate::tls::handshake_failed)?)
         }
         #[cfg(not(feature = "tls"))]
         Address::Tls { .. } => {

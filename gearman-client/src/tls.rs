@@ -128,6 +128,10 @@ fn unusable(
     Error::new(ErrorKind::Tls, Fate::NotSent, format!("{what} cannot be used")).with_source(error)
 }
 
+/// Why a handshake may meet the connect deadline: a server may wait for the end of what it takes for plain text.
+pub(crate) const NO_ANSWER: &str =
+    "the server did not answer the TLS handshake (is this port plain text?)";
+
 /// The handshake ended without a connection. Plain-text servers close or answer with text.
 pub(crate) fn handshake_failed(error: io::Error) -> Error {
     let closed = matches!(

@@ -1,10 +1,6 @@
 //! The examples, run as a user would: they move 10,000 jobs, and none is lost.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "scenarios/real.rs"]
-#[allow(dead_code)]
-mod real;
-
 use std::{
     path::PathBuf,
     process::{Command, Output, Stdio},
@@ -57,14 +53,26 @@ fn moves_every_job(address: &str, submit: &str, worker: &str, admin: &str) {
 
 #[test]
 fn async_examples_move_every_job_through_the_real_server() {
-    if let Some(server) = real::Gearmand::start() {
+    if let Some(server) = fixtures::real::Gearmand::start() {
         moves_every_job(server.address(), "submit", "worker", "admin");
     }
 }
 
 #[test]
 fn blocking_examples_move_every_job_through_the_real_server() {
-    if let Some(server) = real::Gearmand::start() {
+    if let Some(server) = fixtures::real::Gearmand::start() {
         moves_every_job(server.address(), "submit_blocking", "worker_blocking", "admin_blocking");
     }
+}
+
+#[test]
+fn async_examples_move_every_job_through_the_in_memory_server() {
+    let server = fixtures::gearmand::Server::start().unwrap();
+    moves_every_job(server.address(), "submit", "worker", "admin");
+}
+
+#[test]
+fn blocking_examples_move_every_job_through_the_in_memory_server() {
+    let server = fixtures::gearmand::Server::start().unwrap();
+    moves_every_job(server.address(), "submit_blocking", "worker_blocking", "admin_blocking");
 }

@@ -103,12 +103,19 @@ impl Admin {
         let limit = total.write(&self.options);
         let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
         while !bytes.is_empty() {
+            if limit.has_passed() {
+                return Err(limit.error());
+            }
             match transport.write(bytes, limit).map_err(|e| lost(e).with_fate(Fate::NotSent))? {
                 Some(n) => bytes = bytes.get(n..).unwrap_or_default(),
                 None => return Err(limit.error()),
             }
         }
-        transport.flush().map_err(lost)
+        if transport.flush(limit).map_err(lost)? {
+            Ok(())
+        } else {
+            Err(limit.error().with_fate(Fate::Unknown))
+        }
     }
 
     fn read(&mut self, command: &AdminCommand, total: Limit) -> Result<AdminReply> {
@@ -117,6 +124,10 @@ impl Admin {
         loop {
             if let Some(reply) = self.decoder.reply(command.shape())? {
                 return Ok(reply);
+            }
+            // Also when a little comes all the time.
+            if limit.has_passed() {
+                return Err(limit.error().with_fate(Fate::Unknown));
             }
             match transport.read(self.decoder.space(), limit).map_err(lost)? {
                 // Some servers just go.

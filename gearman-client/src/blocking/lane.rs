@@ -186,17 +186,18 @@ impl Lane {
     }
 
     fn write_some(&mut self, limit: Limit) -> Result<()> {
+        // Also when a little is taken all the time.
+        if limit.has_passed() {
+            return Err(limit.error());
+        }
         let stuck = limit.shorter(STUCK);
         let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
         if let Some(n) = transport.write(self.session.outgoing(), stuck).map_err(lost)? {
             self.session.sent(n);
-            if self.session.outgoing().is_empty() {
-                transport.flush().map_err(lost)?;
+            if self.session.outgoing().is_empty() && !transport.flush(limit).map_err(lost)? {
+                return Err(limit.error());
             }
             return Ok(());
-        }
-        if limit.has_passed() {
-            return Err(limit.error());
         }
         self.read_once(Limit::of(Deadline::Reply, Some(Duration::from_millis(1)))).map(|_| ())
     }
@@ -208,7 +209,7 @@ impl Lane {
                 return Ok(());
             }
             let reply = self.reply_limit();
-            if self.read_once(limit.sooner(reply))? {
+            if !reply.has_passed() && self.read_once(limit.sooner(reply))? {
                 return self.take(jobs).map(|_| ());
             }
             if reply.has_passed() && !self.session.give_up_waiting(Instant::now()) {

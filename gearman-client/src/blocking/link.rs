@@ -158,7 +158,7 @@ impl Link {
         if !self.options.exceptions {
             return Ok(());
         }
-        self.session.send(&SetExceptions, HELLO);
+        self.send(&SetExceptions, HELLO);
         let outcome = self.flush(limit).and_then(|()| {
             loop {
                 match self.next(limit)? {
@@ -252,17 +252,18 @@ impl Link {
     }
 
     fn write_some(&mut self, limit: Limit) -> Result<()> {
+        // Also when a little is taken all the time.
+        if limit.has_passed() {
+            return Err(limit.error());
+        }
         let stuck = limit.shorter(STUCK);
         let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
         if let Some(n) = transport.write(self.session.outgoing(), stuck).map_err(lost)? {
             self.session.sent(n);
-            if self.session.outgoing().is_empty() {
-                transport.flush().map_err(lost)?;
+            if self.session.outgoing().is_empty() && !transport.flush(limit).map_err(lost)? {
+                return Err(limit.error());
             }
             return Ok(());
-        }
-        if limit.has_passed() {
-            return Err(limit.error());
         }
         self.read_once(Limit::of(Deadline::Reply, Some(Duration::from_millis(1))))?;
         self.sort()
@@ -288,14 +289,18 @@ impl Link {
             } else {
                 Limit::never()
             };
+            // An answer that does not come whole in time leaves the order of the answers in doubt.
+            if reply.has_passed() {
+                self.fail(reply.error());
+                continue;
+            }
             match self.read_once(limit.sooner(reply)) {
                 Ok(true) => {
                     if let Err(error) = self.sort() {
                         self.fail(error);
                     }
                 }
-                // An answer that does not come leaves the order of the answers in doubt.
-                Ok(false) if reply.has_passed() => self.fail(reply.error()),
+                Ok(false) if reply.has_passed() => {}
                 Ok(false) if limit.has_passed() => return Err(limit.error()),
                 Ok(false) => {}
                 Err(error) => self.fail(error),

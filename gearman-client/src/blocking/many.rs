@@ -27,10 +27,12 @@ impl Client {
     /// reach its server is sent again as [`call`](Self::call) does; another failure is given as its result, and the rest
     /// goes on. Dropping it early is allowed: answers under way are read and dropped by the next call.
     ///
-    /// ```no_run
+    /// ```
+    /// # let server = fixtures::gearmand::Server::start()?;
+    /// # let address = server.address();
     /// use gearman_client::{FunctionName, SubmitOptions, blocking::Client, protocol::Submit};
     ///
-    /// let mut client = Client::connect("127.0.0.1:4730")?;
+    /// let mut client = Client::connect(address)?;
     /// let function = FunctionName::try_from("resize")?;
     /// let submits = (0..1000).map(|n| {
     ///     Submit::background(function.clone(), format!("{n}.jpg"), SubmitOptions::default()).expect("it is small")
@@ -38,7 +40,7 @@ impl Client {
     /// for submitted in client.call_many(submits) {
     ///     println!("{}", submitted?.handle);
     /// }
-    /// # Ok::<(), gearman_client::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn call_many<I>(&mut self, requests: I) -> CallMany<'_, I::IntoIter>
     where
@@ -59,10 +61,16 @@ impl Client {
     /// event of its job comes; the others go on. A job that did not reach its server is submitted again as
     /// [`submit`](Self::submit) does.
     ///
-    /// ```no_run
+    /// ```
+    /// # let server = fixtures::gearmand::Server::start()?;
+    /// # let address = server.address();
+    /// # let mut worker = gearman_client::blocking::Worker::connect(address)?;
+    /// # worker.register("up", |job| Ok(job.workload.to_ascii_uppercase()))?;
+    /// # let stop = worker.stop_handle();
+    /// # let thread = std::thread::spawn(|| worker.run());
     /// use gearman_client::{FunctionName, JobEvent, SubmitOptions, blocking::Client, protocol::Submit};
     ///
-    /// let mut client = Client::connect("127.0.0.1:4730")?;
+    /// let mut client = Client::connect(address)?;
     /// let function = FunctionName::try_from("up")?;
     /// let jobs = ["a", "b"].map(|word| {
     ///     Submit::foreground(function.clone(), word, SubmitOptions::default()).expect("it is small")
@@ -72,7 +80,9 @@ impl Client {
     ///         assert_eq!(result, ["A", "B"][number]);
     ///     }
     /// }
-    /// # Ok::<(), gearman_client::Error>(())
+    /// # stop.stop();
+    /// # thread.join().expect("it does not panic")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn submit_many<W, I>(&mut self, jobs: I) -> SubmitMany<'_, W, I::IntoIter>
     where

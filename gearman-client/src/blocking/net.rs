@@ -5,8 +5,12 @@ use std::{
     net::{SocketAddr, TcpStream, ToSocketAddrs},
     time::Duration,
 };
+#[cfg(unix)]
+use std::{os::unix::net::UnixStream, path::Path};
 
 use socket2::SockRef;
+#[cfg(unix)]
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::{
     Address, ConnectOptions, Error,
@@ -50,9 +54,8 @@ macro_rules! socket_stream {
         }
 
         fn is_stale(&mut self) -> bool {
-            let mut byte = [std::mem::MaybeUninit::uninit()];
             let waits = self.set_nonblocking(true).is_ok()
-                && matches!(SockRef::from(&*self).peek(&mut byte), Err(e) if e.kind() == io::ErrorKind::WouldBlock);
+                && matches!(next_byte(&*self), Err(e) if e.kind() == io::ErrorKind::WouldBlock);
             !(self.set_nonblocking(false).is_ok() && waits)
         }
     };
@@ -63,8 +66,8 @@ impl Stream for TcpStream {
 }
 
 #[cfg(unix)]
-impl Stream for std::os::unix::net::UnixStream {
-    socket_stream!(std::os::unix::net::UnixStream);
+impl Stream for UnixStream {
+    socket_stream!(UnixStream);
 }
 
 #[cfg(feature = "__rustls")]
@@ -76,6 +79,37 @@ impl Stream for rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
     fn set_write_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.sock.set_write_timeout(timeout)
     }
+
+    /// Bytes may be a session ticket, which says nothing; the closing alert and the end of the stream do.
+    fn is_stale(&mut self) -> bool {
+        let has_ended = self.sock.set_nonblocking(true).is_err() || tls_has_ended(self);
+        self.sock.set_nonblocking(false).is_err() || has_ended
+    }
+}
+
+/// Takes in what has come without waiting; whether that was the end, or plain text that nobody asked for.
+#[cfg(feature = "__rustls")]
+fn tls_has_ended(stream: &mut rustls::StreamOwned<rustls::ClientConnection, TcpStream>) -> bool {
+    // More records than a server has tickets to send are no better than the end.
+    for _ in 0..64 {
+        match stream.conn.read_tls(&mut stream.sock) {
+            Ok(0) => return true,
+            Ok(_) => match stream.conn.process_new_packets() {
+                Ok(state) if state.peer_has_closed() || state.plaintext_bytes_to_read() > 0 => {
+                    return true;
+                }
+                Ok(_) => {}
+                Err(_) => return true,
+            },
+            Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+    true
+}
+
+/// Looks at the next byte, and leaves it where it is; 0 at the end of the stream.
+fn next_byte<'a>(socket: impl Into<SockRef<'a>>) -> io::Result<usize> {
+    socket.into().peek(&mut [std::mem::MaybeUninit::uninit()])
 }
 
 /// A stream, and the timeouts that are set on it, so that they are only set when they have to change.
@@ -125,8 +159,14 @@ impl Transport {
         }
     }
 
-    pub(super) fn flush(&mut self) -> io::Result<()> {
-        self.stream.flush()
+    /// Hands on what the stream has taken but not yet sent; `false` when the limit passed.
+    pub(super) fn flush(&mut self, limit: Limit) -> io::Result<bool> {
+        loop {
+            match settle(self.stream.flush().map(|()| 0), limit) {
+                Some(outcome) => return outcome.map(|done| done.is_some()),
+                None => continue,
+            }
+        }
     }
 
     pub(super) fn is_stale(&mut self) -> bool {
@@ -150,9 +190,12 @@ fn settle(outcome: io::Result<usize>, limit: Limit) -> Option<io::Result<Option<
         Ok(n) => Some(Ok(Some(n))),
         Err(error) => match error.kind() {
             io::ErrorKind::Interrupted => None,
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                limit.remaining().is_none_or(|left| left <= SLACK).then_some(Ok(None))
-            }
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => match limit.remaining() {
+                Some(left) => (left <= SLACK).then_some(Ok(None)),
+                // No timeout was set, so it is the operating system that gave up: the peer is gone.
+                None if error.kind() == io::ErrorKind::TimedOut => Some(Err(error)),
+                None => None,
+            },
             _ => Some(Err(error)),
         },
     }
@@ -172,10 +215,7 @@ pub(super) fn connect(options: &ConnectOptions, limit: Limit) -> Result<Transpor
             return Err(Error::invalid("this build has no TLS: enable the feature `tls`"));
         }
         #[cfg(unix)]
-        Address::Unix(path) => Box::new(
-            std::os::unix::net::UnixStream::connect(path)
-                .map_err(|error| cannot_connect(&format!("unix:{}", path.display()), error))?,
-        ),
+        Address::Unix(path) => Box::new(unix(path, limit)?),
         #[cfg(not(unix))]
         Address::Unix(_) => {
             return Err(Error::invalid("unix sockets exist on Unix only: write host:port"));
@@ -216,6 +256,22 @@ fn connect_one(address: SocketAddr, limit: Limit, left_to_try: u32) -> io::Resul
     Ok(stream)
 }
 
+/// Connecting waits while the server's queue of connections is full; on Linux for as long as a write may take.
+#[cfg(unix)]
+fn unix(path: &Path, limit: Limit) -> Result<UnixStream, Error> {
+    let connect = || {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        socket
+            .set_write_timeout(limit.remaining().map(|left| left.max(Duration::from_millis(1))))?;
+        socket.connect(&SockAddr::unix(path)?)?;
+        Ok(socket.into())
+    };
+    connect().map_err(|error: io::Error| match error.kind() {
+        io::ErrorKind::WouldBlock => limit.error(),
+        _ => cannot_connect(&format!("unix:{}", path.display()), error),
+    })
+}
+
 #[cfg(feature = "__rustls")]
 fn tls(
     options: &ConnectOptions,
@@ -229,7 +285,7 @@ fn tls(
         .map_err(|error| crate::tls::handshake_failed(io::Error::other(error)))?;
     while connection.is_handshaking() {
         if limit.has_passed() {
-            return Err(limit.error());
+            return Err(limit.error().with_source(crate::tls::NO_ANSWER));
         }
         let left = limit.remaining().map(|left| left.max(Duration::from_millis(1)));
         let step = socket
@@ -241,7 +297,7 @@ fn tls(
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
             {
-                return Err(limit.error());
+                return Err(limit.error().with_source(crate::tls::NO_ANSWER));
             }
             Err(error) => return Err(crate::tls::handshake_failed(error)),
         }

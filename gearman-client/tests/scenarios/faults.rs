@@ -246,7 +246,7 @@ fn a_worker_registers_anew_when_its_server_comes_back() {
         worker.register("f", |_| async { Ok("") }).unwrap();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let running = tokio::spawn(worker.run_until(stopped));
-        server.restart();
+        server.restart().unwrap();
         let mut admin = gearman_client::Admin::connect(server.address()).await.unwrap();
         let is_back = async {
             loop {
@@ -266,4 +266,33 @@ fn a_worker_registers_anew_when_its_server_comes_back() {
         stop.send(()).unwrap();
         running.await.unwrap();
     });
+}
+
+#[test]
+fn an_answer_that_drips_for_ever_meets_the_deadline() {
+    let drip = |mut peer: Peer| {
+        peer.greet();
+        peer.expect(PacketType::EchoReq);
+        let mut bytes = wire(PacketType::EchoRes, &["x".repeat(5_000).as_str()]).into_iter();
+        while bytes.next().is_some_and(|byte| peer.try_write(byte)) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let timeout = |error: gearman_client::Error| {
+        assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
+        assert_eq!(error.fate(), Fate::Unknown);
+    };
+    let (address, server) = server_that_then_echoes(drip);
+    let mut client = blocking::Client::connect(impatient(&address)).unwrap();
+    timeout(client.echo("x".repeat(5_000)).unwrap_err());
+    assert_eq!(client.echo("again").unwrap(), "again");
+    drop(client);
+    server.join().unwrap();
+    let (address, server) = server_that_then_echoes(drip);
+    runtime().block_on(async {
+        let client = Client::connect(impatient(&address)).await.unwrap();
+        timeout(client.echo("x".repeat(5_000)).await.unwrap_err());
+        assert_eq!(client.echo("again").await.unwrap(), "again");
+    });
+    server.join().unwrap();
 }

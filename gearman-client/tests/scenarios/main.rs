@@ -11,6 +11,5 @@ mod admin;
 mod client;
 mod faults;
 mod programs;
-mod real;
 mod support;
 mod worker;

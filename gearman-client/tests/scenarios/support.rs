@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use super::real::Gearmand;
 use gearman_client::{
     FunctionName, SubmitOptions, WorkerReport, blocking,
     protocol::{Decoder, Magic, Packet, PacketType},
@@ -15,6 +14,8 @@ use gearman_client::{
 
 /// Runs a scenario on every server there is, one after the other.
 pub(crate) fn on_each_server(scenario: impl Fn(&str)) {
+    let server = fixtures::gearmand::Server::start().unwrap();
+    scenario(server.address());
     if let Some(server) = real() {
         scenario(server.address());
     }
@@ -34,8 +35,8 @@ pub(crate) fn on_each_server_async<T: Future<Output = ()>>(scenario: impl Fn(Str
 }
 
 /// The real server, where it is installed.
-pub(crate) fn real() -> Option<Gearmand> {
-    Gearmand::start()
+pub(crate) fn real() -> Option<fixtures::real::RealServer> {
+    fixtures::real::Gearmand::start()
 }
 
 pub(crate) fn options() -> SubmitOptions {
@@ -116,6 +117,11 @@ impl Peer {
 
     pub(crate) fn write_bytes(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
+    }
+
+    /// Writes a byte; `false` when the client has closed.
+    pub(crate) fn try_write(&mut self, byte: u8) -> bool {
+        self.stream.write_all(&[byte]).is_ok()
     }
 
     /// Waits until the client closes.
