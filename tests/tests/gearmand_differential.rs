@@ -1,0 +1,109 @@
+//! The in-memory gearmand against the real one: the same bytes to both, the same replies back.
+//!
+//! Random sequences of packets and text commands on several connections go to a fresh in-memory
+//! server and a fresh real one; after every step all replies must be equal, and at the end the
+//! lists of functions, jobs and workers too. Nothing in a sequence falls due while it runs. What
+//! takes time has scripts of its own.
+//!
+//! `DIFFERENTIAL_CASES=10000` runs more sequences than the usual 100 of each kind.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
+
+#[path = "gearmand_differential/sequence.rs"]
+mod sequence;
+#[path = "gearmand_differential/sides.rs"]
+mod sides;
+
+use fixtures::{
+    gearmand::{Builder, Server},
+    real::{Gearmand, GearmandBuilder},
+};
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+
+use crate::{
+    sequence::{Case, Options},
+    sides::{Pair, Side},
+};
+
+/// What handles start with on both sides, so that they and the order of lists are the same.
+const PREFIX: &str = "H:x";
+
+/// Both servers with the same options.
+fn servers(options: &Options) -> (Builder, GearmandBuilder) {
+    let mut memory = Server::builder()
+        .job_handle_prefix(PREFIX)
+        .threads(options.threads)
+        .round_robin(options.round_robin)
+        .exceptions(options.exceptions)
+        .job_retries(options.job_retries)
+        .worker_wakeup(options.worker_wakeup);
+    memory = memory.log_capacity(0);
+    let mut real = Gearmand::builder()
+        .arg(format!("--job-handle-prefix={PREFIX}"))
+        .arg(format!("--threads={}", options.threads))
+        .arg(format!("--job-retries={}", options.job_retries))
+        .arg(format!("--worker-wakeup={}", options.worker_wakeup));
+    if options.round_robin {
+        real = real.arg("--round-robin");
+    }
+    if options.exceptions {
+        real = real.arg("--exceptions");
+    }
+    (memory, real)
+}
+
+fn run(case: &Case) -> Result<(), String> {
+    let (memory, real) = servers(&case.options);
+    let Some(real) = real.start() else { return Ok(()) };
+    let memory = memory.start().unwrap();
+    let mut pair =
+        Pair::new(Side::new(memory.socket_addr().unwrap()), Side::new(real.socket_addr().unwrap()));
+    for (number, step) in case.steps.iter().enumerate() {
+        pair.apply(step);
+        pair.compare().map_err(|wrong| format!("after step {number}, {step:?}: {wrong}"))?;
+    }
+    pair.compare_state()
+}
+
+fn check(threads: u32) {
+    if Gearmand::start().is_none() {
+        eprintln!("skipped: gearmand is not installed");
+        return;
+    }
+    let config = Config {
+        cases: cases(),
+        max_shrink_iters: 2000,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let result = TestRunner::new(config)
+        .run(&sequence::cases(threads), |case| run(&case).map_err(TestCaseError::fail));
+    if let Err(TestError::Fail(reason, case)) = result {
+        let steps: String = case.steps.iter().map(|step| format!("  {step:?}\n")).collect();
+        panic!("{reason}\nthe shortest sequence found, with {:?}:\n{steps}", case.options);
+    }
+    result.unwrap();
+}
+
+fn cases() -> u32 {
+    match std::env::var("DIFFERENTIAL_CASES") {
+        Ok(cases) => cases.parse().expect("DIFFERENTIAL_CASES is a number"),
+        Err(_) => 100,
+    }
+}
+
+#[test]
+fn random_sequences_are_answered_alike_with_threads() {
+    check(4);
+}
+
+#[test]
+fn random_sequences_are_answered_alike_with_one_thread() {
+    check(1);
+}
