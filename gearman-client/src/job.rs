@@ -7,10 +7,11 @@ use crate::{
     UniqueId,
     client::Route,
     deadline::Limit,
-    link::{Mail, Mailbox},
+    link::Mailbox,
     net::within,
     protocol::{Request, Submit, Submitted},
     route::{may_repeat, no_server},
+    slot::Mail,
 };
 
 /// A foreground job: its events, ending with the one that ends the job.

@@ -20,7 +20,7 @@ use crate::{
     net::connect,
     protocol::{
         Assignment, Backoff, Decoder, End, Epoch, Grab, Magic, Packet, Report, WorkerSession,
-        worker::job_lost,
+        work::job_lost,
     },
 };
 

@@ -111,6 +111,8 @@ mod route;
 mod rows;
 mod servers;
 mod short;
+#[cfg(feature = "tokio")]
+mod slot;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod socket;
 mod submit;

@@ -5,7 +5,7 @@
 //! lock. So requests of many callers go out in one write, and nothing is allocated per request.
 
 use std::{
-    collections::{VecDeque, hash_map::RandomState},
+    collections::hash_map::RandomState,
     future::poll_fn,
     hash::BuildHasher,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -14,13 +14,14 @@ use std::{
 };
 
 use crate::{
-    Address, ConnectOptions, Error, ErrorKind, Fate, JobEvent, Origin, Result, connection,
+    Address, ConnectOptions, Error, ErrorKind, Fate, Origin, Result, connection,
     driver::{Io, Pulse, Served},
     net::Stream,
     protocol::{
         Backoff, Delivery, Epoch, Lost, Packet, PacketType, Request, Session, request::refusal,
     },
     route::no_server,
+    slot::{Mail, Slot},
 };
 
 /// One server, and the connection to it that is made when it is needed.
@@ -67,33 +68,6 @@ enum Phase {
 pub(crate) struct Ticket {
     slot: u32,
     tag: u32,
-}
-
-/// The mailbox of a caller.
-#[derive(Default)]
-struct Slot {
-    mail: VecDeque<(u32, Mail)>,
-    waker: Option<Waker>,
-    /// Requests and jobs whose last mail is still to come.
-    open: u32,
-    /// Bytes of events that wait to be read.
-    backlog: usize,
-    /// Requests that got more events than the backlog takes.
-    choked: Vec<u32>,
-    /// The connection that its requests went to.
-    epoch: Option<Epoch>,
-    /// The caller has gone.
-    is_abandoned: bool,
-    /// The caller need not be woken when its job is created.
-    wants_end_only: bool,
-}
-
-/// Something for a caller.
-#[derive(Debug)]
-pub(crate) enum Mail {
-    Answer(Packet),
-    Event(JobEvent),
-    Lost(Error),
 }
 
 /// No further request is taken while so many bytes wait to be written.
@@ -493,41 +467,6 @@ impl State {
             wakers.extend(self.end(waiter, Mail::Lost(told)));
         }
         wakers
-    }
-}
-
-impl Slot {
-    fn put(&mut self, tag: u32, mail: Mail) {
-        if !self.is_abandoned {
-            self.mail.push_back((tag, mail));
-        }
-    }
-
-    /// An event that does not end its job: kept as far as the backlog goes.
-    fn put_event(&mut self, tag: u32, event: JobEvent, max: usize) {
-        if self.is_abandoned || self.wants_end_only || self.choked.contains(&tag) {
-            return;
-        }
-        // Of progress that nobody has read yet, only the latest matters.
-        if let (Some((of, Mail::Event(JobEvent::Status(old)))), JobEvent::Status(new)) =
-            (self.mail.back_mut(), &event)
-            && *of == tag
-        {
-            old.clone_from(new);
-            return;
-        }
-        if self.backlog + event.weight() > max {
-            self.choked.push(tag);
-            let message = format!(
-                "the events of the job that wait to be read passed the limit of {max} bytes (read faster, or raise \
-                 max_backlog)"
-            );
-            let error = Error::new(ErrorKind::Backlog, Fate::Unknown, message);
-            self.mail.push_back((tag, Mail::Lost(error)));
-            return;
-        }
-        self.backlog += event.weight();
-        self.mail.push_back((tag, Mail::Event(event)));
     }
 }
 

@@ -9,9 +9,10 @@ use std::{
 use crate::{
     Client, Error, JobEvent, JobHandle, Origin, Result,
     client::Route,
-    link::{Mail, Mailbox},
+    link::Mailbox,
     protocol::{Request, Submit},
     route::{may_repeat, no_server},
+    slot::Mail,
 };
 
 /// How many requests may be in flight unless the caller says otherwise.

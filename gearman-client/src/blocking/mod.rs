@@ -2,6 +2,7 @@
 
 mod admin;
 mod client;
+mod held;
 mod job;
 mod lane;
 mod link;
@@ -13,8 +14,9 @@ mod worker;
 pub use self::{
     admin::Admin,
     client::Client,
+    held::{GrabbedJob, JobContext},
     job::Job,
     many::{CallMany, SubmitMany},
     net::Stream,
-    worker::{GrabbedJob, JobContext, StopHandle, Worker},
+    worker::{StopHandle, Worker},
 };

@@ -2,10 +2,9 @@
 
 use std::{
     collections::VecDeque,
-    ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -14,11 +13,14 @@ use std::{
 
 use bytes::Bytes;
 
-use super::lane::Lane;
+use super::{
+    held::{Dropped, GrabbedJob, JobContext},
+    lane::Lane,
+};
 use crate::{
-    Deadline, Error, Failure, FunctionName, JobHandle, Result, WorkerOptions, WorkerReport,
+    Deadline, Error, Failure, FunctionName, Result, WorkerOptions, WorkerReport,
     deadline::Limit,
-    protocol::{Assignment, End, Report, worker::job_lost},
+    protocol::{Assignment, End, Report, work::job_lost},
     route::no_server,
 };
 
@@ -43,9 +45,6 @@ pub struct Worker {
 }
 
 type Handler = Box<dyn FnMut(&mut JobContext<'_>) -> std::result::Result<Bytes, Failure> + Send>;
-
-/// Jobs whose holder dropped them, to be failed.
-type Dropped = Arc<Mutex<Vec<(usize, JobHandle)>>>;
 
 /// How long `run` waits before it looks whether it is to stop.
 const SLICE: Duration = Duration::from_millis(200);
@@ -482,76 +481,6 @@ impl StopHandle {
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Relaxed)
-    }
-}
-
-/// What a handler is given: the job, and ways to report on it.
-pub struct JobContext<'a> {
-    assignment: &'a Assignment,
-    lane: &'a mut Lane,
-}
-
-impl JobContext<'_> {
-    /// Tells the submitters how far the job is (`WORK_STATUS`).
-    ///
-    /// # Errors
-    ///
-    /// `JobLost`; `InvalidInput` when `denominator` is 0; a failure of the connection.
-    pub fn status(&mut self, numerator: u64, denominator: u64) -> Result<()> {
-        self.lane.report(&self.assignment.handle, Report::Status(numerator, denominator))
-    }
-
-    /// Sends the submitters a piece of the result (`WORK_DATA`).
-    ///
-    /// # Errors
-    ///
-    /// `JobLost`; a failure of the connection.
-    pub fn data(&mut self, data: impl AsRef<[u8]>) -> Result<()> {
-        self.lane.report(&self.assignment.handle, Report::Data(data.as_ref()))
-    }
-
-    /// Sends the submitters a warning (`WORK_WARNING`).
-    ///
-    /// # Errors
-    ///
-    /// `JobLost`; a failure of the connection.
-    pub fn warning(&mut self, data: impl AsRef<[u8]>) -> Result<()> {
-        self.lane.report(&self.assignment.handle, Report::Warning(data.as_ref()))
-    }
-}
-
-impl Deref for JobContext<'_> {
-    type Target = Assignment;
-
-    fn deref(&self) -> &Assignment {
-        self.assignment
-    }
-}
-
-/// A job that was taken by hand. Dropped without an end, it is failed when the worker is next used.
-#[must_use = "the job has to be completed or failed"]
-#[derive(Debug)]
-pub struct GrabbedJob {
-    assignment: Assignment,
-    lane: usize,
-    /// `None` once it has ended.
-    dropped: Option<Dropped>,
-}
-
-impl Deref for GrabbedJob {
-    type Target = Assignment;
-
-    fn deref(&self) -> &Assignment {
-        &self.assignment
-    }
-}
-
-impl Drop for GrabbedJob {
-    fn drop(&mut self) {
-        if let Some(dropped) = self.dropped.take() {
-            let mut dropped = dropped.lock().unwrap_or_else(PoisonError::into_inner);
-            dropped.push((self.lane, self.assignment.handle.clone()));
-        }
     }
 }
 

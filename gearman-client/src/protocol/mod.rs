@@ -28,9 +28,11 @@ mod backoff;
 mod budget;
 mod decoder;
 pub(crate) mod packet;
+mod question;
 pub(crate) mod request;
 mod session;
-pub(crate) mod worker;
+pub(crate) mod work;
+mod worker;
 #[cfg(test)]
 mod worker_tests;
 
@@ -40,7 +42,9 @@ pub use self::{
     backoff::Backoff,
     decoder::Decoder,
     packet::{Direction, Magic, Packet, PacketType},
-    request::{Echo, GetStatus, GetStatusUnique, Request, SetExceptions, Submit, Submitted},
+    question::{Echo, GetStatus, GetStatusUnique, SetExceptions},
+    request::{Request, Submit, Submitted},
     session::{Delivery, Epoch, Lost, Session},
-    worker::{End, Report, Settled, WorkerSession},
+    work::{End, Report, Settled},
+    worker::WorkerSession,
 };

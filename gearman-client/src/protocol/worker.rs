@@ -11,8 +11,11 @@ use bytes::{Buf, BytesMut};
 use crate::{
     Address, ClientId, Error, ErrorKind, FunctionName, JobHandle, Origin,
     protocol::{
-        Assignment, Epoch, Grab, Packet, PacketType, budget::Budget, packet::request,
+        Assignment, Epoch, Grab, Packet, PacketType,
+        budget::Budget,
+        packet::request,
         request::refusal,
+        work::{End, Report, Settled, job_lost},
     },
     short::Short,
     text::Decimal,
@@ -83,22 +86,6 @@ enum Rest {
     Asleep(Instant),
     /// Nothing is asked before.
     Paused(Instant),
-}
-
-/// What became of a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Settled {
-    /// The server has taken a WORK_COMPLETE.
-    Completed,
-    /// The server has taken a WORK_FAIL or WORK_EXCEPTION.
-    Failed,
-    /// The server had given the job to others: the result is lost.
-    Rejected,
-    /// The connection was lost before the server can have shown that it took the result.
-    Unknown,
-    /// The connection was lost, or closed, before the job was finished: the server gives it to others.
-    Abandoned,
 }
 
 impl WorkerSession {
@@ -512,39 +499,6 @@ impl WorkerSession {
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
-}
-
-/// What a worker says of a job that goes on.
-#[derive(Clone, Copy, Debug)]
-pub enum Report<'a> {
-    /// WORK_STATUS: so many parts of so many are done.
-    Status(u64, u64),
-    /// WORK_DATA: a piece of the result.
-    Data(&'a [u8]),
-    /// WORK_WARNING.
-    Warning(&'a [u8]),
-}
-
-/// How a worker ends a job.
-#[derive(Clone, Copy, Debug)]
-pub enum End<'a> {
-    /// WORK_COMPLETE, with the result.
-    Complete(&'a [u8]),
-    /// WORK_FAIL.
-    Fail,
-    /// WORK_EXCEPTION, with what went wrong.
-    Exception(&'a [u8]),
-}
-
-/// The error of acting on a job that the connection does not hold.
-pub(crate) fn job_lost(job: &JobHandle) -> Error {
-    Error::new(
-        ErrorKind::JobLost,
-        crate::Fate::NotSent,
-        format!(
-            "the connection that held job {job} is gone, and the server has given the job to others"
-        ),
-    )
 }
 
 /// The longest timeout that is sent: gearmand takes up to 20 digits, and keeps 31 bits.

@@ -1,0 +1,159 @@
+//! Requests that change nothing: status, echo, and the option of a connection.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::{
+    Error, JobHandle, JobStatus, Origin, Progress, UniqueId,
+    error::excerpt,
+    protocol::{Packet, PacketType, Request, packet::request},
+    text::decimal,
+};
+
+/// GET_STATUS: what the server knows of a job.
+#[derive(Clone, Debug)]
+pub struct GetStatus(pub JobHandle);
+
+impl Request for GetStatus {
+    type Reply = JobStatus;
+
+    fn packet_type(&self) -> PacketType {
+        PacketType::GetStatus
+    }
+
+    fn answered_by(&self) -> PacketType {
+        PacketType::StatusRes
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        request(out, self.packet_type(), &[], self.0.name());
+    }
+
+    fn decode(&self, answer: Packet, _: &Origin) -> Result<JobStatus, Error> {
+        let ([handle, known, running, numerator], denominator) = answer.split()?;
+        about(&handle, self.0.name())?;
+        Ok(JobStatus {
+            is_known: flag(&known)?,
+            is_running: flag(&running)?,
+            progress: Progress::new(numerator, denominator),
+            waiting: None,
+        })
+    }
+}
+
+/// GET_STATUS_UNIQUE: what the server knows of a job, by its unique id. It looks through the jobs of all functions.
+#[derive(Clone, Copy, Debug)]
+pub struct GetStatusUnique(pub UniqueId);
+
+impl Request for GetStatusUnique {
+    type Reply = JobStatus;
+
+    fn packet_type(&self) -> PacketType {
+        PacketType::GetStatusUnique
+    }
+
+    fn answered_by(&self) -> PacketType {
+        PacketType::StatusResUnique
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        request(out, self.packet_type(), &[], self.0.as_bytes());
+    }
+
+    fn decode(&self, answer: Packet, _: &Origin) -> Result<JobStatus, Error> {
+        // The first argument is the unique id, not the handle that the protocol's document names.
+        let ([unique, known, running, numerator, denominator], clients) = answer.split()?;
+        about(&unique, self.0.as_bytes())?;
+        Ok(JobStatus {
+            is_known: flag(&known)?,
+            is_running: flag(&running)?,
+            progress: Progress::new(numerator, denominator),
+            waiting: decimal(&clients),
+        })
+    }
+
+    fn route(&self) -> Option<&[u8]> {
+        Some(self.0.as_bytes())
+    }
+}
+
+/// Whether an answer is about what was asked.
+fn about(answered: &[u8], asked: &[u8]) -> Result<(), Error> {
+    let end = answered.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    if answered.get(..end) == Some(asked) {
+        return Ok(());
+    }
+    Err(Error::protocol("the server answered about another job").with_source(excerpt(answered)))
+}
+
+fn flag(text: &[u8]) -> Result<bool, Error> {
+    match text {
+        b"1" => Ok(true),
+        b"0" | b"" => Ok(false),
+        other => {
+            Err(Error::protocol("a flag of the status is neither 0 nor 1")
+                .with_source(excerpt(other)))
+        }
+    }
+}
+
+/// ECHO_REQ: the same bytes back.
+#[derive(Clone, Debug)]
+pub struct Echo<W>(pub W);
+
+impl<W: AsRef<[u8]>> Request for Echo<W> {
+    type Reply = Bytes;
+
+    fn packet_type(&self) -> PacketType {
+        PacketType::EchoReq
+    }
+
+    fn answered_by(&self) -> PacketType {
+        PacketType::EchoRes
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        request(out, self.packet_type(), &[], self.0.as_ref());
+    }
+
+    fn decode(&self, answer: Packet, _: &Origin) -> Result<Bytes, Error> {
+        if answer.body != self.0.as_ref() {
+            return Err(Error::protocol("the server echoed other bytes than it was sent"));
+        }
+        Ok(answer.body)
+    }
+}
+
+/// OPTION_REQ: sets an option of the connection. There is one: `exceptions`, which is set on connecting.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SetExceptions;
+
+impl SetExceptions {
+    pub(crate) const NAME: &'static [u8] = b"exceptions";
+}
+
+impl Request for SetExceptions {
+    type Reply = ();
+
+    fn packet_type(&self) -> PacketType {
+        PacketType::OptionReq
+    }
+
+    fn answered_by(&self) -> PacketType {
+        PacketType::OptionRes
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        request(out, self.packet_type(), &[], Self::NAME);
+    }
+
+    fn decode(&self, answer: Packet, _: &Origin) -> Result<(), Error> {
+        // The server gives the name back as it was sent; others in another case, or with a NUL behind it.
+        let end = answer.body.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let name = answer.body.get(..end).unwrap_or_default();
+        if name.eq_ignore_ascii_case(Self::NAME) {
+            return Ok(());
+        }
+        Err(Error::protocol("the server set another option than it was asked to")
+            .with_source(excerpt(name)))
+    }
+}

@@ -1,0 +1,52 @@
+//! What a worker says of its jobs, and what became of that.
+
+use crate::{Error, ErrorKind, Fate, JobHandle};
+
+/// What a worker says of a job that goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum Report<'a> {
+    /// WORK_STATUS: so many parts of so many are done.
+    Status(u64, u64),
+    /// WORK_DATA: a piece of the result.
+    Data(&'a [u8]),
+    /// WORK_WARNING.
+    Warning(&'a [u8]),
+}
+
+/// How a worker ends a job.
+#[derive(Clone, Copy, Debug)]
+pub enum End<'a> {
+    /// WORK_COMPLETE, with the result.
+    Complete(&'a [u8]),
+    /// WORK_FAIL.
+    Fail,
+    /// WORK_EXCEPTION, with what went wrong.
+    Exception(&'a [u8]),
+}
+
+/// The error of acting on a job that the connection does not hold.
+pub(crate) fn job_lost(job: &JobHandle) -> Error {
+    Error::new(
+        ErrorKind::JobLost,
+        Fate::NotSent,
+        format!(
+            "the connection that held job {job} is gone, and the server has given the job to others"
+        ),
+    )
+}
+
+/// What became of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Settled {
+    /// The server has taken a WORK_COMPLETE.
+    Completed,
+    /// The server has taken a WORK_FAIL or WORK_EXCEPTION.
+    Failed,
+    /// The server had given the job to others: the result is lost.
+    Rejected,
+    /// The connection was lost before the server can have shown that it took the result.
+    Unknown,
+    /// The connection was lost, or closed, before the job was finished: the server gives it to others.
+    Abandoned,
+}
