@@ -80,7 +80,7 @@ impl Client {
     }
 
     /// Uses a stream that the caller has connected. Such a client cannot reconnect; the address in `options` is only
-    /// shown.
+    /// shown. A TCP stream should have `TCP_NODELAY` set.
     pub fn from_stream(stream: impl Stream + 'static, options: ConnectOptions) -> Self {
         Self::over(Box::new(stream), options, false)
     }

@@ -225,7 +225,8 @@ impl ConnectOptions {
         self
     }
 
-    /// Bounds each call as a whole, reconnects and retries included. `None`: only the other deadlines hold.
+    /// Bounds each call as a whole, reconnects and retries included. `None`: only the other deadlines hold. Of a
+    /// pipeline it bounds the connecting; its replies have the reply deadline each.
     #[must_use]
     pub fn total_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.total_timeout = timeout;

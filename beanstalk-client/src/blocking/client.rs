@@ -72,8 +72,8 @@ impl Client {
         Ok(Self::over(Some(transport), options, true))
     }
 
-    /// Uses a stream that the caller has connected. Such a client cannot reconnect; the address in `options` is only
-    /// shown.
+    /// Uses a stream that the caller has connected, in blocking mode. Such a client cannot reconnect; the address in
+    /// `options` is only shown. A TCP stream should have `TCP_NODELAY` set.
     ///
     /// # Errors
     ///
