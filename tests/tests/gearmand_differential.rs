@@ -5,7 +5,8 @@
 //! lists of functions, jobs and workers too. Nothing in a sequence falls due while it runs. What
 //! takes time has scripts of its own.
 //!
-//! `DIFFERENTIAL_CASES=10000` runs more sequences than the usual 100 of each kind.
+//! Usually it is the same 100 sequences of each kind, so that a run says something about the change it tests;
+//! `DIFFERENTIAL_CASES=10000` runs as many new ones.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,7 +25,7 @@ use fixtures::{
     gearmand::{Builder, Server},
     real::{Gearmand, GearmandBuilder},
 };
-use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
 use crate::{
     sequence::{Case, Options},
@@ -82,8 +83,12 @@ fn check(threads: u32) {
         failure_persistence: None,
         ..Config::default()
     };
-    let result = TestRunner::new(config)
-        .run(&sequence::cases(threads), |case| run(&case).map_err(TestCaseError::fail));
+    let mut runner = match std::env::var_os("DIFFERENTIAL_CASES") {
+        Some(_) => TestRunner::new(config),
+        None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
+    };
+    let result =
+        runner.run(&sequence::cases(threads), |case| run(&case).map_err(TestCaseError::fail));
     if let Err(TestError::Fail(reason, case)) = result {
         let steps: String = case.steps.iter().map(|step| format!("  {step:?}\n")).collect();
         panic!("{reason}\nthe shortest sequence found, with {:?}:\n{steps}", case.options);
