@@ -115,14 +115,24 @@ fn is_check(line: &[OsString]) -> bool {
     if !line.iter().any(|word| word == "check") {
         return false;
     }
-    let tree = cli::command_tree().ignore_errors(true);
-    let matches = tree.clone().try_get_matches_from(line);
-    if let Some(name) = matches.ok().as_ref().and_then(|matches| matches.subcommand_name()) {
-        return name == "check";
+    let tree = cli::command_tree();
+    let takes_value = |flag: &str| {
+        tree.get_arguments().filter(|arg| arg.get_action().takes_values()).any(|arg| {
+            let long = arg.get_long().is_some_and(|long| flag == format!("--{long}"));
+            long || arg.get_short().is_some_and(|short| flag == format!("-{short}"))
+        })
+    };
+    let mut words = line.iter().skip(1).map(|word| word.to_string_lossy());
+    // The first word that is neither a flag nor a flag's value is the command.
+    while let Some(word) = words.next() {
+        if !word.starts_with('-') {
+            return word == "check";
+        }
+        if takes_value(&word) {
+            words.next();
+        }
     }
-    // A wrong flag in front hides the command from clap: then it is the first word that names one.
-    let commands = |word: &&OsString| tree.get_subcommands().any(|known| *word == known.get_name());
-    line.iter().skip(1).find(commands).is_some_and(|word| word == "check")
+    false
 }
 
 /// Whether the command line or the environment asks for a JSON format, also when the line is wrong otherwise.
@@ -142,6 +152,15 @@ fn wants_json(line: &[OsString], environment: &Environment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_command_is_found_in_a_wrong_line_too() {
+        let line = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        assert!(is_check(&line(&["bsctl", "--nope", "-o", "json", "check", "x"])));
+        assert!(is_check(&line(&["bsctl", "-a", "check", "check"])));
+        assert!(!is_check(&line(&["bsctl", "-a", "check", "put", "check"])));
+        assert!(!is_check(&line(&["bsctl", "--embedded", "put", "check"])));
+    }
 
     #[test]
     fn a_panic_is_70() {
