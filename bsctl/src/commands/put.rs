@@ -1,19 +1,20 @@
 //! `put`: jobs from arguments, files, stdin.
 
+mod lanes;
+
 use std::ffi::OsString;
 use std::time::Duration;
 
-use beanstalk_client::Inserted;
 use beanstalk_client::protocol::Stats;
 use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::feed::Feed;
 use ctl_core::input::{Argument, Framing, Input, Records, open};
 use ctl_core::output::{Column, Format, Record, Shape};
 use ctl_core::units;
 
-use crate::producer::{Defaults, NewJob, check_size, put_batch};
+use self::lanes::{Batches, Event};
+use crate::producer::{Defaults, NewJob, check_size};
 use crate::tool::Tool;
 use crate::{jobs, names};
 
@@ -75,6 +76,11 @@ pub struct PutArgs {
     #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
     count: u64,
 
+    /// Connections at once; with more than one the order of jobs is not kept
+    #[arg(short, long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
+
     #[command(flatten)]
     bulk: BulkArgs,
 }
@@ -88,8 +94,6 @@ static PUT: Shape = Shape::rows(
     ],
 );
 
-/// Batches are cut at this many bytes, so that memory stays bounded.
-const BATCH_BYTES: usize = 1 << 20;
 /// Bodies up to the server's default limit are sent without asking for the limit first.
 const USUAL_LIMIT: u64 = 65_535;
 
@@ -255,33 +259,22 @@ fn put_all(
     }
     let mut list = tool.out.list(&PUT)?;
     let mut buried = 0_u64;
-    while gate.is_open() {
-        let batch = source.next(&interrupts);
-        if batch.is_empty() {
-            break;
+    let absorb = |event| match event {
+        Event::Put { record, buried: refused } => {
+            bulk.success();
+            buried += u64::from(refused);
+            list.push(record)
         }
-        let mut good = Vec::with_capacity(batch.len());
-        for item in batch {
-            match item {
-                Ok(job) => good.push(job),
-                Err((label, error)) => bulk.failure(label, error)?,
-            }
-            if !gate.is_open() {
-                break;
-            }
-        }
-        let mut report = |job: &NewJob, outcome: Result<Inserted, CliError>| match outcome {
-            Ok(inserted) => {
-                bulk.success();
-                buried += u64::from(inserted.is_buried());
-                list.push(inserted_record(job, inserted))
-            }
-            Err(error) => bulk.failure(job.label.clone(), error),
-        };
-        if let Err(error) = put_batch(&mut tool.link, &good, &mut report) {
-            return Err(bulk.abort(error));
-        }
-        list.flush()?;
+        Event::Failed(label, error) => bulk.failure(label, error),
+        Event::BatchEnds => list.flush(),
+        Event::Broken(error) => Err(error),
+    };
+    let done = match args.jobs {
+        1 => lanes::one(&mut tool.link, &mut source, &gate, &interrupts, absorb),
+        count => lanes::several(count, &mut tool.link, source, &gate, &interrupts, absorb),
+    };
+    if let Err(error) = done {
+        return Err(bulk.abort(error));
     }
     let exit = bulk.finish_quietly()?;
     list.finish()?;
@@ -293,53 +286,4 @@ fn put_all(
         units::count(buried, "new job")
     ));
     Ok(if exit.is_done() { Exit::TryAgain } else { exit })
-}
-
-fn inserted_record(job: &NewJob, inserted: Inserted) -> Record {
-    let state = match (inserted.is_buried(), job.delayed) {
-        (true, _) => "buried",
-        (false, true) => "delayed",
-        (false, false) => "ready",
-    };
-    Record::new()
-        .with("id", inserted.id().get())
-        .with("tube", job.tube.as_str())
-        .with("state", state)
-}
-
-/// Batches of jobs: straight from the arguments, or read by a thread.
-enum Batches {
-    Given(Items, usize),
-    Read(Feed<Item>, usize),
-}
-
-impl Batches {
-    fn new(items: Items, given: bool, window: usize, limit: u64) -> Result<Self, CliError> {
-        if given {
-            return Ok(Self::Given(items, window));
-        }
-        // At most about 8 MiB of the largest bodies wait.
-        let fitting = usize::try_from((8 << 20) / limit.max(1)).unwrap_or(2);
-        Ok(Self::Read(Feed::start(items, fitting.clamp(2, 2 * window))?, window))
-    }
-
-    fn next(&mut self, interrupts: &ctl_core::signals::Interrupts) -> Vec<Item> {
-        match self {
-            Self::Given(items, window) => {
-                let mut batch = Vec::new();
-                let mut bytes = 0;
-                while batch.len() < *window && bytes < BATCH_BYTES {
-                    let Some(item) = items.next() else { break };
-                    bytes += weigh(&item);
-                    batch.push(item);
-                }
-                batch
-            }
-            Self::Read(feed, window) => feed.batch(*window, BATCH_BYTES, weigh, interrupts),
-        }
-    }
-}
-
-fn weigh(item: &Item) -> usize {
-    item.as_ref().map_or(0, |job| job.body.len())
 }

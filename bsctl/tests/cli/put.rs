@@ -140,3 +140,34 @@ fn each_line_is_put_when_it_comes_not_at_the_end() {
     drop(stdin);
     assert!(child.wait().unwrap().success());
 }
+
+#[test]
+fn several_connections_put_every_record_once() {
+    on_both(|address| {
+        let lines: String = (0..2000).map(|n| format!("{n}\n")).collect();
+        let line = ["put", "-t", "t", "--lines", "-j", "4", "--batch", "10"];
+        let ran = bsctl_with(address, &line, lines.as_bytes()).exits(0);
+        let mut ids: Vec<u64> = ran.lines().iter().map(|id| id.parse().unwrap()).collect();
+        ids.sort_unstable();
+        assert!(ids.iter().copied().eq(1..=2000));
+        let mut found: Vec<u32> = bodies(address, "t")
+            .iter()
+            .map(|body| std::str::from_utf8(body).unwrap().parse().unwrap())
+            .collect();
+        found.sort_unstable();
+        assert!(found.iter().copied().eq(0..2000));
+    });
+    bare(&["--embedded", "put", "x", "--count", "50", "-j", "3", "--batch", "5"]).exits(0);
+    bsctl(&dead_address(), &["put", "x", "-j", "3"]).exits(69);
+}
+
+#[test]
+fn bad_records_and_refusals_are_counted_over_several_connections() {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::nth(7).of("put").reply("OUT_OF_MEMORY"));
+    let records = "{\"body\":\"a\"}\n".repeat(20) + "{oops\n";
+    let line = ["put", "--ndjson", "-j", "3", "--batch", "2"];
+    let ran = bsctl_with(server.address(), &line, records.as_bytes()).exits(3);
+    assert_eq!(ran.lines().len(), 19);
+    assert!(ran.err.contains("2 failed"), "{}", ran.err);
+}

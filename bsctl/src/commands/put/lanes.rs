@@ -1,0 +1,188 @@
+//! The connections that put jobs: one, or several at once, each taking the next batch when it is free.
+
+use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use beanstalk_client::Inserted;
+use ctl_core::bulk::Gate;
+use ctl_core::error::CliError;
+use ctl_core::feed::Feed;
+use ctl_core::output::Record;
+use ctl_core::signals::Interrupts;
+
+use super::{Item, Items};
+use crate::link::Link;
+use crate::producer::{NewJob, put_batch};
+
+/// Batches are cut at this many bytes, so that memory stays bounded.
+const BATCH_BYTES: usize = 1 << 20;
+/// Events that wait to be absorbed while several connections work.
+const EVENTS: usize = 1024;
+
+/// What became of a record, or of a batch.
+pub(super) enum Event {
+    /// A job is in the queue.
+    Put {
+        record: Record,
+        /// The server was out of memory and buried it.
+        buried: bool,
+    },
+    /// A record is no job, or the server refused it.
+    Failed(String, CliError),
+    /// A batch is done: what it gave should be seen.
+    BatchEnds,
+    /// A connection cannot go on.
+    Broken(CliError),
+}
+
+/// Puts everything that `source` has over this connection.
+///
+/// # Errors
+/// The failure of the connection, or of `absorb`.
+pub(super) fn one(
+    link: &mut Link,
+    source: &mut Batches,
+    gate: &Gate,
+    interrupts: &Interrupts,
+    absorb: impl FnMut(Event) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    lane(link, || source.next(interrupts), gate, absorb)
+}
+
+/// Puts everything that `source` has over `count` connections of their own. The order of jobs is kept within
+/// a batch only.
+///
+/// # Errors
+/// The failure of a connection, or of `absorb`.
+pub(super) fn several(
+    count: u16,
+    link: &mut Link,
+    source: Batches,
+    gate: &Gate,
+    interrupts: &Interrupts,
+    mut absorb: impl FnMut(Event) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    // An in-memory server is started here, once, before its address is shared.
+    link.address()?;
+    let source = Mutex::new(source);
+    let next = || source.lock().unwrap_or_else(PoisonError::into_inner).next(interrupts);
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::sync_channel(EVENTS);
+        for _ in 0..count {
+            let (mut own, sender) = (link.sibling(), sender.clone());
+            scope.spawn(move || {
+                let told = |event| tell(&sender, event);
+                if let Err(error) = lane(&mut own, next, gate, told) {
+                    gate.close();
+                    let _ = sender.send(Event::Broken(error));
+                }
+            });
+        }
+        drop(sender);
+        let mut result = Ok(());
+        // Read to the end also after a failure, so that no connection waits to be heard.
+        for event in receiver {
+            if result.is_ok() {
+                result = absorb(event);
+                if result.is_err() {
+                    gate.close();
+                }
+            }
+        }
+        result
+    })
+}
+
+fn tell(sender: &SyncSender<Event>, event: Event) -> Result<(), CliError> {
+    sender.send(event).map_err(|_| CliError::internal("nobody absorbs what was put"))
+}
+
+fn lane(
+    link: &mut Link,
+    mut next: impl FnMut() -> Vec<Item>,
+    gate: &Gate,
+    mut absorb: impl FnMut(Event) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    while gate.is_open() {
+        let batch = next();
+        if batch.is_empty() {
+            break;
+        }
+        let mut good = Vec::with_capacity(batch.len());
+        for item in batch {
+            match item {
+                Ok(job) => good.push(job),
+                Err((label, error)) => absorb(Event::Failed(label, error))?,
+            }
+            if !gate.is_open() {
+                break;
+            }
+        }
+        put_batch(link, &good, |job, outcome| {
+            absorb(match outcome {
+                Ok(inserted) => {
+                    Event::Put { record: record(job, inserted), buried: inserted.is_buried() }
+                }
+                Err(error) => Event::Failed(job.label.clone(), error),
+            })
+        })?;
+        absorb(Event::BatchEnds)?;
+    }
+    Ok(())
+}
+
+fn record(job: &NewJob, inserted: Inserted) -> Record {
+    let state = match (inserted.is_buried(), job.delayed) {
+        (true, _) => "buried",
+        (false, true) => "delayed",
+        (false, false) => "ready",
+    };
+    Record::new()
+        .with("id", inserted.id().get())
+        .with("tube", job.tube.as_str())
+        .with("state", state)
+}
+
+/// Batches of jobs: straight from the arguments, or read by a thread.
+pub(super) enum Batches {
+    Given(Items, usize),
+    Read(Feed<Item>, usize),
+}
+
+impl Batches {
+    /// Of at most `window` jobs; `given` when nothing has to be read for them.
+    pub(super) fn new(
+        items: Items,
+        given: bool,
+        window: usize,
+        limit: u64,
+    ) -> Result<Self, CliError> {
+        if given {
+            return Ok(Self::Given(items, window));
+        }
+        // At most about 8 MiB of the largest bodies wait.
+        let fitting = usize::try_from((8 << 20) / limit.max(1)).unwrap_or(2);
+        Ok(Self::Read(Feed::start(items, fitting.clamp(2, 2 * window))?, window))
+    }
+
+    fn next(&mut self, interrupts: &Interrupts) -> Vec<Item> {
+        match self {
+            Self::Given(items, window) => {
+                let mut batch = Vec::new();
+                let mut bytes = 0;
+                while batch.len() < *window && bytes < BATCH_BYTES {
+                    let Some(item) = items.next() else { break };
+                    bytes += weigh(&item);
+                    batch.push(item);
+                }
+                batch
+            }
+            Self::Read(feed, window) => feed.batch(*window, BATCH_BYTES, weigh, interrupts),
+        }
+    }
+}
+
+fn weigh(item: &Item) -> usize {
+    item.as_ref().map_or(0, |job| job.body.len())
+}
