@@ -12,8 +12,8 @@ use std::{
 use tokio::{sync::Notify, time::timeout};
 
 use crate::{
-    Address, ClientId, ConnectOptions, Error, FunctionName, GrabbedJob, JobHandle, Result,
-    WorkerOptions, WorkerReport,
+    Address, ClientId, ConnectOptions, Error, FunctionName, GrabbedJob, JobHandle, JobLimit,
+    Result, WorkerOptions, WorkerReport,
     deadline::Limit,
     dispatch::Dispatch,
     driver::{Driver, Io, Pulse, Served},
@@ -43,6 +43,7 @@ struct State {
     places: usize,
     grab: Grab,
     regrab: Duration,
+    limit: Option<JobLimit>,
     is_open: bool,
     /// The driver, when it sleeps.
     driver: Option<Waker>,
@@ -82,6 +83,7 @@ impl Lane {
             places,
             grab,
             regrab,
+            limit: worker.limit.clone(),
             is_open: false,
             driver: None,
             waiting: Vec::new(),
@@ -137,6 +139,9 @@ impl Lane {
         let now = Instant::now();
         let mut session =
             WorkerSession::new(self.address.clone(), state.places, state.grab, state.regrab, now);
+        if let Some(limit) = &state.limit {
+            session.set_limit(limit.clone());
+        }
         if let Some(id) = &state.client_id {
             session.set_client_id(id);
         }

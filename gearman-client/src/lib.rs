@@ -140,7 +140,7 @@ pub use self::{
     handle::{JobHandle, Origin},
     names::{ClientId, FunctionName, UniqueId},
     options::{Address, ConnectOptions, RetryPolicy},
-    protocol::{Assignment, Grab, MaxQueue, Submitted},
+    protocol::{Assignment, Grab, JobLimit, MaxQueue, Submitted},
     rows::{FunctionPriorities, FunctionStatus, JobInfo, Listing, Row, UniqueJob, WorkerInfo},
     servers::{Selection, Servers},
     submit::{Priority, Schedule, SubmitOptions, Unique},

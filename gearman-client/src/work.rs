@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 
-use crate::{Address, ClientId, ConnectOptions, Error, Servers, protocol::Grab};
+use crate::{Address, ClientId, ConnectOptions, Error, JobLimit, Servers, protocol::Grab};
 
 /// How a worker works: one job at a time over one connection to each server, unless set.
 ///
@@ -27,6 +27,7 @@ pub struct WorkerOptions {
     pub(crate) regrab: Duration,
     pub(crate) grace: Duration,
     pub(crate) barrier: bool,
+    pub(crate) limit: Option<JobLimit>,
 }
 
 impl WorkerOptions {
@@ -42,6 +43,7 @@ impl WorkerOptions {
             regrab: Duration::from_secs(10),
             grace: Duration::from_secs(25),
             barrier: true,
+            limit: None,
         }
     }
 
@@ -93,6 +95,14 @@ impl WorkerOptions {
     #[must_use]
     pub fn barrier(mut self, barrier: bool) -> Self {
         self.barrier = barrier;
+        self
+    }
+
+    /// Takes at most the jobs that this limit allows, shared with every worker that has a clone of it; any number of
+    /// jobs unless set. A run ends with the last of them.
+    #[must_use]
+    pub fn limit(mut self, limit: JobLimit) -> Self {
+        self.limit = Some(limit);
         self
     }
 

@@ -5,6 +5,7 @@ use std::{
     ops::Deref,
     pin::pin,
     sync::Arc,
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -12,7 +13,7 @@ use bytes::Bytes;
 use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
-    Error, Failure, FunctionName, Result, WorkerOptions, WorkerReport,
+    Error, Failure, FunctionName, JobLimit, Result, WorkerOptions, WorkerReport,
     dispatch::Dispatch,
     lane::Lane,
     protocol::{Assignment, End, Report},
@@ -31,6 +32,7 @@ pub struct Worker {
     tasks: JoinSet<()>,
     dispatch: Arc<Dispatch>,
     grace: Duration,
+    limit: Option<JobLimit>,
 }
 
 impl Worker {
@@ -59,7 +61,7 @@ impl Worker {
         for lane in &lanes {
             tasks.spawn(lane.clone().run());
         }
-        let worker = Worker { lanes, tasks, dispatch, grace: options.grace };
+        let worker = Worker { lanes, tasks, dispatch, grace: options.grace, limit: options.limit };
         let mut last = no_server();
         for lane in &worker.lanes {
             match lane.connected().await {
@@ -171,7 +173,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Runs handlers for ever. Servers that are lost are tried again.
+    /// Runs handlers for ever, or to the end of the [limit](WorkerOptions::limit). Servers that are lost are tried again.
     ///
     /// # Cancel safety
     ///
@@ -181,7 +183,8 @@ impl Worker {
         self.run_until(std::future::pending::<()>()).await;
     }
 
-    /// Runs handlers until `stop` is ready, then [stops](Self::stop). Jobs of functions without a handler are failed.
+    /// Runs handlers until `stop` is ready or the last job of the [limit](WorkerOptions::limit) has come, then
+    /// [stops](Self::stop). Jobs of functions without a handler are failed.
     ///
     /// # Cancel safety
     ///
@@ -198,7 +201,10 @@ impl Worker {
             let mut fail_others = pin!(fail_others);
             let mut stop = pin!(stop);
             poll_fn(|cx| {
-                let _: std::task::Poll<()> = fail_others.as_mut().poll(cx);
+                let _: Poll<()> = fail_others.as_mut().poll(cx);
+                if self.is_at_limit(cx) {
+                    return Poll::Ready(());
+                }
                 stop.as_mut().poll(cx).map(|_| ())
             })
             .await;
@@ -207,6 +213,8 @@ impl Worker {
     }
 
     /// The next job of a function that was announced with [`can_do`](Self::can_do).
+    ///
+    /// It waits for ever when the [limit](WorkerOptions::limit) is reached.
     ///
     /// Up to [`concurrency`](WorkerOptions::concurrency) jobs of each connection can be held at once. End each with
     /// [`complete`](GrabbedJob::complete), [`fail`](GrabbedJob::fail) or [`exception`](GrabbedJob::exception).
@@ -233,6 +241,11 @@ impl Worker {
             lane.barrier().await?;
         }
         Ok(())
+    }
+
+    /// Whether the last job that it may take has come; if not, it is told when that is so.
+    fn is_at_limit(&self, cx: &Context<'_>) -> bool {
+        self.limit.as_ref().is_some_and(|limit| limit.poll_reached(cx).is_ready())
     }
 
     async fn dispatched(&self) -> GrabbedJob {

@@ -10,8 +10,8 @@ use std::{
 
 use super::net::{Transport, connect};
 use crate::{
-    Address, ConnectOptions, Deadline, Error, FunctionName, JobHandle, Result, WorkerOptions,
-    WorkerReport,
+    Address, ConnectOptions, Deadline, Error, FunctionName, JobHandle, JobLimit, Result,
+    WorkerOptions, WorkerReport,
     deadline::Limit,
     protocol::{Assignment, Backoff, Decoder, End, Grab, Magic, Report, WorkerSession},
     route::LEAST_WAIT,
@@ -31,6 +31,7 @@ pub(super) struct Lane {
     /// When the next attempt to connect is due.
     retry_at: Option<Instant>,
     is_started: bool,
+    is_stopping: bool,
     last_error: Option<Error>,
     report: WorkerReport,
 }
@@ -43,6 +44,7 @@ struct Role {
     places: usize,
     grab: Grab,
     regrab: Duration,
+    limit: Option<JobLimit>,
 }
 
 /// How long a write may be stuck before the lane reads: server and worker must not both wait for the other to read.
@@ -57,6 +59,7 @@ impl Lane {
             places: worker.concurrency,
             grab: worker.grab,
             regrab: worker.regrab,
+            limit: worker.limit.clone(),
         };
         let seed = RandomState::new().hash_one(0);
         Lane {
@@ -69,6 +72,7 @@ impl Lane {
             is_proven: true,
             retry_at: None,
             is_started: false,
+            is_stopping: false,
             last_error: None,
             report: WorkerReport::default(),
             options,
@@ -118,6 +122,7 @@ impl Lane {
     }
 
     pub(super) fn stop(&mut self) {
+        self.is_stopping = true;
         self.session.stop();
     }
 
@@ -132,7 +137,10 @@ impl Lane {
 
     /// Connects if it is time to, and tells the server who this is and what it can do.
     pub(super) fn make_ready(&mut self) -> Result<()> {
-        if self.is_connected() || self.retry_in().is_some_and(|wait| !wait.is_zero()) {
+        if self.is_connected() || self.is_stopping {
+            return Ok(());
+        }
+        if self.retry_in().is_some_and(|wait| !wait.is_zero()) {
             return Ok(());
         }
         let limit = Limit::never().connect(&self.options);
@@ -313,6 +321,9 @@ impl Role {
         let now = Instant::now();
         let mut session =
             WorkerSession::new(address.clone(), self.places, self.grab, self.regrab, now);
+        if let Some(limit) = &self.limit {
+            session.set_limit(limit.clone());
+        }
         if let Some(id) = &self.client_id {
             session.set_client_id(id);
         }

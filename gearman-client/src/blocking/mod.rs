@@ -9,6 +9,7 @@ mod link;
 mod many;
 mod net;
 mod requests;
+mod stop;
 mod worker;
 
 pub use self::{
@@ -18,5 +19,6 @@ pub use self::{
     job::Job,
     many::{CallMany, SubmitMany},
     net::Stream,
-    worker::{StopHandle, Worker},
+    stop::StopHandle,
+    worker::Worker,
 };

@@ -3,10 +3,7 @@
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::PoisonError,
     thread,
     time::{Duration, Instant},
 };
@@ -16,9 +13,10 @@ use bytes::Bytes;
 use super::{
     held::{Dropped, GrabbedJob, JobContext},
     lane::Lane,
+    stop::StopHandle,
 };
 use crate::{
-    Deadline, Error, Failure, FunctionName, Result, WorkerOptions, WorkerReport,
+    Deadline, Error, Failure, FunctionName, JobLimit, Result, WorkerOptions, WorkerReport,
     deadline::Limit,
     protocol::{Assignment, End, Report, work::job_lost},
     route::no_server,
@@ -194,14 +192,15 @@ impl Worker {
         Ok(())
     }
 
-    /// Runs handlers until [`StopHandle::stop`] is called, then finishes and gives the report. Jobs of functions
+    /// Runs handlers until [`StopHandle::stop`] is called or the last job of the [limit](WorkerOptions::limit) has
+    /// come, then finishes and gives the report. Jobs of functions
     /// without a handler are failed.
     ///
     /// # Errors
     ///
     /// None at present: servers that are lost are tried again for ever.
     pub fn run(mut self) -> Result<WorkerReport> {
-        while !self.stop.is_stopped() {
+        while !self.is_ending() {
             if let Ok(Some((lane, job))) = self.next_assignment(SLICE) {
                 self.handle(lane, &job);
             }
@@ -209,14 +208,16 @@ impl Worker {
         Ok(self.finish_all())
     }
 
-    /// Ends a [`run`](Self::run), from another thread or a signal handler.
+    /// Ends a [`run`](Self::run), from another thread or a signal handler; or, between jobs that are taken by hand, the
+    /// asking for further ones.
     #[must_use]
     pub fn stop_handle(&self) -> StopHandle {
         self.stop.clone()
     }
 
     /// The next job of a function that was announced with [`can_do`](Self::can_do); `None` when none came within
-    /// `timeout`.
+    /// `timeout`, or at once when none can come any more: the worker is told to [stop](Self::stop_handle), or its
+    /// [limit](WorkerOptions::limit) is reached.
     ///
     /// Up to [`concurrency`](WorkerOptions::concurrency) jobs of each connection can be held at once. End each with
     /// [`complete`](Self::complete), [`fail`](Self::fail) or [`exception`](Self::exception).
@@ -233,7 +234,8 @@ impl Worker {
         }))
     }
 
-    /// Ends a job with its result (`WORK_COMPLETE`), and asks for the next one in the same write.
+    /// Ends a job with its result (`WORK_COMPLETE`), and asks for the next one in the same write, unless there is to be
+    /// none.
     ///
     /// The server does not acknowledge results: `Ok` says that this one was written.
     ///
@@ -264,6 +266,7 @@ impl Worker {
 
     fn end(&mut self, mut job: GrabbedJob, end: End<'_>) -> Result<()> {
         job.dropped = None;
+        self.heed_stop();
         let lane = self.lanes.get_mut(job.lane).ok_or_else(|| job_lost(&job.handle))?;
         lane.finish(&job.handle, end)
     }
@@ -338,6 +341,10 @@ impl Worker {
             if let Some(next) = self.inbox.pop_front() {
                 return Ok(Some(next));
             }
+            self.heed_stop();
+            if self.is_ending() && !self.lanes.iter().any(Lane::is_asking) {
+                return Ok(None);
+            }
             if self.sweep(limit) {
                 pause = Duration::from_millis(1);
                 continue;
@@ -353,6 +360,18 @@ impl Worker {
                 thread::sleep(limit.remaining().map_or(pause, |left| left.min(pause)));
                 pause = (pause * 2).min(PAUSE);
             }
+        }
+    }
+
+    /// Whether no further job is to be asked for.
+    fn is_ending(&self) -> bool {
+        self.stop.is_stopped() || self.options.limit.as_ref().is_some_and(JobLimit::is_reached)
+    }
+
+    /// Asks for no further job if the worker is to stop.
+    fn heed_stop(&mut self) {
+        if self.stop.is_stopped() {
+            self.lanes.iter_mut().for_each(Lane::stop);
         }
     }
 
@@ -390,6 +409,7 @@ impl Worker {
 
     /// Runs the handler of a job.
     fn handle(&mut self, index: usize, job: &Assignment) {
+        let stop = self.stop.clone();
         let Some(lane) = self.lanes.get_mut(index) else { return };
         let handler = self.handlers.iter_mut().find(|(known, _)| *known == job.function);
         let outcome = match handler {
@@ -401,6 +421,9 @@ impl Worker {
             }
             None => Err(Failure::Fail),
         };
+        if stop.is_stopped() {
+            lane.stop();
+        }
         // A job that is lost is counted, and the server has given it to others.
         let _ = match &outcome {
             Ok(result) => lane.finish(&job.handle, End::Complete(result)),
@@ -462,25 +485,6 @@ impl Worker {
             }
         }
         waits
-    }
-}
-
-/// Ends the [`run`](Worker::run) of a worker.
-#[derive(Clone, Debug, Default)]
-pub struct StopHandle {
-    is_stopped: Arc<AtomicBool>,
-}
-
-impl StopHandle {
-    /// The worker finishes the job that it runs, and ends, within a fifth of a second if it is idle.
-    pub fn stop(&self) {
-        self.is_stopped.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the worker is to end.
-    #[must_use]
-    pub fn is_stopped(&self) -> bool {
-        self.is_stopped.load(Ordering::Relaxed)
     }
 }
 

@@ -26,7 +26,9 @@ mod admin;
 mod assignment;
 mod backoff;
 mod budget;
+mod confirm;
 mod decoder;
+mod limit;
 pub(crate) mod packet;
 mod question;
 pub(crate) mod request;
@@ -41,6 +43,7 @@ pub use self::{
     assignment::{Assignment, Grab},
     backoff::Backoff,
     decoder::Decoder,
+    limit::JobLimit,
     packet::{Direction, Magic, Packet, PacketType},
     question::{Echo, GetStatus, GetStatusUnique, SetExceptions},
     request::{Request, Submit, Submitted},

@@ -1,7 +1,7 @@
 //! The worker role of one connection, without its socket and its clock.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::HashSet,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,6 +13,8 @@ use crate::{
     protocol::{
         Assignment, Epoch, Grab, Packet, PacketType,
         budget::Budget,
+        confirm::Confirmations,
+        limit::{Ask, JobLimit, SHARED},
         packet::request,
         request::refusal,
         work::{End, Report, Settled, job_lost},
@@ -37,6 +39,7 @@ use crate::{
 /// * The number of grabs under way doubles as long as they bring jobs, up to the number of free places.
 /// * The server does not acknowledge results. It answers in order, though: the answer to a later grab or echo shows that
 ///   a result was taken, and an ERROR before it that it was not.
+/// * With a [`JobLimit`] it never asks for more jobs than are left.
 #[derive(Debug)]
 pub struct WorkerSession {
     origin: Origin,
@@ -48,35 +51,16 @@ pub struct WorkerSession {
     grab: Grab,
     /// Whether the server has answered a grab of this kind.
     is_grab_proven: bool,
-    /// Grabs and echoes that were not answered yet.
-    asked: VecDeque<Asked>,
-    grabs: usize,
+    confirmations: Confirmations,
     /// How many grabs may be under way.
     window: usize,
     running: HashSet<Short>,
-    /// Results and reports that no later answer has confirmed yet.
-    unconfirmed: VecDeque<Work>,
-    /// Numbers what is sent, to tell what an answer confirms.
-    number: u64,
     rest: Rest,
     regrab: Duration,
     budget: Budget,
     is_started: bool,
     is_stopping: bool,
-    settled: VecDeque<Settled>,
-}
-
-#[derive(Debug)]
-struct Asked {
-    number: u64,
-    is_grab: bool,
-    since: Instant,
-}
-
-#[derive(Debug)]
-struct Work {
-    number: u64,
-    packet_type: PacketType,
+    limit: Option<JobLimit>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,18 +92,15 @@ impl WorkerSession {
             places: places.max(1),
             grab,
             is_grab_proven: false,
-            asked: VecDeque::new(),
-            grabs: 0,
+            confirmations: Confirmations::default(),
             window: 1,
             running: HashSet::new(),
-            unconfirmed: VecDeque::new(),
-            number: 0,
             rest: Rest::Awake,
             regrab,
             budget: Budget::new(now),
             is_started: false,
             is_stopping: false,
-            settled: VecDeque::new(),
+            limit: None,
         }
     }
 
@@ -178,6 +159,11 @@ impl WorkerSession {
         Err(Error::invalid(why).with_command(command))
     }
 
+    /// Takes at most the jobs that this limit allows.
+    pub fn set_limit(&mut self, limit: JobLimit) {
+        self.limit = Some(limit);
+    }
+
     /// Begins to ask for jobs.
     pub fn start(&mut self) {
         self.is_started = true;
@@ -191,26 +177,25 @@ impl WorkerSession {
     /// Whether no job is running and none can come any more.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.is_stopping && self.running.is_empty() && self.grabs == 0
+        self.is_stopping && self.running.is_empty() && self.confirmations.grabs() == 0
     }
 
     /// Sends ECHO_REQ: its answer confirms everything before. Gives a number for [`is_past`](Self::is_past).
     pub fn send_barrier(&mut self, now: Instant) -> u64 {
         self.put(PacketType::EchoReq, &[], b"");
-        self.asked.push_back(Asked { number: self.number, is_grab: false, since: now });
-        self.number
+        self.confirmations.asked(false, now)
     }
 
     /// Whether the barrier with this number was answered.
     #[must_use]
     pub fn is_past(&self, barrier: u64) -> bool {
-        self.asked.front().is_none_or(|asked| asked.number > barrier)
+        self.confirmations.is_past(barrier)
     }
 
     /// Whether results or reports are not confirmed yet.
     #[must_use]
     pub fn has_unconfirmed(&self) -> bool {
-        !self.unconfirmed.is_empty()
+        self.confirmations.has_unconfirmed()
     }
 
     /// Asks for jobs, or sleeps, as it is time to. Gives when to be called again, if nothing comes before.
@@ -229,16 +214,21 @@ impl WorkerSession {
             }
         }
         let free = self.places.saturating_sub(self.running.len());
-        while self.grabs < self.window.min(free) {
-            self.ask(now);
+        while self.confirmations.grabs() < self.window.min(free) {
+            match self.limit.as_ref().map_or(Ask::Granted, JobLimit::ask) {
+                Ask::Granted => self.ask(now),
+                // Its own answers call again anyway.
+                Ask::Later if self.confirmations.grabs() > 0 => return None,
+                Ask::Later => return now.checked_add(SHARED),
+                Ask::Never => return None,
+            }
         }
         None
     }
 
     fn ask(&mut self, now: Instant) {
         self.put(self.grab.packet_type(), &[], b"");
-        self.asked.push_back(Asked { number: self.number, is_grab: true, since: now });
-        self.grabs += 1;
+        self.confirmations.asked(true, now);
     }
 
     /// Takes a packet; gives the job that it brings.
@@ -257,15 +247,19 @@ impl WorkerSession {
                 }
             }
             PacketType::NoJob => {
-                self.answered(packet.packet_type, true)?;
+                self.answered_grab(packet.packet_type)?;
+                self.give_back(1);
                 self.window = 1;
-                if self.grabs == 0 && !self.is_stopping {
+                if self.confirmations.grabs() == 0 && !self.is_stopping {
                     self.put(PacketType::PreSleep, &[], b"");
                     self.rest = Rest::Asleep(now.checked_add(self.regrab).unwrap_or(now));
                 }
             }
             PacketType::JobAssign | PacketType::JobAssignUniq | PacketType::JobAssignAll => {
-                self.answered(packet.packet_type, true)?;
+                self.answered_grab(packet.packet_type)?;
+                if let Some(limit) = &self.limit {
+                    limit.take();
+                }
                 self.window = (self.window * 2).min(self.places);
                 self.budget.refill(now);
                 let known = |name: &[u8]| {
@@ -275,7 +269,7 @@ impl WorkerSession {
                 self.running.insert(job.handle.short());
                 return Ok(Some(job));
             }
-            PacketType::EchoRes => self.answered(packet.packet_type, false)?,
+            PacketType::EchoRes => self.confirmations.answered(packet.packet_type, false)?,
             PacketType::Error => self.refused(packet, now),
             other => {
                 return Err(Error::protocol(format!("{other} came, which answers no request")));
@@ -284,27 +278,17 @@ impl WorkerSession {
         Ok(None)
     }
 
-    /// The oldest question has its answer, which confirms what was sent before it.
-    fn answered(&mut self, by: PacketType, is_grab: bool) -> Result<(), Error> {
-        let Some(asked) = self.asked.pop_front() else {
-            return Err(Error::protocol(format!("{by} came, which answers no request")));
-        };
-        if asked.is_grab != is_grab {
-            return Err(Error::protocol(format!("{by} came, which answers another request")));
-        }
-        if is_grab {
-            self.grabs -= 1;
-            self.is_grab_proven = true;
-        }
-        while self.unconfirmed.front().is_some_and(|work| work.number < asked.number) {
-            let Some(work) = self.unconfirmed.pop_front() else { break };
-            self.settled.extend(match work.packet_type {
-                PacketType::WorkComplete => Some(Settled::Completed),
-                PacketType::WorkFail | PacketType::WorkException => Some(Settled::Failed),
-                _ => None,
-            });
-        }
+    fn answered_grab(&mut self, by: PacketType) -> Result<(), Error> {
+        self.confirmations.answered(by, true)?;
+        self.is_grab_proven = true;
         Ok(())
+    }
+
+    /// Grabs have not brought a job.
+    fn give_back(&self, grabs: usize) {
+        if let Some(limit) = &self.limit {
+            limit.give_back(grabs as u64);
+        }
     }
 
     /// An ERROR is about a result, or about a kind of grab that the server does not know. It never takes the place of
@@ -312,36 +296,16 @@ impl WorkerSession {
     fn refused(&mut self, packet: &Packet, now: Instant) {
         let error = refusal(packet);
         if error.kind() == ErrorKind::JobNotFound {
-            return self.reject(&packet.body);
+            return self.confirmations.rejected(&packet.body);
         }
-        if !self.is_grab_proven && self.asked.front().is_some_and(|asked| asked.is_grab) {
-            self.asked.pop_front();
-            self.grabs -= 1;
+        if !self.is_grab_proven && self.confirmations.withdraw_grab() {
             self.fall_back(now);
-        }
-    }
-
-    /// The server does not have the job of a result or a report any more: it gave it to others.
-    fn reject(&mut self, text: &[u8]) {
-        // gearmand's texts tell what kind of packet it was.
-        let says = |words: &[u8]| text.windows(words.len()).any(|window| window == words);
-        let of_kind = |work: &Work| match work.packet_type {
-            PacketType::WorkData | PacketType::WorkWarning => says(b"does not exist on server"),
-            PacketType::WorkException => says(b"exception"),
-            _ => says(b"work result"),
-        };
-        let at = self.unconfirmed.iter().position(of_kind).unwrap_or(0);
-        let Some(work) = self.unconfirmed.remove(at) else { return };
-        match work.packet_type {
-            PacketType::WorkComplete | PacketType::WorkFail | PacketType::WorkException => {
-                self.settled.push_back(Settled::Rejected);
-            }
-            _ => {}
         }
     }
 
     /// Asks with an older kind of grab.
     fn fall_back(&mut self, now: Instant) {
+        self.give_back(1);
         if let Some(older) = self.grab.fallback() {
             self.grab = older;
             self.rest = Rest::Awake;
@@ -352,12 +316,9 @@ impl WorkerSession {
     /// The oldest question got no answer in time. Some servers leave a grab that they do not know unanswered: then an
     /// older kind is tried, and this gives `true`. Otherwise the connection is out of step.
     pub fn give_up_waiting(&mut self, now: Instant) -> bool {
-        let is_unknown_grab = !self.is_grab_proven
-            && self.grab != Grab::Plain
-            && self.asked.front().is_some_and(|asked| asked.is_grab);
+        let may_be_unknown = !self.is_grab_proven && self.grab != Grab::Plain;
+        let is_unknown_grab = may_be_unknown && self.confirmations.withdraw_grab();
         if is_unknown_grab {
-            self.asked.pop_front();
-            self.grabs -= 1;
             self.fall_back(now);
         }
         is_unknown_grab
@@ -366,7 +327,7 @@ impl WorkerSession {
     /// Since when the oldest question waits for its answer.
     #[must_use]
     pub fn waiting_since(&self) -> Option<Instant> {
-        self.asked.front().map(|asked| asked.since)
+        self.confirmations.waiting_since()
     }
 
     /// Reports on a job: WORK_STATUS, WORK_DATA or WORK_WARNING.
@@ -386,7 +347,7 @@ impl WorkerSession {
                 let (numerator, denominator) = (Decimal::new(numerator), Decimal::new(denominator));
                 let arguments = [handle.as_bytes(), numerator.as_bytes()];
                 self.put(PacketType::WorkStatus, &arguments, denominator.as_bytes());
-                self.expect_confirmation(PacketType::WorkStatus);
+                self.confirmations.told(PacketType::WorkStatus);
             }
             Report::Data(data) => self.put_work(PacketType::WorkData, handle, data),
             Report::Warning(data) => self.put_work(PacketType::WorkWarning, handle, data),
@@ -407,7 +368,7 @@ impl WorkerSession {
             End::Exception(data) => self.put_work(PacketType::WorkException, handle, data),
             End::Fail => {
                 self.put(PacketType::WorkFail, &[], handle.as_bytes());
-                self.expect_confirmation(PacketType::WorkFail);
+                self.confirmations.told(PacketType::WorkFail);
             }
         }
         if let Rest::Asleep(_) = self.rest {
@@ -427,18 +388,14 @@ impl WorkerSession {
 
     fn put_work(&mut self, packet_type: PacketType, handle: Short, data: &[u8]) {
         self.put(packet_type, &[handle.as_bytes()], data);
-        self.expect_confirmation(packet_type);
-    }
-
-    fn expect_confirmation(&mut self, packet_type: PacketType) {
-        self.unconfirmed.push_back(Work { number: self.number, packet_type });
+        self.confirmations.told(packet_type);
     }
 
     fn put(&mut self, packet_type: PacketType, arguments: &[&[u8]], last: &[u8]) {
         let before = self.outgoing.len();
         request(&mut self.outgoing, packet_type, arguments, last);
         self.queued += (self.outgoing.len() - before) as u64;
-        self.number += 1;
+        self.confirmations.count();
     }
 
     /// The bytes to write next.
@@ -468,23 +425,14 @@ impl WorkerSession {
 
     /// What became of results since it was last asked.
     pub fn settled(&mut self) -> impl Iterator<Item = Settled> {
-        self.settled.drain(..)
+        self.confirmations.settled()
     }
 
     /// The connection is lost or closed: nothing can be sent for its jobs any more.
     pub fn close(&mut self) {
-        let abandoned = self.running.drain().map(|_| Settled::Abandoned);
-        self.settled.extend(abandoned);
-        for work in self.unconfirmed.drain(..) {
-            if matches!(
-                work.packet_type,
-                PacketType::WorkComplete | PacketType::WorkFail | PacketType::WorkException
-            ) {
-                self.settled.push_back(Settled::Unknown);
-            }
-        }
-        self.asked.clear();
-        self.grabs = 0;
+        self.give_back(self.confirmations.grabs());
+        self.confirmations.close(self.running.len());
+        self.running.clear();
         self.outgoing.clear();
     }
 
@@ -498,6 +446,12 @@ impl WorkerSession {
     #[must_use]
     pub fn origin(&self) -> &Origin {
         &self.origin
+    }
+}
+
+impl Drop for WorkerSession {
+    fn drop(&mut self) {
+        self.give_back(self.confirmations.grabs());
     }
 }
 

@@ -5,7 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Decoder, End, Grab, Magic, Packet, PacketType, Report, Settled, WorkerSession};
+use super::{
+    Decoder, End, Grab, JobLimit, Magic, Packet, PacketType, Report, Settled, WorkerSession,
+};
 use crate::{ClientId, ErrorKind, FunctionName, JobHandle};
 
 const REGRAB: Duration = Duration::from_secs(10);
@@ -25,6 +27,16 @@ impl Bench {
         let mut bench = Bench { worker, now };
         assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
         bench
+    }
+
+    /// The same with a limit, before it has sent anything.
+    fn limited(places: usize, limit: &JobLimit) -> Self {
+        let now = Instant::now();
+        let mut worker = WorkerSession::new(Arc::default(), places, Grab::All, REGRAB, now);
+        worker.set_limit(limit.clone());
+        worker.can_do(&FunctionName::try_from("f").unwrap(), None);
+        worker.start();
+        Bench { worker, now }
     }
 
     /// What it sends now.
@@ -273,4 +285,38 @@ fn a_function_is_registered_once_and_timeouts_are_milliseconds() {
     worker.can_do(&function, Some(Duration::from_millis(1500)));
     worker.can_do(&function, None);
     assert_eq!(worker.outgoing(), b"\0REQ\0\0\0\x16\0\0\0\x02me\0REQ\0\0\0\x17\0\0\0\x06f\x001500");
+}
+
+#[test]
+fn grabs_of_all_connections_together_stay_within_the_limit() {
+    let limit = JobLimit::new(2);
+    let mut one = Bench::limited(4, &limit);
+    let mut two = Bench::limited(4, &limit);
+    assert_eq!(one.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+    assert_eq!(two.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+    let job = one.gets_job(1);
+    assert!(one.sent().is_empty(), "the other has asked for the last one");
+    let again = one.worker.poll(one.now).unwrap();
+    assert!(again > one.now, "so it looks again later");
+    two.gets(PacketType::NoJob, &[]);
+    assert_eq!(two.sent(), ["PRE_SLEEP"]);
+    assert_eq!(one.sent(), ["GRAB_JOB_ALL"], "the other got none");
+    one.worker.close();
+    two.gets(PacketType::Noop, &[]);
+    assert_eq!(two.sent(), ["GRAB_JOB_ALL"], "a lost connection brings none");
+    let last = two.gets_job(2);
+    assert!(limit.is_reached());
+    two.completes(&last);
+    assert_eq!(two.sent(), ["WORK_COMPLETE"]);
+    assert_eq!(two.worker.poll(two.now), None);
+    assert!(one.worker.finish(&job, End::Fail, one.now).is_err());
+}
+
+#[test]
+fn a_dropped_connection_gives_back_what_it_asked_for() {
+    let limit = JobLimit::new(1);
+    let mut one = Bench::limited(1, &limit);
+    assert_eq!(one.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+    drop(one);
+    assert_eq!(Bench::limited(1, &limit).sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
 }

@@ -10,6 +10,7 @@
 mod admin;
 mod client;
 mod faults;
+mod limits;
 mod programs;
 mod support;
 mod worker;

@@ -1,0 +1,148 @@
+//! What a worker's questions and results came to.
+//!
+//! The server does not acknowledge results. It answers in order, though: the answer to a later grab or echo shows that
+//! a result was taken, and an ERROR before it that it was not.
+
+use std::{collections::VecDeque, time::Instant};
+
+use crate::{
+    Error,
+    protocol::{PacketType, work::Settled},
+};
+
+/// What was sent and is not answered or confirmed yet.
+#[derive(Debug, Default)]
+pub(super) struct Confirmations {
+    /// Numbers what is sent, to tell what an answer confirms.
+    number: u64,
+    /// Grabs and echoes that were not answered yet.
+    asked: VecDeque<Asked>,
+    grabs: usize,
+    /// Results and reports that no later answer has confirmed yet.
+    unconfirmed: VecDeque<Work>,
+    settled: VecDeque<Settled>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    number: u64,
+    is_grab: bool,
+    since: Instant,
+}
+
+#[derive(Debug)]
+struct Work {
+    number: u64,
+    packet_type: PacketType,
+}
+
+impl Work {
+    fn is_result(&self) -> bool {
+        use PacketType::{WorkComplete, WorkException, WorkFail};
+        matches!(self.packet_type, WorkComplete | WorkFail | WorkException)
+    }
+}
+
+impl Confirmations {
+    /// A packet was sent.
+    pub(super) fn count(&mut self) {
+        self.number += 1;
+    }
+
+    /// That packet was a question; gives its number.
+    pub(super) fn asked(&mut self, is_grab: bool, now: Instant) -> u64 {
+        self.asked.push_back(Asked { number: self.number, is_grab, since: now });
+        self.grabs += usize::from(is_grab);
+        self.number
+    }
+
+    /// That packet was a result or a report.
+    pub(super) fn told(&mut self, packet_type: PacketType) {
+        self.unconfirmed.push_back(Work { number: self.number, packet_type });
+    }
+
+    /// How many grabs are under way.
+    pub(super) fn grabs(&self) -> usize {
+        self.grabs
+    }
+
+    /// Whether the question with this number was answered.
+    pub(super) fn is_past(&self, number: u64) -> bool {
+        self.asked.front().is_none_or(|asked| asked.number > number)
+    }
+
+    /// Since when the oldest question waits for its answer.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        self.asked.front().map(|asked| asked.since)
+    }
+
+    /// Whether results or reports are not confirmed yet.
+    pub(super) fn has_unconfirmed(&self) -> bool {
+        !self.unconfirmed.is_empty()
+    }
+
+    /// The oldest question has its answer, which confirms what was sent before it.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when there is no such question.
+    pub(super) fn answered(&mut self, by: PacketType, is_grab: bool) -> Result<(), Error> {
+        let Some(asked) = self.asked.pop_front() else {
+            return Err(Error::protocol(format!("{by} came, which answers no request")));
+        };
+        if asked.is_grab != is_grab {
+            return Err(Error::protocol(format!("{by} came, which answers another request")));
+        }
+        self.grabs -= usize::from(is_grab);
+        while self.unconfirmed.front().is_some_and(|work| work.number < asked.number) {
+            let Some(work) = self.unconfirmed.pop_front() else { break };
+            self.settled.extend(match work.packet_type {
+                PacketType::WorkComplete => Some(Settled::Completed),
+                PacketType::WorkFail | PacketType::WorkException => Some(Settled::Failed),
+                _ => None,
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes the oldest question back if it is a grab; whether it is.
+    pub(super) fn withdraw_grab(&mut self) -> bool {
+        let is_grab = self.asked.front().is_some_and(|asked| asked.is_grab);
+        if is_grab {
+            self.asked.pop_front();
+            self.grabs -= 1;
+        }
+        is_grab
+    }
+
+    /// The server does not have the job of a result or a report any more: it gave it to others.
+    pub(super) fn rejected(&mut self, text: &[u8]) {
+        // gearmand's texts tell what kind of packet it was.
+        let says = |words: &[u8]| text.windows(words.len()).any(|window| window == words);
+        let of_kind = |work: &Work| match work.packet_type {
+            PacketType::WorkData | PacketType::WorkWarning => says(b"does not exist on server"),
+            PacketType::WorkException => says(b"exception"),
+            _ => says(b"work result"),
+        };
+        let at = self.unconfirmed.iter().position(of_kind).unwrap_or(0);
+        let Some(work) = self.unconfirmed.remove(at) else { return };
+        if work.is_result() {
+            self.settled.push_back(Settled::Rejected);
+        }
+    }
+
+    /// What became of results since it was last asked.
+    pub(super) fn settled(&mut self) -> impl Iterator<Item = Settled> {
+        self.settled.drain(..)
+    }
+
+    /// The connection is gone, with so many jobs unfinished: no answer will come any more.
+    pub(super) fn close(&mut self, running: usize) {
+        self.settled.extend(std::iter::repeat_n(Settled::Abandoned, running));
+        let results = self.unconfirmed.iter().filter(|work| work.is_result()).count();
+        self.settled.extend(std::iter::repeat_n(Settled::Unknown, results));
+        self.unconfirmed.clear();
+        self.asked.clear();
+        self.grabs = 0;
+    }
+}

@@ -1,0 +1,117 @@
+//! How many jobs a worker takes.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+/// So many jobs, and not one more: what workers that share it may take from their servers altogether.
+///
+/// A worker with a limit never asks for more jobs than are left, neither on several connections at once nor with the
+/// result of the last one, so no job is taken that has to be given back. Clones are the same limit:
+///
+/// ```
+/// use gearman_client::{JobLimit, WorkerOptions};
+///
+/// let limit = JobLimit::new(100);
+/// let options: WorkerOptions = "one:4730,two:4730".parse()?;
+/// let each_of_four_threads = options.limit(limit.clone());
+/// # Ok::<(), gearman_client::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct JobLimit(Arc<Mutex<Count>>);
+
+struct Count {
+    /// Jobs that may still come.
+    left: u64,
+    /// Jobs that were asked for; at most as many as are left.
+    asked: u64,
+    /// Who waits until none is left.
+    waiting: Vec<Waker>,
+}
+
+/// How long to wait for the answer to another connection's question before asking instead of it.
+pub(super) const SHARED: Duration = Duration::from_millis(10);
+
+/// Whether a job may be asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    Granted,
+    /// Others have asked for all that are left. They may get none.
+    Later,
+    /// All came.
+    Never,
+}
+
+impl JobLimit {
+    /// At most so many jobs.
+    #[must_use]
+    pub fn new(jobs: u64) -> Self {
+        JobLimit(Arc::new(Mutex::new(Count { left: jobs, asked: 0, waiting: Vec::new() })))
+    }
+
+    /// How many jobs may still come.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.lock().left
+    }
+
+    /// Whether all jobs came. Some may still be running.
+    #[must_use]
+    pub fn is_reached(&self) -> bool {
+        self.left() == 0
+    }
+
+    /// Ready when all jobs came; the waker is woken then.
+    pub fn poll_reached(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut count = self.lock();
+        if count.left == 0 {
+            return Poll::Ready(());
+        }
+        if !count.waiting.iter().any(|known| known.will_wake(cx.waker())) {
+            count.waiting.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    pub(super) fn ask(&self) -> Ask {
+        let mut count = self.lock();
+        if count.left == 0 {
+            return Ask::Never;
+        }
+        if count.asked >= count.left {
+            return Ask::Later;
+        }
+        count.asked += 1;
+        Ask::Granted
+    }
+
+    /// What was asked for did not come.
+    pub(super) fn give_back(&self, asked: u64) {
+        let mut count = self.lock();
+        count.asked = count.asked.saturating_sub(asked);
+    }
+
+    /// What was asked for came.
+    pub(super) fn take(&self) {
+        let mut count = self.lock();
+        count.asked = count.asked.saturating_sub(1);
+        count.left = count.left.saturating_sub(1);
+        let waiting = if count.left == 0 { std::mem::take(&mut count.waiting) } else { Vec::new() };
+        drop(count);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Count> {
+        // Two numbers cannot be left half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for JobLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobLimit").field("left", &self.left()).finish_non_exhaustive()
+    }
+}

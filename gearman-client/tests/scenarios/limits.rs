@@ -1,0 +1,148 @@
+//! Workers that take so many jobs, and not one more.
+
+use std::time::Duration;
+
+use fixtures::gearmand::Server;
+use gearman_client::{Client, JobLimit, Worker, WorkerOptions, blocking};
+
+use super::support::{on_each_server, on_each_server_async, options};
+
+const SOON: Duration = Duration::from_secs(5);
+
+fn submit(address: &str, jobs: usize) {
+    let mut client = blocking::Client::connect(address).unwrap();
+    for n in 0..jobs {
+        client.submit_background("few", n.to_string(), options()).unwrap();
+    }
+}
+
+/// How many jobs wait, and how many of them a worker has had and given back.
+fn left(address: &str) -> (i64, usize) {
+    let mut admin = blocking::Admin::connect(address).unwrap();
+    let jobs = admin.show_jobs().unwrap();
+    let given_back = jobs.iter().filter(|job| job.retries > 0).count();
+    let status = admin.status().unwrap();
+    let row = status.iter().find(|row| row.name == "few").unwrap();
+    assert_eq!(row.running, 0);
+    (row.total, given_back)
+}
+
+#[test]
+fn a_blocking_worker_takes_no_job_beyond_its_limit() {
+    on_each_server(|address| {
+        submit(address, 10);
+        let worker = || {
+            let limited: WorkerOptions = address.parse().unwrap();
+            blocking::Worker::connect(limited.limit(JobLimit::new(3)).concurrency(8)).unwrap()
+        };
+        let mut by_handler = worker();
+        by_handler.register("few", |_| Ok("")).unwrap();
+        assert_eq!(by_handler.run().unwrap().completed, 3);
+        assert_eq!(left(address), (7, 0));
+
+        let mut by_hand = worker();
+        by_hand.can_do("few", None).unwrap();
+        for _ in 0..3 {
+            let job = by_hand.next_job(SOON).unwrap().unwrap();
+            by_hand.complete(job, "").unwrap();
+        }
+        assert!(by_hand.next_job(Duration::from_secs(3600)).unwrap().is_none(), "and at once");
+        assert_eq!(by_hand.stop().completed, 3);
+        assert_eq!(left(address), (4, 0));
+    });
+}
+
+#[test]
+fn an_async_worker_takes_no_job_beyond_its_limit() {
+    on_each_server_async(|address| async move {
+        let client = Client::connect(&address).await.unwrap();
+        for n in 0..10 {
+            client.submit_background("few", n.to_string(), options()).await.unwrap();
+        }
+        let limited: WorkerOptions = address.parse().unwrap();
+        let limited = limited.limit(JobLimit::new(3)).concurrency(8).connections(3);
+        let mut worker = Worker::connect(limited).await.unwrap();
+        worker.register("few", |_| async { Ok("") }).unwrap();
+        // It ends by itself.
+        let report = worker.run_until(std::future::pending::<()>()).await;
+        assert_eq!(report.completed, 3);
+        let at = address.clone();
+        assert_eq!(tokio::task::spawn_blocking(move || left(&at)).await.unwrap(), (7, 0));
+    });
+}
+
+#[test]
+fn workers_of_several_threads_and_servers_share_a_limit() {
+    on_each_server(|one| {
+        on_each_server(|two| {
+            for address in [one, two] {
+                submit(address, 30);
+            }
+            let before = left(one).0 + left(two).0;
+            let limit = JobLimit::new(25);
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    let both: WorkerOptions = format!("{one},{two}").parse().unwrap();
+                    let mut worker =
+                        blocking::Worker::connect(both.limit(limit.clone()).concurrency(2))
+                            .unwrap();
+                    worker.register("few", |_| Ok("")).unwrap();
+                    std::thread::spawn(move || worker.run().unwrap())
+                })
+                .collect();
+            let completed: u64 =
+                threads.into_iter().map(|thread| thread.join().unwrap().completed).sum();
+            assert_eq!((completed, limit.left()), (25, 0));
+            let (first, second) = (left(one), left(two));
+            assert_eq!(before - (first.0 + second.0), 25);
+            assert_eq!(first.1 + second.1, 0, "none was taken and given back");
+        });
+    });
+}
+
+#[test]
+fn the_last_job_is_found_on_whichever_server_it_comes_to() {
+    let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
+    let both: WorkerOptions = format!("{},{}", one.address(), two.address()).parse().unwrap();
+    for server in [&one, &two] {
+        let mut worker = blocking::Worker::connect(both.clone().limit(JobLimit::new(1))).unwrap();
+        worker.can_do("few", None).unwrap();
+        assert!(worker.next_job(Duration::from_millis(50)).unwrap().is_none());
+        submit(server.address(), 2);
+        let job = worker.next_job(SOON).unwrap().unwrap();
+        worker.complete(job, "").unwrap();
+        assert_eq!(worker.stop().completed, 1);
+        assert_eq!(left(server.address()), (1, 0));
+        let mut rest = blocking::Worker::connect(server.address()).unwrap();
+        rest.can_do("few", None).unwrap();
+        let job = rest.next_job(SOON).unwrap().unwrap();
+        rest.complete(job, "").unwrap();
+        assert_eq!(rest.stop().completed, 1);
+    }
+}
+
+#[test]
+fn a_worker_that_is_told_to_stop_asks_for_nothing_with_its_last_result() {
+    on_each_server(|address| {
+        submit(address, 3);
+        let mut worker = blocking::Worker::connect(address).unwrap();
+        worker.can_do("few", None).unwrap();
+        let job = worker.next_job(SOON).unwrap().unwrap();
+        worker.stop_handle().stop();
+        worker.complete(job, "").unwrap();
+        assert!(worker.next_job(Duration::from_secs(3600)).unwrap().is_none(), "and at once");
+        assert_eq!(worker.stop().completed, 1);
+        assert_eq!(left(address), (2, 0));
+
+        let mut worker = blocking::Worker::connect(address).unwrap();
+        let stop = worker.stop_handle();
+        worker
+            .register("few", move |_| {
+                stop.stop();
+                Ok("")
+            })
+            .unwrap();
+        assert_eq!(worker.run().unwrap().completed, 1);
+        assert_eq!(left(address), (1, 0));
+    });
+}
