@@ -84,6 +84,7 @@ mod options;
 #[cfg(feature = "tokio")]
 mod pipeline;
 pub mod protocol;
+mod servers;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod socket;
 mod stats;
@@ -98,6 +99,7 @@ pub use self::{client::Client, net::Stream, pipeline::CallMany};
 pub use self::{
     error::{Deadline, Error, ErrorKind, Fate},
     options::{Address, ConnectOptions, PutOptions, ReleaseOptions, RetryPolicy},
+    servers::{Selection, Servers},
     stats::{JobState, JobStats, ServerStats, TubeStats},
     types::{Inserted, Job, JobId, JobRef, Priority, Released, Reserved, Seconds, TubeName},
 };
