@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::builder::ValueHint;
 use clap::{Command, FromArgMatches, Subcommand};
-use ctl_core::repl::builtin;
 use ctl_core::repl::help::Group;
+use ctl_core::repl::tree;
 use ctl_core::units;
 
 /// The verbs of a session.
@@ -106,56 +106,21 @@ Examples:
   reserve 0      look once
   reserve 30s    wait at most 30 seconds";
 
-/// Commands of the command line that make no sense here, or mean something else here.
-const LEFT_OUT: &[&str] = &["repl", "serve", "completions", "man", "work", "help"];
+/// Commands of the command line that make no sense in a session.
+const LEFT_OUT: &[&str] = &["work"];
 /// Commands whose ids may be left out here: the last reserved job is meant.
 pub(super) const ON_LAST_JOB: &[&str] = &["release", "bury", "delete"];
-/// Global flags that a line may have; the others are for the start of the session.
-const LINE_FLAGS: &[&str] = &[
-    "output",
-    "columns",
-    "sort_by",
-    "no_headers",
-    "encoding",
-    "progress",
-    "yes",
-    "no_input",
-    "dry_run",
-    "confirm",
-    "force_raw",
-];
-
-/// The formats of `:format`.
-pub(super) const FORMATS: &[&str] =
-    &["table", "wide", "plain", "json", "ndjson", "yaml", "name", "raw"];
+/// Global flags of this tool that only count when the session starts.
+pub(super) const START_FLAGS: &[&str] = &["addr", "timeout"];
 
 /// The grammar of a session, made from that of the command line.
 pub(super) fn grammar(command_line: &Command) -> Command {
     let verbs = Verb::augment_subcommands(Command::new("verbs"));
-    let is_verb = |name: &str| verbs.get_subcommands().any(|verb| verb.get_name() == name);
-    let kept = command_line
-        .get_subcommands()
-        .filter(|c| !LEFT_OUT.contains(&c.get_name()) && !is_verb(c.get_name()))
-        .cloned()
-        .map(|command| match ON_LAST_JOB.contains(&command.get_name()) {
-            true => command.mut_arg("ids", |ids| ids.required(false)),
-            false => command,
-        });
-    let flags = command_line.get_arguments().cloned().map(|flag| {
-        let here = LINE_FLAGS.contains(&flag.get_id().as_str());
-        if here { flag } else { flag.hide(true) }
-    });
-    let mut grammar = Command::new("bsctl")
-        .no_binary_name(true)
-        .subcommand_required(true)
-        .disable_help_subcommand(true)
-        .disable_version_flag(true)
-        .args(flags)
-        .subcommands(kept)
-        .subcommands(verbs.get_subcommands().cloned())
-        .subcommands(builtin::commands(FORMATS));
-    grammar.build();
-    grammar
+    let here = |command: Command| match ON_LAST_JOB.contains(&command.get_name()) {
+        true => command.mut_arg("ids", |ids| ids.required(false)),
+        false => command,
+    };
+    tree::grammar("bsctl", command_line, &verbs, LEFT_OUT, &[], here)
 }
 
 /// The verb of a line, if it is one of the session's own.
@@ -163,28 +128,6 @@ pub(super) fn verb(matches: &clap::ArgMatches) -> Option<Verb> {
     let name = matches.subcommand_name()?;
     Verb::has_subcommand(name).then(|| Verb::from_arg_matches(matches).ok()).flatten()
 }
-
-/// A flag of a line that only counts when the session starts.
-pub(super) fn misplaced_flag(matches: &clap::ArgMatches) -> Option<String> {
-    let (_, line) = matches.subcommand()?;
-    let given = |id: &str| line.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
-    START_FLAGS
-        .iter()
-        .find(|id| line.try_contains_id(id).unwrap_or(false) && given(id))
-        .map(|id| format!("--{}", id.replace('_', "-")))
-}
-
-const START_FLAGS: &[&str] = &[
-    "addr",
-    "embedded",
-    "connect_timeout",
-    "timeout",
-    "retry",
-    "wait_for_server",
-    "quiet",
-    "verbose",
-    "color",
-];
 
 /// The groups of `help`.
 pub(super) const GROUPS: &[Group] = &[
@@ -233,9 +176,7 @@ mod tests {
     use super::*;
 
     fn visible() -> Vec<String> {
-        let grammar = grammar(&crate::cli::command_tree());
-        let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set());
-        commands.map(|command| command.get_name().to_owned()).collect()
+        tree::visible(&grammar(&crate::cli::command_tree()))
     }
 
     #[test]
@@ -252,7 +193,7 @@ mod tests {
         for name in ["reserve", "watch", "touch"] {
             assert_eq!(names.iter().filter(|other| *other == name).count(), 1, "{name}");
         }
-        for name in LEFT_OUT.iter().filter(|name| **name != "help") {
+        for name in ["repl", "serve", "completions", "man", "work"] {
             assert!(!names.iter().any(|other| other == name), "{name}");
         }
     }
@@ -261,7 +202,10 @@ mod tests {
     fn flags_of_the_start_are_refused_on_a_line() {
         let mut grammar = grammar(&crate::cli::command_tree());
         let mut flag = |line: &[&str]| {
-            misplaced_flag(&grammar.try_get_matches_from_mut(line).expect("fits the grammar"))
+            tree::misplaced_flag(
+                &grammar.try_get_matches_from_mut(line).expect("fits the grammar"),
+                START_FLAGS,
+            )
         };
         assert_eq!(flag(&["put", "x", "--timeout", "1s"]).as_deref(), Some("--timeout"));
         assert_eq!(flag(&["-a", "x", "put", "x"]).as_deref(), Some("--addr"));

@@ -98,7 +98,7 @@ impl State<'_> {
 
     /// Touches what is to be kept while a command waits.
     fn keep_alive(&mut self) -> Result<(), CliError> {
-        for said in self.tick(Instant::now()) {
+        for said in self.look_after(Instant::now()) {
             self.tool.messages.note(said);
         }
         if self.is_connected() {

@@ -8,11 +8,12 @@ use ctl_core::color::Role;
 use ctl_core::error::CliError;
 use ctl_core::repl::Prompt;
 use ctl_core::repl::editor::Edited;
+use ctl_core::repl::guest::lock;
 use ctl_core::repl::shell::Terminal;
 use ctl_core::units;
 
 use super::held::list;
-use super::state::{OnExit, State, lock};
+use super::state::{OnExit, State};
 use crate::error::{NOT_FOUND, cli_error};
 
 /// What becomes of the reserved jobs.
@@ -36,7 +37,7 @@ pub(super) fn settle(
     let (held, on_exit) = {
         let mut state = lock(shared);
         // Who is told that jobs go back must not have lost them long ago.
-        if let Some(said) = state.notice_loss() {
+        if let Some(said) = state.note_loss() {
             state.tool.messages.note(said);
         }
         (state.held_ids(), state.on_exit)

@@ -22,7 +22,7 @@ struct Facts<'a> {
 
 impl State<'_> {
     /// The prompt for the next line.
-    pub(super) fn prompt(&mut self, rich: bool) -> Prompt {
+    pub(super) fn show_prompt(&mut self, rich: bool) -> Prompt {
         let now = Instant::now();
         let place = self.place().filter(|_| self.is_connected());
         let address = self.tool.link.address().unwrap_or_default();

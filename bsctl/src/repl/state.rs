@@ -1,17 +1,13 @@
 //! The state of a session: the tool with its connection, the jobs it holds, its settings.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use beanstalk_client::protocol::Epoch;
 use beanstalk_client::{JobId, Priority, TubeName};
-use ctl_core::args::GlobalArgs;
 use ctl_core::error::CliError;
-use ctl_core::output::Style;
 
 use super::held::{Due, Notebook, list};
-use super::sink::Written;
 use super::values::Names;
 use crate::error::NOT_FOUND;
 use crate::tool::{Held, Session, Tool};
@@ -59,10 +55,6 @@ impl OnExit {
 pub(super) struct State<'t> {
     pub(super) tool: &'t mut Tool,
     pub(super) notebook: Notebook,
-    /// The flags that the session was started with.
-    pub(super) globals: GlobalArgs,
-    /// How results look unless a line says something else.
-    pub(super) style: Style,
     pub(super) on_exit: OnExit,
     /// Whether a person is there.
     pub(super) person: bool,
@@ -72,7 +64,6 @@ pub(super) struct State<'t> {
     pub(super) last_shown: Option<JobId>,
     /// Jobs that went back because the session ended while it held them.
     pub(super) left_behind: Vec<JobId>,
-    pub(super) written: Written,
     pub(super) names: Names,
     epoch: Option<Epoch>,
     retry: Retry,
@@ -89,19 +80,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 impl<'t> State<'t> {
     /// A session of this tool, which has been prepared for it.
-    pub(super) fn new(tool: &'t mut Tool, person: bool, written: Written, names: Names) -> Self {
-        let (globals, style) = (tool.globals.clone(), tool.out.style.clone());
+    pub(super) fn new(tool: &'t mut Tool, person: bool, names: Names) -> Self {
         Self {
             tool,
             notebook: Notebook::default(),
-            globals,
-            style,
             on_exit: OnExit::Ask,
             person,
             draining: false,
             last_shown: None,
             left_behind: Vec::new(),
-            written,
             names,
             epoch: None,
             retry: Retry { at: Instant::now(), pause: FIRST_PAUSE },
@@ -157,7 +144,7 @@ impl<'t> State<'t> {
 
     /// Looks whether the connection is still the one that the session knew. On a loss it forgets the
     /// reserved jobs and gives a sentence for the person.
-    pub(super) fn notice_loss(&mut self) -> Option<String> {
+    pub(super) fn note_loss(&mut self) -> Option<String> {
         // Without a place there was never a connection, and asking for the client would open one.
         self.tool.link.place()?;
         let client = self.tool.link.client().ok()?;
@@ -194,8 +181,8 @@ impl<'t> State<'t> {
 
     /// What has to be done although nobody typed anything: touches, warnings, loss and return of the
     /// connection. Gives sentences for the person.
-    pub(super) fn tick(&mut self, now: Instant) -> Vec<String> {
-        let mut said: Vec<String> = self.notice_loss().into_iter().collect();
+    pub(super) fn look_after(&mut self, now: Instant) -> Vec<String> {
+        let mut said: Vec<String> = self.note_loss().into_iter().collect();
         if self.is_connected() {
             let session = self.tool.session.get_or_insert_default();
             for due in self.notebook.due(session, now) {
@@ -296,9 +283,4 @@ impl<'t> State<'t> {
     pub(super) fn table(&self) -> BTreeMap<JobId, Held> {
         self.tool.session.as_ref().map(|session| session.held.clone()).unwrap_or_default()
     }
-}
-
-/// Locks the state; a panic elsewhere does not take the session down.
-pub(super) fn lock<'s, 't>(shared: &'s Mutex<State<'t>>) -> MutexGuard<'s, State<'t>> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

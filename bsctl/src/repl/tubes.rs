@@ -56,7 +56,7 @@ impl State<'_> {
         let link = self.tool.link.sibling();
         self.names.connect_to(link);
         self.tool.client()?;
-        self.notice_loss();
+        self.note_loss();
         self.tidy();
         let done = Record::new().with("address", address.to_string());
         self.tool.out.done(&done, &format!("connected to {address}"))?;

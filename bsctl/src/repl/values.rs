@@ -1,15 +1,12 @@
-//! What completion knows: tubes of the server, jobs of the session, settings.
+//! What completion knows: tubes of the server, jobs of the session.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use beanstalk_client::protocol::ListTubes;
 use beanstalk_client::{JobId, TubeName};
-use ctl_core::repl::builtin;
 use ctl_core::repl::complete::{Values, Wanted};
 use ctl_core::repl::names::LiveNames;
-use ctl_core::repl::shell::Setting;
 
-use super::grammar::GROUPS;
 use crate::link::Link;
 
 /// How many ids that were shown are remembered.
@@ -31,15 +28,12 @@ struct Known {
     seen: Vec<String>,
     used: Option<TubeName>,
     watched: Vec<TubeName>,
-    settings: Vec<Setting>,
-    verbs: Vec<String>,
 }
 
 impl Names {
     /// Names with live tubes, fetched over a second connection to the same server.
-    pub(super) fn live(link: Link, verbs: Vec<String>) -> Self {
+    pub(super) fn live(link: Link) -> Self {
         let mut names = Self::default();
-        names.lock().verbs = verbs;
         names.connect_to(link);
         let next = Arc::clone(&names.next_link);
         let mut link: Option<Link> = None;
@@ -96,11 +90,6 @@ impl Names {
         known.seen.truncate(MAX_SEEN);
     }
 
-    /// The settings there are.
-    pub(super) fn settings(&self, settings: Vec<Setting>) {
-        self.lock().settings = settings;
-    }
-
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -136,23 +125,6 @@ impl Values for Names {
                 }
                 drop(known);
                 without_given(ids)
-            }
-            (builtin::SETTING, _) => {
-                self.lock().settings.iter().map(|setting| setting.name.to_owned()).collect()
-            }
-            (builtin::SETTING_VALUE, _) => {
-                let known = self.lock();
-                let setting = known
-                    .settings
-                    .iter()
-                    .find(|s| wanted.before.last().is_some_and(|name| s.name == name));
-                setting
-                    .map(|s| s.allowed.iter().map(|v| (*v).to_owned()).collect())
-                    .unwrap_or_default()
-            }
-            (builtin::TOPIC, _) => {
-                let groups = GROUPS.iter().map(|group| format!("@{}", group.name));
-                self.lock().verbs.iter().cloned().chain(groups).collect()
             }
             _ => Vec::new(),
         }

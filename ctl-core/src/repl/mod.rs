@@ -1,8 +1,8 @@
 //! The interactive shell of the tools, without any queue in it.
 //!
-//! A tool implements [`shell::Shell`] and hands it to a [`session::Session`], which reads statements
-//! from a script ([`source`]) or from a person ([`editor`], [`plain`]), splits them into words
-//! ([`lexer`]), reads them by the tool's own clap grammar ([`grammar`]) and runs them.
+//! A tool brings its words and its state ([`guest`]) and starts a session of them ([`start`]). The session
+//! ([`session`]) reads statements from a script ([`source`]) or from a person ([`editor`], [`plain`]), splits them into
+//! words ([`lexer`]), reads them by the tool's own clap grammar ([`tree`], [`grammar`]) and runs them.
 
 pub mod builtin;
 pub mod complete;
@@ -10,9 +10,11 @@ pub mod editor;
 pub mod ending;
 pub mod expect;
 pub mod grammar;
+pub mod guest;
 pub mod help;
 pub mod hint;
 pub mod history;
+mod host;
 pub mod lexer;
 pub mod literal;
 pub mod names;
@@ -21,7 +23,13 @@ pub mod plain;
 mod prompt;
 pub mod session;
 pub mod shell;
+mod sink;
 pub mod source;
+pub mod start;
 pub mod terminal;
+pub mod tree;
+mod values;
+mod watcher;
 
+pub use host::unreadable;
 pub use prompt::Prompt;

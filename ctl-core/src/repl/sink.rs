@@ -1,22 +1,18 @@
-//! stdout of a session: knows whether the last line was ended, how long writing took, and which job ids
-//! were shown.
+//! stdout of a session: knows whether the last line was ended, how long writing took, and what its lines
+//! began with.
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use beanstalk_client::JobId;
-
-/// How much of a command's output is looked at for job ids.
+/// How much of a command's output is looked at for names and ids.
 const LOOK_AT: usize = 16 * 1024;
-/// How many ids are remembered.
-const MAX_IDS: usize = 100;
 
-/// What is known about what was written.
-#[derive(Clone, Default)]
+/// What is known about what was written; clones share it.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Written(Arc<Mutex<Facts>>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Facts {
     /// The last line has no end yet.
     open_line: bool,
@@ -35,9 +31,9 @@ impl Written {
         std::mem::take(&mut self.lock().spent)
     }
 
-    /// The numbers that lines began with since the last call.
-    pub(super) fn take_ids(&self) -> Vec<JobId> {
-        ids_in(&std::mem::take(&mut self.lock().head))
+    /// The first words of the lines since the last call; `id`, `handle` and borders of tables are passed over.
+    pub(super) fn take_firsts(&self) -> Vec<String> {
+        firsts(&std::mem::take(&mut self.lock().head))
     }
 
     fn lock(&self) -> MutexGuard<'_, Facts> {
@@ -80,21 +76,21 @@ impl Write for Sink {
     }
 }
 
-/// The first number of each line that begins with one (after `id`, or a table's border), newest last.
-fn ids_in(text: &[u8]) -> Vec<JobId> {
-    let mut ids: Vec<JobId> = Vec::new();
+/// Words that stand before an id in some formats.
+const LABELS: &[&str] = &["id", "handle"];
+
+fn firsts(text: &[u8]) -> Vec<String> {
+    let mut firsts = Vec::new();
     for line in text.split(|byte| *byte == b'\n') {
         let line = String::from_utf8_lossy(line);
-        let mut words = line.split(|c: char| c.is_whitespace() || "|│┆\":,".contains(c));
-        let first = words.find(|word| !word.is_empty() && !word.eq_ignore_ascii_case("id"));
-        if let Some(id) = first.and_then(|word| word.parse().ok())
-            && ids.len() < MAX_IDS
-            && !ids.contains(&id)
-        {
-            ids.push(id);
-        }
+        let mut words = line.split(|c: char| c.is_whitespace() || "|│┆\",".contains(c));
+        let word = words.find(|word| {
+            let bare = word.trim_end_matches(':');
+            !bare.is_empty() && !LABELS.iter().any(|label| bare.eq_ignore_ascii_case(label))
+        });
+        firsts.extend(word.map(str::to_owned));
     }
-    ids
+    firsts
 }
 
 #[cfg(test)]
@@ -103,14 +99,24 @@ mod tests {
 
     #[test]
     fn ids_are_found_in_every_format() {
-        let ids =
-            |text: &str| ids_in(text.as_bytes()).iter().map(|id| id.get()).collect::<Vec<_>>();
-        assert_eq!(ids("7\n8\n7\n"), [7, 8]);
-        assert_eq!(ids("12\tmail\tready\n"), [12]);
-        assert_eq!(ids(" ID  TUBE\n 12  mail\n"), [12]);
-        assert_eq!(ids("| 12 | mail |\n"), [12]);
-        assert_eq!(ids("id  42\ntube  7x\n"), [42]);
-        assert_eq!(ids("  \"id\": 42,\n"), [42]);
-        assert_eq!(ids("mail 3\n"), [0; 0]);
+        let first = |text: &str| firsts(text.as_bytes());
+        assert_eq!(first("7\n8\n7\n"), ["7", "8", "7"]);
+        assert_eq!(first("12\tmail\tready\n"), ["12"]);
+        assert_eq!(first(" ID  TUBE\n 12  mail\n"), ["TUBE", "12"]);
+        assert_eq!(first("| 12 | mail |\n"), ["12"]);
+        assert_eq!(first("id  42\ntube  7x\n"), ["42", "tube"]);
+        assert_eq!(first("  \"id\": 42,\n"), ["42"]);
+        assert_eq!(first("{\n  \"handle\": \"H:x:1\",\n"), ["{", "H:x:1"]);
+        assert_eq!(first("H:x:1\tresize\n"), ["H:x:1"]);
+    }
+
+    #[test]
+    fn an_open_line_is_told_once() {
+        let written = Written::default();
+        let mut sink = Sink::new(written.clone());
+        sink.write_all(b"").unwrap();
+        assert!(!written.take_open_line());
+        written.lock().open_line = true;
+        assert!(written.take_open_line() && !written.take_open_line());
     }
 }

@@ -1,22 +1,22 @@
-//! The thread that looks after a session while nobody types: keeps jobs alive, warns, notices losses.
+//! The thread that looks after a session while nobody types: what the tool has to do by the clock, losses of
+//! connections, signals.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ctl_core::repl::editor::Notices;
-use ctl_core::repl::ending::{Ending, wake_editor};
-use ctl_core::signals::Interrupts;
-
-use super::state::State;
+use super::editor::Notices;
+use super::ending::{Ending, wake_editor};
+use super::guest::Guest;
+use crate::signals::Interrupts;
 
 /// How often it looks.
 const PERIOD: Duration = Duration::from_millis(200);
 
 /// What the watching thread needs.
-pub(super) struct Watcher<'s, 't> {
-    pub(super) shared: &'s Mutex<State<'t>>,
+pub(super) struct Watcher<'s, G> {
+    pub(super) shared: &'s Mutex<G>,
     pub(super) notices: Notices,
     pub(super) ending: Ending,
     pub(super) interrupts: Interrupts,
@@ -26,7 +26,7 @@ pub(super) struct Watcher<'s, 't> {
     pub(super) over: &'s AtomicBool,
 }
 
-impl Watcher<'_, '_> {
+impl<G: Guest> Watcher<'_, G> {
     /// Watches until the session is over.
     pub(super) fn run(&self) {
         while !self.over.load(Ordering::SeqCst) {
@@ -45,10 +45,10 @@ impl Watcher<'_, '_> {
         }
     }
 
-    /// A command that is running looks after the jobs itself.
+    /// A command that is running looks after the session itself.
     fn look(&self) -> Vec<String> {
         match self.shared.try_lock() {
-            Ok(mut state) => state.tick(Instant::now()),
+            Ok(mut guest) => guest.tick(Instant::now()),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().tick(Instant::now()),
             Err(TryLockError::WouldBlock) => Vec::new(),
         }

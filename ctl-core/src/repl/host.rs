@@ -1,0 +1,335 @@
+//! The shell of every tool: how the session's engine reaches the tool's state.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use clap::{ArgMatches, Command, FromArgMatches};
+use serde_json::Value;
+
+use super::Prompt;
+use super::editor::Edited;
+use super::ending::Ending;
+use super::grammar::{Parsed, parse};
+use super::guest::{Guest, Kit, lock};
+use super::help::Group;
+use super::lexer::Word;
+use super::shell::{Leaving, Setting, Shell, Terminal};
+use super::sink::Written;
+use super::tree::{self, FORMATS};
+use super::values::KnownSettings;
+use crate::args::GlobalArgs;
+use crate::color::Role;
+use crate::error::{CliError, Exit};
+use crate::escape;
+use crate::output::{Format, Output, Style};
+use crate::signals::Interrupts;
+
+/// The shell of a tool.
+pub(super) struct Host<'s, G> {
+    pub(super) shared: &'s Mutex<G>,
+    pub(super) kit: Kit,
+    pub(super) interrupts: Interrupts,
+    pub(super) ending: Ending,
+    pub(super) written: Written,
+    /// Whether the person is being waited for: then a signal must wake the line editor.
+    pub(super) waiting: &'s AtomicBool,
+    /// Whether the terminal has more than ASCII and one colour.
+    pub(super) rich: bool,
+    /// Whether a person is there.
+    pub(super) person: bool,
+    /// The flags that the session was started with.
+    pub(super) globals: GlobalArgs,
+    /// How results look unless a line says something else.
+    pub(super) style: Style,
+    pub(super) known_settings: KnownSettings,
+}
+
+impl<G: Guest> Shell for Host<'_, G> {
+    fn grammar(&mut self) -> &mut Command {
+        &mut self.kit.grammar
+    }
+
+    fn groups(&self) -> &'static [Group] {
+        self.kit.groups
+    }
+
+    fn prompt(&mut self) -> Prompt {
+        self.known_settings.are(self.settings());
+        let mut guest = lock(self.shared);
+        if let Some(said) = guest.notice_loss() {
+            guest.parts().messages.note(said);
+        }
+        if self.written.take_open_line() {
+            // The result had no line end: the prompt must not hide it. A closed stdout shows at the next write.
+            let _ = writeln!(io::stdout());
+        }
+        self.waiting.store(true, Ordering::SeqCst);
+        guest.prompt(self.rich)
+    }
+
+    fn run(
+        &mut self,
+        matches: &ArgMatches,
+        words: &[Word],
+        mut person: Option<&mut dyn Terminal>,
+    ) -> Result<Exit, CliError> {
+        let name = matches.subcommand_name().unwrap_or_default().to_owned();
+        if name == "connect" && !self.may_leave(Leaving::Connect, borrow(&mut person))? {
+            return Ok(Exit::Done);
+        }
+        loop {
+            let error = match self.line(matches, words) {
+                Err(error) if error.code == self.kit.lost => error,
+                result => return result,
+            };
+            if self.kit.reads.contains(&name.as_str()) {
+                return self.line(matches, words);
+            }
+            if !repeats(&name, borrow(&mut person))? {
+                return Err(
+                    error.hint("look before you repeat it: nobody knows whether it was done")
+                );
+            }
+        }
+    }
+
+    fn result(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Value, CliError> {
+        let captured = Captured::default();
+        let json = Style { format: Format::Json, ..Style::default() };
+        let usual_style = std::mem::replace(&mut self.style, json.clone());
+        let usual_out = {
+            let mut guest = lock(self.shared);
+            let captured = Output::to(Box::new(captured.clone()), json);
+            std::mem::replace(guest.parts().out, captured)
+        };
+        let result = self.line(matches, words);
+        *lock(self.shared).parts().out = usual_out;
+        self.style = usual_style;
+        result?;
+        captured.json()
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        let mut settings = lock(self.shared).settings();
+        settings.push(Setting {
+            name: "format",
+            value: format_name(self.style.format),
+            allowed: FORMATS,
+            about: "how results look",
+        });
+        settings
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), CliError> {
+        let mut guest = lock(self.shared);
+        if name != "format" {
+            return guest.set(name, value);
+        }
+        let format = <Format as clap::ValueEnum>::from_str(value, true);
+        self.style.format = format.map_err(CliError::usage)?;
+        guest.parts().out.style = self.style.clone();
+        Ok(())
+    }
+
+    fn show(&mut self, text: &str) -> Result<(), CliError> {
+        let mut guest = lock(self.shared);
+        let out = guest.parts().out;
+        out.text(&escape::lines(text))?;
+        out.flush()
+    }
+
+    fn report(&mut self, error: &CliError, place: Option<&str>) {
+        let mut guest = lock(self.shared);
+        let messages = guest.parts().messages;
+        if self.person && place.is_none() && error.code == "INTERRUPTED" {
+            // The terminal has shown ^C behind what was there.
+            let _ = writeln!(io::stderr());
+            messages.note("cancelled");
+            return;
+        }
+        let error = within_session(error, self.kit.name);
+        match place {
+            None => messages.failure(&error, false),
+            Some(place) if self.style.format.is_json() => {
+                messages.failure(&error.context(place), true);
+            }
+            Some(place) => print_script_error(&error, place),
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        lock(self.shared).parts().messages.note(text);
+    }
+
+    fn output_time(&mut self) -> Duration {
+        self.waiting.store(false, Ordering::SeqCst);
+        self.written.take_spent()
+    }
+
+    fn interrupts(&self) -> &Interrupts {
+        &self.interrupts
+    }
+
+    fn ending(&self) -> Option<Exit> {
+        self.ending.requested()
+    }
+
+    fn is_secret(&self, verb: &str) -> bool {
+        self.kit.secrets.contains(&verb)
+    }
+
+    fn may_leave(
+        &mut self,
+        reason: Leaving,
+        person: Option<&mut dyn Terminal>,
+    ) -> Result<bool, CliError> {
+        self.waiting.store(person.is_some(), Ordering::SeqCst);
+        let settled = G::settle(self.shared, reason, person);
+        self.waiting.store(false, Ordering::SeqCst);
+        settled
+    }
+}
+
+impl<G: Guest> Host<'_, G> {
+    /// Runs one line: its flags on top of those of the session.
+    fn line(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Exit, CliError> {
+        if let Some(flag) = tree::misplaced_flag(matches, self.kit.start_flags) {
+            let tool = self.kit.name;
+            return Err(CliError::usage(format!("{flag} cannot be given on a line of a session"))
+                .hint(format!("leave, and give {flag} to {tool} repl")));
+        }
+        let mut guest = lock(self.shared);
+        if let Some(said) = guest.notice_loss() {
+            guest.parts().messages.note(said);
+        }
+        let completed = complete(&mut self.kit.grammar, &*guest, matches, words)?;
+        let matches = completed.as_ref().unwrap_or(matches);
+        let verb = matches.subcommand_name().unwrap_or_default();
+        let flags = GlobalArgs::from_arg_matches(matches).map_err(unreadable)?;
+        let parts = guest.parts();
+        parts.out.style = flags.restyle(&self.style);
+        *parts.globals = of_line(&self.globals, flags);
+        let _ = self.written.take_firsts();
+        let result = guest.command(matches);
+        let parts = guest.parts();
+        parts.out.style = self.style.clone();
+        *parts.globals = self.globals.clone();
+        guest.after_line(verb, &self.written.take_firsts(), &result);
+        result
+    }
+}
+
+/// The grammar was read already: what does not fit now is a defect.
+///
+/// For tools that read a line of a session into the arguments of their own commands.
+#[must_use]
+pub fn unreadable(error: clap::Error) -> CliError {
+    CliError::internal(format!("cannot read a line that fits the grammar: {error}"))
+}
+
+/// The connection broke after a command was sent that changes something. Only a person can decide to send it
+/// again.
+fn repeats(name: &str, person: Option<&mut dyn Terminal>) -> Result<bool, CliError> {
+    let Some(person) = person else { return Ok(false) };
+    let question = format!(
+        "the connection broke after {name} was sent, and nobody knows whether the server did it: retry? [y/N] "
+    );
+    let answer = person.ask(&Prompt::new().role(Role::Warning, question))?;
+    Ok(matches!(answer, Edited::Text(text) if matches!(text.trim_ascii(), b"y" | b"Y" | b"yes")))
+}
+
+/// The person again, for one more question.
+fn borrow<'p>(person: &'p mut Option<&mut dyn Terminal>) -> Option<&'p mut dyn Terminal> {
+    match person {
+        Some(person) => Some(&mut **person),
+        None => None,
+    }
+}
+
+/// Adds the word that the line leaves out, if the session knows it.
+fn complete<G: Guest>(
+    grammar: &mut Command,
+    guest: &G,
+    matches: &ArgMatches,
+    words: &[Word],
+) -> Result<Option<ArgMatches>, CliError> {
+    let Some((verb, line)) = matches.subcommand() else { return Ok(None) };
+    let Some(word) = guest.missing_word(verb, line)? else { return Ok(None) };
+    let mut words = words.to_vec();
+    let end = words.last().map_or(0, |word| word.end);
+    words.push(Word { bytes: word.into_bytes(), literal: false, start: end, end, heredoc: false });
+    match parse(grammar, &words)? {
+        Parsed::Matches(matches) => Ok(Some(matches)),
+        Parsed::Help(_) => Ok(None),
+    }
+}
+
+/// The flags that are in force for a line.
+fn of_line(session: &GlobalArgs, line: GlobalArgs) -> GlobalArgs {
+    GlobalArgs {
+        timeout: line.timeout.or(session.timeout),
+        output: line.output.or(session.output),
+        progress: line.progress.or(session.progress),
+        yes: session.yes || line.yes,
+        no_input: session.no_input || line.no_input,
+        dry_run: session.dry_run || line.dry_run,
+        confirm: line.confirm.or_else(|| session.confirm.clone()),
+        ..session.clone()
+    }
+}
+
+fn format_name(format: Format) -> String {
+    let value = clap::ValueEnum::to_possible_value(&format);
+    value.map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// An error whose hints are commands of the session.
+fn within_session(error: &CliError, tool: &str) -> CliError {
+    let here = |hint: &String| {
+        let command = hint.strip_prefix(tool).and_then(|rest| rest.strip_prefix(' '));
+        command.unwrap_or(hint).to_owned()
+    };
+    let said = CliError::new(error.exit, error.code, error.message.clone());
+    error.hints.iter().map(here).fold(said, CliError::hint)
+}
+
+/// `FILE:LINE: CODE: message`, as compilers say it.
+fn print_script_error(error: &CliError, place: &str) {
+    let code = if error.exit == Exit::Usage { String::new() } else { format!("{}: ", error.code) };
+    let message = escape::lines(&error.message);
+    let mut text = format!("{}: {code}{message}\n", escape::line(place));
+    for hint in &error.hints {
+        text.push_str(&format!("  try: {}\n", escape::line(hint)));
+    }
+    // A stderr that cannot be written has nowhere to be reported.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// A result that is kept instead of shown.
+#[derive(Clone, Default)]
+struct Captured(Arc<Mutex<Vec<u8>>>);
+
+impl Captured {
+    fn json(&self) -> Result<Value, CliError> {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if bytes.trim_ascii().is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&bytes).map_err(|error| {
+            CliError::usage(format!("the result of this command is not JSON: {error}"))
+        })
+    }
+}
+
+impl Write for Captured {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! What completion knows in every session: settings with their values, and what can be explained.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::builtin;
+use super::complete::{Values, Wanted};
+use super::help::Group;
+use super::shell::Setting;
+
+/// The settings that completion offers; clones share them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KnownSettings(Arc<Mutex<Vec<Setting>>>);
+
+impl KnownSettings {
+    /// These are the settings now.
+    pub(super) fn are(&self, settings: Vec<Setting>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = settings;
+    }
+
+    fn get(&self) -> Vec<Setting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The names of the tool, and those of every session.
+pub(super) struct AllValues {
+    pub(super) tool: Box<dyn Values>,
+    pub(super) settings: KnownSettings,
+    pub(super) verbs: Vec<String>,
+    pub(super) groups: &'static [Group],
+}
+
+impl Values for AllValues {
+    fn values(&self, wanted: &Wanted<'_>) -> Vec<String> {
+        match wanted.value_name {
+            builtin::SETTING => {
+                self.settings.get().iter().map(|setting| setting.name.to_owned()).collect()
+            }
+            builtin::SETTING_VALUE if wanted.verb == ":set" => {
+                let settings = self.settings.get();
+                let is_meant = |s: &&Setting| wanted.before.last().is_some_and(|n| s.name == n);
+                let allowed = settings.iter().find(is_meant).map(|s| s.allowed);
+                allowed.into_iter().flatten().map(|value| (*value).to_owned()).collect()
+            }
+            builtin::TOPIC => {
+                let groups = self.groups.iter().map(|group| format!("@{}", group.name));
+                self.verbs.iter().cloned().chain(groups).collect()
+            }
+            _ => self.tool.values(wanted),
+        }
+    }
+}
