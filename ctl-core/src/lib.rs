@@ -19,6 +19,7 @@ pub mod process;
 pub mod program;
 pub mod progress;
 pub mod repl;
+pub mod serve;
 pub mod signals;
 pub mod thresholds;
 pub mod units;

@@ -5,26 +5,26 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ctl_core::error::{CliError, Exit};
-use ctl_core::process;
-use ctl_core::signals::Interrupts;
+use crate::error::{CliError, Exit};
+use crate::process;
+use crate::signals::Interrupts;
 
 /// How often the child is looked at.
 const SLICE: Duration = Duration::from_millis(20);
 /// How long a child may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Runs the command with the server's address in its environment and gives its exit code. A signal, or
-/// `gone`, ends it.
+/// Runs the command with the server's address in these variables of its environment, and gives its exit code. A
+/// signal, or `gone`, ends it.
 pub(super) fn run(
     command: &[OsString],
-    address: &str,
+    (variables, address): (&[&str], &str),
     interrupts: &Interrupts,
     gone: impl Fn() -> bool,
 ) -> Result<Exit, CliError> {
     let Some((program, arguments)) = command.split_first() else { return Ok(Exit::Done) };
     let mut command = Command::new(program);
-    command.args(arguments).env("BSCTL_ADDR", address).env("BEANSTALKD_ADDR", address);
+    command.args(arguments).envs(variables.iter().map(|name| (name, address)));
     let own_group = process::separate(&mut command);
     let name = program.to_string_lossy();
     let child = command.spawn().map_err(|error| match error.kind() {

@@ -1,0 +1,218 @@
+//! `serve`: an in-memory server as a program, for tests and development, alone or around a command.
+
+mod child;
+
+use std::ffi::OsString;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::error::{CliError, Exit};
+use crate::messages::Messages;
+use crate::output::{Output, Record};
+use crate::signals::Interrupts;
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Address to listen on; port 0 is a free one; unix:PATH is a unix socket [default: the usual port of
+    /// 127.0.0.1, with a command a free one]
+    #[arg(long, value_name = "ADDR", conflicts_with = "port")]
+    listen: Option<String>,
+
+    /// Short for --listen 127.0.0.1:N
+    #[arg(long, value_name = "N")]
+    port: Option<u16>,
+
+    /// Print the address as one line on stdout
+    #[arg(long)]
+    print_addr: bool,
+
+    /// Write the address to this file when connections are accepted
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<PathBuf>,
+
+    /// Stop when the parent process ends
+    #[arg(long)]
+    exit_with_parent: bool,
+
+    /// Listen on addresses that other machines can reach
+    #[arg(long)]
+    allow_remote: bool,
+
+    /// Run this command and stop when it ends
+    #[arg(value_name = "CMD", last = true)]
+    command: Vec<OsString>,
+}
+
+/// A kind of server.
+#[derive(Debug, Clone, Copy)]
+pub struct Service {
+    /// What it imitates, such as `beanstalkd`.
+    pub name: &'static str,
+    /// Its usual port.
+    pub port: u16,
+    /// What an address may begin with, such as `tcp://`.
+    pub schemes: &'static [&'static str],
+    /// The environment variables that tell a command the address.
+    pub variables: &'static [&'static str],
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone)]
+pub enum Endpoint {
+    /// On this address; port 0 is a free one.
+    Tcp(SocketAddr),
+    /// On a unix socket at this path; only on systems that have such sockets.
+    Unix(PathBuf),
+}
+
+impl Service {
+    /// Serves until a signal comes, the parent ends or the command ends. `start` starts the server, which runs
+    /// until it is dropped, and gives the address that it was bound to.
+    ///
+    /// # Errors
+    /// An address that cannot be one or that `--allow-remote` is missing for (2), one that cannot be bound (69), a
+    /// command that cannot be run (126, 127), a file that cannot be written (74).
+    pub fn serve<S>(
+        &self,
+        args: &ServeArgs,
+        interrupts: &Interrupts,
+        out: &mut Output,
+        messages: &Messages,
+        start: impl FnOnce(Endpoint) -> io::Result<(S, String)>,
+    ) -> Result<Exit, CliError> {
+        let parent = if args.exit_with_parent { Some(Parent::now()?) } else { None };
+        let wanted = self.wanted(args);
+        let endpoint = self.endpoint(&wanted, args.allow_remote)?;
+        let (server, address) = start(endpoint).map_err(|error| {
+            CliError::unavailable(format!("cannot listen on {wanted}: {error}"))
+                .hint("--port 0 takes a free port")
+        })?;
+        messages.note(format!("in-memory {} on {address}", self.name));
+        if args.print_addr {
+            out.done(&Record::new().with("addr", address.as_str()), &address)?;
+        }
+        let ready = match &args.ready_file {
+            Some(path) => Some(ReadyFile::write(path, &address)?),
+            None => None,
+        };
+        let gone = || parent.as_ref().is_some_and(Parent::is_gone);
+        let exit = if args.command.is_empty() {
+            until_ended(interrupts, gone)
+        } else {
+            child::run(&args.command, (self.variables, &address), interrupts, gone)?
+        };
+        drop(ready);
+        drop(server);
+        Ok(exit)
+    }
+
+    fn wanted(&self, args: &ServeArgs) -> String {
+        match (&args.listen, args.port) {
+            (Some(address), _) => address.clone(),
+            (None, Some(port)) => format!("127.0.0.1:{port}"),
+            (None, None) if args.command.is_empty() => format!("127.0.0.1:{}", self.port),
+            (None, None) => "127.0.0.1:0".to_owned(),
+        }
+    }
+
+    fn endpoint(&self, wanted: &str, allow_remote: bool) -> Result<Endpoint, CliError> {
+        if let Some(path) = wanted.strip_prefix("unix:") {
+            return unix_socket(path.strip_prefix("//").unwrap_or(path));
+        }
+        let bare = self.schemes.iter().find_map(|scheme| wanted.strip_prefix(scheme));
+        let bare = bare.unwrap_or(wanted);
+        let full = match bare.strip_prefix(':') {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => bare.to_owned(),
+        };
+        let wrong = |why: &str| {
+            CliError::usage(format!("cannot listen on `{wanted}`: {why}"))
+                .hint("--listen 127.0.0.1:0 or unix:/path/to/socket")
+        };
+        let addresses: Vec<SocketAddr> =
+            full.to_socket_addrs().map_err(|error| wrong(&error.to_string()))?.collect();
+        let address = *addresses.first().ok_or_else(|| wrong("the name has no address"))?;
+        if !address.ip().is_loopback() && !allow_remote {
+            return Err(CliError::usage(format!(
+                "refusing to listen on {} without --allow-remote (the mock has no authentication)",
+                address.ip()
+            )));
+        }
+        Ok(Endpoint::Tcp(address))
+    }
+}
+
+fn until_ended(interrupts: &Interrupts, gone: impl Fn() -> bool) -> Exit {
+    loop {
+        if interrupts.sleep(Duration::from_millis(200)).is_err() {
+            return interrupts.requested().unwrap_or(Exit::Interrupted);
+        }
+        if gone() {
+            return Exit::Done;
+        }
+    }
+}
+
+#[cfg(unix)]
+fn unix_socket(path: &str) -> Result<Endpoint, CliError> {
+    Ok(Endpoint::Unix(path.into()))
+}
+
+#[cfg(not(unix))]
+fn unix_socket(path: &str) -> Result<Endpoint, CliError> {
+    Err(CliError::usage(format!("cannot listen on {path}: this system has no unix sockets")))
+}
+
+/// A file that exists while connections are accepted.
+struct ReadyFile(PathBuf);
+
+impl ReadyFile {
+    /// Written beside and renamed, so that nobody reads half of it.
+    fn write(path: &PathBuf, address: &str) -> Result<Self, CliError> {
+        let name = path.to_string_lossy().into_owned();
+        let mut beside = path.clone().into_os_string();
+        beside.push(".new");
+        let failed = |error: io::Error| CliError::writing(&name, &error);
+        std::fs::write(&beside, format!("{address}\n")).map_err(failed)?;
+        std::fs::rename(&beside, path).map_err(failed)?;
+        Ok(Self(path.clone()))
+    }
+}
+
+impl Drop for ReadyFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// The process that started this one.
+struct Parent(u32);
+
+impl Parent {
+    #[cfg(unix)]
+    fn now() -> Result<Self, CliError> {
+        Ok(Self(std::os::unix::process::parent_id()))
+    }
+
+    #[cfg(not(unix))]
+    fn now() -> Result<Self, CliError> {
+        Err(CliError::usage("--exit-with-parent is not supported on this system")
+            .hint("serve -- CMD ends with the command"))
+    }
+
+    /// An orphan gets another parent.
+    #[cfg(unix)]
+    fn is_gone(&self) -> bool {
+        std::os::unix::process::parent_id() != self.0
+    }
+
+    #[cfg(not(unix))]
+    fn is_gone(&self) -> bool {
+        false
+    }
+}
