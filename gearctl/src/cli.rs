@@ -5,8 +5,8 @@ use ctl_core::args::GlobalArgs;
 use ctl_core::program::Program;
 
 use crate::commands::{
-    cancel, check, docs as documents, function, functions, job, jobs, map, ping, raw, run, server,
-    shutdown, smoke, submit, wait, work, workers,
+    cancel, check, docs as documents, function, functions, job, jobs, map, ping, raw, run, serve,
+    server, shutdown, smoke, submit, wait, work, workers,
 };
 use crate::tool::PREFIX;
 
@@ -28,6 +28,10 @@ pub struct Cli {
         help_heading = "Global options"
     )]
     pub server: Vec<String>,
+
+    /// Start an in-memory server for the duration of this command and use it
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub embedded: bool,
 
     /// Flags of every command.
     #[command(flatten)]
@@ -102,6 +106,9 @@ pub enum Command {
     /// Send one line of the text protocol and print the reply (any text command)
     #[command(after_help = raw::HELP)]
     Raw(raw::RawArgs),
+    /// Run an in-memory server, alone or for a command
+    #[command(visible_alias = "mock", after_help = serve::HELP)]
+    Serve(serve::ServeArgs),
     /// Print a completion script for a shell
     #[command(after_help = documents::COMPLETIONS_HELP)]
     Completions(documents::CompletionsArgs),
@@ -125,7 +132,7 @@ pub const PROGRAM: Program = Program {
         ("Functions and workers", &["functions", "function", "workers"]),
         ("Observe", &["smoke", "check", "wait", "ping"]),
         ("Server", &["server", "version", "pid", "verbose", "shutdown"]),
-        ("Tool", &["raw", "completions", "man"]),
+        ("Tool", &["raw", "serve", "completions", "man"]),
     ],
     environment: &[
         (

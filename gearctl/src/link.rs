@@ -1,14 +1,16 @@
 //! The connections to the servers: opened when they are first needed, with what the flags say about time and
 //! retries. Jobs go over one, the text commands of administration over another.
 
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ctl_core::args::GlobalArgs;
-use ctl_core::config::{Environment, Setting};
+use ctl_core::config::{Environment, Setting, Source};
 use ctl_core::error::CliError;
 use ctl_core::messages::{Level, Messages};
 use ctl_core::units;
+use fixtures::gearmand::Server;
 use gearman_client::blocking::{Admin, Client};
 use gearman_client::protocol::{AdminCommand, AdminReply, Request};
 use gearman_client::{Address, ConnectOptions, Error, Listing, RetryPolicy, Row, Servers};
@@ -17,12 +19,20 @@ use crate::error::{UNSUPPORTED, cli_error};
 
 /// The connections that commands use.
 pub struct Link {
-    servers: Setting<String>,
+    target: Target,
     options: Option<Vec<ConnectOptions>>,
     plan: Plan,
     client: Option<Client>,
     admin: Option<Admin>,
     messages: Messages,
+}
+
+/// Which servers.
+#[derive(Clone)]
+enum Target {
+    Addresses(Setting<String>),
+    /// The in-memory server in this process; it lives as long as the last link to it.
+    Embedded(Arc<OnceLock<Server>>),
 }
 
 /// How long and how often.
@@ -35,23 +45,34 @@ struct Plan {
 }
 
 /// Messages of protocol lines come from here, for `GEARCTL_LOG`.
-const PROTOCOL: &str = "gearctl::protocol";
+pub const PROTOCOL: &str = "gearctl::protocol";
 
 impl Link {
     /// From flags and environment; nothing is opened yet.
     ///
     /// # Errors
-    /// A wrong variable: exit 78.
+    /// Flags that exclude each other: exit 2; a wrong variable: exit 78.
     pub fn new(
         servers: &[String],
+        embedded: bool,
         globals: &GlobalArgs,
         environment: &Environment,
         messages: &Messages,
     ) -> Result<Self, CliError> {
-        let given = (!servers.is_empty()).then(|| servers.join(","));
-        let names = ["GEARCTL_SERVER", "GEARMAN_SERVER", "GEARMAN_SERVERS"];
-        let setting =
-            environment.setting(("--server", given), &names, |text| Ok(text.to_owned()))?;
+        if embedded && !servers.is_empty() {
+            return Err(CliError::usage("--embedded cannot be combined with --server")
+                .hint("either of them"));
+        }
+        let target = if embedded {
+            Target::Embedded(Arc::default())
+        } else {
+            let given = (!servers.is_empty()).then(|| servers.join(","));
+            let names = ["GEARCTL_SERVER", "GEARMAN_SERVER", "GEARMAN_SERVERS"];
+            let setting =
+                environment.setting(("--server", given), &names, |text| Ok(text.to_owned()))?;
+            let default = || Setting::default(Address::default().to_string());
+            Target::Addresses(setting.unwrap_or_else(default))
+        };
         let timeout = environment.setting(
             ("--timeout", globals.timeout),
             &["GEARCTL_TIMEOUT"],
@@ -64,7 +85,7 @@ impl Link {
             wait_for_server: globals.wait_for_server,
         };
         Ok(Self {
-            servers: setting.unwrap_or_else(|| Setting::default(Address::default().to_string())),
+            target,
             options: None,
             plan,
             client: None,
@@ -73,10 +94,10 @@ impl Link {
         })
     }
 
-    /// The servers' addresses as people write them.
+    /// The servers' addresses as people write them; for `--embedded` this starts the server.
     ///
     /// # Errors
-    /// An address is wrong: exit 65.
+    /// An address is wrong: exit 65; the in-memory server cannot be started: exit 69.
     pub fn address(&mut self) -> Result<String, CliError> {
         let all: Vec<String> = self.options()?.iter().map(|o| o.address().to_string()).collect();
         Ok(all.join(","))
@@ -85,7 +106,10 @@ impl Link {
     /// Where the address came from.
     #[must_use]
     pub fn source(&self) -> String {
-        self.servers.source.to_string()
+        match &self.target {
+            Target::Addresses(setting) => setting.source.to_string(),
+            Target::Embedded(_) => Source::Flag("--embedded").to_string(),
+        }
     }
 
     /// Bounds connecting and answering, where the flags say nothing: `ping` and `check` are impatient.
@@ -128,9 +152,37 @@ impl Link {
         })
     }
 
-    /// Closes the connection for jobs.
+    /// Whether a connection for jobs is open, as far as is known.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.client.as_ref().is_some_and(Client::is_connected)
+    }
+
+    /// Closes the connections.
     pub fn close(&mut self) {
         self.client = None;
+        self.admin = None;
+    }
+
+    /// Points a session at other servers; the connections are closed.
+    pub fn retarget(&mut self, servers: String) {
+        self.close();
+        self.options = None;
+        self.target =
+            Target::Addresses(Setting { value: servers, source: Source::Flag("connect") });
+    }
+
+    /// Another link to the same servers, not yet open.
+    #[must_use]
+    pub fn sibling(&self) -> Link {
+        Link {
+            target: self.target.clone(),
+            options: self.options.clone(),
+            plan: self.plan.clone(),
+            client: None,
+            admin: None,
+            messages: self.messages.clone(),
+        }
     }
 
     /// The options of every server.
@@ -227,7 +279,11 @@ impl Link {
     }
 
     fn build_options(&self) -> Result<Vec<ConnectOptions>, CliError> {
-        let servers: Servers = self.servers.value.parse().map_err(|error: Error| {
+        let text = match &self.target {
+            Target::Addresses(setting) => setting.value.clone(),
+            Target::Embedded(cell) => embedded(cell, &self.messages)?,
+        };
+        let servers: Servers = text.parse().map_err(|error: Error| {
             cli_error(error).hint(format!("the address came from: {}", self.source()))
         })?;
         let options = servers.addresses().cloned().map(|address| {
@@ -280,4 +336,18 @@ impl Link {
             self.messages.log(Level::Trace, PROTOCOL, &text.to_string());
         }
     }
+}
+
+fn embedded(cell: &OnceLock<Server>, messages: &Messages) -> Result<String, CliError> {
+    if let Some(server) = cell.get() {
+        return Ok(server.address().to_owned());
+    }
+    let server = Server::builder().log_capacity(0).start().map_err(|error| {
+        CliError::unavailable(format!("cannot start the in-memory server: {error}"))
+    })?;
+    let address = server.address().to_owned();
+    messages.note(format!("embedded server on {address}"));
+    // Empty until now, so nothing is dropped.
+    let _ = cell.set(server);
+    Ok(address)
 }

@@ -36,12 +36,12 @@ impl Tool {
     /// From the parsed command line; nothing is opened yet.
     ///
     /// # Errors
-    /// A wrong variable: exit 78.
+    /// Flags that exclude each other: exit 2; a wrong variable: exit 78.
     pub fn new(cli: &Cli, environment: Environment) -> Result<Self, CliError> {
         let globals = cli.globals.clone();
         let messages = Messages::stderr("gearctl", PREFIX, &globals, &environment)?;
         let style = globals.style(PREFIX, &environment, Output::stdout_is_terminal())?;
-        let link = Link::new(&cli.server, &globals, &environment, &messages)?;
+        let link = Link::new(&cli.server, cli.embedded, &globals, &environment, &messages)?;
         Ok(Self {
             globals,
             environment,

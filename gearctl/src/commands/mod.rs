@@ -11,6 +11,7 @@ pub mod map;
 pub mod ping;
 pub mod raw;
 pub mod run;
+pub mod serve;
 pub mod server;
 pub mod shutdown;
 pub mod smoke;
@@ -62,6 +63,7 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Verbose(args) => server::verbose(tool, args),
         Command::Shutdown(args) => shutdown::run(tool, args),
         Command::Raw(args) => raw::run(tool, args),
+        Command::Serve(args) => serve::run(tool, args),
         Command::Completions(args) => docs::completions(tool, args),
         Command::Man(args) => docs::man(tool, args),
         Command::Docs(args) => docs::readme(tool, args),

@@ -15,4 +15,5 @@ mod harness;
 mod map;
 mod observe;
 mod run;
+mod serve;
 mod work;
