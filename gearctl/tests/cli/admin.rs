@@ -6,125 +6,136 @@ use crate::harness::*;
 
 #[test]
 fn the_server_is_described() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let pings = gearctl(address, &["ping", "-c", "2", "-i", "0", "-o", "json"]).exits(0).json();
-    assert_eq!(pings.as_array().unwrap().len(), 2);
-    assert_eq!(pings[1]["n"], 2);
-    let version = gearctl(address, &["version"]).exits(0);
-    assert!(version.out().starts_with(|c: char| c.is_ascii_digit()), "{}", version.out());
-    let tool = fed(server.tool("gearadmin", &["--server-version"]), b"").exits(0);
-    assert!(tool.out().contains(version.out().trim()), "{}", tool.out());
-    let pid = gearctl(address, &["pid", "-o", "json"]).exits(0).json()["pid"].as_u64().unwrap();
-    let tool = fed(server.tool("gearadmin", &["--getpid"]), b"").exits(0);
-    assert!(tool.out().contains(&pid.to_string()), "{}", tool.out());
-    assert_eq!(gearctl(address, &["verbose", "-o", "json"]).exits(0).json()["verbose"], "ERROR");
-    queue(address, "f", b"x");
-    let all = gearctl(address, &["server", "-o", "json"]).exits(0).json();
-    assert_eq!(all["pid"], pid);
-    assert_eq!(all["address"], address);
-    assert_eq!(all["address-from"], "flag --server");
-    assert_eq!((&all["queued"], &all["functions"]), (&json!(1), &json!(1)));
-    assert_eq!((&all["show-jobs"], &all["prioritystatus"]), (&json!(true), &json!(true)));
+    on_both_with_tools(|server| {
+        let address = server.address();
+        let pings = gearctl(address, &["ping", "-c", "2", "-i", "0", "-o", "json"]).exits(0).json();
+        assert_eq!(pings.as_array().unwrap().len(), 2);
+        assert_eq!(pings[1]["n"], 2);
+        let version = gearctl(address, &["version"]).exits(0);
+        assert!(version.out().starts_with(|c: char| c.is_ascii_digit()), "{}", version.out());
+        let tool = fed(server.tool("gearadmin", &["--server-version"]), b"").exits(0);
+        assert!(tool.out().contains(version.out().trim()), "{}", tool.out());
+        let pid = gearctl(address, &["pid", "-o", "json"]).exits(0).json()["pid"].as_u64().unwrap();
+        let tool = fed(server.tool("gearadmin", &["--getpid"]), b"").exits(0);
+        assert!(tool.out().contains(&pid.to_string()), "{}", tool.out());
+        assert_eq!(
+            gearctl(address, &["verbose", "-o", "json"]).exits(0).json()["verbose"],
+            "ERROR"
+        );
+        queue(address, "f", b"x");
+        let all = gearctl(address, &["server", "-o", "json"]).exits(0).json();
+        assert_eq!(all["pid"], pid);
+        assert_eq!(all["address"], address);
+        assert_eq!(all["address-from"], "flag --server");
+        assert_eq!((&all["queued"], &all["functions"]), (&json!(1), &json!(1)));
+        assert_eq!((&all["show-jobs"], &all["prioritystatus"]), (&json!(true), &json!(true)));
+    });
 }
 
 #[test]
 fn functions_are_listed_with_their_counts() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    assert_eq!(gearctl(address, &["functions", "-o", "json"]).exits(0).json(), json!([]));
-    queue(address, "mail.out", b"x");
-    queue(address, "mail.out", b"y");
-    queue(address, "sms", b"z");
-    assert_eq!(
-        gearctl(address, &["functions"]).exits(0).out(),
-        "mail.out\t2\t2\t0\t0\nsms\t1\t1\t0\t0\n"
-    );
-    assert_eq!(
-        gearctl(address, &["functions", "mail*", "-o", "json"]).exits(0).json(),
-        json!([{"name": "mail.out", "total": 2, "queued": 2, "running": 0, "workers": 0,
+    on_both(|server| {
+        let address = server.address();
+        assert_eq!(gearctl(address, &["functions", "-o", "json"]).exits(0).json(), json!([]));
+        queue(address, "mail.out", b"x");
+        queue(address, "mail.out", b"y");
+        queue(address, "sms", b"z");
+        assert_eq!(
+            gearctl(address, &["functions"]).exits(0).out(),
+            "mail.out\t2\t2\t0\t0\nsms\t1\t1\t0\t0\n"
+        );
+        assert_eq!(
+            gearctl(address, &["functions", "mail*", "-o", "json"]).exits(0).json(),
+            json!([{"name": "mail.out", "total": 2, "queued": 2, "running": 0, "workers": 0,
                 "high": 0, "normal": 2, "low": 0}])
-    );
-    assert_eq!(gearctl(address, &["functions", "*s", "-o", "name"]).exits(0).out(), "sms\n");
+        );
+        assert_eq!(gearctl(address, &["functions", "*s", "-o", "name"]).exits(0).out(), "sms\n");
+    });
 }
 
 #[test]
 fn functions_are_created_limited_and_dropped() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let no = gearctl(address, &["function", "maxqueue", "f", "1", "-o", "json"]).exits(1).error();
-    assert_eq!(no["code"], "NOT_FOUND");
-    gearctl(address, &["function", "drop", "f"]).exits(1);
-    gearctl(address, &["function", "create", "f", "-n"]).exits(0);
-    assert_eq!(gearctl(address, &["functions"]).exits(0).out(), "");
-    let done = gearctl(address, &["function", "create", "f", "-o", "json"]).exits(0).json();
-    assert_eq!(done, json!({"action": "create", "function": "f"}));
-    assert_eq!(gearctl(address, &["functions", "-o", "name"]).exits(0).out(), "f\n");
-    gearctl(address, &["function", "maxqueue", "f", "1"]).exits(0);
-    queue(address, "f", b"x");
-    let refused = gearctl(address, &["function", "drop", "f", "-o", "json"]).exits(1).error();
-    assert_eq!(refused["code"], "FUNCTION_IN_USE");
-    gearctl(address, &["function", "drop", "f", "--force"]).exits(0);
-    gearctl(address, &["function", "create", "a b"]).exits(65);
-    gearctl(address, &["function", "create", "g"]).exits(0);
-    gearctl(address, &["function", "maxqueue", "g", "--high", "1", "--low", "2"]).exits(0);
-    gearctl(address, &["function", "maxqueue", "g", "5", "--low", "2"]).exits(2);
+    on_both(|server| {
+        let address = server.address();
+        let no =
+            gearctl(address, &["function", "maxqueue", "f", "1", "-o", "json"]).exits(1).error();
+        assert_eq!(no["code"], "NOT_FOUND");
+        gearctl(address, &["function", "drop", "f"]).exits(1);
+        gearctl(address, &["function", "create", "f", "-n"]).exits(0);
+        assert_eq!(gearctl(address, &["functions"]).exits(0).out(), "");
+        let done = gearctl(address, &["function", "create", "f", "-o", "json"]).exits(0).json();
+        assert_eq!(done, json!({"action": "create", "function": "f"}));
+        assert_eq!(gearctl(address, &["functions", "-o", "name"]).exits(0).out(), "f\n");
+        gearctl(address, &["function", "maxqueue", "f", "1"]).exits(0);
+        queue(address, "f", b"x");
+        let refused = gearctl(address, &["function", "drop", "f", "-o", "json"]).exits(1).error();
+        assert_eq!(refused["code"], "FUNCTION_IN_USE");
+        gearctl(address, &["function", "drop", "f", "--force"]).exits(0);
+        gearctl(address, &["function", "create", "a b"]).exits(65);
+        gearctl(address, &["function", "create", "g"]).exits(0);
+        gearctl(address, &["function", "maxqueue", "g", "--high", "1", "--low", "2"]).exits(0);
+        gearctl(address, &["function", "maxqueue", "g", "5", "--low", "2"]).exits(2);
+    });
 }
 
 #[test]
 fn workers_are_listed_and_filtered() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let worker = Running(server.tool("gearman", &["-w", "-f", "up", "cat"]).spawn().unwrap());
-    workers(address, "up", 1);
-    let all = gearctl(address, &["workers", "-o", "json"]).exits(0).json();
-    let with = |row: &&serde_json::Value| row["functions"] == json!(["up"]);
-    assert_eq!(all.as_array().unwrap().iter().filter(with).count(), 1, "{all}");
-    let of = |flags: &[&str]| {
-        let rows = gearctl(address, &[&["workers", "-o", "json"], flags].concat()).exits(0).json();
-        rows.as_array().unwrap().len()
-    };
-    assert_eq!((of(&["-f", "up"]), of(&["-f", "down"]), of(&["--idle"])), (1, 0, 1));
-    drop(worker);
+    on_both_with_tools(|server| {
+        let address = server.address();
+        let worker = Running(server.tool("gearman", &["-w", "-f", "up", "cat"]).spawn().unwrap());
+        workers(address, "up", 1);
+        let all = gearctl(address, &["workers", "-o", "json"]).exits(0).json();
+        let with = |row: &&serde_json::Value| row["functions"] == json!(["up"]);
+        assert_eq!(all.as_array().unwrap().iter().filter(with).count(), 1, "{all}");
+        let of = |flags: &[&str]| {
+            let rows =
+                gearctl(address, &[&["workers", "-o", "json"], flags].concat()).exits(0).json();
+            rows.as_array().unwrap().len()
+        };
+        assert_eq!((of(&["-f", "up"]), of(&["-f", "down"]), of(&["--idle"])), (1, 0, 1));
+        drop(worker);
+    });
 }
 
 #[test]
 fn jobs_are_listed_looked_at_and_cancelled() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let (one, two) = (queue(address, "f", b"x"), queue(address, "f", b"y"));
-    let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
-    assert_eq!(jobs.as_array().unwrap().len(), 2);
-    assert_eq!(jobs[0]["ignored"], false);
-    let uniques = gearctl(address, &["unique-jobs", "-o", "name"]).exits(0);
-    assert_eq!(uniques.out().lines().count(), 2);
-    let unique = uniques.out().lines().next().unwrap();
-    let known = gearctl(address, &["job", "--unique", unique, "-o", "json"]).exits(0).json();
-    assert_eq!((&known["known"], &known["waiting"]), (&json!(true), &json!(0)));
-    let known = gearctl(address, &["job", &one, "-o", "json"]).exits(0).json();
-    assert_eq!((&known["handle"], &known["running"]), (&json!(one), &json!(false)));
-    let unknown = gearctl(address, &["job", "H:x:9", "-o", "json"]).exits(1).error();
-    assert_eq!(unknown["code"], "NOT_FOUND");
-    gearctl(address, &["job"]).exits(2);
+    on_both(|server| {
+        let address = server.address();
+        let (one, two) = (queue(address, "f", b"x"), queue(address, "f", b"y"));
+        let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
+        assert_eq!(jobs.as_array().unwrap().len(), 2);
+        assert_eq!(jobs[0]["ignored"], false);
+        let uniques = gearctl(address, &["unique-jobs", "-o", "name"]).exits(0);
+        assert_eq!(uniques.out().lines().count(), 2);
+        let unique = uniques.out().lines().next().unwrap();
+        let known = gearctl(address, &["job", "--unique", unique, "-o", "json"]).exits(0).json();
+        assert_eq!((&known["known"], &known["waiting"]), (&json!(true), &json!(0)));
+        let known = gearctl(address, &["job", &one, "-o", "json"]).exits(0).json();
+        assert_eq!((&known["handle"], &known["running"]), (&json!(one), &json!(false)));
+        let unknown = gearctl(address, &["job", "H:x:9", "-o", "json"]).exits(1).error();
+        assert_eq!(unknown["code"], "NOT_FOUND");
+        gearctl(address, &["job"]).exits(2);
 
-    let report = gearctl(address, &["cancel", &one, "-o", "json"]).exits(0).json();
-    assert_eq!((&report["succeeded"], &report["failed"]), (&json!(1), &json!(0)));
-    let no = gearctl(address, &["cancel", "H:x:9", "-o", "json"]).exits(1).error();
-    assert_eq!(no["code"], "NOT_FOUND");
-    let stdin = format!("{two}\nH:x:9\n");
-    gearctl_with(address, &["cancel", "-"], stdin.as_bytes()).exits(3);
-    let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
-    assert!(jobs.as_array().unwrap().iter().all(|job| job["ignored"] == true), "{jobs}");
+        let report = gearctl(address, &["cancel", &one, "-o", "json"]).exits(0).json();
+        assert_eq!((&report["succeeded"], &report["failed"]), (&json!(1), &json!(0)));
+        let no = gearctl(address, &["cancel", "H:x:9", "-o", "json"]).exits(1).error();
+        assert_eq!(no["code"], "NOT_FOUND");
+        let stdin = format!("{two}\nH:x:9\n");
+        gearctl_with(address, &["cancel", "-"], stdin.as_bytes()).exits(3);
+        let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
+        assert!(jobs.as_array().unwrap().iter().all(|job| job["ignored"] == true), "{jobs}");
+    });
 }
 
 #[test]
 fn raw_lines_are_sent_as_they_are() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    gearctl(address, &["raw", "create function f"]).exits(0);
-    assert_eq!(gearctl(address, &["raw", "status"]).exits(0).out(), "f\t0\t0\t0\n");
-    let reply = gearctl(address, &["raw", "status", "-o", "json"]).exits(0).json();
-    assert_eq!(reply, json!({"reply": ["f\t0\t0\t0"]}));
-    gearctl(address, &["raw", "nonsense"]).exits(1);
-    gearctl(address, &["raw", "a\nb"]).exits(65);
+    on_both(|server| {
+        let address = server.address();
+        gearctl(address, &["raw", "create function f"]).exits(0);
+        assert_eq!(gearctl(address, &["raw", "status"]).exits(0).out(), "f\t0\t0\t0\n");
+        let reply = gearctl(address, &["raw", "status", "-o", "json"]).exits(0).json();
+        assert_eq!(reply, json!({"reply": ["f\t0\t0\t0"]}));
+        gearctl(address, &["raw", "nonsense"]).exits(1);
+        gearctl(address, &["raw", "a\nb"]).exits(65);
+    });
 }

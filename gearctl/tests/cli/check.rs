@@ -4,48 +4,51 @@ use crate::harness::*;
 
 #[test]
 fn functions_are_judged_by_thresholds_and_workers() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let check = |line: &[&str]| gearctl(address, &[&["check"], line].concat());
-    let ok = check(&["server"]).exits(0);
-    assert!(ok.out().starts_with("GEARCTL OK - server: queued 0"), "{}", ok.out());
-    check(&["function", "f"]).exits(2);
-    queue(address, "f", b"x");
-    let lonely = check(&["function", "f"]).exits(2);
-    assert!(
-        lonely.out().contains("there is no worker") && lonely.out().contains("'f_queued'=1;;;0;")
-    );
-    check(&["function", "f", "--zero-workers", "warn"]).exits(1);
-    let ok = ["function", "f", "--zero-workers", "ok"];
-    check(&ok).exits(0);
-    check(&[&ok[..], &["-w", "queued=0"]].concat()).exits(1);
-    check(&[&ok[..], &["-w", "queued=0", "-c", "queued=@1:5"]].concat()).exits(2);
-    check(&[&ok[..], &["-w", "nonsense=0"]].concat()).exits(3);
-    check(&["functions", "f*", "--exclude", "f"]).exits(2);
-    let json = check(&["functions", "*", "-o", "json"]).exits(2).json();
-    assert_eq!(
-        (&json["status"], &json["metrics"][0]["function"]),
-        (&"CRITICAL".into(), &"f".into())
-    );
+    on_both(|server| {
+        let address = server.address();
+        let check = |line: &[&str]| gearctl(address, &[&["check"], line].concat());
+        let ok = check(&["server"]).exits(0);
+        assert!(ok.out().starts_with("GEARCTL OK - server: queued 0"), "{}", ok.out());
+        check(&["function", "f"]).exits(2);
+        queue(address, "f", b"x");
+        let lonely = check(&["function", "f"]).exits(2);
+        assert!(
+            lonely.out().contains("there is no worker")
+                && lonely.out().contains("'f_queued'=1;;;0;")
+        );
+        check(&["function", "f", "--zero-workers", "warn"]).exits(1);
+        let ok = ["function", "f", "--zero-workers", "ok"];
+        check(&ok).exits(0);
+        check(&[&ok[..], &["-w", "queued=0"]].concat()).exits(1);
+        check(&[&ok[..], &["-w", "queued=0", "-c", "queued=@1:5"]].concat()).exits(2);
+        check(&[&ok[..], &["-w", "nonsense=0"]].concat()).exits(3);
+        check(&["functions", "f*", "--exclude", "f"]).exits(2);
+        let json = check(&["functions", "*", "-o", "json"]).exits(2).json();
+        assert_eq!(
+            (&json["status"], &json["metrics"][0]["function"]),
+            (&"CRITICAL".into(), &"f".into())
+        );
+    });
 }
 
 #[test]
 fn a_roundtrip_tells_server_and_worker_apart() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let line = ["-s", address, "work", "-f", "up", "--builtin", "upper"];
-    let worker = Running(command(&line).spawn().unwrap());
-    workers(address, "up", 1);
-    let check = |line: &[&str]| gearctl(address, &[&["check", "roundtrip"], line].concat());
-    check(&[]).exits(0);
-    check(&["up", "--send", "x", "--expect", "X"]).exits(0);
-    let other = check(&["up", "--send", "x", "--expect", "x"]).exits(2);
-    assert!(other.out().contains("UNEXPECTED_RESULT: worker roundtrip"), "{}", other.out());
-    drop(worker);
-    workers(address, "up", 0);
-    let late = ["up", "--timeout", "0.2"];
-    check(&late).exits(2);
-    check(&[&late[..], &["--on-timeout", "unknown"]].concat()).exits(3);
+    on_both(|server| {
+        let address = server.address();
+        let line = ["-s", address, "work", "-f", "up", "--builtin", "upper"];
+        let worker = Running(command(&line).spawn().unwrap());
+        workers(address, "up", 1);
+        let check = |line: &[&str]| gearctl(address, &[&["check", "roundtrip"], line].concat());
+        check(&[]).exits(0);
+        check(&["up", "--send", "x", "--expect", "X"]).exits(0);
+        let other = check(&["up", "--send", "x", "--expect", "x"]).exits(2);
+        assert!(other.out().contains("UNEXPECTED_RESULT: worker roundtrip"), "{}", other.out());
+        drop(worker);
+        workers(address, "up", 0);
+        let late = ["up", "--timeout", "0.2"];
+        check(&late).exits(2);
+        check(&[&late[..], &["--on-timeout", "unknown"]].concat()).exits(3);
+    });
 }
 
 #[test]

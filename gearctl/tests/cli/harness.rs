@@ -1,10 +1,12 @@
-//! Running the program, and a server to run it against.
+//! Running the program, and a server of each kind to run it against.
 
 use std::io::Write;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fixtures::gearmand::Server;
+use fixtures::real::Gearmand;
 use gearman_client::blocking::{Admin, Client};
 
 /// How a run ended.
@@ -105,72 +107,50 @@ impl Drop for Running {
     }
 }
 
-/// The real server on a free port.
-pub(crate) struct Gearmand {
+/// A server to run against.
+pub(crate) struct Site {
     address: String,
-    pub(crate) port: String,
-    _child: Running,
-    _directory: tempfile::TempDir,
 }
 
-impl Gearmand {
-    /// None where it is not installed, which is an error with `CI=true`.
-    pub(crate) fn start() -> Option<Self> {
-        let places = ["/usr/sbin/gearmand", "/usr/local/sbin/gearmand", "/usr/bin/gearmand"];
-        let Some(program) = places.iter().find(|place| std::path::Path::new(place).is_file())
-        else {
-            assert!(std::env::var("CI").as_deref() != Ok("true"), "gearmand is not installed");
-            return None;
-        };
-        let directory = tempfile::tempdir().unwrap();
-        for _ in 0..20 {
-            let port = free_port();
-            let pid_file = directory.path().join("pid");
-            let child = Command::new(program)
-                .args(["-l", "none", "-L", "127.0.0.1", "-p", &port, "-P"])
-                .arg(&pid_file)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            let child = Running(child);
-            let address = format!("127.0.0.1:{port}");
-            // Somebody else may have taken the port: then another process answers, or none.
-            if answers(&address) == Some(u64::from(child.0.id())) {
-                return Some(Self { address, port, _child: child, _directory: directory });
-            }
-        }
-        panic!("gearmand does not start");
-    }
-
+impl Site {
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// One of the tools that come with the server, pointed at this one.
+    /// One of the tools that come with the real server, pointed at this one.
     pub(crate) fn tool(&self, program: &str, arguments: &[&str]) -> Command {
+        let (host, port) = self.address.rsplit_once(':').unwrap();
         let mut command = Command::new(program);
-        command.args(["-h", "127.0.0.1", "-p", &self.port]).args(arguments);
+        command.args(["-h", host, "-p", port]).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 }
 
-fn free_port() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+/// Runs a scenario against a fresh in-memory server and a fresh real one.
+pub(crate) fn on_both(scenario: impl Fn(&Site)) {
+    let server = Server::start().unwrap();
+    scenario(&Site { address: server.address().to_owned() });
+    if let Some(real) = Gearmand::start() {
+        scenario(&Site { address: real.address().to_owned() });
+    }
 }
 
-/// The pid of the server that answers there.
-fn answers(address: &str) -> Option<u64> {
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(10) {
-        if let Ok(pid) = Admin::connect(address).and_then(|mut admin| admin.getpid()) {
-            return Some(pid);
-        }
-        std::thread::sleep(Duration::from_millis(10));
+/// As [`on_both`], where `gearman` and `gearadmin` are installed, which has to be so with `CI=true`.
+pub(crate) fn on_both_with_tools(scenario: impl Fn(&Site)) {
+    let works = |tool: &str| {
+        let mut command = Command::new(tool);
+        command.arg("-H").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok()
+    };
+    if works("gearman") && works("gearadmin") {
+        on_both(scenario);
+        return;
     }
-    None
+    assert!(
+        std::env::var("CI").as_deref() != Ok("true"),
+        "gearman and gearadmin are not installed"
+    );
 }
 
 /// Waits until `look` gives something.

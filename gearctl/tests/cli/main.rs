@@ -1,4 +1,4 @@
-//! `gearctl` as a process, against the real server.
+//! `gearctl` as a process, against the in-memory server and the real one.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

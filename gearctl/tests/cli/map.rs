@@ -6,38 +6,40 @@ use crate::harness::*;
 
 #[test]
 fn lines_become_results_in_order_or_as_they_come() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let line = ["-s", address, "work", "-f", "up", "-j", "2", "--builtin", "upper"];
-    let _worker = Running(command(&line).spawn().unwrap());
-    workers(address, "up", 2);
-    let lines: String = (0..50).map(|n| format!("line {n}\n")).collect();
-    let ran = ["map", "up", "-j", "4", "--ordered"];
-    let ran = gearctl_with(address, &ran, lines.as_bytes()).exits(0);
-    assert_eq!(ran.out(), lines.to_uppercase());
-    let ran = gearctl_with(address, &["map", "up", "-j", "4"], lines.as_bytes()).exits(0);
-    let mut got: Vec<&str> = ran.out().lines().collect();
-    got.sort_unstable();
-    let upper = lines.to_uppercase();
-    let mut wanted: Vec<&str> = upper.lines().collect();
-    wanted.sort_unstable();
-    assert_eq!(got, wanted);
+    on_both(|server| {
+        let address = server.address();
+        let line = ["-s", address, "work", "-f", "up", "-j", "2", "--builtin", "upper"];
+        let _worker = Running(command(&line).spawn().unwrap());
+        workers(address, "up", 2);
+        let lines: String = (0..50).map(|n| format!("line {n}\n")).collect();
+        let ran = ["map", "up", "-j", "4", "--ordered"];
+        let ran = gearctl_with(address, &ran, lines.as_bytes()).exits(0);
+        assert_eq!(ran.out(), lines.to_uppercase());
+        let ran = gearctl_with(address, &["map", "up", "-j", "4"], lines.as_bytes()).exits(0);
+        let mut got: Vec<&str> = ran.out().lines().collect();
+        got.sort_unstable();
+        let upper = lines.to_uppercase();
+        let mut wanted: Vec<&str> = upper.lines().collect();
+        wanted.sort_unstable();
+        assert_eq!(got, wanted);
+    });
 }
 
 #[test]
 fn failed_lines_are_records_and_exit_3() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let line = ["-s", address, "work", "-f", "some", "--exec", "grep", "-v", "b"];
-    let _worker = Running(command(&line).spawn().unwrap());
-    workers(address, "some", 1);
-    let ran = gearctl_with(address, &["map", "some", "--ordered"], b"a\nb\nc\n").exits(3);
-    assert_eq!(ran.out(), "a\nc\n");
-    let ran = gearctl_with(address, &["map", "some", "-o", "ndjson"], b"a\nb\nc\n").exits(3);
-    let rows: Vec<Value> =
-        ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(rows.iter().map(|row| &row["ok"]).collect::<Vec<_>>(), [true, false, true]);
-    assert_eq!((&rows[2]["i"], &rows[2]["body"]), (&json!(3), &json!("c")));
-    let ran = gearctl_with(address, &["map", "some", "--fail-fast"], b"b\n").exits(1);
-    assert!(ran.err.contains("JOB_FAILED"), "{}", ran.err);
+    on_both(|server| {
+        let address = server.address();
+        let line = ["-s", address, "work", "-f", "some", "--exec", "grep", "-v", "b"];
+        let _worker = Running(command(&line).spawn().unwrap());
+        workers(address, "some", 1);
+        let ran = gearctl_with(address, &["map", "some", "--ordered"], b"a\nb\nc\n").exits(3);
+        assert_eq!(ran.out(), "a\nc\n");
+        let ran = gearctl_with(address, &["map", "some", "-o", "ndjson"], b"a\nb\nc\n").exits(3);
+        let rows: Vec<Value> =
+            ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(rows.iter().map(|row| &row["ok"]).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!((&rows[2]["i"], &rows[2]["body"]), (&json!(3), &json!("c")));
+        let ran = gearctl_with(address, &["map", "some", "--fail-fast"], b"b\n").exits(1);
+        assert!(ran.err.contains("JOB_FAILED"), "{}", ran.err);
+    });
 }

@@ -8,50 +8,54 @@ use crate::harness::*;
 
 #[test]
 fn smoke_passes_and_leaves_nothing_behind() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let rows = gearctl(address, &["smoke", "-o", "json"]).exits(0).json();
-    let rows = rows.as_array().unwrap();
-    let steps: Vec<&str> = rows.iter().map(|row| row["step"].as_str().unwrap()).collect();
-    let all = ["register", "submit", "grab", "status", "complete", "admin", "version", "clean up"];
-    assert_eq!(steps, all);
-    assert!(rows.iter().all(|row| row["ok"] == true), "{rows:?}");
-    assert_eq!(gearctl(address, &["functions"]).exits(0).out(), "");
-    assert_eq!(gearctl(address, &["jobs"]).exits(0).out(), "");
+    on_both(|server| {
+        let address = server.address();
+        let rows = gearctl(address, &["smoke", "-o", "json"]).exits(0).json();
+        let rows = rows.as_array().unwrap();
+        let steps: Vec<&str> = rows.iter().map(|row| row["step"].as_str().unwrap()).collect();
+        let all =
+            ["register", "submit", "grab", "status", "complete", "admin", "version", "clean up"];
+        assert_eq!(steps, all);
+        assert!(rows.iter().all(|row| row["ok"] == true), "{rows:?}");
+        assert_eq!(gearctl(address, &["functions"]).exits(0).out(), "");
+        assert_eq!(gearctl(address, &["jobs"]).exits(0).out(), "");
+    });
 }
 
 #[test]
 fn waiting_ends_when_the_condition_is_true() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let wait = |line: &[&str]| gearctl(address, &[&["wait", "-i", "10ms", "--for"], line].concat());
-    let done = wait(&["server", "-o", "json"]).exits(0).json();
-    assert_eq!((&done["condition"], &done["looks"]), (&json!("server"), &json!(1)));
-    wait(&["idle", "-f", "f"]).exits(0);
-    wait(&["idle", "-f", "f", "--must-exist"]).exits(1);
-    wait(&["idle"]).exits(2);
-    wait(&["nonsense==1", "-f", "f"]).exits(2);
-    let handle = queue(address, "f", b"x");
-    wait(&["function-exists", "-f", "f"]).exits(0);
-    wait(&["queued==1", "-f", "f", "--stable", "2"]).exits(0);
-    let error = wait(&["idle", "-f", "f", "--timeout", "0.2", "-o", "json"]).exits(124).error();
-    assert!(error["message"].as_str().unwrap().contains("last seen: 1"), "{error}");
+    on_both(|server| {
+        let address = server.address();
+        let wait =
+            |line: &[&str]| gearctl(address, &[&["wait", "-i", "10ms", "--for"], line].concat());
+        let done = wait(&["server", "-o", "json"]).exits(0).json();
+        assert_eq!((&done["condition"], &done["looks"]), (&json!("server"), &json!(1)));
+        wait(&["idle", "-f", "f"]).exits(0);
+        wait(&["idle", "-f", "f", "--must-exist"]).exits(1);
+        wait(&["idle"]).exits(2);
+        wait(&["nonsense==1", "-f", "f"]).exits(2);
+        let handle = queue(address, "f", b"x");
+        wait(&["function-exists", "-f", "f"]).exits(0);
+        wait(&["queued==1", "-f", "f", "--stable", "2"]).exits(0);
+        let error = wait(&["idle", "-f", "f", "--timeout", "0.2", "-o", "json"]).exits(124).error();
+        assert!(error["message"].as_str().unwrap().contains("last seen: 1"), "{error}");
 
-    let done = format!("handle-done={handle}");
-    let seen = wait(&[&done, "--timeout", "0.2"]).exits(124);
-    assert!(seen.err.contains("queued"), "{}", seen.err);
-    let line = ["-s", address, "-v", "wait", "-i", "10ms", "--for", &done];
-    let mut waiting = command(&line).spawn().unwrap();
-    // Only a job that was seen can be seen to end.
-    let stderr = std::io::BufReader::new(waiting.stderr.take().unwrap());
-    let mut lines = stderr.lines().map(Result::unwrap);
-    assert!(lines.any(|line| line.contains("it is queued")));
-    let rest = std::thread::spawn(move || lines.count());
-    gearctl(address, &["work", "-f", "f", "--builtin", "echo", "--once"]).exits(0);
-    assert_eq!(waiting.wait().unwrap().code(), Some(0));
-    rest.join().unwrap();
-    wait(&[&done, "--timeout", "0.1"]).exits(124);
-    wait(&[&done, "--assume-done"]).exits(0);
+        let done = format!("handle-done={handle}");
+        let seen = wait(&[&done, "--timeout", "0.2"]).exits(124);
+        assert!(seen.err.contains("queued"), "{}", seen.err);
+        let line = ["-s", address, "-v", "wait", "-i", "10ms", "--for", &done];
+        let mut waiting = command(&line).spawn().unwrap();
+        // Only a job that was seen can be seen to end.
+        let stderr = std::io::BufReader::new(waiting.stderr.take().unwrap());
+        let mut lines = stderr.lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains("it is queued")));
+        let rest = std::thread::spawn(move || lines.count());
+        gearctl(address, &["work", "-f", "f", "--builtin", "echo", "--once"]).exits(0);
+        assert_eq!(waiting.wait().unwrap().code(), Some(0));
+        rest.join().unwrap();
+        wait(&[&done, "--timeout", "0.1"]).exits(124);
+        wait(&[&done, "--assume-done"]).exits(0);
+    });
 }
 
 #[test]
@@ -62,13 +66,14 @@ fn waiting_for_a_server_that_does_not_come_is_124() {
 
 #[test]
 fn shutdown_asks_and_says_that_gearmand_has_no_such_command() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    gearctl(address, &["shutdown"]).exits(2);
-    gearctl(address, &["shutdown", "--yes"]).exits(2);
-    let confirm = format!("--confirm={address}");
-    let error = gearctl(address, &["shutdown", &confirm, "-o", "json"]).exits(76).error();
-    assert!(error["message"].as_str().unwrap().contains("1.1.14"), "{error}");
-    gearctl(address, &["ping"]).exits(0);
-    gearctl(address, &["shutdown", "-n"]).exits(0);
+    on_both(|server| {
+        let address = server.address();
+        gearctl(address, &["shutdown"]).exits(2);
+        gearctl(address, &["shutdown", "--yes"]).exits(2);
+        let confirm = format!("--confirm={address}");
+        let error = gearctl(address, &["shutdown", &confirm, "-o", "json"]).exits(76).error();
+        assert!(error["message"].as_str().unwrap().contains("1.1.14"), "{error}");
+        gearctl(address, &["ping"]).exits(0);
+        gearctl(address, &["shutdown", "-n"]).exits(0);
+    });
 }

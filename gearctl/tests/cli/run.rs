@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::harness::*;
 
 /// A worker of the standard tool.
-fn worker(server: &Gearmand, function: &str, program: &[&str]) -> Running {
+fn worker(server: &Site, function: &str, program: &[&str]) -> Running {
     let line = [&["-w", "-f", function], program].concat();
     let worker = Running(server.tool("gearman", &line).spawn().unwrap());
     workers(server.address(), function, 1);
@@ -18,132 +18,149 @@ fn events(ran: &Ran) -> Vec<Value> {
 
 #[test]
 fn the_standard_worker_serves_run() {
-    let Some(server) = Gearmand::start() else { return };
-    let _worker = worker(&server, "up", &["--", "tr", "a-z", "A-Z"]);
-    let address = server.address();
-    assert_eq!(gearctl(address, &["run", "up", "hello"]).exits(0).out(), "HELLO");
-    assert_eq!(
-        gearctl_with(address, &["run", "up"], b"from stdin\n").exits(0).out(),
-        "FROM STDIN\n"
-    );
-    assert_eq!(gearctl(address, &["run", "up", "a", "b"]).exits(0).out(), "AB");
-    let one = gearctl(address, &["run", "up", "x", "-u", "id-1", "-o", "json"]).exits(0).json();
-    assert_eq!(
-        (&one["ok"], &one["outcome"], &one["body"], &one["unique"]),
-        (&json!(true), &json!("complete"), &json!("X"), &json!("id-1"))
-    );
-    let many = ["run", "up", "--lines", "-j", "4", "-o", "json"];
-    let many = gearctl_with(address, &many, b"a\nb\nc").exits(0).json();
-    let bodies: Vec<&str> =
-        many.as_array().unwrap().iter().map(|job| job["body"].as_str().unwrap()).collect();
-    assert_eq!(bodies, ["A", "B", "C"]);
-    assert_eq!(gearctl_with(address, &["run", "up", "-0"], b"a\0b").exits(0).out(), "A\0B\0");
+    on_both_with_tools(|server| {
+        let _worker = worker(server, "up", &["--", "tr", "a-z", "A-Z"]);
+        let address = server.address();
+        assert_eq!(gearctl(address, &["run", "up", "hello"]).exits(0).out(), "HELLO");
+        assert_eq!(
+            gearctl_with(address, &["run", "up"], b"from stdin\n").exits(0).out(),
+            "FROM STDIN\n"
+        );
+        assert_eq!(gearctl(address, &["run", "up", "a", "b"]).exits(0).out(), "AB");
+        let one = gearctl(address, &["run", "up", "x", "-u", "id-1", "-o", "json"]).exits(0).json();
+        assert_eq!(
+            (&one["ok"], &one["outcome"], &one["body"], &one["unique"]),
+            (&json!(true), &json!("complete"), &json!("X"), &json!("id-1"))
+        );
+        let many = ["run", "up", "--lines", "-j", "4", "-o", "json"];
+        let many = gearctl_with(address, &many, b"a\nb\nc").exits(0).json();
+        let bodies: Vec<&str> =
+            many.as_array().unwrap().iter().map(|job| job["body"].as_str().unwrap()).collect();
+        assert_eq!(bodies, ["A", "B", "C"]);
+        assert_eq!(gearctl_with(address, &["run", "up", "-0"], b"a\0b").exits(0).out(), "A\0B\0");
+    });
 }
 
 #[test]
 fn events_are_printed_as_records() {
-    let Some(server) = Gearmand::start() else { return };
-    let _worker = worker(&server, "up", &["--", "tr", "a-z", "A-Z"]);
-    let ran = gearctl(server.address(), &["run", "up", "hi", "-o", "ndjson"]).exits(0);
-    let events = events(&ran);
-    assert_eq!(events[0]["event"], "created");
-    assert!(events[0]["handle"].as_str().unwrap().starts_with("H:"));
-    let result: String =
-        events[1..].iter().map(|event| event["body"].as_str().unwrap_or_default()).collect();
-    assert_eq!((result.as_str(), &events.last().unwrap()["event"]), ("HI", &json!("complete")));
+    on_both_with_tools(|server| {
+        let _worker = worker(server, "up", &["--", "tr", "a-z", "A-Z"]);
+        let ran = gearctl(server.address(), &["run", "up", "hi", "-o", "ndjson"]).exits(0);
+        let events = events(&ran);
+        assert_eq!(events[0]["event"], "created");
+        assert!(events[0]["handle"].as_str().unwrap().starts_with("H:"));
+        let result: String =
+            events[1..].iter().map(|event| event["body"].as_str().unwrap_or_default()).collect();
+        assert_eq!((result.as_str(), &events.last().unwrap()["event"]), ("HI", &json!("complete")));
+    });
 }
 
 #[test]
 fn bytes_go_through_as_they_are() {
-    let Some(server) = Gearmand::start() else { return };
-    let _worker = worker(&server, "cat", &["--", "cat"]);
-    let all: Vec<u8> = (0..=u8::MAX).collect();
-    let ran = gearctl_with(server.address(), &["run", "cat"], &all).exits(0);
-    assert_eq!(ran.bytes, all);
-    let json = gearctl_with(server.address(), &["run", "cat", "-o", "json"], &all).exits(0).json();
-    assert!(json["body_base64"].is_string() && json.get("body").is_none(), "{json}");
+    on_both_with_tools(|server| {
+        let _worker = worker(server, "cat", &["--", "cat"]);
+        let all: Vec<u8> = (0..=u8::MAX).collect();
+        let ran = gearctl_with(server.address(), &["run", "cat"], &all).exits(0);
+        assert_eq!(ran.bytes, all);
+        let json =
+            gearctl_with(server.address(), &["run", "cat", "-o", "json"], &all).exits(0).json();
+        assert!(json["body_base64"].is_string() && json.get("body").is_none(), "{json}");
+    });
 }
 
 #[test]
 fn a_job_that_fails_is_1() {
-    let Some(server) = Gearmand::start() else { return };
-    let _worker = worker(&server, "no", &["--", "false"]);
-    let address = server.address();
-    let ran = gearctl(address, &["run", "no", "x"]).exits(1);
-    assert!(ran.err.contains("JOB_FAILED") && ran.bytes.is_empty(), "{}", ran.err);
-    let error = gearctl(address, &["run", "no", "x", "-o", "json"]).exits(1).error();
-    assert_eq!(error["code"], "JOB_FAILED");
-    gearctl_with(address, &["run", "no", "--lines"], b"a\nb\n").exits(1);
+    on_both_with_tools(|server| {
+        let _worker = worker(server, "no", &["--", "false"]);
+        let address = server.address();
+        let ran = gearctl(address, &["run", "no", "x"]).exits(1);
+        assert!(ran.err.contains("JOB_FAILED") && ran.bytes.is_empty(), "{}", ran.err);
+        let error = gearctl(address, &["run", "no", "x", "-o", "json"]).exits(1).error();
+        assert_eq!(error["code"], "JOB_FAILED");
+        gearctl_with(address, &["run", "no", "--lines"], b"a\nb\n").exits(1);
+    });
 }
 
 #[test]
 fn some_jobs_that_fail_are_3() {
-    let Some(server) = Gearmand::start() else { return };
-    let _worker = worker(&server, "some", &["--", "grep", "-v", "b"]);
-    let ran = gearctl_with(server.address(), &["run", "some", "--lines"], b"a\nb\nc\n").exits(3);
-    assert!(ran.err.contains("JOB_FAILED"), "{}", ran.err);
-    let ran = ["run", "some", "--lines", "-o", "json"];
-    let ran = gearctl_with(server.address(), &ran, b"a\nb\nc\n").exits(3).json();
-    let oks: Vec<&Value> = ran.as_array().unwrap().iter().map(|job| &job["ok"]).collect();
-    assert_eq!(oks, [true, false, true]);
+    on_both_with_tools(|server| {
+        let _worker = worker(server, "some", &["--", "grep", "-v", "b"]);
+        let ran =
+            gearctl_with(server.address(), &["run", "some", "--lines"], b"a\nb\nc\n").exits(3);
+        assert!(ran.err.contains("JOB_FAILED"), "{}", ran.err);
+        let ran = ["run", "some", "--lines", "-o", "json"];
+        let ran = gearctl_with(server.address(), &ran, b"a\nb\nc\n").exits(3).json();
+        let oks: Vec<&Value> = ran.as_array().unwrap().iter().map(|job| &job["ok"]).collect();
+        assert_eq!(oks, [true, false, true]);
+    });
 }
 
 #[test]
 fn nobody_serves_the_job_and_the_time_runs_out() {
-    let Some(server) = Gearmand::start() else { return };
-    let ran = gearctl(server.address(), &["run", "nobody", "x", "--timeout", "0.3", "-o", "json"]);
-    assert_eq!(ran.exits(124).error()["code"], "TIMEOUT");
+    on_both(|server| {
+        let ran =
+            gearctl(server.address(), &["run", "nobody", "x", "--timeout", "0.3", "-o", "json"]);
+        assert_eq!(ran.exits(124).error()["code"], "TIMEOUT");
+    });
 }
 
 #[test]
 fn background_jobs_give_handles_and_wait_for_a_worker() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let one = gearctl(address, &["submit", "up", "x"]).exits(0);
-    assert!(one.out().starts_with("H:") && one.out().lines().count() == 1, "{}", one.out());
-    let many =
-        gearctl_with(address, &["submit", "up", "--lines", "-j", "2"], b"a\nb\nc\n").exits(0);
-    assert_eq!(many.out().lines().count(), 3);
-    gearctl(address, &["run", "-b", "up", "x", "--priority", "high"]).exits(0);
-    gearctl(address, &["submit", "up", "x", "--in", "1h"]).exits(0);
-    gearctl(address, &["submit", "up", "x", "--at", "yesterday"]).exits(2);
-    let queued = gearctl(address, &["functions", "-o", "json"]).exits(0).json();
-    assert_eq!((&queued[0]["queued"], &queued[0]["high"]), (&json!(6), &json!(1)));
-    let dry = gearctl(address, &["submit", "up", "x", "-n", "-o", "json"]).exits(0).json();
-    assert_eq!(dry, json!({"dry_run": true, "jobs": 1}));
+    on_both(|server| {
+        let address = server.address();
+        let one = gearctl(address, &["submit", "up", "x"]).exits(0);
+        assert!(one.out().starts_with("H:") && one.out().lines().count() == 1, "{}", one.out());
+        let many =
+            gearctl_with(address, &["submit", "up", "--lines", "-j", "2"], b"a\nb\nc\n").exits(0);
+        assert_eq!(many.out().lines().count(), 3);
+        gearctl(address, &["run", "-b", "up", "x", "--priority", "high"]).exits(0);
+        gearctl(address, &["submit", "up", "x", "--in", "1h"]).exits(0);
+        gearctl(address, &["submit", "up", "x", "--at", "yesterday"]).exits(2);
+        let queued = gearctl(address, &["functions", "-o", "json"]).exits(0).json();
+        assert_eq!((&queued[0]["queued"], &queued[0]["high"]), (&json!(6), &json!(1)));
+        let dry = gearctl(address, &["submit", "up", "x", "-n", "-o", "json"]).exits(0).json();
+        assert_eq!(dry, json!({"dry_run": true, "jobs": 1}));
+    });
 }
 
 #[test]
 fn equal_workloads_are_one_job_with_a_hash() {
-    let Some(server) = Gearmand::start() else { return };
-    let ran = ["submit", "f", "--unique-hash", "x", "x", "y"];
-    let ran = gearctl(server.address(), &ran).exits(0);
-    let handles: Vec<&str> = ran.out().lines().collect();
-    assert!(handles[0] == handles[1] && handles[1] != handles[2], "{handles:?}");
-    gearctl(server.address(), &["submit", "f", "-u", "one", "x", "y"]).exits(2);
+    on_both(|server| {
+        let ran = ["submit", "f", "--unique-hash", "x", "x", "y"];
+        let ran = gearctl(server.address(), &ran).exits(0);
+        let handles: Vec<&str> = ran.out().lines().collect();
+        assert!(handles[0] == handles[1] && handles[1] != handles[2], "{handles:?}");
+        gearctl(server.address(), &["submit", "f", "-u", "one", "x", "y"]).exits(2);
+    });
 }
 
 #[test]
 fn records_say_function_priority_and_id() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let records = b"{\"body\":\"x\",\"function\":\"g\",\"priority\":\"low\",\"unique\":\"u1\"}\n\n{\"body_base64\":\"/w==\"}\n{}\n";
-    let ran = gearctl_with(address, &["submit", "f", "--ndjson"], records).exits(3);
-    assert!(ran.err.contains("stdin record 4") && ran.err.contains("exactly one"), "{}", ran.err);
-    let rows = gearctl(address, &["functions", "-o", "json"]).exits(0).json();
-    assert_eq!((&rows[0]["name"], &rows[0]["normal"]), (&json!("f"), &json!(1)));
-    assert_eq!((&rows[1]["name"], &rows[1]["low"]), (&json!("g"), &json!(1)));
-    gearctl(address, &["job", "--unique", "u1"]).exits(0);
+    on_both(|server| {
+        let address = server.address();
+        let records = b"{\"body\":\"x\",\"function\":\"g\",\"priority\":\"low\",\"unique\":\"u1\"}\n\n{\"body_base64\":\"/w==\"}\n{}\n";
+        let ran = gearctl_with(address, &["submit", "f", "--ndjson"], records).exits(3);
+        assert!(
+            ran.err.contains("stdin record 4") && ran.err.contains("exactly one"),
+            "{}",
+            ran.err
+        );
+        let rows = gearctl(address, &["functions", "-o", "json"]).exits(0).json();
+        assert_eq!((&rows[0]["name"], &rows[0]["normal"]), (&json!("f"), &json!(1)));
+        assert_eq!((&rows[1]["name"], &rows[1]["low"]), (&json!("g"), &json!(1)));
+        gearctl(address, &["job", "--unique", "u1"]).exits(0);
+    });
 }
 
 #[test]
 fn a_full_queue_is_75_and_a_missing_file_66() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    queue(address, "f", b"x");
-    gearctl(address, &["function", "maxqueue", "f", "1"]).exits(0);
-    let error = gearctl(address, &["submit", "f", "y", "-o", "json"]).exits(75).error();
-    assert_eq!(error["code"], "QUEUE_FULL");
-    gearctl(address, &["submit", "f", "@/no/such/file"]).exits(66);
-    gearctl(address, &["submit", "a b", "y"]).exits(65);
+    on_both(|server| {
+        let address = server.address();
+        queue(address, "f", b"x");
+        gearctl(address, &["function", "maxqueue", "f", "1"]).exits(0);
+        let error = gearctl(address, &["submit", "f", "y", "-o", "json"]).exits(75).error();
+        assert_eq!(error["code"], "QUEUE_FULL");
+        gearctl(address, &["submit", "f", "@/no/such/file"]).exits(66);
+        gearctl(address, &["submit", "a b", "y"]).exits(65);
+    });
 }

@@ -31,229 +31,245 @@ fn finish(child: &mut std::process::Child) -> Ran {
 
 #[test]
 fn a_shell_worker_serves_run_and_the_standard_client() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let _worker = worker(address, "wc", &["--exec", "wc", "-l"]);
-    let stdin = b"a\nb\nc\n";
-    let ours = gearctl_with(address, &["run", "wc"], stdin).exits(0);
-    assert_eq!(ours.out().trim(), "3");
-    let theirs = fed(server.tool("gearman", &["-f", "wc"]), stdin).exits(0);
-    assert_eq!(theirs.out().trim(), "3");
+    on_both_with_tools(|server| {
+        let address = server.address();
+        let _worker = worker(address, "wc", &["--exec", "wc", "-l"]);
+        let stdin = b"a\nb\nc\n";
+        let ours = gearctl_with(address, &["run", "wc"], stdin).exits(0);
+        assert_eq!(ours.out().trim(), "3");
+        let theirs = fed(server.tool("gearman", &["-f", "wc"]), stdin).exits(0);
+        assert_eq!(theirs.out().trim(), "3");
+    });
 }
 
 #[test]
 fn a_mebibyte_goes_through_cat() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let _worker = worker(address, "cat", &["--", "cat"]);
-    let body: Vec<u8> = (0..1 << 20).map(|at: u32| (at % 251) as u8).collect();
-    let ran = gearctl_with(address, &["run", "cat"], &body).exits(0);
-    assert!(ran.bytes == body, "{} bytes came back", ran.bytes.len());
+    on_both(|server| {
+        let address = server.address();
+        let _worker = worker(address, "cat", &["--", "cat"]);
+        let body: Vec<u8> = (0..1 << 20).map(|at: u32| (at % 251) as u8).collect();
+        let ran = gearctl_with(address, &["run", "cat"], &body).exits(0);
+        assert!(ran.bytes == body, "{} bytes came back", ran.bytes.len());
+    });
 }
 
 #[test]
 fn the_exit_code_decides_the_fate() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let line = ["--shell", "read x; exit $x", "--log-jobs", "ndjson", "--max-jobs", "2"];
-    let mut worker = worker(address, "code", &line);
-    assert_eq!(gearctl(address, &["run", "code", "0\n"]).exits(0).out(), "");
-    gearctl(address, &["run", "code", "7\n"]).exits(1);
-    let ran = finish(&mut worker.0);
-    let ran = ran.exits(0);
-    let jobs: Vec<Value> =
-        ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((&jobs[0]["fate"], &jobs[0]["exit"]), (&json!("complete"), &json!(0)));
-    assert_eq!((&jobs[1]["fate"], &jobs[1]["exit"]), (&json!("fail"), &json!(7)));
+    on_both(|server| {
+        let address = server.address();
+        let line = ["--shell", "read x; exit $x", "--log-jobs", "ndjson", "--max-jobs", "2"];
+        let mut worker = worker(address, "code", &line);
+        assert_eq!(gearctl(address, &["run", "code", "0\n"]).exits(0).out(), "");
+        gearctl(address, &["run", "code", "7\n"]).exits(1);
+        let ran = finish(&mut worker.0);
+        let ran = ran.exits(0);
+        let jobs: Vec<Value> =
+            ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((&jobs[0]["fate"], &jobs[0]["exit"]), (&json!("complete"), &json!(0)));
+        assert_eq!((&jobs[1]["fate"], &jobs[1]["exit"]), (&json!("fail"), &json!(7)));
+    });
 }
 
 #[cfg(unix)]
 #[test]
 fn a_killed_child_is_a_failure() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let mut worker =
-        worker(address, "die", &["--once", "--log-jobs", "ndjson", "--shell", "kill -9 $$"]);
-    gearctl(address, &["run", "die", "x"]).exits(1);
-    let ran = finish(&mut worker.0).exits(0);
-    assert_eq!((&ran.json()["signal"], &ran.json()["fate"]), (&json!(9), &json!("fail")));
+    on_both(|server| {
+        let address = server.address();
+        let mut worker =
+            worker(address, "die", &["--once", "--log-jobs", "ndjson", "--shell", "kill -9 $$"]);
+        gearctl(address, &["run", "die", "x"]).exits(1);
+        let ran = finish(&mut worker.0).exits(0);
+        assert_eq!((&ran.json()["signal"], &ran.json()["fate"]), (&json!(9), &json!("fail")));
+    });
 }
 
 #[test]
 fn a_child_that_does_not_read_its_stdin_is_no_failure() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let _worker = worker(address, "deaf", &["--exec", "true"]);
-    let body = vec![b'x'; 1 << 20];
-    for _ in 0..2 {
-        gearctl_with(address, &["run", "deaf"], &body).exits(0);
-    }
+    on_both(|server| {
+        let address = server.address();
+        let _worker = worker(address, "deaf", &["--exec", "true"]);
+        let body = vec![b'x'; 1 << 20];
+        for _ in 0..2 {
+            gearctl_with(address, &["run", "deaf"], &body).exits(0);
+        }
+    });
 }
 
 #[test]
 fn stderr_becomes_warnings_and_exceptions() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let shell = "echo careful >&2; echo out; exit 1";
-    let flags = ["--warnings", "--exception-from-stderr", "--stream", "lines", "--shell", shell];
-    let _worker = worker(address, "warn", &flags);
-    let ran = gearctl(address, &["run", "warn", "x"]).exits(1);
-    assert_eq!(ran.out(), "out\n");
-    assert!(ran.err.contains("warning: careful"), "{}", ran.err);
-    assert!(
-        ran.err.contains("JOB_EXCEPTION") && ran.err.contains("failed: careful"),
-        "{}",
-        ran.err
-    );
+    on_both(|server| {
+        let address = server.address();
+        let shell = "echo careful >&2; echo out; exit 1";
+        let flags =
+            ["--warnings", "--exception-from-stderr", "--stream", "lines", "--shell", shell];
+        let _worker = worker(address, "warn", &flags);
+        let ran = gearctl(address, &["run", "warn", "x"]).exits(1);
+        assert_eq!(ran.out(), "out\n");
+        assert!(ran.err.contains("warning: careful"), "{}", ran.err);
+        assert!(
+            ran.err.contains("JOB_EXCEPTION") && ran.err.contains("failed: careful"),
+            "{}",
+            ran.err
+        );
+    });
 }
 
 #[test]
 fn the_job_is_in_the_environment_and_in_arguments() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let line = "echo $GEARCTL_FUNCTION $GEARCTL_UNIQUE $GEARCTL_HANDLE $0";
-    let _worker = worker(address, "env", &["--exec", "sh", "-c", line, "{function}"]);
-    let ran = gearctl(address, &["run", "env", "x", "-u", "id-1"]).exits(0);
-    let words: Vec<&str> = ran.out().split_whitespace().collect();
-    assert_eq!((words[0], words[1], words[3]), ("env", "id-1", "env"));
-    assert!(words[2].starts_with("H:"), "{words:?}");
+    on_both(|server| {
+        let address = server.address();
+        let line = "echo $GEARCTL_FUNCTION $GEARCTL_UNIQUE $GEARCTL_HANDLE $0";
+        let _worker = worker(address, "env", &["--exec", "sh", "-c", line, "{function}"]);
+        let ran = gearctl(address, &["run", "env", "x", "-u", "id-1"]).exits(0);
+        let words: Vec<&str> = ran.out().split_whitespace().collect();
+        assert_eq!((words[0], words[1], words[3]), ("env", "id-1", "env"));
+        assert!(words[2].starts_with("H:"), "{words:?}");
+    });
 }
 
 #[test]
 fn builtins_answer() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    for (builtin, body, result) in [
-        ("reverse", "abc", "cba"),
-        ("upper", "abc", "ABC"),
-        ("wc", "a b\n", "1 2 4\n"),
-        ("sleep=1ms", "a", "a"),
-    ] {
-        let function = builtin.split('=').next().unwrap();
-        let _worker = worker(address, function, &["--builtin", builtin]);
-        assert_eq!(gearctl(address, &["run", function, body]).exits(0).out(), result);
-    }
-    let _fail = worker(address, "fail", &["--builtin", "fail"]);
-    gearctl(address, &["run", "fail", "x"]).exits(1);
-    let _exception = worker(address, "exception", &["--builtin", "exception"]);
-    let error = gearctl(address, &["run", "exception", "boom", "-o", "json"]).exits(1).error();
-    assert_eq!(error["code"], "JOB_EXCEPTION");
-    let _progress = worker(address, "progress", &["--builtin", "progress=3"]);
-    let ran = gearctl(address, &["run", "progress", "x", "-o", "ndjson"]).exits(0);
-    let steps: Vec<Value> = ran
-        .out()
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap())
-        .filter(|event| event["event"] == "status")
-        .collect();
-    assert_eq!(
-        (steps.len(), &steps[2]["numerator"], &steps[2]["denominator"]),
-        (3, &json!(3), &json!(3))
-    );
-    gearctl(address, &["work", "-f", "x", "--builtin", "rot13"]).exits(2);
-    gearctl(address, &["work", "-f", "x"]).exits(2);
+    on_both(|server| {
+        let address = server.address();
+        for (builtin, body, result) in [
+            ("reverse", "abc", "cba"),
+            ("upper", "abc", "ABC"),
+            ("wc", "a b\n", "1 2 4\n"),
+            ("sleep=1ms", "a", "a"),
+        ] {
+            let function = builtin.split('=').next().unwrap();
+            let _worker = worker(address, function, &["--builtin", builtin]);
+            assert_eq!(gearctl(address, &["run", function, body]).exits(0).out(), result);
+        }
+        let _fail = worker(address, "fail", &["--builtin", "fail"]);
+        gearctl(address, &["run", "fail", "x"]).exits(1);
+        let _exception = worker(address, "exception", &["--builtin", "exception"]);
+        let error = gearctl(address, &["run", "exception", "boom", "-o", "json"]).exits(1).error();
+        assert_eq!(error["code"], "JOB_EXCEPTION");
+        let _progress = worker(address, "progress", &["--builtin", "progress=3"]);
+        let ran = gearctl(address, &["run", "progress", "x", "-o", "ndjson"]).exits(0);
+        let steps: Vec<Value> = ran
+            .out()
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .filter(|event| event["event"] == "status")
+            .collect();
+        assert_eq!(
+            (steps.len(), &steps[2]["numerator"], &steps[2]["denominator"]),
+            (3, &json!(3), &json!(3))
+        );
+        gearctl(address, &["work", "-f", "x", "--builtin", "rot13"]).exits(2);
+        gearctl(address, &["work", "-f", "x"]).exits(2);
+    });
 }
 
 #[test]
 fn a_worker_ends_when_it_is_enough() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    for body in ["a", "b", "c"] {
-        queue(address, "f", body.as_bytes());
-    }
-    let ran =
-        ["work", "-f", "f", "-j", "2", "--builtin", "echo", "--exit-when-empty", "-o", "json"];
-    let report = gearctl(address, &ran).exits(0).json();
-    assert_eq!(report, json!({"completed": 3, "failed": 0, "returned": 0, "lost": 0}));
-    let idle = ["work", "-f", "f", "--builtin", "echo", "--max-idle", "10ms", "-o", "json"];
-    assert_eq!(gearctl(address, &idle).exits(0).json()["completed"], 0);
+    on_both(|server| {
+        let address = server.address();
+        for body in ["a", "b", "c"] {
+            queue(address, "f", body.as_bytes());
+        }
+        let ran =
+            ["work", "-f", "f", "-j", "2", "--builtin", "echo", "--exit-when-empty", "-o", "json"];
+        let report = gearctl(address, &ran).exits(0).json();
+        assert_eq!(report, json!({"completed": 3, "failed": 0, "returned": 0, "lost": 0}));
+        let idle = ["work", "-f", "f", "--builtin", "echo", "--max-idle", "10ms", "-o", "json"];
+        assert_eq!(gearctl(address, &idle).exits(0).json()["completed"], 0);
+    });
 }
 
 #[cfg(unix)]
 #[test]
 fn sigterm_finishes_the_job_first() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let directory = tempfile::tempdir().unwrap();
-    let (begun, go) = (directory.path().join("begun"), directory.path().join("go"));
-    let line = format!(
-        "touch {}; while [ ! -e {} ]; do sleep 0.01; done; echo done",
-        begun.display(),
-        go.display()
-    );
-    let worker = worker(address, "slow", &["--shell", &line]);
-    let client = command(&["-s", address, "run", "slow", "x"]).spawn().unwrap();
-    eventually("the job", || begun.exists().then_some(()));
-    send(&worker, rustix::process::Signal::TERM);
-    std::fs::write(&go, "").unwrap();
-    assert_eq!(ended(client).exits(0).out(), "done\n");
-    let mut worker = worker;
-    let ran = finish(&mut worker.0).exits(143);
-    assert!(ran.err.contains("finishing running jobs"), "{}", ran.err);
+    on_both(|server| {
+        let address = server.address();
+        let directory = tempfile::tempdir().unwrap();
+        let (begun, go) = (directory.path().join("begun"), directory.path().join("go"));
+        let line = format!(
+            "touch {}; while [ ! -e {} ]; do sleep 0.01; done; echo done",
+            begun.display(),
+            go.display()
+        );
+        let worker = worker(address, "slow", &["--shell", &line]);
+        let client = command(&["-s", address, "run", "slow", "x"]).spawn().unwrap();
+        eventually("the job", || begun.exists().then_some(()));
+        send(&worker, rustix::process::Signal::TERM);
+        std::fs::write(&go, "").unwrap();
+        assert_eq!(ended(client).exits(0).out(), "done\n");
+        let mut worker = worker;
+        let ran = finish(&mut worker.0).exits(143);
+        assert!(ran.err.contains("finishing running jobs"), "{}", ran.err);
+    });
 }
 
 #[cfg(unix)]
 #[test]
 fn the_second_signal_gives_the_job_back_and_leaves_no_process() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let directory = tempfile::tempdir().unwrap();
-    let begun = directory.path().join("begun");
-    let line = format!("sleep 1000 & echo $! > {}; wait", begun.display());
-    let handle = queue(address, "stuck", b"x");
-    let mut worker = worker(address, "stuck", &["--shell", &line]);
-    let pid = eventually("the child", || {
-        std::fs::read_to_string(&begun).ok()?.trim().parse::<i32>().ok()
+    on_both(|server| {
+        let address = server.address();
+        let directory = tempfile::tempdir().unwrap();
+        let begun = directory.path().join("begun");
+        let line = format!("sleep 1000 & echo $! > {}; wait", begun.display());
+        let handle = queue(address, "stuck", b"x");
+        let mut worker = worker(address, "stuck", &["--shell", &line]);
+        let pid = eventually("the child", || {
+            std::fs::read_to_string(&begun).ok()?.trim().parse::<i32>().ok()
+        });
+        send(&worker, rustix::process::Signal::INT);
+        // The first one has been seen when the worker says so.
+        let mut said = Vec::new();
+        let stderr = worker.0.stderr.as_mut().unwrap();
+        while !String::from_utf8_lossy(&said).contains("finishing") {
+            let mut byte = [0];
+            assert_eq!(stderr.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&said));
+            said.extend_from_slice(&byte);
+        }
+        send(&worker, rustix::process::Signal::INT);
+        let ran = finish(&mut worker.0).exits(130);
+        assert!(ran.out().ends_with("\t1\t0\n"), "{}", ran.out());
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        eventually("the end of the grandchild", || {
+            rustix::process::test_kill_process(pid).is_err().then_some(())
+        });
+        // The server has it again, for another worker.
+        let job = gearctl(address, &["job", &handle, "-o", "json"]).exits(0).json();
+        assert_eq!((&job["known"], &job["running"]), (&json!(true), &json!(false)));
     });
-    send(&worker, rustix::process::Signal::INT);
-    // The first one has been seen when the worker says so.
-    let mut said = Vec::new();
-    let stderr = worker.0.stderr.as_mut().unwrap();
-    while !String::from_utf8_lossy(&said).contains("finishing") {
-        let mut byte = [0];
-        assert_eq!(stderr.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&said));
-        said.extend_from_slice(&byte);
-    }
-    send(&worker, rustix::process::Signal::INT);
-    let ran = finish(&mut worker.0).exits(130);
-    assert!(ran.out().ends_with("\t1\t0\n"), "{}", ran.out());
-    let pid = rustix::process::Pid::from_raw(pid).unwrap();
-    eventually("the end of the grandchild", || {
-        rustix::process::test_kill_process(pid).is_err().then_some(())
-    });
-    // The server has it again, for another worker.
-    let job = gearctl(address, &["job", &handle, "-o", "json"]).exits(0).json();
-    assert_eq!((&job["known"], &job["running"]), (&json!(true), &json!(false)));
 }
 
 #[test]
 fn a_command_that_does_not_exist_gives_the_job_back() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let handle = queue(address, "f", b"x");
-    gearctl(address, &["work", "-f", "f", "--exec", "/no/such/command"]).exits(127);
-    gearctl(address, &["job", &handle]).exits(0);
+    on_both(|server| {
+        let address = server.address();
+        let handle = queue(address, "f", b"x");
+        gearctl(address, &["work", "-f", "f", "--exec", "/no/such/command"]).exits(127);
+        gearctl(address, &["job", &handle]).exits(0);
+    });
 }
 
 #[test]
 fn a_command_that_takes_too_long_fails() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let _worker = worker(address, "long", &["--max-runtime", "50ms", "--exec", "sleep", "1000"]);
-    gearctl(address, &["run", "long", "x"]).exits(1);
+    on_both(|server| {
+        let address = server.address();
+        let _worker =
+            worker(address, "long", &["--max-runtime", "50ms", "--exec", "sleep", "1000"]);
+        gearctl(address, &["run", "long", "x"]).exits(1);
+    });
 }
 
 #[test]
 fn the_worker_has_a_name() {
-    let Some(server) = Gearmand::start() else { return };
-    let address = server.address();
-    let _worker = worker(address, "f", &["--client-id", "shell-1", "--builtin", "echo"]);
-    eventually("the name", || {
-        let rows = gearctl(address, &["workers", "-f", "f", "-o", "json"]).exits(0).json();
-        (rows[0]["id"] == "shell-1").then_some(())
+    on_both(|server| {
+        let address = server.address();
+        let _worker = worker(address, "f", &["--client-id", "shell-1", "--builtin", "echo"]);
+        eventually("the name", || {
+            let rows = gearctl(address, &["workers", "-f", "f", "-o", "json"]).exits(0).json();
+            (rows[0]["id"] == "shell-1").then_some(())
+        });
+        let mut nobody = Command::new(env!("CARGO_BIN_EXE_gearctl"));
+        nobody.args(["-s", &dead_address(), "work", "-f", "f", "--builtin", "echo"]);
+        nobody.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        ended(nobody.spawn().unwrap()).exits(69);
     });
-    let mut nobody = Command::new(env!("CARGO_BIN_EXE_gearctl"));
-    nobody.args(["-s", &dead_address(), "work", "-f", "f", "--builtin", "echo"]);
-    nobody.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    ended(nobody.spawn().unwrap()).exits(69);
 }
