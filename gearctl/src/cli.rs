@@ -1,4 +1,4 @@
-//! The grammar: one tree of commands for the command line, completions, man pages and help.
+//! The grammar: one tree of commands for the command line, the REPL, completions, man pages and help.
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use ctl_core::args::GlobalArgs;
@@ -8,6 +8,7 @@ use crate::commands::{
     cancel, check, docs as documents, function, functions, job, jobs, map, ping, raw, run, serve,
     server, shutdown, smoke, submit, wait, work, workers,
 };
+use crate::repl;
 use crate::tool::PREFIX;
 
 /// Talk to Gearman job servers: submit jobs, look at them, administer servers.
@@ -103,6 +104,9 @@ pub enum Command {
     /// End the server, where it can be asked to (shutdown)
     #[command(after_help = shutdown::HELP)]
     Shutdown(shutdown::ShutdownArgs),
+    /// Work in a session: connections that last, completion, history, scripts
+    #[command(visible_alias = "shell", after_help = repl::HELP)]
+    Repl(repl::ReplArgs),
     /// Send one line of the text protocol and print the reply (any text command)
     #[command(after_help = raw::HELP)]
     Raw(raw::RawArgs),
@@ -132,7 +136,7 @@ pub const PROGRAM: Program = Program {
         ("Functions and workers", &["functions", "function", "workers"]),
         ("Observe", &["smoke", "check", "wait", "ping"]),
         ("Server", &["server", "version", "pid", "verbose", "shutdown"]),
-        ("Tool", &["raw", "serve", "completions", "man"]),
+        ("Tool", &["repl", "raw", "serve", "completions", "man"]),
     ],
     environment: &[
         (
@@ -142,6 +146,7 @@ pub const PROGRAM: Program = Program {
         ("GEARCTL_TIMEOUT", "as --timeout"),
         ("GEARCTL_OUTPUT", "as --output"),
         ("GEARCTL_LOG", "what is logged, as RUST_LOG: debug, or gearctl::protocol=trace"),
+        ("GEARCTL_HISTFILE", "history of the REPL; empty or /dev/null for none"),
         ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours, when --color is not given"),
     ],
 };

@@ -37,7 +37,7 @@ enum Target {
 
 /// How long and how often.
 #[derive(Clone)]
-struct Plan {
+pub struct Plan {
     connect_timeout: Option<Duration>,
     timeout: Option<Duration>,
     retry: Option<u32>,
@@ -123,6 +123,30 @@ impl Link {
     #[must_use]
     pub fn timeout(&self) -> Option<Duration> {
         self.plan.timeout
+    }
+
+    /// The plan in force, to put it back after a line of a session; until then `timeout` bounds what the line does.
+    pub fn plan(&mut self, timeout: Option<Duration>) -> Plan {
+        let usual = self.plan.clone();
+        self.plan.timeout = timeout.or(usual.timeout);
+        usual
+    }
+
+    /// Puts a plan back.
+    pub fn set_plan(&mut self, plan: Plan) {
+        self.plan = plan;
+        self.options = None;
+    }
+
+    /// The client, if it was opened; it may have lost its connections since.
+    #[must_use]
+    pub fn opened(&self) -> Option<&Client> {
+        self.client.as_ref()
+    }
+
+    /// As [`Link::opened`], to look after it.
+    pub fn opened_mut(&mut self) -> Option<&mut Client> {
+        self.client.as_mut()
     }
 
     /// The client, connected now if it was not.

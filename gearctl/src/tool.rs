@@ -29,8 +29,14 @@ pub struct Tool {
     pub messages: Messages,
     /// What `-` means.
     pub input: Input,
+    /// State of an interactive or scripted session; none for a single command.
+    pub session: Option<Session>,
     interrupts: Option<Interrupts>,
 }
+
+/// What a session remembers between its lines.
+#[derive(Default)]
+pub struct Session {}
 
 impl Tool {
     /// From the parsed command line; nothing is opened yet.
@@ -49,6 +55,7 @@ impl Tool {
             out: Output::stdout(style),
             messages,
             input: Input::Stdin,
+            session: None,
             interrupts: None,
         })
     }
@@ -75,6 +82,11 @@ impl Tool {
             None => Interrupts::install(false)?,
         };
         Ok(self.interrupts.insert(interrupts).clone())
+    }
+
+    /// Uses these interrupts, for a session that handles Ctrl-C itself.
+    pub fn set_interrupts(&mut self, interrupts: Interrupts) {
+        self.interrupts = Some(interrupts);
     }
 
     /// How confirmations are answered.

@@ -62,6 +62,7 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Pid(args) => server::pid(tool, args),
         Command::Verbose(args) => server::verbose(tool, args),
         Command::Shutdown(args) => shutdown::run(tool, args),
+        Command::Repl(args) => crate::repl::run(tool, args),
         Command::Raw(args) => raw::run(tool, args),
         Command::Serve(args) => serve::run(tool, args),
         Command::Completions(args) => docs::completions(tool, args),
