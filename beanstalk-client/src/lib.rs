@@ -91,17 +91,38 @@ mod stats;
 #[cfg(feature = "__rustls")]
 mod tls;
 mod types;
+#[cfg(feature = "tokio")]
+mod worker;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod worker_board;
+mod worker_options;
+mod worker_outcome;
+mod worker_report;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod worker_view;
 
 #[cfg(feature = "__rustls")]
 pub use self::tls::TlsOptions;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub use self::worker_board::WorkerHandle;
 #[cfg(feature = "tokio")]
-pub use self::{client::Client, net::Stream, pipeline::CallMany};
+pub use self::{
+    client::Client,
+    net::Stream,
+    pipeline::CallMany,
+    worker::{JobContext, Worker},
+};
 pub use self::{
     error::{Deadline, Error, ErrorKind, Fate},
     options::{Address, ConnectOptions, PutOptions, ReleaseOptions, RetryPolicy},
     servers::{Selection, Servers},
     stats::{JobState, JobStats, ServerStats, TubeStats},
     types::{Inserted, Job, JobId, JobRef, Priority, Released, Reserved, Seconds, TubeName},
+    worker_options::{Heartbeat, Inspect, WorkerOptions},
+    worker_outcome::{IntoOutcome, Outcome, Poison, Retries},
+    worker_report::{
+        JobFate, LostReason, SlotState, SlotStatus, WorkerEvent, WorkerEventKind, WorkerReport,
+    },
 };
 
 /// What every call of this crate gives.

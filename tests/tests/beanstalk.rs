@@ -37,3 +37,5 @@ mod stats;
 mod timing;
 #[path = "beanstalk/tls.rs"]
 mod tls;
+#[path = "beanstalk/worker.rs"]
+mod worker;

@@ -19,5 +19,11 @@ mod client;
 mod commands;
 mod net;
 mod pipeline;
+mod worker;
 
-pub use self::{client::Client, net::Stream, pipeline::CallMany};
+pub use self::{
+    client::Client,
+    net::Stream,
+    pipeline::CallMany,
+    worker::{JobContext, Worker},
+};

@@ -50,6 +50,7 @@ mod session;
 pub(crate) mod stats_text;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod window;
+mod worker;
 
 pub use self::{
     admin::{
@@ -65,6 +66,7 @@ pub use self::{
     raw::{AnyCommand, RawCommand},
     response::Response,
     session::{Epoch, Session, Ticket},
+    worker::{Action, JobKey, Quota, Taken, WorkerSession},
 };
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::{

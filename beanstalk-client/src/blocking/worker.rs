@@ -1,0 +1,122 @@
+//! The blocking worker.
+
+mod context;
+mod desk;
+mod slot;
+
+use std::{collections::hash_map::RandomState, hash::BuildHasher, sync::Arc, thread};
+
+pub use self::context::JobContext;
+use self::{desk::Desk, slot::Slot};
+use crate::{
+    Error, ErrorKind, Fate, IntoOutcome, Result, SlotState, WorkerEventKind, WorkerHandle,
+    WorkerOptions, WorkerReport, protocol::Quota, worker_board::Board,
+};
+
+/// Runs a handler for every job that comes, and tells the server what became of it.
+///
+/// ```
+/// # let server = fixtures::beanstalkd::Server::start()?;
+/// # let address = server.address();
+/// # let mut client = beanstalk_client::blocking::Client::connect(address)?;
+/// # client.put("hello", Default::default())?.id();
+/// use beanstalk_client::{WorkerOptions, blocking::{JobContext, Worker}};
+///
+/// let options = WorkerOptions::new([address])?.slots(4);
+/// # let options = options.until_empty();
+/// let worker = Worker::new(options)?;
+/// let stop = worker.handle(); // stop.stop() from another thread ends the run
+/// let report = worker.run(|job: JobContext| {
+///     println!("job {}: {} bytes", job.id, job.body.len());
+///     Ok::<(), std::io::Error>(()) // delete; an error releases it with a delay
+/// });
+/// assert_eq!(report.finished, 1);
+/// # drop(stop);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// It does what the async worker does, with threads: [`run`](Self::run) starts two for each slot, and has joined all of
+/// them when it returns. One drives the connection, and so the heartbeat; the other runs the handler, which may block
+/// for as long as it likes. A thread cannot be ended from outside: a handler that goes on after its job was
+/// [lost](JobContext::is_lost) keeps its slot from taking another, and keeps `run` from returning.
+pub struct Worker {
+    options: WorkerOptions,
+    board: Arc<Board>,
+}
+
+impl Worker {
+    /// A worker that has not begun: from [`WorkerOptions`], [`ConnectOptions`](crate::ConnectOptions), or addresses as
+    /// text, separated by commas.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a wrong address.
+    pub fn new<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<WorkerOptions>,
+        Error: From<O::Error>,
+    {
+        let options = options.try_into()?;
+        Ok(Worker { board: Board::new(&options), options })
+    }
+
+    /// A way to stop the worker and to look at it.
+    #[must_use]
+    pub fn handle(&self) -> WorkerHandle {
+        WorkerHandle { board: self.board.clone() }
+    }
+
+    /// Runs until [`WorkerHandle::stop`], or the end that the options set.
+    ///
+    /// A stop is noticed within a fifth of a second, while connecting within the connect timeout. A server that cannot be
+    /// reached is tried again and again; [`WorkerHandle::slots`] and [`WorkerOptions::on_event`] tell.
+    pub fn run<H, R>(self, handler: H) -> WorkerReport
+    where
+        H: Fn(JobContext) -> R + Sync,
+        R: IntoOutcome,
+    {
+        let Worker { options, board } = self;
+        let quota = Quota::new(options.max_jobs);
+        let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
+        let run_job = |job: JobContext| handler(job).into_outcome();
+        let lanes: Vec<_> = options.lanes().collect();
+        let desks: Vec<Arc<Desk>> = lanes.iter().map(|_| Arc::default()).collect();
+        thread::scope(|scope| {
+            for (lane, desk) in lanes.into_iter().zip(&desks) {
+                let slot = Slot::new(
+                    lane,
+                    &options,
+                    &board,
+                    quota.clone(),
+                    desk.clone(),
+                    seed.wrapping_add(lane.slot as u64),
+                );
+                let server = options.address(lane.server);
+                let (board, run_job) = (&board, &run_job);
+                let handlers = thread::Builder::new()
+                    .name("handler".to_owned())
+                    .spawn_scoped(scope, move || desk.work(run_job, board, server, lane.slot));
+                let driver = handlers.and_then(|_| {
+                    thread::Builder::new()
+                        .name("slot".to_owned())
+                        .spawn_scoped(scope, move || slot.run())
+                });
+                if let Err(error) = driver {
+                    desk.close();
+                    let error =
+                        Error::new(ErrorKind::Connect, Fate::NotSent, "no thread for a slot")
+                            .with_source(error);
+                    board.tell(server, lane.slot, WorkerEventKind::Disconnected(error));
+                    board.set_state(lane.slot, SlotState::Ended);
+                }
+            }
+        });
+        board.report()
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("options", &self.options).finish_non_exhaustive()
+    }
+}

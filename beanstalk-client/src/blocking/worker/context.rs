@@ -1,0 +1,138 @@
+//! A job as its handler sees it.
+
+use std::{
+    ops::Deref,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::desk::{Ask, Desk};
+use crate::{
+    Address, Job, JobStats, LostReason, Result,
+    protocol::{JobKey, Taken},
+    worker_view::{View, lock},
+};
+
+/// A job as its handler sees it: the [`Job`] itself, and its reservation. Cloning is cheap.
+#[derive(Clone)]
+pub struct JobContext(Arc<Inner>);
+
+struct Inner {
+    key: JobKey,
+    job: Job,
+    server: Arc<Address>,
+    view: Mutex<View>,
+    changed: Condvar,
+    desk: Arc<Desk>,
+}
+
+impl JobContext {
+    pub(super) fn new(taken: Taken, server: Arc<Address>, desk: Arc<Desk>) -> Self {
+        let Taken { key, job, stats, end } = taken;
+        let view = Mutex::new(View { stats, end, ..View::default() });
+        JobContext(Arc::new(Inner { key, job, server, view, changed: Condvar::new(), desk }))
+    }
+
+    pub(super) fn key(&self) -> JobKey {
+        self.0.key
+    }
+
+    pub(super) fn update(&self, change: impl FnOnce(&mut View)) {
+        change(&mut lock(&self.0.view));
+        self.0.changed.notify_all();
+    }
+
+    /// The server that the job is from.
+    #[must_use]
+    pub fn server(&self) -> &Address {
+        &self.0.server
+    }
+
+    /// Whether the reservation is over. The outcome will not be sent then: others run the job.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        lock(&self.0.view).lost.is_some()
+    }
+
+    /// Waits until the reservation is over, at most for `timeout`, and says why; `None` when it is not over.
+    #[must_use]
+    pub fn wait_lost(&self, timeout: Duration) -> Option<LostReason> {
+        let deadline = Instant::now().checked_add(timeout);
+        self.wait(deadline, |view| view.lost)
+    }
+
+    /// What is left of the reservation, as far as is known; a heartbeat prolongs it before it is over. `None` while the
+    /// time to run is not known.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        lock(&self.0.view).left(Instant::now())
+    }
+
+    /// Prolongs the reservation now (`touch`): its time to run starts again.
+    ///
+    /// # Errors
+    ///
+    /// `ReservationLost` when it is over; what the server refused.
+    pub fn touch(&self) -> Result<()> {
+        let touches = lock(&self.0.view).touches;
+        self.0.desk.ask(Ask::Touch(self.0.key));
+        self.wait_for_ever(|view| view.touch_after(self.0.job.id, touches))
+    }
+
+    /// The job's counters and settings (`stats-job`), as they were when it was reserved.
+    ///
+    /// # Errors
+    ///
+    /// `ReservationLost` when they were not read before the reservation was over.
+    pub fn stats(&self) -> Result<JobStats> {
+        if lock(&self.0.view).stats.is_none() {
+            self.0.desk.ask(Ask::Look(self.0.key));
+        }
+        self.wait_for_ever(|view| view.counters(self.0.job.id))
+    }
+
+    /// The slot answers everything, at the latest when the connection is lost.
+    fn wait_for_ever<T>(&self, mut look: impl FnMut(&View) -> Option<T>) -> T {
+        loop {
+            if let Some(found) = self.wait(None, &mut look) {
+                return found;
+            }
+        }
+    }
+
+    fn wait<T>(
+        &self,
+        deadline: Option<Instant>,
+        mut look: impl FnMut(&View) -> Option<T>,
+    ) -> Option<T> {
+        let mut view = lock(&self.0.view);
+        loop {
+            if let Some(found) = look(&view) {
+                return Some(found);
+            }
+            let left = match deadline {
+                Some(deadline) => deadline.saturating_duration_since(Instant::now()),
+                None => Duration::from_secs(3600),
+            };
+            if left.is_zero() {
+                return None;
+            }
+            let waited = self.0.changed.wait_timeout(view, left);
+            view = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Deref for JobContext {
+    type Target = Job;
+
+    fn deref(&self) -> &Job {
+        &self.0.job
+    }
+}
+
+impl std::fmt::Debug for JobContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("JobContext").field(&self.0.job).finish()
+    }
+}

@@ -1,0 +1,301 @@
+//! One slot: a connection to one server, kept for as long as the worker works.
+
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    super::net::{Transport, connect},
+    context::JobContext,
+    desk::{Ask, Desk},
+};
+use crate::{
+    Address, Result, SlotState, WorkerEventKind, WorkerOptions,
+    deadline::Limit,
+    protocol::{Action, Backoff, Quota, WorkerSession},
+    socket::lost,
+    worker_board::{Board, Lane, STOP, STOP_NOW},
+};
+
+pub(super) struct Slot<'a> {
+    lane: Lane,
+    options: &'a WorkerOptions,
+    board: &'a Board,
+    quota: Quota,
+    server: Arc<Address>,
+    desk: Arc<Desk>,
+    backoff: Backoff,
+    /// When running jobs are given up; set by a stop.
+    grace: Option<Instant>,
+    is_finished: bool,
+}
+
+/// A connection of a slot.
+struct Link {
+    transport: Transport,
+    machine: WorkerSession,
+    unflushed: bool,
+    /// The sending side is to be ended.
+    half_close: bool,
+    /// When it was last looked at while nothing was to be read.
+    looked: Instant,
+}
+
+/// How long nothing but the socket, or the desk, is waited for.
+const SLICE: Duration = Duration::from_millis(200);
+
+/// The same while a handler runs and an answer is on its way.
+const BUSY_SLICE: Duration = Duration::from_millis(20);
+
+/// How long a write may be stuck before something is read: server and worker must not both wait for the other to read.
+const STUCK: Duration = Duration::from_millis(10);
+
+/// How often a connection is looked at while a handler runs and nothing is to be read.
+const LOOK: Duration = Duration::from_secs(1);
+
+impl<'a> Slot<'a> {
+    pub(super) fn new(
+        lane: Lane,
+        options: &'a WorkerOptions,
+        board: &'a Board,
+        quota: Quota,
+        desk: Arc<Desk>,
+        seed: u64,
+    ) -> Self {
+        let (base, cap) = options.backoff;
+        Slot {
+            lane,
+            options,
+            board,
+            quota,
+            server: Arc::new(options.address(lane.server).clone()),
+            desk,
+            backoff: Backoff::new(base, cap, seed),
+            grace: None,
+            is_finished: false,
+        }
+    }
+
+    /// Works until the worker is stopped, or all is done.
+    pub(super) fn run(mut self) {
+        while !self.is_stopping() && !self.is_finished {
+            self.set_state(SlotState::Connecting);
+            match self.open().and_then(|mut link| self.serve(&mut link)) {
+                Ok(()) => self.is_finished = true,
+                Err(error) => self.tell(WorkerEventKind::Disconnected(error)),
+            }
+            // Their jobs are lost. A slot runs one at a time, so it takes no other before they have ended.
+            self.see_handlers_off();
+            if !self.is_finished {
+                self.set_state(SlotState::BackingOff);
+                self.pause();
+            }
+        }
+        self.desk.close();
+        self.set_state(SlotState::Ended);
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.board.stop_level() >= STOP
+    }
+
+    fn set_state(&self, state: SlotState) {
+        self.board.set_state(self.lane.slot, state);
+    }
+
+    fn tell(&self, what: WorkerEventKind) {
+        self.board.tell(&self.server, self.lane.slot, what);
+    }
+
+    /// Backs off, unless the worker is stopped.
+    fn pause(&mut self) {
+        let delay = self.backoff.next_delay();
+        let start = Instant::now();
+        while !self.is_stopping() {
+            let left = delay.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            thread::sleep(left.min(SLICE));
+        }
+    }
+
+    fn open(&self) -> Result<Link> {
+        let options = self.options.connect(self.lane.server);
+        let transport = connect(options, Limit::total(options).connect(options))?;
+        let now = Instant::now();
+        let machine = WorkerSession::new(self.options, self.lane.server, self.quota.clone(), now);
+        Ok(Link { transport, machine, unflushed: false, half_close: false, looked: now })
+    }
+
+    /// Serves one connection to its end.
+    fn serve(&mut self, link: &mut Link) -> Result<()> {
+        loop {
+            let now = Instant::now();
+            self.heed_stop(link, now);
+            let mut has_moved = self.take_news(link, now);
+            let until = loop {
+                match link.machine.poll(now) {
+                    Action::Wait(until) => break until,
+                    Action::Close(outcome) => return outcome,
+                    action => {
+                        has_moved = true;
+                        self.act(link, action);
+                    }
+                }
+            };
+            if let Err(error) = link.write() {
+                link.machine.fail(error);
+                continue;
+            }
+            if !has_moved {
+                self.set_state(match link.machine.held() {
+                    0 => SlotState::Waiting,
+                    held => SlotState::Busy(held),
+                });
+            }
+            self.wait(link, now, until);
+        }
+    }
+
+    /// Waits for an answer, or for the handler.
+    fn wait(&self, link: &mut Link, now: Instant, until: Option<Instant>) {
+        let ends = [until, self.grace].into_iter().flatten();
+        let left = ends.map(|end| end.saturating_duration_since(now)).min();
+        let left = left.map_or(SLICE, |left| left.min(SLICE));
+        if !link.machine.awaits_replies() {
+            if now.saturating_duration_since(link.looked) >= LOOK {
+                link.looked = now;
+                if link.transport.is_stale() {
+                    return link.read(STUCK);
+                }
+            }
+            return self.desk.wait(left);
+        }
+        link.read(if !link.machine.outgoing().is_empty() {
+            STUCK
+        } else if self.desk.is_idle() {
+            left
+        } else {
+            left.min(BUSY_SLICE)
+        });
+    }
+
+    fn heed_stop(&mut self, link: &mut Link, now: Instant) {
+        let level = self.board.stop_level();
+        if level < STOP {
+            return;
+        }
+        let far = || now + Duration::from_secs(1 << 30);
+        let grace = *self
+            .grace
+            .get_or_insert_with(|| now.checked_add(self.options.grace).unwrap_or_else(far));
+        link.machine.stop();
+        for job in self.desk.take_waiting() {
+            link.machine.give_back(job.key(), now);
+        }
+        if level >= STOP_NOW || now >= grace {
+            link.machine.abandon();
+        }
+    }
+
+    /// Takes what handlers have to say; whether there was something.
+    fn take_news(&self, link: &mut Link, now: Instant) -> bool {
+        let news = self.desk.take_news();
+        let is_news = !news.ended.is_empty() || !news.asks.is_empty();
+        for (job, (outcome, failure)) in news.ended {
+            self.tell_failure(&job, failure);
+            link.machine.finish(job.key(), outcome, now);
+        }
+        for ask in news.asks {
+            match ask {
+                Ask::Touch(key) => link.machine.touch(key, now),
+                Ask::Look(key) => link.machine.look(key, now),
+            }
+        }
+        is_news
+    }
+
+    fn tell_failure(&self, job: &JobContext, failure: Option<String>) {
+        if let Some(error) = failure {
+            self.tell(WorkerEventKind::Failed { job: job.id, error });
+        }
+    }
+
+    fn act(&mut self, link: &mut Link, action: Action) {
+        match action {
+            Action::Run(taken) => {
+                self.desk.put(JobContext::new(taken, self.server.clone(), self.desk.clone()));
+            }
+            Action::Touched(key, end) => self.desk.update(key, |view| view.touched(end)),
+            Action::TouchRefused(key, kind) => {
+                self.desk.update(key, |view| view.touch_refused(kind));
+            }
+            Action::Known(key, stats, end) => self.desk.update(key, |view| view.known(stats, end)),
+            Action::Lost(key, reason) => self.desk.update(key, |view| view.lost = Some(reason)),
+            Action::Connected(id) => {
+                self.backoff.reset();
+                self.tell(WorkerEventKind::Connected);
+                if self.board.is_replaced(self.lane.server, &id) {
+                    self.tell(WorkerEventKind::ServerReplaced);
+                }
+            }
+            Action::ShortTimeToRun(job, ttr) => {
+                self.tell(WorkerEventKind::ShortTimeToRun { job, ttr });
+            }
+            Action::Poisoned(job, why) => self.tell(WorkerEventKind::Poisoned { job, why }),
+            Action::Settled(job, fate) => self.tell(WorkerEventKind::Settled { job, fate }),
+            Action::HalfClose => link.half_close = true,
+            // The caller has seen to these.
+            Action::Close(_) | Action::Wait(_) => {}
+        }
+    }
+
+    /// Waits for the handlers of lost jobs. They are the caller's own code, and end when they end.
+    fn see_handlers_off(&self) {
+        drop(self.desk.take_waiting());
+        loop {
+            for (job, (_, failure)) in self.desk.take_news().ended {
+                self.tell_failure(&job, failure);
+            }
+            if self.desk.is_idle() || self.is_stopping() || self.is_finished {
+                return;
+            }
+            self.desk.wait(SLICE);
+        }
+    }
+}
+
+impl Link {
+    /// Reads what is there, or what comes within this time.
+    fn read(&mut self, time: Duration) {
+        let limit = Limit::never().shorter(time);
+        match self.transport.read(self.machine.space(), limit) {
+            Ok(Some(0)) => self.machine.end_of_stream(),
+            Ok(Some(n)) => self.machine.received(n),
+            Ok(None) => {}
+            Err(error) => self.machine.fail(lost(error)),
+        }
+    }
+
+    /// Writes what is outgoing, as far as the stream takes it.
+    fn write(&mut self) -> Result<()> {
+        let limit = Limit::never().shorter(STUCK);
+        while !self.machine.outgoing().is_empty() {
+            match self.transport.write(self.machine.outgoing(), limit).map_err(lost)? {
+                Some(n) => self.machine.sent(n),
+                None => return Ok(()),
+            }
+            self.unflushed = true;
+        }
+        if self.unflushed {
+            self.unflushed = !self.transport.flush(limit).map_err(lost)?;
+        }
+        if std::mem::take(&mut self.half_close) {
+            self.transport.shutdown_write().map_err(lost)?;
+        }
+        Ok(())
+    }
+}

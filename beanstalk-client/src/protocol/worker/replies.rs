@@ -1,0 +1,258 @@
+//! What the answers of the server mean to a worker.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    Action, Ending, Expected, Held, JobKey, Lease, MARGIN, Phase, SHORT, Verdict, What,
+    WorkerSession,
+};
+use crate::{
+    Error, ErrorKind, Fate, Inspect, Job, JobFate, JobRef, JobState, JobStats, LostReason, Outcome,
+    Poison,
+    protocol::{Command, Response, Stats, StatsJob},
+};
+
+impl WorkerSession {
+    pub(super) fn read_replies(&mut self, now: Instant) -> Result<(), Error> {
+        while let Some(head) = self.expected.front() {
+            let Some(response) = self.session.reply(head.ticket)? else { return Ok(()) };
+            let Some(Expected { what, sent, .. }) = self.expected.pop_front() else { break };
+            self.answered = now;
+            self.answer(what, response, sent, now)?;
+            if self.ending == Ending::Closed {
+                return Ok(());
+            }
+        }
+        if self.session.has_unsolicited_bytes() {
+            return Err(Error::protocol("a reply came that answers no command"));
+        }
+        if self.session.has_ended() {
+            let why = "the server closed the connection";
+            return Err(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why));
+        }
+        Ok(())
+    }
+
+    fn answer(
+        &mut self,
+        what: What,
+        response: Response,
+        sent: Instant,
+        now: Instant,
+    ) -> Result<(), Error> {
+        match (what, response) {
+            (What::Server, response) => {
+                // Without its statistics a server can be worked for, too.
+                if let Response::Ok(_) = response {
+                    let stats = Stats.decode(response)?;
+                    self.actions.push_back(Action::Connected(stats.id));
+                } else {
+                    self.actions.push_back(Action::Connected(String::new()));
+                }
+            }
+            (What::WatchList, Response::Watching(_)) | (What::Nudge, _) => {}
+            (What::Reserve, response) => {
+                self.reserves -= 1;
+                self.reserved(response, sent, now)?;
+            }
+            (What::Touch(key), response) => self.touched(key, &response, now),
+            (What::Look(key), response) => self.looked(key, response, now)?,
+            (What::Finish(key, fate), response) => self.finished(key, fate, response)?,
+            (What::WatchList, other) => {
+                return Err(Error::protocol(format!(
+                    "the server answered {} when the watch list was made",
+                    other.word()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn reserved(&mut self, response: Response, sent: Instant, now: Instant) -> Result<(), Error> {
+        if !matches!(response, Response::Reserved(_) | Response::BodyTooLarge { .. }) {
+            self.quota.give_back();
+        }
+        match response {
+            Response::Reserved(job) => {
+                self.window = (self.window * 2).min(self.settings.places);
+                self.take(job, sent, now);
+                Ok(())
+            }
+            Response::BodyTooLarge { job, size, .. } => {
+                let key = self.hold(job, None, sent);
+                self.actions.push_back(Action::Poisoned(job.id(), Poison::Size(size)));
+                self.conclude(key, Verdict::Outcome(Outcome::bury()), now)
+            }
+            Response::TimedOut => {
+                self.window = 1;
+                self.is_dry = true;
+                if self.settings.until_empty && self.reserves == 0 && self.held.is_empty() {
+                    self.stop();
+                }
+                Ok(())
+            }
+            Response::DeadlineSoon => {
+                // A job is about to be over. The server would say so for ever, thousands of times a second.
+                self.pause = now.checked_add(MARGIN);
+                let keys: Vec<JobKey> = self.held.iter().map(|held| held.key).collect();
+                for key in keys {
+                    if self.find(key).is_some_and(|held| self.settings.beats(held.started, now)) {
+                        self.touch(key, now);
+                    }
+                }
+                Ok(())
+            }
+            other => Err(other.refuse().with_command("reserve-with-timeout")),
+        }
+    }
+
+    fn hold(&mut self, job: JobRef, body: Option<Job>, sent: Instant) -> JobKey {
+        self.keys += 1;
+        let key = JobKey(self.keys);
+        self.held.push_back(Held {
+            key,
+            job,
+            body,
+            phase: Phase::Checking,
+            lease: Lease::new(sent),
+            stats: None,
+            is_looking: false,
+            started: None,
+        });
+        key
+    }
+
+    /// A job came. It may have been assigned long before: then a touch tells whether it is still ours.
+    fn take(&mut self, job: Job, sent: Instant, now: Instant) {
+        if let Ending::HalfClosed(_) = self.ending {
+            // It goes back when the connection is closed, as if nobody had taken it.
+            self.settle(job.id, JobFate::Abandoned);
+            return;
+        }
+        let key = self.hold(JobRef::from(&job), Some(job), sent);
+        if self.ending == Ending::Stopping {
+            return;
+        }
+        let is_fresh = self.find(key).is_some_and(|held| held.lease.is_fresh(now));
+        if !is_fresh {
+            self.touch(key, now);
+        }
+        if !is_fresh || self.settings.inspect == Inspect::Before {
+            self.look(key, now);
+        } else {
+            self.run(key, now);
+        }
+        self.plan(key);
+    }
+
+    /// Gives a job to the handler.
+    fn run(&mut self, key: JobKey, now: Instant) {
+        let Some(held) = self.find_mut(key) else { return };
+        let Some(job) = held.body.take() else { return };
+        held.phase = Phase::Running;
+        held.started = Some(now);
+        let taken = super::Taken { key, job, stats: held.stats.clone(), end: held.lease.end() };
+        self.actions.push_back(Action::Run(taken));
+        self.plan(key);
+    }
+
+    fn touched(&mut self, key: JobKey, response: &Response, now: Instant) {
+        let Some(held) = self.find_mut(key) else { return };
+        match response {
+            Response::Touched => {
+                held.lease.touch_done();
+                let (end, is_running) = (held.lease.end(), held.phase == Phase::Running);
+                self.pause = None;
+                if is_running {
+                    self.actions.push_back(Action::Touched(key, end));
+                }
+                self.start_if_ready(key, now);
+            }
+            Response::NotFound => self.lose(key, LostReason::NotFound),
+            other => {
+                let kind = other.clone().refuse().kind();
+                if held.lease.touch_refused(now) {
+                    self.actions.push_back(Action::TouchRefused(key, kind));
+                } else {
+                    self.lose(key, LostReason::Refused);
+                }
+            }
+        }
+        self.plan(key);
+    }
+
+    fn looked(&mut self, key: JobKey, response: Response, now: Instant) -> Result<(), Error> {
+        let stats = match response {
+            Response::NotFound => None,
+            response => StatsJob(0.into()).decode(response)?,
+        };
+        let Some(held) = self.find_mut(key) else { return Ok(()) };
+        held.is_looking = false;
+        let Some(stats) = stats.filter(|stats| stats.state == JobState::Reserved) else {
+            self.lose(key, LostReason::NotFound);
+            return Ok(());
+        };
+        let ttr = Duration::from_secs(u64::try_from(stats.ttr).unwrap_or(1).max(1));
+        held.lease.learn(ttr);
+        let stats = Box::new(stats);
+        held.stats = Some(stats.clone());
+        let (phase, end, id) = (held.phase, held.lease.end(), held.job.id());
+        if phase == Phase::Running {
+            self.actions.push_back(Action::Known(key, stats, end));
+        }
+        if ttr <= SHORT && !std::mem::replace(&mut self.has_warned, true) {
+            self.actions.push_back(Action::ShortTimeToRun(id, ttr));
+        }
+        match phase {
+            Phase::Deciding(verdict) => self.conclude(key, verdict, now)?,
+            _ => self.start_if_ready(key, now),
+        }
+        self.plan(key);
+        Ok(())
+    }
+
+    /// A job that was looked at goes to the handler, once all that was asked is answered.
+    fn start_if_ready(&mut self, key: JobKey, now: Instant) {
+        let Some(held) = self.find(key) else { return };
+        if held.phase != Phase::Checking || held.is_looking || held.lease.is_touching() {
+            return;
+        }
+        let poison =
+            held.stats.as_deref().and_then(|stats: &JobStats| self.settings.retries.poison(stats));
+        let id = held.job.id();
+        match poison {
+            _ if held.lease.is_over(now) => self.lose(key, LostReason::TimeToRun),
+            None => self.run(key, now),
+            Some(why) => {
+                self.actions.push_back(Action::Poisoned(id, why));
+                self.finish_poisoned(key, now);
+            }
+        }
+    }
+
+    fn finish_poisoned(&mut self, key: JobKey, now: Instant) {
+        if let Err(error) = self.conclude(key, Verdict::Outcome(Outcome::bury()), now) {
+            self.fail(error);
+        }
+    }
+
+    fn finished(&mut self, key: JobKey, fate: JobFate, response: Response) -> Result<(), Error> {
+        let Some(at) = self.held.iter().position(|held| held.key == key) else { return Ok(()) };
+        let Some(held) = self.held.remove(at) else { return Ok(()) };
+        let fate = match (fate, response) {
+            (JobFate::Deleted, Response::Deleted)
+            | (JobFate::Released(_) | JobFate::Abandoned, Response::Released)
+            | (JobFate::Buried, Response::Buried(_)) => fate,
+            // The server had no memory to queue it.
+            (JobFate::Released(_) | JobFate::Abandoned, Response::Buried(_)) => JobFate::Buried,
+            (_, Response::NotFound) => JobFate::Lost(LostReason::NotFound),
+            (_, other) => {
+                // The job is still held. Closing the connection gives it back.
+                self.settle(held.job.id(), JobFate::Abandoned);
+                return Err(other.refuse());
+            }
+        };
+        self.settle(held.job.id(), fate);
+        Ok(())
+    }
+}

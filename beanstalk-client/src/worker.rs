@@ -1,0 +1,156 @@
+//! The async worker.
+
+mod context;
+mod handlers;
+mod slot;
+
+use std::{
+    collections::hash_map::RandomState, future::Future, hash::BuildHasher, pin::pin, sync::Arc,
+};
+
+use tokio::task::JoinSet;
+
+pub use self::context::JobContext;
+use self::{handlers::Handler, slot::Slot};
+use crate::{
+    Error, IntoOutcome, Result, WorkerHandle, WorkerOptions, WorkerReport, protocol::Quota,
+    worker_board::Board,
+};
+
+/// Runs a handler for every job that comes, and tells the server what became of it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = fixtures::beanstalkd::Server::start()?;
+/// # let address = server.address();
+/// # let mut client = beanstalk_client::Client::connect(address).await?;
+/// # client.put("hello", Default::default()).await?.id();
+/// use beanstalk_client::{JobContext, Worker, WorkerOptions};
+///
+/// let options = WorkerOptions::new([address])?.slots(4);
+/// # let options = options.until_empty();
+/// let worker = Worker::new(options)?;
+/// let report = worker
+///     .run_until(std::future::pending::<()>(), |job: JobContext| async move {
+///         println!("job {}: {} bytes", job.id, job.body.len());
+///         Ok::<(), std::io::Error>(()) // delete; an error releases it with a delay
+///     })
+///     .await;
+/// assert_eq!(report.finished, 1);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// * **Slots.** Each has a connection and a task; it waits in a reserve only while it holds no job, so that every touch and
+///   delete is read at once. Handlers run in tasks of their own: one that blocks its thread does not stop the heartbeat,
+///   given that the runtime has another thread. With [`prefetch`](WorkerOptions::prefetch) the first poll of a handler is
+///   in the slot's task.
+/// * **Outcome.** `Ok` deletes the job; an error or a panic releases it with a delay that grows, until it is buried
+///   ([`Retries`](crate::Retries)); a handler that returns an [`Outcome`](crate::Outcome) decides itself.
+/// * **Heartbeat.** While a handler runs its job is touched at a third of its time to run.
+/// * **Lost reservations.** When the time to run is over after all, the server says that the job is not ours, or the
+///   connection is lost, then [`JobContext::lost`] is ready, and the outcome is not sent: by then the job may be somebody
+///   else's.
+/// * **Several servers.** Each has its own slots. One that is gone is tried again, and holds up nobody.
+pub struct Worker {
+    options: WorkerOptions,
+    board: Arc<Board>,
+}
+
+impl Worker {
+    /// A worker that has not begun: from [`WorkerOptions`], [`ConnectOptions`](crate::ConnectOptions), or addresses as
+    /// text, separated by commas.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a wrong address.
+    pub fn new<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<WorkerOptions>,
+        Error: From<O::Error>,
+    {
+        let options = options.try_into()?;
+        Ok(Worker { board: Board::new(&options), options })
+    }
+
+    /// A way to stop the worker and to look at it.
+    #[must_use]
+    pub fn handle(&self) -> WorkerHandle {
+        WorkerHandle { board: self.board.clone() }
+    }
+
+    /// Runs until [`WorkerHandle::stop`], or the end that the options set.
+    ///
+    /// A server that cannot be reached is tried again and again; [`WorkerHandle::slots`] and
+    /// [`WorkerOptions::on_event`] tell.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping closes the connections and ends the handlers at their next await: their jobs go back to the servers.
+    pub async fn run<H, T>(self, handler: H) -> WorkerReport
+    where
+        H: Fn(JobContext) -> T + Send + Sync + 'static,
+        T: Future + Send + 'static,
+        T::Output: IntoOutcome + Send + 'static,
+    {
+        self.run_until(std::future::pending::<()>(), handler).await
+    }
+
+    /// Runs until `stop` is ready, and then [stops](WorkerHandle::stop).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`run`](Self::run).
+    pub async fn run_until<H, T>(self, stop: impl Future, handler: H) -> WorkerReport
+    where
+        H: Fn(JobContext) -> T + Send + Sync + 'static,
+        T: Future + Send + 'static,
+        T::Output: IntoOutcome + Send + 'static,
+    {
+        let handle = self.handle();
+        let mut slots = self.start(Handler::new(handler));
+        let mut stop = pin!(stop);
+        let mut has_stopped = false;
+        std::future::poll_fn(|cx| {
+            if !has_stopped && stop.as_mut().poll(cx).is_ready() {
+                has_stopped = true;
+                handle.stop();
+            }
+            loop {
+                match slots.poll_join_next(cx) {
+                    std::task::Poll::Ready(Some(_)) => {}
+                    other => return other.map(|_| ()),
+                }
+            }
+        })
+        .await;
+        handle.report()
+    }
+
+    fn start(self, handler: Handler) -> JoinSet<()> {
+        let Worker { options, board } = self;
+        let options = Arc::new(options);
+        let quota = Quota::new(options.max_jobs);
+        let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
+        let mut slots = JoinSet::new();
+        for lane in options.lanes() {
+            let slot = Slot::new(
+                lane,
+                options.clone(),
+                board.clone(),
+                quota.clone(),
+                handler.clone(),
+                seed.wrapping_add(lane.slot as u64),
+            );
+            slots.spawn(slot.run());
+        }
+        slots
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("options", &self.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,174 @@
+//! A job as its handler sees it.
+
+use std::{
+    collections::VecDeque,
+    ops::Deref,
+    sync::{Arc, Mutex},
+    task::Waker,
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use crate::{
+    Address, Job, JobStats, LostReason, Result,
+    protocol::{JobKey, Taken},
+    worker_view::{View, lock},
+};
+
+/// A job as its handler sees it: the [`Job`] itself, and its reservation. Cloning is cheap.
+#[derive(Clone)]
+pub struct JobContext(Arc<Inner>);
+
+struct Inner {
+    key: JobKey,
+    job: Job,
+    server: Arc<Address>,
+    view: Mutex<View>,
+    changed: Notify,
+    mail: Arc<Mail>,
+}
+
+impl JobContext {
+    pub(super) fn new(taken: Taken, server: Arc<Address>, mail: Arc<Mail>) -> Self {
+        let Taken { key, job, stats, end } = taken;
+        let view = Mutex::new(View { stats, end, ..View::default() });
+        JobContext(Arc::new(Inner { key, job, server, view, changed: Notify::new(), mail }))
+    }
+
+    pub(super) fn key(&self) -> JobKey {
+        self.0.key
+    }
+
+    pub(super) fn update(&self, change: impl FnOnce(&mut View)) {
+        change(&mut lock(&self.0.view));
+        self.0.changed.notify_waiters();
+    }
+
+    /// The server that the job is from.
+    #[must_use]
+    pub fn server(&self) -> &Address {
+        &self.0.server
+    }
+
+    /// Whether the reservation is over. The outcome will not be sent then: others run the job.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        lock(&self.0.view).lost.is_some()
+    }
+
+    /// Waits until the reservation is over, and says why. To be raced against the work, which is in vain then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    pub async fn lost(&self) -> LostReason {
+        self.wait(|view| view.lost).await
+    }
+
+    /// What is left of the reservation, as far as is known; a heartbeat prolongs it before it is over. `None` while the
+    /// time to run is not known.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        lock(&self.0.view).left(Instant::now().into_std())
+    }
+
+    /// Prolongs the reservation now (`touch`): its time to run starts again.
+    ///
+    /// # Errors
+    ///
+    /// `ReservationLost` when it is over; what the server refused.
+    ///
+    /// # Cancel safety
+    ///
+    /// The touch may still be carried out.
+    pub async fn touch(&self) -> Result<()> {
+        let touches = lock(&self.0.view).touches;
+        self.0.mail.ask(Ask::Touch(self.0.key));
+        self.wait(|view| view.touch_after(self.0.job.id, touches)).await
+    }
+
+    /// The job's counters and settings (`stats-job`), as they were when it was reserved.
+    ///
+    /// # Errors
+    ///
+    /// `ReservationLost` when they were not read before the reservation was over.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    pub async fn stats(&self) -> Result<JobStats> {
+        if lock(&self.0.view).stats.is_none() {
+            self.0.mail.ask(Ask::Look(self.0.key));
+        }
+        self.wait(|view| view.counters(self.0.job.id)).await
+    }
+
+    async fn wait<T>(&self, mut look: impl FnMut(&View) -> Option<T>) -> T {
+        loop {
+            let mut changed = std::pin::pin!(self.0.changed.notified());
+            changed.as_mut().enable();
+            if let Some(found) = look(&lock(&self.0.view)) {
+                return found;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Deref for JobContext {
+    type Target = Job;
+
+    fn deref(&self) -> &Job {
+        &self.0.job
+    }
+}
+
+impl std::fmt::Debug for JobContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("JobContext").field(&self.0.job).finish()
+    }
+}
+
+/// What a handler asks its slot for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ask {
+    Touch(JobKey),
+    Look(JobKey),
+}
+
+/// The way from handlers to their slot.
+#[derive(Debug, Default)]
+pub(super) struct Mail(Mutex<Post>);
+
+#[derive(Debug, Default)]
+struct Post {
+    asks: VecDeque<Ask>,
+    waker: Option<Waker>,
+}
+
+/// Nobody needs more questions than that at once; the oldest are the ones that are being answered.
+const MAX_ASKS: usize = 1024;
+
+impl Mail {
+    fn ask(&self, ask: Ask) {
+        let mut post = lock(&self.0);
+        if post.asks.len() < MAX_ASKS {
+            post.asks.push_back(ask);
+        }
+        let waker = post.waker.take();
+        drop(post);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn take(&self, waker: &Waker) -> VecDeque<Ask> {
+        let mut post = lock(&self.0);
+        match &mut post.waker {
+            Some(known) => known.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+        std::mem::take(&mut post.asks)
+    }
+}

@@ -1,0 +1,192 @@
+//! What all slots of a worker share: whether to go on, and what they have done.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU8, AtomicU64, Ordering},
+    },
+    task::Waker,
+};
+
+use crate::{
+    Address, JobFate, SlotState, SlotStatus, WorkerEvent, WorkerEventKind, WorkerOptions,
+    WorkerReport, worker_options::Observer,
+};
+
+/// A way to stop a worker and to look at it, from anywhere. Cloning is cheap.
+#[derive(Clone)]
+pub struct WorkerHandle {
+    pub(crate) board: Arc<Board>,
+}
+
+impl WorkerHandle {
+    /// Takes no further job; running ones may finish within the grace. Their jobs go back after that.
+    pub fn stop(&self) {
+        self.board.stop(STOP);
+    }
+
+    /// Gives running jobs back at once. Handlers are told by their reservation's end.
+    pub fn stop_now(&self) {
+        self.board.stop(STOP_NOW);
+    }
+
+    /// Whether a stop was asked for.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.board.stop_level() >= STOP
+    }
+
+    /// What became of jobs so far.
+    #[must_use]
+    pub fn report(&self) -> WorkerReport {
+        self.board.report()
+    }
+
+    /// What every slot is doing.
+    #[must_use]
+    pub fn slots(&self) -> Vec<SlotStatus> {
+        lock(&self.board.slots).clone()
+    }
+}
+
+impl std::fmt::Debug for WorkerHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkerHandle")
+            .field("stopping", &self.is_stopping())
+            .field("report", &self.report())
+            .finish_non_exhaustive()
+    }
+}
+
+pub(crate) const STOP: u8 = 1;
+pub(crate) const STOP_NOW: u8 = 2;
+
+/// What the slots share.
+pub(crate) struct Board {
+    stop: AtomicU8,
+    /// Slots that sleep until somebody stops the worker.
+    sleepers: Mutex<Vec<Option<Waker>>>,
+    slots: Mutex<Vec<SlotStatus>>,
+    /// The id of the server at each address, in the order of the options.
+    servers: Mutex<Vec<Option<String>>>,
+    observer: Option<Observer>,
+    finished: AtomicU64,
+    released: AtomicU64,
+    buried: AtomicU64,
+    abandoned: AtomicU64,
+    lost: AtomicU64,
+    unknown: AtomicU64,
+}
+
+impl Board {
+    pub(crate) fn new(options: &WorkerOptions) -> Arc<Self> {
+        let slots: Vec<SlotStatus> = options
+            .lanes()
+            .map(|lane| SlotStatus {
+                server: options.address(lane.server).clone(),
+                state: SlotState::default(),
+            })
+            .collect();
+        Arc::new(Board {
+            stop: AtomicU8::new(0),
+            sleepers: Mutex::new(slots.iter().map(|_| None).collect()),
+            slots: Mutex::new(slots),
+            servers: Mutex::new(options.servers.iter().map(|_| None).collect()),
+            observer: options.observer.clone(),
+            finished: AtomicU64::new(0),
+            released: AtomicU64::new(0),
+            buried: AtomicU64::new(0),
+            abandoned: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            unknown: AtomicU64::new(0),
+        })
+    }
+
+    fn stop(&self, level: u8) {
+        self.stop.fetch_max(level, Ordering::SeqCst);
+        let sleepers: Vec<Waker> =
+            lock(&self.sleepers).iter_mut().filter_map(Option::take).collect();
+        sleepers.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) fn stop_level(&self) -> u8 {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    /// Has a stop wake this slot; to be called before the level is looked at.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn wake_on_stop(&self, slot: usize, waker: &Waker) {
+        if let Some(sleeper) = lock(&self.sleepers).get_mut(slot)
+            && !sleeper.as_ref().is_some_and(|known| known.will_wake(waker))
+        {
+            *sleeper = Some(waker.clone());
+        }
+    }
+
+    pub(crate) fn set_state(&self, slot: usize, state: SlotState) {
+        if let Some(status) = lock(&self.slots).get_mut(slot) {
+            status.state = state;
+        }
+    }
+
+    /// Takes note of the server's id; `true` if there was another before.
+    pub(crate) fn is_replaced(&self, server: usize, id: &str) -> bool {
+        match lock(&self.servers).get_mut(server) {
+            Some(known) if known.as_deref() != Some(id) => known.replace(id.to_owned()).is_some(),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn tell(&self, server: &Address, slot: usize, what: WorkerEventKind) {
+        if let WorkerEventKind::Settled { fate, .. } = what {
+            self.count(fate);
+        }
+        if let Some(observer) = &self.observer {
+            observer(&WorkerEvent { server: server.clone(), slot, what });
+        }
+    }
+
+    fn count(&self, fate: JobFate) {
+        let counter = match fate {
+            JobFate::Deleted => &self.finished,
+            JobFate::Released(_) => &self.released,
+            JobFate::Buried => &self.buried,
+            JobFate::Abandoned => &self.abandoned,
+            JobFate::Lost(_) => &self.lost,
+            JobFate::Unknown => &self.unknown,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn report(&self) -> WorkerReport {
+        WorkerReport {
+            finished: self.finished.load(Ordering::Relaxed),
+            released: self.released.load(Ordering::Relaxed),
+            buried: self.buried.load(Ordering::Relaxed),
+            abandoned: self.abandoned.load(Ordering::Relaxed),
+            lost: self.lost.load(Ordering::Relaxed),
+            unknown: self.unknown.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Where a slot takes its jobs from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lane {
+    /// Its number, from 0.
+    pub(crate) slot: usize,
+    /// The index of its server.
+    pub(crate) server: usize,
+}
+
+impl WorkerOptions {
+    /// All slots: every server has the same number.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = Lane> + use<> {
+        let servers = self.servers.len();
+        (0..self.slots * servers).map(move |slot| Lane { slot, server: slot % servers })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

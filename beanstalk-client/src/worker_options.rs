@@ -1,0 +1,289 @@
+//! What a worker is told: where jobs come from, how many at once, and what becomes of them.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::{ConnectOptions, Error, Retries, TubeName, WorkerEvent};
+
+/// How a worker works. Made from the addresses of one server or of several; setters consume and return it.
+///
+/// ```
+/// use std::time::Duration;
+/// use beanstalk_client::{Retries, WorkerOptions};
+///
+/// let options = WorkerOptions::new(["one:11300", "two:11300"])?
+///     .tubes(["mail", "sms"])?
+///     .slots(4)
+///     .retries(Retries::default().releases(3))
+///     .grace(Duration::from_secs(10));
+/// # Ok::<(), beanstalk_client::Error>(())
+/// ```
+///
+/// | setting | default | meaning |
+/// |---|---|---|
+/// | `tubes` | `default` | the watch list |
+/// | `slots` | 1 | connections to each server; each runs one job at a time |
+/// | `prefetch` | 1 | jobs that a connection may hold, for tiny jobs |
+/// | `inspect` | before | whether a job's counters are read before it is run |
+/// | `heartbeat` | on | touches a job at a third of its time to run while its handler runs |
+/// | `retries` | see [`Retries`] | what becomes of a job that failed |
+/// | `reserve_wait` | 15 s | how long one reserve waits in the server |
+/// | `grace` | 25 s | how long running jobs may take after a stop |
+#[derive(Clone)]
+pub struct WorkerOptions {
+    pub(crate) servers: Vec<ConnectOptions>,
+    pub(crate) tubes: Vec<TubeName>,
+    pub(crate) slots: usize,
+    pub(crate) prefetch: usize,
+    pub(crate) inspect: Inspect,
+    pub(crate) heartbeat: Heartbeat,
+    pub(crate) retries: Retries,
+    pub(crate) reserve_wait: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) max_jobs: Option<u64>,
+    pub(crate) until_empty: bool,
+    pub(crate) backoff: (Duration, Duration),
+    pub(crate) seed: Option<u64>,
+    pub(crate) observer: Option<Observer>,
+}
+
+/// Who is told what happens to a worker.
+pub(crate) type Observer = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
+
+/// When the counters of a job are read (`stats-job`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Inspect {
+    /// Before the job is run: a job that was reserved too often, because it kills the process that runs it, is buried
+    /// without being run. Costs a round trip for each job.
+    #[default]
+    Before,
+    /// Only when they are needed: the job runs longer than a moment, fails, or its handler asks. A job that kills its
+    /// process at once is not noticed.
+    OnDemand,
+}
+
+/// How long a worker keeps a reservation alive by `touch` while the handler runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Heartbeat {
+    /// For as long as it runs.
+    #[default]
+    Always,
+    /// For so long: after that the reservation runs out, the job goes to others, and the handler is told. Contains
+    /// handlers that never return.
+    AtMost(Duration),
+    /// Not at all: a handler has the job's time to run, unless it touches the job itself.
+    Never,
+}
+
+impl WorkerOptions {
+    /// A worker for these servers: addresses as text, [`Address`](crate::Address)es or [`ConnectOptions`].
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a wrong address, and when there is none.
+    pub fn new<I>(servers: I) -> Result<Self, Error>
+    where
+        I: IntoIterator,
+        I::Item: TryInto<ConnectOptions>,
+        Error: From<<I::Item as TryInto<ConnectOptions>>::Error>,
+    {
+        let servers: Vec<ConnectOptions> =
+            servers.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
+        if servers.is_empty() {
+            return Err(Error::invalid("a worker needs at least one server"));
+        }
+        Ok(WorkerOptions { servers, ..WorkerOptions::plain() })
+    }
+
+    /// Takes jobs from these tubes, and from no other.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a name that is not valid, and when there is none.
+    pub fn tubes<I>(mut self, tubes: I) -> Result<Self, Error>
+    where
+        I: IntoIterator,
+        I::Item: TryInto<TubeName>,
+        Error: From<<I::Item as TryInto<TubeName>>::Error>,
+    {
+        let mut named = Vec::new();
+        for tube in tubes {
+            let tube = tube.try_into()?;
+            if !named.contains(&tube) {
+                named.push(tube);
+            }
+        }
+        if named.is_empty() {
+            return Err(Error::invalid("a worker needs at least one tube"));
+        }
+        self.tubes = named;
+        Ok(self)
+    }
+
+    /// So many connections to each server, at least one; each runs one job at a time. Every server has its own, so one
+    /// that is slow or gone takes nothing from the others.
+    #[must_use]
+    pub fn slots(mut self, slots: usize) -> Self {
+        self.slots = slots.max(1);
+        self
+    }
+
+    /// Lets a connection hold up to so many jobs, 1 to 500, and run them one after the other.
+    ///
+    /// For tiny jobs, which otherwise wait for a round trip each. What it costs: jobs wait behind a slow one while
+    /// another worker could run them, and a lost connection gives all of them back. Waiting jobs are kept alive as
+    /// running ones are, and one whose time is over is not run. While a connection holds jobs it never waits in a
+    /// reserve, so that touches and deletes are read at once.
+    #[must_use]
+    pub fn prefetch(mut self, jobs: usize) -> Self {
+        self.prefetch = jobs.clamp(1, MAX_PREFETCH);
+        self
+    }
+
+    /// When the counters of a job are read.
+    #[must_use]
+    pub fn inspect(mut self, inspect: Inspect) -> Self {
+        self.inspect = inspect;
+        self
+    }
+
+    /// How long reservations are kept alive.
+    #[must_use]
+    pub fn heartbeat(mut self, heartbeat: Heartbeat) -> Self {
+        self.heartbeat = heartbeat;
+        self
+    }
+
+    /// What becomes of a job that failed.
+    #[must_use]
+    pub fn retries(mut self, retries: Retries) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// How long one reserve waits in the server, in whole seconds (rounded up), at most an hour. A server that is gone
+    /// without a word is noticed after this time and the reply timeout.
+    #[must_use]
+    pub fn reserve_wait(mut self, wait: Duration) -> Self {
+        self.reserve_wait = wait.min(Duration::from_secs(3600));
+        self
+    }
+
+    /// How long running jobs may take after a stop.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Ends after so many jobs.
+    #[must_use]
+    pub fn max_jobs(mut self, jobs: u64) -> Self {
+        self.max_jobs = Some(jobs);
+        self
+    }
+
+    /// Ends when no tube of the watch list has a ready job.
+    #[must_use]
+    pub fn until_empty(mut self) -> Self {
+        self.until_empty = true;
+        self
+    }
+
+    /// The delays before a lost server is tried again: from `base`, doubling, at most `cap`, each a random share of
+    /// that. 100 ms and 10 s unless set.
+    #[must_use]
+    pub fn reconnect_backoff(mut self, base: Duration, cap: Duration) -> Self {
+        self.backoff = (base, cap);
+        self
+    }
+
+    /// Makes those random shares repeatable.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Tells `observer` what happens: connections, failures, what became of each job. It is called by the slots and must
+    /// not wait.
+    #[must_use]
+    pub fn on_event(mut self, observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+}
+
+/// More jobs on one connection cost the server more than they bring.
+const MAX_PREFETCH: usize = 500;
+
+impl TryFrom<&str> for WorkerOptions {
+    type Error = Error;
+
+    /// Addresses, separated by commas.
+    fn try_from(servers: &str) -> Result<Self, Error> {
+        WorkerOptions::new(servers.split(',').map(str::trim))
+    }
+}
+
+impl TryFrom<String> for WorkerOptions {
+    type Error = Error;
+
+    fn try_from(servers: String) -> Result<Self, Error> {
+        servers.as_str().try_into()
+    }
+}
+
+impl From<ConnectOptions> for WorkerOptions {
+    fn from(server: ConnectOptions) -> Self {
+        // One server is enough for it to be valid.
+        WorkerOptions { servers: vec![server], ..WorkerOptions::plain() }
+    }
+}
+
+impl WorkerOptions {
+    /// How to connect to a server, by its index.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[allow(clippy::indexing_slicing)]
+    pub(crate) fn connect(&self, server: usize) -> &ConnectOptions {
+        // There is always one.
+        &self.servers[server]
+    }
+
+    /// The address of a server, by its index.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn address(&self, server: usize) -> &crate::Address {
+        &self.connect(server).address
+    }
+
+    fn plain() -> Self {
+        WorkerOptions {
+            servers: Vec::new(),
+            tubes: vec![TubeName::default()],
+            slots: 1,
+            prefetch: 1,
+            inspect: Inspect::default(),
+            heartbeat: Heartbeat::default(),
+            retries: Retries::default(),
+            reserve_wait: Duration::from_secs(15),
+            grace: Duration::from_secs(25),
+            max_jobs: None,
+            until_empty: false,
+            backoff: (Duration::from_millis(100), Duration::from_secs(10)),
+            seed: None,
+            observer: None,
+        }
+    }
+}
+
+impl fmt::Debug for WorkerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let servers: Vec<_> =
+            self.servers.iter().map(|server| server.address.to_string()).collect();
+        f.debug_struct("WorkerOptions")
+            .field("servers", &servers)
+            .field("tubes", &self.tubes)
+            .field("slots", &self.slots)
+            .field("prefetch", &self.prefetch)
+            .finish_non_exhaustive()
+    }
+}

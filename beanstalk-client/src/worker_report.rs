@@ -1,0 +1,186 @@
+//! What a worker tells: counters, states, events.
+
+use std::{fmt, time::Duration};
+
+use crate::{Address, Error, JobId, Poison};
+
+/// What became of a worker's jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct WorkerReport {
+    /// Deleted.
+    pub finished: u64,
+    /// Released by their handler, or because they failed.
+    pub released: u64,
+    /// Buried by their handler, because they failed too often, or without being run.
+    pub buried: u64,
+    /// Given back without an outcome, with their priority unchanged: by a stop.
+    pub abandoned: u64,
+    /// The reservation ended before there was an outcome: others run the job again.
+    pub lost: u64,
+    /// The outcome was sent, but the connection was lost before it was acknowledged.
+    pub unknown: u64,
+}
+
+impl WorkerReport {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.finished + self.released + self.buried + self.abandoned + self.lost + self.unknown
+    }
+}
+
+impl fmt::Display for WorkerReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WorkerReport { finished, released, buried, abandoned, lost, unknown } = self;
+        write!(
+            f,
+            "{finished} finished, {released} released, {buried} buried, {abandoned} abandoned, {lost} lost, \
+             {unknown} unknown"
+        )
+    }
+}
+
+/// How a job ended for this worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JobFate {
+    /// The server has deleted it.
+    Deleted,
+    /// The server has it back, ready or, with this delay, delayed.
+    Released(Duration),
+    /// The server has buried it.
+    Buried,
+    /// It was given back without an outcome, by a stop.
+    Abandoned,
+    /// The reservation ended before there was an outcome.
+    Lost(LostReason),
+    /// The outcome was sent, but not acknowledged.
+    Unknown,
+}
+
+impl JobFate {
+    /// The word for it: `deleted`, `released`, `buried`, `abandoned`, `lost` or `unknown`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            JobFate::Deleted => "deleted",
+            JobFate::Released(_) => "released",
+            JobFate::Buried => "buried",
+            JobFate::Abandoned => "abandoned",
+            JobFate::Lost(_) => "lost",
+            JobFate::Unknown => "unknown",
+        }
+    }
+}
+
+/// Why a reservation ended before its job did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// Its time to run was over.
+    TimeToRun,
+    /// The server said `NOT_FOUND`: it has given the job to others, or somebody deleted it.
+    NotFound,
+    /// The server refused to prolong it twice.
+    Refused,
+    /// The connection that held it is gone.
+    ConnectionLost,
+    /// The worker was stopped, and its grace is over.
+    Stopped,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LostReason::TimeToRun => "its time to run was over",
+            LostReason::NotFound => "the server has given it to others",
+            LostReason::Refused => "the server refused to prolong the reservation",
+            LostReason::ConnectionLost => "the connection was lost",
+            LostReason::Stopped => "the worker was stopped",
+        })
+    }
+}
+
+/// Something that happened to a worker.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct WorkerEvent {
+    /// The server that it is about.
+    pub server: Address,
+    /// The number of the slot, from 0.
+    pub slot: usize,
+    /// What happened.
+    pub what: WorkerEventKind,
+}
+
+/// What happened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum WorkerEventKind {
+    /// A connection was made, and has its watch list.
+    Connected,
+    /// No connection could be made, or it was lost. The slot tries again, unless the worker stops.
+    Disconnected(Error),
+    /// At this address is another server than before: its job ids are its own, and start again at 1.
+    ServerReplaced,
+    /// A job's time to run is 3 s or less: a slow moment is enough to lose it, heartbeat or not. Told once for each
+    /// connection.
+    ShortTimeToRun {
+        /// The job.
+        job: JobId,
+        /// Its time to run.
+        ttr: Duration,
+    },
+    /// A job is given to the handler.
+    Started(JobId),
+    /// A handler failed, with these words; or panicked.
+    Failed {
+        /// The job.
+        job: JobId,
+        /// What the error says.
+        error: String,
+    },
+    /// A job is buried without being run.
+    Poisoned {
+        /// The job.
+        job: JobId,
+        /// Why.
+        why: Poison,
+    },
+    /// What became of a job.
+    Settled {
+        /// The job.
+        job: JobId,
+        /// How it ended.
+        fate: JobFate,
+    },
+}
+
+/// What a slot is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SlotState {
+    /// It connects.
+    #[default]
+    Connecting,
+    /// It waits before it connects again.
+    BackingOff,
+    /// It waits for a job.
+    Waiting,
+    /// It holds so many jobs.
+    Busy(usize),
+    /// It has ended.
+    Ended,
+}
+
+/// A slot, and what it is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SlotStatus {
+    /// The server it takes jobs from.
+    pub server: Address,
+    /// What it is doing.
+    pub state: SlotState,
+}

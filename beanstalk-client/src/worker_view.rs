@@ -1,0 +1,80 @@
+//! What a handler can know about its reservation.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crate::{Error, ErrorKind, Fate, JobId, JobStats, LostReason};
+
+/// What the slot knows about a reservation; the slot writes it, the handler reads it.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    pub(crate) lost: Option<LostReason>,
+    pub(crate) end: Option<Instant>,
+    pub(crate) stats: Option<Box<JobStats>>,
+    /// How many touches were answered.
+    pub(crate) touches: u64,
+    /// The last one was refused.
+    pub(crate) refused: Option<ErrorKind>,
+}
+
+impl View {
+    pub(crate) fn touched(&mut self, end: Option<Instant>) {
+        self.touches += 1;
+        self.refused = None;
+        self.end = end.or(self.end);
+    }
+
+    pub(crate) fn touch_refused(&mut self, kind: ErrorKind) {
+        self.touches += 1;
+        self.refused = Some(kind);
+    }
+
+    pub(crate) fn known(&mut self, stats: Box<JobStats>, end: Option<Instant>) {
+        self.stats = Some(stats);
+        self.end = end;
+    }
+
+    /// The outcome of a touch that was asked for after so many; `None` while it is not answered.
+    pub(crate) fn touch_after(&self, id: JobId, touches: u64) -> Option<Result<(), Error>> {
+        if let Some(reason) = self.lost {
+            return Some(Err(lost(id, reason)));
+        }
+        (self.touches > touches).then(|| match self.refused {
+            Some(kind) => {
+                Err(Error::refused(kind, "the server refused to prolong the reservation"))
+            }
+            None => Ok(()),
+        })
+    }
+
+    /// The counters, once they are known.
+    pub(crate) fn counters(&self, id: JobId) -> Option<Result<JobStats, Error>> {
+        match (&self.stats, self.lost) {
+            (Some(stats), _) => Some(Ok(JobStats::clone(stats))),
+            (None, Some(reason)) => Some(Err(lost(id, reason))),
+            (None, None) => None,
+        }
+    }
+
+    /// What is left of the reservation at this moment.
+    pub(crate) fn left(&self, now: Instant) -> Option<Duration> {
+        match self.lost {
+            Some(_) => Some(Duration::ZERO),
+            None => self.end.map(|end| end.saturating_duration_since(now)),
+        }
+    }
+}
+
+fn lost(id: JobId, reason: LostReason) -> Error {
+    Error::new(
+        ErrorKind::ReservationLost,
+        Fate::NotSent,
+        format!("job {id} is not reserved any more: {reason}"),
+    )
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
