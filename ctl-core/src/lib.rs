@@ -23,3 +23,4 @@ pub mod serve;
 pub mod signals;
 pub mod thresholds;
 pub mod units;
+pub mod watch;

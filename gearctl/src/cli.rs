@@ -6,7 +6,7 @@ use ctl_core::program::Program;
 
 use crate::commands::{
     cancel, check, docs as documents, function, functions, job, jobs, map, ping, raw, run, serve,
-    server, shutdown, smoke, submit, wait, work, workers,
+    server, shutdown, smoke, submit, wait, watch, work, workers,
 };
 use crate::repl;
 use crate::tool::PREFIX;
@@ -92,6 +92,9 @@ pub enum Command {
     /// Measure a round trip to the server (ECHO_REQ)
     #[command(after_help = ping::HELP)]
     Ping(ping::PingArgs),
+    /// Repeat a command that only looks
+    #[command(after_help = watch::HELP)]
+    Watch(watch::WatchArgs),
     /// Show what the server is and supports (version, getpid, verbose, status, workers)
     #[command(visible_alias = "info", after_help = server::HELP)]
     Server(server::ServerArgs),
@@ -134,7 +137,7 @@ pub const PROGRAM: Program = Program {
         ("Work", &["work"]),
         ("Jobs", &["job", "jobs", "unique-jobs", "cancel"]),
         ("Functions and workers", &["functions", "function", "workers"]),
-        ("Observe", &["smoke", "check", "wait", "ping"]),
+        ("Observe", &["smoke", "check", "wait", "ping", "watch"]),
         ("Server", &["server", "version", "pid", "verbose", "shutdown"]),
         ("Tool", &["repl", "raw", "serve", "completions", "man"]),
     ],

@@ -17,6 +17,7 @@ pub mod shutdown;
 pub mod smoke;
 pub mod submit;
 pub mod wait;
+pub mod watch;
 pub mod work;
 pub mod workers;
 
@@ -56,6 +57,7 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Smoke(args) => smoke::run(tool, args),
         Command::Check(args) => check::run(tool, args),
         Command::Wait(args) => wait::run(tool, args),
+        Command::Watch(args) => watch::run(tool, args),
         Command::Ping(args) => ping::run(tool, args),
         Command::Server(args) => server::run(tool, args),
         Command::Version(args) => server::version(tool, args),
@@ -84,6 +86,7 @@ pub fn reads_only(command: &Command) -> bool {
             | Command::Check(_)
             | Command::Wait(_)
             | Command::Ping(_)
+            | Command::Watch(_)
             | Command::Server(_)
             | Command::Version(_)
             | Command::Pid(_)

@@ -77,3 +77,21 @@ fn shutdown_asks_and_says_that_gearmand_has_no_such_command() {
         gearctl(address, &["shutdown", "-n"]).exits(0);
     });
 }
+
+#[test]
+fn watching_repeats_until_a_condition_holds() {
+    on_both(|server| {
+        let address = server.address();
+        queue(address, "f", b"x");
+        let line = ["watch", "-i", "10ms", "-c", "2", "--", "functions"];
+        assert_eq!(gearctl(address, &line).exits(0).out(), "f\t1\t1\t0\t0\n\nf\t1\t1\t0\t0\n");
+        let line =
+            ["-o", "ndjson", "watch", "-i", "10ms", "--until", "queued==1", "functions", "f"];
+        let tick = gearctl(address, &line).exits(0).json();
+        assert_eq!(
+            (&tick["command"], &tick["result"][0]["queued"]),
+            (&json!("functions f"), &json!(1))
+        );
+        gearctl(address, &["watch", "--", "cancel", "H:x:1"]).exits(2);
+    });
+}
