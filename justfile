@@ -14,6 +14,12 @@ fmt:
 lint:
     cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 
+# Lints the SDKs with each feature alone.
+lint-features:
+    for features in "" blocking tokio blocking-tls tokio,tls tokio,blocking-tls; do \
+        cargo clippy -p queue-core -p beanstalk-client -p gearman-client --lib --no-default-features --features "$features" --locked -- -D warnings || exit 1; \
+    done
+
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features --locked
 

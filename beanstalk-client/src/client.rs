@@ -1,25 +1,23 @@
 //! The async client: one connection, one caller, no task spawned.
 
 use std::{
-    collections::hash_map::RandomState,
     future::poll_fn,
-    hash::BuildHasher,
     io,
     pin::Pin,
     task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 
+use queue_core::{Stream, Timer, now, within};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::{
     Address, ConnectOptions, Error, ErrorKind, Fate, PairReply, Result, TubeName,
     deadline::{Limit, patience},
-    net::{Stream, Timer, connect, within},
+    error::{closed, lost},
     protocol::{
         Backoff, Command, Effect, Epoch, Response, ServerWait, Session, Ticket, Touch, is_gone,
     },
-    socket::{closed, lost},
 };
 
 /// A connection to a beanstalkd server.
@@ -75,7 +73,7 @@ impl Client {
         Error: From<O::Error>,
     {
         let options = options.try_into()?;
-        let stream = connect(&options, Limit::total(&options).connect(&options)).await?;
+        let stream = options.connect(options.connect_limit(options.total_limit())).await?;
         Ok(Self::over(stream, options, true))
     }
 
@@ -86,16 +84,15 @@ impl Client {
     }
 
     fn over(stream: Box<dyn Stream>, options: ConnectOptions, can_reconnect: bool) -> Self {
-        let seed = RandomState::new().hash_one(0);
         Client {
             stream: Some(stream),
             session: Session::new(options.max_body_size),
             unflushed: false,
             timer: Timer::default(),
             can_reconnect,
-            backoff: Backoff::new(options.retry.base, options.retry.cap, seed),
+            backoff: options.retry.delays(),
             unproven: 1,
-            used_at: Instant::now(),
+            used_at: now(),
             options,
         }
     }
@@ -110,7 +107,7 @@ impl Client {
     ///
     /// As for the [client](Self#cancel-safety) and, for commands that reserve, for [`reserve`](Self::reserve).
     pub async fn call<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
-        let total = Limit::total(&self.options);
+        let total = self.options.total_limit();
         if command.effect() == Effect::Reserve
             && let Some(response) =
                 self.take_over(command.server_wait(), total).await.map_err(named::<C>)?
@@ -155,7 +152,7 @@ impl Client {
             };
             return Ok((first_reply, self.call(second).await));
         }
-        let total = Limit::total(&self.options);
+        let total = self.options.total_limit();
         let may_repeat = first.job().is_none() && second.job().is_none();
         let (one, two) = self
             .submit(may_repeat, total, |session| {
@@ -189,7 +186,7 @@ impl Client {
         self.refuse_without_address()?;
         self.stream = None;
         self.session.poison();
-        self.connect_once(Limit::total(&self.options)).await
+        self.connect_once(self.options.total_limit()).await
     }
 
     /// Whether the connection was good when it was last used. A peer that has gone since is noticed by the next call.
@@ -263,7 +260,7 @@ impl Client {
             // Its caller may have gone before it was written.
             self.write_all(total).await.map_err(|error| self.session.fail(ticket, error))?;
             let patience = patience(wait, earlier);
-            let limit = total.reply(&self.options, earlier);
+            let limit = self.options.reply_limit(total, earlier);
             let Ok(response) = within(patience, self.receive_within(ticket, limit)).await else {
                 return Ok(Some(Response::TimedOut));
             };
@@ -297,7 +294,7 @@ impl Client {
         total: Limit,
         queue: impl Fn(&mut Session) -> Result<(Ticket, T)>,
     ) -> Result<T> {
-        let mut attempts = self.options.retry.attempts;
+        let mut attempts = self.options.retry.attempts();
         loop {
             self.make_ready(total).await?;
             let ends_a_wait = self.session.abandoned_reserve().is_some();
@@ -334,7 +331,7 @@ impl Client {
 
     /// Makes sure that there is a connection that takes commands.
     pub(crate) async fn make_ready(&mut self, total: Limit) -> Result<()> {
-        let idle_since = std::mem::replace(&mut self.used_at, Instant::now());
+        let idle_since = std::mem::replace(&mut self.used_at, now());
         let usable = if self.used_at.duration_since(idle_since) > IDLE {
             self.check_connection().await
         } else {
@@ -351,7 +348,7 @@ impl Client {
             Fate::NotSent,
             "the connection is closed, and the retry policy allows no other",
         );
-        for _ in 0..self.options.retry.attempts {
+        for _ in 0..self.options.retry.attempts() {
             self.wait_before_attempt(total).await;
             match self.connect_once(total).await {
                 Ok(()) => return Ok(()),
@@ -383,11 +380,11 @@ impl Client {
 
     async fn connect_once(&mut self, total: Limit) -> Result<()> {
         self.unproven = self.unproven.saturating_add(1);
-        self.stream = Some(connect(&self.options, total.connect(&self.options)).await?);
+        self.stream = Some(self.options.connect(self.options.connect_limit(total)).await?);
         self.unflushed = false;
         self.timer = Timer::default();
         self.session.reopen();
-        self.used_at = Instant::now();
+        self.used_at = now();
         Ok(())
     }
 
@@ -397,7 +394,7 @@ impl Client {
         if let Poll::Ready(outcome) = poll_fn(|cx| Poll::Ready(self.poll_write_all(cx))).await {
             return outcome;
         }
-        let limit = total.write(&self.options);
+        let limit = self.options.write_limit(total);
         within(limit, poll_fn(|cx| self.poll_write_all(cx))).await?
     }
 
@@ -453,7 +450,7 @@ impl Client {
         wait: ServerWait,
         total: Limit,
     ) -> Result<Response> {
-        let limit = total.reply(&self.options, wait);
+        let limit = self.options.reply_limit(total, wait);
         self.receive_within(ticket, limit).await
     }
 

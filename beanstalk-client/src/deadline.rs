@@ -2,114 +2,85 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{ConnectOptions, Deadline, Error, ErrorKind, Fate, protocol::ServerWait};
+use queue_core::{Scheme, Sdk, now};
 
-/// A point in time by which one step has to be done; `at: None` waits for ever.
+use crate::{
+    ConnectOptions, Deadline, Error, ErrorKind, Fate, address::SCHEME, protocol::ServerWait,
+};
+
+/// A point in time by which one step has to be done.
+pub(crate) type Limit = queue_core::Limit<Named>;
+
+/// What this crate calls its deadlines.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
-    pub(crate) at: Option<Instant>,
-    which: Deadline,
-}
+pub(crate) struct Named;
 
-impl Limit {
-    /// The limit of the whole call that starts now.
-    pub(crate) fn total(options: &ConnectOptions) -> Self {
-        Limit { at: options.total_timeout.and_then(in_future), which: Deadline::Total }
-    }
+impl Sdk for Named {
+    type Deadline = Deadline;
+    type Error = Error;
+    const TOTAL: Deadline = Deadline::Total;
+    const SCHEME: Scheme = SCHEME;
 
-    /// No limit.
-    pub(crate) fn never() -> Self {
-        Limit { at: None, which: Deadline::Total }
-    }
-
-    /// A step within this one.
-    pub(crate) fn step(self, which: Deadline, wait: Option<Duration>) -> Self {
-        match (self.at, wait.and_then(in_future)) {
-            (Some(total), Some(step)) if total <= step => self,
-            (Some(_), None) => self,
-            (_, at) => Limit { at, which },
-        }
-    }
-
-    /// The connect step.
-    pub(crate) fn connect(self, options: &ConnectOptions) -> Self {
-        self.step(Deadline::Connect, Some(options.connect_timeout))
-    }
-
-    /// The write step.
-    pub(crate) fn write(self, options: &ConnectOptions) -> Self {
-        self.step(Deadline::Write, Some(options.write_timeout))
-    }
-
-    /// The reply step: a timed reserve is given the server's timeout plus the grace, so that the server's clock always
-    /// decides first.
-    pub(crate) fn reply(self, options: &ConnectOptions, wait: ServerWait) -> Self {
-        let wait = match wait {
-            ServerWait::None => Some(options.reply_timeout),
-            ServerWait::AtMost(time) => {
-                Some(time.saturating_add(options.reserve_grace.max(options.reply_timeout)))
-            }
-            ServerWait::Forever => None,
-        };
-        self.step(Deadline::Reply, wait)
-    }
-
-    /// The reply step of a command that has been the oldest in flight since then.
-    pub(crate) fn reply_since(
-        self,
-        options: &ConnectOptions,
-        wait: ServerWait,
-        since: Instant,
-    ) -> Self {
-        let mut limit = self.reply(options, wait);
-        limit.at = limit.at.and_then(|at| at.checked_sub(since.elapsed()));
-        limit
-    }
-
-    /// Writing and the reply together, where both go on at once.
-    pub(crate) fn write_and_reply(self, options: &ConnectOptions, wait: ServerWait) -> Self {
-        let reply = self.reply(options, wait);
-        Limit { at: reply.at.and_then(|at| at.checked_add(options.write_timeout)), ..reply }
-    }
-
-    /// The same step, but no longer than `wait` from now.
-    pub(crate) fn shorter(self, wait: Duration) -> Self {
-        self.step(self.which, Some(wait))
-    }
-
-    /// Whichever of the two passes first.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn sooner(self, other: Limit) -> Self {
-        match (self.at, other.at) {
-            (Some(a), Some(b)) if b < a => other,
-            (None, Some(_)) => other,
-            _ => self,
-        }
-    }
-
-    /// The same limit as the one for writing.
-    pub(crate) fn for_write(self) -> Self {
-        Limit { which: Deadline::Write, ..self }
-    }
-
-    /// What is left; zero when the limit has passed, `None` when there is no limit.
-    pub(crate) fn remaining(self) -> Option<Duration> {
-        self.at.map(|at| at.saturating_duration_since(Instant::now()))
-    }
-
-    pub(crate) fn has_passed(self) -> bool {
-        self.remaining().is_some_and(|left| left.is_zero())
-    }
-
-    /// The error that names this limit.
-    pub(crate) fn error(self) -> Error {
-        let message = match self.which {
+    fn timed_out(which: Deadline, detail: Option<String>) -> Error {
+        let message = match which {
             Deadline::Connect => "no connection within the connect timeout",
             Deadline::Write => "the command could not be written within the write timeout",
             Deadline::Reply => "no reply within the reply timeout",
             Deadline::Total => "not done within the total timeout",
         };
-        Error::new(ErrorKind::Timeout(self.which), Fate::NotSent, message)
+        let error = Error::new(ErrorKind::Timeout(which), Fate::NotSent, message);
+        match detail {
+            Some(detail) => error.with_source(detail),
+            None => error,
+        }
+    }
+
+    fn failed(error: queue_core::Error) -> Error {
+        Error::of(error)
+    }
+}
+
+impl ConnectOptions {
+    /// The limit of a whole call that starts now.
+    pub(crate) fn total_limit(&self) -> Limit {
+        Limit::of(Deadline::Total, self.total_timeout)
+    }
+
+    /// The connect step of a call.
+    pub(crate) fn connect_limit(&self, total: Limit) -> Limit {
+        total.step(Deadline::Connect, Some(self.connect_timeout))
+    }
+
+    /// The write step.
+    pub(crate) fn write_limit(&self, total: Limit) -> Limit {
+        total.step(Deadline::Write, Some(self.write_timeout))
+    }
+
+    /// The reply step: a timed reserve is given the server's timeout plus the grace, so that the server's clock always
+    /// decides first.
+    pub(crate) fn reply_limit(&self, total: Limit, wait: ServerWait) -> Limit {
+        let wait = match wait {
+            ServerWait::None => Some(self.reply_timeout),
+            ServerWait::AtMost(time) => {
+                Some(time.saturating_add(self.reserve_grace.max(self.reply_timeout)))
+            }
+            ServerWait::Forever => None,
+        };
+        total.step(Deadline::Reply, wait)
+    }
+
+    /// The reply step of a command that has been the oldest in flight since then.
+    pub(crate) fn reply_limit_since(&self, wait: ServerWait, since: Instant) -> Limit {
+        let mut limit = self.reply_limit(Limit::never(), wait);
+        limit.at = limit.at.and_then(|at| at.checked_sub(now().saturating_duration_since(since)));
+        limit
+    }
+
+    /// Writing and the reply together, where both go on at once.
+    pub(crate) fn write_and_reply_limit(&self, wait: ServerWait) -> Limit {
+        let mut limit = self.reply_limit(Limit::never(), wait);
+        limit.at = limit.at.and_then(|at| at.checked_add(self.write_timeout));
+        limit
     }
 }
 
@@ -120,9 +91,4 @@ pub(crate) fn patience(wait: ServerWait, earlier: ServerWait) -> Limit {
         (ServerWait::AtMost(time), _) => Limit::never().shorter(time),
         (ServerWait::None, _) => Limit::never().shorter(Duration::ZERO),
     }
-}
-
-/// A duration too long for the clock is no limit.
-fn in_future(wait: Duration) -> Option<Instant> {
-    Instant::now().checked_add(wait)
 }

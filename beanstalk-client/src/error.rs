@@ -1,8 +1,11 @@
 //! What can go wrong in a call, and whether the server may have acted on it.
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use std::io;
 use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt};
 
 use bytes::Bytes;
+pub(crate) use queue_core::excerpt;
 
 use crate::JobRef;
 
@@ -149,6 +152,19 @@ impl Error {
         }))
     }
 
+    /// What connecting came to, or reading an address. Nothing was sent.
+    pub(crate) fn of(error: queue_core::Error) -> Self {
+        let (kind, message, source) = error.into_parts();
+        let kind = match kind {
+            queue_core::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
+            queue_core::ErrorKind::Connect => ErrorKind::Connect,
+            queue_core::ErrorKind::Tls => ErrorKind::Tls,
+        };
+        let mut error = Self::new(kind, Fate::NotSent, message);
+        error.0.source = source;
+        error
+    }
+
     /// A value that cannot be sent.
     pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::InvalidInput, Fate::NotSent, message)
@@ -227,9 +243,15 @@ impl From<Infallible> for Error {
     }
 }
 
-/// Server text as it may appear in a message: control and non-ASCII bytes escaped, cut to 64 bytes.
-pub(crate) fn excerpt(bytes: &[u8]) -> String {
-    const LIMIT: usize = 64;
-    let shown = bytes.get(..LIMIT).unwrap_or(bytes).escape_ascii();
-    if bytes.len() > LIMIT { format!("\"{shown}…\"") } else { format!("\"{shown}\"") }
+/// The connection ended before the reply was read.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) fn lost(error: io::Error) -> Error {
+    Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "the connection was lost")
+        .with_source(error)
+}
+
+/// The error of a connection that is not there.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) fn closed() -> io::Error {
+    io::ErrorKind::NotConnected.into()
 }

@@ -66,9 +66,10 @@
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
 //! | `serde` | no | `Serialize` for ids, names and statistics | serde |
 //!
-//! Without features there is [`protocol`] and the types, on `bytes` alone.
+//! Without features there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no dependency.
 #![deny(missing_docs)]
 
+mod address;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 #[cfg(feature = "tokio")]
@@ -78,18 +79,12 @@ mod commands;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod deadline;
 mod error;
-#[cfg(feature = "tokio")]
-mod net;
 mod options;
 #[cfg(feature = "tokio")]
 mod pipeline;
 pub mod protocol;
 mod servers;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod socket;
 mod stats;
-#[cfg(feature = "__rustls")]
-mod tls;
 mod types;
 #[cfg(feature = "tokio")]
 mod worker;
@@ -101,20 +96,12 @@ mod worker_report;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod worker_view;
 
-#[cfg(feature = "__rustls")]
-pub use self::tls::TlsOptions;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::worker_board::WorkerHandle;
-#[cfg(feature = "tokio")]
 pub use self::{
-    client::Client,
-    net::Stream,
-    pipeline::CallMany,
-    worker::{JobContext, Worker},
-};
-pub use self::{
+    address::Address,
     error::{Deadline, Error, ErrorKind, Fate},
-    options::{Address, ConnectOptions, PutOptions, ReleaseOptions, RetryPolicy},
+    options::{ConnectOptions, PutOptions, ReleaseOptions},
     servers::{Selection, Servers},
     stats::{JobState, JobStats, ServerStats, TubeStats},
     types::{Inserted, Job, JobId, JobRef, Priority, Released, Reserved, Seconds, TubeName},
@@ -124,6 +111,17 @@ pub use self::{
         JobFate, LostReason, SlotState, SlotStatus, WorkerEvent, WorkerEventKind, WorkerReport,
     },
 };
+#[cfg(feature = "tokio")]
+pub use self::{
+    client::Client,
+    pipeline::CallMany,
+    worker::{JobContext, Worker},
+};
+pub use queue_core::RetryPolicy;
+#[cfg(feature = "tokio")]
+pub use queue_core::Stream;
+#[cfg(feature = "__rustls")]
+pub use queue_core::TlsOptions;
 
 /// What every call of this crate gives.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -6,11 +6,11 @@ use std::{
     time::Instant,
 };
 
+use queue_core::{now, within};
+
 use crate::{
-    Client, Result,
+    Client, Deadline, Result,
     client::named,
-    deadline::Limit,
-    net::within,
     protocol::{Command, Head, Response, ServerWait, Ticket, Window},
 };
 
@@ -51,7 +51,7 @@ impl Client {
             commands: commands.into_iter(),
             window: Window::new(),
             started: false,
-            head_since: Instant::now(),
+            head_since: now(),
         }
     }
 }
@@ -96,7 +96,7 @@ where
             }
         }
         if self.window.is_empty() {
-            self.head_since = Instant::now();
+            self.head_since = now();
         }
         self.window.fill(&mut self.client.session, &mut self.commands);
         let outcome = match self.window.head()? {
@@ -105,7 +105,7 @@ where
         };
         if outcome.is_ok() {
             self.client.mark_proven();
-            self.head_since = Instant::now();
+            self.head_since = now();
         }
         self.window.complete(&mut self.client.session, outcome)
     }
@@ -115,7 +115,7 @@ where
         if self.client.session.abandoned_reserve().is_some() {
             self.client.session.poison();
         }
-        self.client.make_ready(Limit::total(&self.client.options)).await
+        self.client.make_ready(self.client.options.total_limit()).await
     }
 
     /// Writes and reads, both as they come, until the oldest command has its reply.
@@ -125,14 +125,14 @@ where
             return Ok(response);
         }
         let limit = if client.session.outgoing().is_empty() {
-            Limit::never().reply_since(&client.options, wait, self.head_since)
+            client.options.reply_limit_since(wait, self.head_since)
         } else {
-            Limit::never().write_and_reply(&client.options, wait)
+            client.options.write_and_reply_limit(wait)
         };
         let outcome = within(limit, poll_fn(|cx| client.poll_exchange(cx, ticket))).await;
         let outcome = outcome.unwrap_or_else(|passed| {
             let stuck = !client.session.outgoing().is_empty();
-            Err(if stuck { limit.for_write().error() } else { passed })
+            Err(if stuck { limit.named(Deadline::Write).error() } else { passed })
         });
         outcome.map_err(|error| client.session.fail(ticket, error))
     }

@@ -3,6 +3,7 @@
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use queue_core::decimal;
 
 use crate::{Error, protocol::Epoch};
 
@@ -38,7 +39,7 @@ impl FromStr for JobId {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        decimal(text).map(JobId).ok_or_else(|| {
+        decimal(text.as_bytes()).map(JobId).ok_or_else(|| {
             Error::invalid(format!(
                 "job id {text:?} is not valid: an id is a whole number from 0 to {}",
                 u64::MAX
@@ -102,7 +103,7 @@ impl FromStr for Priority {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        decimal(text).and_then(|n| u32::try_from(n).ok()).map(Priority).ok_or_else(|| {
+        decimal(text.as_bytes()).and_then(|n| u32::try_from(n).ok()).map(Priority).ok_or_else(|| {
             Error::invalid(format!(
                 "priority {text:?} is not valid: a priority is a whole number from 0 (most urgent) to {}",
                 u32::MAX
@@ -427,13 +428,6 @@ pub enum Released {
     Queued,
     /// `BURIED`: the server was out of memory to queue it; it waits for a kick.
     Buried,
-}
-
-/// Strict decimal: digits only, no sign, no leading zero, no overflow.
-pub(crate) fn decimal(text: &str) -> Option<u64> {
-    let plain = text.bytes().all(|byte| byte.is_ascii_digit())
-        && (text.len() == 1 || !text.starts_with('0'));
-    if plain { text.parse().ok() } else { None }
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
 //! The async admin client: the text protocol on a connection of its own.
 
-use std::{
-    collections::hash_map::RandomState, future::poll_fn, hash::BuildHasher, io, pin::Pin,
-    task::Poll,
-};
+use std::{future::poll_fn, io, pin::Pin, task::Poll};
 
 use bytes::BytesMut;
+use queue_core::{Stream, within};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
     time::sleep,
@@ -15,10 +13,9 @@ use crate::{
     Address, ConnectOptions, Error, Fate, FunctionName, FunctionPriorities, FunctionStatus,
     JobHandle, JobInfo, Listing, MaxQueue, Result, UniqueJob, WorkerInfo,
     deadline::Limit,
-    net::{Stream, connect, within},
+    error::lost,
     protocol::{AdminCommand, AdminReply, Backoff, TextDecoder},
     route::{LEAST_WAIT, may_repeat},
-    socket::lost,
 };
 
 /// The administration of one Gearman server.
@@ -54,12 +51,11 @@ impl Admin {
         Error: From<O::Error>,
     {
         let options = options.try_into()?;
-        let stream = connect(&options, Limit::total(&options).connect(&options)).await?;
-        let seed = RandomState::new().hash_one(0);
+        let stream = options.connect(options.connect_limit(options.total_limit())).await?;
         Ok(Admin {
             stream: Some(stream),
             decoder: TextDecoder::new(options.max_packet_size),
-            backoff: Backoff::new(options.retry.base, options.retry.cap, seed),
+            backoff: options.retry.delays(),
             unproven: true,
             options,
         })
@@ -81,8 +77,8 @@ impl Admin {
     ///
     /// As for the [admin client](Self#cancel-safety).
     pub async fn call(&mut self, command: &AdminCommand) -> Result<AdminReply> {
-        let total = Limit::total(&self.options);
-        let mut attempts = self.options.retry.attempts;
+        let total = self.options.total_limit();
+        let mut attempts = self.options.retry.attempts();
         loop {
             match self.exchange(command, total).await {
                 Err(error) if may_repeat(&error, false) && attempts > 0 && !total.has_passed() => {
@@ -123,13 +119,13 @@ impl Admin {
             return Ok(stream);
         }
         self.unproven = true;
-        let stream = connect(&self.options, total.connect(&self.options)).await?;
+        let stream = self.options.connect(self.options.connect_limit(total)).await?;
         self.decoder = TextDecoder::new(self.options.max_packet_size);
         Ok(stream)
     }
 
     async fn write(&self, stream: &mut Box<dyn Stream>, bytes: &[u8], total: Limit) -> Result<()> {
-        let limit = total.write(&self.options);
+        let limit = self.options.write_limit(total);
         let mut left = bytes;
         let written = async {
             while !left.is_empty() {
@@ -153,7 +149,7 @@ impl Admin {
         command: &AdminCommand,
         total: Limit,
     ) -> Result<AdminReply> {
-        let limit = total.reply(&self.options);
+        let limit = self.options.reply_limit(total);
         loop {
             if let Some(reply) = self.decoder.reply(command.shape())? {
                 return Ok(reply);

@@ -5,13 +5,13 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+use queue_core::{Stream, within};
 use tokio::time::sleep;
 
 use crate::{
     Address, ConnectOptions, Error, JobHandle, Result, Servers,
     deadline::Limit,
     link::{Link, Mailbox},
-    net::{Stream, within},
     protocol::{Epoch, Request},
     route::{Attempts, Router, Step, no_server},
 };
@@ -102,7 +102,7 @@ impl Client {
         let mut last = no_server();
         for index in self.inner.router.order(0, None) {
             let Some(link) = self.inner.links.get(index) else { continue };
-            match within(Limit::total(&link.options), link.connect()).await.unwrap_or_else(Err) {
+            match within(link.options.total_limit(), link.connect()).await.unwrap_or_else(Err) {
                 Ok(()) => return Ok(()),
                 Err(error) => last = error,
             }
@@ -155,7 +155,7 @@ impl Client {
     /// The limit of a call that starts now, and how many rounds over the servers it may make after the first.
     pub(crate) fn policy(&self) -> (Limit, u32) {
         match self.inner.links.first() {
-            Some(link) => (Limit::total(&link.options), link.options.retry.attempts),
+            Some(link) => (link.options.total_limit(), link.options.retry.attempts()),
             None => (Limit::never(), 0),
         }
     }

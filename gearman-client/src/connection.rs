@@ -2,16 +2,15 @@
 
 use std::{future::poll_fn, sync::Arc};
 
+use queue_core::{Stream, within};
 use tokio::{io::AsyncWriteExt, runtime::Handle};
 
 use crate::{
     Error, ErrorKind, Fate, Result,
-    deadline::Limit,
     driver::{Driver, poll_read},
+    error::lost,
     link::{Link, Ticket},
-    net::{Stream, connect, within},
     protocol::{Decoder, Delivery, Epoch, Magic, PacketType, Request, Session, SetExceptions},
-    socket::lost,
 };
 
 /// Starts the driver of a link: over a stream that is connected, or over one that it connects.
@@ -65,10 +64,10 @@ async fn run(mut guard: Guard, stream: Option<Box<dyn Stream>>) {
 /// Connects, and asks for exceptions: that shows that this is a Gearman server, too.
 async fn open(link: &Arc<Link>, stream: Option<Box<dyn Stream>>) -> Result<(Epoch, Driver<Link>)> {
     let options = &link.options;
-    let limit = Limit::total(options).connect(options);
+    let limit = options.connect_limit(options.total_limit());
     let mut stream = match stream {
         Some(stream) => stream,
-        None => connect(options, limit).await?,
+        None => options.connect(limit).await?,
     };
     let mut session = Session::new(link.address.clone());
     let mut decoder = Decoder::new(Magic::Response, options.max_packet_size);

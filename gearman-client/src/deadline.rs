@@ -1,78 +1,54 @@
 //! Deadlines with names, so that an error can say which one passed.
 
-use std::time::{Duration, Instant};
+use queue_core::{Scheme, Sdk};
 
-use crate::{ConnectOptions, Deadline, Error, ErrorKind, Fate};
+use crate::{ConnectOptions, Deadline, Error, ErrorKind, Fate, address::SCHEME};
 
-/// A point in time by which one step has to be done; `at: None` waits for ever.
+/// A point in time by which one step has to be done.
+pub(crate) type Limit = queue_core::Limit<Named>;
+
+/// What this crate calls its deadlines.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
-    pub(crate) at: Option<Instant>,
-    which: Deadline,
-}
+pub(crate) struct Named;
 
-impl Limit {
-    /// The limit of the whole call that starts now.
-    pub(crate) fn total(options: &ConnectOptions) -> Self {
-        Limit { at: options.total_timeout.and_then(in_future), which: Deadline::Total }
-    }
+impl Sdk for Named {
+    type Deadline = Deadline;
+    type Error = Error;
+    const TOTAL: Deadline = Deadline::Total;
+    const SCHEME: Scheme = SCHEME;
 
-    /// No limit.
-    pub(crate) fn never() -> Self {
-        Limit { at: None, which: Deadline::Total }
-    }
-
-    /// A limit of its own that starts now; `None` waits for ever.
-    pub(crate) fn of(which: Deadline, wait: Option<Duration>) -> Self {
-        Limit { at: wait.and_then(in_future), which }
-    }
-
-    /// A step within this one.
-    pub(crate) fn step(self, which: Deadline, wait: Option<Duration>) -> Self {
-        self.sooner(Limit::of(which, wait))
-    }
-
-    /// The one of the two that passes first.
-    pub(crate) fn sooner(self, other: Limit) -> Self {
-        match (self.at, other.at) {
-            (Some(mine), Some(theirs)) if mine <= theirs => self,
-            (Some(_), None) => self,
-            _ => other,
+    fn timed_out(which: Deadline, detail: Option<String>) -> Error {
+        let error = timed_out(which);
+        match detail {
+            Some(detail) => error.with_source(detail),
+            None => error,
         }
     }
 
-    /// The connect step.
-    pub(crate) fn connect(self, options: &ConnectOptions) -> Self {
-        self.step(Deadline::Connect, Some(options.connect_timeout))
+    fn failed(error: queue_core::Error) -> Error {
+        Error::of(error)
+    }
+}
+
+impl ConnectOptions {
+    /// The limit of a whole call that starts now.
+    pub(crate) fn total_limit(&self) -> Limit {
+        Limit::of(Deadline::Total, self.total_timeout)
+    }
+
+    /// The connect step of a call.
+    pub(crate) fn connect_limit(&self, total: Limit) -> Limit {
+        total.step(Deadline::Connect, Some(self.connect_timeout))
     }
 
     /// The write step.
-    pub(crate) fn write(self, options: &ConnectOptions) -> Self {
-        self.step(Deadline::Write, Some(options.write_timeout))
+    pub(crate) fn write_limit(&self, total: Limit) -> Limit {
+        total.step(Deadline::Write, Some(self.write_timeout))
     }
 
     /// The reply step.
-    pub(crate) fn reply(self, options: &ConnectOptions) -> Self {
-        self.step(Deadline::Reply, Some(options.reply_timeout))
-    }
-
-    /// The same step, but no longer than `wait` from now.
-    pub(crate) fn shorter(self, wait: Duration) -> Self {
-        self.step(self.which, Some(wait))
-    }
-
-    /// What is left; zero when the limit has passed, `None` when there is no limit.
-    pub(crate) fn remaining(self) -> Option<Duration> {
-        self.at.map(|at| at.saturating_duration_since(Instant::now()))
-    }
-
-    pub(crate) fn has_passed(self) -> bool {
-        self.remaining().is_some_and(|left| left.is_zero())
-    }
-
-    /// The error that names this limit.
-    pub(crate) fn error(self) -> Error {
-        timed_out(self.which)
+    pub(crate) fn reply_limit(&self, total: Limit) -> Limit {
+        total.step(Deadline::Reply, Some(self.reply_timeout))
     }
 }
 
@@ -86,9 +62,4 @@ pub(crate) fn timed_out(which: Deadline) -> Error {
         Deadline::Job => "the job did not end within its timeout",
     };
     Error::new(ErrorKind::Timeout(which), Fate::NotSent, message)
-}
-
-/// A duration too long for the clock is no limit.
-fn in_future(wait: Duration) -> Option<Instant> {
-    Instant::now().checked_add(wait)
 }

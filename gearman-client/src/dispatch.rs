@@ -10,11 +10,13 @@ use std::{
         atomic::{AtomicU32, Ordering},
     },
     task::{Context, Poll, Waker},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use tokio::task::JoinSet;
+
+use queue_core::now;
 
 use crate::{Failure, FunctionName, GrabbedJob, JobContext};
 
@@ -138,11 +140,11 @@ impl Registered {
             self.slow.store(slow - 1, Ordering::Relaxed);
             return false;
         }
-        let start = Instant::now();
+        let start = now();
         let mut cx = Context::from_waker(Waker::noop());
         // A task that has panicked is over: dropping it fails its job.
         let poll = catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(&mut cx).is_ready()));
-        if start.elapsed() > SLOW {
+        if now().saturating_duration_since(start) > SLOW {
             self.slow.store(SLOW_JOBS, Ordering::Relaxed);
         }
         poll.unwrap_or(true)

@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
+use queue_core::{Stream, now};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Sleep, sleep_until},
@@ -17,9 +18,8 @@ use tokio::{
 use crate::{
     ConnectOptions, Deadline, Error, Result,
     deadline::timed_out,
-    net::Stream,
+    error::lost,
     protocol::{Decoder, Epoch, Packet},
-    socket::lost,
 };
 
 /// What a driver serves: a role on a connection that others share.
@@ -131,7 +131,7 @@ impl<S: Served> Driver<S> {
             reply_timeout: options.reply_timeout,
             head_since: None,
             write_since: None,
-            alarm: Box::pin(sleep_until(Instant::now().into())),
+            alarm: Box::pin(sleep_until(now().into())),
         }
     }
 
@@ -164,7 +164,7 @@ impl<S: Served> Driver<S> {
         let Pulse::Beats { is_waiting, has_answers, wake_at } = pulse else {
             return Ok(Turn::Over);
         };
-        let now = Instant::now();
+        let now = now();
         self.head_since = match self.head_since {
             Some(since) if is_waiting && !has_answers => Some(since),
             _ => is_waiting.then_some(now),

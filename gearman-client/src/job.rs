@@ -1,6 +1,7 @@
 //! A foreground job that is waited for, async.
 
 use bytes::Bytes;
+use queue_core::within;
 
 use crate::{
     Client, Deadline, Error, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
@@ -8,7 +9,6 @@ use crate::{
     client::Route,
     deadline::Limit,
     link::Mailbox,
-    net::within,
     protocol::{Request, Submit, Submitted},
     route::{may_repeat, no_server},
     slot::Mail,

@@ -1,9 +1,7 @@
 //! One connection of an async worker: what its driver and the holders of its jobs share.
 
 use std::{
-    collections::hash_map::RandomState,
     future::poll_fn,
-    hash::BuildHasher,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
@@ -11,13 +9,14 @@ use std::{
 
 use tokio::{sync::Notify, time::timeout};
 
+use queue_core::now;
+
 use crate::{
     Address, ClientId, ConnectOptions, Error, FunctionName, GrabbedJob, JobHandle, JobLimit,
     Result, WorkerOptions, WorkerReport,
     deadline::Limit,
     dispatch::Dispatch,
     driver::{Driver, Io, Pulse, Served},
-    net::connect,
     protocol::{
         Assignment, Backoff, Decoder, End, Epoch, Grab, Magic, Packet, Report, WorkerSession,
         work::job_lost,
@@ -74,10 +73,9 @@ impl Lane {
         dispatch: Arc<Dispatch>,
     ) -> Arc<Self> {
         let address = Arc::new(options.address.clone());
-        let seed = RandomState::new().hash_one(0);
         let (places, grab, regrab) = (worker.concurrency, worker.grab, worker.regrab);
         let state = State {
-            session: WorkerSession::new(address.clone(), places, grab, regrab, Instant::now()),
+            session: WorkerSession::new(address.clone(), places, grab, regrab, now()),
             client_id: worker.client_id.clone(),
             functions: Vec::new(),
             places,
@@ -92,7 +90,7 @@ impl Lane {
             is_stopping: false,
             is_cut: false,
             has_sent_barrier: false,
-            backoff: Backoff::new(options.retry.base, options.retry.cap, seed),
+            backoff: options.retry.delays(),
             is_proven: true,
             failures: 0,
             last_error: None,
@@ -116,8 +114,8 @@ impl Lane {
     /// Keeps a connection until the lane is stopped.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
-            let limit = Limit::never().connect(&self.options);
-            let error = match connect(&self.options, limit).await {
+            let limit = self.options.connect_limit(Limit::never());
+            let error = match self.options.connect(limit).await {
                 Ok(stream) => {
                     let epoch = self.opened();
                     let decoder = Decoder::new(Magic::Response, self.options.max_packet_size);
@@ -136,7 +134,7 @@ impl Lane {
     /// Starts a session on a new connection: who this is, and what it can do.
     fn opened(&self) -> Epoch {
         let mut state = self.lock();
-        let now = Instant::now();
+        let now = now();
         let mut session =
             WorkerSession::new(self.address.clone(), state.places, state.grab, state.regrab, now);
         if let Some(limit) = &state.limit {
@@ -207,7 +205,7 @@ impl Lane {
             }
             let number = match sent {
                 Some((_, number)) => number,
-                None => state.session.send_barrier(Instant::now()),
+                None => state.session.send_barrier(now()),
             };
             sent = Some((epoch, number));
             if state.session.is_past(number) {
@@ -311,7 +309,7 @@ impl Lane {
         job: &JobHandle,
         end: End<'_>,
     ) -> Poll<Result<()>> {
-        self.poll_with_room(cx, job, |state| state.session.finish(job, end, Instant::now()))
+        self.poll_with_room(cx, job, |state| state.session.finish(job, end, now()))
     }
 
     fn poll_with_room(
@@ -335,13 +333,13 @@ impl Lane {
     /// Fails a job whose holder dropped it.
     pub(crate) fn drop_job(&self, job: &JobHandle) {
         // A job that is lost was given to others already.
-        let _ = self.change(|state| state.session.finish(job, End::Fail, Instant::now()));
+        let _ = self.change(|state| state.session.finish(job, End::Fail, now()));
     }
 }
 
 impl Served for Lane {
     fn exchange(self: &Arc<Self>, epoch: Epoch, io: &mut Io, cx: &Context<'_>) -> Result<Pulse> {
-        let now = Instant::now();
+        let now = now();
         let mut state = self.lock();
         if state.is_cut || state.session.origin().epoch != epoch {
             return Ok(Pulse::Over);
@@ -391,7 +389,7 @@ impl Served for Lane {
     }
 
     fn can_go_on_without_answer(&self) -> bool {
-        self.lock().session.give_up_waiting(Instant::now())
+        self.lock().session.give_up_waiting(now())
     }
 }
 

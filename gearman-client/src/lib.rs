@@ -69,11 +69,12 @@
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
 //! | `serde` | no | `Serialize` for handles, names, statuses, rows and reports | serde |
 //!
-//! Without features there is [`protocol`] and the types, on `bytes` alone.
+//! Without features there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no dependency.
 // On the wire a NUL separates arguments, and a digit often follows it.
 #![cfg_attr(test, allow(clippy::octal_escapes))]
 #![deny(missing_docs)]
 
+mod address;
 #[cfg(feature = "tokio")]
 mod admin;
 #[cfg(feature = "blocking")]
@@ -100,8 +101,6 @@ mod link;
 #[cfg(feature = "tokio")]
 mod many;
 mod names;
-#[cfg(feature = "tokio")]
-mod net;
 mod options;
 pub mod protocol;
 #[cfg(feature = "tokio")]
@@ -113,39 +112,38 @@ mod servers;
 mod short;
 #[cfg(feature = "tokio")]
 mod slot;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod socket;
 mod submit;
 mod text;
-#[cfg(feature = "__rustls")]
-mod tls;
 mod work;
 #[cfg(feature = "tokio")]
 mod worker;
 
-#[cfg(feature = "__rustls")]
-pub use self::tls::TlsOptions;
-#[cfg(feature = "tokio")]
 pub use self::{
-    admin::Admin,
-    client::Client,
-    job::Job,
-    many::{CallMany, SubmitMany},
-    net::Stream,
-    worker::{GrabbedJob, JobContext, Worker},
-};
-pub use self::{
+    address::Address,
     error::{Deadline, Error, ErrorKind, Fate},
     event::{JobEvent, JobStatus, Outcome, Progress},
     handle::{JobHandle, Origin},
     names::{ClientId, FunctionName, UniqueId},
-    options::{Address, ConnectOptions, RetryPolicy},
+    options::ConnectOptions,
     protocol::{Assignment, Grab, JobLimit, MaxQueue, Submitted},
     rows::{FunctionPriorities, FunctionStatus, JobInfo, Listing, Row, UniqueJob, WorkerInfo},
     servers::{Selection, Servers},
     submit::{Priority, Schedule, SubmitOptions, Unique},
     work::{Failure, WorkerOptions, WorkerReport},
 };
+#[cfg(feature = "tokio")]
+pub use self::{
+    admin::Admin,
+    client::Client,
+    job::Job,
+    many::{CallMany, SubmitMany},
+    worker::{GrabbedJob, JobContext, Worker},
+};
+pub use queue_core::RetryPolicy;
+#[cfg(feature = "tokio")]
+pub use queue_core::Stream;
+#[cfg(feature = "__rustls")]
+pub use queue_core::TlsOptions;
 
 /// What every call of this crate gives.
 pub type Result<T> = std::result::Result<T, Error>;

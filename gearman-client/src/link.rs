@@ -5,18 +5,17 @@
 //! lock. So requests of many callers go out in one write, and nothing is allocated per request.
 
 use std::{
-    collections::hash_map::RandomState,
     future::poll_fn,
-    hash::BuildHasher,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
+use queue_core::{Stream, now};
+
 use crate::{
     Address, ConnectOptions, Error, ErrorKind, Fate, Origin, Result, connection,
     driver::{Io, Pulse, Served},
-    net::Stream,
     protocol::{
         Backoff, Delivery, Epoch, Lost, Packet, PacketType, Request, Session, request::refusal,
     },
@@ -96,7 +95,6 @@ impl Link {
     }
 
     fn build(options: ConnectOptions, can_reconnect: bool) -> Self {
-        let seed = RandomState::new().hash_one(0);
         let address = Arc::new(options.address.clone());
         let state = State {
             phase: Phase::Idle,
@@ -107,7 +105,7 @@ impl Link {
             waiting: Vec::new(),
             attempts: 0,
             last_error: None,
-            backoff: Backoff::new(options.retry.base, options.retry.cap, seed),
+            backoff: options.retry.delays(),
             unproven: 0,
             quarantine: None,
             is_closing: false,
@@ -135,7 +133,7 @@ impl Link {
         if state.phase == Phase::Open {
             return None;
         }
-        let left = state.quarantine?.checked_duration_since(Instant::now())?;
+        let left = state.quarantine?.checked_duration_since(now())?;
         (!left.is_zero()).then_some(left)
     }
 
@@ -357,7 +355,7 @@ impl State {
     }
 
     fn back_off(&mut self) {
-        self.quarantine = Instant::now().checked_add(self.backoff.next_delay());
+        self.quarantine = now().checked_add(self.backoff.next_delay());
     }
 
     fn open_slot(&mut self, wants_end_only: bool) -> u32 {

@@ -1,152 +1,14 @@
 //! What a caller chooses about one server: where it is, and how long to wait for what.
 
-use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use std::io;
+use std::{str::FromStr, time::Duration};
 
-use crate::Error;
-#[cfg(feature = "__rustls")]
-use crate::tls::TlsOptions;
+use queue_core::{Dial, RetryPolicy};
 
-/// Where a server listens.
-///
-/// | text | meaning |
-/// |---|---|
-/// | `host`, `host:port`, `:port`, `[::1]:port` | TCP; the port is 4730 and the host 127.0.0.1 unless given |
-/// | `gearman://host:port`, `tcp://host:port` | the same |
-/// | `gearmans://host:port`, `tls://host:port` | TLS; the port is 4730 unless given |
-/// | `unix:/path`, `unix:///path` | a unix socket |
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Address {
-    /// Plain TCP. The host is a name or an IP address without brackets.
-    Tcp {
-        /// Name or IP address.
-        host: String,
-        /// Port number.
-        port: u16,
-    },
-    /// TLS over TCP. Needs the feature `tls`; never falls back to plain text.
-    Tls {
-        /// Name or IP address; also the name the certificate must carry.
-        host: String,
-        /// Port number.
-        port: u16,
-    },
-    /// A unix socket, on Unix.
-    Unix(PathBuf),
-}
-
-impl Address {
-    /// The port gearmand listens on unless told otherwise.
-    pub const DEFAULT_PORT: u16 = 4730;
-}
-
-impl Default for Address {
-    /// `127.0.0.1:4730`.
-    fn default() -> Self {
-        Address::Tcp { host: "127.0.0.1".into(), port: Self::DEFAULT_PORT }
-    }
-}
-
-impl FromStr for Address {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            let path = path.strip_prefix("//").unwrap_or(path);
-            if path.is_empty() {
-                return Err(bad_address(text, "the path of the unix socket is missing"));
-            }
-            return Ok(Address::Unix(path.into()));
-        }
-        let (scheme, rest) = text.split_once("://").unwrap_or(("gearman", text));
-        let tls = match scheme {
-            "gearman" | "tcp" => false,
-            "gearmans" | "tls" => true,
-            _ => {
-                return Err(bad_address(
-                    text,
-                    "the scheme is not gearman, gearmans, tcp, tls or unix",
-                ));
-            }
-        };
-        let (host, port) =
-            host_and_port(text, rest.strip_suffix('/').unwrap_or(rest), Self::DEFAULT_PORT)?;
-        Ok(if tls { Address::Tls { host, port } } else { Address::Tcp { host, port } })
-    }
-}
-
-fn host_and_port(text: &str, rest: &str, default: u16) -> Result<(String, u16), Error> {
-    let (host, port) = if let Some(inner) = rest.strip_prefix('[') {
-        let (host, after) =
-            inner.split_once(']').ok_or_else(|| bad_address(text, "the ']' is missing"))?;
-        if host.parse::<std::net::Ipv6Addr>().is_err() {
-            return Err(bad_address(text, "there is no IPv6 address between the brackets"));
-        }
-        let port = match after.strip_prefix(':') {
-            None if after.is_empty() => None,
-            Some(port) => Some(port),
-            None => return Err(bad_address(text, "only a port may follow the ']'")),
-        };
-        (host, port)
-    } else {
-        match rest.split_once(':') {
-            Some((_, port)) if port.contains(':') => {
-                return Err(bad_address(
-                    text,
-                    "an IPv6 address needs brackets, such as [::1]:4730",
-                ));
-            }
-            Some((host, port)) => (host, Some(port)),
-            None if rest.is_empty() => return Err(bad_address(text, "it is empty")),
-            None => (rest, None),
-        }
-    };
-    let port = match port {
-        None => default,
-        Some(port) => crate::text::decimal(port.as_bytes())
-            .and_then(|port| u16::try_from(port).ok())
-            .filter(|port| *port != 0)
-            .ok_or_else(|| bad_address(text, "the port is not a number from 1 to 65535"))?,
-    };
-    let host = if host.is_empty() { "127.0.0.1" } else { host };
-    if let Some(bad) = host.chars().find(|c| !(c.is_alphanumeric() || "-._:%".contains(*c))) {
-        return Err(bad_address(text, &format!("{bad:?} cannot be part of a host name")));
-    }
-    Ok((host.to_owned(), port))
-}
-
-fn bad_address(text: &str, why: &str) -> Error {
-    const FORMS: &str =
-        "host, host:port, [::1]:4730, gearman://host:port, gearmans://host:port or unix:/path";
-    // gearmand knows no passwords, but who writes one here must not find it in a log.
-    if text.contains('@') {
-        return Error::invalid(format!(
-            "server address is not valid: gearmand has no user names or passwords (the value is not shown because \
-             it may hold one; write {FORMS})"
-        ));
-    }
-    Error::invalid(format!(
-        "server address {} is not valid: {why} (write {FORMS})",
-        crate::error::excerpt(text.as_bytes())
-    ))
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut with = |scheme: &str, host: &str, port: u16| {
-            if host.contains(':') {
-                write!(f, "{scheme}[{host}]:{port}")
-            } else {
-                write!(f, "{scheme}{host}:{port}")
-            }
-        };
-        match self {
-            Address::Tcp { host, port } => with("", host, *port),
-            Address::Tls { host, port } => with("gearmans://", host, *port),
-            Address::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
+use crate::{Address, Error};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::{address::SCHEME, deadline::Limit};
 
 /// How to connect, and how long to wait for what.
 ///
@@ -178,9 +40,7 @@ pub struct ConnectOptions {
     pub(crate) max_backlog: usize,
     pub(crate) exceptions: bool,
     pub(crate) retry: RetryPolicy,
-    pub(crate) require_tls: bool,
-    #[cfg(feature = "__rustls")]
-    pub(crate) tls: TlsOptions,
+    pub(crate) dial: Dial,
 }
 
 impl ConnectOptions {
@@ -197,9 +57,7 @@ impl ConnectOptions {
             max_backlog: 64 << 20,
             exceptions: true,
             retry: RetryPolicy::default(),
-            require_tls: false,
-            #[cfg(feature = "__rustls")]
-            tls: TlsOptions::default(),
+            dial: Dial::default(),
         }
     }
 
@@ -265,15 +123,78 @@ impl ConnectOptions {
     /// Refuses plain text to another machine: such an address is an error then.
     #[must_use]
     pub fn require_tls(mut self, require: bool) -> Self {
-        self.require_tls = require;
+        self.dial.require_tls = require;
+        self
+    }
+
+    /// After how long without a sign of life the operating system ends a connection whose peer has vanished: by keepalive
+    /// on an idle one and, on Linux, by the user timeout while something waits to be acknowledged. From 3 seconds to 9
+    /// hours; 30 seconds unless set. It concerns TCP connections that the client makes itself.
+    #[must_use]
+    pub fn dead_peer_after(mut self, time: Duration) -> Self {
+        self.dial.dead_peer_after = time;
+        self
+    }
+
+    /// Makes the connections of the async face, in place of the operating system: through a proxy or a tunnel, over TLS of
+    /// another kind, or in memory.
+    ///
+    /// It is called for every attempt to connect, within the connect deadline, with the address of these options. For an
+    /// address with TLS the client speaks TLS over the stream that it gives. An error of it counts as a connection that
+    /// could not be made. A TCP stream should have `TCP_NODELAY` set.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fixtures::gearmand::Server::start()?;
+    /// # let there = server.socket_addr().expect("it listens on TCP");
+    /// use gearman_client::{Client, ConnectOptions};
+    ///
+    /// let options: ConnectOptions = "queue.internal".parse()?;
+    /// let options = options.connector(move |address| async move {
+    ///     // A name of our own: look it up where we know it.
+    ///     println!("connecting to {address}");
+    ///     tokio::net::TcpStream::connect(there).await
+    /// });
+    /// let client = Client::connect(options).await?;
+    /// # client.echo("hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn connector<C, F, S>(mut self, connect: C) -> Self
+    where
+        C: Fn(Address) -> F + Send + Sync + 'static,
+        F: Future<Output = io::Result<S>> + Send + 'static,
+        S: queue_core::Stream + 'static,
+    {
+        let address = self.address.clone();
+        let connector = queue_core::Connector::new(move || connect(address.clone()));
+        self.dial.connector = Some(connector);
+        self
+    }
+
+    /// The same for the blocking face. The connector is also given the time that is left for it, `None` for no limit, and
+    /// has to keep to it by itself.
+    #[cfg(feature = "blocking")]
+    #[must_use]
+    pub fn blocking_connector<C, S>(mut self, connect: C) -> Self
+    where
+        C: Fn(&Address, Option<Duration>) -> io::Result<S> + Send + Sync + 'static,
+        S: queue_core::blocking::Stream + 'static,
+    {
+        let address = self.address.clone();
+        let connector = queue_core::blocking::Connector::new(move |left| connect(&address, left));
+        self.dial.blocking_connector = Some(connector);
         self
     }
 
     /// Certificates and names for `gearmans://` addresses.
     #[cfg(feature = "__rustls")]
     #[must_use]
-    pub fn tls(mut self, tls: TlsOptions) -> Self {
-        self.tls = tls;
+    pub fn tls(mut self, tls: crate::TlsOptions) -> Self {
+        self.dial.tls = tls;
         self
     }
 
@@ -283,23 +204,26 @@ impl ConnectOptions {
         &self.address
     }
 
-    /// Refuses what `require_tls` forbids.
+    /// Makes one connection.
+    #[cfg(feature = "tokio")]
+    pub(crate) async fn connect(&self, limit: Limit) -> Result<Box<dyn queue_core::Stream>, Error> {
+        queue_core::connect(&self.dial, self.address.endpoint(), limit).await
+    }
+
+    /// Makes one connection.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn connect_blocking(
+        &self,
+        limit: Limit,
+    ) -> Result<queue_core::blocking::Transport, Error> {
+        queue_core::blocking::connect(&self.dial, self.address.endpoint(), limit)
+    }
+
+    /// Refuses what the options forbid.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn check(&self) -> Result<(), Error> {
-        match &self.address {
-            Address::Tcp { host, .. } if self.require_tls && !is_loopback(host) => {
-                Err(Error::invalid(format!(
-                    "refusing a plain-text connection to {host} because require_tls is set (write gearmans://{host})"
-                )))
-            }
-            _ => Ok(()),
-        }
+        self.dial.check(&SCHEME, self.address.endpoint()).map_err(Error::of)
     }
-}
-
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 impl From<Address> for ConnectOptions {
@@ -346,92 +270,10 @@ impl TryFrom<&String> for ConnectOptions {
     }
 }
 
-/// How often, and after what delays, a client connects again and repeats a request.
-///
-/// Only a request that certainly did not reach a server ([`Fate::NotSent`](crate::Fate::NotSent)) is repeated, unless a
-/// submission is declared [idempotent](crate::SubmitOptions::idempotent).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RetryPolicy {
-    pub(crate) attempts: u32,
-    pub(crate) base: Duration,
-    pub(crate) cap: Duration,
-}
-
-impl RetryPolicy {
-    /// Up to `attempts` further rounds over the servers for one call; 0 never tries again.
-    #[must_use]
-    pub const fn new(attempts: u32) -> Self {
-        RetryPolicy { attempts, base: Duration::from_millis(100), cap: Duration::from_secs(10) }
-    }
-
-    /// Never reconnects and never repeats.
-    #[must_use]
-    pub const fn never() -> Self {
-        Self::new(0)
-    }
-
-    /// Delays before the second and later attempts: a random share of `base`, doubled each time, at most `cap`.
-    #[must_use]
-    pub const fn backoff(mut self, base: Duration, cap: Duration) -> Self {
-        self.base = base;
-        self.cap = cap;
-        self
-    }
-}
-
-impl Default for RetryPolicy {
-    /// Three attempts, 100 ms doubling up to 10 s.
-    fn default() -> Self {
-        Self::new(3)
-    }
-}
-
-#[cfg(test)]
+#[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
 mod tests {
     use super::*;
 
-    #[test]
-    fn addresses_in_every_form() {
-        for (text, shown) in [
-            ("example", "example:4730"),
-            ("example:1", "example:1"),
-            (":4731", "127.0.0.1:4731"),
-            ("[::1]", "[::1]:4730"),
-            ("[::1]:5", "[::1]:5"),
-            ("tcp://h:5", "h:5"),
-            ("gearman://h", "h:4730"),
-            ("gearman://h/", "h:4730"),
-            ("gearmans://h", "gearmans://h:4730"),
-            ("tls://[::1]:9", "gearmans://[::1]:9"),
-            ("unix:/run/b.sock", "unix:/run/b.sock"),
-            ("unix:///run/b.sock", "unix:/run/b.sock"),
-            ("unix:relative.sock", "unix:relative.sock"),
-        ] {
-            let address: Address = text.parse().unwrap();
-            assert_eq!(address.to_string(), shown, "{text}");
-            assert_eq!(shown.parse::<Address>().unwrap(), address, "{text}");
-        }
-    }
-
-    #[test]
-    fn wrong_addresses_name_the_value_and_the_rule() {
-        for text in [
-            "", "h:", "h:x", "h:0", "h:65536", "::1", "[::1", "[::1]x", "[x]:1", "http://h",
-            "unix:", "a b", "h/x",
-        ] {
-            let error = text.parse::<Address>().unwrap_err();
-            assert_eq!(error.kind(), crate::ErrorKind::InvalidInput, "{text}");
-            assert!(error.to_string().contains(text), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_password_in_an_address_is_never_shown() {
-        let error = "gearman://user:sentinel@host:x".parse::<Address>().unwrap_err();
-        assert!(!format!("{error} {error:?}").contains("sentinel"), "{error}");
-    }
-
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[test]
     fn require_tls_allows_plain_text_to_this_machine_only() {
         let check = |text: &str| text.parse::<ConnectOptions>().unwrap().require_tls(true).check();

@@ -1,23 +1,20 @@
 //! The blocking client: one connection, one caller, no thread.
 
 use std::{
-    collections::hash_map::RandomState,
-    hash::BuildHasher,
     io,
     time::{Duration, Instant},
 };
 
-use super::{
-    Stream,
-    net::{Transport, connect},
-};
+use queue_core::{blocking::Transport, now};
+
+use super::Stream;
 use crate::{
     Address, ConnectOptions, Error, ErrorKind, Fate, PairReply, Result, TubeName,
     deadline::{Limit, patience},
+    error::{closed, lost},
     protocol::{
         Backoff, Command, Effect, Epoch, Response, ServerWait, Session, Ticket, Touch, is_gone,
     },
-    socket::{cannot_connect, closed, lost},
 };
 
 /// A connection to a beanstalkd server.
@@ -68,7 +65,7 @@ impl Client {
         Error: From<O::Error>,
     {
         let options = options.try_into()?;
-        let transport = connect(&options, Limit::total(&options).connect(&options))?;
+        let transport = options.connect_blocking(options.connect_limit(options.total_limit()))?;
         Ok(Self::over(Some(transport), options, true))
     }
 
@@ -79,21 +76,21 @@ impl Client {
     ///
     /// `Connect` when the stream takes no timeouts.
     pub fn from_stream(stream: impl Stream + 'static, options: ConnectOptions) -> Result<Self> {
-        let transport = Transport::new(Box::new(stream))
-            .map_err(|error| cannot_connect(&options.address.to_string(), error))?;
+        let transport = Transport::new(Box::new(stream)).map_err(|error| {
+            Error::of(queue_core::Error::cannot_connect(&options.address, error))
+        })?;
         Ok(Self::over(Some(transport), options, false))
     }
 
     fn over(transport: Option<Transport>, options: ConnectOptions, can_reconnect: bool) -> Self {
-        let seed = RandomState::new().hash_one(0);
         Client {
             transport,
             session: Session::new(options.max_body_size),
             is_stuck: false,
             can_reconnect,
-            backoff: Backoff::new(options.retry.base, options.retry.cap, seed),
+            backoff: options.retry.delays(),
             unproven: 1,
-            used_at: Instant::now(),
+            used_at: now(),
             options,
         }
     }
@@ -104,7 +101,7 @@ impl Client {
     ///
     /// What the server refused, and any failure of the connection; see [`Error::fate`].
     pub fn call<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
-        let total = Limit::total(&self.options);
+        let total = self.options.total_limit();
         if command.effect() == Effect::Reserve
             && let Some(response) =
                 self.take_over(command.server_wait(), total).map_err(named::<C>)?
@@ -160,7 +157,7 @@ impl Client {
             };
             return Ok((first_reply, self.call(second)));
         }
-        let total = Limit::total(&self.options);
+        let total = self.options.total_limit();
         let may_repeat = first.job().is_none() && second.job().is_none();
         let (one, two) = self
             .submit(may_repeat, total, |session| {
@@ -188,7 +185,7 @@ impl Client {
         self.refuse_without_address()?;
         self.transport = None;
         self.session.poison();
-        self.connect_once(Limit::total(&self.options))
+        self.connect_once(self.options.total_limit())
     }
 
     /// Whether the connection was good when it was last used. A peer that has gone since is noticed by the next call.
@@ -265,7 +262,7 @@ impl Client {
             // Its caller may have gone before it was written.
             self.write_all(total).map_err(|error| self.session.fail(ticket, error))?;
             let patience = patience(wait, earlier);
-            let limit = total.reply(&self.options, earlier);
+            let limit = self.options.reply_limit(total, earlier);
             match self.receive_unless(ticket, limit, patience)? {
                 None => return Ok(Some(Response::TimedOut)),
                 Some(Response::Reserved(job)) => self.session.keep_orphan(job),
@@ -296,7 +293,7 @@ impl Client {
         total: Limit,
         queue: impl Fn(&mut Session) -> Result<(Ticket, T)>,
     ) -> Result<T> {
-        let mut attempts = self.options.retry.attempts;
+        let mut attempts = self.options.retry.attempts();
         loop {
             self.make_ready(total)?;
             let ends_a_wait = self.session.abandoned_reserve().is_some();
@@ -328,7 +325,7 @@ impl Client {
 
     /// Makes sure that there is a connection that takes commands.
     pub(super) fn make_ready(&mut self, total: Limit) -> Result<()> {
-        let idle_since = std::mem::replace(&mut self.used_at, Instant::now());
+        let idle_since = std::mem::replace(&mut self.used_at, now());
         let usable = if self.used_at.duration_since(idle_since) > IDLE {
             self.check_connection()
         } else {
@@ -345,7 +342,7 @@ impl Client {
             Fate::NotSent,
             "the connection is closed, and the retry policy allows no other",
         );
-        for _ in 0..self.options.retry.attempts {
+        for _ in 0..self.options.retry.attempts() {
             self.wait_before_attempt(total);
             match self.connect_once(total) {
                 Ok(()) => return Ok(()),
@@ -377,16 +374,16 @@ impl Client {
 
     fn connect_once(&mut self, total: Limit) -> Result<()> {
         self.unproven = self.unproven.saturating_add(1);
-        self.transport = Some(connect(&self.options, total.connect(&self.options))?);
+        self.transport = Some(self.options.connect_blocking(self.options.connect_limit(total))?);
         self.is_stuck = false;
         self.session.reopen();
-        self.used_at = Instant::now();
+        self.used_at = now();
         Ok(())
     }
 
     /// Writes everything that is queued.
     pub(super) fn write_all(&mut self, total: Limit) -> Result<()> {
-        let limit = total.write(&self.options);
+        let limit = self.options.write_limit(total);
         while !self.session.outgoing().is_empty() {
             self.write_some(limit)?;
             if self.session.has_ended() {
@@ -423,7 +420,7 @@ impl Client {
 
     /// Waits for the reply to a command that was written.
     fn receive(&mut self, ticket: Ticket, wait: ServerWait, total: Limit) -> Result<Response> {
-        let limit = total.reply(&self.options, wait);
+        let limit = self.options.reply_limit(total, wait);
         self.receive_within(ticket, limit)
     }
 

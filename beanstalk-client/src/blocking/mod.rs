@@ -17,13 +17,13 @@
 
 mod client;
 mod commands;
-mod net;
 mod pipeline;
 mod worker;
 
+pub use queue_core::blocking::Stream;
+
 pub use self::{
     client::Client,
-    net::Stream,
     pipeline::CallMany,
     worker::{JobContext, Worker},
 };

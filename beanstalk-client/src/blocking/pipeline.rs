@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
+use queue_core::now;
+
 use super::{Client, client::named};
 use crate::{
-    Result,
-    deadline::Limit,
+    Deadline, Result,
     protocol::{Command, Head, Response, ServerWait, Ticket, Window},
 };
 
@@ -43,7 +44,7 @@ impl Client {
             commands: commands.into_iter(),
             window: Window::new(),
             started: false,
-            head_since: Instant::now(),
+            head_since: now(),
         }
     }
 }
@@ -74,7 +75,7 @@ where
         if self.client.session.abandoned_reserve().is_some() {
             self.client.session.poison();
         }
-        self.client.make_ready(Limit::total(&self.client.options))
+        self.client.make_ready(self.client.options.total_limit())
     }
 
     /// Writes and reads in turn until the oldest command has its reply.
@@ -82,9 +83,9 @@ where
         let client = &mut *self.client;
         let writes = !client.session.outgoing().is_empty();
         let limit = if writes {
-            Limit::never().write_and_reply(&client.options, wait)
+            client.options.write_and_reply_limit(wait)
         } else {
-            Limit::never().reply_since(&client.options, wait, self.head_since)
+            client.options.reply_limit_since(wait, self.head_since)
         };
         let mut has_moved = false;
         loop {
@@ -92,7 +93,7 @@ where
                 return Ok(response);
             }
             let moved = if !client.session.outgoing().is_empty() {
-                client.write_some(limit.for_write())
+                client.write_some(limit.named(Deadline::Write))
             } else if has_moved && limit.has_passed() {
                 Err(limit.error())
             } else {
@@ -118,7 +119,7 @@ where
             return self.commands.next().map(|_| Err(named::<I::Item>(error)));
         }
         if self.window.is_empty() {
-            self.head_since = Instant::now();
+            self.head_since = now();
         }
         self.window.fill(&mut self.client.session, &mut self.commands);
         let outcome = match self.window.head()? {
@@ -127,7 +128,7 @@ where
         };
         if outcome.is_ok() {
             self.client.mark_proven();
-            self.head_since = Instant::now();
+            self.head_since = now();
         }
         self.window.complete(&mut self.client.session, outcome)
     }

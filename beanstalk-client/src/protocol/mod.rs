@@ -40,7 +40,6 @@
 //! <https://github.com/beanstalkd/beanstalkd/blob/master/doc/protocol.txt>.
 
 mod admin;
-mod backoff;
 mod command;
 mod consumer;
 mod producer;
@@ -52,12 +51,13 @@ pub(crate) mod stats_text;
 mod window;
 mod worker;
 
+pub use queue_core::Backoff;
+
 pub use self::{
     admin::{
         Kick, KickJob, ListTubeUsed, ListTubes, ListTubesWatched, PauseTube, Peek, PeekBuried,
         PeekDelayed, PeekReady, Quit, Stats, StatsJob, StatsTube,
     },
-    backoff::Backoff,
     command::{Command, Effect, ServerWait},
     consumer::{
         Bury, Delete, Ignore, Release, Reserve, ReserveJob, ReserveWithTimeout, Touch, Watch,

@@ -2,7 +2,9 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::{Error, Job, JobId, JobRef, error::excerpt, protocol::Epoch, types::decimal};
+use queue_core::decimal;
+
+use crate::{Error, Job, JobId, JobRef, error::excerpt, protocol::Epoch};
 
 /// One reply of the server, understood without knowing which command it answers.
 ///
@@ -256,9 +258,7 @@ impl Decoder {
             return Ok(Some(if first.is_none() { response } else { Response::Other(line) }));
         }
         let bad = || Error::protocol("the reply line is not valid").with_source(excerpt(&line));
-        let number = |word: Option<&[u8]>| {
-            word.and_then(|word| std::str::from_utf8(word).ok()).and_then(decimal).ok_or_else(bad)
-        };
+        let number = |word: Option<&[u8]>| word.and_then(decimal).ok_or_else(bad);
         let exact = |given: bool| if given { Err(bad()) } else { Ok(()) };
         let response = match word {
             b"INSERTED" => Response::Inserted(number(first)?.into()),

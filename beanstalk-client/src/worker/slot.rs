@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use queue_core::Stream;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Instant, Sleep, sleep, sleep_until},
@@ -20,10 +21,8 @@ use super::{
 use crate::{
     Address, ConnectOptions, Heartbeat, LostReason, Result, SlotState, WorkerEventKind,
     WorkerOptions,
-    deadline::Limit,
-    net::{Stream, connect},
+    error::{closed, lost},
     protocol::{Action, Backoff, Quota, WorkerSession},
-    socket::{closed, lost},
     worker_board::{Board, Lane, STOP, STOP_NOW},
 };
 
@@ -116,8 +115,8 @@ impl Slot {
     /// Connects; `None` when the worker was stopped meanwhile.
     async fn open(&self) -> Option<Result<Link>> {
         let options = self.connect_options();
-        let limit = Limit::total(&options).connect(&options);
-        let stream = match self.unless_stopped(connect(&options, limit)).await? {
+        let limit = options.connect_limit(options.total_limit());
+        let stream = match self.unless_stopped(options.connect(limit)).await? {
             Ok(stream) => stream,
             Err(error) => return Some(Err(error)),
         };

@@ -1,15 +1,16 @@
 //! The blocking admin client: the text protocol on a connection of its own.
 
-use std::{collections::hash_map::RandomState, hash::BuildHasher, io, thread};
+use std::{io, thread};
 
-use super::net::{Transport, connect};
+use queue_core::blocking::Transport;
+
 use crate::{
     Address, ConnectOptions, Error, Fate, FunctionName, FunctionPriorities, FunctionStatus,
     JobHandle, JobInfo, Listing, Result, UniqueJob, WorkerInfo,
     deadline::Limit,
+    error::{closed, lost},
     protocol::{AdminCommand, AdminReply, Backoff, MaxQueue, TextDecoder},
     route::{LEAST_WAIT, may_repeat},
-    socket::{closed, lost},
 };
 
 /// The administration of one Gearman server.
@@ -36,12 +37,11 @@ impl Admin {
         Error: From<O::Error>,
     {
         let options = options.try_into()?;
-        let transport = connect(&options, Limit::total(&options).connect(&options))?;
-        let seed = RandomState::new().hash_one(0);
+        let transport = options.connect_blocking(options.connect_limit(options.total_limit()))?;
         Ok(Admin {
             transport: Some(transport),
             decoder: TextDecoder::new(options.max_packet_size),
-            backoff: Backoff::new(options.retry.base, options.retry.cap, seed),
+            backoff: options.retry.delays(),
             unproven: true,
             options,
         })
@@ -59,8 +59,8 @@ impl Admin {
     ///
     /// What the server refused, and any failure of the connection; see [`Error::fate`].
     pub fn call(&mut self, command: &AdminCommand) -> Result<AdminReply> {
-        let total = Limit::total(&self.options);
-        let mut attempts = self.options.retry.attempts;
+        let total = self.options.total_limit();
+        let mut attempts = self.options.retry.attempts();
         loop {
             let outcome = self.exchange(command, total);
             match outcome {
@@ -92,7 +92,8 @@ impl Admin {
             || self.transport.as_mut().is_none_or(Transport::is_stale);
         if is_stale {
             self.transport = None;
-            self.transport = Some(connect(&self.options, total.connect(&self.options))?);
+            self.transport =
+                Some(self.options.connect_blocking(self.options.connect_limit(total))?);
             self.decoder = TextDecoder::new(self.options.max_packet_size);
             self.unproven = true;
         }
@@ -100,7 +101,7 @@ impl Admin {
     }
 
     fn write(&mut self, mut bytes: &[u8], total: Limit) -> Result<()> {
-        let limit = total.write(&self.options);
+        let limit = self.options.write_limit(total);
         let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
         while !bytes.is_empty() {
             if limit.has_passed() {
@@ -119,7 +120,7 @@ impl Admin {
     }
 
     fn read(&mut self, command: &AdminCommand, total: Limit) -> Result<AdminReply> {
-        let limit = total.reply(&self.options);
+        let limit = self.options.reply_limit(total);
         let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
         loop {
             if let Some(reply) = self.decoder.reply(command.shape())? {

@@ -2,13 +2,14 @@
 
 use std::{thread, time::Duration};
 
-use super::{Stream, link::Link, net::Transport};
+use queue_core::blocking::Transport;
+
+use super::{Stream, link::Link};
 use crate::{
     Address, ConnectOptions, Error, JobHandle, Result, Servers,
     deadline::Limit,
     protocol::{Epoch, Request},
     route::{Attempts, Router, Step, no_server},
-    socket::cannot_connect,
 };
 
 /// A client of one or more Gearman servers: submits jobs and asks for their status.
@@ -52,8 +53,9 @@ impl Client {
     ///
     /// `Connect` when the stream takes no timeouts; any failure of the first exchange.
     pub fn from_stream(stream: impl Stream + 'static, options: ConnectOptions) -> Result<Self> {
-        let transport = Transport::new(Box::new(stream))
-            .map_err(|error| cannot_connect(&options.address.to_string(), error))?;
+        let transport = Transport::new(Box::new(stream)).map_err(|error| {
+            Error::of(queue_core::Error::cannot_connect(&options.address, error))
+        })?;
         let router = Router::new(&Servers::from(&options));
         Ok(Client { links: vec![Link::over(transport, options)?], router, turn: 0, tokens: 0 })
     }
@@ -62,7 +64,7 @@ impl Client {
         let mut last = None;
         for index in self.router.order(0, None) {
             let Some(link) = self.links.get_mut(index) else { continue };
-            match link.make_ready(Limit::total(&link.options)) {
+            match link.make_ready(link.options.total_limit()) {
                 Ok(()) => return Ok(()),
                 Err(error) => last = Some(error),
             }
@@ -131,7 +133,7 @@ impl Client {
     /// The limit of a call that starts now, and how many rounds over the servers it may make after the first.
     pub(super) fn policy(&self) -> (Limit, u32) {
         match self.links.first() {
-            Some(link) => (Limit::total(&link.options), link.options.retry.attempts),
+            Some(link) => (link.options.total_limit(), link.options.retry.attempts()),
             None => (Limit::never(), 0),
         }
     }
@@ -149,7 +151,7 @@ impl Client {
         let mut last = None;
         for index in self.router.order(0, None) {
             let Some(link) = self.links.get_mut(index) else { continue };
-            match link.connect(Limit::total(&link.options)) {
+            match link.connect(link.options.total_limit()) {
                 Ok(()) => return Ok(()),
                 Err(error) => last = Some(error),
             }

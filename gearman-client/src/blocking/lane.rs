@@ -1,21 +1,20 @@
 //! One connection of a blocking worker, which is made again when it is lost.
 
 use std::{
-    collections::hash_map::RandomState,
-    hash::BuildHasher,
     io,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use super::net::{Transport, connect};
+use queue_core::{blocking::Transport, now};
+
 use crate::{
     Address, ConnectOptions, Deadline, Error, FunctionName, JobHandle, JobLimit, Result,
     WorkerOptions, WorkerReport,
     deadline::Limit,
+    error::{closed, lost},
     protocol::{Assignment, Backoff, Decoder, End, Grab, Magic, Report, WorkerSession},
     route::LEAST_WAIT,
-    socket::{closed, lost},
 };
 
 /// The worker role towards one server.
@@ -61,14 +60,13 @@ impl Lane {
             regrab: worker.regrab,
             limit: worker.limit.clone(),
         };
-        let seed = RandomState::new().hash_one(0);
         Lane {
             session: role.session(&address),
             address,
             role,
             transport: None,
             decoder: Decoder::new(Magic::Response, options.max_packet_size),
-            backoff: Backoff::new(options.retry.base, options.retry.cap, seed),
+            backoff: options.retry.delays(),
             is_proven: true,
             retry_at: None,
             is_started: false,
@@ -95,7 +93,7 @@ impl Lane {
     /// How long the next attempt to connect is to wait; `None` when there is a connection.
     pub(super) fn retry_in(&self) -> Option<Duration> {
         let at = self.retry_at.filter(|_| !self.is_connected());
-        at.map(|at| at.saturating_duration_since(Instant::now()))
+        at.map(|at| at.saturating_duration_since(now()))
     }
 
     pub(super) fn can_do(&mut self, function: &FunctionName, timeout: Option<Duration>) {
@@ -143,8 +141,8 @@ impl Lane {
         if self.retry_in().is_some_and(|wait| !wait.is_zero()) {
             return Ok(());
         }
-        let limit = Limit::never().connect(&self.options);
-        match connect(&self.options, limit) {
+        let limit = self.options.connect_limit(Limit::never());
+        match self.options.connect_blocking(limit) {
             Ok(transport) => {
                 self.transport = Some(transport);
                 self.decoder = Decoder::new(Magic::Response, self.options.max_packet_size);
@@ -167,7 +165,7 @@ impl Lane {
     fn later(&mut self) -> Option<Instant> {
         let wait = if self.is_proven { LEAST_WAIT } else { self.backoff.next_delay() };
         self.is_proven = false;
-        Instant::now().checked_add(wait.max(LEAST_WAIT))
+        now().checked_add(wait.max(LEAST_WAIT))
     }
 
     /// Asks for jobs as it is time to; when to do so again.
@@ -175,7 +173,7 @@ impl Lane {
         if !self.is_connected() {
             return None;
         }
-        let due = self.session.poll(Instant::now());
+        let due = self.session.poll(now());
         // A failure closes the lane, which the caller sees.
         let _ = self.flush();
         due
@@ -183,7 +181,7 @@ impl Lane {
 
     /// Writes what is queued. A failure closes the lane.
     pub(super) fn flush(&mut self) -> Result<()> {
-        let limit = Limit::never().write(&self.options);
+        let limit = self.options.write_limit(Limit::never());
         while !self.session.outgoing().is_empty() {
             if let Err(error) = self.write_some(limit) {
                 self.close(&error);
@@ -220,7 +218,7 @@ impl Lane {
             if !reply.has_passed() && self.read_once(limit.sooner(reply))? {
                 return self.take(jobs).map(|_| ());
             }
-            if reply.has_passed() && !self.session.give_up_waiting(Instant::now()) {
+            if reply.has_passed() && !self.session.give_up_waiting(now()) {
                 return Err(reply.error());
             }
             Ok(())
@@ -237,7 +235,10 @@ impl Lane {
     fn reply_limit(&self) -> Limit {
         match self.session.waiting_since() {
             Some(since) => {
-                let left = self.options.reply_timeout.saturating_sub(since.elapsed());
+                let left = self
+                    .options
+                    .reply_timeout
+                    .saturating_sub(now().saturating_duration_since(since));
                 Limit::of(Deadline::Reply, Some(left))
             }
             None => Limit::never(),
@@ -261,7 +262,7 @@ impl Lane {
         let mut found = false;
         while let Some(packet) = self.decoder.next()? {
             found = true;
-            jobs.extend(self.session.accept(&packet, Instant::now())?);
+            jobs.extend(self.session.accept(&packet, now())?);
             if !self.is_proven {
                 self.is_proven = true;
                 self.backoff.reset();
@@ -276,14 +277,14 @@ impl Lane {
     }
 
     pub(super) fn finish(&mut self, job: &JobHandle, end: End<'_>) -> Result<()> {
-        self.session.finish(job, end, Instant::now())?;
+        self.session.finish(job, end, now())?;
         self.flush()
     }
 
     /// Waits for the answer to an echo: the server has read everything before. Jobs that come meanwhile are given.
     pub(super) fn barrier(&mut self, jobs: &mut Vec<Assignment>) -> Result<()> {
         if self.is_connected() {
-            let barrier = self.session.send_barrier(Instant::now());
+            let barrier = self.session.send_barrier(now());
             self.flush()?;
             while self.is_connected() && !self.session.is_past(barrier) {
                 self.receive(Limit::never(), jobs);
@@ -318,7 +319,7 @@ impl Lane {
 impl Role {
     /// A connection that knows all this.
     fn session(&self, address: &Arc<Address>) -> WorkerSession {
-        let now = Instant::now();
+        let now = now();
         let mut session =
             WorkerSession::new(address.clone(), self.places, self.grab, self.regrab, now);
         if let Some(limit) = &self.limit {

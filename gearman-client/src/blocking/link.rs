@@ -1,22 +1,22 @@
 //! The connection to one server, which is made again when it is lost.
 
 use std::{
-    collections::{VecDeque, hash_map::RandomState},
-    hash::BuildHasher,
+    collections::VecDeque,
     io,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use super::net::{Transport, connect};
+use queue_core::{blocking::Transport, now};
+
 use crate::{
     Address, ConnectOptions, Deadline, Error, ErrorKind, Fate, JobEvent, Origin, Result,
     deadline::Limit,
+    error::{closed, lost},
     protocol::{
         Backoff, Decoder, Delivery, Lost, Magic, Packet, PacketType, Request, Session,
         SetExceptions, request::refusal,
     },
-    socket::{closed, lost},
 };
 
 /// The client role towards one server.
@@ -60,7 +60,6 @@ const HELLO: u64 = u64::MAX;
 
 impl Link {
     pub(super) fn new(options: ConnectOptions) -> Self {
-        let seed = RandomState::new().hash_one(0);
         let address = Arc::new(options.address.clone());
         Link {
             session: Session::new(address.clone()),
@@ -69,11 +68,11 @@ impl Link {
             decoder: Decoder::new(Magic::Response, options.max_packet_size),
             inbox: VecDeque::new(),
             can_reconnect: true,
-            backoff: Backoff::new(options.retry.base, options.retry.cap, seed),
+            backoff: options.retry.delays(),
             unproven: 0,
             quarantine: None,
-            used_at: Instant::now(),
-            head_since: Instant::now(),
+            used_at: now(),
+            head_since: now(),
             options,
         }
     }
@@ -83,7 +82,7 @@ impl Link {
         let mut link = Link::new(options);
         link.can_reconnect = false;
         link.transport = Some(transport);
-        let limit = Limit::total(&link.options).connect(&link.options);
+        let limit = link.options.connect_limit(link.options.total_limit());
         link.greet(limit)?;
         Ok(link)
     }
@@ -102,13 +101,13 @@ impl Link {
 
     /// How long the server is not to be tried yet.
     pub(super) fn quarantine(&self) -> Option<Duration> {
-        let left = self.quarantine?.checked_duration_since(Instant::now())?;
+        let left = self.quarantine?.checked_duration_since(now())?;
         (!left.is_zero() && !self.is_connected()).then_some(left)
     }
 
     /// Makes sure that there is a connection, with one attempt to make one.
     pub(super) fn make_ready(&mut self, total: Limit) -> Result<()> {
-        let idle_since = std::mem::replace(&mut self.used_at, Instant::now());
+        let idle_since = std::mem::replace(&mut self.used_at, now());
         if self.used_at.duration_since(idle_since) > IDLE {
             self.check();
         }
@@ -136,9 +135,9 @@ impl Link {
             let why = "the connection is closed, and this client has only the stream it was given";
             return Err(Error::new(ErrorKind::ConnectionLost, Fate::NotSent, why));
         }
-        let limit = total.connect(&self.options);
+        let limit = self.options.connect_limit(total);
         self.unproven = self.unproven.saturating_add(1);
-        let outcome = connect(&self.options, limit).and_then(|transport| {
+        let outcome = self.options.connect_blocking(limit).and_then(|transport| {
             self.transport = Some(transport);
             self.greet(limit)
         });
@@ -146,7 +145,7 @@ impl Link {
             self.close();
         }
         if outcome.is_err() || self.unproven > 1 {
-            self.quarantine = Instant::now().checked_add(self.backoff.next_delay());
+            self.quarantine = now().checked_add(self.backoff.next_delay());
         }
         outcome
     }
@@ -229,7 +228,7 @@ impl Link {
     /// Queues a request.
     pub(super) fn send<R: Request>(&mut self, request: &R, token: u64) {
         if self.session.pending() == 0 {
-            self.head_since = Instant::now();
+            self.head_since = now();
         }
         self.session.send(request, token);
     }
@@ -241,7 +240,7 @@ impl Link {
 
     /// Writes everything that is queued. A failure reaches the waiters as mail.
     pub(super) fn flush(&mut self, total: Limit) -> Result<()> {
-        let limit = total.write(&self.options);
+        let limit = self.options.write_limit(total);
         while !self.session.outgoing().is_empty() {
             if let Err(error) = self.write_some(limit) {
                 self.fail(error.share());
@@ -283,7 +282,7 @@ impl Link {
                 return Err(lost(closed()));
             }
             let reply = if self.session.pending() > 0 {
-                let waited = self.head_since.elapsed();
+                let waited = now().saturating_duration_since(self.head_since);
                 let left = self.options.reply_timeout.saturating_sub(waited);
                 Limit::of(Deadline::Reply, Some(left))
             } else {
@@ -326,7 +325,7 @@ impl Link {
         while let Some(packet) = self.decoder.next()? {
             match self.session.accept(packet)? {
                 Delivery::Answer(token, packet) | Delivery::Created(token, packet) => {
-                    self.head_since = Instant::now();
+                    self.head_since = now();
                     if token != HELLO {
                         self.prove();
                     }

@@ -7,10 +7,11 @@ mod job;
 mod lane;
 mod link;
 mod many;
-mod net;
 mod requests;
 mod stop;
 mod worker;
+
+pub use queue_core::blocking::Stream;
 
 pub use self::{
     admin::Admin,
@@ -18,7 +19,6 @@ pub use self::{
     held::{GrabbedJob, JobContext},
     job::Job,
     many::{CallMany, SubmitMany},
-    net::Stream,
     stop::StopHandle,
     worker::Worker,
 };

@@ -5,10 +5,12 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::PoisonError,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;
+
+use queue_core::now;
 
 use super::{
     held::{Dropped, GrabbedJob, JobContext},
@@ -390,7 +392,7 @@ impl Worker {
             }
             let due = lane.ask();
             let mut wait = match due {
-                Some(due) => limit.shorter(due.saturating_duration_since(Instant::now())),
+                Some(due) => limit.shorter(due.saturating_duration_since(now())),
                 None => limit,
             };
             if count > 1 {

@@ -24,7 +24,6 @@
 
 mod admin;
 mod assignment;
-mod backoff;
 mod budget;
 mod confirm;
 mod decoder;
@@ -38,10 +37,11 @@ mod worker;
 #[cfg(test)]
 mod worker_tests;
 
+pub use queue_core::Backoff;
+
 pub use self::{
     admin::{AdminCommand, AdminReply, MaxQueue, RawLine, ReplyShape, TextDecoder},
     assignment::{Assignment, Grab},
-    backoff::Backoff,
     decoder::Decoder,
     limit::JobLimit,
     packet::{Direction, Magic, Packet, PacketType},

@@ -6,16 +6,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use queue_core::blocking::Transport;
+
 use super::{
-    super::net::{Transport, connect},
     context::JobContext,
     desk::{Ask, Desk},
 };
 use crate::{
     Address, Result, SlotState, WorkerEventKind, WorkerOptions,
     deadline::Limit,
+    error::lost,
     protocol::{Action, Backoff, Quota, WorkerSession},
-    socket::lost,
     worker_board::{Board, Lane, STOP, STOP_NOW},
 };
 
@@ -124,7 +125,7 @@ impl<'a> Slot<'a> {
 
     fn open(&self) -> Result<Link> {
         let options = self.options.connect(self.lane.server);
-        let transport = connect(options, Limit::total(options).connect(options))?;
+        let transport = options.connect_blocking(options.connect_limit(options.total_limit()))?;
         let now = Instant::now();
         let machine = WorkerSession::new(self.options, self.lane.server, self.quota.clone(), now);
         Ok(Link { transport, machine, unflushed: false, half_close: false, looked: now })

@@ -7,19 +7,21 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 
-use crate::{Error, ErrorKind, Fate};
+use crate::{Error, ErrorKind};
 
-/// Certificates and names for `beanstalks://` addresses.
+/// Certificates and names for addresses with TLS.
 ///
-/// beanstalkd itself has no TLS; a proxy such as stunnel stands in front of it. A server's certificate is checked
-/// against the operating system's roots, or against the given authorities only, and must carry the host name of the
-/// address. There is no fallback to plain text, and no way to skip the check.
+/// A server's certificate is checked against the operating system's roots, or against the given authorities only, and
+/// must carry the host name of the address. There is no fallback to plain text, and no way to skip the check.
 #[derive(Clone, Default)]
 pub struct TlsOptions {
     authorities: Option<Vec<u8>>,
     identity: Option<(Vec<u8>, Vec<u8>)>,
     server_name: Option<String>,
 }
+
+/// What a connection needs: how to do it, and the name that the certificate must carry.
+pub(crate) type Prepared = (Arc<ClientConfig>, ServerName<'static>);
 
 impl TlsOptions {
     /// Trusts only these authorities: one or more certificates in PEM, instead of the operating system's roots.
@@ -48,10 +50,7 @@ impl TlsOptions {
     }
 
     /// What rustls needs for a connection to `host`.
-    pub(crate) fn prepare(
-        &self,
-        host: &str,
-    ) -> Result<(Arc<ClientConfig>, ServerName<'static>), Error> {
+    pub(crate) fn prepare(&self, host: &str) -> Result<Prepared, Error> {
         let name = self.server_name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned())
             .map_err(|error| unusable(format!("the server name {name:?}"), error))?;
@@ -92,7 +91,6 @@ impl TlsOptions {
         if roots.is_empty() {
             return Err(Error::new(
                 ErrorKind::Tls,
-                Fate::NotSent,
                 "no certificate authority is known: the system has none, so give some with authorities_pem",
             ));
         }
@@ -125,10 +123,10 @@ fn unusable(
     what: impl fmt::Display,
     error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
 ) -> Error {
-    Error::new(ErrorKind::Tls, Fate::NotSent, format!("{what} cannot be used")).with_source(error)
+    Error::new(ErrorKind::Tls, format!("{what} cannot be used")).with_source(error)
 }
 
-/// Why a handshake may meet the connect deadline: beanstalkd waits for the end of what it takes for a command line.
+/// Why a handshake may meet the connect deadline: a server may wait for the end of what it takes for plain text.
 pub(crate) const NO_ANSWER: &str =
     "the server did not answer the TLS handshake (is this port plain text?)";
 
@@ -143,5 +141,5 @@ pub(crate) fn handshake_failed(error: io::Error) -> Error {
     } else {
         "the TLS handshake failed (is this port plain text?)"
     };
-    Error::new(ErrorKind::Tls, Fate::NotSent, message).with_source(error)
+    Error::new(ErrorKind::Tls, message).with_source(error)
 }

@@ -1,0 +1,242 @@
+//! How servers' addresses are written.
+
+use std::{fmt, path::Path};
+
+use crate::{Error, decimal, excerpt};
+
+/// How one kind of server is named, and where it listens unless told otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct Scheme {
+    /// The server, for messages.
+    pub server: &'static str,
+    /// The scheme of plain TCP, before `://`; `tcp` means the same.
+    pub plain: &'static str,
+    /// The scheme of TLS; `tls` means the same.
+    pub tls: &'static str,
+    /// The default port of plain TCP.
+    pub port: u16,
+    /// The default port of TLS.
+    pub tls_port: u16,
+}
+
+/// Where a server listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endpoint<'a> {
+    /// Plain TCP. The host is a name or an IP address without brackets.
+    Tcp {
+        /// Name or IP address.
+        host: &'a str,
+        /// Port number.
+        port: u16,
+    },
+    /// TLS over TCP.
+    Tls {
+        /// Name or IP address; also the name the certificate must carry.
+        host: &'a str,
+        /// Port number.
+        port: u16,
+    },
+    /// A unix socket.
+    Unix(&'a Path),
+}
+
+impl Scheme {
+    /// The host of an address that names none.
+    pub const DEFAULT_HOST: &'static str = "127.0.0.1";
+
+    /// Reads `host`, `host:port`, `:port`, `[::1]:port`, each with or without a scheme, or `unix:/path`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`, which shows the text unless it may hold a password.
+    pub fn parse<'t>(&self, text: &'t str) -> Result<Endpoint<'t>, Error> {
+        self.read(text).map_err(|why| self.not_valid(text, &why))
+    }
+
+    fn read<'t>(&self, text: &'t str) -> Result<Endpoint<'t>, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            if path.is_empty() {
+                return Err("the path of the unix socket is missing".into());
+            }
+            return Ok(Endpoint::Unix(Path::new(path)));
+        }
+        let (scheme, rest) = text.split_once("://").unwrap_or((self.plain, text));
+        let tls = scheme == self.tls || scheme == "tls";
+        if !(tls || scheme == self.plain || scheme == "tcp") {
+            let Scheme { plain, tls, .. } = self;
+            return Err(format!("the scheme is not {plain}, {tls}, tcp, tls or unix"));
+        }
+        let (host, port) = self.host_and_port(rest.strip_suffix('/').unwrap_or(rest))?;
+        Ok(if tls {
+            Endpoint::Tls { host, port: port.unwrap_or(self.tls_port) }
+        } else {
+            Endpoint::Tcp { host, port: port.unwrap_or(self.port) }
+        })
+    }
+
+    fn host_and_port<'t>(&self, text: &'t str) -> Result<(&'t str, Option<u16>), String> {
+        let (host, port) = match text.strip_prefix('[') {
+            Some(inner) => bracketed(inner)?,
+            None => match text.split_once(':') {
+                Some((_, port)) if port.contains(':') => {
+                    return Err(format!(
+                        "an IPv6 address needs brackets, such as [::1]:{}",
+                        self.port
+                    ));
+                }
+                Some((host, port)) => (host, Some(port)),
+                None if text.is_empty() => return Err("it is empty".into()),
+                None => (text, None),
+            },
+        };
+        let port = match port {
+            None => None,
+            Some(port) => Some(
+                decimal(port.as_bytes())
+                    .and_then(|port| u16::try_from(port).ok())
+                    .filter(|port| *port != 0)
+                    .ok_or("the port is not a number from 1 to 65535")?,
+            ),
+        };
+        let host = if host.is_empty() { Self::DEFAULT_HOST } else { host };
+        if let Some(bad) = host.chars().find(|c| !(c.is_alphanumeric() || "-._:%".contains(*c))) {
+            return Err(format!("{bad:?} cannot be part of a host name"));
+        }
+        Ok((host, port))
+    }
+
+    fn not_valid(&self, text: &str, why: &str) -> Error {
+        let Scheme { server, plain, tls, port, .. } = self;
+        let forms = format!(
+            "host, host:port, [::1]:{port}, {plain}://host:port, {tls}://host:port or unix:/path"
+        );
+        // The server knows no passwords, but who writes one here must not find it in a log.
+        Error::invalid(if text.contains('@') {
+            format!(
+                "server address is not valid: {server} has no user names or passwords (the value is not shown because \
+                 it may hold one; write {forms})"
+            )
+        } else {
+            let text = excerpt(text.as_bytes());
+            format!("server address {text} is not valid: {why} (write {forms})")
+        })
+    }
+
+    /// Writes an address so that [`parse`](Self::parse) reads it again.
+    ///
+    /// # Errors
+    ///
+    /// As the formatter says.
+    pub fn write(&self, endpoint: Endpoint<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (host, port) = match endpoint {
+            Endpoint::Unix(path) => return write!(f, "unix:{}", path.display()),
+            Endpoint::Tcp { host, port } => (host, port),
+            Endpoint::Tls { host, port } => {
+                write!(f, "{}://", self.tls)?;
+                (host, port)
+            }
+        };
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+
+    /// The same as text for a message.
+    #[must_use]
+    pub fn show<'a>(&self, endpoint: Endpoint<'a>) -> impl fmt::Display + use<'a> {
+        Shown(*self, endpoint)
+    }
+}
+
+struct Shown<'a>(Scheme, Endpoint<'a>);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write(self.1, f)
+    }
+}
+
+/// What follows a `[`.
+fn bracketed(inner: &str) -> Result<(&str, Option<&str>), String> {
+    let (host, after) = inner.split_once(']').ok_or("the ']' is missing")?;
+    if host.parse::<std::net::Ipv6Addr>().is_err() {
+        return Err("there is no IPv6 address between the brackets".into());
+    }
+    match after.strip_prefix(':') {
+        None if after.is_empty() => Ok((host, None)),
+        Some(port) => Ok((host, Some(port))),
+        None => Err("only a port may follow the ']'".into()),
+    }
+}
+
+impl Endpoint<'_> {
+    /// Whether what goes there may be read by others on the way: plain text to another machine.
+    #[must_use]
+    pub fn is_exposed(&self) -> bool {
+        match self {
+            Endpoint::Tcp { host, .. } => {
+                *host != "localhost"
+                    && !host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+            }
+            Endpoint::Tls { .. } | Endpoint::Unix(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCHEME: Scheme =
+        Scheme { server: "queued", plain: "queue", tls: "queues", port: 7, tls_port: 8 };
+
+    #[test]
+    fn addresses_in_every_form() {
+        for (text, shown) in [
+            ("example", "example:7"),
+            ("example:1", "example:1"),
+            (":9", "127.0.0.1:9"),
+            ("[::1]", "[::1]:7"),
+            ("[::1]:5", "[::1]:5"),
+            ("tcp://h:5", "h:5"),
+            ("queue://h", "h:7"),
+            ("queue://h/", "h:7"),
+            ("queues://h", "queues://h:8"),
+            ("tls://[::1]:9", "queues://[::1]:9"),
+            ("unix:/run/q.sock", "unix:/run/q.sock"),
+            ("unix:///run/q.sock", "unix:/run/q.sock"),
+            ("unix:relative.sock", "unix:relative.sock"),
+        ] {
+            let endpoint = SCHEME.parse(text).unwrap();
+            assert_eq!(SCHEME.show(endpoint).to_string(), shown, "{text}");
+            assert_eq!(SCHEME.parse(shown).unwrap(), endpoint, "{text}");
+        }
+    }
+
+    #[test]
+    fn wrong_addresses_name_the_value_and_the_rule() {
+        for text in [
+            "", "h:", "h:x", "h:0", "h:65536", "::1", "[::1", "[::1]x", "[x]:1", "http://h",
+            "unix:", "a b", "h/x",
+        ] {
+            let error = SCHEME.parse(text).unwrap_err();
+            assert_eq!(error.kind(), crate::ErrorKind::InvalidInput, "{text}");
+            assert!(error.to_string().contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_password_in_an_address_is_never_shown() {
+        let error = SCHEME.parse("queue://user:sentinel@host:x").unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("sentinel"), "{error}");
+    }
+
+    #[test]
+    fn only_plain_text_to_another_machine_is_exposed() {
+        for safe in ["127.0.0.1", "[::1]", "localhost", "queues://10.0.0.5", "unix:/s"] {
+            assert!(!SCHEME.parse(safe).unwrap().is_exposed(), "{safe}");
+        }
+        for exposed in ["10.0.0.5", "example.com", "localhost.example.com"] {
+            assert!(SCHEME.parse(exposed).unwrap().is_exposed(), "{exposed}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Connecting, blocking.
+
+use std::{
+    fmt, io,
+    net::{TcpStream, ToSocketAddrs},
+    sync::Arc,
+    time::Duration,
+};
+#[cfg(unix)]
+use std::{os::unix::net::UnixStream, path::Path};
+
+use socket2::SockRef;
+#[cfg(unix)]
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::{Stream, Transport};
+use crate::{
+    Dial, Endpoint, Error, Limit, Sdk,
+    socket::{Attempts, no_answer_in_time, prepare},
+};
+
+type Connect = dyn Fn(Option<Duration>) -> io::Result<Box<dyn Stream>> + Send + Sync;
+
+/// Makes the streams of a client, instead of the operating system.
+#[derive(Clone)]
+pub struct Connector(Arc<Connect>);
+
+impl Connector {
+    /// Calls `connect` for every attempt, with the time that it has left; `None` is no limit.
+    pub fn new<C, S>(connect: C) -> Self
+    where
+        C: Fn(Option<Duration>) -> io::Result<S> + Send + Sync + 'static,
+        S: Stream + 'static,
+    {
+        Connector(Arc::new(move |left| Ok(Box::new(connect(left)?))))
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+/// Connects to the server: by the caller's connector, or to one of the addresses that the name stands for, which is
+/// resolved each time. One attempt, TLS included, within one limit; name resolution is the operating system's and keeps
+/// its own time.
+///
+/// # Errors
+///
+/// What the client makes of a failure; it names every address that was tried.
+pub fn connect<S: Sdk>(
+    dial: &Dial,
+    endpoint: Endpoint<'_>,
+    limit: Limit<S>,
+) -> Result<Transport, S::Error> {
+    dial.check(&S::SCHEME, endpoint).map_err(S::failed)?;
+    let stream = secured(dial, endpoint, limit)?;
+    Transport::new(stream).map_err(|error| cannot_connect::<S>(endpoint, error, limit))
+}
+
+#[cfg(feature = "__rustls")]
+fn secured<S: Sdk>(
+    dial: &Dial,
+    endpoint: Endpoint<'_>,
+    limit: Limit<S>,
+) -> Result<Box<dyn Stream>, S::Error> {
+    let Endpoint::Tls { host, .. } = endpoint else { return plain(dial, endpoint, limit) };
+    let prepared = dial.tls.prepare(host).map_err(S::failed)?;
+    Ok(Box::new(super::tls::handshake(prepared, plain(dial, endpoint, limit)?, limit)?))
+}
+
+#[cfg(not(feature = "__rustls"))]
+fn secured<S: Sdk>(
+    dial: &Dial,
+    endpoint: Endpoint<'_>,
+    limit: Limit<S>,
+) -> Result<Box<dyn Stream>, S::Error> {
+    match endpoint {
+        Endpoint::Tls { .. } => Err(S::failed(Error::no_tls())),
+        _ => plain(dial, endpoint, limit),
+    }
+}
+
+/// The stream below TLS.
+fn plain<S: Sdk>(
+    dial: &Dial,
+    endpoint: Endpoint<'_>,
+    limit: Limit<S>,
+) -> Result<Box<dyn Stream>, S::Error> {
+    if let Some(Connector(connector)) = &dial.blocking_connector {
+        let stream = connector(limit.remaining())
+            .map_err(|error| cannot_connect::<S>(endpoint, error, limit))?;
+        return if limit.has_passed() { Err(limit.error()) } else { Ok(stream) };
+    }
+    match endpoint {
+        Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => {
+            Ok(Box::new(tcp(dial, host, port, limit)?))
+        }
+        #[cfg(unix)]
+        Endpoint::Unix(path) => {
+            let stream = unix(path, limit).map_err(|error| match is_timeout(&error) {
+                true => limit.error(),
+                false => cannot_connect::<S>(endpoint, error, limit),
+            })?;
+            Ok(Box::new(stream))
+        }
+        #[cfg(not(unix))]
+        Endpoint::Unix(_) => {
+            Err(cannot_connect::<S>(endpoint, io::ErrorKind::Unsupported.into(), limit))
+        }
+    }
+}
+
+fn cannot_connect<S: Sdk>(endpoint: Endpoint<'_>, error: io::Error, limit: Limit<S>) -> S::Error {
+    if is_timeout(&error) && limit.has_passed() {
+        return limit.error();
+    }
+    S::failed(Error::cannot_connect(S::SCHEME.show(endpoint), error))
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+fn tcp<S: Sdk>(dial: &Dial, host: &str, port: u16, limit: Limit<S>) -> Result<TcpStream, S::Error> {
+    let addresses = (host, port)
+        .to_socket_addrs()
+        .map_err(|error| S::failed(Error::cannot_connect(format_args!("{host}:{port}"), error)))?
+        .collect::<Vec<_>>();
+    let mut attempts = Attempts::new(host, port, addresses.len());
+    for address in addresses {
+        let outcome = match attempts.share(limit) {
+            Some(Duration::ZERO) => Err(no_answer_in_time()),
+            Some(share) => {
+                TcpStream::connect_timeout(&address, share.max(Duration::from_millis(1)))
+                    .map_err(|error| if is_timeout(&error) { no_answer_in_time() } else { error })
+            }
+            None => TcpStream::connect(address),
+        };
+        let prepared = outcome.and_then(|stream| {
+            prepare(SockRef::from(&stream), dial.dead_peer_after)?;
+            Ok(stream)
+        });
+        match prepared {
+            Ok(stream) => return Ok(stream),
+            Err(error) => attempts.failed(address, &error),
+        }
+    }
+    Err(attempts.error(limit))
+}
+
+/// Connecting waits while the server's queue of connections is full; on Linux for as long as a write may take.
+#[cfg(unix)]
+fn unix<S: Sdk>(path: &Path, limit: Limit<S>) -> io::Result<UnixStream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_write_timeout(limit.remaining().map(|left| left.max(Duration::from_millis(1))))?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    Ok(socket.into())
+}

@@ -1,0 +1,130 @@
+//! A stream whose timeouts follow limits.
+
+use std::{io, time::Duration};
+
+use super::Stream;
+use crate::{Limit, Sdk};
+
+/// A stream, and the timeouts that are set on it, so that they are only set when they have to change.
+pub struct Transport {
+    stream: Box<dyn Stream>,
+    read_timeout: Option<Duration>,
+    write_timeout: Option<Duration>,
+}
+
+/// How far from the limit a timeout that is already set may be, and so how early or late a limit may pass.
+const SLACK: Duration = Duration::from_millis(20);
+
+impl Transport {
+    /// Wraps a stream, and makes sure that no old timeout is set.
+    ///
+    /// # Errors
+    ///
+    /// As the operating system says.
+    pub fn new(mut stream: Box<dyn Stream>) -> io::Result<Self> {
+        stream.set_read_timeout(None)?;
+        stream.set_write_timeout(None)?;
+        Ok(Transport { stream, read_timeout: None, write_timeout: None })
+    }
+
+    /// Reads what is there, at least a byte; 0 at the end of the stream, `None` when the limit passed.
+    ///
+    /// # Errors
+    ///
+    /// As the operating system says; an interruption is none.
+    pub fn read<S: Sdk>(&mut self, space: &mut [u8], limit: Limit<S>) -> io::Result<Option<usize>> {
+        loop {
+            if let Some(timeout) = change(self.read_timeout, limit) {
+                self.stream.set_read_timeout(timeout)?;
+                self.read_timeout = timeout;
+            }
+            match settle(self.stream.read(space), limit) {
+                Some(outcome) => return outcome,
+                None => continue,
+            }
+        }
+    }
+
+    /// Writes some of `bytes`, at least one; `None` when the limit passed.
+    ///
+    /// # Errors
+    ///
+    /// As the operating system says; an interruption is none, and taking nothing is one.
+    pub fn write<S: Sdk>(&mut self, bytes: &[u8], limit: Limit<S>) -> io::Result<Option<usize>> {
+        loop {
+            if let Some(timeout) = change(self.write_timeout, limit) {
+                self.stream.set_write_timeout(timeout)?;
+                self.write_timeout = timeout;
+            }
+            match settle(self.stream.write(bytes), limit) {
+                Some(Ok(Some(0))) => return Err(io::ErrorKind::WriteZero.into()),
+                Some(outcome) => return outcome,
+                None => continue,
+            }
+        }
+    }
+
+    /// Hands on what the stream has taken but not yet sent; `false` when the limit passed.
+    ///
+    /// # Errors
+    ///
+    /// As the operating system says.
+    pub fn flush<S: Sdk>(&mut self, limit: Limit<S>) -> io::Result<bool> {
+        loop {
+            match settle(self.stream.flush().map(|()| 0), limit) {
+                Some(outcome) => return outcome.map(|done| done.is_some()),
+                None => continue,
+            }
+        }
+    }
+
+    /// Ends the sending side.
+    ///
+    /// # Errors
+    ///
+    /// As the stream says; see [`Stream::shutdown_write`].
+    pub fn shutdown_write(&mut self) -> io::Result<()> {
+        self.stream.shutdown_write()
+    }
+
+    /// Whether the peer has closed or sent something while nobody read.
+    pub fn is_stale(&mut self) -> bool {
+        self.stream.is_stale()
+    }
+}
+
+impl std::fmt::Debug for Transport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transport").finish_non_exhaustive()
+    }
+}
+
+/// The timeout to set now, or `None` if the present one serves.
+fn change<S: Sdk>(present: Option<Duration>, limit: Limit<S>) -> Option<Option<Duration>> {
+    let Some(left) = limit.remaining() else {
+        return present.is_some().then_some(None);
+    };
+    let left = left.max(Duration::from_millis(1));
+    let serves = present.is_some_and(|set| left <= set + SLACK && set <= left + SLACK);
+    (!serves).then_some(Some(left))
+}
+
+/// The outcome of one system call, or `None` to try it again.
+fn settle<S: Sdk>(
+    outcome: io::Result<usize>,
+    limit: Limit<S>,
+) -> Option<io::Result<Option<usize>>> {
+    match outcome {
+        Ok(n) => Some(Ok(Some(n))),
+        Err(error) => match error.kind() {
+            io::ErrorKind::Interrupted => None,
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => match limit.remaining() {
+                Some(left) => (left <= SLACK).then_some(Ok(None)),
+                // No timeout was set, so it is the operating system that gave up: the peer is gone.
+                None if error.kind() == io::ErrorKind::TimedOut => Some(Err(error)),
+                None => None,
+            },
+            _ => Some(Err(error)),
+        },
+    }
+}

@@ -1,0 +1,82 @@
+//! How connections are made.
+
+use std::time::Duration;
+
+use crate::{Endpoint, Error, Scheme};
+
+/// How connections are made: what is refused, how a vanished peer is noticed, TLS, and a connector of the caller's own.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Dial {
+    /// Refuses plain text to another machine.
+    pub require_tls: bool,
+    /// After how long without a sign of life the operating system ends a TCP connection: from 3 seconds to 9 hours, and
+    /// 30 seconds unless set.
+    pub dead_peer_after: Duration,
+    /// Certificates and names for TLS.
+    #[cfg(feature = "__rustls")]
+    pub tls: crate::TlsOptions,
+    /// Makes the streams of the async face.
+    #[cfg(feature = "tokio")]
+    pub connector: Option<crate::Connector>,
+    /// Makes the streams of the blocking face.
+    #[cfg(feature = "blocking")]
+    pub blocking_connector: Option<crate::blocking::Connector>,
+}
+
+impl Default for Dial {
+    fn default() -> Self {
+        Dial {
+            require_tls: false,
+            dead_peer_after: Duration::from_secs(30),
+            #[cfg(feature = "__rustls")]
+            tls: crate::TlsOptions::default(),
+            #[cfg(feature = "tokio")]
+            connector: None,
+            #[cfg(feature = "blocking")]
+            blocking_connector: None,
+        }
+    }
+}
+
+impl Dial {
+    /// Refuses what may not be connected to.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for plain text to another machine when TLS is required, and for unix sockets elsewhere than on
+    /// Unix.
+    pub fn check(&self, scheme: &Scheme, endpoint: Endpoint<'_>) -> Result<(), Error> {
+        match endpoint {
+            Endpoint::Tcp { host, .. } if self.require_tls && endpoint.is_exposed() => {
+                let tls = scheme.tls;
+                Err(Error::invalid(format!(
+                    "refusing a plain-text connection to {host} because require_tls is set (write {tls}://{host})"
+                )))
+            }
+            Endpoint::Unix(_) if !cfg!(unix) => {
+                Err(Error::invalid("unix sockets exist on Unix only: write host:port"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn require_tls_allows_plain_text_to_this_machine_only() {
+        let scheme =
+            Scheme { server: "queued", plain: "queue", tls: "queues", port: 7, tls_port: 8 };
+        let exposed = scheme.parse("10.0.0.5").unwrap();
+        Dial::default().check(&scheme, exposed).unwrap();
+        let dial = Dial { require_tls: true, ..Dial::default() };
+        dial.check(&scheme, scheme.parse("localhost").unwrap()).unwrap();
+        assert_eq!(
+            dial.check(&scheme, exposed).unwrap_err().to_string(),
+            "refusing a plain-text connection to 10.0.0.5 because require_tls is set (write queues://10.0.0.5)"
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! Streams of the async face, and how to connect one.
+
+use std::{
+    fmt, io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use socket2::SockRef;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpStream, lookup_host},
+    time::{Instant, Sleep, sleep_until, timeout, timeout_at},
+};
+
+use crate::{
+    Dial, Endpoint, Error, Limit, Sdk,
+    socket::{Attempts, no_answer_in_time, prepare},
+};
+
+/// A connected stream that a client can use: anything that reads, writes, and can be sent.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send>>;
+
+/// Makes the streams of a client, instead of the operating system.
+#[derive(Clone)]
+pub struct Connector(Arc<dyn Fn() -> Connecting + Send + Sync>);
+
+impl Connector {
+    /// Calls `connect` for every attempt.
+    pub fn new<C, F, S>(connect: C) -> Self
+    where
+        C: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = io::Result<S>> + Send + 'static,
+        S: Stream + 'static,
+    {
+        Connector(Arc::new(move || {
+            let connecting = connect();
+            Box::pin(async move { Ok(Box::new(connecting.await?) as Box<dyn Stream>) })
+        }))
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+/// Connects to the server: by the caller's connector, or to one of the addresses that the name stands for, which is
+/// resolved each time. One attempt, TLS included, within one limit.
+///
+/// # Errors
+///
+/// What the client makes of a failure; it names every address that was tried.
+pub async fn connect<S: Sdk>(
+    dial: &Dial,
+    endpoint: Endpoint<'_>,
+    limit: Limit<S>,
+) -> Result<Box<dyn Stream>, S::Error> {
+    dial.check(&S::SCHEME, endpoint).map_err(S::failed)?;
+    #[cfg(feature = "tls")]
+    if let Endpoint::Tls { host, .. } = endpoint {
+        let prepared = dial.tls.prepare(host).map_err(S::failed)?;
+        return Ok(Box::new(tls(prepared, transport(dial, endpoint, limit).await?, limit).await?));
+    }
+    #[cfg(not(feature = "tls"))]
+    if let Endpoint::Tls { .. } = endpoint {
+        return Err(S::failed(Error::no_tls()));
+    }
+    transport(dial, endpoint, limit).await
+}
+
+/// The stream below TLS.
+async fn transport<S: Sdk>(
+    dial: &Dial,
+    endpoint: Endpoint<'_>,
+    limit: Limit<S>,
+) -> Result<Box<dyn Stream>, S::Error> {
+    let cannot_connect =
+        |error: io::Error| S::failed(Error::cannot_connect(S::SCHEME.show(endpoint), error));
+    if let Some(Connector(connector)) = &dial.connector {
+        return within(limit, connector()).await?.map_err(cannot_connect);
+    }
+    match endpoint {
+        Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => {
+            Ok(Box::new(tcp(dial, host, port, limit).await?))
+        }
+        #[cfg(unix)]
+        Endpoint::Unix(path) => {
+            let stream = within(limit, tokio::net::UnixStream::connect(path)).await?;
+            Ok(Box::new(stream.map_err(cannot_connect)?))
+        }
+        #[cfg(not(unix))]
+        Endpoint::Unix(_) => Err(cannot_connect(io::ErrorKind::Unsupported.into())),
+    }
+}
+
+async fn tcp<S: Sdk>(
+    dial: &Dial,
+    host: &str,
+    port: u16,
+    limit: Limit<S>,
+) -> Result<TcpStream, S::Error> {
+    let addresses = within(limit, lookup_host((host, port)))
+        .await?
+        .map_err(|error| S::failed(Error::cannot_connect(format_args!("{host}:{port}"), error)))?
+        .collect::<Vec<_>>();
+    let mut attempts = Attempts::new(host, port, addresses.len());
+    for address in addresses {
+        let connecting = TcpStream::connect(address);
+        let outcome = match attempts.share(limit) {
+            Some(share) => {
+                timeout(share, connecting).await.unwrap_or_else(|_| Err(no_answer_in_time()))
+            }
+            None => connecting.await,
+        };
+        let prepared = outcome.and_then(|stream| {
+            prepare(SockRef::from(&stream), dial.dead_peer_after)?;
+            Ok(stream)
+        });
+        match prepared {
+            Ok(stream) => return Ok(stream),
+            Err(error) => attempts.failed(address, &error),
+        }
+    }
+    Err(attempts.error(limit))
+}
+
+#[cfg(feature = "tls")]
+async fn tls<S: Sdk>(
+    (config, name): crate::tls::Prepared,
+    transport: Box<dyn Stream>,
+    limit: Limit<S>,
+) -> Result<impl Stream, S::Error> {
+    let connector = tokio_rustls::TlsConnector::from(config);
+    match within(limit, connector.connect(name, transport)).await {
+        Ok(handshake) => handshake.map_err(|error| S::failed(crate::tls::handshake_failed(error))),
+        Err(_) => Err(limit.error_while(crate::tls::NO_ANSWER)),
+    }
+}
+
+/// Runs a step until its limit.
+///
+/// # Errors
+///
+/// The error that names the limit, when it passed first.
+pub async fn within<S: Sdk, F: Future>(limit: Limit<S>, step: F) -> Result<F::Output, S::Error> {
+    match limit.at {
+        Some(at) => timeout_at(Instant::from_std(at), step).await.map_err(|_| limit.error()),
+        None => Ok(step.await),
+    }
+}
+
+/// A timer that is kept from one reply to the next.
+///
+/// Moving a timer to a later time costs next to nothing, while a new one for each reply would be put into the
+/// runtime's timer wheel and taken out again.
+#[derive(Debug, Default)]
+pub struct Timer(Option<Pin<Box<Sleep>>>);
+
+impl Timer {
+    /// Ready with the limit's error when the limit has passed that the timer was [`set`](Self::set) to.
+    ///
+    /// # Errors
+    ///
+    /// The error that names the limit.
+    pub fn poll<T, S: Sdk>(
+        &mut self,
+        cx: &mut Context<'_>,
+        limit: Limit<S>,
+    ) -> Poll<Result<T, S::Error>> {
+        match &mut self.0 {
+            Some(sleep) if limit.at.is_some() => {
+                sleep.as_mut().poll(cx).map(|()| Err(limit.error()))
+            }
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Starts the timer for a limit.
+    pub fn set<S: Sdk>(&mut self, limit: Limit<S>) {
+        let Some(at) = limit.at.map(Instant::from_std) else { return };
+        match &mut self.0 {
+            Some(sleep) => sleep.as_mut().reset(at),
+            None => self.0 = Some(Box::pin(sleep_until(at))),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! How often, and after what delays, a client tries again.
+
+use std::{collections::hash_map::RandomState, hash::BuildHasher, time::Duration};
+
+use crate::Backoff;
+
+/// How often, and after what delays, a client connects again and repeats what was not sent.
+///
+/// Only what certainly did not reach a server is repeated, unless the caller has declared that it may run twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    attempts: u32,
+    base: Duration,
+    cap: Duration,
+    seed: Option<u64>,
+}
+
+impl RetryPolicy {
+    /// Up to `attempts` further attempts (with several servers: rounds over them) for one call; 0 never tries again.
+    #[must_use]
+    pub const fn new(attempts: u32) -> Self {
+        let (base, cap) = (Duration::from_millis(100), Duration::from_secs(10));
+        RetryPolicy { attempts, base, cap, seed: None }
+    }
+
+    /// Never reconnects and never repeats.
+    #[must_use]
+    pub const fn never() -> Self {
+        Self::new(0)
+    }
+
+    /// Delays before the second and later attempts: a random share of `base`, doubled each time, at most `cap`.
+    #[must_use]
+    pub const fn backoff(mut self, base: Duration, cap: Duration) -> Self {
+        self.base = base;
+        self.cap = cap;
+        self
+    }
+
+    /// Takes the random shares from this seed, so that a simulation or a test sees the same delays again. Without, as
+    /// is right for a service, each client draws its own.
+    #[must_use]
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// How many further attempts a call may make.
+    #[must_use]
+    pub const fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// The delays of one client.
+    #[must_use]
+    pub fn delays(&self) -> Backoff {
+        let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
+        Backoff::new(self.base, self.cap, seed)
+    }
+}
+
+impl Default for RetryPolicy {
+    /// Three attempts, 100 ms doubling up to 10 s.
+    fn default() -> Self {
+        Self::new(3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_delays_again() {
+        let delays = |policy: RetryPolicy| {
+            let mut delays = policy.delays();
+            (0..8).map(|_| delays.next_delay()).collect::<Vec<_>>()
+        };
+        let seeded = RetryPolicy::default().seed(7);
+        assert_eq!(delays(seeded), delays(seeded));
+        assert_ne!(delays(seeded), delays(RetryPolicy::default().seed(8)));
+        assert_ne!(delays(RetryPolicy::default()), delays(RetryPolicy::default()));
+    }
+}

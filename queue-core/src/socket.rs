@@ -1,0 +1,106 @@
+//! What both faces do with sockets.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use socket2::{SockRef, TcpKeepalive};
+
+use crate::{Error, Limit, Sdk};
+
+/// No delay for small writes, and a peer that gives no sign of life is given up in time.
+///
+/// On an idle connection that is up to keepalive: a first probe at half the time, and three unanswered ones in the other
+/// half. While data waits to be acknowledged it is up to the user timeout where there is one, and to the operating
+/// system's patience with retransmissions elsewhere.
+pub(crate) fn prepare(socket: SockRef<'_>, dead_peer_after: Duration) -> io::Result<()> {
+    // What all systems take.
+    let dead_peer_after =
+        dead_peer_after.clamp(Duration::from_secs(3), Duration::from_secs(9 * 3600));
+    socket.set_tcp_nodelay(true)?;
+    let keepalive = TcpKeepalive::new().with_time(whole_seconds(dead_peer_after / 2));
+    #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", windows))]
+    let keepalive = keepalive.with_interval(whole_seconds(dead_peer_after / 6));
+    #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos"))]
+    let keepalive = keepalive.with_retries(3);
+    socket.set_tcp_keepalive(&keepalive)?;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    socket.set_tcp_user_timeout(Some(dead_peer_after))?;
+    Ok(())
+}
+
+/// Keepalive counts whole seconds, and 0 is not allowed.
+fn whole_seconds(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs().max(1))
+}
+
+/// The addresses of a name that are tried one after the other, and what came of it.
+pub(crate) struct Attempts<'a> {
+    host: &'a str,
+    port: u16,
+    left: usize,
+    causes: Vec<String>,
+}
+
+impl<'a> Attempts<'a> {
+    pub(crate) fn new(host: &'a str, port: u16, addresses: usize) -> Self {
+        Attempts { host, port, left: addresses, causes: Vec::new() }
+    }
+
+    /// How long the next address may take: an equal share of what is left each, so that one that swallows packets leaves
+    /// time for those behind it.
+    pub(crate) fn share<S: Sdk>(&mut self, limit: Limit<S>) -> Option<Duration> {
+        let addresses = u32::try_from(self.left.max(1)).unwrap_or(u32::MAX);
+        self.left = self.left.saturating_sub(1);
+        limit.remaining().map(|left| left / addresses)
+    }
+
+    /// An address did not answer, or with an error.
+    pub(crate) fn failed(&mut self, address: SocketAddr, cause: &io::Error) {
+        self.causes.push(format!("{address}: {cause}"));
+    }
+
+    /// None of them has answered.
+    pub(crate) fn error<S: Sdk>(self, limit: Limit<S>) -> S::Error {
+        let causes = match self.causes.as_slice() {
+            [] => "the name has no address".to_owned(),
+            causes => causes.join("; "),
+        };
+        let Attempts { host, port, .. } = self;
+        if limit.has_passed() {
+            return limit.error_while(format!("{host}:{port}: {causes}"));
+        }
+        S::failed(Error::cannot_connect(format_args!("{host}:{port}"), causes))
+    }
+}
+
+/// Why an address was given up.
+pub(crate) fn no_answer_in_time() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "no answer in its share of the time")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// C3.
+    #[test]
+    fn a_socket_notices_a_vanished_peer_in_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = SockRef::from(&stream);
+        for (after, time, interval) in [(30, 15, 5), (3, 1, 1), (32400, 16200, 5400)] {
+            prepare(SockRef::from(&stream), Duration::from_secs(after)).unwrap();
+            assert!(socket.tcp_nodelay().unwrap() && socket.keepalive().unwrap());
+            #[cfg(any(target_os = "linux", target_os = "macos"))]
+            {
+                assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(time));
+                assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(interval));
+                assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
+            }
+            #[cfg(target_os = "linux")]
+            assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(after)));
+            assert!(time + 3 * interval <= after.max(4));
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Numbers and text as they stand in replies and messages.
+
+/// Strict decimal: digits only, no sign, no leading zero, no overflow.
+#[must_use]
+pub fn decimal(text: &[u8]) -> Option<u64> {
+    let plain = text.iter().all(u8::is_ascii_digit) && (text.len() == 1 || !text.starts_with(b"0"));
+    if plain { std::str::from_utf8(text).ok()?.parse().ok() } else { None }
+}
+
+/// Somebody else's text as it may appear in a message: control and non-ASCII bytes escaped, cut to 64 bytes.
+#[must_use]
+pub fn excerpt(bytes: &[u8]) -> String {
+    const LIMIT: usize = 64;
+    let shown = bytes.get(..LIMIT).unwrap_or(bytes).escape_ascii();
+    if bytes.len() > LIMIT { format!("\"{shown}…\"") } else { format!("\"{shown}\"") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_strict() {
+        for bad in ["", "-1", "+1", " 1", "1 ", "01", "1x", "18446744073709551616"] {
+            assert_eq!(decimal(bad.as_bytes()), None, "{bad:?}");
+        }
+        for good in [0, 1, 10, 4_294_967_295, u64::MAX] {
+            assert_eq!(decimal(good.to_string().as_bytes()), Some(good));
+        }
+    }
+
+    #[test]
+    fn excerpts_are_short_and_plain() {
+        assert_eq!(excerpt(b"a\x1b[2J\xff\r\n"), r#""a\x1b[2J\xff\r\n""#);
+        assert_eq!(excerpt(&[b'x'; 65]).len(), "\"…\"".len() + 64);
+    }
+}
