@@ -28,7 +28,7 @@ use crate::{
 /// # client.put("hello", Default::default()).await?.id();
 /// use beanstalk_client::{JobContext, Worker, WorkerOptions};
 ///
-/// let options = WorkerOptions::new([address])?.slots(4);
+/// let options = WorkerOptions::new(address)?.slots(4);
 /// # let options = options.until_empty();
 /// let worker = Worker::new(options)?;
 /// let report = worker

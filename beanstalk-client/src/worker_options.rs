@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{ConnectOptions, Error, Retries, TubeName, WorkerEvent};
+use crate::{ConnectOptions, Error, Retries, Servers, TubeName, WorkerEvent};
 
 /// How a worker works. Made from the addresses of one server or of several; setters consume and return it.
 ///
@@ -10,7 +10,7 @@ use crate::{ConnectOptions, Error, Retries, TubeName, WorkerEvent};
 /// use std::time::Duration;
 /// use beanstalk_client::{Retries, WorkerOptions};
 ///
-/// let options = WorkerOptions::new(["one:11300", "two:11300"])?
+/// let options = WorkerOptions::new("one:11300,two:11300")?
 ///     .tubes(["mail", "sms"])?
 ///     .slots(4)
 ///     .retries(Retries::default().releases(3))
@@ -75,23 +75,17 @@ pub enum Heartbeat {
 }
 
 impl WorkerOptions {
-    /// A worker for these servers: addresses as text, [`Address`](crate::Address)es or [`ConnectOptions`].
+    /// A worker for these servers: [`Servers`], [`ConnectOptions`], or addresses as text with commas between them.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address, and when there is none.
-    pub fn new<I>(servers: I) -> Result<Self, Error>
+    /// `InvalidInput` for a wrong address.
+    pub fn new<S>(servers: S) -> Result<Self, Error>
     where
-        I: IntoIterator,
-        I::Item: TryInto<ConnectOptions>,
-        Error: From<<I::Item as TryInto<ConnectOptions>>::Error>,
+        S: TryInto<Servers>,
+        Error: From<S::Error>,
     {
-        let servers: Vec<ConnectOptions> =
-            servers.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
-        if servers.is_empty() {
-            return Err(Error::invalid("a worker needs at least one server"));
-        }
-        Ok(WorkerOptions { servers, ..WorkerOptions::plain() })
+        Ok(servers.try_into()?.into())
     }
 
     /// Takes jobs from these tubes, and from no other.
@@ -216,12 +210,38 @@ impl WorkerOptions {
 /// More jobs on one connection cost the server more than they bring.
 const MAX_PREFETCH: usize = 500;
 
+impl From<Servers> for WorkerOptions {
+    fn from(servers: Servers) -> Self {
+        WorkerOptions {
+            servers: servers.list,
+            tubes: vec![TubeName::default()],
+            slots: 1,
+            prefetch: 1,
+            inspect: Inspect::default(),
+            heartbeat: Heartbeat::default(),
+            retries: Retries::default(),
+            reserve_wait: Duration::from_secs(15),
+            grace: Duration::from_secs(25),
+            max_jobs: None,
+            until_empty: false,
+            backoff: (Duration::from_millis(100), Duration::from_secs(10)),
+            seed: None,
+            observer: None,
+        }
+    }
+}
+
+impl From<ConnectOptions> for WorkerOptions {
+    fn from(server: ConnectOptions) -> Self {
+        Servers::from(server).into()
+    }
+}
+
 impl TryFrom<&str> for WorkerOptions {
     type Error = Error;
 
-    /// Addresses, separated by commas.
     fn try_from(servers: &str) -> Result<Self, Error> {
-        WorkerOptions::new(servers.split(',').map(str::trim))
+        WorkerOptions::new(servers)
     }
 }
 
@@ -229,14 +249,7 @@ impl TryFrom<String> for WorkerOptions {
     type Error = Error;
 
     fn try_from(servers: String) -> Result<Self, Error> {
-        servers.as_str().try_into()
-    }
-}
-
-impl From<ConnectOptions> for WorkerOptions {
-    fn from(server: ConnectOptions) -> Self {
-        // One server is enough for it to be valid.
-        WorkerOptions { servers: vec![server], ..WorkerOptions::plain() }
+        WorkerOptions::new(servers)
     }
 }
 
@@ -253,25 +266,6 @@ impl WorkerOptions {
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn address(&self, server: usize) -> &crate::Address {
         &self.connect(server).address
-    }
-
-    fn plain() -> Self {
-        WorkerOptions {
-            servers: Vec::new(),
-            tubes: vec![TubeName::default()],
-            slots: 1,
-            prefetch: 1,
-            inspect: Inspect::default(),
-            heartbeat: Heartbeat::default(),
-            retries: Retries::default(),
-            reserve_wait: Duration::from_secs(15),
-            grace: Duration::from_secs(25),
-            max_jobs: None,
-            until_empty: false,
-            backoff: (Duration::from_millis(100), Duration::from_secs(10)),
-            seed: None,
-            observer: None,
-        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
 /// # client.put("hello", Default::default())?.id();
 /// use beanstalk_client::{WorkerOptions, blocking::{JobContext, Worker}};
 ///
-/// let options = WorkerOptions::new([address])?.slots(4);
+/// let options = WorkerOptions::new(address)?.slots(4);
 /// # let options = options.until_empty();
 /// let worker = Worker::new(options)?;
 /// let stop = worker.handle(); // stop.stop() from another thread ends the run

@@ -17,7 +17,7 @@ const NOW: Duration = Duration::ZERO;
 
 /// Works for this server until nothing is ready.
 fn until_empty(place: &Place) -> WorkerOptions {
-    WorkerOptions::new([options(place.address())]).unwrap().until_empty()
+    WorkerOptions::new(options(place.address())).unwrap().until_empty()
 }
 
 scenarios!(

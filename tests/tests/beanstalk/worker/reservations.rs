@@ -27,7 +27,7 @@ fn put<F: Face>(client: &mut F, body: &str, ttr: u64) -> u64 {
 
 fn worker_options(place: &Place) -> WorkerOptions {
     let quick = Duration::from_millis(5);
-    WorkerOptions::new([options(place.address())]).unwrap().reconnect_backoff(quick, 4 * quick)
+    WorkerOptions::new(options(place.address())).unwrap().reconnect_backoff(quick, 4 * quick)
 }
 
 scenarios!(
@@ -187,7 +187,7 @@ fn an_oversized_job_is_buried<F: WorkerFace>(environment: Environment) {
     let large = put(&mut client, &"x".repeat(1001), 60);
     let fitting = put(&mut client, &"x".repeat(1000), 60);
     let limited = options(place.address()).max_body_size(1000);
-    let worker = F::start(WorkerOptions::new([limited]).unwrap().until_empty(), move |job| {
+    let worker = F::start(WorkerOptions::new(limited).unwrap().until_empty(), move |job| {
         assert_eq!(job.id().get(), fitting);
         Ok(Outcome::Delete)
     });

@@ -22,7 +22,7 @@ fn put<F: Face>(client: &mut F, body: &str) -> u64 {
 }
 
 fn worker_options(place: &Place) -> WorkerOptions {
-    WorkerOptions::new([options(place.address())]).unwrap()
+    WorkerOptions::new(options(place.address())).unwrap()
 }
 
 fn wait_for_slots(worker: &Running, state: SlotState) {
@@ -211,7 +211,7 @@ fn a_stop_at_any_moment_loses_no_job<F: WorkerFace>(environment: Environment) {
 fn a_stop_while_there_is_no_server<F: WorkerFace>() {
     // Nobody listens there any more.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let worker = F::start(WorkerOptions::new([address.to_string()]).unwrap().slots(2), |_| {
+    let worker = F::start(WorkerOptions::new(address.to_string()).unwrap().slots(2), |_| {
         Ok(Outcome::Delete)
     });
     worker.events.wait_for("disconnected", 4);
@@ -221,6 +221,6 @@ fn a_stop_while_there_is_no_server<F: WorkerFace>() {
 }
 
 fn a_worker_that_never_began_can_be_stopped<F: WorkerFace>() {
-    let worker = F::start(WorkerOptions::new(["127.0.0.1:1"]).unwrap(), |_| Ok(Outcome::Delete));
+    let worker = F::start(WorkerOptions::new("127.0.0.1:1").unwrap(), |_| Ok(Outcome::Delete));
     assert_eq!(worker.stop().total(), 0);
 }
