@@ -4,6 +4,7 @@
 pub mod args;
 pub mod bulk;
 pub mod check;
+pub mod child;
 pub mod color;
 pub mod config;
 pub mod confirm;
