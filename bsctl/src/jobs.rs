@@ -3,7 +3,7 @@
 use beanstalk_client::protocol::StatsJob;
 use beanstalk_client::{JobId, JobStats, TubeName};
 use ctl_core::error::CliError;
-use ctl_core::output::{Column, Encoding, Record, Shape, from_base64, from_hex};
+use ctl_core::output::{Column, Record, Shape, from_base64, from_hex};
 use serde::Deserialize;
 
 use crate::link::Link;
@@ -154,20 +154,6 @@ pub fn parse(line: &[u8]) -> Result<Described, CliError> {
     let tube = wire.tube.as_deref().map(names::tube).transpose()?;
     let (state, pri, delay, ttr) = (wire.state, wire.pri, wire.delay, wire.ttr);
     Ok(Described { tube, state, pri, delay, ttr, body })
-}
-
-/// Refuses encodings that do not keep every byte of a body.
-///
-/// # Errors
-/// `--encoding json` or `utf8`: exit 2.
-pub fn require_lossless(encoding: Encoding) -> Result<(), CliError> {
-    match encoding {
-        Encoding::Auto | Encoding::Base64 | Encoding::Hex => Ok(()),
-        Encoding::Utf8 | Encoding::Json => {
-            Err(CliError::usage("this encoding cannot be imported again byte for byte")
-                .hint("--encoding auto, base64 or hex"))
-        }
-    }
 }
 
 /// Why an action on a job was answered with NOT_FOUND: it asks the server what the job's state is.

@@ -19,6 +19,7 @@ pub mod output;
 pub mod process;
 pub mod program;
 pub mod progress;
+pub mod records;
 pub mod repl;
 pub mod serve;
 pub mod signals;

@@ -5,8 +5,8 @@ use ctl_core::args::GlobalArgs;
 use ctl_core::program::Program;
 
 use crate::commands::{
-    cancel, check, docs as documents, function, functions, job, jobs, map, ping, raw, run, serve,
-    server, shutdown, smoke, submit, wait, watch, work, workers,
+    cancel, check, docs as documents, drain, function, functions, job, jobs, map, ping, raw, run,
+    serve, server, shutdown, smoke, submit, wait, watch, work, workers,
 };
 use crate::repl;
 use crate::tool::PREFIX;
@@ -80,6 +80,9 @@ pub enum Command {
     /// List the connections of the server and what they can do (workers)
     #[command(after_help = workers::HELP)]
     Workers(workers::WorkersArgs),
+    /// Take the queued jobs of functions away (GRAB_JOB_ALL, WORK_COMPLETE, WORK_FAIL)
+    #[command(visible_aliases = ["clear", "purge"], after_help = drain::HELP)]
+    Drain(drain::DrainArgs),
     /// Check that client, worker, network and server work together (SUBMIT_JOB to WORK_COMPLETE)
     #[command(after_help = smoke::HELP)]
     Smoke(smoke::SmokeArgs),
@@ -137,6 +140,7 @@ pub const PROGRAM: Program = Program {
         ("Work", &["work"]),
         ("Jobs", &["job", "jobs", "unique-jobs", "cancel"]),
         ("Functions and workers", &["functions", "function", "workers"]),
+        ("Bulk", &["drain"]),
         ("Observe", &["smoke", "check", "wait", "ping", "watch"]),
         ("Server", &["server", "version", "pid", "verbose", "shutdown"]),
         ("Tool", &["repl", "raw", "serve", "completions", "man"]),

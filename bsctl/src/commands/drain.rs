@@ -1,14 +1,13 @@
 //! `drain`: take the jobs of a tube out of the queue into a file or a pipe.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
-use std::io::BufWriter;
 
 use beanstalk_client::Job;
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::{Format, List, Output, Style};
+use ctl_core::output::List;
+use ctl_core::records;
 
 use super::clear::{SweepArgs, dry_run, limited_total, place, plan};
 use crate::jobs::{self, JOBS_WITH_BODY};
@@ -69,9 +68,9 @@ pub fn drain(
     let tubes = names::tubes(tubes)?;
     let to_stdout = to == "-";
     if to_stdout {
-        record_format(tool)?;
+        records::choose_format(&tool.globals, &mut tool.out)?;
     }
-    jobs::require_lossless(tool.out.style.encoding)?;
+    records::require_lossless(tool.out.style.encoding)?;
     let targets = plan(tool, &tubes, sweep_args)?;
     let total = limited_total(&targets, bulk_args);
     if tool.globals.dry_run {
@@ -87,7 +86,7 @@ pub fn drain(
     let when = tool.globals.progress.unwrap_or_default();
     let mut bulk =
         Bulk::start(action, bulk_args.on_error, Some(total), when, interrupts, &tool.messages);
-    let mut file = if to_stdout { None } else { Some(create(to, &tool.out.style)?) };
+    let mut file = if to_stdout { None } else { Some(records::create(to, &tool.out.style)?) };
     let out = file.as_mut().unwrap_or(&mut tool.out);
     let mut list = out.list(&JOBS_WITH_BODY)?.eager();
     let link = tool.link.side();
@@ -124,43 +123,4 @@ fn write(link: &mut Link, jobs: &[Job], list: &mut List<'_>) -> Result<(), CliEr
         list.push(jobs::record_with_body(job.id, stats.as_ref(), &job.body))?;
     }
     list.flush()
-}
-
-/// Records go out as NDJSON unless another structured format was asked for.
-///
-/// # Errors
-/// A format that cannot be imported: exit 2.
-pub fn record_format(tool: &mut Tool) -> Result<(), CliError> {
-    match tool.globals.output {
-        None => tool.out.style.format = Format::Ndjson,
-        Some(Format::Ndjson | Format::Json | Format::Yaml) => {}
-        Some(_) => {
-            return Err(CliError::usage("job records are written as ndjson, json or yaml")
-                .hint("-o ndjson, which `import` reads"));
-        }
-    }
-    Ok(())
-}
-
-/// A file that did not exist, readable by its owner only: job bodies may be private.
-fn create(path: &OsString, style: &Style) -> Result<Output, CliError> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
-    let name = path.to_string_lossy();
-    let file = options.open(path).map_err(|error| {
-        let failure = CliError::writing(&name, &error);
-        match error.kind() {
-            std::io::ErrorKind::AlreadyExists => {
-                failure.hint("another name: files are not overwritten")
-            }
-            _ => failure,
-        }
-    })?;
-    let style = Style { format: Format::Ndjson, encoding: style.encoding, ..Style::default() };
-    Ok(Output::to(Box::new(BufWriter::new(file)), style))
 }

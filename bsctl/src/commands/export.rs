@@ -7,9 +7,10 @@ use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::progress::Progress;
+use ctl_core::records;
 
 use super::clear::SweepArgs;
-use super::drain::{drain, record_format};
+use super::drain::drain;
 use crate::jobs::{self, JOBS_WITH_BODY};
 use crate::names;
 use crate::scan::{Wanted, fetch, find};
@@ -71,8 +72,8 @@ pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
         let sweep = SweepArgs { state, until_empty: false };
         return drain(tool, &tubes, &OsString::from("-"), &sweep, &args.bulk);
     }
-    record_format(tool)?;
-    jobs::require_lossless(tool.out.style.encoding)?;
+    records::choose_format(&tool.globals, &mut tool.out)?;
+    records::require_lossless(tool.out.style.encoding)?;
     let wanted = Wanted { tubes: names::tubes(&args.tubes)?, ..Wanted::default() };
     let interrupts = tool.interrupts()?;
     let when = tool.globals.progress.unwrap_or_default();

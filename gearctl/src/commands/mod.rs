@@ -3,6 +3,7 @@
 pub mod cancel;
 pub mod check;
 pub mod docs;
+pub mod drain;
 pub mod function;
 pub mod functions;
 pub mod job;
@@ -50,6 +51,7 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Job(args) => job::run(tool, args),
         Command::Jobs(args) => jobs::run(tool, args),
         Command::UniqueJobs(args) => jobs::run_unique(tool, args),
+        Command::Drain(args) => drain::run(tool, args),
         Command::Cancel(args) => cancel::run(tool, args),
         Command::Functions(args) => functions::run(tool, args),
         Command::Function(args) => function::run(tool, args),

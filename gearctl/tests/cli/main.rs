@@ -10,6 +10,7 @@
 mod admin;
 mod check;
 mod docs;
+mod drain;
 mod exits;
 mod harness;
 mod map;

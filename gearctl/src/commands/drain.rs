@@ -1,0 +1,211 @@
+//! `drain`: take the queued jobs of functions away, as a worker that does not do the work.
+
+mod slots;
+mod waiting;
+
+use std::ffi::OsString;
+
+use clap::{Args, ValueEnum};
+use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::{Column, List, Record, Shape};
+use ctl_core::{records, units};
+use gearman_client::FunctionName;
+
+use super::functions::status_of;
+use crate::names::{self, show_function};
+use crate::tool::Tool;
+use slots::{News, Slots};
+
+/// The end of `drain --help`.
+pub const HELP: &str = "\
+Protocol: status, show unique jobs, show jobs, GET_STATUS_UNIQUE; CAN_DO, GRAB_JOB_ALL, WORK_COMPLETE or WORK_FAIL.
+No server has a command that empties a function (`function drop` leaves its jobs behind), so this is a worker that does
+nothing with its jobs. With --to every job is written and flushed first and ended afterwards: an interruption or a closed
+pipe loses nothing, at worst a job is in the file and still in the queue. The records are those of `submit --ndjson`; the
+server does not tell a job's priority.
+Clients may wait for the results of foreground jobs. While there is such a job nothing is drained, unless --as fail tells
+those clients that their job failed, or --background-only leaves such jobs alone: they are given back at the end, which
+counts as a retry, so a server with --job-retries may drop them.
+Taken are as many jobs as are queued at the start; --until-empty goes on until there is none. Running jobs, and jobs for
+a later time, stay. It asks first; --yes answers.
+
+Examples:
+  gearctl drain mail --yes
+  gearctl drain mail --to mail.ndjson --yes && gearctl submit mail --ndjson @mail.ndjson
+  gearctl drain mail --as fail --yes";
+
+/// Arguments of `drain`.
+#[derive(Debug, Args)]
+pub struct DrainArgs {
+    /// The functions
+    #[arg(value_name = "FUNCTION", required = true)]
+    functions: Vec<String>,
+
+    /// Write the jobs to a new file, or - for stdout
+    #[arg(long, value_name = "FILE")]
+    to: Option<OsString>,
+
+    /// How the jobs end [default: complete]
+    #[arg(long = "as", value_name = "HOW")]
+    end: Option<End>,
+
+    /// Leave jobs alone that clients wait for
+    #[arg(long)]
+    background_only: bool,
+
+    /// Go on until there is no job, also when new ones come
+    #[arg(long)]
+    until_empty: bool,
+
+    /// Connections at once
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: u16,
+
+    /// Stop after N
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+
+    /// After a failure: go on or stop
+    #[arg(long, value_name = "WHAT", default_value = "continue")]
+    on_error: OnError,
+}
+
+/// The value of `--as`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum End {
+    /// With an empty result.
+    Complete,
+    /// As failed; also jobs that clients wait for.
+    Fail,
+}
+
+static RECORDS: Shape = Shape::rows(
+    "handle",
+    &[
+        Column::new("handle", "HANDLE"),
+        Column::new("function", "FUNCTION"),
+        Column::new("unique", "UNIQUE"),
+        Column::new("body", "BODY"),
+    ],
+);
+
+/// A function with the number of its queued jobs.
+struct Target {
+    function: FunctionName,
+    queued: u64,
+}
+
+/// Runs `drain`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
+    let to_stdout = args.to.as_ref().is_some_and(|to| to == "-");
+    if to_stdout {
+        records::choose_format(&tool.globals, &mut tool.out)?;
+    }
+    if args.to.is_some() {
+        records::require_lossless(tool.out.style.encoding)?;
+    }
+    let targets = targets(tool, &args)?;
+    let queued: u64 = targets.iter().map(|target| target.queued).sum();
+    let total = queued.min(args.limit.unwrap_or(u64::MAX));
+    let what = describe(&targets, args.limit);
+    if tool.globals.dry_run {
+        let record = Record::new().with("dry_run", true).with("jobs", total);
+        tool.out.done_with(&record, &["jobs"], &format!("would drain {what}"))?;
+        return Ok(Exit::Done);
+    }
+    if args.end != Some(End::Fail) && !args.background_only {
+        waiting::refuse(&mut tool.link)?;
+    }
+    if total > 0 || args.until_empty {
+        let address = tool.link.address()?;
+        tool.confirm().many(&format!("drain {what} on {address}"), &tool.messages)?;
+    }
+    let interrupts = tool.interrupts()?;
+    let names: Vec<String> = targets.iter().map(|target| show_function(&target.function)).collect();
+    let action = Action { past: "drained", noun: "job", place: format!("of {}", names.join(", ")) };
+    let when = tool.globals.progress.unwrap_or_default();
+    let mut bulk =
+        Bulk::start(action, args.on_error, Some(total), when, interrupts, &tool.messages);
+    let mut file = match &args.to {
+        Some(to) if !to_stdout => Some(records::create(to, &tool.out.style)?),
+        _ => None,
+    };
+    let mut slots = Slots::new(&mut tool.link, &args, &bulk.gate(), &tool.messages)?;
+    let drained = if args.to.is_some() {
+        let out = file.as_mut().unwrap_or(&mut tool.out);
+        let mut list = out.list(&RECORDS)?.eager();
+        let drained = drain(&mut slots, &targets, &args, &mut bulk, Some(&mut list));
+        drained.and_then(|()| list.finish())
+    } else {
+        drain(&mut slots, &targets, &args, &mut bulk, None)
+    };
+    drop(slots);
+    if let Err(error) = drained {
+        return Err(bulk.abort(error));
+    }
+    if to_stdout { bulk.finish_quietly() } else { bulk.finish(&mut tool.out) }
+}
+
+fn targets(tool: &mut Tool, args: &DrainArgs) -> Result<Vec<Target>, CliError> {
+    let functions = names::functions(&args.functions)?;
+    let look = |function: FunctionName| {
+        let status = status_of(&mut tool.link, &function)?;
+        let queued = status.map_or(0, |status| u64::try_from(status.queued()).unwrap_or(0));
+        Ok(Target { function, queued })
+    };
+    functions.into_iter().map(look).collect()
+}
+
+fn describe(targets: &[Target], limit: Option<u64>) -> String {
+    let each: Vec<String> = targets
+        .iter()
+        .map(|target| {
+            format!("{} of {}", units::count(target.queued, "job"), show_function(&target.function))
+        })
+        .collect();
+    match limit {
+        Some(limit) => format!("at most {limit} among {}", each.join(", ")),
+        None => each.join(", "),
+    }
+}
+
+fn drain(
+    slots: &mut Slots<'_>,
+    targets: &[Target],
+    args: &DrainArgs,
+    bulk: &mut Bulk,
+    mut list: Option<&mut List<'_>>,
+) -> Result<(), CliError> {
+    let mut left = args.limit.unwrap_or(u64::MAX);
+    for target in targets {
+        let most = if args.until_empty { left } else { target.queued.min(left) };
+        if most == 0 || !bulk.gate().is_open() {
+            continue;
+        }
+        let news = slots.start(&target.function, most)?;
+        for news in news {
+            match news {
+                News::Taken(job) => {
+                    left = left.saturating_sub(1);
+                    let Some(list) = list.as_deref_mut() else {
+                        job.go_on();
+                        continue;
+                    };
+                    // Not told to go on, the slot gives the job back.
+                    list.push(job.record(&target.function))?;
+                    list.flush()?;
+                    job.go_on();
+                }
+                News::Ended => bulk.success(),
+                News::LeftAlone => bulk.skip(),
+                News::Failed(handle, error) => bulk.failure(handle, error)?,
+                News::Broken(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,275 @@
+//! Connections that take jobs and end them, each in a thread.
+
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ctl_core::bulk::Gate;
+use ctl_core::error::CliError;
+use ctl_core::messages::Messages;
+use ctl_core::output::Record;
+use gearman_client::blocking::{GrabbedJob, Worker};
+use gearman_client::{FunctionName, JobLimit, Servers, WorkerOptions};
+
+use super::waiting::{Lookout, refusal};
+use super::{DrainArgs, End};
+use crate::error::cli_error;
+use crate::link::Link;
+use crate::names::{show_function, show_handle};
+
+/// How long nothing may come until there is nothing.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often a waiting slot looks whether it is to stop.
+const SLICE: Duration = Duration::from_millis(100);
+/// So many jobs are left alone, each on a connection of its own.
+const MOST_LEFT_ALONE: usize = 64;
+
+/// What a slot tells.
+pub(super) enum News {
+    /// It has a job, and waits to be told to go on.
+    Taken(Taken),
+    /// The job has ended.
+    Ended,
+    /// Clients wait for the job; it goes back when the slot ends.
+    LeftAlone,
+    /// The end of the job with this handle was lost.
+    Failed(String, CliError),
+    /// The slot cannot go on.
+    Broken(CliError),
+}
+
+/// A job that was taken. Dropped without [`Taken::go_on`], it is given back.
+pub(super) struct Taken {
+    handle: String,
+    unique: String,
+    workload: Bytes,
+    answer: SyncSender<()>,
+}
+
+impl Taken {
+    /// The job as a record that `submit --ndjson` reads.
+    pub(super) fn record(&self, function: &FunctionName) -> Record {
+        let unique = Some(self.unique.as_str()).filter(|unique| !unique.is_empty());
+        Record::new()
+            .with("v", 1)
+            .with("handle", self.handle.as_str())
+            .with("function", show_function(function))
+            .with("unique", unique)
+            .with_body(self.workload.to_vec())
+    }
+
+    /// Lets the slot end the job.
+    pub(super) fn go_on(&self) {
+        let _ = self.answer.send(());
+    }
+}
+
+/// What all slots have in common.
+pub(super) struct Slots<'a> {
+    link: &'a mut Link,
+    count: u16,
+    plan: Plan,
+    gate: Gate,
+    messages: Messages,
+}
+
+#[derive(Clone, Copy)]
+struct Plan {
+    end: End,
+    background_only: bool,
+}
+
+impl<'a> Slots<'a> {
+    pub(super) fn new(
+        link: &'a mut Link,
+        args: &DrainArgs,
+        gate: &Gate,
+        messages: &Messages,
+    ) -> Result<Self, CliError> {
+        // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
+        link.client()?;
+        let plan =
+            Plan { end: args.end.unwrap_or(End::Complete), background_only: args.background_only };
+        Ok(Self { link, count: args.jobs, plan, gate: gate.clone(), messages: messages.clone() })
+    }
+
+    /// Starts taking at most `most` jobs of a function. The news end when all slots have ended.
+    ///
+    /// # Errors
+    /// No connection, or no thread.
+    pub(super) fn start(
+        &mut self,
+        function: &FunctionName,
+        most: u64,
+    ) -> Result<Receiver<News>, CliError> {
+        // `status` and the handles are those of the first server.
+        let servers = self.link.options()?.iter().take(1).cloned();
+        let servers = Servers::new(servers).map_err(cli_error)?;
+        let limit = JobLimit::new(most);
+        let options = WorkerOptions::new(servers).concurrency(1).limit(limit.clone());
+        let (sender, news) = mpsc::sync_channel(0);
+        for _ in 0..self.count {
+            let plan = self.plan;
+            // Who is told that their jobs failed does not matter then.
+            let looks = plan.end == End::Complete || plan.background_only;
+            let slot = Slot {
+                worker: connect(&options, function)?,
+                function: function.clone(),
+                options: options.clone(),
+                limit: limit.clone(),
+                lookout: looks.then(|| Lookout::new(self.link.sibling())),
+                plan,
+                gate: self.gate.clone(),
+                sender: sender.clone(),
+                messages: self.messages.clone(),
+            };
+            thread::Builder::new()
+                .name("slot".to_owned())
+                .spawn(move || slot.run())
+                .map_err(|error| CliError::internal(format!("cannot start a thread: {error}")))?;
+        }
+        Ok(news)
+    }
+}
+
+fn connect(options: &WorkerOptions, function: &FunctionName) -> Result<Worker, CliError> {
+    let mut worker = Worker::connect(options.clone()).map_err(cli_error)?;
+    worker.can_do(function.clone(), None).map_err(cli_error)?;
+    Ok(worker)
+}
+
+struct Slot {
+    worker: Worker,
+    function: FunctionName,
+    options: WorkerOptions,
+    limit: JobLimit,
+    /// None when it does not matter whether clients wait.
+    lookout: Option<Lookout>,
+    plan: Plan,
+    gate: Gate,
+    sender: SyncSender<News>,
+    messages: Messages,
+}
+
+/// How a slot ends.
+enum Over {
+    /// There is nothing more to do.
+    Done,
+    /// The job it has is not to be ended.
+    GiveBack(GrabbedJob, Option<CliError>),
+    Broken(CliError),
+}
+
+impl Slot {
+    fn run(mut self) {
+        let mut left_alone = Vec::new();
+        let over = self.take_all(&mut left_alone);
+        for (worker, job) in left_alone {
+            give_back(worker, job);
+        }
+        let error = match over {
+            Over::Done => None,
+            Over::Broken(error) => Some(error),
+            Over::GiveBack(job, error) => {
+                give_back(self.worker, job);
+                if let Some(error) = error {
+                    let _ = self.sender.send(News::Broken(error));
+                }
+                return;
+            }
+        };
+        if let Some(error) = error {
+            let _ = self.sender.send(News::Broken(error));
+        }
+        let report = self.worker.stop();
+        let missed = report.rejected + report.unknown;
+        if missed > 0 {
+            self.messages.warn(format!("of {missed} jobs it is not known whether they ended"));
+        }
+    }
+
+    fn take_all(&mut self, left_alone: &mut Vec<(Worker, GrabbedJob)>) -> Over {
+        loop {
+            let job = match self.next() {
+                Ok(Some(job)) => job,
+                Ok(None) => return Over::Done,
+                Err(error) => return Over::Broken(error),
+            };
+            let waited_for = match &mut self.lookout {
+                Some(lookout) => lookout.is_waited_for(&job),
+                None => Ok(false),
+            };
+            match waited_for {
+                Ok(false) => {
+                    if let Some(over) = self.end(job) {
+                        return over;
+                    }
+                }
+                Ok(true) if self.plan.background_only && left_alone.len() < MOST_LEFT_ALONE => {
+                    let next = match connect(&self.options, &self.function) {
+                        Ok(next) => next,
+                        Err(error) => return Over::GiveBack(job, Some(error)),
+                    };
+                    left_alone.push((std::mem::replace(&mut self.worker, next), job));
+                    let _ = self.sender.send(News::LeftAlone);
+                }
+                Ok(true) => {
+                    let error = format!("clients wait for the job {}", show_handle(&job.handle));
+                    return Over::GiveBack(job, Some(refusal(error)));
+                }
+                Err(error) => return Over::GiveBack(job, Some(error)),
+            }
+        }
+    }
+
+    /// The next job; none when there is none, or no more are to be taken.
+    fn next(&mut self) -> Result<Option<GrabbedJob>, CliError> {
+        let start = Instant::now();
+        loop {
+            let is_open = self.gate.is_open();
+            if !is_open {
+                self.worker.stop_handle().stop();
+            }
+            let job = self.worker.next_job(SLICE).map_err(cli_error)?;
+            let over = !is_open || self.limit.is_reached() || start.elapsed() >= PATIENCE;
+            if job.is_some() || over {
+                return Ok(job);
+            }
+        }
+    }
+
+    /// Ends the job when its record is safe.
+    fn end(&mut self, job: GrabbedJob) -> Option<Over> {
+        let handle = show_handle(&job.handle);
+        let (answer, may_go_on) = mpsc::sync_channel(1);
+        let taken = Taken {
+            handle: handle.clone(),
+            unique: String::from_utf8_lossy(&job.unique).into_owned(),
+            workload: job.workload.clone(),
+            answer,
+        };
+        if self.sender.send(News::Taken(taken)).is_err() || may_go_on.recv().is_err() {
+            return Some(Over::GiveBack(job, None));
+        }
+        if !self.gate.is_open() {
+            // No further job is asked for in the same write.
+            self.worker.stop_handle().stop();
+        }
+        let ended = match self.plan.end {
+            End::Complete => self.worker.complete(job, b""),
+            End::Fail => self.worker.fail(job),
+        };
+        let news = match ended {
+            Ok(()) => News::Ended,
+            Err(error) => News::Failed(handle, cli_error(error)),
+        };
+        self.sender.send(news).is_err().then_some(Over::Done)
+    }
+}
+
+/// Closing gives the job back; then it must not be failed any more.
+fn give_back(worker: Worker, job: GrabbedJob) {
+    drop(worker);
+    drop(job);
+}

@@ -1,0 +1,108 @@
+//! Which jobs clients wait for.
+
+use std::collections::HashMap;
+
+use ctl_core::error::{CliError, Exit};
+use ctl_core::units;
+use gearman_client::protocol::{AdminCommand, Assignment, GetStatusUnique};
+use gearman_client::{JobInfo, UniqueId, UniqueJob};
+
+use crate::error::{UNSUPPORTED, cli_error};
+use crate::link::Link;
+
+/// Refuses to go on when clients wait for queued jobs. The server tells of no job which function it is of.
+///
+/// # Errors
+/// There are such jobs, or the server cannot tell: exit 1. The failure of the connection.
+pub(super) fn refuse(link: &mut Link) -> Result<(), CliError> {
+    let waiting = count(link)?;
+    if waiting == 0 {
+        return Ok(());
+    }
+    let jobs = units::count(waiting, "queued job");
+    Err(refusal(format!(
+        "clients wait for {jobs} of this server, which does not tell their functions"
+    )))
+}
+
+/// The error for jobs that clients wait for.
+pub(super) fn refusal(why: String) -> CliError {
+    CliError::new(Exit::Negative, "CLIENTS_WAITING", why)
+        .hint("--background-only leaves such jobs alone")
+        .hint("--as fail tells the clients that their jobs failed")
+}
+
+/// How many queued jobs have clients that wait.
+fn count(link: &mut Link) -> Result<u64, CliError> {
+    let Some(jobs) = link.listing_if_known::<UniqueJob>(&AdminCommand::ShowUniqueJobs)? else {
+        return Err(unknown("show unique jobs"));
+    };
+    let ids: Vec<UniqueId> =
+        jobs.iter().filter_map(|job| UniqueId::try_from(job.unique.as_deref()?).ok()).collect();
+    let without_id = jobs.len().saturating_sub(ids.len());
+    let (mut queued, mut all) = (0_u64, 0_usize);
+    for status in link.client()?.call_many(ids.into_iter().map(GetStatusUnique)) {
+        let status = status.map_err(cli_error)?;
+        if status.waiting.unwrap_or(0) > 0 {
+            all += 1;
+            queued += u64::from(!status.is_running);
+        }
+    }
+    if without_id == 0 {
+        return Ok(queued);
+    }
+    // Of these the server tells only whether they are foreground jobs, not whether they run.
+    let rows = Kinds::read(link)?;
+    let foreground = rows.0.values().filter(|background| !**background).count();
+    let others = foreground.saturating_sub(all).min(without_id);
+    Ok(queued + u64::try_from(others).unwrap_or(u64::MAX))
+}
+
+fn unknown(command: &str) -> CliError {
+    refusal(format!("the server has no `{command}`, so it cannot tell which jobs clients wait for"))
+}
+
+/// Which jobs are background jobs, by handle, as far as was looked.
+#[derive(Default)]
+struct Kinds(HashMap<Vec<u8>, bool>);
+
+impl Kinds {
+    fn read(link: &mut Link) -> Result<Self, CliError> {
+        let Some(rows) = link.listing_if_known::<JobInfo>(&AdminCommand::ShowJobs)? else {
+            return Err(unknown("show jobs"));
+        };
+        // Nobody waits for a job that is ignored.
+        let kind = |row: &JobInfo| (row.handle.name().to_vec(), row.is_queued || row.is_ignored);
+        Ok(Self(rows.iter().map(kind).collect()))
+    }
+}
+
+/// Looks at jobs one by one, over connections of its own.
+pub(super) struct Lookout {
+    link: Link,
+    kinds: Kinds,
+}
+
+impl Lookout {
+    pub(super) fn new(link: Link) -> Self {
+        Self { link, kinds: Kinds::default() }
+    }
+
+    /// Whether clients wait for this job.
+    ///
+    /// # Errors
+    /// The server cannot tell: exit 1. The failure of the connection.
+    pub(super) fn is_waited_for(&mut self, job: &Assignment) -> Result<bool, CliError> {
+        if let Ok(id) = UniqueId::try_from(&job.unique[..]) {
+            return match self.link.call(&GetStatusUnique(id)) {
+                Ok(status) => Ok(status.waiting.unwrap_or(0) > 0),
+                Err(error) if error.code == UNSUPPORTED => Err(unknown("GET_STATUS_UNIQUE")),
+                Err(error) => Err(error),
+            };
+        }
+        if !self.kinds.0.contains_key(job.handle.name()) {
+            self.kinds = Kinds::read(&mut self.link)?;
+        }
+        Ok(!self.kinds.0.get(job.handle.name()).copied().unwrap_or(false))
+    }
+}

@@ -1,0 +1,148 @@
+//! `drain`: jobs are taken away, and nobody's result is lost by accident.
+
+use serde_json::{Value, json};
+
+use crate::harness::*;
+
+fn queued(address: &str, function: &str) -> i64 {
+    let rows = gearctl(address, &["functions", function, "-o", "json"]).exits(0).json();
+    rows[0]["queued"].as_i64().unwrap_or(0)
+}
+
+/// A client that waits for a job, once the server has the job.
+fn waiting(address: &str, function: &str, flags: &[&str]) -> std::process::Child {
+    let before = queued(address, function);
+    let line = [&["-s", address, "run", function, "x"], flags].concat();
+    let client = command(&line).spawn().unwrap();
+    eventually("the job", || (queued(address, function) > before).then_some(()));
+    client
+}
+
+#[test]
+fn queued_jobs_are_taken_away_and_others_stay() {
+    on_both(|server| {
+        let address = server.address();
+        for at in 0..20 {
+            queue(address, "mail", format!("{at}").as_bytes());
+        }
+        queue(address, "sms", b"x");
+        let refused = gearctl(address, &["drain", "mail"]).exits(2);
+        assert!(refused.err.contains("drain 20 jobs of mail on"), "{}", refused.err);
+        let would = gearctl(address, &["drain", "mail", "-n", "-o", "json"]).exits(0).json();
+        assert_eq!(would, json!({"dry_run": true, "jobs": 20}));
+        let done =
+            gearctl(address, &["drain", "mail", "-y", "--limit", "5", "-o", "json"]).exits(0);
+        assert_eq!(done.json()["succeeded"], 5);
+        assert_eq!((queued(address, "mail"), queued(address, "sms")), (15, 1));
+        let done =
+            gearctl(address, &["clear", "mail", "-y", "-j", "3", "-o", "json"]).exits(0).json();
+        assert_eq!((&done["action"], &done["succeeded"]), (&json!("drained"), &json!(15)));
+        assert_eq!((queued(address, "mail"), queued(address, "sms")), (0, 1));
+        gearctl(address, &["purge", "mail", "nobody-knows-it"]).exits(0);
+        gearctl(address, &["drain", "a b", "-y"]).exits(65);
+    });
+}
+
+#[test]
+fn what_is_drained_into_a_file_can_be_submitted_again() {
+    on_both(|server| {
+        let address = server.address();
+        let all: Vec<u8> = (0..=u8::MAX).collect();
+        queue(address, "mail", b"hello");
+        queue(address, "mail", &all);
+        gearctl_with(address, &["submit", "mail", "-u", "id-1"], b"").exits(0);
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("mail.ndjson");
+        let name = file.to_str().unwrap();
+        gearctl(address, &["drain", "mail", "--to", name, "-y"]).exits(0);
+        assert_eq!(queued(address, "mail"), 0);
+        let text = std::fs::read_to_string(&file).unwrap();
+        let records: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(
+            (&records[0]["body"], &records[0]["function"]),
+            (&json!("hello"), &json!("mail"))
+        );
+        assert_eq!((&records[2]["body"], &records[2]["unique"]), (&json!(""), &json!("id-1")));
+        gearctl(address, &["drain", "mail", "--to", name, "-y", "--until-empty"]).exits(74);
+        let again = format!("@{name}");
+        gearctl(address, &["submit", "other", "--ndjson", &again]).exits(0);
+        let back = gearctl(address, &["drain", "mail", "--to", "-", "-y"]).exits(0);
+        let mut bodies: Vec<Value> = Vec::new();
+        for line in back.out().lines() {
+            let record: Value = serde_json::from_str(line).unwrap();
+            bodies.push(record.get("body").or(record.get("body_base64")).unwrap().clone());
+        }
+        let before: Vec<&Value> =
+            records.iter().map(|r| r.get("body").or(r.get("body_base64")).unwrap()).collect();
+        assert_eq!(bodies.iter().collect::<Vec<_>>(), before);
+    });
+}
+
+#[test]
+fn jobs_that_clients_wait_for_are_left_alone_unless_they_may_fail() {
+    on_both(|server| {
+        let address = server.address();
+        queue(address, "mail", b"x");
+        let client = waiting(address, "mail", &[]);
+        queue(address, "mail", b"y");
+        for flags in [&["-y"][..], &["-y", "--as", "complete"], &["-n"]] {
+            let error = gearctl(address, &[&["drain", "mail", "-o", "json"], flags].concat());
+            if flags == ["-n"] {
+                error.exits(0);
+                continue;
+            }
+            assert_eq!(error.exits(1).error()["code"], "CLIENTS_WAITING");
+        }
+        assert_eq!(queued(address, "mail"), 3);
+        let line = ["drain", "mail", "-y", "--background-only", "-o", "json"];
+        let done = gearctl(address, &line).exits(0).json();
+        assert_eq!((&done["succeeded"], &done["skipped"]), (&json!(2), &json!(1)));
+        eventually("the job that was given back", || (queued(address, "mail") == 1).then_some(()));
+        gearctl(address, &["drain", "mail", "-y", "--as", "fail"]).exits(0);
+        let ran = ended(client).exits(1);
+        assert!(ran.err.contains("JOB_FAILED"), "{}", ran.err);
+    });
+}
+
+#[test]
+fn a_job_without_an_id_is_known_by_its_kind() {
+    use gearman_client::{SubmitOptions, Unique, blocking::Client};
+    on_both(|server| {
+        let address = server.address();
+        let none = SubmitOptions::default().unique(Unique::None);
+        let mut client = Client::connect(address).unwrap();
+        client.submit_background("f", b"x", none).unwrap();
+        gearctl(address, &["drain", "f", "-y"]).exits(0);
+        let mut submitter = Client::connect(address).unwrap();
+        let job = submitter.submit("f", b"x", none).unwrap();
+        gearctl(address, &["drain", "f", "-y"]).exits(1);
+        let line = ["drain", "f", "-y", "--background-only", "-o", "json"];
+        assert_eq!(gearctl(address, &line).exits(0).json()["skipped"], 1);
+        drop(job);
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_who_goes_away_loses_nothing() {
+    on_both(|server| {
+        let address = server.address();
+        for at in 0..200 {
+            queue(address, "mail", &vec![b'x'; 1000 + at]);
+        }
+        let program = env!("CARGO_BIN_EXE_gearctl");
+        let script = "\"$0\" -s \"$1\" drain mail --to - -y | head -n 1";
+        let line = ["-c", script, program, address];
+        let output = std::process::Command::new("sh").args(line).output().unwrap();
+        let first: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(first["function"], "mail");
+        let said = String::from_utf8(output.stderr).unwrap();
+        let taken: i64 = said
+            .split_once("before that: drained ")
+            .and_then(|(_, rest)| rest.split(' ').next()?.parse().ok())
+            .unwrap_or_else(|| panic!("{said}"));
+        // The one that could not be written goes back.
+        eventually("the rest", || (queued(address, "mail") == 200 - taken).then_some(()));
+    });
+}
