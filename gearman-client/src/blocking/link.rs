@@ -157,6 +157,8 @@ impl Link {
         if !self.options.exceptions {
             return Ok(());
         }
+        // What was told to callers before is theirs.
+        let told = std::mem::take(&mut self.inbox);
         self.send(&SetExceptions, HELLO);
         let outcome = self.flush(limit).and_then(|()| {
             loop {
@@ -173,6 +175,7 @@ impl Link {
                 }
             }
         });
+        self.inbox = told;
         // Whatever happened here, no request of a caller was sent.
         outcome.map_err(|error| {
             self.close();
@@ -359,10 +362,9 @@ impl Link {
         }
     }
 
-    /// Closes without telling anybody.
+    /// Closes. Nobody waits for an answer any more; what was told to others stays for them.
     fn close(&mut self) {
         self.transport = None;
         self.session.close();
-        self.inbox.clear();
     }
 }

@@ -50,6 +50,7 @@ impl Client {
             client: self,
             requests: requests.into_iter(),
             in_flight: VecDeque::new(),
+            early: HashMap::new(),
             window: WINDOW,
         }
     }
@@ -117,6 +118,8 @@ pub struct CallMany<'a, I: Iterator> {
     client: &'a mut Client,
     requests: I,
     in_flight: VecDeque<InFlight<I::Item>>,
+    /// What came for requests in flight while an earlier one was sent again.
+    early: HashMap<u64, Mail>,
     window: usize,
 }
 
@@ -153,13 +156,43 @@ impl<I: Iterator<Item: Request>> CallMany<'_, I> {
     }
 
     fn answer(&mut self, InFlight { request, sent }: InFlight<I::Item>) -> Answer<I> {
-        let (index, token) = sent?;
+        let (mut index, mut token) = sent?;
+        let (_, mut attempts) = self.client.policy();
+        loop {
+            let outcome = self.mail(index, token).and_then(|mail| {
+                let link = self.client.links.get_mut(index).ok_or_else(no_server)?;
+                link.decode(&request, mail)
+            });
+            let named = |error: Error| error.with_command(request.packet_type().name());
+            match outcome {
+                Err(error) if may_repeat(&error, false) && attempts > 0 => {
+                    attempts -= 1;
+                    token = self.client.token();
+                    index = self.client.queue(&request, token).map_err(named)?;
+                    self.client.flush_all();
+                }
+                outcome => return outcome.map_err(named),
+            }
+        }
+    }
+
+    /// The answer to one request. Those to others in flight are kept for them.
+    fn mail(&mut self, index: usize, token: u64) -> Result<Mail> {
+        if let Some(mail) = self.early.remove(&token) {
+            return Ok(mail);
+        }
         let link = self.client.links.get_mut(index).ok_or_else(no_server)?;
-        let outcome =
-            link.wait_for(token, Limit::never()).and_then(|mail| link.decode(&request, mail));
-        match outcome {
-            Err(error) if may_repeat(&error, false) => self.client.call(&request),
-            outcome => outcome.map_err(|error| error.with_command(request.packet_type().name())),
+        loop {
+            match link.next(Limit::never()) {
+                Ok((to, mail)) if to == token => return Ok(mail),
+                Ok((to, mail)) => {
+                    let is_to = |one: &InFlight<_>| matches!(one.sent, Ok((_, of)) if of == to);
+                    if self.in_flight.iter().any(is_to) {
+                        self.early.insert(to, mail);
+                    }
+                }
+                Err(error) => return Err(error.with_fate(Fate::Unknown)),
+            }
         }
     }
 }

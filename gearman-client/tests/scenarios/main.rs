@@ -8,9 +8,17 @@
 )]
 
 mod admin;
+mod bytes_cut;
+mod cancellation;
+mod catalogue;
 mod client;
+mod cuts;
+mod face;
 mod faults;
 mod limits;
 mod programs;
+mod quirks;
+mod regressions;
+mod streams;
 mod support;
 mod worker;

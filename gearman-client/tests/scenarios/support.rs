@@ -12,6 +12,9 @@ use gearman_client::{
     protocol::{Decoder, Magic, Packet, PacketType},
 };
 
+/// How long a test waits for what is to happen, before it fails.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
 /// Runs a scenario on every server there is, one after the other.
 pub(crate) fn on_each_server(scenario: impl Fn(&str)) {
     let server = fixtures::gearmand::Server::start().unwrap();
@@ -86,6 +89,21 @@ impl Peer {
             }
         });
         (address, thread)
+    }
+
+    /// A server of the text protocol that gives these replies to these lines, on one connection.
+    pub(crate) fn text(
+        script: Vec<(&'static str, &'static str)>,
+    ) -> (String, thread::JoinHandle<()>) {
+        Peer::serve(vec![Box::new(|mut peer: Peer| {
+            for (line, reply) in script {
+                let mut read = vec![0; line.len()];
+                peer.stream.read_exact(&mut read).unwrap();
+                assert_eq!(read, line.as_bytes());
+                peer.write_bytes(reply.as_bytes());
+            }
+            let _ = peer.stream.read(&mut [0; 1]);
+        })])
     }
 
     /// The next packet; `None` at the end.

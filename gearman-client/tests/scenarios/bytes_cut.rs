@@ -1,0 +1,398 @@
+//! Answers that come in pieces, all at once, or not to their end.
+
+use std::{
+    fmt::Debug,
+    io::ErrorKind::{Interrupted, WouldBlock},
+    time::Duration,
+};
+
+use gearman_client::{
+    Client, ConnectOptions, Deadline, ErrorKind, Fate, JobEvent, Result, RetryPolicy, blocking,
+    protocol::{Decoder, Echo, Magic, PacketType, Request},
+};
+use tokio::runtime::Runtime;
+
+use super::{
+    catalogue::{self, VISITED, Visitor, shown},
+    streams::{Scripted, Step},
+    support::{options, wire},
+};
+
+const SHORT: Duration = Duration::from_millis(3);
+
+/// The options of a client over a script: it asks for nothing by itself.
+fn scripted() -> ConnectOptions {
+    let options: ConnectOptions = "scripted:1".parse().unwrap();
+    options.exceptions(false).retry(RetryPolicy::never())
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// One call over a scripted stream, and whether the connection is still good after it.
+trait Over {
+    fn call<R: Request>(
+        stream: Scripted,
+        options: ConnectOptions,
+        request: &R,
+    ) -> (Result<R::Reply>, bool);
+    fn submit(stream: Scripted, options: ConnectOptions) -> Vec<Result<JobEvent>>;
+    fn echoes(stream: Scripted, count: usize) -> Vec<Result<bytes::Bytes>>;
+}
+
+struct InBlocking;
+
+impl Over for InBlocking {
+    fn call<R: Request>(
+        stream: Scripted,
+        options: ConnectOptions,
+        request: &R,
+    ) -> (Result<R::Reply>, bool) {
+        let mut client = blocking::Client::from_stream(stream, options).unwrap();
+        (client.call(request), client.is_connected())
+    }
+
+    fn submit(stream: Scripted, connect: ConnectOptions) -> Vec<Result<JobEvent>> {
+        let mut client = blocking::Client::from_stream(stream, connect).unwrap();
+        match client.submit("f", "w", options()) {
+            Ok(job) => job.collect(),
+            Err(error) => vec![Err(error)],
+        }
+    }
+
+    fn echoes(stream: Scripted, count: usize) -> Vec<Result<bytes::Bytes>> {
+        let mut client = blocking::Client::from_stream(stream, scripted()).unwrap();
+        client.call_many((0..count).map(|n| Echo(n.to_string()))).collect()
+    }
+}
+
+struct InAsync;
+
+impl Over for InAsync {
+    fn call<R: Request>(
+        stream: Scripted,
+        options: ConnectOptions,
+        request: &R,
+    ) -> (Result<R::Reply>, bool) {
+        runtime().block_on(async {
+            let client = Client::from_stream(stream, options).await.unwrap();
+            (client.call(request).await, client.is_connected())
+        })
+    }
+
+    fn submit(stream: Scripted, connect: ConnectOptions) -> Vec<Result<JobEvent>> {
+        runtime().block_on(async {
+            let client = Client::from_stream(stream, connect).await.unwrap();
+            let mut job = match client.submit("f", "w", options()).await {
+                Ok(job) => job,
+                Err(error) => return vec![Err(error)],
+            };
+            let mut events = Vec::new();
+            while let Some(event) = job.next().await {
+                events.push(event);
+            }
+            events
+        })
+    }
+
+    fn echoes(stream: Scripted, count: usize) -> Vec<Result<bytes::Bytes>> {
+        runtime().block_on(async {
+            let client = Client::from_stream(stream, scripted()).await.unwrap();
+            let mut answers = client.call_many((0..count).map(|n| Echo(n.to_string())));
+            let mut found = Vec::new();
+            while let Some(answer) = answers.next().await {
+                found.push(answer);
+            }
+            found
+        })
+    }
+}
+
+/// Makes a test of each function in each face.
+macro_rules! in_both {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn async_face() {
+                super::$name::<super::InAsync>();
+            }
+
+            #[test]
+            fn blocking_face() {
+                super::$name::<super::InBlocking>();
+            }
+        }
+    )+};
+}
+
+in_both!(
+    an_answer_is_the_same_however_it_is_cut,
+    events_are_the_same_however_they_are_cut,
+    answers_that_come_all_at_once_go_to_their_requests,
+    partial_writes_and_interruptions_change_nothing,
+    a_connection_that_breaks_at_any_byte_gives_one_error_with_its_fate,
+    a_job_whose_events_break_off_at_any_byte_has_an_unknown_outcome,
+    answers_that_break_the_protocol_close_the_connection,
+    a_request_that_the_stream_takes_only_in_part_is_not_sent,
+);
+
+/// The pieces that bytes are cut into: in two at every place, byte by byte, and by some patterns.
+fn cuts(bytes: &[u8]) -> Vec<Vec<Vec<u8>>> {
+    let mut all: Vec<Vec<Vec<u8>>> =
+        (1..bytes.len()).map(|at| vec![bytes[..at].to_vec(), bytes[at..].to_vec()]).collect();
+    for size in [1, 2, 3, 5, 7, 11, 13] {
+        all.push(bytes.chunks(size).map(<[u8]>::to_vec).collect());
+    }
+    all
+}
+
+fn pieces(pieces: Vec<Vec<u8>>) -> Scripted {
+    // Between two pieces a signal, or a moment without anything.
+    let between = [Step::Again(WouldBlock), Step::Again(Interrupted)];
+    let steps = pieces.into_iter().enumerate().flat_map(|(n, piece)| {
+        let pause = between[n % 2].clone();
+        [Step::Bytes(piece), pause]
+    });
+    Scripted::reading(steps)
+}
+
+struct Cut<O>(usize, std::marker::PhantomData<O>);
+
+impl<O: Over> Visitor for Cut<O> {
+    fn visit<R>(&mut self, request: R, answers: &[Vec<u8>])
+    where
+        R: Request + Clone + Debug + Send + 'static,
+        R::Reply: Debug + Send,
+    {
+        self.0 += 1;
+        for answer in answers {
+            let whole = Scripted::reading([Step::Bytes(answer.clone())]);
+            let (whole, _) = O::call(whole, scripted(), &request);
+            let is_error = answer[7] == 19;
+            assert!(is_error || whole.is_ok(), "{request:?}: {whole:?}");
+            for cut in cuts(answer) {
+                let (outcome, is_good) = O::call(pieces(cut), scripted(), &request);
+                assert_eq!(shown(&outcome), shown(&whole));
+                assert!(is_good, "{request:?}");
+            }
+        }
+    }
+}
+
+/// C5.
+fn an_answer_is_the_same_however_it_is_cut<O: Over>() {
+    let mut visitor = Cut::<O>(0, std::marker::PhantomData);
+    catalogue::each(&mut visitor);
+    assert_eq!(visitor.0, VISITED);
+}
+
+/// A whole job, with things in between that concern nobody.
+fn a_job() -> (Vec<u8>, Vec<JobEvent>) {
+    let handle = "H:vm:1";
+    let wire = [
+        wire(PacketType::Noop, &[]),
+        wire(PacketType::JobCreated, &[handle]),
+        wire(PacketType::WorkData, &["H:vm:9", "somebody else's"]),
+        wire(PacketType::WorkStatus, &[handle, "1", "2"]),
+        wire(PacketType::WorkData, &[handle, "a\0b"]),
+        wire(PacketType::Noop, &[]),
+        wire(PacketType::WorkWarning, &[handle, ""]),
+        wire(PacketType::WorkComplete, &[handle, "\0"]),
+    ];
+    let JobEvent::Status(progress) = status_event() else { unreachable!() };
+    let events = vec![
+        JobEvent::Status(progress),
+        JobEvent::Data("a\0b".into()),
+        JobEvent::Warning("".into()),
+        JobEvent::Complete("\0".into()),
+    ];
+    (wire.concat(), events)
+}
+
+fn status_event() -> JobEvent {
+    let answer = [
+        wire(PacketType::JobCreated, &["H:vm:1"]),
+        wire(PacketType::WorkStatus, &["H:vm:1", "1", "2"]),
+        wire(PacketType::WorkFail, &["H:vm:1"]),
+    ];
+    let events = InBlocking::submit(Scripted::reading([Step::Bytes(answer.concat())]), scripted());
+    events.into_iter().next().unwrap().unwrap()
+}
+
+/// C5, G13: also when all of it comes at once.
+fn events_are_the_same_however_they_are_cut<O: Over>() {
+    let (bytes, expected) = a_job();
+    let mut all = cuts(&bytes);
+    all.push(vec![bytes]);
+    for cut in all {
+        let events: Vec<_> =
+            O::submit(pieces(cut), scripted()).into_iter().map(Result::unwrap).collect();
+        assert_eq!(events, expected);
+    }
+}
+
+/// C5: glued together.
+fn answers_that_come_all_at_once_go_to_their_requests<O: Over>() {
+    const COUNT: usize = 200;
+    let answers: Vec<u8> =
+        (0..COUNT).flat_map(|n| wire(PacketType::EchoRes, &[&n.to_string()])).collect();
+    for size in [answers.len(), 4096, 1000, 13, 1] {
+        let cut = answers.chunks(size).map(<[u8]>::to_vec).collect();
+        // The window has to be written before the answers may come.
+        let stream = pieces(cut).writing((0..COUNT).map(|_| Step::Accept(usize::MAX)).take(1));
+        for (n, answer) in O::echoes(stream, COUNT).into_iter().enumerate() {
+            assert_eq!(answer.unwrap(), n.to_string());
+        }
+    }
+}
+
+/// C6.
+fn partial_writes_and_interruptions_change_nothing<O: Over>() {
+    let answer = wire(PacketType::EchoRes, &["hello"]);
+    for piece in 1..17 {
+        // A request of 17 bytes, in pieces, with interruptions.
+        let writes = (0..17_usize.div_ceil(piece)).flat_map(|n| {
+            let kind = if n % 2 == 0 { Interrupted } else { WouldBlock };
+            [Step::Again(kind), Step::Accept(piece)]
+        });
+        let reads = [Step::Again(Interrupted), Step::Bytes(answer.clone())];
+        let stream = Scripted::reading(reads).writing(writes);
+        let (outcome, is_good) = O::call(stream, scripted(), &Echo("hello"));
+        assert_eq!(outcome.unwrap(), "hello");
+        assert!(is_good);
+    }
+}
+
+struct Break<O>(usize, std::marker::PhantomData<O>);
+
+impl<O: Over> Visitor for Break<O> {
+    fn visit<R>(&mut self, request: R, answers: &[Vec<u8>])
+    where
+        R: Request + Clone + Debug + Send + 'static,
+        R::Reply: Debug + Send,
+    {
+        for answer in answers {
+            for cut in 0..answer.len() {
+                for (end, kind) in [
+                    (Some(Step::End), ErrorKind::ConnectionLost),
+                    (Some(Step::Reset), ErrorKind::ConnectionLost),
+                    (None, ErrorKind::Timeout(Deadline::Reply)),
+                ] {
+                    self.0 += 1;
+                    let steps = [Step::Bytes(answer[..cut].to_vec())];
+                    let steps = steps.into_iter().filter(|_| cut > 0).chain(end);
+                    let options = scripted().reply_timeout(SHORT);
+                    let (outcome, is_good) = O::call(Scripted::reading(steps), options, &request);
+                    let error = outcome.unwrap_err();
+                    let case = format!("{request:?} cut after {cut} bytes: {error}");
+                    assert_eq!((error.kind(), error.fate()), (kind, Fate::Unknown), "{case}");
+                    assert_eq!(error.command(), Some(request.packet_type().name()), "{case}");
+                    assert!(!is_good, "{case}");
+                }
+            }
+        }
+    }
+}
+
+/// C2, C9, C10, G1.
+fn a_connection_that_breaks_at_any_byte_gives_one_error_with_its_fate<O: Over>() {
+    let mut visitor = Break::<O>(0, std::marker::PhantomData);
+    catalogue::each(&mut visitor);
+    assert!(visitor.0 > 1000, "{}", visitor.0);
+}
+
+/// G2: at every byte behind JOB_CREATED.
+fn a_job_whose_events_break_off_at_any_byte_has_an_unknown_outcome<O: Over>() {
+    let (bytes, expected) = a_job();
+    let created = 12 + 12 + 6;
+    for cut in created..bytes.len() {
+        for end in [Step::End, Step::Reset] {
+            let stream = Scripted::reading([Step::Bytes(bytes[..cut].to_vec()), end]);
+            let mut events = O::submit(stream, scripted());
+            let error = events.pop().unwrap().unwrap_err();
+            assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
+            assert_eq!(error.handle().unwrap().name(), b"H:vm:1");
+            assert!(error.unique().is_some());
+            for (event, expected) in events.into_iter().zip(&expected) {
+                assert_eq!(event.unwrap(), *expected);
+            }
+        }
+    }
+}
+
+/// C11, C12, G11, G12, G16.
+fn answers_that_break_the_protocol_close_the_connection<O: Over>() {
+    let mut swapped = wire(PacketType::EchoRes, &["x"]);
+    swapped[3] = b'Q';
+    let mut large = wire(PacketType::EchoRes, &["x"]);
+    large[8..12].copy_from_slice(&1000_u32.to_be_bytes());
+    let number = |number: u32| {
+        let mut packet = wire(PacketType::EchoRes, &["x"]);
+        packet[4..8].copy_from_slice(&number.to_be_bytes());
+        packet
+    };
+    for (answer, kind, words) in [
+        (b"OK\r\n".to_vec(), ErrorKind::Protocol, "OK"),
+        (b"ERR UNKNOWN_COMMAND \x1b[2J\r\n".to_vec(), ErrorKind::Protocol, "\\x1b[2J"),
+        (b"\0FOO\0\0\0\x11\0\0\0\0".to_vec(), ErrorKind::Protocol, "FOO"),
+        (swapped, ErrorKind::Protocol, "REQ"),
+        (large, ErrorKind::PacketTooLarge, "1000"),
+        (number(0), ErrorKind::Protocol, ""),
+        (number(43), ErrorKind::Protocol, "43"),
+        (number(u32::MAX), ErrorKind::Protocol, "4294967295"),
+        (wire(PacketType::NoJob, &[]), ErrorKind::Protocol, "NO_JOB"),
+        (wire(PacketType::OptionRes, &["x"]), ErrorKind::Protocol, "OPTION_RES"),
+        (wire(PacketType::JobAssign, &["H:x:1", "f", "w"]), ErrorKind::Protocol, "JOB_ASSIGN"),
+    ] {
+        let options = scripted().max_packet_size(100);
+        let stream = Scripted::reading([Step::Bytes(answer.clone())]);
+        let (outcome, is_good) = O::call(stream, options, &Echo("x"));
+        let error = outcome.unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (kind, Fate::Unknown), "{answer:?}: {error}");
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(!error.to_string().contains('\x1b'), "{error:?}");
+        assert!(!is_good);
+    }
+    // Too few arguments are the answer of no request.
+    let mut short = wire(PacketType::JobCreated, &["H:x:1"]);
+    short[4..8].copy_from_slice(&PacketType::StatusRes.number().to_be_bytes());
+    let status = gearman_client::protocol::GetStatus("H:x:1".parse().unwrap());
+    let (outcome, is_good) = O::call(Scripted::reading([Step::Bytes(short)]), scripted(), &status);
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Protocol);
+    assert!(!is_good);
+}
+
+/// C13, G12, S5: a size that is within the limit, but never comes.
+#[test]
+fn an_announced_size_allocates_nothing() {
+    let mut header = wire(PacketType::EchoRes, &[""]);
+    header[8..12].copy_from_slice(&u32::MAX.to_be_bytes());
+    let mut decoder = Decoder::new(Magic::Response, usize::MAX);
+    let mut arrived = 0;
+    for piece in std::iter::once(&header[..]).chain(std::iter::repeat_n(&[0; 1000][..], 1000)) {
+        let space = decoder.space();
+        assert!(space.len() <= 64 << 10, "{} bytes of room after {arrived}", space.len());
+        space[..piece.len()].copy_from_slice(piece);
+        decoder.received(piece.len());
+        arrived += piece.len();
+        assert!(decoder.next().unwrap().is_none());
+    }
+}
+
+/// G1: the server acts on whole packets only.
+fn a_request_that_the_stream_takes_only_in_part_is_not_sent<O: Over>() {
+    let request = Echo("hello");
+    for accepted in 0..17 {
+        let writes = [Step::Accept(accepted), Step::Reset];
+        let writes = writes.into_iter().skip(usize::from(accepted == 0));
+        let stream = Scripted::reading([]).writing(writes);
+        let (outcome, is_good) = O::call(stream, scripted(), &request);
+        let error = outcome.unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
+        assert!(!is_good);
+    }
+    let stream = Scripted::reading([Step::Reset]).writing([Step::Accept(17)]);
+    let (outcome, _) = O::call(stream, scripted(), &request);
+    assert_eq!(outcome.unwrap_err().fate(), Fate::Unknown);
+}

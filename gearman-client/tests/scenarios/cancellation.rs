@@ -1,0 +1,419 @@
+//! Futures that are dropped in the middle: the next call gets its own answer, and no job is lost.
+
+use std::{
+    collections::HashSet,
+    fmt::Debug,
+    future::{Future, poll_fn},
+    io,
+    pin::{Pin, pin},
+    task::{Context, Poll},
+};
+
+use fixtures::gearmand::Server;
+use gearman_client::{
+    Admin, Client, ConnectOptions, JobEvent, Outcome, Worker, WorkerOptions,
+    protocol::{Echo, GetStatus, Request, Submit},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    runtime::Runtime,
+};
+
+use super::{
+    catalogue::{self, VISITED, Visitor},
+    support::{PATIENCE, function, on_each_server_async, options, real},
+};
+
+/// Polls `future` at most `polls` times, as it is woken, and drops it if it is not ready by then.
+async fn drop_after<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+    if polls == 0 {
+        return None;
+    }
+    let mut future = pin!(future);
+    let mut polled = 0;
+    poll_fn(|cx| {
+        polled += 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if polled == polls => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Drops a future after `turns` turns of the runtime, whether it was woken or not: also while its driver works.
+async fn drop_after_turns<F: Future>(turns: usize, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    for _ in 0..turns {
+        let polled = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await;
+        if let Poll::Ready(output) = polled {
+            return Some(output);
+        }
+        tokio::task::yield_now().await;
+    }
+    None
+}
+
+/// One thread: turns of the runtime are turns of the driver.
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Moves a few bytes at a time, so that there are many places to drop a call at.
+struct Choppy(TcpStream, usize);
+
+impl AsyncRead for Choppy {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let piece = self.1.min(buffer.remaining());
+        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(piece));
+        let outcome = Pin::new(&mut self.0).poll_read(cx, &mut part);
+        let filled = part.filled().len();
+        buffer.advance(filled);
+        outcome
+    }
+}
+
+impl AsyncWrite for Choppy {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let piece = self.1.min(bytes.len());
+        Pin::new(&mut self.0).poll_write(cx, &bytes[..piece])
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+async fn choppy_client(address: &str) -> Client {
+    let stream = TcpStream::connect(address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    let options: ConnectOptions = address.parse().unwrap();
+    Client::from_stream(Choppy(stream, 5), options).await.unwrap()
+}
+
+/// The connection is in step when two questions get exactly their own answers.
+async fn assert_in_step(client: &Client, case: &str) {
+    for own in ["own 1", "own 2"] {
+        let answer = client.echo(own).await.unwrap_or_else(|error| panic!("{case}: {error}"));
+        assert_eq!(answer, own, "{case}");
+    }
+    let unknown = client.call(&GetStatus("H:x:9".parse().unwrap())).await;
+    assert!(!unknown.unwrap_or_else(|error| panic!("{case}: {error}")).is_known, "{case}");
+}
+
+#[derive(Default)]
+struct DropEverywhere {
+    visited: usize,
+    drops: usize,
+}
+
+impl Visitor for DropEverywhere {
+    fn visit<R>(&mut self, request: R, _: &[Vec<u8>])
+    where
+        R: Request + Clone + Debug + Send + 'static,
+        R::Reply: Debug + Send,
+    {
+        self.visited += 1;
+        let server = Server::start().unwrap();
+        let runtime = runtime();
+        for turns in 0.. {
+            let is_done = runtime.block_on(async {
+                let client = choppy_client(server.address()).await;
+                let epochs: Vec<_> = client.epochs().collect();
+                let outcome = drop_after_turns(turns, client.call(&request)).await;
+                let case = format!("{request:?} dropped after {turns} turns");
+                assert_in_step(&client, &case).await;
+                assert_eq!(client.epochs().collect::<Vec<_>>(), epochs, "{case}");
+                outcome.is_some()
+            });
+            if is_done {
+                break;
+            }
+            self.drops += 1;
+        }
+    }
+}
+
+/// C14.
+#[test]
+fn any_request_dropped_at_any_poll_leaves_the_next_its_own_answer() {
+    let mut visitor = DropEverywhere::default();
+    catalogue::each(&mut visitor);
+    assert_eq!(visitor.visited, VISITED);
+    assert!(visitor.drops > 3 * VISITED, "{} drops", visitor.drops);
+}
+
+#[test]
+fn a_call_that_was_never_polled_has_sent_nothing() {
+    let server = Server::start().unwrap();
+    runtime().block_on(async {
+        let client = Client::connect(server.address()).await.unwrap();
+        server.clear_requests();
+        drop(client.submit_background("f", "x", options()));
+        drop(client.run("f", "x", options()));
+        drop(client.call_many([Echo("x")]));
+        drop(client.submit_many([Submit::foreground(function("f"), "x", options()).unwrap()]));
+        drop_after(0, client.echo("x")).await;
+        assert_eq!(client.echo("only this").await.unwrap(), "only this");
+        assert_eq!(server.requests().len(), 1);
+    });
+}
+
+#[test]
+fn a_dropped_connect_leaves_no_connection_behind() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    runtime().block_on(async {
+        for polls in 0..8 {
+            drop(drop_after(polls, Client::connect(address)).await);
+            drop(drop_after(polls, Worker::connect(address)).await);
+            drop(drop_after(polls, Admin::connect(address)).await);
+            drop(drop_after_turns(polls, Client::connect(address)).await);
+            drop(drop_after_turns(polls, Worker::connect(address)).await);
+        }
+        // Drivers that are told to end need a turn for it.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(server.wait_for(PATIENCE, |view| view.connections == 0));
+    });
+}
+
+#[test]
+fn a_dropped_reconnect_is_finished_by_the_next_call() {
+    let server = Server::start().unwrap();
+    runtime().block_on(async {
+        let client = Client::connect(server.address()).await.unwrap();
+        for turns in 0..12 {
+            let _ = drop_after_turns(turns, client.reconnect()).await;
+            assert_in_step(&client, &format!("reconnect dropped after {turns} turns")).await;
+        }
+    });
+}
+
+/// C14 for batches.
+#[test]
+fn a_batch_dropped_at_any_poll_leaves_the_connection_in_step() {
+    let server = Server::start().unwrap();
+    runtime().block_on(async {
+        for polls in 0..40 {
+            let client = choppy_client(server.address()).await;
+            let whole = async {
+                let mut answers = client.call_many((0..50).map(|n| Echo(n.to_string()))).window(7);
+                while let Some(answer) = answers.next().await {
+                    answer.unwrap();
+                }
+            };
+            drop_after(polls * 5, whole).await;
+            assert_in_step(&client, &format!("batch dropped after {} polls", polls * 5)).await;
+        }
+    });
+}
+
+/// G26: what still comes for a job whose submitter went away is passed over.
+#[test]
+fn a_foreground_job_dropped_at_any_poll_leaves_the_connection_in_step() {
+    on_each_server_async(|address| async move {
+        let mut worker = Worker::connect(&address).await.unwrap();
+        worker
+            .register("chatty", |job| async move {
+                for part in 0..4 {
+                    job.status(part, 4).await?;
+                    job.data("piece").await?;
+                }
+                Ok("done")
+            })
+            .unwrap();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let running = tokio::spawn(worker.run_until(stopped));
+        let mut jobs = 0;
+        let mut seen_whole = 0;
+        for polls in 0..14 {
+            let client = choppy_client(&address).await;
+            let whole = async {
+                let mut job = client.submit("chatty", "", options()).await.unwrap();
+                let mut events = Vec::new();
+                while let Some(event) = job.next().await {
+                    events.push(event.unwrap());
+                }
+                events
+            };
+            if let Some(events) = drop_after(polls, whole).await {
+                assert_eq!(events.last(), Some(&JobEvent::Complete("done".into())));
+                assert_eq!(events.len(), 9);
+                seen_whole += 1;
+            }
+            drop_after(polls, client.run("chatty", "", options())).await;
+            assert_in_step(&client, &format!("job dropped after {polls} polls")).await;
+            // The same client, and a job of its own.
+            let outcome = client.run("chatty", "", options()).await.unwrap();
+            assert_eq!(outcome, Outcome::Complete("done".into()));
+            jobs += 1;
+        }
+        assert!(seen_whole < jobs);
+        stop.send(()).unwrap();
+        assert!(running.await.unwrap().completed >= jobs);
+    });
+}
+
+/// The next event is the next event, however often the wait for it was given up.
+#[test]
+fn a_dropped_next_loses_no_event() {
+    let server = Server::start().unwrap();
+
+    runtime().block_on(async {
+        let client = choppy_client(server.address()).await;
+        let mut job = client.submit("f", "", options()).await.unwrap();
+        let mut worker = Worker::connect(server.address()).await.unwrap();
+        worker.can_do("f", None).unwrap();
+        let grabbed = worker.next_job().await;
+        for n in 0..50 {
+            grabbed.data(n.to_string()).await.unwrap();
+        }
+        grabbed.complete("end").await.unwrap();
+        let mut seen = Vec::new();
+        for turns in (0..).map(|n| n % 4) {
+            match drop_after_turns(turns, job.next()).await {
+                None => {}
+                Some(Some(event)) => seen.push(event.unwrap()),
+                Some(None) => break,
+            }
+            tokio::task::yield_now().await;
+        }
+        let expected = (0..50).map(|n| JobEvent::Data(n.to_string().into()));
+        assert!(seen.into_iter().eq(expected.chain([JobEvent::Complete("end".into())])));
+    });
+}
+
+/// Jobs that a worker has grabbed when the wait for them is given up: each is given by a later call.
+async fn no_grabbed_job_is_lost(address: &str, jobs: usize) {
+    let client = Client::connect(address).await.unwrap();
+    let mut worker =
+        Worker::connect(address.parse::<WorkerOptions>().unwrap().concurrency(3)).await.unwrap();
+    worker.can_do("kept", None).unwrap();
+    let mut seen = HashSet::new();
+    let mut submitted = 0;
+    while seen.len() < jobs {
+        if submitted < jobs {
+            client.submit_background("kept", submitted.to_string(), options()).await.unwrap();
+            submitted += 1;
+        }
+        let turns = submitted % 5;
+        let next = if submitted < jobs {
+            drop_after_turns(turns, worker.next_job()).await
+        } else {
+            Some(tokio::time::timeout(PATIENCE, worker.next_job()).await.expect("a job is lost"))
+        };
+        if let Some(job) = next {
+            assert!(seen.insert(job.workload.clone()), "given twice");
+            job.complete("").await.unwrap();
+        }
+    }
+    let report = worker.stop().await;
+    assert_eq!((report.completed, report.rejected), (jobs as u64, 0), "{report}");
+    let mut admin = Admin::connect(address).await.unwrap();
+    assert!(admin.status().await.unwrap().iter().all(|row| row.total == 0));
+}
+
+#[test]
+fn a_dropped_next_job_loses_no_job() {
+    let server = Server::start().unwrap();
+    runtime().block_on(no_grabbed_job_is_lost(server.address(), 300));
+    if let Some(server) = real() {
+        runtime().block_on(no_grabbed_job_is_lost(server.address(), 300));
+    }
+}
+
+/// The end of a job that was given up before it was sent is a failure, never silence.
+#[test]
+fn a_dropped_complete_fails_the_job_or_completes_it() {
+    on_each_server_async(|address| async move {
+        let client = Client::connect(&address).await.unwrap();
+        let mut worker = Worker::connect(&address).await.unwrap();
+        worker.can_do("dropped", None).unwrap();
+        for polls in 0..4 {
+            let waiting = client.submit("dropped", "", options()).await.unwrap();
+            let job = worker.next_job().await;
+            let done = drop_after(polls, job.complete("r")).await;
+            let outcome = waiting.outcome().await.unwrap();
+            match done {
+                Some(done) => {
+                    done.unwrap();
+                    assert_eq!(outcome, Outcome::Complete("r".into()));
+                }
+                None => assert_eq!(outcome, Outcome::Fail),
+            }
+        }
+        worker.echo_barrier().await.unwrap();
+        let report = worker.stop().await;
+        assert_eq!(report.completed + report.failed, 4);
+    });
+}
+
+/// A stop that is given up closes at once: what ran goes back to the server.
+#[test]
+fn a_dropped_stop_or_run_gives_jobs_back() {
+    on_each_server_async(|address| async move {
+        let client = Client::connect(&address).await.unwrap();
+        let waiting = client.submit("held", "", options()).await.unwrap();
+        for polls in 0..3 {
+            let mut worker = Worker::connect(&address).await.unwrap();
+            worker.can_do("held", None).unwrap();
+            let held = worker.next_job().await;
+            drop_after_turns(polls, worker.stop()).await;
+            assert!(held.complete("stale").await.is_err());
+            let mut worker = Worker::connect(&address).await.unwrap();
+            let (started, has_started) = tokio::sync::oneshot::channel();
+            let started = std::sync::Mutex::new(Some(started));
+            worker
+                .register("held", move |_| {
+                    let started = started.lock().unwrap().take();
+                    async move {
+                        if let Some(started) = started {
+                            started.send(()).unwrap();
+                        }
+                        std::future::pending::<()>().await;
+                        Ok("never")
+                    }
+                })
+                .unwrap();
+            tokio::select! {
+                () = worker.run() => unreachable!(),
+                started = has_started => started.unwrap(),
+            }
+        }
+        let mut worker = Worker::connect(&address).await.unwrap();
+        worker.can_do("held", None).unwrap();
+        worker.next_job().await.complete("fresh").await.unwrap();
+        assert_eq!(waiting.outcome().await.unwrap(), Outcome::Complete("fresh".into()));
+    });
+}
+
+/// Admin calls: the next one is not given the answer of a dropped one.
+#[test]
+fn a_dropped_admin_call_never_shifts_the_answers() {
+    let server = Server::start().unwrap();
+    runtime().block_on(async {
+        let mut admin = Admin::connect(server.address()).await.unwrap();
+        for turns in 0..8 {
+            drop_after_turns(turns, admin.status()).await;
+            drop_after_turns(turns, admin.getpid()).await;
+            let version = admin.version().await.unwrap();
+            assert!(version.starts_with("1.1"), "after {turns} turns: {version}");
+        }
+    });
+}

@@ -1,0 +1,102 @@
+//! Connections of workers that break at any byte of what the server says: no job is lost, and each is accounted for.
+
+use std::time::Duration;
+
+use fixtures::{fault::Fault, gearmand::Server};
+use gearman_client::{ConnectOptions, Fate, RetryPolicy, WorkerOptions};
+
+use super::{
+    face::{Face, WorkFace, both_faces},
+    support::options,
+};
+
+both_faces!(
+    a_grab_whose_answer_breaks_at_any_byte_loses_no_job,
+    a_barrier_whose_answer_breaks_at_any_byte_is_an_error,
+    a_client_whose_answer_breaks_at_any_byte_goes_on,
+);
+
+/// The longest answer that is cut here, and more.
+const BYTES: usize = 60;
+
+fn quick(server: &Server) -> ConnectOptions {
+    let options: ConnectOptions = server.address().parse().unwrap();
+    let retry = RetryPolicy::new(5).backoff(Duration::from_millis(1), Duration::from_millis(2));
+    options.reply_timeout(Duration::from_millis(50)).retry(retry)
+}
+
+/// How a connection breaks.
+fn breaks(fault: Fault, at: usize) -> [Fault; 2] {
+    [fault.clone().cut_after(at), fault.reset_after(at)]
+}
+
+/// C9, G5: the server has given the job to a connection that breaks before the worker has it.
+fn a_grab_whose_answer_breaks_at_any_byte_loses_no_job<F: Face>() {
+    let server = Server::start().unwrap();
+    let mut client = F::to(server.address());
+    let mut worker = F::Worker::connect(WorkerOptions::from(quick(&server))).unwrap();
+    worker.can_do("f");
+    let mut faults: Vec<Fault> =
+        (0..BYTES).flat_map(|at| breaks(Fault::nth(1).of("GRAB_JOB_ALL"), at)).collect();
+    faults.push(Fault::nth(1).of("GRAB_JOB_ALL").hang());
+    let rounds = faults.len();
+    for (n, fault) in faults.into_iter().enumerate() {
+        // The grab that brings a job, not the one before the worker sleeps.
+        server.faults().add(fault);
+        let handle = client.submit_background("f", b"work", options()).unwrap().handle;
+        let job = worker.next();
+        assert_eq!(F::Worker::assignment(&job).handle.name(), handle.name(), "round {n}");
+        worker.complete(job, "").unwrap();
+        server.faults().clear();
+        // So that the next fault meets the next job, not the end of this one.
+        worker.barrier().unwrap();
+    }
+    let report = worker.stop();
+    assert_eq!((report.completed, report.unknown), (rounds as u64, 0), "{report}");
+    assert_eq!(server.view().jobs, 0);
+}
+
+fn a_barrier_whose_answer_breaks_at_any_byte_is_an_error<F: Face>() {
+    let server = Server::start().unwrap();
+    let mut client = F::to(server.address());
+    // The packet is a header of 12 bytes.
+    for at in 0..12 {
+        for fault in breaks(Fault::nth(1).of("ECHO_REQ"), at) {
+            let mut worker = F::Worker::connect(WorkerOptions::from(quick(&server))).unwrap();
+            worker.can_do("f");
+            client.submit_background("f", b"work", options()).unwrap();
+            let job = worker.next();
+            server.faults().add(fault);
+            worker.complete(job, "").unwrap();
+            let _ = worker.barrier();
+            server.faults().clear();
+            let report = worker.stop();
+            // A grab that was answered first shows that the result was taken.
+            assert_eq!(report.completed + report.unknown, 1, "{report}");
+        }
+    }
+    assert_eq!(server.view().jobs, 0);
+}
+
+/// C9, C10: the client connects again, and the next call is its own.
+fn a_client_whose_answer_breaks_at_any_byte_goes_on<F: Face>() {
+    let server = Server::start().unwrap();
+    let mut client = F::connect(quick(&server)).unwrap();
+    let answer = 12 + "H:localhost:1".len();
+    for at in 0..answer {
+        for fault in breaks(Fault::nth(1).of("SUBMIT_JOB_BG"), at) {
+            server.faults().add(fault);
+            let error = client.submit_background("f", b"w", options()).unwrap_err();
+            assert_eq!(error.fate(), Fate::Unknown, "cut after {at}: {error}");
+            assert_eq!(client.echo("own").unwrap(), "own", "cut after {at}");
+        }
+    }
+    let mut worker = F::Worker::connect(WorkerOptions::from(quick(&server))).unwrap();
+    worker.can_do("f");
+    for _ in 0..2 * answer {
+        let job = worker.next();
+        worker.complete(job, "").unwrap();
+    }
+    assert_eq!(worker.stop().completed, 2 * answer as u64);
+    assert_eq!(server.view().jobs, 0);
+}
