@@ -115,6 +115,7 @@ impl<'a> Slots<'a> {
             let looks = plan.end == End::Complete || plan.background_only;
             let slot = Slot {
                 worker: connect(&options, function)?,
+                unfinished: None,
                 function: function.clone(),
                 options: options.clone(),
                 limit: limit.clone(),
@@ -141,6 +142,8 @@ fn connect(options: &WorkerOptions, function: &FunctionName) -> Result<Worker, C
 
 struct Slot {
     worker: Worker,
+    /// A job that is not to be ended, but given back.
+    unfinished: Option<GrabbedJob>,
     function: FunctionName,
     options: WorkerOptions,
     limit: JobLimit,
@@ -152,75 +155,61 @@ struct Slot {
     messages: Messages,
 }
 
-/// How a slot ends.
-enum Over {
-    /// There is nothing more to do.
-    Done,
-    /// The job it has is not to be ended.
-    GiveBack(GrabbedJob, Option<CliError>),
-    Broken(CliError),
-}
-
 impl Slot {
     fn run(mut self) {
         let mut left_alone = Vec::new();
-        let over = self.take_all(&mut left_alone);
+        let outcome = self.take_all(&mut left_alone);
         for (worker, job) in left_alone {
             give_back(worker, job);
         }
-        let error = match over {
-            Over::Done => None,
-            Over::Broken(error) => Some(error),
-            Over::GiveBack(job, error) => {
-                give_back(self.worker, job);
-                if let Some(error) = error {
-                    let _ = self.sender.send(News::Broken(error));
-                }
-                return;
+        if let Some(job) = self.unfinished {
+            give_back(self.worker, job);
+        } else {
+            let report = self.worker.stop();
+            let missed = report.rejected + report.unknown;
+            if missed > 0 {
+                let text = format!("of {missed} jobs it is not known whether they ended");
+                self.messages.warn(text);
             }
-        };
-        if let Some(error) = error {
-            let _ = self.sender.send(News::Broken(error));
         }
-        let report = self.worker.stop();
-        let missed = report.rejected + report.unknown;
-        if missed > 0 {
-            self.messages.warn(format!("of {missed} jobs it is not known whether they ended"));
+        if let Err(error) = outcome {
+            let _ = self.sender.send(News::Broken(error));
         }
     }
 
-    fn take_all(&mut self, left_alone: &mut Vec<(Worker, GrabbedJob)>) -> Over {
-        loop {
-            let job = match self.next() {
-                Ok(Some(job)) => job,
-                Ok(None) => return Over::Done,
-                Err(error) => return Over::Broken(error),
-            };
+    /// Ends jobs until there is none.
+    fn take_all(&mut self, left_alone: &mut Vec<(Worker, GrabbedJob)>) -> Result<(), CliError> {
+        while let Some(job) = self.next()? {
             let waited_for = match &mut self.lookout {
                 Some(lookout) => lookout.is_waited_for(&job),
                 None => Ok(false),
             };
-            match waited_for {
+            let error = match waited_for {
                 Ok(false) => {
-                    if let Some(over) = self.end(job) {
-                        return over;
+                    if self.end(job) {
+                        continue;
                     }
+                    return Ok(());
                 }
                 Ok(true) if self.plan.background_only && left_alone.len() < MOST_LEFT_ALONE => {
-                    let next = match connect(&self.options, &self.function) {
-                        Ok(next) => next,
-                        Err(error) => return Over::GiveBack(job, Some(error)),
-                    };
-                    left_alone.push((std::mem::replace(&mut self.worker, next), job));
-                    let _ = self.sender.send(News::LeftAlone);
+                    match connect(&self.options, &self.function) {
+                        Ok(next) => {
+                            left_alone.push((std::mem::replace(&mut self.worker, next), job));
+                            let _ = self.sender.send(News::LeftAlone);
+                            continue;
+                        }
+                        Err(error) => error,
+                    }
                 }
                 Ok(true) => {
-                    let error = format!("clients wait for the job {}", show_handle(&job.handle));
-                    return Over::GiveBack(job, Some(refusal(error)));
+                    refusal(format!("clients wait for the job {}", show_handle(&job.handle)))
                 }
-                Err(error) => return Over::GiveBack(job, Some(error)),
-            }
+                Err(error) => error,
+            };
+            self.unfinished = Some(job);
+            return Err(error);
         }
+        Ok(())
     }
 
     /// The next job; none when there is none, or no more are to be taken.
@@ -239,8 +228,8 @@ impl Slot {
         }
     }
 
-    /// Ends the job when its record is safe.
-    fn end(&mut self, job: GrabbedJob) -> Option<Over> {
+    /// Ends the job when its record is safe. False when nobody listens any more.
+    fn end(&mut self, job: GrabbedJob) -> bool {
         let handle = show_handle(&job.handle);
         let (answer, may_go_on) = mpsc::sync_channel(1);
         let taken = Taken {
@@ -250,7 +239,8 @@ impl Slot {
             answer,
         };
         if self.sender.send(News::Taken(taken)).is_err() || may_go_on.recv().is_err() {
-            return Some(Over::GiveBack(job, None));
+            self.unfinished = Some(job);
+            return false;
         }
         if !self.gate.is_open() {
             // No further job is asked for in the same write.
@@ -264,7 +254,7 @@ impl Slot {
             Ok(()) => News::Ended,
             Err(error) => News::Failed(handle, cli_error(error)),
         };
-        self.sender.send(news).is_err().then_some(Over::Done)
+        self.sender.send(news).is_ok()
     }
 }
 
