@@ -65,6 +65,10 @@ pub enum ErrorKind {
     BodyTooLarge,
     /// The connection that held this reservation is gone, and with it the reservation. Nothing was sent.
     ReservationLost,
+    /// The producer's queue is full. Nothing was sent.
+    QueueFull,
+    /// The producer was closed. Nothing was sent.
+    Closed,
     /// The TLS handshake failed, or the TLS options cannot be used.
     Tls,
 }
@@ -137,6 +141,7 @@ impl Error {
                 | ErrorKind::Connect
                 | ErrorKind::ConnectionLost
                 | ErrorKind::Timeout(_)
+                | ErrorKind::QueueFull
         )
     }
 
@@ -177,6 +182,20 @@ impl Error {
 
     pub(crate) fn refused(kind: ErrorKind, message: &'static str) -> Self {
         Self::new(kind, Fate::Refused, message)
+    }
+
+    /// The same error for one more waiter. Its source becomes text.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn share(&self) -> Self {
+        Error(Box::new(Inner {
+            kind: self.0.kind,
+            fate: self.0.fate,
+            command: self.0.command,
+            message: self.0.message.clone(),
+            job: self.0.job,
+            reply: self.0.reply.clone(),
+            source: self.0.source.as_ref().map(|source| source.to_string().into()),
+        }))
     }
 
     pub(crate) fn with_source(

@@ -82,6 +82,10 @@ mod error;
 mod options;
 #[cfg(feature = "tokio")]
 mod pipeline;
+#[cfg(feature = "tokio")]
+mod producer;
+mod producer_options;
+mod producer_report;
 pub mod protocol;
 mod servers;
 mod stats;
@@ -102,6 +106,8 @@ pub use self::{
     address::Address,
     error::{Deadline, Error, ErrorKind, Fate},
     options::{ConnectOptions, PutOptions, ReleaseOptions},
+    producer_options::{Delivery, ProducerOptions},
+    producer_report::{ProducerReport, ProducerState, ServerReport},
     servers::{Selection, Servers},
     stats::{JobState, JobStats, ServerStats, TubeStats},
     types::{Inserted, Job, JobId, JobRef, Priority, Released, Reserved, Seconds, TubeName},
@@ -115,6 +121,7 @@ pub use self::{
 pub use self::{
     client::Client,
     pipeline::CallMany,
+    producer::{Producer, Receipt},
     worker::{JobContext, Worker},
 };
 pub use queue_core::RetryPolicy;

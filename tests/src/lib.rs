@@ -9,6 +9,7 @@ pub mod face;
 pub mod listener;
 pub mod place;
 pub mod polls;
+pub mod producing;
 pub mod streams;
 
 pub use self::{
@@ -65,6 +66,41 @@ macro_rules! both_faces {
             #[test]
             fn blocking_face() {
                 super::$name::<$crate::Blocking>();
+            }
+        }
+    )+};
+}
+
+/// Makes the tests of each scenario over a [`Producing`](producing::Producing) face: {faces} x {in-memory, real beanstalkd}.
+#[macro_export]
+macro_rules! producer_scenarios {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            use $crate::{Environment, producing::AsyncProducer};
+
+            #[test]
+            fn async_in_memory() {
+                super::$name::<AsyncProducer>(Environment::InMemory);
+            }
+
+            #[test]
+            fn async_real() {
+                if Environment::Real.is_available() {
+                    super::$name::<AsyncProducer>(Environment::Real);
+                }
+            }
+        }
+    )+};
+}
+
+/// Makes the tests of each function over a [`Producing`](producing::Producing) face.
+#[macro_export]
+macro_rules! both_producers {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn async_face() {
+                super::$name::<$crate::producing::AsyncProducer>();
             }
         }
     )+};

@@ -23,6 +23,8 @@ mod faults;
 mod jobs;
 #[path = "beanstalk/pipelines.rs"]
 mod pipelines;
+#[path = "beanstalk/producer.rs"]
+mod producer;
 #[path = "beanstalk/properties.rs"]
 mod properties;
 #[path = "beanstalk/reconnects.rs"]

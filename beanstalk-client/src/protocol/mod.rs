@@ -42,6 +42,8 @@
 mod admin;
 mod command;
 mod consumer;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) mod outbox;
 mod producer;
 mod raw;
 mod response;
@@ -70,6 +72,7 @@ pub use self::{
 };
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::{
+    response::Decoder,
     session::is_gone,
     window::{Head, Window},
 };

@@ -62,7 +62,7 @@ fn every_public_method_is_run_by_the_scenarios() {
 #[test]
 fn every_async_function_states_its_cancel_safety() {
     let mut functions = 0;
-    for file in ["client.rs", "commands.rs", "pipeline.rs"] {
+    for file in ["client.rs", "commands.rs", "pipeline.rs", "producer.rs"] {
         let text = source(file);
         let mut documentation = String::new();
         for line in text.lines().map(str::trim) {

@@ -1,0 +1,310 @@
+//! The async producer: many callers, one pipelined connection to each server.
+
+mod call;
+mod driver;
+mod receipt;
+
+use std::{
+    fmt,
+    future::poll_fn,
+    sync::{Arc, Mutex, PoisonError},
+    task::Waker,
+    time::Duration,
+};
+
+use tokio::runtime::Handle as Runtime;
+
+use self::call::Call;
+pub use self::receipt::Receipt;
+use crate::{
+    Delivery, Error, ErrorKind, Fate, Inserted, ProducerOptions, ProducerReport, ProducerState,
+    PutOptions, Result, TubeName,
+    protocol::{
+        Put,
+        outbox::{Outbox, Policy, Probes, full, stable_hash},
+    },
+};
+
+/// Puts jobs for any number of callers over one connection to each server.
+///
+/// Clones are cheap and share everything. Whatever callers put at the same time goes out in one write, and answers come
+/// back in order, so throughput does not depend on the round trip. A task on the runtime that the producer was made on
+/// moves the bytes of each connection, makes it when it is needed, and makes it anew when it is lost.
+///
+/// # What becomes of a put
+///
+/// A put is *accepted* when there is room for it in the queue ([`ProducerOptions::max_jobs`],
+/// [`max_bytes`](ProducerOptions::max_bytes)). From then on it is carried out whatever its caller does, until it has
+/// its answer or its time is over ([`ProducerOptions::timeout`]):
+///
+/// | what happens | what the producer does |
+/// |---|---|
+/// | the connection is lost, or cannot be made, before the put's last byte was sent | sends it again ([`retries`](ProducerOptions::retries)) |
+/// | the connection is lost after that, before the answer | [`Delivery`] says: fails with [`Fate::Unknown`], or sends it again |
+/// | the server is draining or out of memory | another server takes it; the only server's answer is the put's |
+/// | the body is larger than the server's `max-job-size` | fails at once; nothing is sent |
+/// | its time is over | fails with [`Fate::NotSent`] if no byte was sent, otherwise with [`Fate::Unknown`] |
+///
+/// Puts of one caller, one after the other, are put in that order. Puts that were sent again, or went to another
+/// server, may come later than others.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = fixtures::beanstalkd::Server::start()?;
+/// # let address = server.address();
+/// use beanstalk_client::{Producer, PutOptions};
+///
+/// let producer = Producer::connect(address).await?; // or several: "one:11300,two:11300"
+/// let mails: Vec<_> = (0..10)
+///     .map(|n| {
+///         let producer = producer.clone();
+///         tokio::spawn(async move {
+///             producer.put("mail", format!("mail {n}"), PutOptions::default()).await
+///         })
+///     })
+///     .collect();
+/// for mail in mails {
+///     let _ = mail.await??.id();
+/// }
+/// let report = producer.close().await;
+/// assert_eq!(report.inserted, 10);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # The end
+///
+/// [`close`](Self::close) waits for the answers to all that was accepted. When the last clone is dropped instead, the
+/// tasks do the same in the background: what was accepted is still sent, within its timeout, for as long as the runtime
+/// runs. A runtime that is shut down ends them at once; use `close` before that.
+#[derive(Clone)]
+pub struct Producer {
+    handle: Arc<Handle>,
+    policy: Policy,
+}
+
+/// What the clones of a producer share. The last one to go lets the drivers end.
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.with(Outbox::close);
+    }
+}
+
+/// What callers and drivers share.
+struct Shared {
+    outbox: Mutex<Outbox>,
+}
+
+impl Shared {
+    /// Does something under the lock, and wakes whom it concerns outside of it.
+    fn with<T>(&self, step: impl FnOnce(&mut Outbox) -> T) -> T {
+        // Nothing in the outbox is left half done by a panic.
+        let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = step(&mut outbox);
+        let (one, others) = outbox.take_few_wakers();
+        drop(outbox);
+        one.into_iter().chain(others).for_each(Waker::wake);
+        outcome
+    }
+}
+
+impl Producer {
+    /// Makes a producer and connects it: to `"127.0.0.1:11300"`, to `"one:11300,two:11300"`, to
+    /// [`Servers`](crate::Servers), or by [`ProducerOptions`].
+    ///
+    /// Of several servers one has to be reachable.
+    ///
+    /// # Errors
+    ///
+    /// `Connect`, `Timeout(Connect)` or `Tls` when no server can be reached; `InvalidInput` for a wrong address.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping closes what was connected.
+    pub async fn connect<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<ProducerOptions>,
+        Error: From<O::Error>,
+    {
+        let producer = Self::new(options)?;
+        let shared = &producer.handle.shared;
+        shared.with(Outbox::want_connections);
+        poll_fn(|cx| shared.with(|outbox| outbox.poll_connected(cx.waker()))).await?;
+        Ok(producer)
+    }
+
+    /// Makes a producer that connects when the first job is put.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a wrong address, and outside of a tokio runtime.
+    pub fn new<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<ProducerOptions>,
+        Error: From<O::Error>,
+    {
+        let options = options.try_into()?.checked()?;
+        let runtime = Runtime::try_current().map_err(|error| {
+            let why = "the async producer needs tokio's runtime";
+            Error::new(ErrorKind::InvalidInput, Fate::NotSent, why).with_source(error)
+        })?;
+        let outbox = Outbox::new(&options, Probes::InBackground);
+        let shared = Arc::new(Shared { outbox: Mutex::new(outbox) });
+        for (server, to) in options.servers.options().iter().enumerate() {
+            driver::spawn(&runtime, &shared, server, to);
+        }
+        let policy = Policy::new(&options);
+        Ok(Producer { handle: Arc::new(Handle { shared }), policy })
+    }
+
+    /// Puts a job and waits for the server's answer.
+    ///
+    /// Waits for room while the queue is full. The tube may be a [`TubeName`] or a reference to one, or text, which is
+    /// checked anew, and stored, each time.
+    ///
+    /// # Errors
+    ///
+    /// See [what becomes of a put](Self#what-becomes-of-a-put); [`Error::fate`] says whether the job can exist.
+    /// `Closed` after [`close`](Self::close).
+    ///
+    /// # Cancel safety
+    ///
+    /// A put that was never polled has sent nothing, and one that still waits for room never will. One that was
+    /// accepted is carried out even so; its answer is passed over, and goes to nobody else.
+    pub async fn put<T>(
+        &self,
+        tube: T,
+        body: impl AsRef<[u8]>,
+        options: PutOptions,
+    ) -> Result<Inserted>
+    where
+        T: TryInto<TubeName>,
+        Error: From<T::Error>,
+    {
+        let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
+        let mut call = Call::new(&self.handle.shared, &self.policy);
+        poll_fn(|cx| call.poll_answer(&tube, &put, cx)).await
+    }
+
+    /// Puts a job without waiting for the answer, once there is room in the queue. The [`Receipt`] gives the answer.
+    ///
+    /// One task can keep many puts under way so.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put), as far as it has come.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has put nothing, unless it had returned.
+    pub async fn enqueue<T>(
+        &self,
+        tube: T,
+        body: impl AsRef<[u8]>,
+        options: PutOptions,
+    ) -> Result<Receipt>
+    where
+        T: TryInto<TubeName>,
+        Error: From<T::Error>,
+    {
+        let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
+        let mut call = Call::new(&self.handle.shared, &self.policy);
+        poll_fn(|cx| call.poll_room(&tube, &put, cx)).await?;
+        Ok(Receipt::new(self.handle.shared.clone(), call.take_slot()))
+    }
+
+    /// Puts a job without waiting for anything: an error of kind `QueueFull` says that there is no room.
+    ///
+    /// # Errors
+    ///
+    /// `QueueFull`, and as [`enqueue`](Self::enqueue).
+    pub fn try_put<T>(
+        &self,
+        tube: T,
+        body: impl AsRef<[u8]>,
+        options: PutOptions,
+    ) -> Result<Receipt>
+    where
+        T: TryInto<TubeName>,
+        Error: From<T::Error>,
+    {
+        let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
+        let mut call = Call::new(&self.handle.shared, &self.policy);
+        if !call.try_enter(&tube, &put)? {
+            return Err(full());
+        }
+        Ok(Receipt::new(self.handle.shared.clone(), call.take_slot()))
+    }
+
+    /// Waits until every put that was accepted so far has its answer, or its time is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping ends the waiting; nothing is lost.
+    pub async fn flush(&self) {
+        let shared = &self.handle.shared;
+        let mark = shared.with(Outbox::mark);
+        poll_fn(|cx| shared.with(|outbox| outbox.poll_passed(mark, cx.waker()))).await;
+    }
+
+    /// Accepts no further put from any clone, waits until every accepted one has its answer or its time is over, closes
+    /// the connections, and tells what has been done.
+    ///
+    /// # Cancel safety
+    ///
+    /// The producer is closed in any case; calling it again goes on waiting.
+    pub async fn close(&self) -> ProducerReport {
+        let shared = &self.handle.shared;
+        shared.with(Outbox::close);
+        poll_fn(|cx| shared.with(|outbox| outbox.poll_closed(cx.waker()))).await
+    }
+
+    /// This producer, with another [`Delivery`] for what is put through it.
+    #[must_use]
+    pub fn delivery(&self, delivery: Delivery) -> Self {
+        let policy = Policy { delivery, ..self.policy };
+        Producer { handle: self.handle.clone(), policy }
+    }
+
+    /// This producer, with another timeout for what is put through it.
+    #[must_use]
+    pub fn timeout(&self, timeout: Duration) -> Self {
+        let policy = Policy { timeout, ..self.policy };
+        Producer { handle: self.handle.clone(), policy }
+    }
+
+    /// This producer, with a key for what is put through it: [`Selection::ByKey`](crate::Selection::ByKey) chooses the
+    /// server by it.
+    #[must_use]
+    pub fn key(&self, key: impl AsRef<[u8]>) -> Self {
+        let policy = Policy { key: Some(stable_hash(key.as_ref())), ..self.policy };
+        Producer { handle: self.handle.clone(), policy }
+    }
+
+    /// What it has done so far, and what its servers are doing.
+    #[must_use]
+    pub fn report(&self) -> ProducerReport {
+        self.handle.shared.with(|outbox| outbox.report())
+    }
+
+    /// What its connection is doing; of several, the one that can do most.
+    #[must_use]
+    pub fn state(&self) -> ProducerState {
+        self.handle.shared.with(|outbox| outbox.state())
+    }
+}
+
+impl fmt::Debug for Producer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = self.report();
+        f.debug_struct("Producer")
+            .field("servers", &report.servers)
+            .field("queued_jobs", &report.queued_jobs)
+            .finish_non_exhaustive()
+    }
+}

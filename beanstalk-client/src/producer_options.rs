@@ -1,0 +1,186 @@
+//! What a producer is told, and what it tells.
+
+use std::time::Duration;
+
+use crate::{Address, ConnectOptions, Error, Servers};
+
+/// What is done with a put whose fate is unknown, because the connection was lost between the put and its reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Delivery {
+    /// It fails with [`Fate::Unknown`](crate::Fate::Unknown); the job exists once or not at all.
+    #[default]
+    AtMostOnce,
+    /// It is sent again; the job exists once, or more often if the server had taken it.
+    AtLeastOnce,
+}
+
+/// How a producer works. Made from [`Servers`] or whatever they are made from; setters consume and return it.
+///
+/// ```
+/// use std::time::Duration;
+/// use beanstalk_client::{Delivery, ProducerOptions};
+///
+/// let options: ProducerOptions = "one:11300,two:11300".parse()?;
+/// let options = options.delivery(Delivery::AtLeastOnce).timeout(Duration::from_secs(5));
+/// # Ok::<(), beanstalk_client::Error>(())
+/// ```
+///
+/// | setting | default | meaning |
+/// |---|---|---|
+/// | `delivery` | at most once | what is done with puts whose fate is unknown |
+/// | `retries` | on | whether puts that certainly did not reach the server are sent again |
+/// | `timeout` | 30 s | bounds each put as a whole, with its wait for room, reconnects and retries |
+/// | `max_jobs` | 10,000 | so many puts may be in the queue, sent or not, until they are answered |
+/// | `max_bytes` | 16 MiB | so many bytes may they have together |
+///
+/// The options of each server give its other deadlines, and the delays between attempts to connect
+/// ([`RetryPolicy::backoff`](crate::RetryPolicy::backoff)); the number of attempts is bounded by `timeout` alone.
+#[derive(Clone, Debug)]
+pub struct ProducerOptions {
+    pub(crate) servers: Servers,
+    pub(crate) delivery: Delivery,
+    pub(crate) retries: bool,
+    pub(crate) timeout: Duration,
+    pub(crate) max_jobs: usize,
+    pub(crate) max_bytes: usize,
+    pub(crate) seed: Option<u64>,
+}
+
+impl ProducerOptions {
+    /// Options for these servers, everything else at its default.
+    #[must_use]
+    pub fn new(servers: Servers) -> Self {
+        ProducerOptions {
+            servers,
+            delivery: Delivery::default(),
+            retries: true,
+            timeout: Duration::from_secs(30),
+            max_jobs: 10_000,
+            max_bytes: 16 << 20,
+            seed: None,
+        }
+    }
+
+    /// What is done with puts whose fate is unknown.
+    #[must_use]
+    pub fn delivery(mut self, delivery: Delivery) -> Self {
+        self.delivery = delivery;
+        self
+    }
+
+    /// Whether puts that certainly did not reach the server are sent again. Without, the first failure of a connection,
+    /// or to make one, ends them.
+    #[must_use]
+    pub fn retries(mut self, retries: bool) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// Bounds each put as a whole: its wait for room in the queue, for a connection, and for its answer.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How many puts may be in the queue, sent or not, until they are answered; at least one.
+    #[must_use]
+    pub fn max_jobs(mut self, jobs: usize) -> Self {
+        self.max_jobs = jobs.max(1);
+        self
+    }
+
+    /// How many bytes the puts in the queue may have together. A larger put is let in when the queue is empty.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        self.max_bytes = bytes;
+        self
+    }
+
+    /// Makes the jitter of reconnects, and random selection, the same each time. For tests.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Refuses what a server may not be connected to; gives each server its share of the seed.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn checked(mut self) -> Result<Self, Error> {
+        for server in self.servers.options() {
+            let endpoint = server.address.endpoint();
+            server.dial.check(&crate::address::SCHEME, endpoint).map_err(Error::of)?;
+        }
+        if let Some(seed) = self.seed {
+            let mut next = seed;
+            self.servers = self.servers.each(|server| {
+                next = next.wrapping_add(1);
+                let retry = server.retry.seed(next);
+                server.retry(retry)
+            });
+        }
+        Ok(self)
+    }
+
+    /// The servers.
+    #[must_use]
+    pub fn servers(&self) -> &Servers {
+        &self.servers
+    }
+}
+
+impl From<Servers> for ProducerOptions {
+    fn from(servers: Servers) -> Self {
+        ProducerOptions::new(servers)
+    }
+}
+
+impl From<&ProducerOptions> for ProducerOptions {
+    fn from(options: &ProducerOptions) -> Self {
+        options.clone()
+    }
+}
+
+impl From<ConnectOptions> for ProducerOptions {
+    fn from(options: ConnectOptions) -> Self {
+        ProducerOptions::new(options.into())
+    }
+}
+
+impl From<Address> for ProducerOptions {
+    fn from(address: Address) -> Self {
+        ProducerOptions::new(address.into())
+    }
+}
+
+impl std::str::FromStr for ProducerOptions {
+    type Err = Error;
+
+    fn from_str(servers: &str) -> Result<Self, Error> {
+        servers.parse().map(ProducerOptions::new)
+    }
+}
+
+impl TryFrom<&str> for ProducerOptions {
+    type Error = Error;
+
+    fn try_from(servers: &str) -> Result<Self, Error> {
+        servers.parse()
+    }
+}
+
+impl TryFrom<String> for ProducerOptions {
+    type Error = Error;
+
+    fn try_from(servers: String) -> Result<Self, Error> {
+        servers.parse()
+    }
+}
+
+impl TryFrom<&String> for ProducerOptions {
+    type Error = Error;
+
+    fn try_from(servers: &String) -> Result<Self, Error> {
+        servers.parse()
+    }
+}

@@ -1,0 +1,81 @@
+//! Tells when everything that was accepted before a certain moment is done.
+
+use std::collections::VecDeque;
+
+/// Counts what is open, by the flush that it came before.
+#[derive(Debug)]
+pub(super) struct Barrier {
+    /// How many are open of each generation, from the oldest that has any.
+    open: VecDeque<u64>,
+    /// The generation of the first count.
+    first: u64,
+}
+
+impl Barrier {
+    pub(super) fn new() -> Self {
+        Barrier { open: VecDeque::from([0]), first: 0 }
+    }
+
+    /// Something was accepted; gives its generation.
+    pub(super) fn enter(&mut self) -> u64 {
+        if let Some(last) = self.open.back_mut() {
+            *last += 1;
+        }
+        self.first + self.open.len() as u64 - 1
+    }
+
+    /// Something of this generation is done. Whether that was the last of its generation.
+    pub(super) fn leave(&mut self, generation: u64) -> bool {
+        let at = generation.saturating_sub(self.first);
+        let count = usize::try_from(at).ok().and_then(|at| self.open.get_mut(at));
+        let is_last = count.is_some_and(|count| {
+            *count = count.saturating_sub(1);
+            *count == 0
+        });
+        while self.open.len() > 1 && self.open.front() == Some(&0) {
+            self.open.pop_front();
+            self.first += 1;
+        }
+        is_last
+    }
+
+    /// The mark that [is passed](Self::is_passed) once everything is done that was accepted so far.
+    pub(super) fn raise(&mut self) -> u64 {
+        if self.open.back().is_some_and(|last| *last > 0) {
+            self.open.push_back(0);
+        }
+        self.first + self.open.len() as u64 - 1
+    }
+
+    pub(super) fn is_passed(&self, mark: u64) -> bool {
+        self.first >= mark
+    }
+
+    /// Whether nothing is open.
+    pub(super) fn is_clear(&self) -> bool {
+        self.open.iter().all(|count| *count == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_waits_for_what_came_before_it_and_for_nothing_else() {
+        let mut barrier = Barrier::new();
+        assert!(barrier.is_clear());
+        let nothing = barrier.raise();
+        assert!(barrier.is_passed(nothing));
+        let (a, b) = (barrier.enter(), barrier.enter());
+        let first = barrier.raise();
+        let c = barrier.enter();
+        let second = barrier.raise();
+        assert!(!barrier.is_passed(first));
+        barrier.leave(c);
+        barrier.leave(a);
+        assert!(!barrier.is_passed(first) && !barrier.is_passed(second));
+        barrier.leave(b);
+        assert!(barrier.is_passed(first) && barrier.is_passed(second) && barrier.is_clear());
+    }
+}

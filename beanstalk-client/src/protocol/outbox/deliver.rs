@@ -1,0 +1,408 @@
+//! The servers' side of an outbox: connecting, writing, answers, and what becomes of puts when a server fails.
+
+use std::{task::Waker, time::Instant};
+
+use bytes::Bytes;
+use queue_core::Sdk;
+
+use super::{
+    Outbox, Owner, Parcel, Slot,
+    lane::Phase,
+    log::{Item, Taken},
+    sooner, too_big,
+};
+use crate::{
+    Deadline, Delivery, Error, ErrorKind, Fate, Inserted, Result, TubeName,
+    deadline::Named,
+    protocol::{Command, Response, Stats},
+};
+
+/// What the driver of a lane that has no connection is to do.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// Make a connection, and tell what came of it.
+    Connect,
+    /// Wait until then, or to be woken.
+    Wait(Option<Instant>),
+    /// End.
+    Over,
+}
+
+/// What a driver and the outbox hand each other.
+#[derive(Debug, Default)]
+pub(crate) struct Io {
+    /// How much of [`writing`](Self::writing) the transport took since the last exchange.
+    pub(crate) written: usize,
+    /// What came since the last exchange.
+    pub(crate) arrived: Vec<Response>,
+    /// Why the connection ends, once what arrived before has been taken.
+    pub(crate) failure: Option<Error>,
+    /// What is to be written next.
+    pub(crate) writing: Bytes,
+}
+
+/// What the outbox says after an exchange.
+#[derive(Debug)]
+pub(crate) enum Pulse {
+    /// Go on; come again then, even if nothing happens.
+    Beats(Option<Instant>),
+    /// The connection is of no use any more.
+    Lost,
+    /// Nothing is left to do.
+    Over,
+}
+
+impl Outbox {
+    /// What the driver of a lane without a connection is to do now.
+    pub(crate) fn next(&mut self, server: usize, now: Instant) -> Action {
+        self.expire(server, now);
+        if self.is_over() {
+            self.end(server);
+            return Action::Over;
+        }
+        let (probes, line_due) = (self.probes, self.line_due);
+        let Some(lane) = self.lanes.get_mut(server) else { return Action::Over };
+        let is_wanted = lane.is_wanted || !lane.log.is_empty();
+        let until = match lane.phase {
+            Phase::Closed => return Action::Over,
+            Phase::Backoff(until) if until > now => Some(until),
+            Phase::Idle | Phase::Backoff(_) => {
+                if is_wanted || (probes && lane.phase != Phase::Idle) {
+                    lane.phase = Phase::Connecting;
+                    return Action::Connect;
+                }
+                lane.phase = Phase::Idle;
+                None
+            }
+            Phase::Connecting | Phase::Ready => None,
+        };
+        Action::Wait(sooner(sooner(until, lane.next_due), line_due))
+    }
+
+    /// A lane has somebody who moves its bytes; `false` when it has one already.
+    pub(crate) fn claim(&mut self, server: usize) -> bool {
+        let Some(lane) = self.lanes.get_mut(server) else { return false };
+        !std::mem::replace(&mut lane.is_driven, true)
+    }
+
+    /// A connection was made: what waits goes out on it. Bodies over the server's limit are refused now.
+    pub(crate) fn opened(&mut self, server: usize, max_job_size: Option<u64>, now: Instant) {
+        let Some(lane) = self.lanes.get_mut(server) else { return };
+        let own = lane.log.take_all();
+        lane.open(max_job_size);
+        self.report.connections += 1;
+        for taken in own {
+            self.queue_checked(server, taken);
+        }
+        // What waits for servers that cannot be reached need not wait any longer.
+        let mut waiting = Vec::new();
+        for lane in self.lanes.iter_mut().filter(|lane| matches!(lane.phase, Phase::Backoff(_))) {
+            waiting.append(&mut lane.log.take_all());
+        }
+        for taken in waiting {
+            self.report.moved += 1;
+            let other = self.choose(taken.parcel.key, now);
+            self.queue_checked(other, taken);
+        }
+        self.wakers.append(&mut self.watchers);
+    }
+
+    fn queue_checked(&mut self, server: usize, taken: Taken) {
+        let size = taken.parcel.body;
+        match self.lanes.get(server).and_then(|lane| lane.is_too_big(size)) {
+            Some(max) => self.settle(taken.parcel, Err(too_big(size, max))),
+            None => self.queue(server, taken),
+        }
+    }
+
+    /// Takes what a driver wrote and read, and gives what to write next.
+    pub(crate) fn exchange(&mut self, server: usize, io: &mut Io, now: Instant) -> Pulse {
+        let has_written = io.written > 0;
+        if let Some(lane) = self.lanes.get_mut(server) {
+            lane.log.note_written(std::mem::take(&mut io.written));
+        }
+        let has_answers = !io.arrived.is_empty();
+        for response in io.arrived.drain(..) {
+            if let Err(error) = self.answered(server, response, now) {
+                io.failure = Some(error);
+                break;
+            }
+        }
+        io.arrived.clear();
+        self.expire(server, now);
+        let is_over = self.is_over();
+        let Some(lane) = self.lanes.get_mut(server) else { return Pulse::Over };
+        lane.note_progress(now, has_written, has_answers);
+        let failure = io.failure.take().or_else(|| lane.overdue(now).map(late));
+        if let Some(error) = failure {
+            self.failed(server, &error, now);
+            return Pulse::Lost;
+        }
+        if is_over {
+            self.end(server);
+            return Pulse::Over;
+        }
+        io.writing = lane.log.unwritten();
+        Pulse::Beats(sooner(lane.next_deadline(), self.line_due))
+    }
+
+    /// The driver waits; it is woken when there is something to do.
+    pub(crate) fn sleep(&mut self, server: usize, waker: &Waker) {
+        let Some(lane) = self.lanes.get_mut(server) else { return };
+        match &mut lane.driver {
+            Some(driver) => driver.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+
+    /// A reply came on a lane.
+    fn answered(&mut self, server: usize, response: Response, now: Instant) -> Result<()> {
+        let Some(lane) = self.lanes.get_mut(server) else { return Ok(()) };
+        let Some(entry) = lane.log.take_oldest() else {
+            return Err(Error::protocol("a reply came that answers no command"));
+        };
+        let frame = lane.log.frame(&entry);
+        let parcel = match entry.item {
+            Item::Use(tube) => {
+                check_used(response, &tube)?;
+                lane.log.settle(tube);
+                lane.log.release();
+                return Ok(());
+            }
+            Item::Put(parcel) => parcel,
+        };
+        lane.log.release();
+        let error = match response {
+            Response::Inserted(id) => {
+                lane.prove();
+                self.settle(parcel, Ok(Inserted::Ready(id)));
+                return Ok(());
+            }
+            Response::Buried(Some(id)) => {
+                lane.prove();
+                self.settle(parcel, Ok(Inserted::Buried(id)));
+                return Ok(());
+            }
+            other => other.refuse().with_command("put"),
+        };
+        match error.kind() {
+            ErrorKind::Draining | ErrorKind::OutOfMemory => {
+                let taken = Taken { parcel, frame, fate: Fate::Refused };
+                self.refused(server, taken, error, now);
+                Ok(())
+            }
+            // The server reads the body, or what is left of it, as commands.
+            ErrorKind::BadFormat | ErrorKind::UnknownCommand | ErrorKind::ExpectedCrlf => {
+                self.settle(parcel, Err(error));
+                Err(Error::new(
+                    ErrorKind::ConnectionLost,
+                    Fate::Unknown,
+                    "the server misread an earlier put, so the connection was closed",
+                ))
+            }
+            ErrorKind::Protocol => {
+                self.settle(parcel, Err(error.share()));
+                Err(error)
+            }
+            _ => {
+                lane.prove();
+                self.settle(parcel, Err(error));
+                Ok(())
+            }
+        }
+    }
+
+    /// The server takes no jobs now: another one may.
+    fn refused(&mut self, server: usize, taken: Taken, error: Error, now: Instant) {
+        if let Some(lane) = self.lanes.get_mut(server) {
+            lane.avoid(now);
+            lane.last_error = Some(error.share());
+        }
+        let may_move = self.lanes.len() > 1 && taken.parcel.owner.is_some();
+        match may_move.then(|| self.choose_usable(taken.parcel.key, now)).flatten() {
+            Some(other) => {
+                self.report.moved += 1;
+                self.queue(other, taken);
+            }
+            None => self.settle(taken.parcel, Err(error)),
+        }
+    }
+
+    /// A lane has no connection any more, or could not get one.
+    pub(crate) fn failed(&mut self, server: usize, error: &Error, now: Instant) {
+        let Some(lane) = self.lanes.get_mut(server) else { return };
+        let taken = lane.log.take_all();
+        lane.fail(error, now);
+        lane.next_due = None;
+        for put in taken {
+            let is_live = put.parcel.owner.is_some();
+            let again = match put.fate {
+                Fate::NotSent => put.parcel.retries,
+                Fate::Unknown | Fate::Refused => put.parcel.delivery == Delivery::AtLeastOnce,
+            };
+            if !(is_live && again) {
+                let fate = put.fate;
+                let told = error.share().with_fate(fate).with_command("put");
+                self.settle(put.parcel, Err(told));
+                continue;
+            }
+            if put.fate == Fate::Unknown {
+                self.report.resent += 1;
+            }
+            let other = self.choose(put.parcel.key, now);
+            if other != server {
+                self.report.moved += 1;
+            }
+            self.queue(other, put);
+        }
+        self.wakers.append(&mut self.watchers);
+    }
+
+    /// Adds a put that was taken from a log to the queue of a server.
+    fn queue(&mut self, server: usize, taken: Taken) {
+        let Some(lane) = self.lanes.get_mut(server) else { return };
+        lane.next_due = sooner(lane.next_due, taken.parcel.deadline);
+        if let Some(owner) = taken.parcel.owner
+            && let Some(Slot::Queued { lane, waker }) = self.slots.get(owner.slot)
+            && std::mem::replace(lane, server) != server
+        {
+            // Who drives the lane of his own put has to follow it.
+            self.wakers.extend(waker.take());
+        }
+        lane.log.push_again(taken);
+        lane.nudge(&mut self.wakers);
+    }
+
+    /// A put leaves the queue.
+    fn settle(&mut self, parcel: Parcel, outcome: Result<Inserted>) {
+        self.room.leave(parcel.weight);
+        if let Some(owner) = parcel.owner {
+            self.answer(owner, outcome);
+        }
+        self.grant();
+    }
+
+    /// Tells the owner of a put what came of it.
+    fn answer(&mut self, owner: Owner, outcome: Result<Inserted>) {
+        let count = match &outcome {
+            Ok(Inserted::Ready(_)) => &mut self.report.inserted,
+            Ok(Inserted::Buried(_)) => &mut self.report.buried,
+            Err(error) => match error.fate() {
+                Fate::NotSent => &mut self.report.not_sent,
+                Fate::Unknown => &mut self.report.unknown,
+                Fate::Refused => &mut self.report.refused,
+            },
+        };
+        *count += 1;
+        self.wakers.extend(self.slots.finish(owner.slot, outcome));
+        if self.barrier.leave(owner.generation) {
+            self.wakers.append(&mut self.watchers);
+            if self.is_over() {
+                self.wake_all();
+            }
+        }
+    }
+
+    /// Ends what is due: puts in the lane, and those that wait for room.
+    fn expire(&mut self, server: usize, now: Instant) {
+        let is_past = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if is_past(self.line_due) {
+            self.expire_line(now);
+        }
+        let Some(lane) = self.lanes.get_mut(server).filter(|lane| is_past(lane.next_due)) else {
+            return;
+        };
+        // The last byte of these is written, or still may be: the frame stays, but is not sent again.
+        let begun: Vec<Owner> = lane
+            .log
+            .begun()
+            .filter(|parcel| parcel.is_due(now))
+            .filter_map(|parcel| parcel.owner.take())
+            .collect();
+        let not_begun = lane.log.take_due(now);
+        lane.next_due = lane.log.parcels().filter_map(Parcel::due_at).min();
+        let cause = lane.last_error.as_ref().map(Error::to_string);
+        for owner in begun {
+            self.answer(owner, Err(overdue(Fate::Unknown, cause.as_deref())));
+        }
+        for taken in not_begun {
+            self.settle(taken.parcel, Err(overdue(Fate::NotSent, cause.as_deref())));
+        }
+    }
+
+    fn expire_line(&mut self, now: Instant) {
+        self.line_due = None;
+        let mut line = std::mem::take(&mut self.line);
+        line.retain(|slot| {
+            let deadline = match self.slots.get(*slot) {
+                Some(Slot::InLine { deadline, .. }) => *deadline,
+                _ => return false,
+            };
+            if deadline.is_some_and(|at| at <= now) {
+                let error = overdue(Fate::NotSent, Some("the producer's queue was full"));
+                self.wakers.extend(self.slots.finish(*slot, Err(error)));
+                return false;
+            }
+            self.line_due = sooner(self.line_due, deadline);
+            true
+        });
+        self.line = line;
+        self.grant();
+    }
+
+    /// The driver of a lane has nothing left to do.
+    fn end(&mut self, server: usize) {
+        if let Some(lane) = self.lanes.get_mut(server) {
+            lane.phase = Phase::Closed;
+            lane.is_driven = false;
+            // What is left had its answers.
+            lane.log.take_all();
+        }
+        self.wakers.append(&mut self.watchers);
+    }
+
+    /// The driver of a lane is gone before its time: its runtime has ended, or it panicked.
+    pub(crate) fn orphaned(&mut self, server: usize) {
+        let why = "the producer's driver is gone: its runtime has ended";
+        let error = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why);
+        let Some(lane) = self.lanes.get_mut(server) else { return };
+        for taken in lane.log.take_all() {
+            let told = error.share().with_fate(taken.fate).with_command("put");
+            self.settle(taken.parcel, Err(told));
+        }
+        self.end(server);
+        if self.lanes.iter().all(|lane| lane.phase == Phase::Closed) {
+            self.close();
+        }
+    }
+}
+
+/// The `max-job-size` in the answer to `stats`; `None` from a server that does not tell.
+pub(crate) fn max_job_size(answer: Response) -> Result<Option<u64>> {
+    let is_text = matches!(answer, Response::Ok(_));
+    match Stats.decode(answer) {
+        Ok(stats) => Ok(Some(stats.max_job_size).filter(|max| *max > 0)),
+        Err(error) if is_text || error.fate() == Fate::Refused => Ok(None),
+        Err(error) => Err(error.with_command(Stats::NAME)),
+    }
+}
+
+fn check_used(response: Response, tube: &TubeName) -> Result<()> {
+    match response {
+        Response::Using(used) if used == tube.as_str() => Ok(()),
+        // The puts behind it went to the tube before.
+        other => Err(Error::protocol("the server did not change the tube that puts go to")
+            .with_source(other.refuse())
+            .with_command("use")),
+    }
+}
+
+/// The error of a connection whose deadline has passed.
+fn late(which: Deadline) -> Error {
+    Named::timed_out(which, None).with_fate(Fate::Unknown)
+}
+
+/// The error of a put whose own deadline has passed.
+fn overdue(fate: Fate, cause: Option<&str>) -> Error {
+    Named::timed_out(Deadline::Total, cause.map(str::to_owned)).with_fate(fate).with_command("put")
+}

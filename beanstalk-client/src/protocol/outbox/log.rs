@@ -1,0 +1,265 @@
+//! What is to be said to one server, in order, and what it has not answered yet.
+//!
+//! Frames are encoded once, one behind the other, and stay where they are until they are answered: until then each may
+//! have to be said again, on the next connection or to another server.
+
+use std::{collections::VecDeque, time::Instant};
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::Parcel;
+use crate::{
+    Fate, TubeName,
+    protocol::{Command, Use},
+};
+
+/// The frames for one server.
+///
+/// Offsets count the bytes of the present connection; without one, everything stands at its beginning.
+///
+/// ```text
+///   entries   │ answered │ written, waits for its reply │ begun │ not begun        │
+///   chunks    ┌──────────┬──────────────────────────────┬───────────┐┌─────────────┐
+///   offsets   0                                         ▲ written               queued
+///                                                                    └── tail ─────┘
+/// ```
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    entries: VecDeque<Entry>,
+    /// Frames that were handed out for writing. They never end within a frame.
+    chunks: VecDeque<Chunk>,
+    /// Frames behind the chunks.
+    tail: BytesMut,
+    queued: u64,
+    written: u64,
+    /// The tube in use behind the last entry; `None` while there is no connection that has one.
+    used: Option<TubeName>,
+    /// The tube in use before the first entry.
+    settled: TubeName,
+}
+
+/// One command.
+#[derive(Debug)]
+pub(super) struct Entry {
+    start: u64,
+    end: u64,
+    pub(super) item: Item,
+}
+
+#[derive(Debug)]
+pub(super) enum Item {
+    /// The puts behind it go to another tube than those before.
+    Use(TubeName),
+    Put(Parcel),
+}
+
+#[derive(Debug)]
+struct Chunk {
+    start: u64,
+    bytes: Bytes,
+}
+
+/// Frames are encoded into blocks of this size, so that small ones do not allocate.
+const BLOCK: usize = 32 * 1024;
+
+/// With less room than this, a new block is begun.
+const SMALL: usize = 1024;
+
+impl Chunk {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+/// A put taken off a log.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) parcel: Parcel,
+    pub(super) frame: Bytes,
+    /// Whether the server can have acted on it.
+    pub(super) fate: Fate,
+}
+
+impl Log {
+    /// A connection was made: what is pushed from now on is for it. The log has to be empty.
+    pub(super) fn connect(&mut self) {
+        self.used = Some(TubeName::default());
+        self.settled = TubeName::default();
+    }
+
+    /// Adds a put behind the others, and in front of it a `use` if its tube is another one.
+    pub(super) fn push(&mut self, parcel: Parcel, encode: impl FnOnce(&mut BytesMut)) {
+        if self.used.as_ref().is_some_and(|used| *used != parcel.tube) {
+            let tube = parcel.tube.clone();
+            self.used = Some(tube.clone());
+            let encode_use = |out: &mut BytesMut| Use(tube.clone()).encode(out);
+            self.append(Item::Use(tube.clone()), encode_use);
+        }
+        self.append(Item::Put(parcel), encode);
+    }
+
+    fn append(&mut self, item: Item, encode: impl FnOnce(&mut BytesMut)) {
+        let before = self.tail.len();
+        if self.tail.capacity() - before < SMALL {
+            self.tail.reserve(BLOCK);
+        }
+        encode(&mut self.tail);
+        let size = self.tail.len() - before;
+        let start = self.queued;
+        self.queued += size as u64;
+        self.entries.push_back(Entry { start, end: self.queued, item });
+    }
+
+    /// Adds a put that was taken off a log.
+    pub(super) fn push_again(&mut self, taken: Taken) {
+        let Taken { parcel, frame, .. } = taken;
+        self.push(parcel, |out| out.put_slice(&frame));
+    }
+
+    /// The bytes to write next.
+    pub(super) fn unwritten(&mut self) -> Bytes {
+        if self.chunks.back().is_none_or(|last| last.end() <= self.written) {
+            self.seal();
+        }
+        let at = self.chunks.partition_point(|chunk| chunk.end() <= self.written);
+        self.chunks.get(at).map_or_else(Bytes::new, |chunk| {
+            chunk.bytes.slice(size(self.written.saturating_sub(chunk.start))..)
+        })
+    }
+
+    /// Notes that the transport took the first `n` unwritten bytes.
+    pub(super) fn note_written(&mut self, n: usize) {
+        self.written = self.queued.min(self.written + n as u64);
+        self.release();
+    }
+
+    /// Takes the oldest command, for its reply; `None` when no reply can have come.
+    pub(super) fn take_oldest(&mut self) -> Option<Entry> {
+        // Some refusals come as soon as the command line is read.
+        if self.entries.front()?.start >= self.written {
+            return None;
+        }
+        self.entries.pop_front()
+    }
+
+    /// The frame of a command, until the log is [released](Self::release).
+    pub(super) fn frame(&self, entry: &Entry) -> Bytes {
+        let at = self.chunks.partition_point(|chunk| chunk.end() <= entry.start);
+        self.chunks.get(at).map_or_else(Bytes::new, |chunk| {
+            let offset = |at: u64| size(at - chunk.start);
+            chunk.bytes.slice(offset(entry.start)..offset(entry.end))
+        })
+    }
+
+    /// The server now uses this tube.
+    pub(super) fn settle(&mut self, tube: TubeName) {
+        self.settled = tube;
+    }
+
+    /// Lets go of chunks that are written and answered.
+    pub(super) fn release(&mut self) {
+        let needed_from = self.entries.front().map_or(self.written, |entry| entry.start);
+        let done = needed_from.min(self.written);
+        while self.chunks.front().is_some_and(|chunk| chunk.end() <= done) {
+            self.chunks.pop_front();
+        }
+    }
+
+    /// Takes everything off, oldest first: the connection is gone.
+    pub(super) fn take_all(&mut self) -> Vec<Taken> {
+        self.seal();
+        let entries = std::mem::take(&mut self.entries);
+        let taken = entries.into_iter().filter_map(|entry| self.take_off(entry)).collect();
+        *self = Log { tail: std::mem::take(&mut self.tail), ..Log::default() };
+        taken
+    }
+
+    /// Takes off those puts of which no byte was written and that are due; the others stay in order.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Taken> {
+        let begun = self.entries.partition_point(|entry| entry.start < self.written);
+        let is_due = |entry: &Entry| matches!(&entry.item, Item::Put(put) if put.is_due(now));
+        if !self.entries.range(begun..).any(is_due) {
+            return Vec::new();
+        }
+        let (due, others) = self.cut(begun).into_iter().partition(|put| put.parcel.is_due(now));
+        let others: Vec<Taken> = others;
+        others.into_iter().for_each(|put| self.push_again(put));
+        due
+    }
+
+    /// Cuts the log in front of an entry of which no byte was written.
+    fn cut(&mut self, at: usize) -> Vec<Taken> {
+        self.seal();
+        let entries = self.entries.split_off(at.min(self.entries.len()));
+        let Some(end) = entries.front().map(|entry| entry.start) else { return Vec::new() };
+        let taken = entries.into_iter().filter_map(|entry| self.take_off(entry)).collect();
+        self.chunks.retain_mut(|chunk| {
+            chunk.bytes.truncate(size(end.saturating_sub(chunk.start)));
+            !chunk.bytes.is_empty()
+        });
+        self.queued = end;
+        if self.used.is_some() {
+            let last = self.entries.iter().rev().find_map(|entry| match &entry.item {
+                Item::Use(tube) => Some(tube),
+                Item::Put(_) => None,
+            });
+            self.used = Some(last.unwrap_or(&self.settled).clone());
+        }
+        taken
+    }
+
+    fn take_off(&self, entry: Entry) -> Option<Taken> {
+        let fate = if entry.end <= self.written { Fate::Unknown } else { Fate::NotSent };
+        let frame = self.frame(&entry);
+        match entry.item {
+            Item::Use(_) => None,
+            Item::Put(parcel) => Some(Taken { parcel, frame, fate }),
+        }
+    }
+
+    /// Makes a chunk of the tail.
+    fn seal(&mut self) {
+        if !self.tail.is_empty() {
+            let start = self.queued - self.tail.len() as u64;
+            self.chunks.push_back(Chunk { start, bytes: self.tail.split().freeze() });
+        }
+    }
+
+    /// The puts of which a byte was written, oldest first.
+    pub(super) fn begun(&mut self) -> impl Iterator<Item = &mut Parcel> {
+        let written = self.written;
+        self.entries.iter_mut().take_while(move |entry| entry.start < written).filter_map(|entry| {
+            match &mut entry.item {
+                Item::Put(parcel) => Some(parcel),
+                Item::Use(_) => None,
+            }
+        })
+    }
+
+    /// All puts, oldest first.
+    pub(super) fn parcels(&self) -> impl Iterator<Item = &Parcel> {
+        self.entries.iter().filter_map(|entry| match &entry.item {
+            Item::Put(parcel) => Some(parcel),
+            Item::Use(_) => None,
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether there is something to write.
+    pub(super) fn has_unwritten(&self) -> bool {
+        self.written < self.queued
+    }
+
+    /// Whether the server owes a reply.
+    pub(super) fn awaits_reply(&self) -> bool {
+        self.entries.front().is_some_and(|entry| entry.end <= self.written)
+    }
+}
+
+/// Lengths within a log fit into memory.
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

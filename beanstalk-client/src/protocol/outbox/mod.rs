@@ -1,0 +1,497 @@
+//! The producer's state, without input or output: what is queued for which server, who waits for what, and what becomes
+//! of a put whose server fails.
+//!
+//! Callers [`offer`](Outbox::offer) puts and get a slot in which the answer is left. Each server has a lane, and each
+//! lane a driver that moves bytes: it asks for the [`next`](Outbox::next) action and, on a connection, hands over in
+//! [`exchange`](Outbox::exchange) what it read and gets what to write. Time comes in as `now`; whom to wake goes out as
+//! wakers, to be woken outside of any lock.
+
+mod barrier;
+mod chooser;
+mod deliver;
+mod lane;
+mod log;
+mod room;
+mod slots;
+
+use std::{
+    collections::{VecDeque, hash_map::RandomState},
+    hash::BuildHasher,
+    task::{Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use self::{
+    barrier::Barrier,
+    chooser::Chooser,
+    lane::{Lane, Phase},
+    room::Room,
+    slots::{Slot, Slots},
+};
+pub(crate) use self::{
+    chooser::stable_hash,
+    deliver::{Action, Io, Pulse, max_job_size},
+    slots::SlotId,
+};
+use crate::{
+    Delivery, Error, ErrorKind, Fate, Inserted, ProducerOptions, ProducerReport, ProducerState,
+    Result, ServerReport, TubeName,
+    protocol::{Command, Put},
+};
+
+/// All that the handles and drivers of one producer share.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    lanes: Vec<Lane>,
+    addresses: Vec<String>,
+    chooser: Chooser,
+    slots: Slots,
+    /// Who waits for room, in order.
+    line: VecDeque<SlotId>,
+    /// No put in the line is due before this.
+    line_due: Option<Instant>,
+    room: Room,
+    barrier: Barrier,
+    /// Who waits until the queue, or a part of it, is done, or for a connection.
+    watchers: Vec<Waker>,
+    report: ProducerReport,
+    /// No further put is accepted.
+    is_closing: bool,
+    /// Drivers reconnect to a server that failed even if nothing is queued for it.
+    probes: bool,
+    wakers: Vec<Waker>,
+}
+
+/// How a server that failed is found to work again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probes {
+    /// Its driver connects to it when its time has come, even if nothing is queued for it.
+    InBackground,
+    /// A put is sent to it when its time has come.
+    #[allow(dead_code, reason = "for faces without a task of their own")]
+    ByPuts,
+}
+
+/// How one put is to be treated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy {
+    pub(crate) delivery: Delivery,
+    pub(crate) timeout: Duration,
+    pub(crate) retries: bool,
+    pub(crate) key: Option<u64>,
+}
+
+impl Policy {
+    pub(crate) fn new(options: &ProducerOptions) -> Self {
+        Policy {
+            delivery: options.delivery,
+            timeout: options.timeout,
+            retries: options.retries,
+            key: None,
+        }
+    }
+}
+
+/// A put in the queue. Its frame stands in a log.
+#[derive(Debug)]
+struct Parcel {
+    /// Who waits for it; `None` once he has had his answer.
+    owner: Option<Owner>,
+    tube: TubeName,
+    /// The length of the body.
+    body: usize,
+    /// What it takes of the queue's room.
+    weight: usize,
+    deadline: Option<Instant>,
+    delivery: Delivery,
+    retries: bool,
+    key: Option<u64>,
+}
+
+/// Where the answer to a put is left, and which flushes wait for it.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    slot: SlotId,
+    generation: u64,
+}
+
+impl Parcel {
+    /// When somebody has to be told that time is over.
+    fn due_at(&self) -> Option<Instant> {
+        self.owner.and(self.deadline)
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.due_at().is_some_and(|at| at <= now)
+    }
+}
+
+impl Outbox {
+    pub(crate) fn new(options: &ProducerOptions, probes: Probes) -> Self {
+        let servers = options.servers.options();
+        let addresses: Vec<String> =
+            servers.iter().map(|server| server.address().to_string()).collect();
+        let hashes = addresses.iter().map(|address| stable_hash(address.as_bytes())).collect();
+        let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
+        Outbox {
+            lanes: servers.iter().map(Lane::new).collect(),
+            addresses,
+            chooser: Chooser::new(options.servers.selection, hashes, seed),
+            slots: Slots::default(),
+            line: VecDeque::new(),
+            line_due: None,
+            room: Room::new(options.max_jobs, options.max_bytes),
+            barrier: Barrier::new(),
+            watchers: Vec::new(),
+            report: ProducerReport::default(),
+            is_closing: false,
+            probes: probes == Probes::InBackground && servers.len() > 1,
+            wakers: Vec::new(),
+        }
+    }
+
+    /// Adds a put to the queue; `None` when it is full.
+    pub(crate) fn offer<B: AsRef<[u8]>>(
+        &mut self,
+        put: &Put<B>,
+        tube: &TubeName,
+        policy: &Policy,
+        deadline: Option<Instant>,
+        now: Instant,
+    ) -> Result<Option<SlotId>> {
+        self.refuse_if_closing()?;
+        if !self.line.is_empty() || !self.room.fits(weight(put)) {
+            return Ok(None);
+        }
+        let slot = self.slots.open(Slot::Free);
+        let added = self.add(slot, put, tube, policy, deadline, now);
+        if added.is_err() {
+            self.slots.close(slot);
+        }
+        added.map(|()| Some(slot))
+    }
+
+    fn add<B: AsRef<[u8]>>(
+        &mut self,
+        slot: SlotId,
+        put: &Put<B>,
+        tube: &TubeName,
+        policy: &Policy,
+        deadline: Option<Instant>,
+        now: Instant,
+    ) -> Result<()> {
+        let body = put.body().as_ref().len();
+        let server = self.choose(policy.key, now);
+        let Some(lane) = self.lanes.get_mut(server) else { return Err(closed()) };
+        if lane.phase == Phase::Closed {
+            return Err(closed());
+        }
+        if let Some(max) = lane.is_too_big(body) {
+            return Err(too_big(body, max));
+        }
+        let weight = weight(put);
+        let parcel = Parcel {
+            owner: Some(Owner { slot, generation: self.barrier.enter() }),
+            tube: tube.clone(),
+            body,
+            weight,
+            deadline,
+            delivery: policy.delivery,
+            retries: policy.retries,
+            key: policy.key,
+        };
+        self.room.enter(weight);
+        self.report.accepted += 1;
+        lane.next_due = sooner(lane.next_due, deadline);
+        lane.log.push(parcel, |out| put.encode(out));
+        lane.nudge(&mut self.wakers);
+        self.slots.set(slot, Slot::Queued { lane: server, waker: None });
+        Ok(())
+    }
+
+    /// Waits for room; the slot is [granted](Self::poll_room) it in turn.
+    pub(crate) fn stand_in_line<B: AsRef<[u8]>>(
+        &mut self,
+        put: &Put<B>,
+        deadline: Option<Instant>,
+        waker: &Waker,
+    ) -> SlotId {
+        let waiting = Slot::InLine { weight: weight(put), deadline, waker: waker.clone() };
+        let slot = self.slots.open(waiting);
+        self.line.push_back(slot);
+        self.line_due = sooner(self.line_due, deadline);
+        // Whoever drives has to know of the deadline.
+        for lane in &mut self.lanes {
+            lane.nudge(&mut self.wakers);
+        }
+        slot
+    }
+
+    /// Whether a slot has room now; then its put is added. An error frees the slot.
+    pub(crate) fn poll_room<B: AsRef<[u8]>>(
+        &mut self,
+        slot: SlotId,
+        put: &Put<B>,
+        tube: &TubeName,
+        (policy, deadline): (&Policy, Option<Instant>),
+        now: Instant,
+        waker: &Waker,
+    ) -> Poll<Result<()>> {
+        match self.slots.get(slot) {
+            Some(Slot::InLine { waker: present, .. }) => {
+                present.clone_from(waker);
+                return Poll::Pending;
+            }
+            Some(Slot::Granted { weight }) => self.room.leave(*weight),
+            _ => return Poll::Ready(self.take_outcome(slot).map(drop)),
+        }
+        let added = self
+            .refuse_if_closing()
+            .and_then(|()| self.add(slot, put, tube, policy, deadline, now));
+        if added.is_err() {
+            self.slots.close(slot);
+            self.grant();
+        }
+        Poll::Ready(added)
+    }
+
+    /// The answer to a put; it frees the slot.
+    pub(crate) fn poll_answer(&mut self, slot: SlotId, waker: &Waker) -> Poll<Result<Inserted>> {
+        if let Some(Slot::Queued { waker: present, .. }) = self.slots.get(slot) {
+            match present {
+                Some(present) => present.clone_from(waker),
+                none => *none = Some(waker.clone()),
+            }
+            return Poll::Pending;
+        }
+        Poll::Ready(self.take_outcome(slot))
+    }
+
+    fn take_outcome(&mut self, slot: SlotId) -> Result<Inserted> {
+        match self.slots.close(slot) {
+            Slot::Done(outcome) => outcome,
+            _ => Err(closed()),
+        }
+    }
+
+    /// The caller of a slot has gone. Its put, if it was accepted, goes on.
+    pub(crate) fn abandon(&mut self, slot: SlotId) {
+        match self.slots.get(slot) {
+            Some(state @ Slot::Queued { .. }) => *state = Slot::Abandoned,
+            Some(Slot::InLine { .. }) => {
+                self.line.retain(|waiting| *waiting != slot);
+                self.slots.close(slot);
+                // Who was behind it may fit.
+                self.grant();
+            }
+            Some(Slot::Granted { weight }) => {
+                self.room.leave(*weight);
+                self.slots.close(slot);
+                self.grant();
+            }
+            _ => drop(self.slots.close(slot)),
+        }
+    }
+
+    /// Gives room to those who wait for it, in turn.
+    fn grant(&mut self) {
+        while let Some(slot) = self.line.front().copied() {
+            if let Some(state @ Slot::InLine { .. }) = self.slots.get(slot) {
+                let Slot::InLine { weight, .. } = *state else { return };
+                if !self.room.fits(weight) {
+                    return;
+                }
+                self.room.enter(weight);
+                if let Slot::InLine { waker, .. } =
+                    std::mem::replace(state, Slot::Granted { weight })
+                {
+                    self.wakers.push(waker);
+                }
+            }
+            self.line.pop_front();
+        }
+        self.line_due = None;
+    }
+
+    /// The server for a put. Where none can be used, the put waits for the one that is tried first.
+    fn choose(&mut self, key: Option<u64>, now: Instant) -> usize {
+        if self.lanes.len() == 1 {
+            return 0;
+        }
+        self.choose_usable(key, now).unwrap_or_else(|| {
+            let waits = self.lanes.iter().enumerate().min_by_key(|(_, lane)| lane.avoided_until());
+            waits.map_or(0, |(server, _)| server)
+        })
+    }
+
+    fn choose_usable(&mut self, key: Option<u64>, now: Instant) -> Option<usize> {
+        let (lanes, probes) = (&self.lanes, self.probes);
+        self.chooser
+            .choose(key, |server| lanes.get(server).is_some_and(|lane| lane.is_usable(now, probes)))
+    }
+
+    /// A mark that [is passed](Self::poll_passed) when everything has its answer that was accepted before.
+    pub(crate) fn mark(&mut self) -> u64 {
+        self.barrier.raise()
+    }
+
+    pub(crate) fn poll_passed(&mut self, mark: u64, waker: &Waker) -> Poll<()> {
+        if self.barrier.is_passed(mark) {
+            return Poll::Ready(());
+        }
+        self.watch(waker);
+        Poll::Pending
+    }
+
+    /// Asks every driver for a connection.
+    pub(crate) fn want_connections(&mut self) {
+        for lane in &mut self.lanes {
+            lane.is_wanted = true;
+            lane.nudge(&mut self.wakers);
+        }
+    }
+
+    /// Waits until there is a connection, or an attempt has failed with every server.
+    pub(crate) fn poll_connected(&mut self, waker: &Waker) -> Poll<Result<()>> {
+        // It may be lost again already.
+        if self.report.connections > 0 {
+            return Poll::Ready(Ok(()));
+        }
+        if self.lanes.iter().all(|lane| lane.attempts > 0 || lane.phase == Phase::Closed) {
+            return Poll::Ready(Err(self.why_not_connected()));
+        }
+        self.watch(waker);
+        Poll::Pending
+    }
+
+    fn why_not_connected(&self) -> Error {
+        let mut errors = self.lanes.iter().filter_map(|lane| lane.last_error.as_ref());
+        match (errors.next(), errors.next()) {
+            (Some(error), None) => error.share(),
+            (Some(_), Some(_)) => {
+                let causes: Vec<String> = self
+                    .lanes
+                    .iter()
+                    .filter_map(|lane| lane.last_error.as_ref().map(Error::to_string))
+                    .collect();
+                Error::new(ErrorKind::Connect, Fate::NotSent, "none of the servers can be reached")
+                    .with_source(causes.join("; "))
+            }
+            _ => closed(),
+        }
+    }
+
+    /// Accepts no further put. Those that wait for room are refused; those that were accepted go on.
+    pub(crate) fn close(&mut self) {
+        self.is_closing = true;
+        for slot in std::mem::take(&mut self.line) {
+            self.wakers.extend(self.slots.finish(slot, Err(closed())));
+        }
+        self.wake_all();
+    }
+
+    /// Waits until everything has its answer and every driver has ended.
+    pub(crate) fn poll_closed(&mut self, waker: &Waker) -> Poll<ProducerReport> {
+        let has_ended = |lane: &Lane| lane.phase == Phase::Closed || !lane.is_driven;
+        if self.is_over() && self.lanes.iter().all(has_ended) {
+            return Poll::Ready(self.report());
+        }
+        self.watch(waker);
+        Poll::Pending
+    }
+
+    /// Whether drivers have nothing to wait for any more.
+    fn is_over(&self) -> bool {
+        self.is_closing && self.barrier.is_clear()
+    }
+
+    fn refuse_if_closing(&self) -> Result<()> {
+        if self.is_closing { Err(closed()) } else { Ok(()) }
+    }
+
+    fn watch(&mut self, waker: &Waker) {
+        if !self.watchers.iter().any(|watcher| watcher.will_wake(waker)) {
+            self.watchers.push(waker.clone());
+        }
+    }
+
+    /// Wakes drivers and watchers: something has changed for all of them.
+    fn wake_all(&mut self) {
+        for lane in &mut self.lanes {
+            lane.nudge(&mut self.wakers);
+        }
+        self.wakers.append(&mut self.watchers);
+    }
+
+    /// The same, without a list to keep: mostly there is one.
+    pub(crate) fn take_few_wakers(&mut self) -> (Option<Waker>, Vec<Waker>) {
+        (self.wakers.pop(), std::mem::take(&mut self.wakers))
+    }
+
+    /// Whom to wake, outside of the lock.
+    pub(crate) fn take_wakers(&mut self, into: &mut Vec<Waker>) {
+        into.append(&mut self.wakers);
+    }
+
+    /// What has come to what so far.
+    pub(crate) fn report(&self) -> ProducerReport {
+        let servers = self.addresses.iter().zip(&self.lanes);
+        ProducerReport {
+            queued_jobs: self.room.jobs,
+            queued_bytes: self.room.bytes,
+            servers: servers
+                .map(|(address, lane)| ServerReport {
+                    address: address.clone(),
+                    state: state_of(lane),
+                    last_error: lane.last_error.as_ref().map(Error::to_string),
+                })
+                .collect(),
+            ..self.report.clone()
+        }
+    }
+
+    /// The best state that a server is in.
+    pub(crate) fn state(&self) -> ProducerState {
+        self.lanes.iter().map(state_of).max().unwrap_or(ProducerState::Closed)
+    }
+}
+
+fn state_of(lane: &Lane) -> ProducerState {
+    match lane.phase {
+        Phase::Idle => ProducerState::Idle,
+        Phase::Connecting => ProducerState::Connecting,
+        Phase::Ready => ProducerState::Ready,
+        Phase::Backoff(_) => ProducerState::Backoff,
+        Phase::Closed => ProducerState::Closed,
+    }
+}
+
+/// What a put takes of the queue's room: its body, and its command line at most.
+fn weight<B: AsRef<[u8]>>(put: &Put<B>) -> usize {
+    put.body().as_ref().len().saturating_add(64)
+}
+
+/// Whichever comes first; `None` never comes.
+fn sooner(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, Fate::NotSent, "the producer is closed").with_command("put")
+}
+
+/// The error of a put that finds the queue full.
+pub(crate) fn full() -> Error {
+    let message = "the producer's queue is full (wait with put, or raise max_jobs or max_bytes)";
+    Error::new(ErrorKind::QueueFull, Fate::NotSent, message).with_command("put")
+}
+
+fn too_big(body: usize, max: u64) -> Error {
+    let message = format!(
+        "body of {body} bytes is larger than the server's max-job-size of {max} (start the server with a larger -z)"
+    );
+    Error::new(ErrorKind::JobTooBig, Fate::NotSent, message).with_command("put")
+}

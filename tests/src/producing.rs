@@ -1,0 +1,117 @@
+//! The producers of the two faces behind one trait.
+
+use std::sync::Arc;
+
+use beanstalk_client::{
+    Inserted, Producer, ProducerOptions, ProducerReport, ProducerState, PutOptions, Result,
+};
+use tokio::runtime::Runtime;
+
+use crate::face::runtime;
+
+/// A producer, called from threads.
+pub trait Producing: Clone + Send + Sync + 'static {
+    /// The name of the face in messages.
+    const NAME: &'static str;
+
+    /// `Producer::connect`.
+    fn connect(options: ProducerOptions) -> Result<Self>;
+
+    /// `Producer::new`.
+    fn new(options: ProducerOptions) -> Result<Self>;
+
+    /// `Producer::put`.
+    fn put(&self, tube: &str, body: &[u8], options: PutOptions) -> Result<Inserted>;
+
+    /// `Producer::put`, with the default options.
+    fn put_plain(&self, tube: &str, body: &[u8]) -> Result<Inserted> {
+        self.put(tube, body, PutOptions::default())
+    }
+
+    /// `Producer::enqueue` for all of them, and then every answer.
+    fn put_all(&self, tube: &str, bodies: &[Vec<u8>]) -> Vec<Result<Inserted>>;
+
+    /// `Producer::flush`.
+    fn flush(&self);
+
+    /// `Producer::close`.
+    fn close(&self) -> ProducerReport;
+
+    /// `Producer::report`.
+    fn report(&self) -> ProducerReport;
+
+    /// `Producer::state`.
+    fn state(&self) -> ProducerState;
+}
+
+/// The async face, on a multi-thread runtime of its own.
+#[derive(Clone, Debug)]
+pub struct AsyncProducer {
+    /// The producer itself.
+    pub producer: Producer,
+    /// What drives it.
+    pub runtime: Arc<Runtime>,
+}
+
+impl Producing for AsyncProducer {
+    const NAME: &'static str = "async";
+
+    fn connect(options: ProducerOptions) -> Result<Self> {
+        let runtime = multi();
+        let producer = runtime.block_on(Producer::connect(options))?;
+        Ok(AsyncProducer { producer, runtime })
+    }
+
+    fn new(options: ProducerOptions) -> Result<Self> {
+        let runtime = multi();
+        let producer = runtime.block_on(async { Producer::new(options) })?;
+        Ok(AsyncProducer { producer, runtime })
+    }
+
+    fn put(&self, tube: &str, body: &[u8], options: PutOptions) -> Result<Inserted> {
+        self.runtime.block_on(self.producer.put(tube, body, options))
+    }
+
+    fn put_all(&self, tube: &str, bodies: &[Vec<u8>]) -> Vec<Result<Inserted>> {
+        self.runtime.block_on(async {
+            let mut receipts = Vec::new();
+            for body in bodies {
+                receipts.push(self.producer.enqueue(tube, body, PutOptions::default()).await);
+            }
+            let mut answers = Vec::new();
+            for receipt in receipts {
+                answers.push(match receipt {
+                    Ok(receipt) => receipt.await,
+                    Err(error) => Err(error),
+                });
+            }
+            answers
+        })
+    }
+
+    fn flush(&self) {
+        self.runtime.block_on(self.producer.flush());
+    }
+
+    fn close(&self) -> ProducerReport {
+        self.runtime.block_on(self.producer.close())
+    }
+
+    fn report(&self) -> ProducerReport {
+        self.producer.report()
+    }
+
+    fn state(&self) -> ProducerState {
+        self.producer.state()
+    }
+}
+
+fn multi() -> Arc<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    Arc::new(builder.worker_threads(2).enable_all().build().unwrap())
+}
+
+/// Runs a test of the async face alone, on a current-thread runtime.
+pub fn run<T>(test: impl Future<Output = T>) -> T {
+    runtime().block_on(test)
+}
