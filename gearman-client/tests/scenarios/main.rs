@@ -21,4 +21,6 @@ mod quirks;
 mod regressions;
 mod streams;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;
 mod worker;
