@@ -78,10 +78,17 @@ impl UniqueId {
     /// The longest id, in bytes.
     pub const MAX_LEN: usize = Short::MAX_LEN;
 
-    /// A random id, in the form of a version 4 UUID.
+    /// A random id, in the form of a version 4 UUID. Every submission has one unless it chooses its id; a simulation that
+    /// has to come out the same again chooses [`from_random_bits`](Self::from_random_bits).
     #[must_use]
     pub fn random() -> Self {
-        let [high, low] = random_bits();
+        Self::from_random_bits(random_bits())
+    }
+
+    /// The same, of 128 random bits that the caller has drawn; six of them give way to the version and the variant.
+    #[must_use]
+    pub fn from_random_bits(bits: u128) -> Self {
+        let (high, low) = ((bits >> 64) as u64, bits as u64);
         // Version and variant, as RFC 9562 section 5.4 has them.
         let high = (high & !0xf000) | 0x4000;
         let low = (low & !(0b11 << 62)) | (0b10 << 62);
@@ -126,14 +133,16 @@ fn hex_digit(nibble: u64) -> u8 {
 }
 
 /// 128 bits that no other process has: two keyed hashes of a counter, with keys from the operating system.
-fn random_bits() -> [u64; 2] {
+fn random_bits() -> u128 {
     thread_local! {
         static KEYS: (RandomState, RandomState) = (RandomState::new(), RandomState::new());
         static COUNT: Cell<u64> = const { Cell::new(0) };
     }
     let count = COUNT.with(|count| count.replace(count.get().wrapping_add(1)));
     let id = std::process::id();
-    KEYS.with(|(one, two)| [one.hash_one((count, id)), two.hash_one((count, id))])
+    KEYS.with(|(one, two)| {
+        u128::from(one.hash_one((count, id))) << 64 | u128::from(two.hash_one((count, id)))
+    })
 }
 
 /// What a worker calls itself in the `workers` listing: 1 to 127 bytes, no spaces and no control characters.
@@ -368,6 +377,8 @@ mod tests {
             assert_eq!(text.as_bytes()[14], b'4', "{text}");
             assert!(b"89ab".contains(&text.as_bytes()[19]), "{text}");
         }
+        let drawn = UniqueId::from_random_bits(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
+        assert_eq!(drawn.to_string(), "01234567-89ab-4def-8123-456789abcdef");
     }
 
     #[test]

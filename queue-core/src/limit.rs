@@ -115,7 +115,7 @@ pub(crate) mod tests {
     #[derive(Debug)]
     pub(crate) enum Failure {
         TimedOut(Deadline, Option<String>),
-        Failed(#[expect(dead_code, reason = "shown by Debug")] Error),
+        Failed(Error),
     }
 
     impl Sdk for Test {
@@ -140,7 +140,8 @@ pub(crate) mod tests {
         let long = Some(Duration::from_secs(1000));
         let name = |limit: Limit<Test>| match limit.error() {
             Failure::TimedOut(which, None) => which,
-            other => panic!("{other:?}"),
+            Failure::TimedOut(..) => panic!("there is no detail"),
+            Failure::Failed(error) => panic!("{error}"),
         };
         assert_eq!(
             name(Limit::of(Deadline::Total, short).step(Deadline::Connect, long)),

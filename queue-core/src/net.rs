@@ -2,6 +2,7 @@
 
 use std::{
     fmt, io,
+    net::SocketAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -107,10 +108,20 @@ async fn tcp<S: Sdk>(
     limit: Limit<S>,
 ) -> Result<TcpStream, S::Error> {
     let addresses = within(limit, lookup_host((host, port)))
-        .await?
+        .await
+        .map_err(|_| limit.error_while(format!("the name {host} was not resolved in this time")))?
         .map_err(|error| S::failed(Error::cannot_connect(format_args!("{host}:{port}"), error)))?
         .collect::<Vec<_>>();
-    let mut attempts = Attempts::new(host, port, addresses.len());
+    first_of(dial, Attempts::new(host, port, addresses.len()), addresses, limit).await
+}
+
+/// The first address that answers.
+async fn first_of<S: Sdk>(
+    dial: &Dial,
+    mut attempts: Attempts<'_>,
+    addresses: Vec<SocketAddr>,
+    limit: Limit<S>,
+) -> Result<TcpStream, S::Error> {
     for address in addresses {
         let connecting = TcpStream::connect(address);
         let outcome = match attempts.share(limit) {
@@ -189,5 +200,39 @@ impl Timer {
             Some(sleep) => sleep.as_mut().reset(at),
             None => self.0 = Some(Box::pin(sleep_until(at))),
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        limit::tests::{Deadline, Failure, Test},
+        socket::tests::Places,
+    };
+
+    async fn reach(addresses: Vec<SocketAddr>, time: Duration) -> Result<TcpStream, Failure> {
+        let attempts = Attempts::new("name", 7, addresses.len());
+        let limit = Limit::<Test>::of(Deadline::Connect, Some(time));
+        first_of(&Dial::default(), attempts, addresses, limit).await
+    }
+
+    /// C1.
+    #[tokio::test]
+    async fn an_address_that_swallows_packets_leaves_time_for_the_next() {
+        let places = Places::new();
+        let stream = reach(places.all(), Duration::from_millis(600)).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), places.open());
+    }
+
+    /// C1.
+    #[tokio::test]
+    async fn an_attempt_in_vain_names_every_address_and_its_cause() {
+        let places = Places::new();
+        places.check_out_of_time(reach(places.bad(), Duration::from_millis(100)).await.err());
+        let refused = vec![places.closed()];
+        places.check_refused(reach(refused, Duration::from_secs(60)).await.err());
     }
 }

@@ -78,10 +78,91 @@ pub(crate) fn no_answer_in_time() -> io::Error {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
+    #[cfg(target_os = "linux")]
+    use crate::limit::tests::{Deadline, Failure};
+
+    /// An address that swallows packets, one that refuses, and one that answers.
+    #[cfg(target_os = "linux")]
+    pub(crate) struct Places {
+        full: socket2::Socket,
+        _fillers: Vec<socket2::Socket>,
+        closed: socket2::Socket,
+        open: TcpListener,
+    }
+
+    #[cfg(target_os = "linux")]
+    impl Places {
+        pub(crate) fn new() -> Self {
+            let bound = || {
+                let socket =
+                    socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
+                        .unwrap();
+                let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+                socket.bind(&any.into()).unwrap();
+                socket
+            };
+            // Linux drops what comes for a full queue of connections.
+            let full = bound();
+            full.listen(0).unwrap();
+            let fillers = (0..8)
+                .map(|_| {
+                    let filler =
+                        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
+                            .unwrap();
+                    filler.set_nonblocking(true).unwrap();
+                    let _ = filler.connect(&full.local_addr().unwrap());
+                    filler
+                })
+                .collect();
+            let open = TcpListener::bind("127.0.0.1:0").unwrap();
+            // Bound but not listening, so that nobody else is given the port.
+            Places { full, _fillers: fillers, closed: bound(), open }
+        }
+
+        fn full(&self) -> SocketAddr {
+            self.full.local_addr().unwrap().as_socket().unwrap()
+        }
+
+        pub(crate) fn closed(&self) -> SocketAddr {
+            self.closed.local_addr().unwrap().as_socket().unwrap()
+        }
+
+        pub(crate) fn open(&self) -> SocketAddr {
+            self.open.local_addr().unwrap()
+        }
+
+        pub(crate) fn bad(&self) -> Vec<SocketAddr> {
+            vec![self.closed(), self.full()]
+        }
+
+        pub(crate) fn all(&self) -> Vec<SocketAddr> {
+            vec![self.full(), self.closed(), self.open()]
+        }
+
+        pub(crate) fn check_out_of_time(&self, failure: Option<Failure>) {
+            let Some(Failure::TimedOut(Deadline::Connect, Some(detail))) = failure else {
+                panic!("{failure:?}");
+            };
+            let (closed, full) = (self.closed(), self.full());
+            let expected = format!(
+                "name:7: {closed}: Connection refused (os error 111); {full}: no answer in its share of the time"
+            );
+            assert_eq!(detail, expected);
+        }
+
+        pub(crate) fn check_refused(&self, failure: Option<Failure>) {
+            let Some(Failure::Failed(error)) = failure else { panic!("{failure:?}") };
+            assert_eq!(error.kind(), crate::ErrorKind::Connect);
+            let closed = self.closed();
+            let expected =
+                format!("cannot connect to name:7: {closed}: Connection refused (os error 111)");
+            assert_eq!(error.to_string(), expected);
+        }
+    }
 
     /// C3.
     #[test]

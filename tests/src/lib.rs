@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 pub mod catalogue;
+pub mod connectors;
 pub mod face;
 pub mod listener;
 pub mod place;

@@ -15,6 +15,8 @@ mod cancellation;
 mod commands;
 #[path = "beanstalk/connections.rs"]
 mod connections;
+#[path = "beanstalk/connectors.rs"]
+mod connectors;
 #[path = "beanstalk/deadlines.rs"]
 mod deadlines;
 #[path = "beanstalk/faults.rs"]

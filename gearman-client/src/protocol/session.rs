@@ -241,7 +241,10 @@ impl<T: Copy> Session<T> {
                 handle: None,
             })
             .collect();
-        for (handle, waiters) in self.jobs.drain() {
+        // In the same order each time, for a simulation that has to come out the same again.
+        let mut jobs: Vec<_> = self.jobs.drain().collect();
+        jobs.sort_unstable_by(|(one, _), (other, _)| one.as_bytes().cmp(other.as_bytes()));
+        for (handle, waiters) in jobs {
             let handle = JobHandle::received(handle, &self.origin);
             lost.extend(waiters.list.into_iter().map(|waiter| Lost {
                 waiter,

@@ -12,6 +12,7 @@ mod bytes_cut;
 mod cancellation;
 mod catalogue;
 mod client;
+mod connectors;
 mod cuts;
 mod face;
 mod faults;

@@ -2,7 +2,7 @@
 
 use std::{
     fmt, io,
-    net::{TcpStream, ToSocketAddrs},
+    net::{SocketAddr, TcpStream, ToSocketAddrs},
     sync::Arc,
     time::Duration,
 };
@@ -128,7 +128,16 @@ fn tcp<S: Sdk>(dial: &Dial, host: &str, port: u16, limit: Limit<S>) -> Result<Tc
         .to_socket_addrs()
         .map_err(|error| S::failed(Error::cannot_connect(format_args!("{host}:{port}"), error)))?
         .collect::<Vec<_>>();
-    let mut attempts = Attempts::new(host, port, addresses.len());
+    first_of(dial, Attempts::new(host, port, addresses.len()), addresses, limit)
+}
+
+/// The first address that answers.
+fn first_of<S: Sdk>(
+    dial: &Dial,
+    mut attempts: Attempts<'_>,
+    addresses: Vec<SocketAddr>,
+    limit: Limit<S>,
+) -> Result<TcpStream, S::Error> {
     for address in addresses {
         let outcome = match attempts.share(limit) {
             Some(Duration::ZERO) => Err(no_answer_in_time()),
@@ -157,4 +166,35 @@ fn unix<S: Sdk>(path: &Path, limit: Limit<S>) -> io::Result<UnixStream> {
     socket.set_write_timeout(limit.remaining().map(|left| left.max(Duration::from_millis(1))))?;
     socket.connect(&SockAddr::unix(path)?)?;
     Ok(socket.into())
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::{
+        limit::tests::{Deadline, Failure, Test},
+        socket::tests::Places,
+    };
+
+    fn reach(addresses: Vec<SocketAddr>, time: Duration) -> Result<TcpStream, Failure> {
+        let attempts = Attempts::new("name", 7, addresses.len());
+        let limit = Limit::<Test>::of(Deadline::Connect, Some(time));
+        first_of(&Dial::default(), attempts, addresses, limit)
+    }
+
+    /// C1.
+    #[test]
+    fn an_address_that_swallows_packets_leaves_time_for_the_next() {
+        let places = Places::new();
+        let stream = reach(places.all(), Duration::from_millis(600)).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), places.open());
+    }
+
+    /// C1.
+    #[test]
+    fn an_attempt_in_vain_names_every_address_and_its_cause() {
+        let places = Places::new();
+        places.check_out_of_time(reach(places.bad(), Duration::from_millis(100)).err());
+        places.check_refused(reach(vec![places.closed()], Duration::from_secs(60)).err());
+    }
 }

@@ -145,3 +145,51 @@ fn the_protocol_does_no_input_or_output() {
         }
     }
 }
+
+/// C16: the async faces take time from the runtime and choose nothing at random by themselves, so that a simulation can run
+/// them again and get the same.
+#[test]
+fn the_async_faces_are_deterministic() {
+    let mut files = 0;
+    let sources = ["beanstalk-client/src", "gearman-client/src", "queue-core/src"];
+    let mut folders: Vec<PathBuf> = sources.map(|path| root().join(path)).into();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                if !path.ends_with("blocking") {
+                    folders.push(path);
+                }
+                continue;
+            }
+            files += 1;
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code: String = text
+                .split("#[cfg(test)]")
+                .next()
+                .unwrap()
+                .lines()
+                .filter(|line| !line.trim_start().starts_with("//"))
+                .collect();
+            let name = path.display();
+            assert!(!code.contains("SystemTime::now"), "{name} reads the wall clock");
+            let own_clock = code.contains("Instant::now()") && !code.contains("use tokio");
+            assert!(
+                !own_clock || path.ends_with("clock.rs") || is_test(&path),
+                "{name} reads the clock"
+            );
+            for choice in code.split("select! {").skip(1) {
+                assert!(choice.trim_start().starts_with("biased;"), "{name} selects at random");
+            }
+        }
+    }
+    assert!(files > 50, "only {files} files were found");
+}
+
+fn is_test(path: &Path) -> bool {
+    path.file_stem().is_some_and(|name| name.to_string_lossy().ends_with("tests"))
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}

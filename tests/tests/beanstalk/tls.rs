@@ -22,6 +22,7 @@ use rustls::{
 };
 use tests::{
     Face, both_faces,
+    connectors::resolved_by,
     listener::{Scripts, read_to_end},
     place::{PATIENCE, options},
 };
@@ -111,6 +112,7 @@ fn refused<F: Face>(options: ConnectOptions) -> Error {
 
 both_faces!(
     jobs_go_through_tls,
+    tls_goes_over_the_stream_of_a_connector,
     a_certificate_for_another_name_is_refused,
     a_certificate_of_an_unknown_authority_is_refused,
     an_expired_certificate_is_refused,
@@ -143,6 +145,23 @@ fn jobs_go_through_tls<F: Face>() {
     assert_eq!(client.list_tube_used().unwrap(), "mine");
     assert_eq!(client.reserve_with_timeout(Duration::ZERO).unwrap().job().unwrap().body, "0");
     client.quit().unwrap();
+}
+
+fn tls_goes_over_the_stream_of_a_connector<F: Face>() {
+    let (server, authority) = (Server::start().unwrap(), authority());
+    let proxy = proxy(config(identity(&authority, "queue.invalid", |_| {}), None), &server);
+    let there = proxy.address().parse().unwrap();
+    let options = options("beanstalks://queue.invalid").tls(trusting(&authority));
+    let mut client = F::connect(resolved_by(options.clone(), move |_| Ok(there))).unwrap();
+    client.use_tube("mine").unwrap();
+    client.reconnect().unwrap();
+    assert_eq!(client.list_tube_used().unwrap(), "mine");
+    assert!(client.check_connection());
+    // What the connector gives in plain text is not taken for TLS.
+    let plain = server.socket_addr().unwrap();
+    let options = options.connect_timeout(Duration::from_millis(300));
+    let error = F::connect(resolved_by(options, move |_| Ok(plain))).err().unwrap();
+    assert!(matches!(error.kind(), ErrorKind::Tls | ErrorKind::Timeout(Deadline::Connect)));
 }
 
 fn a_certificate_for_another_name_is_refused<F: Face>() {
