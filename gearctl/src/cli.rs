@@ -113,7 +113,7 @@ pub enum Command {
     /// Work in a session: connections that last, completion, history, scripts
     #[command(visible_alias = "shell", after_help = repl::HELP)]
     Repl(repl::ReplArgs),
-    /// Send one line of the text protocol and print the reply (any text command)
+    /// Send a line of the text protocol or packets, and print what comes back (any command or packet)
     #[command(after_help = raw::HELP)]
     Raw(raw::RawArgs),
     /// Run an in-memory server, alone or for a command

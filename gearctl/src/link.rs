@@ -11,7 +11,7 @@ use ctl_core::error::CliError;
 use ctl_core::messages::{Level, Messages};
 use ctl_core::units;
 use fixtures::gearmand::Server;
-use gearman_client::blocking::{Admin, Client};
+use gearman_client::blocking::{Admin, Client, Packets};
 use gearman_client::protocol::{AdminCommand, AdminReply, Request};
 use gearman_client::{Address, ConnectOptions, Error, Listing, RetryPolicy, Row, Servers};
 
@@ -282,6 +282,19 @@ impl Link {
             Err(error) if error.code == UNSUPPORTED => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// A connection to the first server for single packets, and its address.
+    ///
+    /// # Errors
+    /// The server cannot be reached: exit 69.
+    pub fn open_packets(&mut self) -> Result<(Packets, String), CliError> {
+        let Some(first) = self.options()?.first().cloned() else {
+            return Err(CliError::usage("no server is given"));
+        };
+        let address = first.address().to_string();
+        let packets = self.open(|_| Packets::connect(&first).map_err(cli_error))?;
+        Ok((packets, address))
     }
 
     fn open_admin(&mut self) -> Result<Admin, CliError> {

@@ -1,11 +1,15 @@
-//! `raw`: one line of the text protocol, and the reply as it comes.
+//! `raw`: lines of the text protocol, or packets, and what comes back as it comes.
+
+mod packets;
 
 use std::ffi::OsString;
+use std::time::Duration;
 
-use clap::Args;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::escape;
 use ctl_core::output::{Format, Record};
+use ctl_core::units;
 use gearman_client::protocol::{AdminCommand, AdminReply};
 use serde_json::Value;
 
@@ -14,19 +18,76 @@ use crate::tool::Tool;
 
 /// The end of `raw --help`.
 pub const HELP: &str = "\
-Sends the line as it is and prints the lines of the reply, without the dot that ends a list. A refusal is an error, as
-everywhere.
+A line is sent as it is, and the lines of the reply are printed without the dot that ends a list. A refusal is an error,
+as everywhere.
+--packet sends a packet: its name with its arguments, or a number (0 and those above 42 too) with any bytes, whose
+arguments are separated by NUL bytes and not checked. Arguments are text, @FILE, - for stdin, or hex:0a0b and b64:Cgs=.
+Several --packet go over the same connection. An ECHO_REQ of the tool's own follows them: what comes before its answer is
+printed, and with --wait what comes so long afterwards. ERROR packets are printed like all others, and the exit code is
+1. Jobs that are taken this way are given back when the command ends.
 
 Examples:
   gearctl raw status
-  gearctl raw 'maxqueue mail 10'";
+  gearctl raw 'maxqueue mail 10'
+  gearctl raw --packet SUBMIT_JOB_BG rev '' hello
+  gearctl raw --packet CAN_DO rev --packet GRAB_JOB_UNIQ -o json
+  gearctl raw --packet 16 hex:00ff";
 
 /// Arguments of `raw`.
 #[derive(Debug, Args)]
 pub struct RawArgs {
     /// The line, without its end
-    #[arg(value_name = "TEXT")]
-    line: OsString,
+    #[arg(value_name = "TEXT", required_unless_present = PACKETS, conflicts_with = PACKETS)]
+    line: Option<OsString>,
+
+    #[command(flatten)]
+    packets: PacketArgs,
+
+    /// Send packets with the magic of a server, \0RES
+    #[arg(long, requires = PACKETS)]
+    response: bool,
+
+    /// Go on printing packets for so long
+    #[arg(long, value_name = "DUR", value_parser = units::duration, requires = PACKETS)]
+    wait: Option<Duration>,
+}
+
+/// The name of `--packet` in the grammar.
+const PACKETS: &str = "packets";
+
+/// The words of each `--packet`.
+#[derive(Debug)]
+struct PacketArgs(Vec<Vec<OsString>>);
+
+impl Args for PacketArgs {
+    fn augment_args(command: Command) -> Command {
+        let help = "A packet: its name or number, and its arguments; may be given several times";
+        let packet = Arg::new(PACKETS)
+            .long("packet")
+            .value_names(["TYPE", "BODY"])
+            .num_args(1..)
+            .action(ArgAction::Append)
+            .value_parser(value_parser!(OsString))
+            .allow_negative_numbers(true)
+            .help(help);
+        command.arg(packet)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for PacketArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let occurrences = matches.get_occurrences::<OsString>(PACKETS);
+        Ok(Self(occurrences.into_iter().flatten().map(|words| words.cloned().collect()).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// Runs `raw`.
@@ -34,7 +95,13 @@ pub struct RawArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: RawArgs) -> Result<Exit, CliError> {
-    let line = args.line.as_encoded_bytes();
+    match &args.line {
+        Some(line) => text(tool, line.as_encoded_bytes()),
+        None => packets::run(tool, &args),
+    }
+}
+
+fn text(tool: &mut Tool, line: &[u8]) -> Result<Exit, CliError> {
     let command = AdminCommand::raw(line).map_err(cli_error)?;
     if tool.globals.dry_run {
         let text = String::from_utf8_lossy(line).into_owned();

@@ -139,3 +139,47 @@ fn raw_lines_are_sent_as_they_are() {
         gearctl(address, &["raw", "a\nb"]).exits(65);
     });
 }
+
+#[test]
+fn raw_packets_are_sent_and_what_comes_is_shown() {
+    on_both(|server| {
+        let address = server.address();
+        let raw = |words: &[&str]| gearctl(address, &[&["raw"], words].concat());
+        let submit = ["--packet", "SUBMIT_JOB_BG", "rev", "u1", "hello"];
+        let grab = ["--packet", "CAN_DO", "rev", "--packet", "grab_job_uniq", "-o", "json"];
+        let got = raw(&[&submit[..], &grab].concat()).exits(0).json();
+        let handle = got[0]["arguments"][0].as_str().unwrap();
+        assert_eq!((&got[0]["packet"], &got[0]["number"]), (&json!("JOB_CREATED"), &json!(8)));
+        assert_eq!(got[1]["arguments"], json!([handle, "rev", "u1", "hello"]));
+        // A number, bytes that are no text, and what comes back of them.
+        assert_eq!(raw(&["--packet", "16", "hex:00ff", "-o", "raw"]).exits(0).bytes, b"\0\xff");
+        let echo = raw(&["--packet", "ECHO_REQ", "b64:/w==", "-o", "json"]).exits(0).json();
+        assert_eq!(echo[0]["arguments"], json!([{"base64": "/w=="}]));
+        // The server's no.
+        assert_eq!(
+            raw(&["--packet", "ALL_YOURS"]).exits(1).out(),
+            "ERROR\t19\t36\tINVALID_COMMAND\\0Command not expected\n"
+        );
+        let magic = raw(&["--response", "--packet", "ECHO_REQ", "x"]).exits(1);
+        assert!(magic.out().contains("INVALID_MAGIC"), "{}", magic.out());
+        // gearmand ends the connection for a number that it does not know.
+        assert_eq!(raw(&["--packet", "99", "-o", "json"]).exits(69).error()["exit"], 69);
+        raw(&["--packet", "GET_STATUS"]).exits(65);
+        raw(&["--packet", "NONSENSE"]).exits(65);
+        raw(&["status", "--packet", "ECHO_REQ", "x"]).exits(2);
+        let would = raw(&["-n", "--packet", "CAN_DO", "rev", "-o", "json"]).exits(0).json();
+        assert_eq!(would["packets"], json!(["005245510000000100000003726576"]));
+    });
+}
+
+#[test]
+fn raw_packets_that_come_later_are_waited_for() {
+    on_both(|server| {
+        let address = server.address();
+        let line = ["-s", address, "work", "-f", "up", "--builtin", "upper"];
+        let _worker = Running(command(&line).spawn().unwrap());
+        workers(address, "up", 1);
+        let line = ["raw", "--wait", "1s", "--packet", "SUBMIT_JOB", "up", "", "x", "-o", "name"];
+        assert_eq!(gearctl(address, &line).exits(0).out(), "JOB_CREATED\nWORK_COMPLETE\n");
+    });
+}

@@ -7,6 +7,7 @@ mod job;
 mod lane;
 mod link;
 mod many;
+mod packets;
 mod requests;
 mod stop;
 mod worker;
@@ -19,6 +20,7 @@ pub use self::{
     held::{GrabbedJob, JobContext},
     job::Job,
     many::{CallMany, SubmitMany},
+    packets::Packets,
     stop::StopHandle,
     worker::Worker,
 };
