@@ -30,9 +30,9 @@ test:
 smoke:
     cargo run --locked -p bsctl -- --embedded smoke
 
-# Compares with raw sockets and other clients; needs beanstalkd.
+# Compares with raw sockets and other clients (`just bench gearmand --quick`); needs the server.
 bench *args:
-    cargo run --release --manifest-path bench/Cargo.toml -- beanstalkd {{args}}
+    cargo run --release --manifest-path bench/Cargo.toml -- {{args}}
 
 # Licences, advisories, bans, sources: needs cargo-deny.
 deny:

@@ -2,6 +2,7 @@
 
 mod beanstalkd;
 mod cores;
+mod gearmand;
 mod measure;
 mod report;
 
@@ -21,6 +22,8 @@ struct Arguments {
 enum What {
     /// The beanstalkd clients against a real server, which is started for the purpose
     Beanstalkd(beanstalkd::Options),
+    /// The Gearman clients and workers against a real gearmand, which is started for the purpose
+    Gearmand(gearmand::Options),
     /// The tool bsctl as a process: start-up time, and memory while it imports jobs
     #[cfg(unix)]
     BeanstalkdTool(beanstalkd::ToolOptions),
@@ -29,6 +32,7 @@ enum What {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().what {
         What::Beanstalkd(options) => beanstalkd::run(&options),
+        What::Gearmand(options) => gearmand::run(&options),
         #[cfg(unix)]
         What::BeanstalkdTool(options) => beanstalkd::run_tool(&options),
     }

@@ -11,12 +11,14 @@ pub struct Plan {
     pub rounds: usize,
     /// What one run of the first contender should take.
     pub slice: Duration,
+    /// The fewest jobs of one run, however slow they go.
+    pub fewest_jobs: u64,
     /// The most jobs of one run, however fast they go.
     pub most_jobs: u64,
 }
 
-/// The fewest jobs of one run, however slow they go.
-const FEWEST_JOBS: u64 = 64;
+/// A contender that is so many times slower than the first one does fewer jobs.
+const MOST_SLICES: f64 = 8.0;
 
 /// The rates of one contender in jobs per second, one for each round.
 #[derive(Clone, Debug, Default)]
@@ -39,31 +41,40 @@ impl Rates {
 ///
 /// `run` does that many jobs with that contender and returns the time they took, without the time for preparations. The
 /// number of jobs is the same for all, so that all find the server in the same state; it is what the first contender
-/// does in one slice.
+/// does in one slice. Only one that would take very long does fewer.
 pub fn interleave<C>(
     plan: Plan,
     contenders: &mut [C],
     mut run: impl FnMut(&mut C, u64) -> Result<Duration>,
 ) -> Result<Vec<Rates>> {
-    let trial = (plan.most_jobs / 20).max(FEWEST_JOBS);
-    let mut jobs = trial;
-    for (index, contender) in contenders.iter_mut().enumerate() {
-        let time = run(contender, trial)?;
-        if index == 0 {
-            let fits = per_second(trial, time) * plan.slice.as_secs_f64();
-            jobs = (fits as u64).clamp(FEWEST_JOBS, plan.most_jobs);
-        }
+    let mut speeds = Vec::new();
+    for contender in contenders.iter_mut() {
+        speeds.push(try_out(plan, |jobs| run(contender, jobs))?);
     }
+    let slice = plan.slice.as_secs_f64();
+    let fits = |speed: f64| ((speed * slice) as u64).clamp(plan.fewest_jobs, plan.most_jobs);
+    let jobs = fits(speeds.first().copied().unwrap_or_default());
     let mut rates = vec![Rates::default(); contenders.len()];
     let mut chance = Chance(1);
     for _ in 0..plan.rounds {
-        let mut order: Vec<_> = contenders.iter_mut().zip(&mut rates).collect();
+        let mut order: Vec<_> = contenders.iter_mut().zip(&mut rates).zip(&speeds).collect();
         while !order.is_empty() {
-            let (contender, rates) = order.swap_remove(chance.below(order.len()));
+            let ((contender, rates), speed) = order.swap_remove(chance.below(order.len()));
+            let jobs = jobs.min(fits(speed * MOST_SLICES));
             rates.0.push(per_second(jobs, run(contender, jobs)?));
         }
     }
     Ok(rates)
+}
+
+/// Warms up, and finds out the speed: with more jobs if the fewest take no time.
+fn try_out(plan: Plan, mut run: impl FnMut(u64) -> Result<Duration>) -> Result<f64> {
+    let time = run(plan.fewest_jobs)?;
+    let more = (plan.most_jobs / 20).max(plan.fewest_jobs);
+    if time > plan.slice || more == plan.fewest_jobs {
+        return Ok(per_second(plan.fewest_jobs, time));
+    }
+    Ok(per_second(more, run(more)?))
 }
 
 /// Numbers without a pattern, the same ones in every run (a linear congruential generator).
@@ -105,7 +116,8 @@ mod tests {
 
     #[test]
     fn every_contender_does_the_same_number_of_jobs_in_every_round() {
-        let plan = Plan { rounds: 20, slice: Duration::from_millis(64), most_jobs: 1000 };
+        let plan =
+            Plan { rounds: 20, slice: Duration::from_millis(64), fewest_jobs: 10, most_jobs: 200 };
         let mut ran = Vec::new();
         let rates = interleave(plan, &mut ['a', 'b'], |name, jobs| {
             ran.push((*name, jobs));
@@ -122,5 +134,18 @@ mod tests {
         );
         let starts = rounds.iter().filter(|round| round[0].0 == 'a').count();
         assert!((1..20).contains(&starts), "the order never changed");
+    }
+
+    #[test]
+    fn a_very_slow_contender_does_fewer_jobs() {
+        let plan =
+            Plan { rounds: 1, slice: Duration::from_millis(100), fewest_jobs: 2, most_jobs: 1000 };
+        let mut most = [0, 0];
+        let rates = interleave(plan, &mut [0, 1], |which, jobs| {
+            most[*which] = jobs.max(most[*which]);
+            Ok(Duration::from_millis(if *which == 0 { jobs } else { 40 * jobs }))
+        });
+        assert_eq!(most, [100, 50]);
+        assert_eq!(rates.expect("nothing failed")[1].median(), 25.0);
     }
 }

@@ -9,9 +9,10 @@ use crate::measure::Rates;
 /// One face of ours, and the raw loop of the same kind.
 #[derive(Debug)]
 pub struct Face {
+    pub name: &'static str,
     pub raw: Rates,
     pub ours: Rates,
-    /// The ratio that ours should reach.
+    /// The ratio to the raw loop that ours should reach.
     pub target: Option<f64>,
 }
 
@@ -19,24 +20,16 @@ impl Face {
     fn ratio(&self) -> f64 {
         self.ours.ratio_to(&self.raw)
     }
-
-    /// The ratio, with the target behind it where it was missed.
-    fn verdict(&self) -> String {
-        match self.target {
-            Some(target) if self.ratio() < target => format!("{:.2} < {target}", self.ratio()),
-            Some(target) => format!("{:.2} ≥ {target}", self.ratio()),
-            None => format!("{:.2}", self.ratio()),
-        }
-    }
 }
 
 /// What came out of one scenario.
 #[derive(Debug)]
 pub struct Row {
     pub scenario: &'static str,
-    pub blocking: Face,
-    pub asynchronous: Face,
+    pub faces: Vec<Face>,
     pub peers: Vec<(&'static str, Rates)>,
+    /// How many times faster than this peer ours should be.
+    pub peer_target: Option<(&'static str, f64)>,
 }
 
 impl Row {
@@ -48,40 +41,57 @@ impl Row {
         self.peers.iter().map(|(_, rates)| rates).max_by(|a, b| a.median().total_cmp(&b.median()))
     }
 
-    fn ratios_to_peer(&self) -> Option<(f64, f64)> {
-        let best = self.best_peer()?;
-        Some((self.blocking.ours.ratio_to(best), self.asynchronous.ours.ratio_to(best)))
+    /// The peer to be compared with: the one that a target names, or else the best.
+    fn compared(&self) -> Option<(&Rates, Option<f64>)> {
+        let named = self.peer_target.and_then(|(name, target)| Some((self.peer(name)?, target)));
+        match named {
+            Some((peer, target)) => Some((peer, Some(target))),
+            None => Some((self.best_peer()?, None)),
+        }
     }
 
     fn json(&self) -> Value {
-        let (blocking, asynchronous) = (self.blocking.ratio(), self.asynchronous.ratio());
-        let to_peer = self.ratios_to_peer();
         let peers: Map<_, _> = self
             .peers
             .iter()
             .map(|(name, rates)| ((*name).to_owned(), rate(rates.median())))
             .collect();
-        json!({
-            "scenario": self.scenario,
-            "raw": rate(self.blocking.raw.median()),
-            "raw_async": rate(self.asynchronous.raw.median()),
-            "ours_async": rate(self.asynchronous.ours.median()),
-            "ours_blocking": rate(self.blocking.ours.median()),
-            "peers": peers,
-            "ratio_raw": ratio(blocking.min(asynchronous)),
-            "ratio_raw_blocking": ratio(blocking),
-            "ratio_raw_async": ratio(asynchronous),
-            "target_blocking": self.blocking.target,
-            "target_async": self.asynchronous.target,
-            "ratio_peer": to_peer.map(|(blocking, asynchronous)| ratio(blocking.min(asynchronous))),
-            "ratio_peer_blocking": to_peer.map(|(blocking, _)| ratio(blocking)),
-            "ratio_peer_async": to_peer.map(|(_, asynchronous)| ratio(asynchronous)),
-        })
+        let least = |ratios: Vec<f64>| ratios.into_iter().reduce(f64::min).map(ratio);
+        let mut row = Map::new();
+        row.insert("scenario".into(), json!(self.scenario));
+        row.insert("peers".into(), json!(peers));
+        row.insert("ratio_raw".into(), json!(least(self.faces.iter().map(Face::ratio).collect())));
+        let to_best = self
+            .best_peer()
+            .map(|best| least(self.faces.iter().map(|face| face.ours.ratio_to(best)).collect()));
+        row.insert("ratio_peer".into(), json!(to_best));
+        for (index, face) in self.faces.iter().enumerate() {
+            let name = face.name;
+            if index == 0 {
+                row.insert("raw".into(), rate(face.raw.median()));
+            }
+            row.insert(format!("raw_{name}"), rate(face.raw.median()));
+            row.insert(format!("ours_{name}"), rate(face.ours.median()));
+            row.insert(format!("ratio_raw_{name}"), ratio(face.ratio()));
+            row.insert(format!("target_{name}"), json!(face.target));
+            let best = self.best_peer().map(|best| ratio(face.ours.ratio_to(best)));
+            row.insert(format!("ratio_peer_{name}"), json!(best));
+            if let Some((peer, target)) = self.peer_target {
+                let reached = self.peer(peer).map(|peer| ratio(face.ours.ratio_to(peer)));
+                row.insert(format!("ratio_{peer}_{name}"), json!(reached));
+                row.insert(format!("target_{peer}"), json!(target));
+            }
+        }
+        Value::Object(row)
     }
 }
 
 fn rate(jobs_per_second: f64) -> Value {
-    json!(jobs_per_second.round() as u64)
+    if jobs_per_second >= 100.0 {
+        json!(jobs_per_second.round() as u64)
+    } else {
+        json!((jobs_per_second * 100.0).round() / 100.0)
+    }
 }
 
 fn ratio(ratio: f64) -> Value {
@@ -107,39 +117,43 @@ impl Report {
             return Ok(());
         };
         eprintln!("bench: {}", row.scenario);
-        let mut cells = vec![row.scenario.to_owned()];
-        for face in [&row.blocking, &row.asynchronous] {
-            cells.extend([short(face.raw.median()), short(face.ours.median()), face.verdict()]);
+        for (index, face) in row.faces.iter().enumerate() {
+            let mut cells = vec![row.scenario.to_owned(), face.name.to_owned()];
+            cells.extend([short(face.raw.median()), short(face.ours.median())]);
+            cells.push(verdict(face.ratio(), face.target));
+            for peer in &self.peers {
+                let of_peer = row.peer(peer).filter(|_| index == 0);
+                cells.push(of_peer.map_or_else(nothing, |rates| short(rates.median())));
+            }
+            cells.push(
+                row.compared().map_or_else(nothing, |(peer, target)| {
+                    verdict(face.ours.ratio_to(peer), target)
+                }),
+            );
+            table.add_row(cells.iter().enumerate().map(|(column, text)| {
+                let side = if column < 2 { CellAlignment::Left } else { CellAlignment::Right };
+                Cell::new(text).set_alignment(side)
+            }));
         }
-        for peer in &self.peers {
-            cells.push(row.peer(peer).map_or_else(nothing, |rates| short(rates.median())));
-        }
-        cells.push(row.ratios_to_peer().map_or_else(nothing, |(b, a)| format!("{b:.2}, {a:.2}")));
-        table.add_row(cells.iter().enumerate().map(|(column, text)| {
-            let side = if column == 0 { CellAlignment::Left } else { CellAlignment::Right };
-            Cell::new(text).set_alignment(side)
-        }));
         Ok(())
     }
 
-    pub fn finish(self) {
+    /// Prints the table, and `notes` under it.
+    pub fn finish(self, notes: &[&str]) {
         if let Some(table) = self.table {
             println!("{table}");
             println!(
                 "Jobs per second; ratios are medians over the rounds, \"≥\" and \"<\" tell whether the target is met."
             );
-            println!(
-                "Peers have no pipelining: in a pipelined scenario they do one command at a time."
-            );
+            notes.iter().for_each(|note| println!("{note}"));
         }
     }
 }
 
 fn new_table(peers: &[&str]) -> Table {
-    let mut heads =
-        vec!["scenario", "raw", "ours blocking", "ratio", "raw async", "ours async", "ratio"];
+    let mut heads = vec!["scenario", "face", "raw", "ours", "ours to raw"];
     heads.extend(peers);
-    heads.push("ours to best peer");
+    heads.push("ours to peer");
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(heads);
     table
@@ -149,11 +163,21 @@ fn nothing() -> String {
     "-".to_owned()
 }
 
+/// A ratio, with its target behind it.
+fn verdict(ratio: f64, target: Option<f64>) -> String {
+    match target {
+        Some(target) if ratio < target => format!("{ratio:.2} < {target}"),
+        Some(target) => format!("{ratio:.2} ≥ {target}"),
+        None => format!("{ratio:.2}"),
+    }
+}
+
 /// A rate in three digits or so.
 fn short(rate: f64) -> String {
     match rate {
         rate if rate >= 100_000.0 => format!("{:.0} k", rate / 1000.0),
         rate if rate >= 1000.0 => format!("{:.1} k", rate / 1000.0),
-        rate => format!("{rate:.0}"),
+        rate if rate >= 100.0 => format!("{rate:.0}"),
+        rate => format!("{rate:.1}"),
     }
 }

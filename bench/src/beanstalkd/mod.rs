@@ -54,6 +54,7 @@ impl Options {
         Plan {
             rounds: self.rounds.map_or(rounds, usize::from),
             slice: Duration::from_millis(slice),
+            fewest_jobs: 64,
             most_jobs: scenario.most_jobs,
         }
     }
@@ -86,7 +87,9 @@ pub fn run(options: &Options) -> Result<()> {
     for scenario in scenarios {
         report.add(measure(options, &scenario, &mut keeper, &mut contenders)?)?;
     }
-    report.finish();
+    report.finish(&[
+        "Peers have no pipelining: in a pipelined scenario they do one command at a time.",
+    ]);
     Ok(())
 }
 
@@ -122,11 +125,16 @@ fn measure(
     let mut next = || rates.next().map(|(_, rates)| rates).unwrap_or_default();
     let (raw_blocking, raw_async, blocking, asynchronous) = (next(), next(), next(), next());
     let faces = [
-        Face { raw: raw_blocking, ours: blocking, target: scenario.target_blocking },
-        Face { raw: raw_async, ours: asynchronous, target: scenario.target_async },
+        Face {
+            name: "blocking",
+            raw: raw_blocking,
+            ours: blocking,
+            target: scenario.target_blocking,
+        },
+        Face { name: "async", raw: raw_async, ours: asynchronous, target: scenario.target_async },
     ];
-    let [blocking, asynchronous] = faces;
-    Ok(Row { scenario: scenario.name, blocking, asynchronous, peers: rates.collect() })
+    let peers = rates.collect();
+    Ok(Row { scenario: scenario.name, faces: faces.into(), peers, peer_target: None })
 }
 
 /// Prepares the tube, runs the work, and makes sure that it was done: as many jobs are left as there should be.

@@ -1,0 +1,154 @@
+//! The crate `gearman`, async, on a current-thread runtime. Its client is shared by callers; its worker has one
+//! connection for each processor.
+
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use bytes::Bytes;
+use gearman::{
+    client::{Client, ClientBuilder},
+    worker::WorkerBuilder,
+};
+use tokio::{
+    sync::Semaphore,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::said;
+use crate::gearmand::scenario::{BATCH, CALLERS, Contender, Kind, LIMIT, Scenario, Task, Work};
+
+pub struct Gearman {
+    address: String,
+}
+
+impl Gearman {
+    pub fn new(address: SocketAddr) -> Self {
+        Gearman { address: address.to_string() }
+    }
+}
+
+/// What its callers share out among them.
+#[derive(Clone)]
+struct Jobs {
+    function: String,
+    workload: Bytes,
+    count: u64,
+    is_foreground: bool,
+}
+
+impl Contender for Gearman {
+    fn name(&self) -> &'static str {
+        "gearman"
+    }
+
+    fn can(&self, scenario: &Scenario) -> bool {
+        if scenario.functions > 1 || scenario.size > 64 {
+            return false;
+        }
+        // A caller for each of 10,000 jobs would measure tokio.
+        !matches!(scenario.task, Task::Foreground { in_flight } if in_flight > BATCH)
+    }
+
+    fn run(&mut self, work: &Work<'_>) -> Result<Duration> {
+        let jobs = Jobs {
+            function: work.function().to_owned(),
+            workload: Bytes::copy_from_slice(work.workload),
+            count: work.jobs,
+            is_foreground: matches!(work.task, Task::RoundTrip | Task::Foreground { .. }),
+        };
+        let callers = match work.task {
+            Task::Submit | Task::RoundTrip => 1,
+            Task::SubmitCallers => CALLERS as u64,
+            Task::SubmitBatch => BATCH as u64,
+            Task::Foreground { in_flight } => in_flight as u64,
+            Task::Work { .. } => 0,
+        };
+        let functions = work.functions.to_vec();
+        let task = work.task;
+        let address = self.address.clone();
+        // A runtime for each run: what is left of the last one must not ask for jobs of this one.
+        let runtime = Kind::Async.runtime()?;
+        let running = async move {
+            let client = ClientBuilder::new().servers([address.clone()]).connect();
+            let client = client.await.map_err(said)?;
+            match task {
+                Task::Work { .. } => serve(&address, &functions, &jobs).await,
+                Task::Foreground { .. } => {
+                    let (done, worker) = start(&address, &functions, &jobs).await;
+                    let start = Instant::now();
+                    call(&client, &jobs, callers).await?;
+                    let time = start.elapsed();
+                    drop(done);
+                    worker.shutdown().await;
+                    Ok(time)
+                }
+                _ => {
+                    let start = Instant::now();
+                    call(&client, &jobs, callers).await?;
+                    Ok(start.elapsed())
+                }
+            }
+        };
+        runtime.block_on(async { timeout(LIMIT, running).await })?
+    }
+}
+
+async fn call(client: &Client, jobs: &Jobs, callers: u64) -> Result<()> {
+    let mut running = JoinSet::new();
+    for caller in 0..callers {
+        let (client, jobs) = (client.clone(), jobs.clone());
+        running.spawn(async move {
+            for _ in 0..(jobs.count + caller) / callers {
+                let workload = jobs.workload.clone();
+                if jobs.is_foreground {
+                    client.submit_fg(&jobs.function, workload).await?;
+                } else {
+                    client.submit_bg(&jobs.function, workload).await?;
+                }
+            }
+            Ok::<_, gearman::GearmanError>(())
+        });
+    }
+    while let Some(caller) = running.join_next().await {
+        caller?.map_err(said)?;
+    }
+    Ok(())
+}
+
+/// Starts a worker, which adds a permit for every job that it did.
+async fn start(
+    address: &str,
+    functions: &[String],
+    jobs: &Jobs,
+) -> (Arc<Semaphore>, gearman::worker::Worker) {
+    let done = Arc::new(Semaphore::new(0));
+    let mut builder = WorkerBuilder::new().servers([address]);
+    for function in functions {
+        let (done, result) = (done.clone(), jobs.workload.clone());
+        builder = builder.register(function, move |_job| {
+            let (done, result) = (done.clone(), result.clone());
+            async move {
+                done.add_permits(1);
+                Ok(result)
+            }
+        });
+    }
+    (done, builder.run())
+}
+
+/// It connects when it runs, which is little beside many jobs.
+async fn serve(address: &str, functions: &[String], jobs: &Jobs) -> Result<Duration> {
+    let begin = Instant::now();
+    let (done, worker) = start(address, functions, jobs).await;
+    done.acquire_many(jobs.count as u32).await?.forget();
+    let time = begin.elapsed();
+    // The last results are on their way.
+    worker.shutdown().await;
+    sleep(Duration::from_millis(1)).await;
+    Ok(time)
+}
