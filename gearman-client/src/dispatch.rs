@@ -44,6 +44,8 @@ struct Registered {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<GrabbedJob>,
+    /// Nobody takes jobs from it any more.
+    is_closed: bool,
     waker: Option<Waker>,
 }
 
@@ -69,6 +71,10 @@ impl Dispatch {
         };
         let Some(registered) = handler else {
             let mut queue = self.queue();
+            if queue.is_closed {
+                drop(queue);
+                return job.leave();
+            }
             queue.jobs.push_back(job);
             let waker = queue.waker.take();
             drop(queue);
@@ -105,6 +111,15 @@ impl Dispatch {
                 Poll::Pending
             }
         }
+    }
+
+    /// Lets the jobs that were not taken go back to the servers, and those that still come.
+    pub(crate) fn leave_untaken(&self) {
+        let mut queue = self.queue();
+        queue.is_closed = true;
+        let jobs = std::mem::take(&mut queue.jobs);
+        drop(queue);
+        jobs.into_iter().for_each(GrabbedJob::leave);
     }
 
     /// Gives up what was not taken, and what still runs.

@@ -330,6 +330,11 @@ impl Lane {
         Poll::Ready(self.change(step))
     }
 
+    /// Lets a job go back to the server when the connection closes.
+    pub(crate) fn leave_job(&self, job: &JobHandle) {
+        self.change(|state| state.session.leave(job));
+    }
+
     /// Fails a job whose holder dropped it.
     pub(crate) fn drop_job(&self, job: &JobHandle) {
         // A job that is lost was given to others already.

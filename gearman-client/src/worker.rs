@@ -264,6 +264,7 @@ impl Worker {
     /// Dropping closes the connections at once.
     pub async fn stop(mut self) -> WorkerReport {
         self.lanes.iter().for_each(|lane| lane.stop());
+        self.dispatch.leave_untaken();
         let all = async { while self.tasks.join_next().await.is_some() {} };
         // What is not finished after the grace is given up.
         let _ = timeout(self.grace, all).await;
@@ -368,6 +369,12 @@ impl GrabbedJob {
 
     pub(crate) fn context(&self) -> JobContext {
         self.context.clone()
+    }
+
+    /// Nobody takes it any more: it goes back to the server.
+    pub(crate) fn leave(mut self) {
+        self.has_ended = true;
+        self.context.lane.leave_job(&self.context.assignment.handle);
     }
 
     /// Ends the job with its result (`WORK_COMPLETE`), and asks for the next one in the same write.

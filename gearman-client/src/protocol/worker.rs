@@ -55,6 +55,8 @@ pub struct WorkerSession {
     /// How many grabs may be under way.
     window: usize,
     running: HashSet<Short>,
+    /// Jobs that nobody will end: they go back to the server when the connection closes.
+    left: usize,
     rest: Rest,
     regrab: Duration,
     budget: Budget,
@@ -95,6 +97,7 @@ impl WorkerSession {
             confirmations: Confirmations::default(),
             window: 1,
             running: HashSet::new(),
+            left: 0,
             rest: Rest::Awake,
             regrab,
             budget: Budget::new(now),
@@ -213,7 +216,7 @@ impl WorkerSession {
                 self.rest = Rest::Awake;
             }
         }
-        let free = self.places.saturating_sub(self.running.len());
+        let free = self.places.saturating_sub(self.running.len() + self.left);
         while self.confirmations.grabs() < self.window.min(free) {
             match self.limit.as_ref().map_or(Ask::Granted, JobLimit::ask) {
                 Ask::Granted => self.ask(now),
@@ -378,6 +381,14 @@ impl WorkerSession {
         Ok(())
     }
 
+    /// Nobody will end this job. It goes back to the server when the connection closes, which need not wait for it.
+    pub fn leave(&mut self, job: &JobHandle) {
+        if let Ok(handle) = self.held(job) {
+            self.running.remove(&handle);
+            self.left += 1;
+        }
+    }
+
     fn held(&self, job: &JobHandle) -> Result<Short, Error> {
         let handle = job.short();
         if job.epoch() == Some(self.origin.epoch) && self.running.contains(&handle) {
@@ -431,8 +442,9 @@ impl WorkerSession {
     /// The connection is lost or closed: nothing can be sent for its jobs any more.
     pub fn close(&mut self) {
         self.give_back(self.confirmations.grabs());
-        self.confirmations.close(self.running.len());
+        self.confirmations.close(self.running.len() + self.left);
         self.running.clear();
+        self.left = 0;
         self.outgoing.clear();
     }
 

@@ -320,3 +320,18 @@ fn a_dropped_connection_gives_back_what_it_asked_for() {
     drop(one);
     assert_eq!(Bench::limited(1, &limit).sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
 }
+
+#[test]
+fn a_job_that_nobody_will_end_does_not_keep_a_connection_open() {
+    let mut bench = Bench::started(2);
+    let held = bench.gets_job(1);
+    let untaken = bench.gets_job(2);
+    bench.worker.stop();
+    bench.worker.leave(&untaken);
+    assert!(!bench.worker.is_drained());
+    bench.completes(&held);
+    assert!(bench.worker.is_drained());
+    assert!(bench.worker.finish(&untaken, End::Fail, bench.now).is_err());
+    bench.worker.close();
+    assert_eq!(bench.settled(), [Settled::Abandoned, Settled::Unknown]);
+}

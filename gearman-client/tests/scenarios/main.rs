@@ -25,3 +25,4 @@ mod support;
 #[cfg(feature = "tls")]
 mod tls;
 mod worker;
+mod worker_faults;

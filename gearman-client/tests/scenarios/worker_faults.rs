@@ -1,0 +1,454 @@
+//! Workers whose connections, servers and jobs go wrong.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use fixtures::{
+    gearmand::Server,
+    proxy::{Ending, Proxy, Toxics},
+    real::{Gearmand, RealServer},
+};
+use gearman_client::{
+    ClientId, ConnectOptions, ErrorKind, Fate, JobEvent, Outcome, RetryPolicy, Servers,
+    WorkerOptions, blocking,
+    protocol::{End, PacketType, WorkerSession},
+};
+
+use super::{
+    face::{Face, WorkFace, both_faces, scenarios},
+    support::{PATIENCE, options, real, wire},
+};
+
+fn quick(address: &str) -> ConnectOptions {
+    let options: ConnectOptions = address.parse().unwrap();
+    let retry = RetryPolicy::new(20).backoff(Duration::from_millis(5), Duration::from_millis(50));
+    options.reply_timeout(Duration::from_millis(500)).retry(retry)
+}
+
+fn worker<F: Face>(address: &str) -> F::Worker {
+    let mut worker = F::Worker::connect(WorkerOptions::from(quick(address))).unwrap();
+    worker.can_do("f");
+    worker
+}
+
+both_faces!(
+    every_server_is_served_though_each_is_lost_in_turn,
+    a_result_cut_at_any_byte_is_accounted_for_and_its_job_runs_again,
+    a_job_that_lost_too_many_workers_fails_at_its_submitter,
+    a_stale_result_is_never_sent_over_a_new_connection,
+    an_error_before_and_behind_every_answer_does_no_harm,
+    a_flood_of_noop_costs_next_to_nothing,
+    a_server_that_is_away_is_tried_less_and_less,
+    all_servers_are_served_fairly,
+    a_worker_that_sleeps_everywhere_is_woken_from_anywhere,
+);
+
+scenarios!(
+    a_job_of_a_lost_worker_is_run_by_another_under_the_same_handle,
+    nothing_invalid_is_sent,
+    a_job_that_takes_too_long_for_the_server_goes_to_another,
+);
+
+/// G4, D of the reports: with all functions and the client id registered anew.
+fn every_server_is_served_though_each_is_lost_in_turn<F: Face>() {
+    let servers = [(); 3].map(|()| Server::start().unwrap());
+    let list = servers.iter().map(|server| quick(server.address()));
+    let options_ = WorkerOptions::new(Servers::new(list).unwrap());
+    let id = ClientId::try_from("bounced").unwrap();
+    let mut worker = F::Worker::connect(options_.client_id(id)).unwrap();
+    worker.can_do("f");
+    for round in 0..9 {
+        servers[round % 3].reset_connections();
+        for server in &servers {
+            F::to(server.address()).submit_background("f", b"", options()).unwrap();
+        }
+        for _ in &servers {
+            let job = worker.next();
+            worker.complete(job, "").unwrap();
+        }
+        worker.barrier().unwrap();
+    }
+    for server in &servers {
+        let mut admin = blocking::Admin::connect(server.address()).unwrap();
+        let workers = admin.workers().unwrap();
+        let rows: Vec<_> =
+            workers.iter().filter(|row| row.id.as_deref() == Some("bounced")).collect();
+        assert_eq!(rows.len(), 1, "{workers:?}");
+        assert_eq!(rows[0].functions, ["f"]);
+    }
+    assert_eq!(worker.stop().completed, 27);
+}
+
+/// G5.
+fn a_job_of_a_lost_worker_is_run_by_another_under_the_same_handle<F: Face>(address: &str) {
+    let submitted = F::to(address).submit_background("f", b"w", options()).unwrap();
+    for _ in 0..3 {
+        let mut lost = worker::<F>(address);
+        let job = lost.next();
+        assert_eq!(F::Worker::assignment(&job).handle.name(), submitted.handle.name());
+        drop(lost);
+        drop(job);
+    }
+    let mut last = worker::<F>(address);
+    let job = last.next();
+    assert_eq!(F::Worker::assignment(&job).handle.name(), submitted.handle.name());
+    last.complete(job, "").unwrap();
+    assert_eq!(last.stop().completed, 1);
+}
+
+/// G5 with `--job-retries`.
+fn a_job_that_lost_too_many_workers_fails_at_its_submitter<F: Face>() {
+    let retries = || Gearmand::builder().arg("--job-retries=2").start();
+    let in_memory = Server::builder().job_retries(2).start().unwrap();
+    let real = retries();
+    for address in
+        std::iter::once(in_memory.address()).chain(real.as_ref().map(RealServer::address))
+    {
+        let at = address.to_owned();
+        let waits = thread::spawn(move || F::to(&at).run("f", b"", options()).unwrap());
+        for _ in 0..2 {
+            let mut lost = worker::<F>(address);
+            let job = lost.next();
+            drop(lost);
+            drop(job);
+        }
+        assert_eq!(waits.join().unwrap(), Outcome::Fail);
+    }
+}
+
+/// G6: the server takes whole packets only, and says nothing of those that it takes.
+fn a_result_cut_at_any_byte_is_accounted_for_and_its_job_runs_again<F: Face>() {
+    let server = Server::start().unwrap();
+    let mut client = F::to(server.address());
+    let proxy = Proxy::start(server.socket_addr().unwrap()).unwrap();
+    let before = "CAN_DO f".len() + 5 + 12;
+    let complete = 12 + "H:localhost:1".len() + 1 + "result".len();
+    for ending in [Ending::Close, Ending::Reset] {
+        // The first byte of the result has to be on its way, or the job may not have come before the end.
+        for cut in 1..=complete {
+            let handle = client.submit_background("f", b"w", options()).unwrap().handle;
+            let bytes = u64::try_from(before + cut).unwrap();
+            proxy.spoil_requests(Toxics::new().end_after(bytes, ending));
+            let mut cut_worker = worker::<F>(&proxy.address().to_string());
+            let job = cut_worker.next();
+            assert_eq!(F::Worker::assignment(&job).handle.name(), handle.name());
+            // Whether it was written is all that this can tell.
+            let _ = cut_worker.complete(job, "result");
+            let _ = cut_worker.barrier();
+            proxy.heal();
+            let report = cut_worker.stop();
+            assert_eq!(report.completed, 0, "cut after {cut}: {report}");
+            // A face that connects again by itself may have had it twice.
+            assert!(report.unknown + report.abandoned >= 1, "cut after {cut}: {report}");
+            // Long handles are longer packets: this one may be cut there, too.
+            if server.view().jobs == 1 {
+                let mut second = worker::<F>(server.address());
+                let job = second.next();
+                assert_eq!(F::Worker::assignment(&job).handle.name(), handle.name());
+                second.complete(job, "result").unwrap();
+                assert_eq!(second.stop().completed, 1);
+            } else {
+                assert_eq!(cut, complete, "the whole result was taken");
+            }
+            assert_eq!(server.view().jobs, 0);
+        }
+    }
+}
+
+/// G7: handles start again with a server, so the new `H:…:1` is another job.
+fn a_stale_result_is_never_sent_over_a_new_connection<F: Face>() {
+    let Some(mut server) = real() else { return };
+    let address = server.address().to_owned();
+    let old = F::connect(quick(&address)).unwrap();
+    let mut client = old;
+    let first = client.submit_background("f", b"old", options()).unwrap().handle;
+    let mut worker = worker::<F>(&address);
+    let stale = worker.next();
+    server.restart().unwrap();
+    client.reconnect().unwrap();
+    let second = client.submit_background("f", b"new", options()).unwrap().handle;
+    assert_eq!(first.name(), second.name(), "the real server counts from 1 again");
+    // The worker has not even noticed, or it has: in neither case is the new job touched.
+    let _ = worker.status(&stale, 1, 2);
+    let ended = worker.complete(stale, "stale");
+    if let Err(error) = &ended {
+        let kinds = [ErrorKind::JobLost, ErrorKind::ConnectionLost];
+        assert!(kinds.contains(&error.kind()), "{error}");
+    }
+    let fresh = worker.next();
+    assert_eq!(F::Worker::assignment(&fresh).workload, "new");
+    let status = client.status(&second).unwrap();
+    assert!(status.is_running && status.progress.share().is_none(), "{status:?}");
+    worker.complete(fresh, "").unwrap();
+    let report = worker.stop();
+    assert_eq!(report.completed, 1, "{report}");
+    assert_eq!(report.unknown + report.abandoned, 1, "{report}");
+}
+
+/// G8.
+fn an_error_before_and_behind_every_answer_does_no_harm<F: Face>() {
+    let server = Server::start().unwrap();
+    let mut client = F::to(server.address());
+    let mut worker = worker::<F>(server.address());
+    let errors = [
+        wire(PacketType::Error, &["JOB_NOT_FOUND", "Job given in work result not found"]),
+        wire(PacketType::Error, &["JOB_NOT_FOUND", "Job does not exist on server"]),
+        wire(PacketType::Error, &["QUEUE_ERROR", "what"]),
+        wire(PacketType::Error, &["", ""]),
+    ];
+    assert!(worker.next_within(Duration::from_millis(20)).is_none());
+    for n in 0..20 {
+        let error = &errors[n % errors.len()];
+        // The worker's connection is the second.
+        server.send(2, error.clone());
+        client.submit_background("f", b"", options()).unwrap();
+        let job = worker.next();
+        server.send(2, error.clone());
+        worker.complete(job, "").unwrap();
+        server.send(2, error.clone());
+    }
+    worker.barrier().unwrap();
+    let report = worker.stop();
+    // An ERROR about a job may be taken for the answer to a result, never for that to a grab.
+    assert_eq!(report.completed + report.rejected, 20, "{report}");
+    assert_eq!(server.view().jobs, 0);
+}
+
+/// G9, F10, gearman/gearmand#232: at most two packets a second under any number of NOOPs.
+fn a_flood_of_noop_costs_next_to_nothing<F: Face>() {
+    let server = Server::start().unwrap();
+    let mut worker = worker::<F>(server.address());
+    assert!(worker.next_within(Duration::from_millis(20)).is_none());
+    assert!(server.wait_for(PATIENCE, |view| view.sleeping == 1));
+    let noops = wire(PacketType::Noop, &[]).repeat(100);
+    let flood = |worker: &mut F::Worker, time: Duration| {
+        let started = Instant::now();
+        while started.elapsed() < time {
+            server.send(1, noops.clone());
+            assert!(worker.next_within(Duration::from_millis(10)).is_none());
+        }
+        started.elapsed().as_secs_f64()
+    };
+    // Some wake-ups for nothing are usual and cost their answer.
+    flood(&mut worker, Duration::from_secs(1));
+    server.clear_requests();
+    let seconds = flood(&mut worker, Duration::from_secs(3));
+    let packets = server.requests().len();
+    assert!(packets as f64 <= 2.0 * (seconds + 1.0), "{packets} packets in {seconds} s");
+    // It is still awake to what is real.
+    F::to(server.address()).submit_background("f", b"", options()).unwrap();
+    let job = worker.next();
+    worker.complete(job, "").unwrap();
+    assert_eq!(worker.stop().completed, 1);
+}
+
+/// C18: a full-jitter back-off, which only a healthy exchange resets.
+fn a_server_that_is_away_is_tried_less_and_less<F: Face>() {
+    let server = Server::start().unwrap();
+    let proxy = Proxy::start(server.socket_addr().unwrap()).unwrap();
+    let options_: ConnectOptions = proxy.address().to_string().parse().unwrap();
+    let backoff = RetryPolicy::new(3).backoff(Duration::from_millis(50), Duration::from_secs(10));
+    let mut worker = F::Worker::connect(WorkerOptions::from(options_.retry(backoff))).unwrap();
+    worker.can_do("f");
+    assert!(worker.next_within(Duration::from_millis(20)).is_none());
+    // Accepted, and closed before a byte.
+    proxy.spoil_replies(Toxics::new().end_after(0, Ending::Close));
+    server.reset_connections();
+    let before = proxy.accepted();
+    assert!(worker.next_within(Duration::from_secs(2)).is_none());
+    let tried = proxy.accepted() - before;
+    assert!((2..60).contains(&tried), "{tried} connections in two seconds");
+    proxy.heal();
+    F::to(server.address()).submit_background("f", b"", options()).unwrap();
+    let job = worker.next();
+    worker.complete(job, "").unwrap();
+    assert_eq!(worker.stop().completed, 1);
+}
+
+/// G4: none is starved, whichever has more.
+fn all_servers_are_served_fairly<F: Face>() {
+    let servers = [(); 3].map(|()| Server::start().unwrap());
+    let mut total = 0;
+    for (server, jobs) in servers.iter().zip([90, 30, 30]) {
+        let mut client = F::to(server.address());
+        for _ in 0..jobs {
+            client.submit_background("f", server.address().as_bytes(), options()).unwrap();
+        }
+        total += jobs;
+    }
+    let list = servers.iter().map(|server| quick(server.address()));
+    let mut worker = F::Worker::connect(WorkerOptions::new(Servers::new(list).unwrap())).unwrap();
+    worker.can_do("f");
+    let mut early = std::collections::HashMap::new();
+    for n in 0..total {
+        let job = worker.next();
+        if n < 60 {
+            *early.entry(F::Worker::assignment(&job).workload.clone()).or_insert(0) += 1;
+        }
+        worker.complete(job, "").unwrap();
+    }
+    assert!(early.len() == 3 && early.values().all(|count| *count >= 10), "{early:?}");
+    assert_eq!(worker.stop().completed, total);
+}
+
+/// G10.
+fn a_worker_that_sleeps_everywhere_is_woken_from_anywhere<F: Face>() {
+    let servers = [(); 3].map(|()| Server::start().unwrap());
+    let list = servers.iter().map(|server| quick(server.address()));
+    // It does not look again by itself in the time of this test.
+    let options_ = WorkerOptions::new(Servers::new(list).unwrap()).regrab(PATIENCE * 10);
+    let mut worker = F::Worker::connect(options_).unwrap();
+    worker.can_do("f");
+    for server in servers.iter().chain(&servers) {
+        let asleep = Instant::now();
+        while servers.iter().any(|server| server.view().sleeping == 0) {
+            assert!(worker.next_within(Duration::from_millis(1)).is_none());
+            assert!(asleep.elapsed() < PATIENCE, "it does not sleep on every server");
+        }
+        F::to(server.address()).submit_background("f", b"", options()).unwrap();
+        let job = worker.next();
+        worker.complete(job, "").unwrap();
+    }
+    assert_eq!(worker.stop().completed, 6);
+}
+
+/// G20, G22, S3, S4, and what ends clients (a progress of 0 parts).
+fn nothing_invalid_is_sent<F: Face>(address: &str) {
+    let mut client = F::to(address);
+    let kind = |error: gearman_client::Error| {
+        assert_eq!(error.fate(), Fate::NotSent, "{error}");
+        error.kind()
+    };
+    for function in ["", "a\0smuggled", "a b", "a\tb", "a\nworkers", "a\x1b[2J", "\x7f", "\u{e9}"] {
+        let submit = client.submit_background(function, b"", options());
+        assert_eq!(kind(submit.unwrap_err()), ErrorKind::InvalidInput, "{function:?}");
+    }
+    let long = "f".repeat(513);
+    assert_eq!(
+        kind(client.submit_background(&long, b"", options()).unwrap_err()),
+        ErrorKind::InvalidInput
+    );
+    for id in ["", "a b", "a\nb", "\0"] {
+        assert!(ClientId::try_from(id).is_err(), "{id:?}");
+    }
+    for unique in ["-", "", "a\0b"] {
+        assert!(gearman_client::UniqueId::try_from(unique).is_err(), "{unique:?}");
+    }
+    let mut admin = blocking::Admin::connect(address).unwrap();
+    assert_eq!(kind(admin.create_function("f\nshutdown").unwrap_err()), ErrorKind::InvalidInput);
+    assert_eq!(kind(admin.drop_function("a b").unwrap_err()), ErrorKind::InvalidInput);
+    assert!(gearman_client::protocol::AdminCommand::raw("status\nshutdown").is_err());
+    assert_eq!(admin.status().unwrap().len(), 0, "nothing of this reached the server");
+
+    client.submit_background("f", b"", options()).unwrap();
+    let mut worker = worker::<F>(address);
+    let job = worker.next();
+    assert_eq!(kind(worker.status(&job, 1, 0).unwrap_err()), ErrorKind::InvalidInput);
+    worker.complete(job, "").unwrap();
+    assert_eq!(worker.stop().completed, 1);
+}
+
+/// G22: a job ends once also for those who keep its handle.
+#[test]
+fn a_second_end_of_a_job_is_refused_by_the_session() {
+    let server = Server::start().unwrap();
+    let mut client = blocking::Client::connect(server.address()).unwrap();
+    client.submit_background("f", "", options()).unwrap();
+    let mut worker = blocking::Worker::connect(server.address()).unwrap();
+    worker.can_do("f", None).unwrap();
+    let job = worker.next_job(PATIENCE).unwrap().unwrap();
+    let handle = job.handle.clone();
+    // Another session never held it.
+    let now = Instant::now();
+    let mut session = WorkerSession::new(
+        std::sync::Arc::default(),
+        1,
+        gearman_client::Grab::All,
+        Duration::from_secs(1),
+        now,
+    );
+    let error = session.finish(&handle, End::Fail, now).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::JobLost, Fate::NotSent));
+    worker.complete(job, "").unwrap();
+    assert_eq!(worker.stop().completed, 1);
+}
+
+/// G21: the server gives the job to another, and its first worker's result is refused.
+fn a_job_that_takes_too_long_for_the_server_goes_to_another<F: Face>(address: &str) {
+    let mut slow = blocking::Worker::connect(address).unwrap();
+    slow.can_do("slow", Some(Duration::from_secs(1))).unwrap();
+    let at = address.to_owned();
+    let waits = thread::spawn(move || {
+        let mut client = F::to(&at);
+        let (_, events) = client.submit("slow", b"", options()).unwrap();
+        events.into_iter().map(Result::unwrap).collect::<Vec<_>>()
+    });
+    let late = slow.next_job(PATIENCE).unwrap().unwrap();
+    let mut other = F::Worker::connect(address).unwrap();
+    other.can_do("slow");
+    let job = other.next();
+    slow.complete(late, "late").unwrap();
+    slow.echo_barrier().unwrap();
+    other.complete(job, "in time").unwrap();
+    assert_eq!(waits.join().unwrap(), [JobEvent::Complete("in time".into())]);
+    assert_eq!(slow.stop().rejected, 1);
+    assert_eq!(other.stop().completed, 1);
+}
+
+/// G24: what does not end within the grace goes back, unanswered.
+#[test]
+fn a_job_that_outlasts_the_grace_goes_back_to_the_server() {
+    super::support::on_each_server_async(|address| async move {
+        let client = gearman_client::Client::connect(&address).await.unwrap();
+        client.submit_background("f", "", options()).await.unwrap();
+        let options_: WorkerOptions = address.parse().unwrap();
+        let graceful = options_.grace(Duration::from_millis(100));
+        let mut worker = gearman_client::Worker::connect(graceful).await.unwrap();
+        let started = std::sync::Arc::new(tokio::sync::Notify::new());
+        worker
+            .register("f", {
+                let started = started.clone();
+                move |_| {
+                    started.notify_one();
+                    async { std::future::pending::<Result<&str, _>>().await }
+                }
+            })
+            .unwrap();
+        let report = worker.run_until(started.notified()).await;
+        assert_eq!((report.completed, report.abandoned), (0, 1), "{report}");
+        let mut second = gearman_client::Worker::connect(&address).await.unwrap();
+        second.can_do("f", None).unwrap();
+        second.next_job().await.complete("").await.unwrap();
+        assert_eq!(second.stop().await.completed, 1);
+    });
+}
+
+/// C2 with a real server that is stopped in its tracks: clients and workers go on when it is let go.
+#[test]
+fn a_frozen_server_is_used_again_when_it_thaws() {
+    fn with<F: Face>() {
+        let Some(server) = real() else { return };
+        let mut client =
+            F::connect(quick(server.address()).connect_timeout(Duration::from_millis(300)))
+                .unwrap();
+        let mut worker = worker::<F>(server.address());
+        assert!(worker.next_within(Duration::from_millis(20)).is_none());
+        server.freeze().unwrap();
+        let error = client.echo("x").unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Timeout(_)), "{error}");
+        assert!(worker.next_within(Duration::from_millis(600)).is_none());
+        server.thaw().unwrap();
+        let started = Instant::now();
+        while client.echo("x").is_err() {
+            assert!(started.elapsed() < PATIENCE);
+        }
+        client.submit_background("f", b"", options()).unwrap();
+        let job = worker.next();
+        worker.complete(job, "").unwrap();
+        assert_eq!(worker.stop().completed, 1);
+    }
+    with::<super::face::Async>();
+    with::<super::face::Blocking>();
+}
