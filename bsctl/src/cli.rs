@@ -6,7 +6,7 @@ use ctl_core::docs;
 
 use crate::commands::{
     check, clear, delete, docs as documents, drain, export, finish, import, job, jobs, kick, pause,
-    peek, ping, pop, put, raw, reserve, serve, server, smoke, stats, tubes, wait, watch,
+    peek, ping, pop, put, raw, reserve, serve, server, smoke, stats, tubes, wait, watch, work,
 };
 use crate::repl;
 
@@ -45,6 +45,9 @@ pub enum Command {
     /// Take jobs for good: write, then delete (reserve-with-timeout, delete)
     #[command(after_help = pop::HELP)]
     Pop(pop::PopArgs),
+    /// Run a command for every job (reserve-with-timeout, touch, delete, release, bury)
+    #[command(after_help = work::HELP)]
+    Work(Box<work::WorkArgs>),
     /// Look at jobs without touching them (peek, peek-ready, peek-delayed, peek-buried)
     #[command(after_help = peek::HELP)]
     Peek(peek::PeekArgs),
@@ -137,7 +140,7 @@ pub enum Command {
 /// The commands in groups, for the top of the help and for `help @GROUP`.
 pub const GROUPS: &[(&str, &[&str])] = &[
     ("Produce", &["put"]),
-    ("Consume", &["reserve", "pop"]),
+    ("Consume", &["reserve", "pop", "work"]),
     ("Inspect", &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server"]),
     ("Change state", &["delete", "kick", "bury", "release", "touch", "pause", "resume"]),
     ("Bulk", &["clear", "drain", "export", "import"]),

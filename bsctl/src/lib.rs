@@ -12,6 +12,7 @@ pub mod scan;
 pub mod sweep;
 pub mod taker;
 pub mod tool;
+pub mod work;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};

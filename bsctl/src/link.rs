@@ -290,7 +290,11 @@ impl Link {
         self.watch_only(&place.watched)
     }
 
-    fn options(&mut self) -> Result<&ConnectOptions, CliError> {
+    /// How connections are made.
+    ///
+    /// # Errors
+    /// The address is wrong, or the in-memory server cannot be started.
+    pub fn options(&mut self) -> Result<&ConnectOptions, CliError> {
         let options = match self.options.take() {
             Some(options) => options,
             None => self.build_options()?,

@@ -115,6 +115,18 @@ impl Tool {
         Ok(self.interrupts.insert(interrupts).clone())
     }
 
+    /// The same for a command that ends by itself: the second signal does not end the process.
+    ///
+    /// # Errors
+    /// The operating system refuses the handlers.
+    pub fn gentle_interrupts(&mut self) -> Result<Interrupts, CliError> {
+        let interrupts = match self.interrupts.take() {
+            Some(interrupts) => interrupts,
+            None => Interrupts::install(false)?,
+        };
+        Ok(self.interrupts.insert(interrupts).clone())
+    }
+
     /// Uses these interrupts, for a session that handles Ctrl-C itself.
     pub fn set_interrupts(&mut self, interrupts: Interrupts) {
         self.interrupts = Some(interrupts);

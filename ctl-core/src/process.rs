@@ -27,6 +27,12 @@ pub fn kill(child: &Child, own_group: bool) {
     }
 }
 
+/// Whether there is a process with this number. Where the system does not tell, there is none.
+#[must_use]
+pub fn is_running(pid: u32) -> bool {
+    system::is_running(pid)
+}
+
 /// The child's exit code, or 128 and the signal that ended it.
 #[must_use]
 pub fn code(status: ExitStatus) -> u8 {
@@ -47,7 +53,14 @@ mod system {
     use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
     use std::process::{Child, Command, ExitStatus};
 
-    use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+    use rustix::io::Errno;
+    use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
+
+    pub(super) fn is_running(pid: u32) -> bool {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        // One that belongs to somebody else may not be signalled, but is there.
+        pid.is_some_and(|pid| matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM)))
+    }
 
     pub(super) fn group(command: &mut Command) -> bool {
         command.process_group(0);
@@ -78,6 +91,10 @@ mod system {
     use std::process::{Child, Command, ExitStatus};
 
     pub(super) fn group(_: &mut Command) -> bool {
+        false
+    }
+
+    pub(super) fn is_running(_: u32) -> bool {
         false
     }
 

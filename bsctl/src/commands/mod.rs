@@ -25,6 +25,7 @@ pub mod stats;
 pub mod tubes;
 pub mod wait;
 pub mod watch;
+pub mod work;
 
 use ctl_core::error::{CliError, Exit};
 
@@ -57,6 +58,7 @@ fn run(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Put(args) => put::run(tool, args),
         Command::Reserve(args) => reserve::run(tool, args),
         Command::Pop(args) => pop::run(tool, args),
+        Command::Work(args) => work::run(tool, *args),
         Command::Peek(args) => peek::run(tool, args),
         Command::Jobs(args) => jobs::run(tool, args),
         Command::Job(args) => job::run(tool, args),

@@ -27,6 +27,7 @@ const SUCCEEDS: &[(&str, &[&str])] = &[
     ("resume", &["resume", "mail"]),
     ("clear", &["clear", "mail", "--yes"]),
     ("drain", &["drain", "mail", "--yes"]),
+    ("work", &["work", "-t", "mail", "--exit-when-empty", "--exec", "true"]),
     ("export", &["export"]),
     ("import", &["import", "-"]),
     ("smoke", &["smoke"]),

@@ -23,3 +23,5 @@ mod put;
 mod serve;
 mod smoke;
 mod wait;
+#[cfg(not(windows))]
+mod work;

@@ -1,0 +1,410 @@
+//! `work`: a worker that runs a command for every job.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use beanstalk_client::blocking::{JobContext, Worker};
+use beanstalk_client::{
+    Heartbeat, Retries, SlotState, TubeName, WorkerHandle, WorkerOptions, WorkerReport,
+};
+use clap::{Args, ValueEnum};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::{Format, Record, Shape};
+use ctl_core::signals::Interrupts;
+use ctl_core::units;
+
+use crate::error::cli_error;
+use crate::names;
+use crate::tool::Tool;
+use crate::work::child::{BodyAs, Recipe};
+use crate::work::fate::{Backoff, Fates, OnFail};
+use crate::work::pid::PidFile;
+use crate::work::{Finished, Shift};
+
+/// The end of `work --help`.
+pub const HELP: &str = "\
+Protocol: watch TUBE, reserve-with-timeout, stats-job, touch, then delete, release or bury.
+The command gets the body on stdin; its exit code decides what becomes of the job:
+  0                 deleted
+  75                released with a delay that grows (--backoff)
+  64, 65            buried (--bury-codes)
+  any other code, a signal, over --max-runtime
+                    --on-fail: released with a delay, and buried after --max-releases
+  cannot be run     the job is released, and the worker ends (126, 127; with --shell also when the shell says so)
+{id}, {tube} and {file} in arguments are replaced; the environment has BSCTL_JOB_ID, BSCTL_TUBE, BSCTL_PRI, BSCTL_TTR,
+BSCTL_AGE, BSCTL_RESERVES, BSCTL_TIMEOUTS, BSCTL_RELEASES and BSCTL_KICKS. No shell is involved unless --shell asks for
+one, and the body is never part of a command line unless --arg asks for it.
+While a command runs, its job is touched at a third of its time to run. When the job is lost after all, because the
+connection broke or the time to run was over, the command is ended with all that it has started.
+SIGTERM or SIGINT: running jobs are finished, for at most --grace; a second one, or the end of that time, ends the
+commands with all that they have started, and releases their jobs.
+
+Examples:
+  bsctl work -t mail -t sms -j 4 --exec ./handler {id}
+  bsctl work -t thumbs --max-runtime 5m --on-fail bury -- convert - -resize 50% out/{id}.png
+  bsctl work -t mail --exit-when-empty --log-jobs ndjson --shell 'jq .to | xargs notify'";
+
+/// Arguments of `work`.
+#[derive(Debug, Args)]
+pub struct WorkArgs {
+    /// The tube; several are watched together [default: default]
+    #[arg(short, long, value_name = "TUBE")]
+    tube: Vec<String>,
+
+    /// The command for each job, with its arguments: everything behind
+    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, group = "handler")]
+    exec: Vec<OsString>,
+
+    /// A line for the shell, for each job
+    #[arg(long, value_name = "LINE", group = "handler")]
+    shell: Option<OsString>,
+
+    /// The command for each job, with its arguments
+    #[arg(value_name = "CMD", last = true, group = "handler")]
+    command: Vec<OsString>,
+
+    /// Jobs at once, each over its own connection
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: u16,
+
+    /// Give the body in a file, {file} in the arguments, and not on stdin
+    #[arg(long)]
+    file: bool,
+
+    /// Give the body as the last argument, and not on stdin; one with a NUL byte or over 128 KiB is buried
+    #[arg(long, conflicts_with = "file")]
+    arg: bool,
+
+    /// Exit codes that bury
+    #[arg(long, value_name = "CODES", value_delimiter = ',', default_value = "64,65")]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..=255))]
+    bury_codes: Vec<i32>,
+
+    /// What becomes of a job whose command failed
+    #[arg(long, value_name = "WHAT", default_value = "release")]
+    on_fail: OnFail,
+
+    /// The delays of releases: the first, the longest, and the factor from one to the next
+    #[arg(long, value_name = "FROM..TO,xN", default_value = "1s..1h,x2")]
+    backoff: Backoff,
+
+    /// Bury a failed job that was released N times before
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    max_releases: u64,
+
+    /// Bury a job whose time to run was over N times, without running it
+    #[arg(long, value_name = "N")]
+    bury_after_timeouts: Option<u64>,
+
+    /// Whether jobs are touched while their command runs
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    touch: Touch,
+
+    /// End the command when the job's time to run is over: the job is not touched
+    #[arg(long, conflicts_with = "touch")]
+    kill_at_ttr: bool,
+
+    /// End a command that runs longer: a failure
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    max_runtime: Option<Duration>,
+
+    /// How long running jobs may take after SIGTERM
+    #[arg(long, value_name = "DUR", default_value = "25s", value_parser = units::duration)]
+    grace: Duration,
+
+    /// End after N jobs
+    #[arg(long, value_name = "N")]
+    max_jobs: Option<u64>,
+
+    /// End after one job
+    #[arg(long, conflicts_with = "max_jobs")]
+    once: bool,
+
+    /// End when there was no job for so long
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    max_idle: Option<Duration>,
+
+    /// End when no job is ready
+    #[arg(long)]
+    exit_when_empty: bool,
+
+    /// Write the number of this process into a file, and remove it at the end
+    #[arg(long, value_name = "FILE")]
+    pid_file: Option<PathBuf>,
+
+    /// Print a record for each job; what commands print goes to stderr then
+    #[arg(long, value_name = "FMT", value_parser = ["ndjson"])]
+    log_jobs: Option<String>,
+}
+
+/// The value of `--touch`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Touch {
+    /// At every third of the time to run.
+    Auto,
+    /// Not at all: the command has to be done within the time to run, and is ended when that is over.
+    Never,
+}
+
+/// After the grace commands get time to end, before their jobs are given up.
+const LAST_RESORT: Duration = Duration::from_secs(10);
+
+/// How often the worker is looked at.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Runs `work`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
+    if tool.globals.dry_run {
+        return Err(CliError::usage("work has no dry run").hint("bsctl jobs -t TUBE looks only"));
+    }
+    let tubes = match names::tubes(&args.tube)? {
+        none if none.is_empty() => vec![TubeName::default()],
+        given => given,
+    };
+    let recipe = recipe(tool, &args)?;
+    let _pid = args.pid_file.as_deref().map(PidFile::create).transpose()?;
+    let interrupts = tool.gentle_interrupts()?;
+    let options = options(tool, &args, &tubes)?;
+    let (sender, finished) = mpsc::channel();
+    let shift = Shift::new(recipe, fates(&args), tool.messages.clone(), sender);
+    let shift = std::sync::Arc::new(shift);
+    let observer = shift.clone();
+    let worker =
+        Worker::new(options.on_event(move |event| observer.observe(event))).map_err(cli_error)?;
+    let handle = worker.handle();
+    let names: Vec<&str> = tubes.iter().map(TubeName::as_str).collect();
+    tool.messages.note(format!(
+        "taking jobs from {} on {}, {} at once",
+        names.join(", "),
+        tool.link.address()?,
+        args.jobs
+    ));
+    let mut supervisor = Supervisor {
+        shift: &shift,
+        handle: &handle,
+        interrupts: &interrupts,
+        grace: args.grace,
+        idle: args.max_idle,
+        signal: None,
+        deadline: None,
+        last_busy: Instant::now(),
+    };
+    let logs = args.log_jobs.is_some();
+    let (logged, report) = thread::scope(|scope| {
+        let stop = handle.clone();
+        let shift = &shift;
+        let running = thread::Builder::new()
+            .name("worker".to_owned())
+            .spawn_scoped(scope, move || worker.run(|job: JobContext| shift.handle(&job, &stop)));
+        let Ok(running) = running else {
+            return (Err(CliError::internal("cannot start a thread")), WorkerReport::default());
+        };
+        let logged = supervisor.watch(
+            &finished,
+            || running.is_finished(),
+            |job| {
+                if logs { log(tool, job) } else { Ok(()) }
+            },
+        );
+        (logged, running.join().unwrap_or_default())
+    });
+    logged?;
+    if let Some(error) = shift.take_broken() {
+        return Err(error);
+    }
+    tell(tool, report, logs)?;
+    Ok(supervisor.signal.unwrap_or(Exit::Done))
+}
+
+fn recipe(tool: &Tool, args: &WorkArgs) -> Result<Recipe, CliError> {
+    let command = match &args.shell {
+        Some(line) => shell(line),
+        None if args.exec.is_empty() => args.command.clone(),
+        None => args.exec.clone(),
+    };
+    if command.is_empty() {
+        return Err(CliError::usage("no command given")
+            .hint("bsctl work -t mail --exec ./handler {id}")
+            .hint("bsctl work -t mail --shell 'jq .to | xargs notify'"));
+    }
+    let has_place = command.iter().any(|part| part.to_string_lossy().contains("{file}"));
+    if args.file && !has_place {
+        return Err(CliError::usage("--file needs {file} in the command")
+            .hint("bsctl work --file --exec ./handler {file}"));
+    }
+    let is_for_people = matches!(tool.out.style.format, Format::Table | Format::Wide);
+    Ok(Recipe {
+        command,
+        is_shell: args.shell.is_some(),
+        body: match (args.file, args.arg) {
+            (true, _) => BodyAs::File,
+            (_, true) => BodyAs::Argument,
+            _ => BodyAs::Stdin,
+        },
+        owns_stdout: args.log_jobs.is_none() && is_for_people,
+    })
+}
+
+fn shell(line: &OsString) -> Vec<OsString> {
+    let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
+    vec![shell.into(), flag.into(), line.clone()]
+}
+
+fn retries(args: &WorkArgs) -> Retries {
+    let Backoff { base, cap, factor } = args.backoff;
+    // Only what the flags say buries: reserves grow with every restart, too.
+    let retries = Retries::default()
+        .backoff(base, factor, cap)
+        .releases(args.max_releases)
+        .reserves(u64::MAX);
+    args.bury_after_timeouts.map_or(retries, |timeouts| retries.timeouts(timeouts))
+}
+
+fn fates(args: &WorkArgs) -> Fates {
+    Fates {
+        bury_codes: args.bury_codes.clone(),
+        on_fail: args.on_fail,
+        retries: retries(args),
+        max_runtime: args.max_runtime,
+    }
+}
+
+fn options(
+    tool: &mut Tool,
+    args: &WorkArgs,
+    tubes: &[TubeName],
+) -> Result<WorkerOptions, CliError> {
+    // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
+    tool.link.client()?;
+    let server = tool.link.options()?.clone();
+    tool.link.close();
+    let touches = args.touch == Touch::Auto && !args.kill_at_ttr;
+    let mut options = WorkerOptions::from(server)
+        .tubes(tubes)
+        .map_err(cli_error)?
+        .slots(usize::from(args.jobs))
+        .heartbeat(if touches { Heartbeat::Always } else { Heartbeat::Never })
+        .retries(retries(args))
+        .grace(args.grace.saturating_add(LAST_RESORT));
+    if let Some(jobs) = if args.once { Some(1) } else { args.max_jobs } {
+        options = options.max_jobs(jobs);
+    }
+    if args.exit_when_empty {
+        options = options.until_empty();
+    }
+    Ok(options)
+}
+
+/// Watches a worker from outside.
+struct Supervisor<'a> {
+    shift: &'a Shift,
+    handle: &'a WorkerHandle,
+    interrupts: &'a Interrupts,
+    grace: Duration,
+    idle: Option<Duration>,
+    signal: Option<Exit>,
+    /// When running commands are ended.
+    deadline: Option<Instant>,
+    last_busy: Instant,
+}
+
+impl Supervisor<'_> {
+    /// Waits until the worker has ended, and reports its jobs. The first signal stops taking jobs, the second one, or the
+    /// end of the grace, ends those that run.
+    fn watch(
+        &mut self,
+        finished: &Receiver<Finished>,
+        has_ended: impl Fn() -> bool,
+        mut report: impl FnMut(&Finished) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        let mut result = Ok(());
+        loop {
+            // Asked before the last look at the reports.
+            let is_last = has_ended();
+            let mut next = finished.recv_timeout(if is_last { Duration::ZERO } else { SLICE });
+            while let Ok(job) = &next {
+                if result.is_ok() {
+                    result = report(job);
+                    if result.is_err() {
+                        self.handle.stop();
+                    }
+                }
+                next = finished.try_recv().map_err(|_| RecvTimeoutError::Timeout);
+            }
+            if is_last {
+                return result;
+            }
+            self.heed_signals();
+            self.heed_idleness();
+        }
+    }
+
+    fn heed_signals(&mut self) {
+        if let Some(exit) = self.interrupts.requested() {
+            self.interrupts.clear();
+            if self.signal.is_none() {
+                self.handle.stop();
+                self.deadline = Instant::now().checked_add(self.grace);
+                self.shift.say_stopping(self.grace);
+            } else {
+                self.shift.kill();
+            }
+            self.signal.get_or_insert(exit);
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            self.shift.kill();
+        }
+    }
+
+    fn heed_idleness(&mut self) {
+        let is_busy =
+            |slot: &beanstalk_client::SlotStatus| matches!(slot.state, SlotState::Busy(_));
+        if self.handle.slots().iter().any(is_busy) {
+            self.last_busy = Instant::now();
+        }
+        if self.idle.is_some_and(|idle| self.last_busy.elapsed() >= idle) {
+            self.handle.stop();
+        }
+    }
+}
+
+fn log(tool: &mut Tool, job: &Finished) -> Result<(), CliError> {
+    static JOB: Shape = Shape::rows("id", &[]);
+    let record = Record::new()
+        .with("id", job.id.get())
+        .with("tube", job.tube.as_ref().map(TubeName::as_str))
+        .with("ms", job.time.map(|time| time.as_secs_f64() * 1000.0))
+        .with("exit", job.exit)
+        .with("signal", job.signal)
+        .with("fate", job.fate);
+    tool.out.style.format = Format::Ndjson;
+    tool.out.object(&JOB, record)?;
+    // Somebody may follow the log.
+    tool.out.flush()
+}
+
+fn tell(tool: &mut Tool, report: WorkerReport, logged: bool) -> Result<(), CliError> {
+    let WorkerReport { finished, released, buried, abandoned, lost, unknown, .. } = report;
+    let sentence = format!(
+        "deleted {}, {released} released, {buried} buried, {abandoned} given back, {lost} lost, {unknown} unknown",
+        units::count(finished, "job"),
+    );
+    if logged {
+        tool.messages.note(sentence);
+        return Ok(());
+    }
+    let record = Record::new()
+        .with("deleted", finished)
+        .with("released", released)
+        .with("buried", buried)
+        .with("abandoned", abandoned)
+        .with("lost", lost)
+        .with("unknown", unknown);
+    tool.out.done(&record, &sentence)
+}

@@ -1,0 +1,164 @@
+//! What the end of a command means for its job.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use beanstalk_client::{JobStats, Outcome, Retries};
+use clap::ValueEnum;
+use ctl_core::units;
+
+use super::Ended;
+
+/// "Try again later", as sysexits.h has it.
+const TEMPFAIL: i32 = 75;
+
+/// The rules of `work`.
+#[derive(Debug, Clone)]
+pub struct Fates {
+    /// Exit codes that bury.
+    pub bury_codes: Vec<i32>,
+    /// What becomes of a job whose command failed.
+    pub on_fail: OnFail,
+    /// The delays of releases, and when it is enough.
+    pub retries: Retries,
+    /// The longest a command may run.
+    pub max_runtime: Option<Duration>,
+}
+
+/// The value of `--on-fail`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnFail {
+    /// Release with a growing delay, and bury after --max-releases.
+    Release,
+    /// Bury.
+    Bury,
+    /// Delete.
+    Delete,
+}
+
+impl Fates {
+    /// What becomes of the job.
+    #[must_use]
+    pub fn outcome(&self, ended: Ended, stats: &JobStats) -> Outcome {
+        match ended {
+            Ended::Code(0) => Outcome::Delete,
+            Ended::Code(TEMPFAIL) => Outcome::release_after(self.retries.delay(stats.releases)),
+            Ended::Code(code) if self.bury_codes.contains(&code) => Outcome::bury(),
+            Ended::Unfit => Outcome::bury(),
+            Ended::GivenUp => Outcome::release(),
+            Ended::Code(_) | Ended::Signal(_) | Ended::Overtime => match self.on_fail {
+                OnFail::Release => Outcome::Retry,
+                OnFail::Bury => Outcome::bury(),
+                OnFail::Delete => Outcome::Delete,
+            },
+        }
+    }
+}
+
+/// The value of `--backoff`: `1s..1h,x2`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// The first delay.
+    pub base: Duration,
+    /// The longest one.
+    pub cap: Duration,
+    /// What each is multiplied with.
+    pub factor: u32,
+}
+
+impl FromStr for Backoff {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rule = |what: &str| {
+            format!(
+                "`{text}` is not a backoff: {what} (write the first delay, the longest and the factor: 1s..1h,x2)"
+            )
+        };
+        let (range, factor) = text.split_once(',').unwrap_or((text, "x2"));
+        let (base, cap) = range.split_once("..").unwrap_or((range, "1h"));
+        let factor = factor
+            .trim()
+            .strip_prefix('x')
+            .and_then(|factor| factor.parse().ok())
+            .filter(|factor| (1..=1000).contains(factor))
+            .ok_or_else(|| rule("the factor is not x1 to x1000"))?;
+        let base = units::duration(base).map_err(|error| rule(&error))?;
+        let cap = units::duration(cap).map_err(|error| rule(&error))?;
+        // What a release can carry.
+        if cap > Duration::from_secs(u64::from(u32::MAX)) {
+            return Err(rule("the longest delay is over 4294967295 s"));
+        }
+        if base > cap {
+            return Err(rule("the first delay is longer than the longest"));
+        }
+        Ok(Self { base, cap, factor })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stats(releases: u64) -> JobStats {
+        let text = format!(
+            "---\nid: 1\ntube: t\nstate: reserved\npri: 1\nage: 0\ndelay: 0\nttr: 60\ntime-left: 59\nfile: 0\n\
+             reserves: 1\ntimeouts: 0\nreleases: {releases}\nburies: 0\nkicks: 0\n"
+        );
+        let response = beanstalk_client::protocol::Response::Ok(text.into_bytes().into());
+        let command = beanstalk_client::protocol::StatsJob(1.into());
+        beanstalk_client::protocol::Command::decode(&command, response).unwrap().unwrap()
+    }
+
+    #[test]
+    fn the_fate_table() {
+        let retries = Retries::default().backoff(Duration::from_secs(3), 2, Duration::from_secs(9));
+        let mut fates = Fates {
+            bury_codes: vec![64, 65],
+            on_fail: OnFail::Release,
+            retries,
+            max_runtime: None,
+        };
+        let after = |seconds| Outcome::release_after(Duration::from_secs(seconds));
+        for (ended, releases, outcome) in [
+            (Ended::Code(0), 0, Outcome::Delete),
+            (Ended::Code(75), 0, after(3)),
+            (Ended::Code(75), 1, after(6)),
+            (Ended::Code(75), 1000, after(9)),
+            (Ended::Code(64), 0, Outcome::bury()),
+            (Ended::Code(65), 0, Outcome::bury()),
+            (Ended::Code(1), 0, Outcome::Retry),
+            (Ended::Signal(9), 0, Outcome::Retry),
+            (Ended::Overtime, 0, Outcome::Retry),
+            (Ended::GivenUp, 5, Outcome::release()),
+            (Ended::Unfit, 0, Outcome::bury()),
+        ] {
+            assert_eq!(fates.outcome(ended, &stats(releases)), outcome, "{ended:?} {releases}");
+        }
+        for (on_fail, outcome) in
+            [(OnFail::Bury, Outcome::bury()), (OnFail::Delete, Outcome::Delete)]
+        {
+            fates.on_fail = on_fail;
+            assert_eq!(fates.outcome(Ended::Signal(9), &stats(0)), outcome);
+            assert_eq!(fates.outcome(Ended::Code(75), &stats(0)), after(3));
+        }
+    }
+
+    #[test]
+    fn backoffs_are_read_with_their_defaults() {
+        let seconds = Duration::from_secs;
+        for (text, base, cap, factor) in [
+            ("1s..1h,x2", 1, 3600, 2),
+            ("5..10m", 5, 600, 2),
+            ("30", 30, 3600, 2),
+            ("0..0,x1", 0, 0, 1),
+        ] {
+            let expected = Backoff { base: seconds(base), cap: seconds(cap), factor };
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+        for bad in ["", "x", "1s..x", "2h..1h", "1s,2", "1s,x0", "1s..5000000000s"] {
+            let error = bad.parse::<Backoff>().unwrap_err();
+            assert!(error.contains(bad) && error.contains("1s..1h,x2"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Running a worker: a command for every job, and what its end means for the job.
+
+pub mod child;
+pub mod fate;
+pub mod pid;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use beanstalk_client::blocking::JobContext;
+use beanstalk_client::{
+    Error, JobFate, JobId, JobStats, LostReason, Outcome, TubeName, WorkerEvent, WorkerEventKind,
+    WorkerHandle,
+};
+use ctl_core::child::Order;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::messages::Messages;
+use ctl_core::units;
+
+use self::child::Recipe;
+use self::fate::Fates;
+
+/// What every slot of a worker shares.
+pub struct Shift {
+    recipe: Recipe,
+    fates: Fates,
+    messages: Messages,
+    finished: Sender<Finished>,
+    /// Ends running commands.
+    kill: AtomicBool,
+    /// The server was lost, and that was said.
+    is_down: AtomicBool,
+    /// Jobs whose command has ended, until the server has said what became of them.
+    ended: Mutex<HashMap<JobId, Finished>>,
+    /// Why no command can be run at all.
+    broken: Mutex<Option<CliError>>,
+}
+
+/// A job that has ended.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// The job.
+    pub id: JobId,
+    /// Its tube.
+    pub tube: Option<TubeName>,
+    /// How long its command took.
+    pub time: Option<Duration>,
+    /// The command's exit code.
+    pub exit: Option<i32>,
+    /// The signal that ended the command.
+    pub signal: Option<i32>,
+    /// What became of it: a word of [`JobFate`].
+    pub fate: &'static str,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// With this code.
+    Code(i32),
+    /// By this signal; 0 where the system does not say which.
+    Signal(i32),
+    /// It ran for too long, and was ended.
+    Overtime,
+    /// Nobody waits for it any more: the worker stops, or the job is lost.
+    GivenUp,
+    /// The job cannot be given to the command.
+    Unfit,
+}
+
+impl Shift {
+    /// A shift that nobody has started yet.
+    #[must_use]
+    pub fn new(
+        recipe: Recipe,
+        fates: Fates,
+        messages: Messages,
+        finished: Sender<Finished>,
+    ) -> Self {
+        Self {
+            recipe,
+            fates,
+            messages,
+            finished,
+            kill: AtomicBool::new(false),
+            is_down: AtomicBool::new(false),
+            ended: Mutex::default(),
+            broken: Mutex::default(),
+        }
+    }
+
+    /// Ends running commands; their jobs go back.
+    pub fn kill(&self) {
+        self.kill.store(true, Ordering::SeqCst);
+    }
+
+    /// Says that the worker finishes what it has.
+    pub fn say_stopping(&self, grace: Duration) {
+        self.messages.note(format!(
+            "finishing running jobs, for at most {}; once more to give them back",
+            units::show_duration(grace)
+        ));
+    }
+
+    /// Why no command could be run, if that is so.
+    #[must_use]
+    pub fn take_broken(&self) -> Option<CliError> {
+        lock(&self.broken).take()
+    }
+
+    /// Handles a job.
+    pub fn handle(&self, job: &JobContext, worker: &WorkerHandle) -> Outcome {
+        // Without counters the reservation is over, and no outcome is sent.
+        let Ok(stats) = job.stats() else { return Outcome::release() };
+        let start = Instant::now();
+        let order = || {
+            if self.kill.load(Ordering::SeqCst) || job.is_lost() {
+                Order::GiveUp
+            } else if self.fates.max_runtime.is_some_and(|most| start.elapsed() >= most) {
+                Order::End
+            } else {
+                Order::GoOn
+            }
+        };
+        let ended = match child::run(&self.recipe, job, &stats, order, &self.messages) {
+            Ok(Ended::Code(code @ (126 | 127))) if self.recipe.is_shell => {
+                let why = format!("the shell could not run the command: it exited with {code}");
+                let exit = u8::try_from(code).unwrap_or(1);
+                Err(CliError::new(Exit::Own(exit), "CANNOT_RUN", why))
+            }
+            other => other,
+        };
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                // A broken deployment must not bury the whole tube.
+                lock(&self.broken).get_or_insert(error);
+                worker.stop();
+                self.note_end(job, &stats, start, Ended::GivenUp);
+                return Outcome::release();
+            }
+        };
+        self.note_end(job, &stats, start, ended);
+        self.fates.outcome(ended, &stats)
+    }
+
+    /// Keeps how the command ended until the fate is known; of a lost job it is known already.
+    fn note_end(&self, job: &JobContext, stats: &JobStats, start: Instant, ended: Ended) {
+        let (exit, signal) = match ended {
+            Ended::Code(code) => (Some(code), None),
+            Ended::Signal(signal) => (None, Some(signal)),
+            Ended::Overtime | Ended::GivenUp | Ended::Unfit => (None, None),
+        };
+        let mut end = Finished {
+            id: job.id,
+            tube: Some(stats.tube.clone()),
+            time: Some(start.elapsed()),
+            exit,
+            signal,
+            fate: "unknown",
+        };
+        match job.wait_lost(Duration::ZERO) {
+            None => {
+                lock(&self.ended).insert(job.id, end);
+            }
+            Some(reason) => {
+                end.fate = lost_fate(reason).word();
+                let _ = self.finished.send(end);
+            }
+        }
+    }
+
+    /// Passes on what the worker tells.
+    pub fn observe(&self, event: &WorkerEvent) {
+        match &event.what {
+            WorkerEventKind::Settled { job, fate } => self.settle(*job, *fate),
+            WorkerEventKind::Connected => self.say_connected(event),
+            WorkerEventKind::Disconnected(error) => self.say_disconnected(error),
+            WorkerEventKind::ServerReplaced => {
+                self.messages.warn(format!("at {} is another server than before", event.server));
+            }
+            WorkerEventKind::ShortTimeToRun { job, ttr } => self.messages.warn(format!(
+                "job {job} has a time to run of only {}: a slow moment is enough to lose it",
+                units::show_duration(*ttr)
+            )),
+            WorkerEventKind::Poisoned { job, why } => {
+                self.messages.warn(format!("burying job {job} without running it: {why}"));
+            }
+            WorkerEventKind::Failed { job, error } => {
+                self.messages.warn(format!("job {job} failed: {error}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn say_connected(&self, event: &WorkerEvent) {
+        if self.is_down.swap(false, Ordering::SeqCst) {
+            self.messages.note(format!("connected to {} again", event.server));
+        }
+    }
+
+    /// Once, and not for every slot and attempt.
+    fn say_disconnected(&self, error: &Error) {
+        if !self.is_down.swap(true, Ordering::SeqCst) {
+            self.messages.warn(format!("{error}; trying again until it works"));
+        }
+    }
+
+    fn settle(&self, id: JobId, fate: JobFate) {
+        let ended = lock(&self.ended).remove(&id);
+        let end = match (ended, fate) {
+            (Some(end), _) => end,
+            // The command still runs, and its end tells.
+            (None, JobFate::Lost(_) | JobFate::Abandoned) => return,
+            (None, _) => {
+                Finished { id, tube: None, time: None, exit: None, signal: None, fate: "" }
+            }
+        };
+        if let JobFate::Lost(reason) = fate {
+            self.messages.warn(format!("job {id} is lost: {reason}"));
+        }
+        let _ = self.finished.send(Finished { fate: fate.word(), ..end });
+    }
+}
+
+fn lost_fate(reason: LostReason) -> JobFate {
+    match reason {
+        LostReason::Stopped => JobFate::Abandoned,
+        reason => JobFate::Lost(reason),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

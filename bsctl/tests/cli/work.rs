@@ -1,0 +1,480 @@
+//! Workers: a command for every job.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use beanstalk_client::PutOptions;
+use serde_json::{Value, json};
+
+use crate::harness::*;
+
+/// Runs a worker until no job is ready.
+fn work(address: &str, arguments: &[&str]) -> Ran {
+    bsctl(address, &[&["work", "--exit-when-empty"], arguments].concat())
+}
+
+/// The same, with a record for each job.
+fn logged(address: &str, arguments: &[&str]) -> Vec<Value> {
+    let ran = work(address, &[&["--log-jobs", "ndjson"], arguments].concat()).exits(0);
+    ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what} does not come");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_mebibyte_goes_through_cat() {
+    let server = fixtures::beanstalkd::Server::builder().max_job_size(2 << 20).start().unwrap();
+    let address = server.address();
+    let body: Vec<u8> = (0..1 << 20).map(|at: u32| (at % 251) as u8).collect();
+    put(address, "default", &body);
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("copy");
+    let line = format!("cat > {}", copy.display());
+    let ran = work(address, &["--shell", &line]).exits(0);
+    assert_eq!(ran.out(), "1\t0\t0\t0\t0\t0\n");
+    assert!(std::fs::read(&copy).unwrap() == body);
+    // Through stdout and back to ours.
+    let id = put(address, "default", &body);
+    let ran = work(address, &["-o", "table", "--", "cat"]).exits(0);
+    assert!(ran.bytes.starts_with(&body), "{} bytes", ran.bytes.len());
+    assert_eq!(
+        &ran.bytes[body.len()..],
+        b"deleted 1 job, 0 released, 0 buried, 0 given back, 0 lost, 0 unknown\n"
+    );
+    assert_eq!(state(address, id), "gone");
+}
+
+#[test]
+fn the_exit_code_decides_what_becomes_of_the_job() {
+    on_both(|address| {
+        for (code, flags, fate, after) in [
+            ("0", &[][..], "deleted", "gone"),
+            ("75", &["--backoff", "100s"], "released", "delayed"),
+            ("64", &[], "buried", "buried"),
+            ("65", &[], "buried", "buried"),
+            ("64", &["--bury-codes", "3,4"], "released", "delayed"),
+            ("3", &["--bury-codes", "3,4"], "buried", "buried"),
+            ("7", &[], "released", "delayed"),
+            ("7", &["--on-fail", "bury"], "buried", "buried"),
+            ("7", &["--on-fail", "delete"], "deleted", "gone"),
+            ("7", &["--max-releases", "0"], "buried", "buried"),
+        ] {
+            let options = PutOptions::default().priority(7);
+            let id = put_with(address, "code", code, options);
+            let jobs =
+                logged(address, &[&["-t", "code", "--shell", "read x; exit $x"], flags].concat());
+            let job = &jobs[0];
+            assert_eq!((jobs.len(), &job["id"]), (1, &json!(id.get())));
+            assert_eq!(
+                (&job["fate"], &job["exit"]),
+                (&json!(fate), &json!(code.parse::<i32>().unwrap()))
+            );
+            assert_eq!((&job["tube"], &job["signal"]), (&json!("code"), &Value::Null));
+            assert!(job["ms"].as_f64().unwrap() > 0.0);
+            assert_eq!(state(address, id), after, "{code} {flags:?}");
+            if let Some(stats) = stats(address, id) {
+                assert_eq!(stats.pri.get(), 7, "the priority stays");
+                client(address).delete(id).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn delays_grow_with_the_jobs_own_counters() {
+    on_both(|address| {
+        let id = put(address, "default", "x");
+        for delay in [1000, 3000, 5000, 5000] {
+            let flags = ["--backoff", "1000s..5000s,x3", "--exec", "false"];
+            assert_eq!(logged(address, &flags)[0]["fate"], "released");
+            let stats = stats(address, id).unwrap();
+            assert_eq!((stats.state.to_string().as_str(), stats.delay), ("delayed", delay));
+            client(address).kick(1).unwrap();
+        }
+        let ran = work(address, &["--max-releases", "4", "--exec", "false"]).exits(0);
+        assert_eq!(ran.out(), "0\t0\t1\t0\t0\t0\n");
+        assert_eq!(state(address, id), "buried");
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn a_killed_child_is_a_failure() {
+    on_both(|address| {
+        let id = put(address, "default", "x");
+        let jobs = logged(address, &["--shell", "kill -9 $$"]);
+        assert_eq!((&jobs[0]["signal"], &jobs[0]["fate"]), (&json!(9), &json!("released")));
+        assert_eq!(jobs[0]["exit"], Value::Null);
+        assert_eq!(state(address, id), "delayed");
+    });
+}
+
+#[test]
+fn a_child_that_does_not_read_its_stdin_is_no_failure() {
+    on_both(|address| {
+        for _ in 0..3 {
+            put(address, "default", vec![b'x'; 60_000]);
+        }
+        assert_eq!(work(address, &["--exec", "true"]).exits(0).out(), "3\t0\t0\t0\t0\t0\n");
+    });
+}
+
+#[test]
+fn the_job_is_in_the_environment_and_in_arguments() {
+    on_both(|address| {
+        let options = PutOptions::default().priority(5).ttr(Duration::from_secs(77));
+        let id = put_with(address, "mail", "x", options);
+        let line = "echo $BSCTL_JOB_ID $BSCTL_TUBE $BSCTL_PRI $BSCTL_TTR $BSCTL_AGE $BSCTL_RESERVES \
+                    $BSCTL_TIMEOUTS $BSCTL_RELEASES $BSCTL_KICKS $0 $1";
+        let handler = ["--exec", "sh", "-c", line, "a{id}b", "{tube}"];
+        let ran = work(address, &[&["-t", "mail", "-o", "table"], &handler[..]].concat()).exits(0);
+        let words: Vec<&str> = ran.lines()[0].split_whitespace().collect();
+        let id = id.to_string();
+        assert_eq!(&words[..4], [id.as_str(), "mail", "5", "77"]);
+        assert_eq!(&words[5..], ["1", "0", "0", "0", format!("a{id}b").as_str(), "mail"]);
+    });
+}
+
+#[test]
+fn the_body_is_never_part_of_a_command_line_unless_asked_for() {
+    on_both(|address| {
+        let folder = tempfile::tempdir().unwrap();
+        let canary = folder.path().join("canary");
+        let hostile = [
+            format!("$(touch {})", canary.display()),
+            format!("; touch {}\n", canary.display()),
+            format!("`touch {}`", canary.display()),
+            "{id} {tube} {file}".to_owned(),
+        ];
+        for body in &hostile {
+            put(address, "default", body);
+        }
+        let ran = work(address, &["-o", "table", "--exec", "cat"]).exits(0);
+        assert!(hostile.iter().all(|body| ran.out().contains(body.as_str())), "{}", ran.out());
+        for body in &hostile {
+            put(address, "default", body);
+        }
+        let ran = work(address, &["-o", "table", "--arg", "--exec", "printf", "<%s>"]).exits(0);
+        for body in &hostile {
+            assert!(ran.out().contains(&format!("<{body}>")), "{}", ran.out());
+        }
+        assert!(!canary.exists());
+        let nul = put(address, "default", b"a\0b");
+        let ran = work(address, &["--arg", "--exec", "true"]).exits(0);
+        assert!(ran.err.contains("NUL"), "{}", ran.err);
+        assert_eq!(state(address, nul), "buried");
+    });
+}
+
+#[test]
+fn the_body_can_be_in_a_file() {
+    on_both(|address| {
+        put(address, "default", b"in a file\0");
+        let handler =
+            ["--file", "-o", "table", "--exec", "sh", "-c", "cat $0; ls -l $0; cat", "{file}"];
+        let ran = work(address, &handler).exits(0);
+        assert!(ran.bytes.starts_with(b"in a file\0"), "{}", ran.out());
+        let listed = ran.out().split('\0').nth(1).unwrap();
+        if cfg!(unix) {
+            assert!(listed.starts_with("-rw-------"), "{listed}");
+        }
+        let path = listed.split_whitespace().find(|word| word.contains("bsctl-")).unwrap();
+        assert!(!Path::new(path).exists());
+        bsctl(address, &["work", "--file", "--exec", "cat"]).exits(2);
+    });
+}
+
+#[test]
+fn a_command_that_does_not_exist_releases_its_job_and_ends_the_worker() {
+    on_both(|address| {
+        let ids: Vec<_> = (0..3).map(|_| put(address, "default", "x")).collect();
+        let ran = work(address, &["-o", "json", "--exec", "/no/such/command"]).exits(127);
+        assert!(ran.error()["message"].as_str().unwrap().contains("/no/such/command"));
+        work(address, &["--shell", "/no/such/command"]).exits(127);
+        work(address, &["--exec", "/dev/null"]).exits(126);
+        for id in ids {
+            assert_eq!(state(address, id), "ready");
+        }
+    });
+}
+
+#[test]
+fn a_command_that_takes_too_long_is_a_failure() {
+    on_both(|address| {
+        let id = put(address, "default", "x");
+        let flags = ["--max-runtime", "50ms", "--exec", "sleep", "1000"];
+        let jobs = logged(address, &flags);
+        assert_eq!((&jobs[0]["fate"], &jobs[0]["exit"]), (&json!("released"), &Value::Null));
+        assert_eq!(state(address, id), "delayed");
+    });
+}
+
+#[test]
+fn a_long_command_keeps_its_job() {
+    on_both(|address| {
+        let id =
+            put_with(address, "default", "x", PutOptions::default().ttr(Duration::from_secs(2)));
+        let ran = work(address, &["--exec", "sleep", "3"]).exits(0);
+        assert_eq!(ran.out(), "1\t0\t0\t0\t0\t0\n");
+        assert!(ran.err.contains("time to run of only 2s"), "{}", ran.err);
+        assert_eq!(state(address, id), "gone");
+    });
+}
+
+#[test]
+fn a_command_is_ended_with_its_jobs_time_to_run() {
+    on_both(|address| {
+        let id =
+            put_with(address, "default", "x", PutOptions::default().ttr(Duration::from_secs(1)));
+        let rules = ["--kill-at-ttr", "--bury-after-timeouts", "1", "--max-idle", "4s"];
+        let handler = ["--log-jobs", "ndjson", "--exec", "sleep", "1000"];
+        let ran = bsctl(address, &[&["work"], &rules[..], &handler].concat()).exits(0);
+        // It comes again, and is not run again.
+        let fates: Vec<Value> = ran
+            .out()
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["fate"].clone())
+            .collect();
+        assert_eq!(fates, ["lost", "buried"], "{}", ran.err);
+        assert!(ran.err.contains("its time to run was over 1 times"), "{}", ran.err);
+        assert_eq!(state(address, id), "buried");
+    });
+}
+
+#[test]
+fn a_worker_ends_when_it_is_enough() {
+    on_both(|address| {
+        for _ in 0..5 {
+            put(address, "default", "x");
+        }
+        let ran = |arguments: &[&str]| {
+            let line = [&["work", "-o", "json"], arguments, &["--exec", "true"]].concat();
+            bsctl(address, &line).exits(0).json()["deleted"].clone()
+        };
+        assert_eq!(ran(&["--once"]), 1);
+        assert_eq!(ran(&["--max-jobs", "2", "-j", "4"]), 2);
+        assert_eq!(ran(&["--max-idle", "300ms"]), 2);
+        assert_eq!(ran(&["--exit-when-empty"]), 0);
+    });
+}
+
+#[test]
+fn several_jobs_run_at_once() {
+    on_both(|address| {
+        let folder = tempfile::tempdir().unwrap();
+        for _ in 0..3 {
+            put(address, "default", "x");
+        }
+        // Each waits for the two others.
+        let line = format!(
+            "cd {}; touch $BSCTL_JOB_ID; while [ $(ls | wc -l) -lt 3 ]; do sleep 0.01; done",
+            folder.path().display()
+        );
+        let ran = work(address, &["-j", "3", "--shell", &line]).exits(0);
+        assert_eq!(ran.out(), "3\t0\t0\t0\t0\t0\n");
+    });
+}
+
+#[test]
+fn mistakes_are_told_before_anything_happens() {
+    let dead = dead_address();
+    bsctl(&dead, &["work"]).exits(2);
+    bsctl(&dead, &["work", "--shell", "true", "--exec", "true"]).exits(2);
+    bsctl(&dead, &["work", "--backoff", "2h..1s", "--exec", "true"]).exits(2);
+    bsctl(&dead, &["work", "--dry-run", "--exec", "true"]).exits(2);
+    bsctl(&dead, &["work", "-t", "a b", "--exec", "true"]).exits(65);
+    bsctl(&dead, &["work", "--exec", "true"]).exits(69);
+}
+
+/// A worker whose command waits for a file, and writes its own process id into another one.
+#[cfg(unix)]
+struct Slow {
+    folder: tempfile::TempDir,
+    child: Child,
+}
+
+#[cfg(unix)]
+impl Slow {
+    fn start(address: &str, arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let line = format!(
+            "cd {}; sleep 1000 & echo $! > pid.new; mv pid.new pid; while [ ! -e go ]; do sleep 0.01; done; kill $!",
+            folder.path().display()
+        );
+        let line = [&["-a", address, "work"], arguments, &["--shell", &line]].concat();
+        let child = command(&line).spawn().unwrap();
+        Slow { folder, child }
+    }
+
+    /// The process that the command has started.
+    fn grandchild(&self) -> rustix::process::Pid {
+        let path = self.folder.path().join("pid");
+        let pid = eventually("the command", || std::fs::read_to_string(&path).ok());
+        rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap()
+    }
+
+    fn go(&self) {
+        std::fs::write(self.folder.path().join("go"), "").unwrap();
+    }
+
+    /// Waits until the worker says that it stops.
+    fn is_stopping(&mut self) {
+        let mut said = Vec::new();
+        let stderr = self.child.stderr.as_mut().unwrap();
+        while !String::from_utf8_lossy(&said).contains("finishing") {
+            let mut byte = [0];
+            assert_eq!(stderr.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&said));
+            said.extend_from_slice(&byte);
+        }
+    }
+
+    fn finish(mut self) -> Ran {
+        let (mut bytes, mut err) = (Vec::new(), String::new());
+        self.child.stdout.take().unwrap().read_to_end(&mut bytes).unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        Ran { code: self.child.wait().unwrap().code(), bytes, err }
+    }
+}
+
+#[cfg(unix)]
+fn is_gone(pid: rustix::process::Pid) {
+    eventually("the end of the grandchild", || {
+        rustix::process::test_kill_process(pid).is_err().then_some(())
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn the_first_signal_finishes_the_job() {
+    on_both(|address| {
+        for (sent, code) in
+            [(rustix::process::Signal::TERM, 143), (rustix::process::Signal::INT, 130)]
+        {
+            let id = put(address, "default", "x");
+            let mut slow = Slow::start(address, &["-o", "json"]);
+            slow.grandchild();
+            let next = put(address, "default", "not to be taken");
+            signal(&slow.child, sent);
+            slow.is_stopping();
+            assert_eq!(state(address, id), "reserved");
+            slow.go();
+            let ran = slow.finish().exits(code);
+            assert_eq!(ran.json()["deleted"], 1);
+            assert_eq!((state(address, id), state(address, next)), ("gone".into(), "ready".into()));
+            client(address).delete(next).unwrap();
+        }
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn the_second_signal_releases_the_job_and_leaves_no_process() {
+    on_both(|address| {
+        let id = put_with(address, "default", "x", PutOptions::default().priority(7));
+        let mut slow = Slow::start(address, &["-o", "json"]);
+        let grandchild = slow.grandchild();
+        signal(&slow.child, rustix::process::Signal::INT);
+        slow.is_stopping();
+        signal(&slow.child, rustix::process::Signal::INT);
+        let ran = slow.finish().exits(130);
+        assert_eq!(ran.json()["released"], 1);
+        is_gone(grandchild);
+        assert_eq!(
+            (state(address, id), stats(address, id).unwrap().pri.get()),
+            ("ready".into(), 7)
+        );
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn the_end_of_the_grace_is_as_a_second_signal() {
+    on_both(|address| {
+        let id = put(address, "default", "x");
+        let slow = Slow::start(address, &["--grace", "100ms", "-o", "json"]);
+        let grandchild = slow.grandchild();
+        signal(&slow.child, rustix::process::Signal::TERM);
+        let ran = slow.finish().exits(143);
+        assert_eq!(ran.json()["released"], 1);
+        is_gone(grandchild);
+        assert_eq!(state(address, id), "ready");
+    });
+}
+
+/// B25: nothing is lost with the worker.
+#[cfg(unix)]
+#[test]
+fn the_job_of_a_killed_worker_is_ready_again() {
+    on_both(|address| {
+        let options = PutOptions::default().priority(7);
+        let id = put_with(address, "default", "x", options);
+        let mut slow = Slow::start(address, &[]);
+        let grandchild = slow.grandchild();
+        slow.child.kill().unwrap();
+        eventually("the job", || (state(address, id) == "ready").then_some(()));
+        let stats = stats(address, id).unwrap();
+        assert_eq!((stats.pri.get(), stats.reserves, stats.releases), (7, 1, 0));
+        // Nobody is left to end what the command has started.
+        slow.go();
+        is_gone(grandchild);
+        slow.child.wait().unwrap();
+    });
+}
+
+/// The connection breaks while a command runs: it is ended, and the job goes to whoever comes first.
+#[cfg(unix)]
+#[test]
+fn a_lost_job_ends_its_command() {
+    let server = fixtures::beanstalkd::Server::start().unwrap();
+    let address = server.address();
+    let id = put(address, "default", "x");
+    let slow = Slow::start(address, &["--max-jobs", "2", "--log-jobs", "ndjson"]);
+    let grandchild = slow.grandchild();
+    server.close_connections();
+    is_gone(grandchild);
+    slow.go();
+    let ran = slow.finish().exits(0);
+    let fates: Vec<String> = ran
+        .out()
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["fate"].to_string())
+        .collect();
+    // The same one, again.
+    assert_eq!(fates, ["\"lost\"", "\"deleted\""], "{}", ran.err);
+    assert!(ran.err.contains("connected to") && ran.err.contains("again"), "{}", ran.err);
+    assert_eq!(state(address, id), "gone");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_pid_file_names_the_process_and_goes_with_it() {
+    on_both(|address| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("worker.pid");
+        let flag = path.display().to_string();
+        put(address, "default", "x");
+        let slow = Slow::start(address, &["--pid-file", &flag, "--once"]);
+        slow.grandchild();
+        let written = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(written.trim(), slow.child.id().to_string());
+        let second = bsctl(address, &["work", "--pid-file", &flag, "--exec", "true"]).exits(1);
+        assert!(second.err.contains(&slow.child.id().to_string()), "{}", second.err);
+        slow.go();
+        slow.finish().exits(0);
+        assert!(!path.exists());
+        // One that a killed worker left behind.
+        std::fs::write(&path, written).unwrap();
+        work(address, &["--pid-file", &flag, "--exec", "true"]).exits(0);
+    });
+}
