@@ -1,10 +1,22 @@
 //! The examples, run as a user would: they move 10,000 jobs, and none is lost.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
 
 use std::{
+    collections::HashMap,
     path::PathBuf,
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
+
+use fixtures::real::RealServer;
+use gearman_client::{FunctionName, JobEvent, SubmitOptions, blocking::Client, protocol::Submit};
 
 const JOBS: &str = "10000";
 
@@ -75,4 +87,120 @@ fn async_examples_move_every_job_through_the_in_memory_server() {
 fn blocking_examples_move_every_job_through_the_in_memory_server() {
     let server = fixtures::gearmand::Server::start().unwrap();
     moves_every_job(server.address(), "submit_blocking", "worker_blocking", "admin_blocking");
+}
+
+/// A worker process. It ends when its input does.
+fn start_worker(example_name: &str, address: &str) -> Child {
+    Command::new(example(example_name))
+        .args([address, "square"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Ends a worker process as a user would, and gives what it printed.
+fn end_worker(name: &str, mut worker: Child) -> String {
+    drop(worker.stdin.take());
+    printed(name, worker.wait_with_output().unwrap())
+}
+
+/// Kills worker processes (SIGKILL) while ten thousand jobs are on their way; every one of them gets its result.
+fn no_job_is_lost_with_a_killed_worker(address: &str, worker: &str) {
+    const JOBS: usize = 10_000;
+    let mut client = Client::connect(address).unwrap();
+    let square = FunctionName::try_from("square").unwrap();
+    let submits = (0..JOBS).map(|n| {
+        Submit::foreground(square.clone(), n.to_string(), SubmitOptions::default()).unwrap()
+    });
+    let mut working = start_worker(worker, address);
+    // With jobs in its hands.
+    let mut kill_at = vec![JOBS / 2, JOBS / 4];
+    let mut ended = 0;
+    for (number, event) in client.submit_many(submits).window(1000) {
+        if let JobEvent::Complete(result) = event.unwrap() {
+            assert_eq!(result, (number * number).to_string());
+            ended += 1;
+            if kill_at.pop_if(|at| *at == ended).is_some() {
+                working.kill().unwrap();
+                working.wait().unwrap();
+                working = start_worker(worker, address);
+            }
+        }
+    }
+    assert_eq!(ended, JOBS);
+    let report = end_worker(worker, working);
+    assert!(report.contains("completed") && !report.contains("not finished"), "{report}");
+}
+
+#[test]
+fn ten_thousand_jobs_survive_killed_worker_processes_on_the_in_memory_server() {
+    for worker in ["resilient_worker", "resilient_worker_blocking"] {
+        let server = fixtures::gearmand::Server::start().unwrap();
+        no_job_is_lost_with_a_killed_worker(server.address(), worker);
+    }
+}
+
+#[test]
+fn ten_thousand_jobs_survive_killed_worker_processes_on_the_real_server() {
+    for worker in ["resilient_worker", "resilient_worker_blocking"] {
+        if let Some(server) = fixtures::real::Gearmand::start() {
+            no_job_is_lost_with_a_killed_worker(server.address(), worker);
+        }
+    }
+}
+
+/// Kills the real server (SIGKILL) and starts it on the same port, again and again while jobs are on their way. It
+/// forgets them all; submitter and worker do not.
+fn results_survive_a_killed_server(server: &mut RealServer, submit: &str, worker: &str) {
+    const JOBS: usize = 4000;
+    let working = start_worker(worker, server.address());
+    let mut submitting = Command::new(example(submit))
+        .args([server.address(), "square", &JOBS.to_string()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut kills = 0;
+    let started = Instant::now();
+    while submitting.try_wait().unwrap().is_none() {
+        assert!(started.elapsed() < Duration::from_secs(120), "it does not end");
+        // Jobs have to be on their way before it dies: the server's own count says so.
+        let rows = gearman_client::blocking::Admin::connect(server.address())
+            .and_then(|mut admin| admin.status().map(gearman_client::Listing::into_rows));
+        let counts: HashMap<_, _> = rows
+            .unwrap_or_default()
+            .into_iter()
+            .map(|row| (row.name.to_string(), row.total))
+            .collect();
+        if kills < 5 && counts.get("square").is_some_and(|total| *total > 0) {
+            server.restart().unwrap();
+            kills += 1;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    let submitted = printed(submit, submitting.wait_with_output().unwrap());
+    assert_eq!(submitted.trim(), format!("{JOBS} of {JOBS} results are right"));
+    assert!(kills > 0, "the server was never killed with jobs in it");
+    let report = end_worker(worker, working);
+    assert!(report.contains("completed"), "{report}");
+}
+
+#[test]
+fn resilient_async_examples_survive_killed_servers() {
+    if let Some(mut server) = fixtures::real::Gearmand::start() {
+        results_survive_a_killed_server(&mut server, "resilient_submit", "resilient_worker");
+    }
+}
+
+#[test]
+fn resilient_blocking_examples_survive_killed_servers() {
+    if let Some(mut server) = fixtures::real::Gearmand::start() {
+        results_survive_a_killed_server(
+            &mut server,
+            "resilient_submit_blocking",
+            "resilient_worker_blocking",
+        );
+    }
 }

@@ -1,0 +1,41 @@
+//! Squares numbers, eight jobs at a time, through restarts of its servers, with the async face, until its input ends.
+//!
+//! `cargo run --example resilient_worker -- one:4730,two:4730 square`
+//!
+//! There is little to write for that: a worker connects again by itself, with full registration, and a job whose
+//! connection is lost is run by another worker. What is left to decide is how long a silent server is believed
+//! (`reply_timeout`), how long running jobs may take at the end (`grace`), and what to do with jobs that end their
+//! workers.
+
+use std::{env, error::Error, io, thread, time::Duration};
+
+use gearman_client::{ClientId, Failure, RetryPolicy, Servers, Worker, WorkerOptions};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = env::args().skip(1);
+    let addresses = arguments.next().unwrap_or_else(|| "127.0.0.1:4730".into());
+    let function = arguments.next().unwrap_or_else(|| "square".into());
+
+    let servers: Servers = addresses.parse()?;
+    let retry = RetryPolicy::default().backoff(Duration::from_millis(50), Duration::from_secs(1));
+    let servers = servers.each(|server| server.retry(retry).reply_timeout(Duration::from_secs(5)));
+    let options = WorkerOptions::new(servers)
+        .client_id(ClientId::try_from("resilient")?)
+        .concurrency(8)
+        .grace(Duration::from_secs(10));
+    let mut worker = Worker::connect(options).await?;
+    worker.register(function, |job| async move {
+        // Text that is no number becomes an exception at the submitter.
+        let number: u64 = std::str::from_utf8(&job.workload)?.parse()?;
+        Ok::<_, Failure>((number * number).to_string())
+    })?;
+    let (end, ended) = tokio::sync::oneshot::channel();
+    thread::spawn(move || {
+        // Whatever is the matter with the input, it has ended.
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        let _ = end.send(());
+    });
+    println!("{}", worker.run_until(ended).await);
+    Ok(())
+}
