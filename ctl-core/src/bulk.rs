@@ -187,6 +187,11 @@ impl Bulk {
         self.shown = self.failures.len();
     }
 
+    /// Shows no progress any more: nobody is looking.
+    pub fn hide(&mut self) {
+        self.progress = Progress::start(ProgressWhen::Never, &self.messages, "", None);
+    }
+
     /// The command cannot go on: says what was done until then and gives the error back.
     #[must_use]
     pub fn abort(mut self, error: CliError) -> CliError {

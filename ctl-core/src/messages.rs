@@ -149,6 +149,13 @@ impl Messages {
         self.line(&text);
     }
 
+    /// Ends the line on which a terminal has shown `^C`.
+    pub fn after_interrupt(&self) {
+        if self.is_terminal() {
+            self.line("");
+        }
+    }
+
     /// A question at the terminal; the cursor stays behind it.
     pub fn prompt(&self, question: &str) {
         let question = escape::line(question);

@@ -7,6 +7,8 @@ pub mod link;
 pub mod names;
 pub mod pool;
 pub mod repl;
+mod results;
+pub mod running;
 pub mod tasks;
 pub mod tool;
 pub mod work;

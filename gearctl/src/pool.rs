@@ -1,6 +1,6 @@
 //! Threads that submit jobs, each over its own connection, and tell what becomes of them.
 
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -51,6 +51,33 @@ pub enum What {
     Error(CliError),
 }
 
+impl News {
+    /// How many bytes of a job they carry.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match &self.what {
+            What::Event(
+                JobEvent::Data(bytes)
+                | JobEvent::Warning(bytes)
+                | JobEvent::Complete(bytes)
+                | JobEvent::Exception(bytes),
+            ) => bytes.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// What a look finds.
+#[derive(Debug)]
+pub enum Poll {
+    /// Something happened.
+    News(News),
+    /// Nothing yet.
+    Nothing,
+    /// All jobs have ended.
+    Over,
+}
+
 /// News as they come.
 pub struct Pool {
     receiver: Receiver<News>,
@@ -89,6 +116,15 @@ impl Pool {
                 .map_err(|error| CliError::internal(format!("cannot start a thread: {error}")))?;
         }
         Ok(Self { receiver })
+    }
+
+    /// Looks for news without waiting.
+    pub fn poll(&mut self) -> Poll {
+        match self.receiver.try_recv() {
+            Ok(news) => Poll::News(news),
+            Err(TryRecvError::Empty) => Poll::Nothing,
+            Err(TryRecvError::Disconnected) => Poll::Over,
+        }
     }
 
     /// The next news; none at the end of all jobs.

@@ -1,5 +1,7 @@
 //! What every command works with: flags, connections, output, messages, input.
 
+use std::collections::VecDeque;
+
 use ctl_core::args::GlobalArgs;
 use ctl_core::config::Environment;
 use ctl_core::confirm::Confirm;
@@ -8,9 +10,11 @@ use ctl_core::input::Input;
 use ctl_core::messages::Messages;
 use ctl_core::output::Output;
 use ctl_core::signals::Interrupts;
+use gearman_client::JobHandle;
 
 use crate::cli::Cli;
 use crate::link::Link;
+use crate::running::Running;
 
 /// The prefix of this tool's environment variables.
 pub const PREFIX: &str = "GEARCTL";
@@ -36,7 +40,34 @@ pub struct Tool {
 
 /// What a session remembers between its lines.
 #[derive(Default)]
-pub struct Session {}
+pub struct Session {
+    /// Foreground jobs that were left to it, in that order; also ended ones that nobody has seen yet.
+    pub runs: Vec<Running>,
+    /// Background jobs, oldest first.
+    pub submitted: VecDeque<Submitted>,
+}
+
+/// A background job that a session has submitted.
+#[derive(Debug, Clone)]
+pub struct Submitted {
+    /// Its handle.
+    pub handle: JobHandle,
+    /// Its function.
+    pub function: String,
+}
+
+/// So many background jobs are remembered.
+const MAX_SUBMITTED: usize = 1000;
+
+impl Session {
+    /// A background job was submitted.
+    pub fn submitted(&mut self, handle: JobHandle, function: String) {
+        if self.submitted.len() >= MAX_SUBMITTED {
+            self.submitted.pop_front();
+        }
+        self.submitted.push_back(Submitted { handle, function });
+    }
+}
 
 impl Tool {
     /// From the parsed command line; nothing is opened yet.

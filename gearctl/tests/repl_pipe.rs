@@ -7,11 +7,16 @@
     missing_docs
 )]
 
-use std::io::Write;
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use fixtures::gearmand::Server;
 use fixtures::real::Gearmand;
+use gearman_client::blocking::{Client, JobContext, Worker};
+use gearman_client::protocol::JobLimit;
+use gearman_client::{Failure, Servers, SubmitOptions, WorkerOptions};
 
 /// How a session ended.
 #[derive(Debug)]
@@ -151,4 +156,216 @@ fn connect_goes_to_other_servers() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!((one.view().jobs, two.view().jobs), (1, 2));
     assert!(ended.stdout().contains(&format!("{}\n", two.address())), "{ended:?}");
+}
+
+/// Serves functions with a handler until so many jobs have been done.
+fn serve(address: &str, function: &str, jobs: u64, handler: Handler) -> JoinHandle<()> {
+    let servers: Servers = address.parse().unwrap();
+    let options = WorkerOptions::new(servers).limit(JobLimit::new(jobs));
+    let mut worker = Worker::connect(options).unwrap();
+    worker.register(function, handler).unwrap();
+    std::thread::spawn(move || {
+        worker.run().unwrap();
+    })
+}
+
+type Handler = fn(&mut JobContext<'_>) -> Result<Vec<u8>, Failure>;
+
+fn upper(job: &mut JobContext<'_>) -> Result<Vec<u8>, Failure> {
+    job.status(1, 2)?;
+    job.warning(b"careful")?;
+    job.data(b"first ")?;
+    Ok(job.workload.to_ascii_uppercase())
+}
+
+#[test]
+fn started_jobs_are_listed_and_brought_back() {
+    on_both(|address| {
+        // Queued before anybody works: the order of things is certain.
+        let text = "start up one\nstart up 'two'\nsubmit later x\nexpect 'count==3' :jobs\n\
+                    expect 'count==0' functions nobody\nfg\nfg -o ndjson\nexpect 'count==1' :jobs\n\
+                    expect 'kind==background' :jobs\n";
+        let mut fed = Fed::start(address, &["--strict-jobs"]);
+        fed.say(text.lines().next().unwrap());
+        let first = fed.hear();
+        assert!(first.starts_with("H:"), "{first}");
+        for line in text.lines().skip(1).take(3) {
+            fed.say(line);
+        }
+        assert!(fed.hear().starts_with("H:") && fed.hear().starts_with("H:"));
+        let worker = serve(address, "up", 2, upper);
+        for line in text.lines().skip(4) {
+            fed.say(line);
+        }
+        worker.join().unwrap();
+        let ended = fed.end();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let (two, one) = ended.stdout().split_once('{').unwrap();
+        assert_eq!(two, "first TWO", "fg brings the last one back");
+        let events: Vec<&str> =
+            one.lines().map(|line| line.split('"').nth(3).unwrap_or(line)).collect();
+        assert!(one.contains("\"event\":\"warning\"") && one.contains("ONE"), "{events:?}");
+        assert_eq!(ended.stderr.matches("warning: careful").count(), 1, "{ended:?}");
+    });
+}
+
+#[test]
+fn a_job_that_failed_while_nobody_looked_says_so_when_somebody_does() {
+    on_both(|address| {
+        let worker = serve(address, "no", 2, |_| Err(Failure::exception("no such thing")));
+        let text = "start no one\nstart no two\n:set +e\nfg\n:set -e\nfg\nversion\n";
+        let ended = repl(address, &[], text);
+        worker.join().unwrap();
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        for line in ["stdin:4: JOB_EXCEPTION: ", "stdin:6: JOB_EXCEPTION: "] {
+            assert!(ended.says(line), "{ended:?}");
+        }
+        assert!(ended.stderr.contains("no such thing"), "{ended:?}");
+    });
+}
+
+#[test]
+fn jobs_under_way_at_the_end_are_listed_or_waited_for() {
+    on_both(|address| {
+        let ended = repl(address, &[], "start nobody a\nstart nobody b\n");
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let handles: Vec<&str> = ended.stdout().lines().collect();
+        let said = format!("2 foreground jobs left to the server: {}", handles.join(", "));
+        assert!(ended.stderr.contains(&said), "{ended:?}");
+        let ended = repl(address, &["--strict-jobs"], "start nobody a\n");
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let worker = serve(address, "up", 2, upper);
+        let text = ":set on_exit wait\nstart up a\nstart up b\n";
+        let ended = repl(address, &["--strict-jobs"], text);
+        worker.join().unwrap();
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert!(ended.stdout().ends_with("first Afirst B"), "{ended:?}");
+    });
+}
+
+#[test]
+fn only_jobs_of_the_session_are_brought_back_and_any_job_is_watched() {
+    on_both(|address| {
+        let ended = repl(address, &["--keep-going"], "fg\nfg H:nope:1\nattach H:nope:1\n");
+        assert_eq!(ended.code, Some(3), "{ended:?}");
+        assert!(ended.says("stdin:1: no job of this session"), "{ended:?}");
+        assert!(ended.says("stdin:2: NOT_FOUND: ") && ended.says("stdin:3: NOT_FOUND: "));
+    });
+    let server = Server::start().unwrap();
+    let mut client = Client::connect(server.address()).unwrap();
+    let other = client.submit_background("up", "x", SubmitOptions::default()).unwrap();
+    let handle = String::from_utf8(other.handle.name().to_vec()).unwrap();
+    let mut fed = Fed::start(server.address(), &[]);
+    fed.say(&format!("attach {handle}"));
+    // It has to have seen the job before the job ends.
+    while !server.requests().iter().any(|request| request.name() == "GET_STATUS") {
+        std::thread::yield_now();
+    }
+    let worker = serve(server.address(), "up", 1, upper);
+    assert_eq!(fed.hear(), format!("{handle}\tended"));
+    worker.join().unwrap();
+    assert_eq!(fed.end().code, Some(0));
+}
+
+#[test]
+fn work_in_a_session_serves_and_leaves_the_session_as_it_was() {
+    on_both(|address| {
+        let text = "start up one\nwork -f up --builtin upper --once\nfg\nversion\n";
+        let ended = repl(address, &[], text);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let lines: Vec<&str> = ended.stdout().lines().collect();
+        assert_eq!(lines[1], "1\t0\t0\t0", "{ended:?}");
+        assert!(lines[2].starts_with("ONE"), "{ended:?}");
+    });
+}
+
+#[test]
+fn the_embedded_server_lives_as_long_as_the_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("script");
+    std::fs::write(&file, "start up one\nwork -f up --builtin upper --once\nfg\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gearctl"));
+    command.env_remove("GEARCTL_SERVER").args(["--embedded", "repl", "-f"]).arg(&file);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(output.stdout.ends_with(b"\nONE"), "{output:?}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let address = stderr.split_whitespace().find(|word| word.starts_with("127.0.0.1:")).unwrap();
+    assert!(std::net::TcpStream::connect(address).is_err(), "no listener is left behind");
+}
+
+/// A session that is fed line by line.
+struct Fed {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Fed {
+    fn start(address: &str, arguments: &[&str]) -> Self {
+        let mut child = gearctl(address, arguments).spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { child, stdin, stdout: BufReader::new(stdout) }
+    }
+
+    fn say(&mut self, line: &str) {
+        writeln!(self.stdin, "{line}").unwrap();
+    }
+
+    /// The next line on stdout; the test runner's own limit bounds the waiting.
+    fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn end(mut self) -> Ended {
+        let mut rest = Vec::new();
+        drop(self.stdin);
+        self.stdout.read_to_end(&mut rest).unwrap();
+        let ended = end(self.child);
+        Ended { stdout: rest, ..ended }
+    }
+}
+
+#[test]
+fn a_lost_connection_is_told_and_reads_are_asked_again() {
+    let server = Server::start().unwrap();
+    let mut fed = Fed::start(server.address(), &[]);
+    fed.say("ping --count 1 -o ndjson");
+    assert!(fed.hear().starts_with("{"));
+    server.close_connections();
+    fed.say("submit f x");
+    assert!(fed.hear().starts_with("H:"));
+    fed.say("job --unique nobody -o json");
+    let ended = fed.end();
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(ended.stderr.matches("connection lost").count(), 1, "{ended:?}");
+    assert_eq!(server.view().jobs, 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn signals_end_a_script_in_order() {
+    use rustix::process::{Pid, Signal, kill_process};
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        for waits in [true, false] {
+            let server = Server::start().unwrap();
+            let mut fed = Fed::start(server.address(), &[]);
+            fed.say("start nobody a");
+            let handle = fed.hear();
+            if waits {
+                fed.say("run nobody b");
+                assert!(server.wait_for(Duration::from_secs(60), |view| view.jobs == 2));
+            }
+            let pid = Pid::from_child(&fed.child);
+            kill_process(pid, signal).unwrap();
+            // stdin stays open: the session must not need its end.
+            let stdin = fed.stdin;
+            let ended = end(fed.child);
+            drop(stdin);
+            assert_eq!(ended.code, Some(code), "{ended:?}");
+            assert!(ended.stderr.contains(&format!("left to the server: {handle}")), "{ended:?}");
+        }
+    }
 }

@@ -11,11 +11,13 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread::JoinHandle;
 
 use fixtures::gearmand::Server;
 use fixtures::real::Gearmand;
-use gearman_client::SubmitOptions;
-use gearman_client::blocking::Client;
+use gearman_client::blocking::{Admin, Client, JobContext, Worker};
+use gearman_client::protocol::JobLimit;
+use gearman_client::{Failure, Servers, SubmitOptions, WorkerOptions};
 use rexpect::process::WaitStatus;
 use rexpect::session::{PtySession, spawn_command};
 
@@ -197,4 +199,141 @@ fn the_history_is_private_and_keeps_no_secrets() {
     assert_eq!(text, "submit f hello\nsubmit f @<5000 bytes>\nsubmit f <<E\\none\\nE\nquit\n");
     let mode = std::fs::metadata(terminal.history()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+/// Serves a function for so many jobs, beside.
+fn serve(
+    address: &str,
+    function: &str,
+    jobs: u64,
+    handler: fn(&mut JobContext<'_>) -> Result<Vec<u8>, Failure>,
+) -> JoinHandle<()> {
+    let servers: Servers = address.parse().unwrap();
+    let mut worker =
+        Worker::connect(WorkerOptions::new(servers).limit(JobLimit::new(jobs))).unwrap();
+    worker.register(function, handler).unwrap();
+    std::thread::spawn(move || {
+        worker.run().unwrap();
+    })
+}
+
+#[test]
+fn control_c_leaves_a_job_to_itself_and_fg_brings_it_back() {
+    on_both(|address| {
+        let mut terminal = Terminal::plain(address);
+        let mut admin = Admin::connect(address).unwrap();
+        terminal.types("run up hello\r");
+        while admin.status().unwrap().iter().all(|function| function.queued() == 0) {}
+        terminal.types("\u{3}");
+        terminal.sees("goes on; fg brings it back");
+        terminal.sees(" *1> ");
+        terminal.says(":jobs", "foreground  queued");
+        terminal.sees(" *1> ");
+        // A Ctrl-C at the prompt clears the line and touches no job.
+        terminal.types("fg");
+        terminal.interrupts();
+        terminal.types("half a li");
+        let worker = serve(address, "up", 1, |job| {
+            job.warning(b"careful")?;
+            Ok(job.workload.to_ascii_uppercase())
+        });
+        // Told above the line that is being typed, which stays.
+        terminal.sees(": warning: careful");
+        terminal.sees("is complete; fg ");
+        terminal.sees("half a li");
+        worker.join().unwrap();
+        terminal.types("\u{15}\r");
+        terminal.sees(" done:1> ");
+        terminal.says("fg", "HELLO");
+        terminal.sees(&format!("{address}> "));
+        terminal.says("fg", "no job of this session");
+        terminal.sees(READS);
+        terminal.says("quit", "\n");
+        assert_eq!(terminal.ends(), 0);
+    });
+}
+
+#[test]
+fn leaving_asks_what_becomes_of_foreground_jobs() {
+    on_both(|address| {
+        let mut terminal = Terminal::plain(address);
+        terminal.says("start up one", " *1> ");
+        terminal.types("\u{4}");
+        terminal.sees("1 foreground job under way");
+        terminal.sees("[c]ancel: ");
+        terminal.says("c", " *1> ");
+        terminal.says("quit", "[c]ancel: ");
+        terminal.types("\u{3}");
+        terminal.sees(" *1> ");
+        terminal.says("quit", "[c]ancel: ");
+        terminal.types("w\r");
+        let worker = serve(address, "up", 1, |job| Ok(job.workload.to_ascii_uppercase()));
+        terminal.sees("ONE");
+        assert_eq!(terminal.ends(), 0);
+        worker.join().unwrap();
+
+        let mut terminal = Terminal::plain(address);
+        terminal.says("start up two", " *1> ");
+        terminal.types("\u{4}");
+        terminal.sees("[c]ancel: ");
+        // The second Ctrl-D is out.
+        terminal.types("\u{4}");
+        terminal.sees("1 foreground job left to the server: H:");
+        assert_eq!(terminal.ends(), 0);
+    });
+}
+
+#[test]
+fn a_wait_for_jobs_at_the_end_can_be_given_up() {
+    let server = Server::start().unwrap();
+    let mut terminal = Terminal::plain(server.address());
+    terminal.says("start up one", " *1> ");
+    terminal.says("quit", "[c]ancel: ");
+    terminal.says("w", "\n");
+    terminal.types("\u{3}");
+    terminal.sees("goes on");
+    terminal.sees(" *1> ");
+    terminal.types("\u{4}");
+    terminal.sees("[c]ancel: ");
+    terminal.says("l", "left to the server: H:");
+    assert_eq!(terminal.ends(), 0);
+}
+
+/// What a hostile worker sends: set the clipboard, clear the screen, C1 controls.
+const HOSTILE: &[u8] = b"\x1b]52;c;aGk=\x07\x1b[2J\x1b[31mred\x9b2J\x07\xc2\x9b\xe2\x80\xaeend";
+
+#[test]
+fn control_characters_of_a_job_never_reach_the_terminal() {
+    on_both(|address| {
+        // This terminal gets no escape sequences of the line editor either.
+        let mut terminal = Terminal::start(address, &[("TERM", "dumb")], &["repl"]);
+        let worker = serve(address, "evil", 5, |job| {
+            job.warning(HOSTILE)?;
+            job.data(HOSTILE)?;
+            match job.workload.as_ref() {
+                b"fail" => Err(Failure::exception(String::from_utf8_lossy(HOSTILE).into_owned())),
+                _ => Ok(HOSTILE.to_vec()),
+            }
+        });
+        for (line, end) in [
+            ("run evil x", "end"),
+            ("run evil x -o json", "}"),
+            ("run evil x -o ndjson", "complete"),
+            ("run evil fail", "JOB_EXCEPTION"),
+        ] {
+            terminal.says(line, end);
+            terminal.sees("> ");
+        }
+        terminal.says("start evil x", "is complete");
+        terminal.says("fg", "end");
+        terminal.says("submit \"a\\x1b[2Jb\" x", "> ");
+        terminal.says("pt\\x1b \"\\x1b[2J\"", "> ");
+        worker.join().unwrap();
+        terminal.types("\u{4}");
+        assert_eq!(terminal.ends(), 0);
+        assert!(terminal.shown.contains("\\x1b[31mred"), "{:?}", terminal.shown);
+        for byte in ['\u{1b}', '\u{7}', '\u{9b}'] {
+            assert!(!terminal.shown.contains(byte), "{byte:?} in {:?}", terminal.shown);
+        }
+    });
 }

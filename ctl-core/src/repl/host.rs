@@ -61,10 +61,7 @@ impl<G: Guest> Shell for Host<'_, G> {
         if let Some(said) = guest.notice_loss() {
             guest.parts().messages.note(said);
         }
-        if self.written.take_open_line() {
-            // The result had no line end: the prompt must not hide it. A closed stdout shows at the next write.
-            let _ = writeln!(io::stdout());
-        }
+        self.end_open_line();
         self.waiting.store(true, Ordering::SeqCst);
         guest.prompt(self.rich)
     }
@@ -141,6 +138,9 @@ impl<G: Guest> Shell for Host<'_, G> {
     }
 
     fn report(&mut self, error: &CliError, place: Option<&str>) {
+        if self.person {
+            self.end_open_line();
+        }
         let mut guest = lock(self.shared);
         let messages = guest.parts().messages;
         if self.person && place.is_none() && error.code == "INTERRUPTED" {
@@ -193,6 +193,14 @@ impl<G: Guest> Shell for Host<'_, G> {
 }
 
 impl<G: Guest> Host<'_, G> {
+    /// The result had no line end: what a person is shown next must not hide it.
+    fn end_open_line(&self) {
+        if self.written.take_open_line() {
+            // A closed stdout shows at the next write.
+            let _ = writeln!(io::stdout());
+        }
+    }
+
     /// Runs one line: its flags on top of those of the session.
     fn line(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Exit, CliError> {
         if let Some(flag) = tree::misplaced_flag(matches, self.kit.start_flags) {

@@ -94,6 +94,9 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
         let outcome = match news.what {
             What::Taken(handle, unique) => {
                 bulk.success();
+                if let Some(session) = &mut tool.session {
+                    session.submitted(handle.clone(), args.task.function.clone());
+                }
                 let record = Record::new()
                     .with("handle", show_handle(&handle))
                     .with("unique", unique.as_ref().map(show_unique))

@@ -190,7 +190,9 @@ fn workers(tool: &mut Tool, args: &WorkArgs) -> Result<Vec<Worker>, CliError> {
         }
         workers.push(worker);
     }
-    tool.link.close();
+    if tool.session.is_none() {
+        tool.link.close();
+    }
     Ok(workers)
 }
 

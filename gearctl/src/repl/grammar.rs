@@ -1,13 +1,38 @@
 //! What can be typed in a session: the commands of the command line, and the verbs that only make sense on
 //! connections that last.
 
+use crate::commands::run::RunArgs;
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 use ctl_core::repl::help::Group;
 use ctl_core::repl::tree;
 
 /// The verbs of a session.
-#[derive(Clone, Debug, Subcommand)]
+#[derive(Debug, Subcommand)]
 pub(super) enum Verb {
+    /// Start jobs and go on with something else (SUBMIT_JOB)
+    #[command(after_help = START_HELP)]
+    Start(RunArgs),
+    /// List the jobs of this session
+    #[command(name = ":jobs", after_help = JOBS_HELP)]
+    Jobs,
+    /// Come back to a job of this session: its results, then its end
+    #[command(
+        after_help = "Ctrl-C leaves it again.\nExamples:\n  fg\n  fg H:host:17\n  fg -o json"
+    )]
+    Fg {
+        /// The job [default: the last one]
+        #[arg(value_name = "HANDLE")]
+        handle: Option<String>,
+    },
+    /// Watch how far any job of the server is, until it has ended (GET_STATUS)
+    #[command(
+        after_help = "Protocol: GET_STATUS, again and again. Nothing else is told of a job that somebody else waits for.\nExample: attach H:host:17"
+    )]
+    Attach {
+        /// The job
+        #[arg(value_name = "HANDLE")]
+        handle: String,
+    },
     /// Go to other servers
     #[command(after_help = "Example: connect 10.0.0.5:4730,10.0.0.6:4730")]
     Connect {
@@ -18,6 +43,19 @@ pub(super) enum Verb {
         servers: String,
     },
 }
+
+const START_HELP: &str = "\
+As run, but the session goes on: fg shows the results, :jobs lists the jobs. Several jobs go one after the other, or -j
+at once. Results that nobody looks at are kept, up to 64 MiB for each start; then the jobs have to wait.
+Foreground jobs need their client: leaving the session asks what becomes of them.
+
+Examples:
+  start resize @photo.jpg
+  start resize --lines -j 4 @list";
+
+const JOBS_HELP: &str = "\
+Foreground jobs that were started, or left with Ctrl-C, and background jobs that were submitted here. The server tells of
+a job only whether it is queued or running, and how far; one that it does not know any more has ended.";
 
 /// Commands of the command line that make no sense in a session; `:watch` repeats.
 const LEFT_OUT: &[&str] = &["docs", "watch"];
@@ -39,7 +77,11 @@ pub(super) fn verb(matches: &ArgMatches) -> Option<Verb> {
 
 /// The groups of `help`.
 pub(super) const GROUPS: &[Group] = &[
-    Group { name: "submit", title: "Submitting jobs", verbs: &["run", "submit", "map", "import"] },
+    Group {
+        name: "submit",
+        title: "Submitting jobs",
+        verbs: &["run", "start", "submit", "map", "import", ":jobs", "fg", "attach"],
+    },
     Group { name: "work", title: "Serving functions", verbs: &["work"] },
     Group {
         name: "inspect",

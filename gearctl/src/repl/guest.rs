@@ -12,15 +12,17 @@ use ctl_core::repl::shell::{Leaving, Setting, Terminal};
 use ctl_core::repl::{Prompt, unreadable};
 
 use super::grammar::{self, GROUPS, Verb};
-use super::state::State;
+use super::leave;
+use super::state::{OnExit, State};
 use crate::cli::{self, Cli};
 use crate::commands;
 use crate::error::cli_error;
 use crate::tool::PREFIX;
 
 /// Commands after which functions may have come or gone.
-const MAKES_FUNCTIONS: &[&str] =
-    &["run", "submit", "map", "function", "work", "smoke", "drain", "raw", "import", "move"];
+const MAKES_FUNCTIONS: &[&str] = &[
+    "run", "start", "submit", "map", "function", "work", "smoke", "drain", "raw", "import", "move",
+];
 
 /// What the tool is in a session.
 pub(super) fn kit() -> Kit {
@@ -40,6 +42,8 @@ pub(super) fn kit() -> Kit {
             "version",
             "pid",
             "verbose",
+            ":jobs",
+            "attach",
         ],
         secrets: &["raw"],
         start_flags: grammar::START_FLAGS,
@@ -65,6 +69,7 @@ impl Guest for State<'_> {
     }
 
     fn prompt(&mut self, _: bool) -> Prompt {
+        self.tidy();
         self.show_prompt()
     }
 
@@ -88,7 +93,10 @@ impl Guest for State<'_> {
     }
 
     fn after_line(&mut self, verb: &str, firsts: &[String], _: &Result<Exit, CliError>) {
-        let handles = firsts.iter().filter(|word| word.starts_with("H:"));
+        self.tidy();
+        // A server can be told another beginning than H.
+        let is_handle = |word: &&String| word.matches(':').count() == 2;
+        let handles = firsts.iter().filter(is_handle);
         self.names.saw(handles.cloned().collect());
         if let Some(said) = self.note_loss() {
             self.tool.messages.note(said);
@@ -99,11 +107,20 @@ impl Guest for State<'_> {
     }
 
     fn settings(&self) -> Vec<Setting> {
-        Vec::new()
+        vec![Setting {
+            name: "on_exit",
+            value: self.on_exit.word().to_owned(),
+            allowed: OnExit::WORDS,
+            about: "what becomes of foreground jobs at the end",
+        }]
     }
 
-    fn set(&mut self, name: &str, _: &str) -> Result<(), CliError> {
-        Err(CliError::usage(format!("there is no setting `{name}`")))
+    fn set(&mut self, name: &str, value: &str) -> Result<(), CliError> {
+        match name {
+            "on_exit" => self.on_exit = OnExit::of(value).unwrap_or(self.on_exit),
+            _ => return Err(CliError::usage(format!("there is no setting `{name}`"))),
+        }
+        Ok(())
     }
 
     fn values(&self) -> Box<dyn Values> {
@@ -111,15 +128,28 @@ impl Guest for State<'_> {
     }
 
     fn last_words(&self) -> Box<dyn Fn() -> Option<String> + Send + Sync> {
-        Box::new(|| None)
+        let names = self.names.clone();
+        Box::new(move || {
+            let open = names.open();
+            (!open.is_empty())
+                .then(|| format!("foreground jobs left to the server: {}", open.join(", ")))
+        })
     }
 
     fn left_behind(&self) -> bool {
-        false
+        self.left_behind
     }
 
-    fn settle(_: &Mutex<Self>, _: Leaving, _: Option<&mut dyn Terminal>) -> Result<bool, CliError> {
-        Ok(true)
+    fn settle(
+        shared: &Mutex<Self>,
+        reason: Leaving,
+        person: Option<&mut dyn Terminal>,
+    ) -> Result<bool, CliError> {
+        match reason {
+            // Jobs have connections of their own, and a script has nothing to do with them.
+            Leaving::Connect | Leaving::Source => Ok(true),
+            Leaving::Quit | Leaving::End => leave::settle(shared, person),
+        }
     }
 }
 
@@ -138,6 +168,10 @@ impl State<'_> {
 
     fn verb(&mut self, verb: Verb) -> Result<Exit, CliError> {
         match verb {
+            Verb::Start(args) => self.start(args),
+            Verb::Jobs => self.show_jobs(),
+            Verb::Fg { handle } => self.foreground(handle.as_deref()),
+            Verb::Attach { handle } => self.attach(&handle),
             Verb::Connect { servers } => self.connect(&servers),
         }
     }

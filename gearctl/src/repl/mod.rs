@@ -2,6 +2,8 @@
 
 mod grammar;
 mod guest;
+mod jobs;
+mod leave;
 mod prompt;
 mod state;
 mod values;
@@ -16,7 +18,9 @@ use crate::tool::{Session, Tool};
 
 /// The end of `repl --help`.
 pub const HELP: &str = "\
-The commands are those of the command line, on connections that last. Type help in it.
+The commands are those of the command line, and some that need a session: start, fg, :jobs, attach. Type help in it.
+Ctrl-C during run leaves the job to itself: fg brings it back. Foreground jobs need their client: leaving the session
+asks what becomes of them.
 
 A script (stdin, -f, -e) stops at the first error with that error's exit code. # starts a comment, <<END takes the
 lines up to END as a workload, `expect 'workers>=1' functions mail` fails with exit 1 unless it is so.
@@ -31,6 +35,10 @@ Examples:
 pub struct ReplArgs {
     #[command(flatten)]
     session: SessionArgs,
+
+    /// Exit 1 when a script ends while foreground jobs are under way
+    #[arg(long)]
+    strict_jobs: bool,
 }
 
 /// Runs `repl`.
@@ -49,6 +57,7 @@ pub fn run(tool: &mut Tool, args: ReplArgs) -> Result<Exit, CliError> {
     tool.input = start.input();
     let person = start.person();
     let names = if person { Names::live(tool.link.sibling()) } else { Names::default() };
-    let (exit, _) = start.run(guest::kit(), State::new(tool, person, names))?;
-    Ok(exit)
+    let (exit, left_behind) = start.run(guest::kit(), State::new(tool, person, names))?;
+    let strict = args.strict_jobs && left_behind && exit.is_done();
+    Ok(if strict { Exit::Negative } else { exit })
 }

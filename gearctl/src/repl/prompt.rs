@@ -9,6 +9,10 @@ use super::state::State;
 struct Facts<'a> {
     /// The servers with commas; none without a connection.
     servers: Option<&'a str>,
+    /// Foreground jobs that have not ended.
+    open: usize,
+    /// Commands whose jobs have all ended and whose results nobody has seen.
+    done: usize,
 }
 
 impl State<'_> {
@@ -16,7 +20,9 @@ impl State<'_> {
     pub(super) fn show_prompt(&mut self) -> Prompt {
         let address = self.tool.link.address().unwrap_or_default();
         let servers = self.is_connected().then_some(address.as_str());
-        render(&Facts { servers })
+        let open = self.open_jobs().len();
+        let done = self.session().runs.iter().filter(|run| run.is_over()).count();
+        render(&Facts { servers, open, done })
     }
 }
 
@@ -24,15 +30,27 @@ impl State<'_> {
 const NAMED: usize = 3;
 
 fn render(facts: &Facts<'_>) -> Prompt {
-    let Some(servers) = facts.servers else {
-        return Prompt::new().role(Role::Error, "not connected").text("> ");
+    let mut prompt = match facts.servers {
+        Some(servers) => Prompt::new().role(Role::Faint, name_servers(servers)),
+        None => Prompt::new().role(Role::Error, "not connected"),
     };
+    if facts.open > 0 {
+        prompt = prompt.role(Role::Warning, format!(" *{}", facts.open));
+    }
+    if facts.done > 0 {
+        prompt = prompt.role(Role::Good, format!(" done:{}", facts.done));
+    }
+    prompt.text("> ")
+}
+
+fn name_servers(servers: &str) -> String {
     let names: Vec<&str> = servers.split(',').collect();
-    let shown = names.get(..NAMED).filter(|_| names.len() > NAMED).map_or_else(
-        || servers.to_owned(),
-        |first| format!("{},+{}", first.join(","), names.len() - NAMED),
-    );
-    Prompt::new().role(Role::Faint, shown).text("> ")
+    match names.get(..NAMED) {
+        Some(first) if names.len() > NAMED => {
+            format!("{},+{}", first.join(","), names.len() - NAMED)
+        }
+        _ => servers.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -41,10 +59,12 @@ mod tests {
 
     #[test]
     fn servers_are_named_or_counted() {
-        let shown = |servers| render(&Facts { servers }).plain();
+        let shown = |servers| render(&Facts { servers, open: 0, done: 0 }).plain();
         assert_eq!(shown(Some("a:1")), "a:1> ");
         assert_eq!(shown(Some("a:1,b:2,c:3")), "a:1,b:2,c:3> ");
         assert_eq!(shown(Some("a:1,b:2,c:3,d:4,e:5")), "a:1,b:2,c:3,+2> ");
         assert_eq!(shown(None), "not connected> ");
+        let facts = Facts { servers: Some("a:1"), open: 2, done: 1 };
+        assert_eq!(render(&facts).plain(), "a:1 *2 done:1> ");
     }
 }

@@ -1,20 +1,61 @@
-//! The state of a session: the tool with its connections.
+//! The state of a session: the tool with its connections, its jobs, its settings.
 
 use std::time::{Duration, Instant};
 
+use gearman_client::JobHandle;
 use gearman_client::protocol::Epoch;
 
 use super::values::Names;
-use crate::tool::Tool;
+use crate::names::show_handle;
+use crate::running::Running;
+use crate::tool::{Session, Tool};
+
+/// What happens to foreground jobs when a session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnExit {
+    Ask,
+    Wait,
+    Leave,
+}
+
+impl OnExit {
+    /// The words of the setting `on_exit`.
+    pub(super) const WORDS: &'static [&'static str] = &["ask", "wait", "leave"];
+
+    /// Reads one of [`OnExit::WORDS`].
+    pub(super) fn of(word: &str) -> Option<Self> {
+        Some(match word {
+            "ask" => Self::Ask,
+            "wait" => Self::Wait,
+            "leave" => Self::Leave,
+            _ => return None,
+        })
+    }
+
+    /// Its word.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::Wait => "wait",
+            Self::Leave => "leave",
+        }
+    }
+}
 
 /// A session.
 pub(super) struct State<'t> {
     pub(super) tool: &'t mut Tool,
     pub(super) names: Names,
+    pub(super) on_exit: OnExit,
+    /// Foreground jobs were left to the server because the session ended.
+    pub(super) left_behind: bool,
+    /// What jobs have sent, for the person, in sentences.
+    unsaid: Vec<String>,
     /// Whether a person is there.
     person: bool,
     /// The connections that the session knew, one for each server; none before the first.
     epochs: Option<Vec<Epoch>>,
+    /// At the last look; a client that nobody has looked at was connected when it was made.
     was_connected: bool,
     retry: Retry,
 }
@@ -32,7 +73,48 @@ impl<'t> State<'t> {
     /// A session of this tool, which has been prepared for it.
     pub(super) fn new(tool: &'t mut Tool, person: bool, names: Names) -> Self {
         let retry = Retry { at: Instant::now(), pause: FIRST_PAUSE };
-        Self { tool, names, person, epochs: None, was_connected: false, retry }
+        Self {
+            tool,
+            names,
+            on_exit: OnExit::Ask,
+            left_behind: false,
+            unsaid: Vec::new(),
+            person,
+            epochs: None,
+            was_connected: true,
+            retry,
+        }
+    }
+
+    /// What the session remembers.
+    pub(super) fn session(&mut self) -> &mut Session {
+        self.tool.session.get_or_insert_default()
+    }
+
+    /// The foreground jobs that have not ended, as far as is known.
+    pub(super) fn open_jobs(&mut self) -> Vec<JobHandle> {
+        self.collect(Instant::now());
+        let jobs = self.session().runs.iter().filter(|run| !run.is_over()).flat_map(Running::jobs);
+        jobs.filter(|seen| seen.end.is_none()).filter_map(|seen| seen.handle.clone()).collect()
+    }
+
+    /// Takes what came from jobs while nobody looked.
+    fn collect(&mut self, now: Instant) {
+        let news =
+            self.session().runs.iter_mut().flat_map(|run| run.collect(now)).collect::<Vec<_>>();
+        if self.person {
+            self.unsaid.extend(news);
+        }
+    }
+
+    /// Brings the names for completion in line with the jobs.
+    pub(super) fn tidy(&mut self) {
+        let open = self.open_jobs().iter().map(show_handle).collect();
+        let session = self.session();
+        let runs = session.runs.iter().rev().flat_map(Running::handles);
+        let submitted = session.submitted.iter().rev().map(|job| &job.handle);
+        let own = runs.chain(submitted).map(show_handle).collect();
+        self.names.own(own, open);
     }
 
     /// Whether the session is connected, as far as is known.
@@ -59,12 +141,17 @@ impl<'t> State<'t> {
     /// The connections were given up on purpose: that the next ones are others is no loss.
     pub(super) fn start_connection(&mut self) {
         self.epochs = None;
-        self.was_connected = false;
+        self.was_connected = true;
     }
 
     /// What has to be done although nobody typed anything. Gives sentences for the person.
     pub(super) fn look_after(&mut self, now: Instant) -> Vec<String> {
         let mut said: Vec<String> = self.note_loss().into_iter().collect();
+        self.collect(now);
+        said.append(&mut self.unsaid);
+        if !self.person {
+            return Vec::new();
+        }
         if !self.is_connected() {
             said.extend(self.try_again(now));
         }

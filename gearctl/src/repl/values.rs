@@ -26,6 +26,8 @@ pub(super) struct Names {
 struct Known {
     /// Jobs of the session, newest first.
     own: Vec<String>,
+    /// Foreground jobs of the session that have not ended.
+    open: Vec<String>,
     /// Newest first.
     seen: Vec<String>,
 }
@@ -64,6 +66,18 @@ impl Names {
         }
     }
 
+    /// The jobs of the session, newest first, and those that would be left behind.
+    pub(super) fn own(&self, own: Vec<String>, open: Vec<String>) {
+        let mut known = self.lock();
+        known.own = own;
+        known.open = open;
+    }
+
+    /// The jobs that would be left behind.
+    pub(super) fn open(&self) -> Vec<String> {
+        self.lock().open.clone()
+    }
+
     /// Handles that a command showed.
     pub(super) fn saw(&self, handles: Vec<String>) {
         let mut known = self.lock();
@@ -87,7 +101,8 @@ impl Values for Names {
             }
             "HANDLE" => {
                 let known = self.lock();
-                let seen = known.seen.iter().filter(|handle| !known.own.contains(handle));
+                let others = wanted.verb != "fg";
+                let seen = known.seen.iter().filter(|h| others && !known.own.contains(h));
                 known.own.iter().chain(seen).cloned().collect()
             }
             "PRIORITY" => ["high", "normal", "low"].map(str::to_owned).to_vec(),

@@ -1,0 +1,187 @@
+//! The verbs on jobs of the session: start them, list them, come back to them.
+
+use std::time::Duration;
+
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::{Column, Record, Shape};
+use ctl_core::progress::Progress;
+use gearman_client::JobHandle;
+
+use super::state::State;
+use crate::commands::run::{self, RunArgs, Started};
+use crate::error::cli_error;
+use crate::names::{self, show_handle};
+use crate::running::{Running, show_share};
+
+/// How often a job that nobody waits for is asked about.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+
+static JOBS: Shape = Shape::rows(
+    "handle",
+    &[
+        Column::new("handle", "HANDLE"),
+        Column::new("function", "FUNCTION"),
+        Column::new("kind", "KIND"),
+        Column::new("state", "STATE"),
+        Column::new("progress", "PROGRESS"),
+    ],
+);
+
+/// A job that the session is asked to come back to.
+enum Own {
+    /// One of these.
+    Run(usize),
+    /// A job that nobody waits for.
+    Background(JobHandle),
+}
+
+impl State<'_> {
+    /// `start`: as `run`, without waiting.
+    pub(super) fn start(&mut self, args: RunArgs) -> Result<Exit, CliError> {
+        let mut running = match run::start(self.tool, args)? {
+            Started::Over(exit) => return Ok(exit),
+            Started::Running(running) => running,
+        };
+        running.hide();
+        let interrupts = self.tool.interrupts()?;
+        let Some(handle) = running.first(&interrupts)? else {
+            // It could not be submitted: following says why.
+            return run::follow(self.tool, *running);
+        };
+        self.session().runs.push(*running);
+        let handle = show_handle(&handle);
+        let record = Record::new().with("handle", handle.as_str());
+        self.tool.out.done(&record, &handle)?;
+        Ok(Exit::Done)
+    }
+
+    /// `:jobs`.
+    pub(super) fn show_jobs(&mut self) -> Result<Exit, CliError> {
+        let mut rows = Vec::new();
+        let mut open: Vec<(JobHandle, String, &'static str)> = Vec::new();
+        for seen in self.session().runs.iter().flat_map(Running::jobs) {
+            let Some(handle) = &seen.handle else { continue };
+            match seen.end {
+                None => open.push((handle.clone(), seen.function.clone(), "foreground")),
+                Some(end) => {
+                    let progress = seen.share.as_ref().and_then(show_share);
+                    rows.push(row(handle, &seen.function, "foreground", end, progress));
+                }
+            }
+        }
+        for job in &self.session().submitted {
+            open.push((job.handle.clone(), job.function.clone(), "background"));
+        }
+        for (handle, function, kind) in open {
+            let status = self.tool.link.client()?.status(&handle).map_err(cli_error)?;
+            let state = match (status.is_known, status.is_running) {
+                (true, true) => "running",
+                (true, false) => "queued",
+                (false, _) => "ended",
+            };
+            let progress = status.is_running.then(|| show_share(&status.progress)).flatten();
+            rows.push(row(&handle, &function, kind, state, progress.filter(|p| p != "0")));
+            if !status.is_known {
+                // Said once: the server knows nothing more to say.
+                self.session().submitted.retain(|job| job.handle != handle);
+            }
+        }
+        let mut list = self.tool.out.list(&JOBS)?;
+        for row in rows {
+            list.push(row)?;
+        }
+        list.finish()?;
+        Ok(Exit::Done)
+    }
+
+    /// `fg [HANDLE]`.
+    pub(super) fn foreground(&mut self, handle: Option<&str>) -> Result<Exit, CliError> {
+        match self.own(handle)? {
+            Own::Run(at) => {
+                let running = self.session().runs.remove(at);
+                run::follow(self.tool, running)
+            }
+            Own::Background(handle) => self.watch_job(&handle),
+        }
+    }
+
+    /// `attach HANDLE`.
+    pub(super) fn attach(&mut self, handle: &str) -> Result<Exit, CliError> {
+        let handle = names::handle(handle)?;
+        self.watch_job(&handle)
+    }
+
+    /// The job that is meant; the last one when none is named.
+    fn own(&mut self, handle: Option<&str>) -> Result<Own, CliError> {
+        let session = self.session();
+        let Some(text) = handle else {
+            let last = session.submitted.back().map(|job| Own::Background(job.handle.clone()));
+            let run = session.runs.len().checked_sub(1).map(Own::Run);
+            return run.or(last).ok_or_else(|| {
+                CliError::usage("no job of this session is under way")
+                    .hint("start FUNCTION BODY, or run and then Ctrl-C")
+            });
+        };
+        let handle = names::handle(text)?;
+        if let Some(at) = session.runs.iter().position(|run| run.has(&handle)) {
+            return Ok(Own::Run(at));
+        }
+        if session.submitted.iter().any(|job| job.handle.name() == handle.name()) {
+            return Ok(Own::Background(handle));
+        }
+        Err(CliError::not_found(format!("the job {text} is not one of this session"))
+            .hint(":jobs, to list its jobs")
+            .hint(format!("attach {text}, to see how far any job of the server is")))
+    }
+
+    /// Shows how far a job is until the server does not know it any more.
+    fn watch_job(&mut self, handle: &JobHandle) -> Result<Exit, CliError> {
+        let name = show_handle(handle);
+        let interrupts = self.tool.interrupts()?;
+        let when = self.tool.globals.progress.unwrap_or_default();
+        let mut progress = Progress::start(when, &self.tool.messages, name.as_str(), None);
+        let mut known = false;
+        loop {
+            let status = self.tool.link.client()?.status(handle).map_err(cli_error)?;
+            if !status.is_known {
+                break;
+            }
+            known = true;
+            if let Some(done) = status.progress.numerator().filter(|_| status.is_running) {
+                progress.set(done, status.progress.denominator().filter(|whole| *whole > 0));
+            }
+            if let Err(signal) = interrupts.sleep(LOOK_EVERY) {
+                drop(progress);
+                self.tool.messages.after_interrupt();
+                self.tool.messages.note(format!("the job {name} goes on"));
+                return Ok(signal.exit);
+            }
+        }
+        drop(progress);
+        self.session().submitted.retain(|job| job.handle.name() != handle.name());
+        if !known {
+            return Err(CliError::not_found(format!(
+                "the server does not know the job {name}: it has ended, or it never was"
+            )));
+        }
+        let record = Record::new().with("handle", name.as_str()).with("state", "ended");
+        let sentence = format!("the job {name} has ended; the server keeps no results");
+        self.tool.out.done_with(&record, &["handle", "state"], &sentence)?;
+        Ok(Exit::Done)
+    }
+}
+
+fn row(
+    handle: &JobHandle,
+    function: &str,
+    kind: &'static str,
+    state: &'static str,
+    progress: Option<String>,
+) -> Record {
+    Record::new()
+        .with("handle", show_handle(handle))
+        .with("function", function)
+        .with("kind", kind)
+        .with("state", state)
+        .with("progress", progress)
+}

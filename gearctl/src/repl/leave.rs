@@ -1,0 +1,114 @@
+//! Leaving while foreground jobs are under way: the server drops those that still wait for a worker when their client
+//! goes.
+
+use std::sync::Mutex;
+
+use ctl_core::color::Role;
+use ctl_core::error::CliError;
+use ctl_core::repl::Prompt;
+use ctl_core::repl::editor::Edited;
+use ctl_core::repl::guest::lock;
+use ctl_core::repl::shell::Terminal;
+use ctl_core::units;
+
+use super::state::{OnExit, State};
+use crate::commands::run;
+use crate::names::show_handle;
+
+/// What becomes of the jobs.
+enum Fate {
+    Wait,
+    Leave,
+}
+
+/// Settles the foreground jobs before the session ends. Asks the person if there is one and no setting answers. True to
+/// go on.
+///
+/// # Errors
+/// What showing the results reports; the session stays.
+pub(super) fn settle(
+    shared: &Mutex<State<'_>>,
+    person: Option<&mut dyn Terminal>,
+) -> Result<bool, CliError> {
+    let (open, left, on_exit) = {
+        let mut state = lock(shared);
+        (state.open_jobs().len(), state.session().runs.len(), state.on_exit)
+    };
+    // Who waits wants to see the results of those that have ended, too.
+    if open == 0 && (left == 0 || on_exit != OnExit::Wait) {
+        return Ok(true);
+    }
+    let fate = match (on_exit, person) {
+        (OnExit::Ask, Some(person)) => match ask(shared, person)? {
+            Some(fate) => fate,
+            None => return Ok(false),
+        },
+        (OnExit::Ask | OnExit::Leave, _) => Fate::Leave,
+        (OnExit::Wait, _) => Fate::Wait,
+    };
+    let mut state = lock(shared);
+    match fate {
+        Fate::Wait => state.wait_for_all(),
+        Fate::Leave => {
+            state.leave_all();
+            Ok(true)
+        }
+    }
+}
+
+/// Asks until there is an answer; none to stay. The state is not locked while the person thinks.
+fn ask(shared: &Mutex<State<'_>>, person: &mut dyn Terminal) -> Result<Option<Fate>, CliError> {
+    lock(shared).show_jobs()?;
+    loop {
+        let open = lock(shared).open_jobs().len();
+        if open == 0 {
+            return Ok(Some(Fate::Leave));
+        }
+        let jobs = units::count(open as u64, "foreground job");
+        let question = format!(
+            "{jobs} under way (the server drops queued ones): [w]ait (default) / [l]eave / [c]ancel: "
+        );
+        let answer = match person.ask(&Prompt::new().role(Role::Warning, question))? {
+            Edited::Text(text) => String::from_utf8_lossy(&text).trim().to_ascii_lowercase(),
+            // The second Ctrl-D: out, whatever it costs.
+            Edited::End => return Ok(Some(Fate::Leave)),
+            Edited::Interrupted => return Ok(None),
+        };
+        match answer.as_str() {
+            "" | "w" | "wait" => return Ok(Some(Fate::Wait)),
+            "l" | "leave" => return Ok(Some(Fate::Leave)),
+            "c" | "cancel" => return Ok(None),
+            _ => {}
+        }
+    }
+}
+
+impl State<'_> {
+    /// Shows the results of all jobs. False when Ctrl-C ends the waiting: the person stays.
+    fn wait_for_all(&mut self) -> Result<bool, CliError> {
+        while !self.session().runs.is_empty() {
+            let running = self.session().runs.remove(0);
+            let exit = match run::follow(self.tool, running) {
+                Ok(exit) => exit,
+                // One job's failure is no reason not to wait for the others.
+                Err(error) if !error.is_broken_pipe() => {
+                    self.tool.messages.failure(&error, false);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if matches!(exit, ctl_core::error::Exit::Interrupted) {
+                return Ok(false);
+            }
+        }
+        self.tool.out.flush().map(|()| true)
+    }
+
+    fn leave_all(&mut self) {
+        let handles: Vec<String> = self.open_jobs().iter().map(show_handle).collect();
+        self.left_behind = true;
+        self.session().runs.clear();
+        let jobs = units::count(handles.len() as u64, "foreground job");
+        self.tool.messages.warn(format!("{jobs} left to the server: {}", handles.join(", ")));
+    }
+}

@@ -1,0 +1,290 @@
+//! Results of foreground jobs on their way to stdout.
+
+use std::collections::HashMap;
+
+use ctl_core::args::ProgressWhen;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::escape;
+use ctl_core::messages::Messages;
+use ctl_core::output::{self, Column, Format, Output, Record};
+use ctl_core::progress::Progress;
+use gearman_client::{JobEvent, Progress as Share};
+
+use crate::names::{show_handle, show_unique};
+use crate::pool::{News, What};
+use crate::running::Shape;
+
+static RESULTS: output::Shape = output::Shape::rows(
+    "handle",
+    &[
+        Column::new("n", "N"),
+        Column::new("handle", "HANDLE"),
+        Column::new("unique", "UNIQUE"),
+        Column::new("outcome", "OUTCOME"),
+        Column::new("body", "BODY"),
+    ],
+);
+
+/// What became of a job by some news.
+pub(crate) enum Step {
+    /// It has not ended.
+    Going,
+    /// It is complete.
+    Done,
+    /// It has ended otherwise.
+    Failed(CliError),
+}
+
+/// A job that has not ended.
+#[derive(Default)]
+struct Open {
+    handle: String,
+    unique: Option<String>,
+    data: Vec<u8>,
+}
+
+/// What is known of results that are not complete.
+#[derive(Default)]
+pub(crate) struct Results {
+    jobs: HashMap<u64, Open>,
+    /// Records of documents that are written at the end.
+    kept: Vec<Record>,
+}
+
+/// The way of results to stdout.
+pub(crate) struct View<'a> {
+    out: &'a mut Output,
+    messages: Messages,
+    /// What is known of results that are not complete.
+    pub(crate) results: Results,
+    progress: Option<Progress>,
+    when: ProgressWhen,
+    shape: Shape,
+}
+
+impl<'a> View<'a> {
+    /// Results go to `out`, warnings to `messages`.
+    pub(crate) fn new(
+        out: &'a mut Output,
+        messages: Messages,
+        shape: Shape,
+        when: ProgressWhen,
+    ) -> Self {
+        Self { out, messages, results: Results::default(), progress: None, when, shape }
+    }
+
+    /// What is left to be shown another time.
+    pub(crate) fn end(self) -> Results {
+        self.results
+    }
+
+    /// Shows some news.
+    ///
+    /// # Errors
+    /// Failures of writing.
+    pub(crate) fn take(&mut self, news: News) -> Result<Step, CliError> {
+        let number = news.job;
+        match news.what {
+            What::Taken(handle, unique) => {
+                let unique = unique.as_ref().map(show_unique);
+                let open = Open { handle: show_handle(&handle), unique, data: Vec::new() };
+                self.results.jobs.insert(number, open);
+                self.event(number, "created", |record| record)?;
+            }
+            What::Error(error) => {
+                self.end_progress();
+                self.results.jobs.remove(&number);
+                return Ok(Step::Failed(error));
+            }
+            What::Event(event) => return self.job_event(number, event),
+        }
+        Ok(Step::Going)
+    }
+
+    fn job_event(&mut self, number: u64, event: JobEvent) -> Result<Step, CliError> {
+        match event {
+            JobEvent::Data(bytes) => {
+                self.data(number, &bytes)?;
+                self.event(number, "data", |record| record.with_body(bytes.to_vec()))?;
+            }
+            JobEvent::Warning(bytes) => {
+                if self.is(Format::Ndjson) {
+                    self.event(number, "warning", |record| record.with_body(bytes.to_vec()))?;
+                } else {
+                    self.messages.warn(String::from_utf8_lossy(&bytes).trim_end());
+                }
+            }
+            JobEvent::Status(share) => {
+                self.show(&share);
+                self.event(number, "status", |record| {
+                    record
+                        .with("numerator", share.numerator())
+                        .with("denominator", share.denominator())
+                })?;
+            }
+            JobEvent::Complete(bytes) => {
+                self.end_progress();
+                self.data(number, &bytes)?;
+                self.event(number, "complete", |record| record.with_body(bytes.to_vec()))?;
+                self.complete(number)?;
+                return Ok(Step::Done);
+            }
+            JobEvent::Fail => return self.failed(number, "fail", None),
+            JobEvent::Exception(bytes) => return self.failed(number, "exception", Some(&bytes)),
+            _ => {}
+        }
+        Ok(Step::Going)
+    }
+
+    fn is(&self, format: Format) -> bool {
+        self.out.style.format == format
+    }
+
+    fn is_document(&self) -> bool {
+        matches!(self.out.style.format, Format::Json | Format::Yaml)
+    }
+
+    /// One event as a record, under `-o ndjson`.
+    fn event(
+        &mut self,
+        number: u64,
+        name: &'static str,
+        fill: impl FnOnce(Record) -> Record,
+    ) -> Result<(), CliError> {
+        static EVENT: output::Shape =
+            output::Shape::rows("event", &[Column::new("event", "EVENT")]);
+        if !self.is(Format::Ndjson) {
+            return Ok(());
+        }
+        let mut record = Record::new().with("event", name).with("n", number);
+        if let Some(open) = self.results.jobs.get(&number) {
+            record = record.with("handle", open.handle.as_str());
+            if name == "created" {
+                record = record.with("unique", open.unique.as_deref());
+            }
+        }
+        self.out.object(&EVENT, fill(record))
+    }
+
+    fn data(&mut self, number: u64, bytes: &[u8]) -> Result<(), CliError> {
+        if self.is(Format::Ndjson) {
+            return Ok(());
+        }
+        if self.shape.streams && !self.is_document() {
+            return self.write(bytes);
+        }
+        if let Some(open) = self.results.jobs.get_mut(&number) {
+            open.data.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        if self.out.style.terminal {
+            self.end_progress();
+        }
+        let style = &self.out.style;
+        if style.terminal && !style.force_raw && style.format != Format::Raw {
+            let view = escape::bytes_view(bytes);
+            self.out.text(&view)?;
+        } else {
+            self.out.raw_body(bytes)?;
+        }
+        self.out.flush()
+    }
+
+    fn complete(&mut self, number: u64) -> Result<(), CliError> {
+        let open = self.results.jobs.remove(&number).unwrap_or_default();
+        if self.is(Format::Ndjson) {
+            return Ok(());
+        }
+        if self.is_document() {
+            self.results.kept.push(outcome(number, &open, "complete", true).with_body(open.data));
+            return Ok(());
+        }
+        if !self.shape.streams {
+            self.write(&open.data)?;
+        }
+        if self.shape.null {
+            self.out.text("\0")?;
+        }
+        self.out.flush()
+    }
+
+    fn failed(
+        &mut self,
+        number: u64,
+        how: &'static str,
+        text: Option<&[u8]>,
+    ) -> Result<Step, CliError> {
+        self.end_progress();
+        self.event(number, how, |record| match text {
+            Some(text) => record.with_body(text.to_vec()),
+            None => record,
+        })?;
+        let open = self.results.jobs.remove(&number).unwrap_or_default();
+        let said = text.map(|text| String::from_utf8_lossy(text).trim_end().to_owned());
+        if self.is_document() {
+            let record = outcome(number, &open, how, false).with("exception", said.as_deref());
+            self.results.kept.push(record.with_body(open.data));
+        } else if !self.shape.streams && !open.data.is_empty() && !self.is(Format::Ndjson) {
+            self.write(&open.data)?;
+        }
+        let handle = open.handle;
+        Ok(Step::Failed(match said {
+            Some(said) => CliError::new(
+                Exit::Negative,
+                "JOB_EXCEPTION",
+                format!("the job {handle} failed: {said}"),
+            ),
+            None => CliError::new(Exit::Negative, "JOB_FAILED", format!("the job {handle} failed")),
+        }))
+    }
+
+    fn show(&mut self, share: &Share) {
+        let Some(done) = share.numerator() else { return };
+        let progress = self
+            .progress
+            .get_or_insert_with(|| Progress::start(self.when, &self.messages, "job", None));
+        progress.set(done, share.denominator().filter(|whole| *whole > 0));
+    }
+
+    fn end_progress(&mut self) {
+        self.progress = None;
+    }
+
+    /// Writes what waited for the end.
+    ///
+    /// # Errors
+    /// Failures of writing.
+    pub(crate) fn finish(mut self, single: bool) -> Result<(), CliError> {
+        if self.is_document() {
+            self.results.kept.sort_by_key(|record| match record.get("n") {
+                Some(ctl_core::output::Field::Value(n)) => n.as_u64(),
+                _ => None,
+            });
+            let kept = std::mem::take(&mut self.results.kept);
+            if single {
+                for record in kept {
+                    self.out.object(&RESULTS, record)?;
+                }
+            } else {
+                let mut list = self.out.list(&RESULTS)?;
+                for record in kept {
+                    list.push(record)?;
+                }
+                list.finish()?;
+            }
+        }
+        self.out.flush()
+    }
+}
+
+fn outcome(number: u64, open: &Open, outcome: &'static str, ok: bool) -> Record {
+    Record::new()
+        .with("n", number)
+        .with("handle", open.handle.as_str())
+        .with("unique", open.unique.as_deref())
+        .with("ok", ok)
+        .with("outcome", outcome)
+}

@@ -1,0 +1,297 @@
+//! Foreground jobs that are under way: their news are shown as they come, or kept while a session does other things.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use ctl_core::args::ProgressWhen;
+use ctl_core::bulk::Bulk;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::signals::Interrupts;
+use ctl_core::units;
+use gearman_client::{JobEvent, JobHandle, Progress as Share};
+
+use crate::names::show_handle;
+use crate::pool::{News, Poll, Pool, What};
+use crate::results::{Step, View};
+use crate::tool::Tool;
+
+/// Jobs of one command.
+pub struct Running {
+    function: String,
+    shape: Shape,
+    pool: Pool,
+    bulk: Bulk,
+    /// Every job that was submitted and whose end nobody has seen yet, by its number.
+    jobs: BTreeMap<u64, Seen>,
+    /// News that nobody has seen yet.
+    backlog: VecDeque<News>,
+    backlog_bytes: usize,
+    over: bool,
+    results: crate::results::Results,
+}
+
+/// How the jobs of a command look together.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// There is exactly one.
+    pub single: bool,
+    /// Data goes out as it arrives: there is one job at a time.
+    pub streams: bool,
+    /// A NUL follows each result.
+    pub null: bool,
+}
+
+/// What is known of a job.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// Its handle; none when it could not be submitted.
+    pub handle: Option<JobHandle>,
+    /// The function.
+    pub function: String,
+    /// How far it is, if its worker has said so.
+    pub share: Option<Share>,
+    /// How it ended, if it has.
+    pub end: Option<&'static str>,
+    told: Option<Instant>,
+}
+
+/// How following ended.
+pub enum Followed {
+    /// All jobs have ended.
+    Ended(Exit),
+    /// A signal came, and they go on: the exit is the signal's.
+    Left(Box<Running>, Exit),
+}
+
+/// So many bytes of results, and so many news, are kept; then the jobs have to wait until somebody looks.
+const MAX_BACKLOG: (usize, usize) = (64 << 20, 10_000);
+
+/// How often progress is told to who does other things.
+const TELL: Duration = Duration::from_secs(5);
+
+impl Running {
+    /// Jobs whose news come from `pool`.
+    #[must_use]
+    pub fn new(function: String, shape: Shape, pool: Pool, bulk: Bulk) -> Self {
+        Self {
+            function,
+            shape,
+            pool,
+            bulk,
+            jobs: BTreeMap::new(),
+            backlog: VecDeque::new(),
+            backlog_bytes: 0,
+            over: false,
+            results: crate::results::Results::default(),
+        }
+    }
+
+    /// The jobs whose end nobody has seen yet.
+    pub fn jobs(&self) -> impl Iterator<Item = &Seen> {
+        self.jobs.values()
+    }
+
+    /// Whether this is one of the jobs.
+    #[must_use]
+    pub fn has(&self, handle: &JobHandle) -> bool {
+        self.handles().any(|own| own.name() == handle.name())
+    }
+
+    /// The handles of the jobs whose end nobody has seen yet.
+    pub fn handles(&self) -> impl Iterator<Item = &JobHandle> {
+        self.jobs().filter_map(|seen| seen.handle.as_ref())
+    }
+
+    /// Whether all jobs have ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// What a person has to know who leaves the jobs to it.
+    #[must_use]
+    pub fn how_to_return(&self) -> String {
+        let handles: Vec<String> = self.handles().map(show_handle).collect();
+        match handles.as_slice() {
+            [] => "the jobs go on; :jobs lists them".to_owned(),
+            [handle] => format!("the job {handle} goes on; fg brings it back, :jobs lists it"),
+            all => format!("{} jobs go on; fg brings them back, :jobs lists them", all.len()),
+        }
+    }
+
+    /// Waits until the first job has its handle, which may be none when it could not be submitted.
+    ///
+    /// # Errors
+    /// Exit 130 or 143 when a signal came.
+    pub fn first(&mut self, interrupts: &Interrupts) -> Result<Option<JobHandle>, CliError> {
+        while self.jobs.is_empty() && !self.over {
+            match self.pool.next(interrupts)? {
+                Some(news) => self.keep(news),
+                None => self.over = true,
+            }
+        }
+        Ok(self.handles().next().cloned())
+    }
+
+    /// Takes the news that came while nobody looked. Gives sentences for a person who does other things.
+    pub fn collect(&mut self, now: Instant) -> Vec<String> {
+        let mut said = Vec::new();
+        let was_over = self.over;
+        while !self.over && self.backlog_bytes < MAX_BACKLOG.0 && self.backlog.len() < MAX_BACKLOG.1
+        {
+            match self.pool.poll() {
+                Poll::News(news) => {
+                    said.extend(self.tell(&news, now));
+                    self.keep(news);
+                }
+                Poll::Nothing => break,
+                Poll::Over => self.over = true,
+            }
+        }
+        if self.over && !was_over && !self.shape.single {
+            let jobs = units::count(self.jobs.len() as u64, "job");
+            said.push(format!("{jobs} of {} ended; fg shows the results", self.function));
+        }
+        said
+    }
+
+    fn keep(&mut self, news: News) {
+        self.note(&news);
+        self.backlog_bytes += news.size();
+        self.backlog.push_back(news);
+    }
+
+    /// A sentence about news for a person who does other things.
+    fn tell(&mut self, news: &News, now: Instant) -> Option<String> {
+        let seen = self.jobs.get_mut(&news.job);
+        let handle = seen.as_ref().and_then(|seen| seen.handle.as_ref()).map(show_handle);
+        let handle = handle.unwrap_or_else(|| news.label.clone());
+        match &news.what {
+            What::Event(JobEvent::Warning(text)) => {
+                let text = String::from_utf8_lossy(text);
+                Some(format!("{handle}: warning: {}", text.trim_end()))
+            }
+            What::Event(JobEvent::Status(share)) => {
+                let seen = seen?;
+                if seen.told.is_some_and(|told| now.saturating_duration_since(told) < TELL) {
+                    return None;
+                }
+                seen.told = Some(now);
+                show_share(share).map(|share| format!("{handle}: {share}"))
+            }
+            _ if !self.shape.single => None,
+            What::Event(JobEvent::Complete(_)) => {
+                Some(format!("{handle} is complete; fg {handle} shows its result"))
+            }
+            What::Event(JobEvent::Fail | JobEvent::Exception(_)) => {
+                Some(format!("{handle} failed; fg {handle} shows why"))
+            }
+            What::Error(error) => Some(format!("{handle}: {}", error.message)),
+            _ => None,
+        }
+    }
+
+    /// Keeps account of what became of a job.
+    fn note(&mut self, news: &News) {
+        let seen = self.jobs.entry(news.job).or_insert_with(|| Seen {
+            handle: None,
+            function: self.function.clone(),
+            share: None,
+            end: None,
+            told: None,
+        });
+        match &news.what {
+            What::Taken(handle, _) => seen.handle = Some(handle.clone()),
+            What::Event(JobEvent::Status(share)) => seen.share = Some(share.clone()),
+            What::Event(JobEvent::Complete(_)) => seen.end = Some("complete"),
+            What::Event(JobEvent::Fail) => seen.end = Some("failed"),
+            What::Event(JobEvent::Exception(_)) => seen.end = Some("exception"),
+            What::Event(_) => {}
+            What::Error(_) => seen.end = Some("lost"),
+        }
+    }
+
+    /// The next news: first those that were kept.
+    fn next(&mut self, interrupts: &Interrupts) -> Result<Option<News>, CliError> {
+        interrupts.check()?;
+        if let Some(news) = self.backlog.pop_front() {
+            self.backlog_bytes = self.backlog_bytes.saturating_sub(news.size());
+            return Ok(Some(news));
+        }
+        if self.over {
+            return Ok(None);
+        }
+        let news = self.pool.next(interrupts)?;
+        if let Some(news) = &news {
+            self.note(news);
+        }
+        Ok(news)
+    }
+
+    /// Shows the news until all jobs have ended.
+    ///
+    /// # Errors
+    /// The failure of the only job, or of all; what keeps results from stdout. Without a session a signal too.
+    pub fn follow(mut self, tool: &mut Tool) -> Result<Followed, CliError> {
+        let interrupts = tool.interrupts()?;
+        let in_session = tool.session.is_some();
+        let single = self.shape.single;
+        let when = tool.globals.progress.unwrap_or_default();
+        let when = if single { when } else { ProgressWhen::Never };
+        let mut view = View::new(&mut tool.out, tool.messages.clone(), self.shape, when);
+        view.results = std::mem::take(&mut self.results);
+        loop {
+            let news = match self.next(&interrupts) {
+                Ok(Some(news)) => news,
+                Ok(None) => break,
+                Err(error) if in_session => {
+                    self.results = view.end();
+                    return Ok(self.leave(error.exit));
+                }
+                Err(error) => return Err(if single { error } else { self.bulk.abort(error) }),
+            };
+            let (job, label) = (news.job, news.label.clone());
+            let step = view.take(news)?;
+            if !matches!(step, Step::Going) {
+                self.jobs.remove(&job);
+            }
+            let outcome = match step {
+                Step::Going => Ok(()),
+                Step::Done => {
+                    self.bulk.success();
+                    Ok(())
+                }
+                Step::Failed(error) if single => return Err(error),
+                Step::Failed(error) => self.bulk.failure(label, error),
+            };
+            if let Err(error) = outcome {
+                return Err(self.bulk.abort(error));
+            }
+        }
+        let exit = self.bulk.finish_silently()?;
+        view.finish(single)?;
+        Ok(Followed::Ended(exit))
+    }
+
+    /// Counts without showing it: nobody is looking.
+    pub fn hide(&mut self) {
+        self.bulk.hide();
+    }
+
+    /// What is in flight goes on; nothing new is submitted.
+    fn leave(mut self, signal: Exit) -> Followed {
+        self.bulk.gate().close();
+        self.hide();
+        Followed::Left(Box::new(self), signal)
+    }
+}
+
+/// How far a job is, as people write it: `3 of 10`.
+#[must_use]
+pub fn show_share(share: &Share) -> Option<String> {
+    let done = share.numerator()?;
+    Some(match share.denominator().filter(|whole| *whole > 0) {
+        Some(whole) => format!("{done} of {whole}"),
+        None => done.to_string(),
+    })
+}
