@@ -1,6 +1,8 @@
 //! A command that handles something: input on its stdin, output as it comes, both at the same time, and ended with all
 //! that it has started.
 
+mod data;
+
 use std::io::{self, Read, Write};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -9,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::{CliError, Exit};
 use crate::process;
+
+pub use data::{Data, DataArgs};
 
 /// How often a running command is looked at.
 const SLICE: Duration = Duration::from_millis(10);

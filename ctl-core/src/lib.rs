@@ -15,6 +15,7 @@ pub mod feed;
 pub mod glob;
 pub mod input;
 pub mod messages;
+pub mod notice;
 pub mod output;
 pub mod process;
 pub mod program;

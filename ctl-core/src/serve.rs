@@ -12,6 +12,7 @@ use clap::Args;
 
 use crate::error::{CliError, Exit};
 use crate::messages::Messages;
+use crate::notice::Notice;
 use crate::output::{Output, Record};
 use crate::signals::Interrupts;
 
@@ -97,7 +98,7 @@ impl Service {
             out.done(&Record::new().with("addr", address.as_str()), &address)?;
         }
         let ready = match &args.ready_file {
-            Some(path) => Some(ReadyFile::write(path, &address)?),
+            Some(path) => Some(Notice::write(path, &address)?),
             None => None,
         };
         let gone = || parent.as_ref().is_some_and(Parent::is_gone);
@@ -166,28 +167,6 @@ fn unix_socket(path: &str) -> Result<Endpoint, CliError> {
 #[cfg(not(unix))]
 fn unix_socket(path: &str) -> Result<Endpoint, CliError> {
     Err(CliError::usage(format!("cannot listen on {path}: this system has no unix sockets")))
-}
-
-/// A file that exists while connections are accepted.
-struct ReadyFile(PathBuf);
-
-impl ReadyFile {
-    /// Written beside and renamed, so that nobody reads half of it.
-    fn write(path: &PathBuf, address: &str) -> Result<Self, CliError> {
-        let name = path.to_string_lossy().into_owned();
-        let mut beside = path.clone().into_os_string();
-        beside.push(".new");
-        let failed = |error: io::Error| CliError::writing(&name, &error);
-        std::fs::write(&beside, format!("{address}\n")).map_err(failed)?;
-        std::fs::rename(&beside, path).map_err(failed)?;
-        Ok(Self(path.clone()))
-    }
-}
-
-impl Drop for ReadyFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
 
 /// The process that started this one.

@@ -1,18 +1,21 @@
 //! `work`: a worker that runs a command, or a function of the tool, for every job.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use ctl_core::child::DataArgs;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::notice::Notice;
 use ctl_core::output::{Format, Record, Shape};
 use ctl_core::signals::Interrupts;
 use ctl_core::units;
 use gearman_client::blocking::Worker;
-use gearman_client::{ClientId, Servers, WorkerOptions};
+use gearman_client::{ClientId, JobLimit, Servers, WorkerOptions};
 
 use super::ping::milliseconds;
 use crate::error::cli_error;
@@ -24,10 +27,11 @@ use crate::work::{Fate, Finished, Handler, Limits, Shift, builtin::Builtin};
 /// The end of `work --help`.
 pub const HELP: &str = "\
 Protocol: CAN_DO, GRAB_JOB_ALL, PRE_SLEEP, WORK_COMPLETE, WORK_FAIL, WORK_EXCEPTION, WORK_DATA, WORK_WARNING.
-The command gets the workload on stdin; what it writes to stdout is the result. Exit 0 completes the job, any other code
-or a signal fails it. {handle} and {function} in arguments are replaced; the environment has GEARCTL_HANDLE,
+The command gets the workload on stdin (or with --file or --arg); what it writes to stdout is the result. Exit 0
+completes the job, any other code or a signal fails it. {handle} and {function} in arguments are replaced (not in a line
+for the shell, which would run what a server puts there); the environment has GEARCTL_HANDLE,
 GEARCTL_FUNCTION, GEARCTL_UNIQUE and GEARCTL_REDUCER. No shell is involved unless --shell asks for one, and the workload
-is never part of a command line. A command that cannot be started gives its job back and ends the worker (126, 127).
+is never part of a command line unless --arg makes an argument of it. A command that cannot be started gives its job back and ends the worker (126, 127).
 SIGTERM or SIGINT: running jobs are finished, for at most --grace; a second one, or the end of that time, ends the
 commands with all that they have started, and their jobs go back to the server.
 
@@ -59,6 +63,9 @@ pub struct WorkArgs {
     #[arg(value_name = "CMD", last = true, group = "handler")]
     command: Vec<OsString>,
 
+    #[command(flatten)]
+    data: DataArgs,
+
     /// Jobs at once, each over its own connection
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: u16,
@@ -75,6 +82,10 @@ pub struct WorkArgs {
     #[arg(long)]
     warnings: bool,
 
+    /// Lines of stderr that begin with TEXT report progress: `STATUS 3/10` with --status-prefix STATUS
+    #[arg(long, value_name = "TEXT")]
+    status_prefix: Option<String>,
+
     /// A failure is an exception with the end of stderr
     #[arg(long)]
     exception_from_stderr: bool,
@@ -82,6 +93,11 @@ pub struct WorkArgs {
     /// End a command that runs longer; its job fails
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     max_runtime: Option<Duration>,
+
+    /// The server gives a job to another worker when it takes longer (CAN_DO_TIMEOUT); up to server 1.1 the wrong job
+    /// can be hit, so --max-runtime is better
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    can_do_timeout: Option<Duration>,
 
     /// How long running jobs may take after SIGTERM
     #[arg(long, value_name = "DUR", default_value = "25s", value_parser = units::duration)]
@@ -103,6 +119,10 @@ pub struct WorkArgs {
     #[arg(long)]
     exit_when_empty: bool,
 
+    /// Write the process id to this file, which is removed at the end
+    #[arg(long, value_name = "FILE")]
+    pid_file: Option<PathBuf>,
+
     /// Print a record for each job
     #[arg(long, value_name = "FMT", value_parser = ["ndjson"])]
     log_jobs: Option<String>,
@@ -115,9 +135,12 @@ pub struct WorkArgs {
 pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let handler = handler(&args)?;
     let jobs = if args.once { Some(1) } else { args.max_jobs };
-    let limits = Limits { jobs, idle: args.max_idle, empty: args.exit_when_empty };
+    let limits =
+        Limits { jobs: jobs.map(JobLimit::new), idle: args.max_idle, empty: args.exit_when_empty };
     let interrupts = tool.gentle_interrupts()?;
-    let workers = workers(tool, &args)?;
+    let workers = workers(tool, &args, limits.jobs.as_ref())?;
+    let pid = std::process::id().to_string();
+    let _pid_file = args.pid_file.as_deref().map(|path| Notice::write(path, &pid)).transpose()?;
     let shift = Shift::new(handler, limits, tool.messages.clone());
     let (sender, finished) = mpsc::channel();
     let mut slots = Vec::new();
@@ -159,20 +182,30 @@ fn handler(args: &WorkArgs) -> Result<Handler, CliError> {
     }
     Ok(Handler::Command(Recipe {
         command,
+        has_names: args.shell.is_none(),
         stream: args.stream,
+        data: args.data,
         warnings: args.warnings,
+        status_prefix: args.status_prefix.clone(),
         exception: args.exception_from_stderr,
         max_runtime: args.max_runtime,
     }))
 }
 
 fn shell(line: &OsString) -> Vec<OsString> {
-    let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
-    vec![shell.into(), flag.into(), line.clone()]
+    if cfg!(windows) {
+        return vec!["cmd".into(), "/C".into(), line.clone()];
+    }
+    // What follows is $1 to the line.
+    vec!["sh".into(), "-c".into(), line.clone(), "sh".into()]
 }
 
 /// One connection for each slot, with all functions registered.
-fn workers(tool: &mut Tool, args: &WorkArgs) -> Result<Vec<Worker>, CliError> {
+fn workers(
+    tool: &mut Tool,
+    args: &WorkArgs,
+    limit: Option<&JobLimit>,
+) -> Result<Vec<Worker>, CliError> {
     let functions = names::functions(&args.functions)?;
     let id = args.client_id.as_deref().map(ClientId::try_from).transpose().map_err(cli_error)?;
     // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
@@ -181,12 +214,15 @@ fn workers(tool: &mut Tool, args: &WorkArgs) -> Result<Vec<Worker>, CliError> {
     let mut workers = Vec::new();
     for _ in 0..args.jobs {
         let mut options = WorkerOptions::new(servers.clone()).concurrency(1).grace(args.grace);
+        if let Some(limit) = limit {
+            options = options.limit(limit.clone());
+        }
         if let Some(id) = &id {
             options = options.client_id(id.clone());
         }
         let mut worker = Worker::connect(options).map_err(cli_error)?;
         for function in &functions {
-            worker.can_do(function.clone(), None).map_err(cli_error)?;
+            worker.can_do(function.clone(), args.can_do_timeout).map_err(cli_error)?;
         }
         workers.push(worker);
     }

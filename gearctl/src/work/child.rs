@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use ctl_core::child::{Order, Piece, Running};
-use ctl_core::error::CliError;
+use ctl_core::child::{Data, DataArgs, Order, Piece, Running};
+use ctl_core::error::{CliError, Exit};
 use ctl_core::process;
 use gearman_client::blocking::{GrabbedJob, Worker};
 
@@ -19,10 +19,16 @@ use crate::names::{show_function, show_handle};
 pub struct Recipe {
     /// The program and its arguments.
     pub command: Vec<OsString>,
+    /// Whether {handle} and {function} in arguments stand for the job's.
+    pub has_names: bool,
+    /// How it gets the workload.
+    pub data: DataArgs,
     /// Whether output goes out while the command runs.
     pub stream: Option<Stream>,
     /// stderr goes to the submitter as warnings.
     pub warnings: bool,
+    /// Lines of stderr that begin so report progress.
+    pub status_prefix: Option<String>,
     /// A failure is an exception with the end of stderr.
     pub exception: bool,
     /// The longest a command may run.
@@ -48,9 +54,16 @@ pub(super) fn run(
     worker: &mut Worker,
     job: &GrabbedJob,
 ) -> Outcome {
-    let input = job.workload.clone();
-    let mut running = match command(recipe, job).and_then(|command| Running::start(command, input))
-    {
+    let (command, data) = match command(recipe, job) {
+        Ok(whole) => whole,
+        // Another job may be fine.
+        Err(error) if error.exit == Exit::BadData => {
+            shift.messages.warn(format!("job {}: {error}", show_handle(&job.handle)));
+            return Ended::Fail.into();
+        }
+        Err(error) => return Ended::Broken(error).into(),
+    };
+    let mut running = match Running::start(command, data.input.clone()) {
         Ok(running) => running,
         Err(error) => return Ended::Broken(error).into(),
     };
@@ -121,16 +134,26 @@ impl<'a> Collected<'a> {
             let excess = self.err.len().saturating_sub(KEPT);
             self.err.drain(..excess);
         }
-        if self.recipe.warnings {
-            self.line.extend_from_slice(bytes);
-            while let Some(at) = self.line.iter().position(|byte| *byte == b'\n') {
-                let rest = self.line.split_off(at + 1);
-                let line = std::mem::replace(&mut self.line, rest);
-                shift.tell(worker.warning(job, line));
-            }
+        if !self.recipe.reads_lines() {
+            pass_on(bytes);
+            return;
+        }
+        self.line.extend_from_slice(bytes);
+        while let Some(at) = self.line.iter().position(|byte| *byte == b'\n') {
+            let rest = self.line.split_off(at + 1);
+            let line = std::mem::replace(&mut self.line, rest);
+            self.err_line(shift, worker, job, line);
+        }
+    }
+
+    fn err_line(&self, shift: &Shift, worker: &mut Worker, job: &GrabbedJob, line: Vec<u8>) {
+        let prefix = self.recipe.status_prefix.as_deref();
+        if let Some((done, of)) = prefix.and_then(|prefix| progress(prefix, &line)) {
+            shift.tell(worker.status(job, done, of));
+        } else if self.recipe.warnings {
+            shift.tell(worker.warning(job, line));
         } else {
-            // Who reads the tool's stderr may be gone.
-            let _ = io::stderr().write_all(bytes);
+            pass_on(&line);
         }
     }
 
@@ -138,37 +161,75 @@ impl<'a> Collected<'a> {
     fn flush(&mut self, shift: &Shift, worker: &mut Worker, job: &GrabbedJob) {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
-            shift.tell(worker.warning(job, line));
+            self.err_line(shift, worker, job, line);
         }
     }
 }
 
-fn command(recipe: &Recipe, job: &GrabbedJob) -> Result<Command, CliError> {
+/// To the tool's own stderr, whose reader may be gone.
+fn pass_on(bytes: &[u8]) {
+    let _ = io::stderr().write_all(bytes);
+}
+
+/// The progress in a line such as `STATUS 3/10`.
+fn progress(prefix: &str, line: &[u8]) -> Option<(u64, u64)> {
+    let rest = std::str::from_utf8(line).ok()?.strip_prefix(prefix)?;
+    let (done, of) = rest.trim().split_once('/')?;
+    let of = of.trim().parse().ok().filter(|of| *of > 0)?;
+    Some((done.trim().parse().ok()?, of))
+}
+
+impl Recipe {
+    /// Whether lines of stderr mean something.
+    fn reads_lines(&self) -> bool {
+        self.warnings || self.status_prefix.is_some()
+    }
+}
+
+/// The command for this job, and what has to exist while it runs.
+fn command(recipe: &Recipe, job: &GrabbedJob) -> Result<(Command, Data), CliError> {
     let (handle, function) = (show_handle(&job.handle), show_function(&job.function));
     let Some((program, arguments)) = recipe.command.split_first() else {
         return Err(CliError::usage("no command given"));
     };
-    let mut command = Command::new(program);
-    for argument in arguments {
-        match argument.to_str() {
-            Some(text) => {
-                command.arg(text.replace("{handle}", &handle).replace("{function}", &function))
-            }
-            None => command.arg(argument),
-        };
-    }
+    let name = |argument: &OsString| match argument.to_str() {
+        Some(text) if recipe.has_names => {
+            text.replace("{handle}", &handle).replace("{function}", &function).into()
+        }
+        _ => argument.clone(),
+    };
+    let mut arguments: Vec<OsString> = arguments.iter().map(name).collect();
+    let data = recipe.data.hand_over(&job.workload, &mut arguments)?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut command = Command::new(program);
     command
+        .args(arguments)
         .env("GEARCTL_HANDLE", &handle)
         .env("GEARCTL_FUNCTION", &function)
         .env("GEARCTL_UNIQUE", text(&job.unique))
         .env("GEARCTL_REDUCER", job.reducer.as_deref().map(text).unwrap_or_default())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(if recipe.warnings || recipe.exception {
+        .stderr(if recipe.reads_lines() || recipe.exception {
             Stdio::piped()
         } else {
             Stdio::inherit()
         });
-    Ok(command)
+    Ok((command, data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_read_from_lines() {
+        assert_eq!(progress("STATUS ", b"STATUS 3/10\n"), Some((3, 10)));
+        assert_eq!(progress("%", b"% 3 / 10 "), Some((3, 10)));
+        for bad in
+            [&b"STATUS 3"[..], b"STATUS x/1", b"STATUS 3/0", b"3/10", b"\xff", b"STATUS -1/2"]
+        {
+            assert_eq!(progress("STATUS", bad), None, "{bad:?}");
+        }
+    }
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use ctl_core::error::CliError;
 use ctl_core::messages::Messages;
-use gearman_client::ErrorKind;
 use gearman_client::blocking::{GrabbedJob, Worker};
+use gearman_client::{ErrorKind, JobLimit};
 
 use crate::error::cli_error;
 use crate::names::{show_function, show_handle};
@@ -28,7 +28,6 @@ pub struct Shift {
     stop: AtomicBool,
     /// Ends running jobs as well.
     kill: AtomicBool,
-    taken: AtomicU64,
     running: AtomicU64,
     last_job: Mutex<Instant>,
 }
@@ -43,10 +42,10 @@ pub enum Handler {
 }
 
 /// When a worker ends by itself.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Limits {
-    /// After so many jobs.
-    pub jobs: Option<u64>,
+    /// After so many jobs; the workers have the same limit.
+    pub jobs: Option<JobLimit>,
     /// When there was no job for so long.
     pub idle: Option<Duration>,
     /// When there is none.
@@ -142,7 +141,6 @@ impl Shift {
             messages,
             stop: AtomicBool::new(false),
             kill: AtomicBool::new(false),
-            taken: AtomicU64::new(0),
             running: AtomicU64::new(0),
             last_job: Mutex::new(Instant::now()),
         })
@@ -185,19 +183,12 @@ impl Shift {
         self.running.load(Ordering::SeqCst) == 0 && last.elapsed() >= time
     }
 
-    /// Whether this slot may take one more job.
-    fn claim(&self) -> bool {
-        let before = self.taken.fetch_add(1, Ordering::SeqCst);
-        self.limits.jobs.is_none_or(|most| before < most)
-    }
-
     /// Works until the shift ends. Every finished job goes to `finished`.
     ///
     /// # Errors
     /// The handler cannot be run at all; its job has been given back.
     pub fn work(&self, mut worker: Worker, finished: &Sender<Finished>) -> Result<(), CliError> {
-        while !self.is_stopped() && self.claim() {
-            let Some(job) = self.next_job(&mut worker) else { break };
+        while let Some(job) = self.next_job(&mut worker) {
             self.busy(true);
             let start = Instant::now();
             let outcome = match &self.handler {
@@ -214,6 +205,10 @@ impl Shift {
                 signal,
                 fate: Fate::Returned,
             };
+            if self.is_stopped() {
+                // No further job is asked for in the same write.
+                worker.stop_handle().stop();
+            }
             let told = match outcome.ended {
                 Ended::Complete(result) => (Fate::Complete, worker.complete(job, result)),
                 Ended::Fail => (Fate::Fail, worker.fail(job)),
@@ -248,6 +243,10 @@ impl Shift {
         Ok(())
     }
 
+    fn is_enough(&self) -> bool {
+        self.limits.jobs.as_ref().is_some_and(JobLimit::is_reached)
+    }
+
     fn fate(&self, told: (Fate, gearman_client::Result<()>), handle: &str) -> Fate {
         match told {
             (fate, Ok(())) => fate,
@@ -264,7 +263,7 @@ impl Shift {
         while !self.is_stopped() {
             match worker.next_job(SLICE) {
                 Ok(Some(job)) => return Some(job),
-                Ok(None) if self.limits.empty => return None,
+                Ok(None) if self.limits.empty || self.is_enough() => return None,
                 Ok(None) => reported = false,
                 // It connects again by itself.
                 Err(error) => {

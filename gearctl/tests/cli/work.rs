@@ -273,3 +273,96 @@ fn the_worker_has_a_name() {
         ended(nobody.spawn().unwrap()).exits(69);
     });
 }
+
+#[test]
+fn a_worker_for_one_job_never_takes_another() {
+    on_both(|server| {
+        let address = server.address();
+        queue(address, "f", b"one");
+        queue(address, "f", b"two");
+        let line = ["work", "-f", "f", "--builtin", "echo", "--once", "-j", "2", "-o", "json"];
+        assert_eq!(gearctl(address, &line).exits(0).json()["completed"], 1);
+        // A job that was taken and given back would count a retry.
+        let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
+        assert_eq!((jobs.as_array().unwrap().len(), &jobs[0]["retries"]), (1, &json!(0)));
+    });
+}
+
+#[test]
+fn the_workload_is_a_file_or_an_argument_when_asked_for() {
+    on_both(|server| {
+        let address = server.address();
+        let line = ["--file", "--shell", "cat; echo; echo $1; cat $1"];
+        let _file = worker(address, "file", &line);
+        let ran = gearctl(address, &["run", "file", "body"]).exits(0);
+        let lines: Vec<&str> = ran.out().lines().collect();
+        assert_eq!((lines[0], lines[2]), ("", "body"));
+        assert!(!std::path::Path::new(lines[1]).exists(), "{}", lines[1]);
+        let _named = worker(address, "named", &["--file", "--exec", "cat", "{file}"]);
+        assert_eq!(gearctl(address, &["run", "named", "body"]).exits(0).out(), "body");
+        let _arg = worker(address, "arg", &["--arg", "--exec", "printf", "%s|"]);
+        let hostile = "$(touch /tmp/x) `y`; \n\"'";
+        let ran = gearctl(address, &["run", "arg", hostile]).exits(0);
+        assert_eq!(ran.out(), format!("{hostile}|"));
+        // What cannot be an argument fails its job, and not the worker.
+        gearctl_with(address, &["run", "arg"], b"a\0b").exits(1);
+        gearctl_with(address, &["run", "arg"], &vec![b'x'; 200_000]).exits(1);
+        assert_eq!(gearctl(address, &["run", "arg", "x"]).exits(0).out(), "x|");
+    });
+}
+
+#[test]
+fn lines_of_stderr_report_progress() {
+    on_both(|server| {
+        let address = server.address();
+        let shell = "echo STATUS 1/4 >&2; echo careful >&2; echo STATUS 4/4 >&2; echo done";
+        let line = ["--warnings", "--status-prefix", "STATUS", "--shell", shell];
+        let _worker = worker(address, "f", &line);
+        let ran = gearctl(address, &["run", "f", "x", "-o", "ndjson"]).exits(0);
+        let events: Vec<Value> =
+            ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let told: Vec<(&Value, &Value, &Value)> = events[1..4]
+            .iter()
+            .map(|event| (&event["event"], &event["numerator"], &event["body"]))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (&json!("status"), &json!(1), &Value::Null),
+                (&json!("warning"), &Value::Null, &json!("careful\n")),
+                (&json!("status"), &json!(4), &Value::Null)
+            ]
+        );
+    });
+}
+
+#[test]
+fn the_server_gives_away_what_takes_longer_than_it_was_told() {
+    on_both(|server| {
+        let address = server.address();
+        queue(address, "slow", b"x");
+        let line = ["-s", address, "work", "-f", "slow", "--can-do-timeout", "1s", "--once"];
+        let line = [&line[..], &["--builtin", "sleep=1h"]].concat();
+        let _worker = Running(command(&line).spawn().unwrap());
+        eventually("the second try", || {
+            let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
+            (jobs[0]["retries"] == 1).then_some(())
+        });
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn the_pid_file_is_there_as_long_as_the_worker() {
+    on_both(|server| {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pid");
+        let line = ["--pid-file", file.to_str().unwrap(), "--builtin", "echo"];
+        let mut worker = worker(server.address(), "f", &line);
+        let pid = eventually("the pid", || std::fs::read_to_string(&file).ok());
+        assert_eq!(pid.trim(), worker.0.id().to_string());
+        send(&worker, rustix::process::Signal::TERM);
+        finish(&mut worker.0).exits(143);
+        assert!(!file.exists());
+    });
+}
