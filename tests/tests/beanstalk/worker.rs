@@ -1,5 +1,7 @@
 //! Workers of both faces: what becomes of jobs, whatever happens.
 
+#[path = "worker/clock.rs"]
+mod clock;
 #[path = "worker/faces.rs"]
 mod faces;
 #[path = "worker/outcomes.rs"]
@@ -8,3 +10,5 @@ mod outcomes;
 mod reservations;
 #[path = "worker/stops.rs"]
 mod stops;
+#[path = "worker/world.rs"]
+mod world;

@@ -1,0 +1,345 @@
+//! What a worker does when, on a clock that is turned by hand. Both faces drive this same state machine.
+
+use std::time::Duration;
+
+use beanstalk_client::{Heartbeat, Inspect, JobFate, LostReason, Outcome, WorkerOptions};
+
+use super::world::World;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn options() -> WorkerOptions {
+    WorkerOptions::new("127.0.0.1:1").unwrap()
+}
+
+fn seconds(times: &[Duration]) -> Vec<f64> {
+    times.iter().map(Duration::as_secs_f64).collect()
+}
+
+/// B11.
+#[test]
+fn touches_come_at_thirds_of_the_time_to_run() {
+    let mut world = World::new();
+    let worker = world.worker(&options());
+    let job = world.put(9);
+    world.pass(100 * SECOND);
+    let touches = seconds(&world.seen(worker).times("touch"));
+    let expected: Vec<f64> = (1..34).map(|n| f64::from(n) * 3.0).collect();
+    assert_eq!(touches, expected);
+    assert_eq!(world.stat(job, "timeouts"), "0");
+    world.finish(worker, Outcome::Delete);
+    assert_eq!(world.seen(worker).settled, [(job, JobFate::Deleted)]);
+    assert_eq!(world.stat(job, "state"), "gone");
+}
+
+/// B11: every time to run there is can be kept, the shortest, too.
+#[test]
+fn any_time_to_run_is_kept() {
+    for ttr in [0, 1, 2, 3, 4, 10, 60, 86_400, u32::MAX] {
+        let mut world = World::new();
+        let worker = world.worker(&options());
+        let job = world.put(ttr);
+        world.pass(3 * Duration::from_secs(u64::from(ttr.clamp(1, 100_000))));
+        assert_eq!(world.stat(job, "timeouts"), "0", "{ttr}");
+        assert_eq!(world.stat(job, "state"), "reserved", "{ttr}");
+        assert_eq!(world.seen(worker).said("lost"), 0, "{ttr}");
+    }
+}
+
+/// F4: the server's clock started when it assigned the job, which may be long after the reserve was sent.
+#[test]
+fn a_job_that_came_late_is_touched_before_it_is_run() {
+    let mut world = World::new();
+    let worker = world.worker(&options());
+    world.pass(10 * SECOND);
+    let job = world.put(5);
+    let lines: Vec<&str> = world.seen(worker).lines.iter().map(|(_, line)| line.as_str()).collect();
+    let at = lines.iter().position(|line| line.starts_with("touch")).unwrap();
+    assert_eq!(&lines[at..], [format!("touch {job}"), format!("stats-job {job}")]);
+    assert_eq!(world.seen(worker).said("run"), 1);
+    world.pass(20 * SECOND);
+    assert_eq!(world.stat(job, "timeouts"), "0");
+}
+
+/// B6, F4: a RESERVED that lay around for longer than the job's time to run.
+#[test]
+fn a_job_whose_time_was_over_before_it_was_read_is_not_run() {
+    for inspect in [Inspect::Before, Inspect::OnDemand] {
+        let mut world = World::new();
+        let worker = world.worker(&options().inspect(inspect));
+        world.latency(worker, 3 * SECOND);
+        let job = world.put(2);
+        // Another takes it as soon as it is free, and keeps it.
+        world.pass(2 * SECOND + SECOND / 10);
+        assert!(world.ask("reserve-with-timeout 0").starts_with(&format!("RESERVED {job}")));
+        world.latency(worker, Duration::ZERO);
+        world.pass(SECOND);
+        assert_eq!(world.seen(worker).said("run"), 0, "{:?}", world.seen(worker).actions);
+        assert_eq!(world.seen(worker).count("touch"), 1);
+        assert_eq!(world.seen(worker).settled, []);
+        assert_eq!(world.stat(job, "state"), "reserved");
+    }
+}
+
+/// B11: one refusal is survived, two are not.
+#[test]
+fn a_refused_touch_is_tried_again_and_two_end_the_reservation() {
+    for (refusals, lost) in [(1, 0), (2, 1)] {
+        let mut world = World::new();
+        let worker = world.worker(&options());
+        let mut left = refusals;
+        world.fault(worker, move |line| {
+            (line.starts_with("touch") && left > 0).then(|| {
+                left -= 1;
+                "INTERNAL_ERROR"
+            })
+        });
+        let job = world.put(9);
+        world.pass(8 * SECOND);
+        assert_eq!(world.seen(worker).said("touch refused"), 1, "{refusals}");
+        assert_eq!(world.seen(worker).said("lost: the server refused"), lost, "{refusals}");
+        assert_eq!(seconds(&world.seen(worker).times("touch"))[..2], [3.0, 6.0]);
+        world.finish(worker, Outcome::Delete);
+        let deleted = usize::from(lost == 0);
+        assert_eq!(world.seen(worker).count("delete"), deleted, "{refusals}");
+        if lost == 1 {
+            assert_eq!(world.seen(worker).settled, [(job, JobFate::Lost(LostReason::Refused))]);
+        }
+    }
+}
+
+/// B11: the server gave the job to somebody else.
+#[test]
+fn a_touch_that_finds_nothing_ends_the_reservation_at_once() {
+    let mut world = World::new();
+    let worker = world.worker(&options());
+    world.fault(worker, |line| line.starts_with("touch").then_some("NOT_FOUND"));
+    let job = world.put(9);
+    world.pass(3 * SECOND + SECOND / 2);
+    assert_eq!(world.seen(worker).settled, [(job, JobFate::Lost(LostReason::NotFound))]);
+}
+
+/// B11: touches that nobody answers do not keep anything.
+#[test]
+fn unanswered_touches_end_with_the_time_to_run() {
+    let mut world = World::new();
+    let worker = world.worker(&options());
+    world.fault(worker, |line| line.starts_with("touch").then_some(""));
+    let job = world.put(9);
+    world.pass(9 * SECOND - SECOND / 100);
+    assert_eq!((world.seen(worker).count("touch"), world.seen(worker).said("lost")), (1, 0));
+    world.pass(SECOND);
+    assert_eq!(world.seen(worker).settled, [(job, JobFate::Lost(LostReason::TimeToRun))]);
+}
+
+/// B12: past its own deadline nothing is sent, even if the server would still take it.
+#[test]
+fn an_outcome_after_the_end_is_refused_here() {
+    let mut world = World::new();
+    let worker = world.worker(&options().heartbeat(Heartbeat::Never));
+    let job = world.put(5);
+    // The process was stopped, and nobody polled: no timer has told of the end.
+    world.sleep_through(5 * SECOND + SECOND / 10);
+    world.finish(worker, Outcome::Delete);
+    assert_eq!(world.seen(worker).settled, [(job, JobFate::Lost(LostReason::TimeToRun))]);
+    assert_eq!(
+        (world.seen(worker).count("delete"), world.stat(job, "timeouts").as_str()),
+        (0, "1")
+    );
+}
+
+/// C16: after a suspension every job that was held is taken for lost.
+#[test]
+fn a_clock_that_jumps_ends_reservations_before_anything_is_sent() {
+    let mut world = World::new();
+    let worker = world.worker(&options());
+    world.put(60);
+    world.pass(30 * SECOND);
+    let sent = world.seen(worker).lines.len();
+    world.sleep_through(3600 * SECOND);
+    world.with(worker, |_, _| {});
+    assert_eq!(world.seen(worker).said("lost: its time to run"), 1);
+    assert_eq!(world.seen(worker).lines.len(), sent);
+}
+
+#[test]
+fn a_bounded_heartbeat_ends() {
+    let mut world = World::new();
+    let worker = world.worker(&options().heartbeat(Heartbeat::AtMost(10 * SECOND)));
+    let job = world.put(9);
+    world.pass(60 * SECOND);
+    assert_eq!(seconds(&world.seen(worker).times("touch")), [3.0, 6.0, 9.0]);
+    assert_eq!(world.seen(worker).settled, [(job, JobFate::Lost(LostReason::TimeToRun))]);
+    let lost =
+        world.seen(worker).actions.iter().find(|(_, said)| said.starts_with("lost")).unwrap();
+    assert_eq!(lost.0, 18 * SECOND);
+    assert_eq!(world.stat(job, "timeouts"), "1");
+}
+
+/// B10, F8: a job in its last second makes every reserve come back at once, for ever.
+#[test]
+fn deadline_soon_never_spins() {
+    let mut world = World::new();
+    // The first one is about to be over; the others end one after the other, and each end asks for more.
+    world.put(3);
+    for _ in 0..19 {
+        world.put(600);
+    }
+    let worker = world.worker(&options().prefetch(20).heartbeat(Heartbeat::Never));
+    world.pass(2 * SECOND + SECOND / 10);
+    assert_eq!(world.seen(worker).running.len(), 20, "it is full, and has not seen the tube empty");
+    let stubborn = world.hold_back(worker);
+    let before = world.seen(worker).count("reserve-with-timeout");
+    for _ in 0..16 {
+        world.finish(worker, Outcome::Delete);
+        world.pass(SECOND / 20);
+    }
+    let asked = world.seen(worker).count("reserve-with-timeout") - before;
+    assert!((1..=5).contains(&asked), "{asked} reserves within a second");
+    assert!(world.seen(worker).settled.iter().all(|(_, fate)| *fate == JobFate::Deleted));
+    world.pass(SECOND);
+    let lost = (stubborn, JobFate::Lost(LostReason::TimeToRun));
+    assert!(world.seen(worker).settled.contains(&lost));
+}
+
+/// C2, B8: the server's own time decides first, and then the silence ends the connection.
+#[test]
+fn a_silent_server_ends_the_connection_by_the_reserves_time_and_the_grace() {
+    let mut world = World::new();
+    let worker = world.worker(&options());
+    world.fault(worker, |line| line.starts_with("reserve").then_some(""));
+    // The first reserve was answered before the fault.
+    world.pass(15 * SECOND + SECOND / 2);
+    assert!(world.seen(worker).closed.is_none());
+    world.pass(25 * SECOND - SECOND);
+    assert!(world.seen(worker).closed.is_none());
+    world.pass(SECOND);
+    let closed = world.seen(worker).closed.clone().unwrap().unwrap_err();
+    assert!(closed.contains("no reply"), "{closed}");
+}
+
+/// F1, house rule: one write.
+#[test]
+fn the_end_of_a_job_and_the_next_reserve_are_one_write() {
+    let mut world = World::new();
+    let worker = world.worker(&options());
+    let (first, second) = (world.put(60), world.put(60));
+    world.finish(worker, Outcome::Delete);
+    world.finish(worker, Outcome::bury());
+    let writes = &world.seen(worker).writes;
+    for line in [format!("delete {first}\r\n"), format!("bury {second} 77\r\n")] {
+        let expected = format!("{line}reserve-with-timeout 15\r\n");
+        assert!(writes.contains(&expected), "{writes:?}");
+    }
+}
+
+/// F1: never a reserve that waits while a job is held.
+#[test]
+fn a_reserve_waits_only_while_nothing_is_held() {
+    let mut world = World::new();
+    for _ in 0..3 {
+        world.put(60);
+    }
+    let worker = world.worker(&options().prefetch(4));
+    world.pass(30 * SECOND);
+    assert_eq!(world.seen(worker).running.len(), 3, "all that there are");
+    let waits = |world: &World| {
+        let lines = world.seen(worker).lines.iter();
+        lines.filter(|(_, line)| line == "reserve-with-timeout 15").count()
+    };
+    let before = waits(&world);
+    world.finish(worker, Outcome::Delete);
+    world.finish(worker, Outcome::Delete);
+    assert_eq!(waits(&world), before);
+    world.finish(worker, Outcome::Delete);
+    assert_eq!(waits(&world), before + 1);
+    // All of them were kept alive meanwhile.
+    assert_eq!(world.seen(worker).settled.len(), 3);
+    assert!(world.seen(worker).settled.iter().all(|(_, fate)| *fate == JobFate::Deleted));
+}
+
+/// Idle cost: one command per wait, however much may be prefetched.
+#[test]
+fn an_idle_worker_sends_little() {
+    let mut world = World::new();
+    let worker = world.worker(&options().prefetch(500));
+    world.pass(3600 * SECOND);
+    let sent = world.seen(worker).lines.len();
+    assert!(sent <= 3600 / 15 + 3, "{sent} commands in an hour");
+}
+
+#[test]
+fn what_is_held_is_bounded() {
+    let mut world = World::new();
+    for _ in 0..100 {
+        world.put(60);
+    }
+    let worker = world.worker(&options().prefetch(10));
+    for _ in 0..20 {
+        world.pass(SECOND / 10);
+        assert!(world.seen(worker).running.len() <= 10);
+    }
+    assert_eq!(world.seen(worker).running.len(), 10);
+}
+
+/// B23, F2: a job that is faster than the half-close goes back with the connection, as if nobody had taken it.
+#[test]
+fn a_job_that_wins_the_race_against_a_stop_goes_back_unchanged() {
+    let mut world = World::new();
+    let worker = world.worker(&options());
+    world.latency(worker, SECOND / 2);
+    let job = world.put(60);
+    // It was assigned, and its RESERVED is under way.
+    assert_eq!(world.stat(job, "state"), "reserved");
+    world.with(worker, |machine, _| machine.stop());
+    world.pass(3 * SECOND);
+    assert_eq!(world.seen(worker).closed, Some(Ok(())));
+    assert_eq!(world.seen(worker).said("run"), 0);
+    assert_eq!(world.seen(worker).settled, [(job, JobFate::Abandoned)]);
+    assert_eq!(
+        (world.stat(job, "state").as_str(), world.stat(job, "pri").as_str()),
+        ("ready", "77")
+    );
+}
+
+#[test]
+fn a_silent_server_does_not_hold_up_a_stop() {
+    let mut world = World::new();
+    let worker = world.worker(&options());
+    world.latency(worker, 3600 * SECOND);
+    world.with(worker, |machine, _| machine.stop());
+    world.pass(2 * SECOND + SECOND / 10);
+    assert_eq!(world.seen(worker).closed, Some(Ok(())));
+}
+
+/// B16: any refusal of any command of a worker.
+#[test]
+fn refusals_of_any_command_lose_no_job() {
+    for verb in ["stats", "stats-job", "touch", "delete", "release", "bury", "reserve-with-timeout"]
+    {
+        for refusal in
+            ["OUT_OF_MEMORY", "INTERNAL_ERROR", "BAD_FORMAT", "UNKNOWN_COMMAND", "DRAINING"]
+        {
+            let mut world = World::new();
+            let worker = world.worker(&options());
+            world.fault(worker, move |line| {
+                (line.split(' ').next() == Some(verb)).then_some(refusal)
+            });
+            let job = world.put(6);
+            world.pass(2 * SECOND + SECOND / 2);
+            if !world.seen(worker).running.is_empty() && world.seen(worker).closed.is_none() {
+                let outcome = match verb {
+                    "bury" => Outcome::bury(),
+                    "release" => Outcome::release(),
+                    _ => Outcome::Delete,
+                };
+                world.finish(worker, outcome);
+            }
+            world.pass(20 * SECOND);
+            let what = format!("{refusal} to {verb}: {:?}", world.seen(worker).actions);
+            let is_deleted = world.seen(worker).settled.contains(&(job, JobFate::Deleted));
+            let state = world.stat(job, "state");
+            assert_eq!(state, if is_deleted { "gone" } else { "ready" }, "{what}");
+        }
+    }
+}
