@@ -121,7 +121,7 @@ pub use self::{
 pub use self::{
     client::Client,
     pipeline::CallMany,
-    producer::{Producer, Receipt},
+    producer::{Producer, PutMany, Receipt},
     worker::{JobContext, Worker},
 };
 pub use queue_core::RetryPolicy;

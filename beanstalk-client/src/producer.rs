@@ -2,6 +2,7 @@
 
 mod call;
 mod driver;
+mod many;
 mod receipt;
 
 use std::{
@@ -15,7 +16,7 @@ use std::{
 use tokio::runtime::Handle as Runtime;
 
 use self::call::Call;
-pub use self::receipt::Receipt;
+pub use self::{many::PutMany, receipt::Receipt};
 use crate::{
     Delivery, Error, ErrorKind, Fate, Inserted, ProducerOptions, ProducerReport, ProducerState,
     PutOptions, Result, TubeName,
@@ -215,7 +216,7 @@ impl Producer {
         let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
         let mut call = Call::new(&self.handle.shared, &self.policy);
         poll_fn(|cx| call.poll_room(&tube, &put, cx)).await?;
-        Ok(Receipt::new(self.handle.shared.clone(), call.take_slot()))
+        Ok(self.receipt(call))
     }
 
     /// Puts a job without waiting for anything: an error of kind `QueueFull` says that there is no room.
@@ -238,7 +239,12 @@ impl Producer {
         if !call.try_enter(&tube, &put)? {
             return Err(full());
         }
-        Ok(Receipt::new(self.handle.shared.clone(), call.take_slot()))
+        Ok(self.receipt(call))
+    }
+
+    /// The answer to a put that was accepted.
+    fn receipt(&self, call: Call<'_>) -> Receipt {
+        Receipt::new(self.handle.shared.clone(), call.take_slot())
     }
 
     /// Waits until every put that was accepted so far has its answer, or its time is over.

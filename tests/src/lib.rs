@@ -72,16 +72,25 @@ macro_rules! both_faces {
     )+};
 }
 
-/// Makes the tests of each scenario over a [`Producing`](producing::Producing) face: {faces} x {in-memory, real beanstalkd}.
+/// Makes four tests of each scenario over a [`Producing`](producing::Producing) face: {async, blocking} x {in-memory,
+/// real beanstalkd}.
 #[macro_export]
 macro_rules! producer_scenarios {
     ($($name:ident),+ $(,)?) => {$(
         mod $name {
-            use $crate::{Environment, producing::AsyncProducer};
+            use $crate::{
+                Environment,
+                producing::{AsyncProducer, BlockingProducer},
+            };
 
             #[test]
             fn async_in_memory() {
                 super::$name::<AsyncProducer>(Environment::InMemory);
+            }
+
+            #[test]
+            fn blocking_in_memory() {
+                super::$name::<BlockingProducer>(Environment::InMemory);
             }
 
             #[test]
@@ -90,11 +99,18 @@ macro_rules! producer_scenarios {
                     super::$name::<AsyncProducer>(Environment::Real);
                 }
             }
+
+            #[test]
+            fn blocking_real() {
+                if Environment::Real.is_available() {
+                    super::$name::<BlockingProducer>(Environment::Real);
+                }
+            }
         }
     )+};
 }
 
-/// Makes the tests of each function over a [`Producing`](producing::Producing) face.
+/// Makes two tests of each function over a [`Producing`](producing::Producing) face: async and blocking.
 #[macro_export]
 macro_rules! both_producers {
     ($($name:ident),+ $(,)?) => {$(
@@ -102,6 +118,11 @@ macro_rules! both_producers {
             #[test]
             fn async_face() {
                 super::$name::<$crate::producing::AsyncProducer>();
+            }
+
+            #[test]
+            fn blocking_face() {
+                super::$name::<$crate::producing::BlockingProducer>();
             }
         }
     )+};

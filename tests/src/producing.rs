@@ -1,9 +1,10 @@
 //! The producers of the two faces behind one trait.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use beanstalk_client::{
-    Inserted, Producer, ProducerOptions, ProducerReport, ProducerState, PutOptions, Result,
+    Delivery, Inserted, Producer, ProducerOptions, ProducerReport, ProducerState, PutOptions,
+    Result, blocking,
 };
 use tokio::runtime::Runtime;
 
@@ -30,6 +31,30 @@ pub trait Producing: Clone + Send + Sync + 'static {
 
     /// `Producer::enqueue` for all of them, and then every answer.
     fn put_all(&self, tube: &str, bodies: &[Vec<u8>]) -> Vec<Result<Inserted>>;
+
+    /// `Producer::put_many`: the first `take` answers, and then it is dropped.
+    fn put_some(
+        &self,
+        tube: &str,
+        window: usize,
+        take: usize,
+        bodies: &[Vec<u8>],
+    ) -> Vec<Result<Inserted>>;
+
+    /// `Producer::try_put` without waiting for the answer.
+    fn try_put(&self, tube: &str, body: &[u8]) -> Result<()>;
+
+    /// `Producer::key`.
+    #[must_use]
+    fn key(&self, key: &[u8]) -> Self;
+
+    /// `Producer::timeout`.
+    #[must_use]
+    fn timeout(&self, timeout: Duration) -> Self;
+
+    /// `Producer::delivery`.
+    #[must_use]
+    fn delivery(&self, delivery: Delivery) -> Self;
 
     /// `Producer::flush`.
     fn flush(&self);
@@ -89,12 +114,123 @@ impl Producing for AsyncProducer {
         })
     }
 
+    fn put_some(
+        &self,
+        tube: &str,
+        window: usize,
+        take: usize,
+        bodies: &[Vec<u8>],
+    ) -> Vec<Result<Inserted>> {
+        self.runtime.block_on(async {
+            let answers = self.producer.put_many(tube, bodies, PutOptions::default());
+            let mut answers = answers.unwrap().window(window);
+            let mut found = Vec::new();
+            while found.len() < take {
+                match answers.next().await {
+                    Some(answer) => found.push(answer),
+                    None => break,
+                }
+            }
+            found
+        })
+    }
+
+    fn try_put(&self, tube: &str, body: &[u8]) -> Result<()> {
+        self.producer.try_put(tube, body, PutOptions::default()).map(drop)
+    }
+
+    fn key(&self, key: &[u8]) -> Self {
+        AsyncProducer { producer: self.producer.key(key), runtime: self.runtime.clone() }
+    }
+
+    fn timeout(&self, timeout: Duration) -> Self {
+        AsyncProducer { producer: self.producer.timeout(timeout), runtime: self.runtime.clone() }
+    }
+
+    fn delivery(&self, delivery: Delivery) -> Self {
+        AsyncProducer { producer: self.producer.delivery(delivery), runtime: self.runtime.clone() }
+    }
+
     fn flush(&self) {
         self.runtime.block_on(self.producer.flush());
     }
 
     fn close(&self) -> ProducerReport {
         self.runtime.block_on(self.producer.close())
+    }
+
+    fn report(&self) -> ProducerReport {
+        self.producer.report()
+    }
+
+    fn state(&self) -> ProducerState {
+        self.producer.state()
+    }
+}
+
+/// The blocking face.
+#[derive(Clone, Debug)]
+pub struct BlockingProducer {
+    /// The producer itself.
+    pub producer: blocking::Producer,
+}
+
+impl Producing for BlockingProducer {
+    const NAME: &'static str = "blocking";
+
+    fn connect(options: ProducerOptions) -> Result<Self> {
+        blocking::Producer::connect(options).map(|producer| BlockingProducer { producer })
+    }
+
+    fn new(options: ProducerOptions) -> Result<Self> {
+        blocking::Producer::new(options).map(|producer| BlockingProducer { producer })
+    }
+
+    fn put(&self, tube: &str, body: &[u8], options: PutOptions) -> Result<Inserted> {
+        self.producer.put(tube, body, options)
+    }
+
+    fn put_all(&self, tube: &str, bodies: &[Vec<u8>]) -> Vec<Result<Inserted>> {
+        let receipts: Vec<Result<blocking::Receipt>> = bodies
+            .iter()
+            .map(|body| self.producer.enqueue(tube, body, PutOptions::default()))
+            .collect();
+        receipts.into_iter().map(|receipt| receipt.and_then(blocking::Receipt::wait)).collect()
+    }
+
+    fn put_some(
+        &self,
+        tube: &str,
+        window: usize,
+        take: usize,
+        bodies: &[Vec<u8>],
+    ) -> Vec<Result<Inserted>> {
+        let answers = self.producer.put_many(tube, bodies, PutOptions::default());
+        answers.unwrap().window(window).take(take).collect()
+    }
+
+    fn try_put(&self, tube: &str, body: &[u8]) -> Result<()> {
+        self.producer.try_put(tube, body, PutOptions::default()).map(drop)
+    }
+
+    fn key(&self, key: &[u8]) -> Self {
+        BlockingProducer { producer: self.producer.key(key) }
+    }
+
+    fn timeout(&self, timeout: Duration) -> Self {
+        BlockingProducer { producer: self.producer.timeout(timeout) }
+    }
+
+    fn delivery(&self, delivery: Delivery) -> Self {
+        BlockingProducer { producer: self.producer.delivery(delivery) }
+    }
+
+    fn flush(&self) {
+        self.producer.flush();
+    }
+
+    fn close(&self) -> ProducerReport {
+        self.producer.close()
     }
 
     fn report(&self) -> ProducerReport {

@@ -18,6 +18,7 @@
 mod client;
 mod commands;
 mod pipeline;
+mod producer;
 mod worker;
 
 pub use queue_core::blocking::Stream;
@@ -25,5 +26,6 @@ pub use queue_core::blocking::Stream;
 pub use self::{
     client::Client,
     pipeline::CallMany,
+    producer::{Producer, PutMany, Receipt},
     worker::{JobContext, Worker},
 };

@@ -45,6 +45,21 @@ fn the_two_faces_have_the_same_methods() {
     assert!(asynchronous.len() > 35, "{asynchronous:#?}");
 }
 
+#[test]
+fn the_two_producers_have_the_same_methods() {
+    let files = ["producer.rs", "producer/many.rs", "producer/receipt.rs"];
+    let asynchronous = signatures(&files);
+    let blocking =
+        signatures(&files.map(|file| format!("blocking/{file}")).each_ref().map(|f| &**f));
+    let differ: Vec<&String> = asynchronous
+        .symmetric_difference(&blocking)
+        // An async receipt is a future, and a blocking pipeline an iterator.
+        .filter(|name| !name.starts_with("wait(mutself)") && !name.starts_with("next(&mutself)"))
+        .collect();
+    assert!(differ.is_empty(), "only one of the producers has {differ:#?}");
+    assert!(asynchronous.len() > 12, "{asynchronous:#?}");
+}
+
 /// Every method of a command is in the trait that the scenarios run over, under its own name.
 #[test]
 fn every_public_method_is_run_by_the_scenarios() {
@@ -62,7 +77,7 @@ fn every_public_method_is_run_by_the_scenarios() {
 #[test]
 fn every_async_function_states_its_cancel_safety() {
     let mut functions = 0;
-    for file in ["client.rs", "commands.rs", "pipeline.rs", "producer.rs"] {
+    for file in ["client.rs", "commands.rs", "pipeline.rs", "producer.rs", "producer/many.rs"] {
         let text = source(file);
         let mut documentation = String::new();
         for line in text.lines().map(str::trim) {

@@ -1,6 +1,6 @@
 //! The servers' side of an outbox: connecting, writing, answers, and what becomes of puts when a server fails.
 
-use std::{task::Waker, time::Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use queue_core::Sdk;
@@ -23,7 +23,13 @@ pub(crate) enum Action {
     /// Make a connection, and tell what came of it.
     Connect,
     /// Wait until then, or to be woken.
-    Wait(Option<Instant>),
+    Wait(
+        #[cfg_attr(
+            not(feature = "tokio"),
+            expect(dead_code, reason = "without a task, nobody waits for one lane alone")
+        )]
+        Option<Instant>,
+    ),
     /// End.
     Over,
 }
@@ -77,12 +83,6 @@ impl Outbox {
             Phase::Connecting | Phase::Ready => None,
         };
         Action::Wait(sooner(sooner(until, lane.next_due), line_due))
-    }
-
-    /// A lane has somebody who moves its bytes; `false` when it has one already.
-    pub(crate) fn claim(&mut self, server: usize) -> bool {
-        let Some(lane) = self.lanes.get_mut(server) else { return false };
-        !std::mem::replace(&mut lane.is_driven, true)
     }
 
     /// A connection was made: what waits goes out on it. Bodies over the server's limit are refused now.
@@ -144,15 +144,6 @@ impl Outbox {
         }
         io.writing = lane.log.unwritten();
         Pulse::Beats(sooner(lane.next_deadline(), self.line_due))
-    }
-
-    /// The driver waits; it is woken when there is something to do.
-    pub(crate) fn sleep(&mut self, server: usize, waker: &Waker) {
-        let Some(lane) = self.lanes.get_mut(server) else { return };
-        match &mut lane.driver {
-            Some(driver) => driver.clone_from(waker),
-            none => *none = Some(waker.clone()),
-        }
     }
 
     /// A reply came on a lane.
@@ -274,7 +265,7 @@ impl Outbox {
     }
 
     /// A put leaves the queue.
-    fn settle(&mut self, parcel: Parcel, outcome: Result<Inserted>) {
+    pub(super) fn settle(&mut self, parcel: Parcel, outcome: Result<Inserted>) {
         self.room.leave(parcel.weight);
         if let Some(owner) = parcel.owner {
             self.answer(owner, outcome);
@@ -304,7 +295,7 @@ impl Outbox {
     }
 
     /// Ends what is due: puts in the lane, and those that wait for room.
-    fn expire(&mut self, server: usize, now: Instant) {
+    pub(super) fn expire(&mut self, server: usize, now: Instant) {
         let is_past = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if is_past(self.line_due) {
             self.expire_line(now);
@@ -312,7 +303,7 @@ impl Outbox {
         let Some(lane) = self.lanes.get_mut(server).filter(|lane| is_past(lane.next_due)) else {
             return;
         };
-        // The last byte of these is written, or still may be: the frame stays, but is not sent again.
+        // The last byte of these is written, or may be by now: the frame stays, but is not sent again.
         let begun: Vec<Owner> = lane
             .log
             .begun()
@@ -351,7 +342,7 @@ impl Outbox {
     }
 
     /// The driver of a lane has nothing left to do.
-    fn end(&mut self, server: usize) {
+    pub(crate) fn end(&mut self, server: usize) {
         if let Some(lane) = self.lanes.get_mut(server) {
             lane.phase = Phase::Closed;
             lane.is_driven = false;
@@ -359,21 +350,6 @@ impl Outbox {
             lane.log.take_all();
         }
         self.wakers.append(&mut self.watchers);
-    }
-
-    /// The driver of a lane is gone before its time: its runtime has ended, or it panicked.
-    pub(crate) fn orphaned(&mut self, server: usize) {
-        let why = "the producer's driver is gone: its runtime has ended";
-        let error = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why);
-        let Some(lane) = self.lanes.get_mut(server) else { return };
-        for taken in lane.log.take_all() {
-            let told = error.share().with_fate(taken.fate).with_command("put");
-            self.settle(taken.parcel, Err(told));
-        }
-        self.end(server);
-        if self.lanes.iter().all(|lane| lane.phase == Phase::Closed) {
-            self.close();
-        }
     }
 }
 

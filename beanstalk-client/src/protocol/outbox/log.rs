@@ -32,6 +32,8 @@ pub(super) struct Log {
     tail: BytesMut,
     queued: u64,
     written: u64,
+    /// Up to here the driver has the bytes, and may be writing them.
+    handed: u64,
     /// The tube in use behind the last entry; `None` while there is no connection that has one.
     used: Option<TubeName>,
     /// The tube in use before the first entry.
@@ -122,14 +124,15 @@ impl Log {
             self.seal();
         }
         let at = self.chunks.partition_point(|chunk| chunk.end() <= self.written);
-        self.chunks.get(at).map_or_else(Bytes::new, |chunk| {
-            chunk.bytes.slice(size(self.written.saturating_sub(chunk.start))..)
-        })
+        let Some(chunk) = self.chunks.get(at) else { return Bytes::new() };
+        self.handed = chunk.end();
+        chunk.bytes.slice(size(self.written.saturating_sub(chunk.start))..)
     }
 
-    /// Notes that the transport took the first `n` unwritten bytes.
+    /// Notes that the transport took the first `n` unwritten bytes, and that nobody is writing now.
     pub(super) fn note_written(&mut self, n: usize) {
         self.written = self.queued.min(self.written + n as u64);
+        self.handed = self.written;
         self.release();
     }
 
@@ -174,9 +177,9 @@ impl Log {
         taken
     }
 
-    /// Takes off those puts of which no byte was written and that are due; the others stay in order.
+    /// Takes off those puts that are due and of which no byte was written; the others stay in order.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Taken> {
-        let begun = self.entries.partition_point(|entry| entry.start < self.written);
+        let begun = self.entries.partition_point(|entry| entry.start < self.handed);
         let is_due = |entry: &Entry| matches!(&entry.item, Item::Put(put) if put.is_due(now));
         if !self.entries.range(begun..).any(is_due) {
             return Vec::new();
@@ -225,10 +228,10 @@ impl Log {
         }
     }
 
-    /// The puts of which a byte was written, oldest first.
+    /// The puts of which a byte was written, or may be by now, oldest first.
     pub(super) fn begun(&mut self) -> impl Iterator<Item = &mut Parcel> {
-        let written = self.written;
-        self.entries.iter_mut().take_while(move |entry| entry.start < written).filter_map(|entry| {
+        let handed = self.handed;
+        self.entries.iter_mut().take_while(move |entry| entry.start < handed).filter_map(|entry| {
             match &mut entry.item {
                 Item::Put(parcel) => Some(parcel),
                 Item::Use(_) => None,
@@ -246,6 +249,12 @@ impl Log {
 
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Whether no byte of what is here was written.
+    #[cfg(feature = "blocking")]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.entries.front().is_none_or(|entry| entry.start >= self.written)
     }
 
     /// Whether there is something to write.

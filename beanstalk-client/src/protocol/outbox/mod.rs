@@ -10,9 +10,13 @@ mod barrier;
 mod chooser;
 mod deliver;
 mod lane;
+#[cfg(feature = "blocking")]
+mod lead;
 mod log;
 mod room;
 mod slots;
+#[cfg(feature = "tokio")]
+mod tasks;
 
 use std::{
     collections::{VecDeque, hash_map::RandomState},
@@ -21,6 +25,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[cfg(feature = "blocking")]
+pub(crate) use self::lead::Lead;
 use self::{
     barrier::Barrier,
     chooser::Chooser,
@@ -66,10 +72,22 @@ pub(crate) struct Outbox {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probes {
     /// Its driver connects to it when its time has come, even if nothing is queued for it.
+    #[cfg(feature = "tokio")]
     InBackground,
     /// A put is sent to it when its time has come.
-    #[allow(dead_code, reason = "for faces without a task of their own")]
+    #[cfg(feature = "blocking")]
     ByPuts,
+}
+
+impl Probes {
+    fn is_in_background(self) -> bool {
+        match self {
+            #[cfg(feature = "tokio")]
+            Probes::InBackground => true,
+            #[cfg(feature = "blocking")]
+            Probes::ByPuts => false,
+        }
+    }
 }
 
 /// How one put is to be treated.
@@ -145,7 +163,7 @@ impl Outbox {
             watchers: Vec::new(),
             report: ProducerReport::default(),
             is_closing: false,
-            probes: probes == Probes::InBackground && servers.len() > 1,
+            probes: probes.is_in_background() && servers.len() > 1,
             wakers: Vec::new(),
         }
     }
@@ -429,6 +447,7 @@ impl Outbox {
     }
 
     /// Whom to wake, outside of the lock.
+    #[cfg(feature = "tokio")]
     pub(crate) fn take_wakers(&mut self, into: &mut Vec<Waker>) {
         into.append(&mut self.wakers);
     }

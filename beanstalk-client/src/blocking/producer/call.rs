@@ -1,0 +1,38 @@
+//! How a put of the blocking producer gets into the queue.
+
+use std::{sync::Arc, task::Poll};
+
+use queue_core::now;
+
+use super::Shared;
+use crate::{
+    Result, TubeName,
+    protocol::{
+        Put,
+        outbox::{Policy, SlotId},
+    },
+};
+
+/// Waits for room, and gives the slot of the accepted put.
+pub(super) fn accept<B: AsRef<[u8]>>(
+    shared: &Arc<Shared>,
+    policy: &Policy,
+    tube: &TubeName,
+    put: &Put<B>,
+) -> Result<SlotId> {
+    let start = now();
+    let deadline = start.checked_add(policy.timeout);
+    let offered = shared.with(|outbox| outbox.offer(put, tube, policy, deadline, start))?;
+    if let Some(slot) = offered {
+        return Ok(slot);
+    }
+    let mut place = None;
+    shared.wait(None, |outbox, waker| {
+        let Some(slot) = place else {
+            place = Some(outbox.stand_in_line(put, deadline, waker));
+            return Poll::Pending;
+        };
+        let room = outbox.poll_room(slot, put, tube, (policy, deadline), now(), waker);
+        room.map(|outcome| outcome.map(|()| slot))
+    })
+}

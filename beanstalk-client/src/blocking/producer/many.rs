@@ -1,0 +1,111 @@
+//! Many puts from one thread.
+
+use std::{collections::VecDeque, fmt};
+
+use super::{Producer, Receipt};
+use crate::{Error, Inserted, PutOptions, Result, TubeName};
+
+/// How many puts are under way unless the caller says otherwise.
+const WINDOW: usize = 256;
+
+impl Producer {
+    /// Puts many jobs into one tube without waiting for each answer, and gives the answers in order.
+    ///
+    /// The iterator is lazy: it takes bodies as the window (256 puts under way, see [`window`](PutMany::window)) has
+    /// room, and writes many of them at once. It gives exactly one result for each body that it took. Dropping it early
+    /// is allowed: what was taken is carried out by the calls that wait for something later.
+    ///
+    /// ```
+    /// # let server = fixtures::beanstalkd::Server::start()?;
+    /// # let address = server.address();
+    /// use beanstalk_client::{PutOptions, blocking::Producer};
+    ///
+    /// let producer = Producer::connect(address)?;
+    /// let bodies = (0..1000).map(|n| format!("job {n}"));
+    /// for inserted in producer.put_many("mail", bodies, PutOptions::default())? {
+    ///     inserted?.id();
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a wrong tube name.
+    pub fn put_many<T, I>(
+        &self,
+        tube: T,
+        bodies: I,
+        options: PutOptions,
+    ) -> Result<PutMany<'_, I::IntoIter>>
+    where
+        T: TryInto<TubeName>,
+        Error: From<T::Error>,
+        I: IntoIterator<Item: AsRef<[u8]>>,
+    {
+        Ok(PutMany {
+            producer: self,
+            tube: tube.try_into()?,
+            bodies: bodies.into_iter(),
+            options,
+            window: WINDOW,
+            under_way: VecDeque::new(),
+            has_ended: false,
+        })
+    }
+}
+
+/// The answers to many puts, in order. See [`Producer::put_many`].
+#[must_use = "nothing is put until answers are asked for"]
+pub struct PutMany<'a, I: Iterator> {
+    producer: &'a Producer,
+    tube: TubeName,
+    bodies: I,
+    options: PutOptions,
+    window: usize,
+    under_way: VecDeque<Result<Receipt>>,
+    has_ended: bool,
+}
+
+impl<I> PutMany<'_, I>
+where
+    I: Iterator<Item: AsRef<[u8]>>,
+{
+    /// How many puts may be under way; at least 1.
+    pub fn window(mut self, puts: usize) -> Self {
+        self.window = puts.max(1);
+        self
+    }
+
+    /// Takes bodies while there is room. It waits until half of the window is free, so that many go out in one write
+    /// while the server works on the other half.
+    fn fill(&mut self) {
+        if self.under_way.len() > self.window / 2 {
+            return;
+        }
+        while !self.has_ended && self.under_way.len() < self.window {
+            let Some(body) = self.bodies.next() else {
+                self.has_ended = true;
+                return;
+            };
+            self.under_way.push_back(self.producer.enqueue(&self.tube, body, self.options));
+        }
+    }
+}
+
+impl<I> Iterator for PutMany<'_, I>
+where
+    I: Iterator<Item: AsRef<[u8]>>,
+{
+    type Item = Result<Inserted>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.fill();
+        Some(self.under_way.pop_front()?.and_then(Receipt::wait))
+    }
+}
+
+impl<I: Iterator> fmt::Debug for PutMany<'_, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PutMany").field("tube", &self.tube).finish_non_exhaustive()
+    }
+}

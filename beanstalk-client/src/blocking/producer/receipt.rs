@@ -1,0 +1,46 @@
+//! The answer to a put that was accepted, when it comes.
+
+use std::{fmt, sync::Arc};
+
+use super::Shared;
+use crate::{Inserted, Result, protocol::outbox::SlotId};
+
+/// The answer to a put. Dropping it passes the answer over; the put is carried out even so, by the calls that wait for
+/// something later.
+///
+/// Made by [`Producer::enqueue`](super::Producer::enqueue) and [`try_put`](super::Producer::try_put).
+#[must_use = "whether the job was put is known only from the answer"]
+pub struct Receipt {
+    shared: Arc<Shared>,
+    slot: Option<SlotId>,
+}
+
+impl Receipt {
+    pub(super) fn new(shared: Arc<Shared>, slot: SlotId) -> Self {
+        Receipt { shared, slot: Some(slot) }
+    }
+
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    ///
+    /// See [what becomes of a put](super::Producer#what-becomes-of-a-put).
+    pub fn wait(mut self) -> Result<Inserted> {
+        let slot = self.slot.take().unwrap_or(SlotId::MAX);
+        self.shared.wait(Some(slot), |outbox, waker| outbox.poll_answer(slot, waker))
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            self.shared.with(|outbox| outbox.abandon(slot));
+        }
+    }
+}
+
+impl fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receipt").finish_non_exhaustive()
+    }
+}
