@@ -10,6 +10,7 @@ ci:
 fmt:
     cargo fmt --all --check
     cargo fmt --manifest-path bench/Cargo.toml --check
+    cargo fmt --manifest-path fuzz/Cargo.toml --check
 
 lint:
     cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
@@ -33,6 +34,11 @@ smoke:
 # Compares with raw sockets and other clients (`just bench gearmand --quick`); needs the server.
 bench *args:
     cargo run --release --manifest-path bench/Cargo.toml -- {{args}}
+
+# Searches one of the fuzz targets, by default for ten minutes; needs a nightly toolchain and cargo-fuzz.
+fuzz target seconds="600":
+    mkdir -p fuzz/corpus/{{target}}
+    cargo +nightly fuzz run {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} -- -rss_limit_mb=256 -max_total_time={{seconds}}
 
 # Licences, advisories, bans, sources: needs cargo-deny.
 deny:

@@ -130,8 +130,18 @@ impl Scheme {
     /// As the formatter says.
     pub fn write(&self, endpoint: Endpoint<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (host, port) = match endpoint {
+            // Two leading slashes after `unix:` are read as those of a URL.
+            Endpoint::Unix(path) if path.as_os_str().as_encoded_bytes().starts_with(b"//") => {
+                return write!(f, "unix://{}", path.display());
+            }
             Endpoint::Unix(path) => return write!(f, "unix:{}", path.display()),
-            Endpoint::Tcp { host, port } => (host, port),
+            Endpoint::Tcp { host, port } => {
+                // Without its scheme, a host of this name is read as a unix socket.
+                if host == "unix" {
+                    write!(f, "{}://", self.plain)?;
+                }
+                (host, port)
+            }
             Endpoint::Tls { host, port } => {
                 write!(f, "{}://", self.tls)?;
                 (host, port)
@@ -205,6 +215,8 @@ mod tests {
             ("unix:/run/q.sock", "unix:/run/q.sock"),
             ("unix:///run/q.sock", "unix:/run/q.sock"),
             ("unix:relative.sock", "unix:relative.sock"),
+            ("unix:////two/slashes", "unix:////two/slashes"),
+            ("queue://unix:5", "queue://unix:5"),
         ] {
             let endpoint = SCHEME.parse(text).unwrap();
             assert_eq!(SCHEME.show(endpoint).to_string(), shown, "{text}");

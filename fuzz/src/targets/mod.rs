@@ -1,0 +1,38 @@
+//! The targets, by what their bytes are.
+
+mod addresses;
+mod beanstalk_replies;
+mod beanstalk_stats;
+mod gearman_admin;
+mod gearman_packets;
+mod gearman_sessions;
+mod pieces;
+mod repl_lines;
+mod server_input;
+
+pub use self::{
+    addresses::addresses,
+    beanstalk_replies::beanstalk_replies,
+    beanstalk_stats::beanstalk_stats,
+    gearman_admin::gearman_admin,
+    gearman_packets::gearman_packets,
+    gearman_sessions::gearman_sessions,
+    repl_lines::repl_lines,
+    server_input::{beanstalkd_input, gearmand_input},
+};
+
+/// One target: what its bytes are, and what is promised of them.
+pub type Target = fn(&[u8]);
+
+/// Every target by its name, which is also that of its folder of seeds.
+pub const ALL: [(&str, Target); 9] = [
+    ("addresses", addresses),
+    ("beanstalk_replies", beanstalk_replies),
+    ("beanstalk_stats", beanstalk_stats),
+    ("beanstalkd_input", beanstalkd_input),
+    ("gearman_admin", gearman_admin),
+    ("gearman_packets", gearman_packets),
+    ("gearman_sessions", gearman_sessions),
+    ("gearmand_input", gearmand_input),
+    ("repl_lines", repl_lines),
+];
