@@ -87,6 +87,7 @@ impl Outbox {
 
     /// A connection was made: what waits goes out on it. Bodies over the server's limit are refused now.
     pub(crate) fn opened(&mut self, server: usize, max_job_size: Option<u64>, now: Instant) {
+        (0..self.lanes.len()).for_each(|any| self.expire(any, now));
         let Some(lane) = self.lanes.get_mut(server) else { return };
         let own = lane.log.take_all();
         lane.open(max_job_size);
@@ -221,6 +222,7 @@ impl Outbox {
 
     /// A lane has no connection any more, or could not get one.
     pub(crate) fn failed(&mut self, server: usize, error: &Error, now: Instant) {
+        self.expire(server, now);
         let Some(lane) = self.lanes.get_mut(server) else { return };
         let taken = lane.log.take_all();
         lane.fail(error, now);

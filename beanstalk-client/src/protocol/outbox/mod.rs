@@ -17,6 +17,8 @@ mod room;
 mod slots;
 #[cfg(feature = "tokio")]
 mod tasks;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{VecDeque, hash_map::RandomState},

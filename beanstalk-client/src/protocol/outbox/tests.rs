@@ -1,0 +1,513 @@
+//! The outbox against a model of servers, with every fault that a connection can have, at every byte.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    task::{Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Selection, Servers, protocol::Response};
+
+const BODY: usize = 5;
+
+/// A server, and the connection to it.
+#[derive(Default)]
+struct Server {
+    stored: Vec<(String, Vec<u8>)>,
+    is_down: bool,
+    refuses: bool,
+    connection: Option<Connection>,
+}
+
+#[derive(Default)]
+struct Connection {
+    received: Vec<u8>,
+    used: String,
+    replies: VecDeque<Response>,
+    io: Io,
+}
+
+impl Server {
+    /// Takes in bytes, and carries out the commands that are whole.
+    fn receive(&mut self, bytes: &[u8]) {
+        let Some(connection) = &mut self.connection else { return };
+        connection.received.extend_from_slice(bytes);
+        loop {
+            let Some(end) = connection.received.windows(2).position(|two| two == b"\r\n") else {
+                return;
+            };
+            let line = String::from_utf8(connection.received[..end].to_vec()).unwrap();
+            let words: Vec<&str> = line.split(' ').collect();
+            let mut taken = end + 2;
+            match words[..] {
+                ["use", tube] => {
+                    connection.used = tube.to_owned();
+                    let name = Bytes::copy_from_slice(tube.as_bytes());
+                    connection.replies.push_back(Response::Using(name));
+                }
+                ["put", "1024", "0", "60", size] => {
+                    let size: usize = size.parse().unwrap();
+                    let Some(body) = connection.received.get(taken..taken + size + 2) else {
+                        return;
+                    };
+                    assert!(body.ends_with(b"\r\n"));
+                    if self.refuses {
+                        connection.replies.push_back(Response::Draining);
+                    } else {
+                        self.stored.push((connection.used.clone(), body[..size].to_vec()));
+                        let id = self.stored.len() as u64;
+                        connection.replies.push_back(Response::Inserted(id.into()));
+                    }
+                    taken += size + 2;
+                }
+                _ => panic!("the server got {line:?}"),
+            }
+            connection.received.drain(..taken);
+        }
+    }
+}
+
+/// A put, and what its caller knows of it.
+struct Job {
+    slot: Option<SlotId>,
+    tube: String,
+    body: Vec<u8>,
+    delivery: Delivery,
+    deadline: Instant,
+    outcome: Option<Result<Inserted>>,
+}
+
+struct World {
+    outbox: Outbox,
+    now: Instant,
+    servers: Vec<Server>,
+    jobs: Vec<Job>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put {
+        tube: u8,
+        delivery: Delivery,
+        timeout: u64,
+    },
+    Abandon(usize),
+    /// One turn of a driver; the transport takes so many bytes, and so many replies arrive.
+    Turn {
+        server: usize,
+        takes: usize,
+        arrives: usize,
+    },
+    /// The connection breaks when so many bytes more were taken.
+    Break {
+        server: usize,
+        takes: usize,
+    },
+    Down(usize, bool),
+    Refuse(usize, bool),
+    Sleep(u64),
+    Flush,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let server = 0..3_usize;
+    let delivery = prop_oneof![Just(Delivery::AtMostOnce), Just(Delivery::AtLeastOnce)];
+    let step = prop_oneof![
+        6 => (0..3_u8, delivery, 1..60_u64)
+            .prop_map(|(tube, delivery, timeout)| Step::Put { tube, delivery, timeout }),
+        1 => (0..50_usize).prop_map(Step::Abandon),
+        12 => (server.clone(), 0..80_usize, 0..6_usize)
+            .prop_map(|(server, takes, arrives)| Step::Turn { server, takes, arrives }),
+        2 => (server.clone(), 0..80_usize).prop_map(|(server, takes)| Step::Break { server, takes }),
+        1 => (server.clone(), any::<bool>()).prop_map(|(server, down)| Step::Down(server, down)),
+        1 => (server, any::<bool>()).prop_map(|(server, refuses)| Step::Refuse(server, refuses)),
+        2 => (1..5_000_u64).prop_map(Step::Sleep),
+        1 => Just(Step::Flush),
+    ];
+    prop::collection::vec(step, 1..120)
+}
+
+impl World {
+    fn new(servers: usize, selection: Selection, probes: Probes) -> Self {
+        let names = (0..servers).map(|n| format!("host{n}"));
+        let servers_given = Servers::new(names).unwrap().selection(selection);
+        let options = ProducerOptions::new(servers_given).max_jobs(20).seed(1);
+        let options = options.checked().unwrap();
+        World {
+            outbox: Outbox::new(&options, probes),
+            now: Instant::now(),
+            servers: (0..servers).map(|_| Server::default()).collect(),
+            jobs: Vec::new(),
+        }
+    }
+
+    fn put(&mut self, tube: u8, delivery: Delivery, timeout: u64) {
+        let tube = format!("tube{tube}");
+        let body = format!("{:0BODY$}", self.jobs.len()).into_bytes();
+        let put = Put::new(&body, crate::PutOptions::default()).unwrap();
+        let name = tube.as_str().try_into().unwrap();
+        let timeout = Duration::from_secs(timeout);
+        let policy = Policy { delivery, timeout, retries: true, key: Some(self.jobs.len() as u64) };
+        let deadline = self.now + timeout;
+        if let Some(slot) =
+            self.outbox.offer(&put, &name, &policy, Some(deadline), self.now).unwrap()
+        {
+            let slot = Some(slot);
+            self.jobs.push(Job { slot, tube, body, delivery, deadline, outcome: None });
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        let count = self.servers.len();
+        match *step {
+            Step::Put { tube, delivery, timeout } => self.put(tube, delivery, timeout),
+            Step::Abandon(job) => {
+                if let Some(slot) = self.jobs.get_mut(job).and_then(|job| job.slot.take()) {
+                    self.outbox.abandon(slot);
+                }
+            }
+            Step::Turn { server, takes, arrives } => self.turn(server % count, takes, arrives),
+            Step::Break { server, takes } => {
+                let server = server % count;
+                self.turn(server, takes, 0);
+                if let Some(connection) = &mut self.servers[server].connection {
+                    connection.io.failure = Some(Error::protocol("broken"));
+                }
+                self.turn(server, 0, 0);
+            }
+            Step::Down(server, down) => self.servers[server % count].is_down = down,
+            Step::Refuse(server, refuses) => self.servers[server % count].refuses = refuses,
+            Step::Sleep(millis) => self.now += Duration::from_millis(millis),
+            Step::Flush => drop(self.outbox.mark()),
+        }
+        self.collect();
+    }
+
+    /// One turn of a server's driver.
+    fn turn(&mut self, server: usize, takes: usize, arrives: usize) {
+        let (outbox, now) = (&mut self.outbox, self.now);
+        let place = &mut self.servers[server];
+        if place.is_down && place.connection.is_some() {
+            place.connection = None;
+            outbox.failed(server, &Error::protocol("down"), now);
+            return;
+        }
+        let Some(connection) = &mut place.connection else {
+            match outbox.next(server, now) {
+                Action::Connect if place.is_down => {
+                    let error = Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
+                    outbox.failed(server, &error, now);
+                }
+                Action::Connect => {
+                    let used = "default".to_owned();
+                    place.connection = Some(Connection { used, ..Connection::default() });
+                    outbox.opened(server, Some(1000), now);
+                }
+                Action::Wait(_) | Action::Over => {}
+            }
+            return;
+        };
+        let takes = takes.min(connection.io.writing.len());
+        let taken = connection.io.writing.split_to(takes);
+        connection.io.written += takes;
+        for _ in 0..arrives {
+            let Some(reply) = connection.replies.pop_front() else { break };
+            connection.io.arrived.push(reply);
+        }
+        place.receive(&taken);
+        let Some(connection) = &mut place.connection else { return };
+        match outbox.exchange(server, &mut connection.io, now) {
+            Pulse::Beats(_) => {}
+            Pulse::Lost | Pulse::Over => place.connection = None,
+        }
+    }
+
+    /// Takes the answers that have come.
+    fn collect(&mut self) {
+        for job in &mut self.jobs {
+            let Some(slot) = job.slot else { continue };
+            if let Poll::Ready(outcome) = self.outbox.poll_answer(slot, Waker::noop()) {
+                job.slot = None;
+                job.outcome = Some(outcome);
+            }
+        }
+    }
+
+    /// Lets everything come to its end.
+    fn settle(&mut self) {
+        for server in &mut self.servers {
+            server.is_down = false;
+            server.refuses = false;
+        }
+        for _ in 0..10_000 {
+            for server in 0..self.servers.len() {
+                self.turn(server, usize::MAX, usize::MAX);
+            }
+            self.collect();
+            if self.outbox.room.jobs == 0 {
+                return;
+            }
+            self.now += Duration::from_millis(20);
+        }
+        panic!("{:?}", self.outbox);
+    }
+
+    fn check(&self) {
+        let mut copies: HashMap<&[u8], Vec<&str>> = HashMap::new();
+        for (tube, body) in self.servers.iter().flat_map(|server| &server.stored) {
+            copies.entry(body).or_default().push(tube);
+        }
+        for job in &self.jobs {
+            let stored = copies.get(&job.body[..]).map_or(&[][..], |found| &found[..]);
+            assert!(stored.iter().all(|tube| *tube == job.tube), "{stored:?} is not {}", job.tube);
+            let count = stored.len();
+            match (&job.outcome, job.delivery) {
+                (Some(Ok(_)), Delivery::AtMostOnce) => assert_eq!(count, 1, "acknowledged"),
+                (Some(Ok(_)), Delivery::AtLeastOnce) => assert!(count >= 1, "acknowledged"),
+                (Some(Err(error)), delivery) => match error.fate() {
+                    // Of what is sent again, an earlier copy may exist.
+                    Fate::NotSent | Fate::Refused if delivery == Delivery::AtMostOnce => {
+                        assert_eq!(count, 0, "{error}");
+                    }
+                    Fate::Unknown if delivery == Delivery::AtMostOnce => assert!(count <= 1),
+                    _ => {}
+                },
+                (None, Delivery::AtMostOnce) => assert!(count <= 1, "abandoned"),
+                (None, Delivery::AtLeastOnce) => {}
+            }
+            assert!(job.slot.is_none(), "every put has its answer");
+        }
+        let report = self.outbox.report();
+        let over = report.inserted + report.refused + report.not_sent + report.unknown;
+        assert_eq!((report.accepted, report.accepted), (self.jobs.len() as u64, over));
+        assert_eq!((report.queued_jobs, report.queued_bytes), (0, 0));
+        assert!(self.outbox.barrier.is_clear());
+    }
+
+    /// No caller waits in a lane past the deadline of its put, once the lane's driver has had its turn.
+    fn check_deadlines(&mut self) {
+        for server in 0..self.servers.len() {
+            self.turn(server, 0, 0);
+        }
+        self.collect();
+        for job in &self.jobs {
+            let late = job.slot.is_some() && job.deadline <= self.now;
+            assert!(!late, "{:?} is late", String::from_utf8_lossy(&job.body));
+        }
+    }
+}
+
+fn run(servers: usize, selection: Selection, probes: Probes, steps: &[Step]) {
+    let mut world = World::new(servers, selection, probes);
+    for step in steps {
+        world.step(step);
+        if matches!(step, Step::Sleep(_)) {
+            world.check_deadlines();
+        }
+    }
+    world.settle();
+    world.check();
+}
+
+fn probes() -> impl Strategy<Value = Probes> {
+    #[cfg(all(feature = "tokio", feature = "blocking"))]
+    return prop_oneof![Just(Probes::InBackground), Just(Probes::ByPuts)];
+    #[cfg(not(feature = "blocking"))]
+    return Just(Probes::InBackground);
+    #[cfg(not(feature = "tokio"))]
+    return Just(Probes::ByPuts);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_acknowledged_put_is_lost_and_nothing_is_said_that_is_not_so(
+        steps in steps(),
+        servers in 1..4_usize,
+        probes in probes(),
+        selection in prop_oneof![
+            Just(Selection::InOrder),
+            Just(Selection::RoundRobin),
+            Just(Selection::Random),
+            Just(Selection::ByKey)
+        ],
+    ) {
+        run(servers, selection, probes, &steps);
+    }
+}
+
+/// `use tube0`, and a put of five bytes.
+const FRAMES: usize = "use tube0\r\n".len() + "put 1024 0 60 5\r\n00000\r\n".len();
+
+/// B1 and B2.
+#[test]
+fn a_put_whose_connection_breaks_at_any_byte_has_the_fate_of_its_last_byte() {
+    for delivery in [Delivery::AtMostOnce, Delivery::AtLeastOnce] {
+        for takes in 0..=FRAMES {
+            let mut world = World::new(1, Selection::InOrder, some_probes());
+            world.turn(0, 0, 0);
+            world.put(0, delivery, 60);
+            // Connects; gets what is to be written; writes a part of it.
+            for taken in [0, 0, takes] {
+                world.turn(0, taken, 0);
+            }
+            world.step(&Step::Break { server: 0, takes: 0 });
+            world.settle();
+            world.check();
+            let is_sent = takes == FRAMES;
+            let outcome = world.jobs[0].outcome.take().unwrap();
+            match (is_sent, delivery) {
+                (true, Delivery::AtMostOnce) => {
+                    assert_eq!(outcome.unwrap_err().fate(), Fate::Unknown);
+                    assert_eq!(world.servers[0].stored.len(), 1);
+                }
+                (true, Delivery::AtLeastOnce) => {
+                    let _ = outcome.unwrap();
+                    assert_eq!(world.servers[0].stored.len(), 2, "a duplicate at most");
+                }
+                (false, _) => {
+                    let _ = outcome.unwrap();
+                    assert_eq!(world.servers[0].stored.len(), 1, "after {takes} bytes");
+                }
+            }
+        }
+    }
+}
+
+fn some_probes() -> Probes {
+    #[cfg(feature = "blocking")]
+    return Probes::ByPuts;
+    #[cfg(not(feature = "blocking"))]
+    return Probes::InBackground;
+}
+
+#[test]
+fn who_waits_for_room_gets_it_in_turn() {
+    let mut world = World::new(1, Selection::InOrder, some_probes());
+    for _ in 0..20 {
+        world.put(0, Delivery::AtMostOnce, 60);
+    }
+    let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
+    let tube: TubeName = "tube0".try_into().unwrap();
+    let timeout = Duration::from_secs(5);
+    let policy = Policy { delivery: Delivery::AtMostOnce, timeout, retries: true, key: None };
+    let deadline = Some(world.now + timeout);
+    let outbox = &mut world.outbox;
+    assert!(outbox.offer(&put, &tube, &policy, deadline, world.now).unwrap().is_none());
+    let places: Vec<SlotId> =
+        (0..3).map(|_| outbox.stand_in_line(&put, deadline, Waker::noop())).collect();
+    let poll = |outbox: &mut Outbox, place: usize, now| {
+        let stands = (&policy, deadline);
+        outbox.poll_room(places[place], &put, &tube, stands, now, Waker::noop())
+    };
+    outbox.abandon(places[0]);
+    assert!(poll(outbox, 1, world.now).is_pending());
+    // One answer, behind that to `use`, makes room for one.
+    for (takes, arrives) in [(0, 0), (0, 0), (usize::MAX, 0), (0, 2)] {
+        world.turn(0, takes, arrives);
+    }
+    assert!(poll(&mut world.outbox, 2, world.now).is_pending());
+    assert!(matches!(poll(&mut world.outbox, 1, world.now), Poll::Ready(Ok(()))));
+    assert!(poll(&mut world.outbox, 2, world.now).is_pending());
+    // Whose time is over is told so.
+    world.now += timeout;
+    world.turn(0, 0, 0);
+    let Poll::Ready(Err(error)) = poll(&mut world.outbox, 2, world.now) else { panic!() };
+    assert_eq!((error.kind(), error.fate()), (overdue_kind(), Fate::NotSent));
+    assert!(error.to_string().contains("queue was full"), "{error}");
+    world.outbox.abandon(places[1]);
+    world.settle();
+    assert_eq!(world.servers[0].stored.len(), 21);
+}
+
+fn overdue_kind() -> ErrorKind {
+    ErrorKind::Timeout(crate::Deadline::Total)
+}
+
+#[test]
+fn a_put_that_waits_for_a_server_that_does_not_come_ends_with_the_reason() {
+    let mut world = World::new(1, Selection::InOrder, some_probes());
+    world.servers[0].is_down = true;
+    world.put(0, Delivery::AtMostOnce, 3);
+    for _ in 0..40 {
+        world.step(&Step::Turn { server: 0, takes: 0, arrives: 0 });
+        world.now += Duration::from_millis(100);
+    }
+    let error = world.jobs[0].outcome.take().unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (overdue_kind(), Fate::NotSent));
+    assert!(error.to_string().ends_with("refused"), "{error}");
+    world.settle();
+    assert!(world.servers[0].stored.is_empty(), "nothing is sent after that");
+}
+
+#[test]
+fn a_server_that_failed_is_passed_over_and_comes_back() {
+    let mut world = World::new(2, Selection::InOrder, some_probes());
+    world.servers[0].is_down = true;
+    world.put(0, Delivery::AtMostOnce, 60);
+    for _ in 0..4 {
+        world.turn(0, usize::MAX, usize::MAX);
+        world.turn(1, usize::MAX, usize::MAX);
+    }
+    // The next put does not fail first.
+    world.put(0, Delivery::AtMostOnce, 60);
+    world.turn(1, usize::MAX, usize::MAX);
+    assert_eq!(world.outbox.report().moved, 1);
+    world.settle();
+    assert_eq!((world.servers[0].stored.len(), world.servers[1].stored.len()), (0, 2));
+    // After its time it is the first again.
+    world.now += Duration::from_secs(11);
+    world.turn(0, 0, 0);
+    world.put(0, Delivery::AtMostOnce, 60);
+    world.settle();
+    world.check();
+    assert_eq!((world.servers[0].stored.len(), world.servers[1].stored.len()), (1, 2));
+}
+
+#[test]
+fn a_draining_server_hands_its_puts_to_the_next() {
+    let mut world = World::new(2, Selection::InOrder, some_probes());
+    world.servers[0].refuses = true;
+    for _ in 0..5 {
+        world.put(0, Delivery::AtMostOnce, 60);
+    }
+    for _ in 0..8 {
+        world.turn(0, usize::MAX, usize::MAX);
+        world.turn(1, usize::MAX, usize::MAX);
+    }
+    world.collect();
+    assert!(world.jobs.iter().all(|job| matches!(job.outcome, Some(Ok(_)))));
+    assert_eq!(world.servers[1].stored.len(), 5);
+    // When both drain, that is the answer.
+    world.servers[1].refuses = true;
+    world.now += Duration::from_secs(11);
+    world.put(0, Delivery::AtMostOnce, 60);
+    for _ in 0..8 {
+        world.turn(0, usize::MAX, usize::MAX);
+        world.turn(1, usize::MAX, usize::MAX);
+    }
+    world.collect();
+    let error = world.jobs[5].outcome.take().unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Draining, Fate::Refused));
+}
+
+#[test]
+fn a_refused_use_never_lets_puts_go_to_the_wrong_tube_unsaid() {
+    let mut world = World::new(1, Selection::InOrder, some_probes());
+    world.put(0, Delivery::AtMostOnce, 60);
+    for takes in [0, 0, usize::MAX] {
+        world.turn(0, takes, 0);
+    }
+    let connection = world.servers[0].connection.as_mut().unwrap();
+    connection.replies[0] = Response::OutOfMemory;
+    world.turn(0, 0, 2);
+    world.collect();
+    let error = world.jobs[0].outcome.take().unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Protocol, Fate::Unknown));
+    assert!(world.servers[0].connection.is_none());
+}
