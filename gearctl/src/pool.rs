@@ -1,5 +1,7 @@
 //! Threads that submit jobs, each over its own connection, and tell what becomes of them.
 
+mod order;
+
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -13,6 +15,7 @@ use gearman_client::{JobEvent, JobHandle, UniqueId};
 
 use crate::error::cli_error;
 use crate::tasks::{Task, Tasks};
+use order::Order;
 
 /// How jobs are submitted.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +55,16 @@ pub enum What {
 }
 
 impl News {
+    /// Whether nothing more comes of the job.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        match &self.what {
+            What::Taken(..) => false,
+            What::Event(event) => event.is_last(),
+            What::Error(_) => true,
+        }
+    }
+
     /// How many bytes of a job they carry.
     #[must_use]
     pub fn size(&self) -> usize {
@@ -81,6 +94,7 @@ pub enum Poll {
 /// News as they come.
 pub struct Pool {
     receiver: Receiver<News>,
+    order: Option<Order>,
 }
 
 /// How often a waiting consumer looks for signals.
@@ -93,7 +107,7 @@ const BACKLOG: usize = 64;
 type Source = Arc<Mutex<(Tasks, u64)>>;
 
 impl Pool {
-    /// Starts a thread for each client.
+    /// Starts a thread for each client. With `ordered` all news of a job come before those of the next.
     ///
     /// # Errors
     /// The operating system refuses a thread: exit 70.
@@ -101,29 +115,42 @@ impl Pool {
         clients: Vec<Client>,
         tasks: Tasks,
         kind: Kind,
+        ordered: bool,
         gate: &Gate,
     ) -> Result<Self, CliError> {
+        let order = ordered.then(Order::default);
         let (sender, receiver) = mpsc::sync_channel(BACKLOG);
         let source: Source = Arc::new(Mutex::new((tasks, 0)));
         for mut client in clients {
             let (source, gate) = (Arc::clone(&source), gate.clone());
             let mut wire = Wire { sender: sender.clone(), job: 0, label: String::new() };
+            let window = order.as_ref().map(Order::window);
+            let may_go_on =
+                move || gate.is_open() && window.as_ref().is_none_or(|window| window.enter(&gate));
             let work =
-                move || while gate.is_open() && wire.next(&mut client, &source, kind).is_some() {};
+                move || while may_go_on() && wire.next(&mut client, &source, kind).is_some() {};
             thread::Builder::new()
                 .name("submit".to_owned())
                 .spawn(work)
                 .map_err(|error| CliError::internal(format!("cannot start a thread: {error}")))?;
         }
-        Ok(Self { receiver })
+        Ok(Self { receiver, order })
     }
 
     /// Looks for news without waiting.
     pub fn poll(&mut self) -> Poll {
-        match self.receiver.try_recv() {
-            Ok(news) => Poll::News(news),
-            Err(TryRecvError::Empty) => Poll::Nothing,
-            Err(TryRecvError::Disconnected) => Poll::Over,
+        loop {
+            if let Some(news) = self.order.as_mut().and_then(Order::next) {
+                return Poll::News(news);
+            }
+            match self.receiver.try_recv() {
+                Ok(news) => match &mut self.order {
+                    Some(order) => order.add(news),
+                    None => return Poll::News(news),
+                },
+                Err(TryRecvError::Empty) => return Poll::Nothing,
+                Err(TryRecvError::Disconnected) => return Poll::Over,
+            }
         }
     }
 
@@ -134,8 +161,14 @@ impl Pool {
     pub fn next(&mut self, interrupts: &Interrupts) -> Result<Option<News>, CliError> {
         loop {
             interrupts.check()?;
+            if let Some(news) = self.order.as_mut().and_then(Order::next) {
+                return Ok(Some(news));
+            }
             match self.receiver.recv_timeout(SLICE) {
-                Ok(news) => return Ok(Some(news)),
+                Ok(news) => match &mut self.order {
+                    Some(order) => order.add(news),
+                    None => return Ok(Some(news)),
+                },
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
             }
@@ -176,9 +209,13 @@ impl Wire {
 
     fn background(&self, client: &mut Client, task: &Task, at: Option<SystemTime>) -> Option<()> {
         let Task { function, workload, options, .. } = task;
-        let submitted = match at {
-            Some(at) => client.submit_epoch(function.clone(), workload, at, *options),
-            None => client.submit_background(function.clone(), workload, *options),
+        let function = function.clone();
+        let submitted = match (at, &task.reducer) {
+            (Some(at), _) => client.submit_epoch(function, workload, at, *options),
+            (None, Some(reducer)) => {
+                client.submit_reduce_background(function, workload, reducer.clone(), *options)
+            }
+            (None, None) => client.submit_background(function, workload, *options),
         };
         self.tell(match submitted {
             Ok(submitted) => What::Taken(submitted.handle, submitted.unique),
@@ -201,7 +238,14 @@ impl Wire {
     /// Submits once. A failure comes back with whether the job can be submitted again: it has shown nothing yet.
     fn attempt(&self, client: &mut Client, task: &Task) -> Option<Result<(), (What, bool)>> {
         let error = |error| What::Error(cli_error(error));
-        let job = match client.submit(task.function.clone(), &task.workload, task.options) {
+        let Task { function, workload, options, .. } = task;
+        let submitted = match &task.reducer {
+            Some(reducer) => {
+                client.submit_reduce(function.clone(), workload, reducer.clone(), *options)
+            }
+            None => client.submit(function.clone(), workload, *options),
+        };
+        let job = match submitted {
             Ok(job) => job,
             Err(why) => return Some(Err((error(why), true))),
         };

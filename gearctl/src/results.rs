@@ -41,6 +41,8 @@ struct Open {
     handle: String,
     unique: Option<String>,
     data: Vec<u8>,
+    /// A line has begun and not ended.
+    in_line: bool,
 }
 
 /// What is known of results that are not complete.
@@ -87,7 +89,7 @@ impl<'a> View<'a> {
         match news.what {
             What::Taken(handle, unique) => {
                 let unique = unique.as_ref().map(show_unique);
-                let open = Open { handle: show_handle(&handle), unique, data: Vec::new() };
+                let open = Open { handle: show_handle(&handle), unique, ..Open::default() };
                 self.results.jobs.insert(number, open);
                 self.event(number, "created", |record| record)?;
             }
@@ -171,7 +173,10 @@ impl<'a> View<'a> {
             return Ok(());
         }
         if self.shape.streams && !self.is_document() {
-            return self.write(bytes);
+            let mut open = self.results.jobs.remove(&number).unwrap_or_default();
+            let written = self.write(number, &mut open, bytes);
+            self.results.jobs.insert(number, open);
+            return written;
         }
         if let Some(open) = self.results.jobs.get_mut(&number) {
             open.data.extend_from_slice(bytes);
@@ -179,7 +184,27 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+    fn write(&mut self, number: u64, open: &mut Open, bytes: &[u8]) -> Result<(), CliError> {
+        if !self.shape.prefix {
+            return self.write_bytes(bytes);
+        }
+        let mut text = Vec::new();
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if !open.in_line {
+                text.extend_from_slice(format!("{number}\t").as_bytes());
+            }
+            text.extend_from_slice(line);
+            open.in_line = !line.ends_with(b"\n");
+        }
+        self.write_bytes(&text)
+    }
+
+    /// Ends the last line of a result, where the next one could not begin otherwise.
+    fn end_line(&mut self, open: &Open) -> Result<(), CliError> {
+        if self.shape.prefix && open.in_line { self.write_bytes(b"\n") } else { Ok(()) }
+    }
+
+    fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), CliError> {
         if self.out.style.terminal {
             self.end_progress();
         }
@@ -194,7 +219,7 @@ impl<'a> View<'a> {
     }
 
     fn complete(&mut self, number: u64) -> Result<(), CliError> {
-        let open = self.results.jobs.remove(&number).unwrap_or_default();
+        let mut open = self.results.jobs.remove(&number).unwrap_or_default();
         if self.is(Format::Ndjson) {
             return Ok(());
         }
@@ -203,8 +228,10 @@ impl<'a> View<'a> {
             return Ok(());
         }
         if !self.shape.streams {
-            self.write(&open.data)?;
+            let data = std::mem::take(&mut open.data);
+            self.write(number, &mut open, &data)?;
         }
+        self.end_line(&open)?;
         if self.shape.null {
             self.out.text("\0")?;
         }
@@ -222,13 +249,17 @@ impl<'a> View<'a> {
             Some(text) => record.with_body(text.to_vec()),
             None => record,
         })?;
-        let open = self.results.jobs.remove(&number).unwrap_or_default();
+        let mut open = self.results.jobs.remove(&number).unwrap_or_default();
         let said = text.map(|text| String::from_utf8_lossy(text).trim_end().to_owned());
         if self.is_document() {
             let record = outcome(number, &open, how, false).with("exception", said.as_deref());
             self.results.kept.push(record.with_body(open.data));
-        } else if !self.shape.streams && !open.data.is_empty() && !self.is(Format::Ndjson) {
-            self.write(&open.data)?;
+        } else if !self.is(Format::Ndjson) {
+            let data = std::mem::take(&mut open.data);
+            if !data.is_empty() {
+                self.write(number, &mut open, &data)?;
+            }
+            self.end_line(&open)?;
         }
         let handle = open.handle;
         Ok(Step::Failed(match said {

@@ -39,6 +39,10 @@ pub struct Shape {
     pub streams: bool,
     /// A NUL follows each result.
     pub null: bool,
+    /// Lines of results begin with the number of their job.
+    pub prefix: bool,
+    /// How a worker's status is shown, if not as progress.
+    pub status: Option<ProgressWhen>,
 }
 
 /// What is known of a job.
@@ -236,7 +240,7 @@ impl Running {
         let interrupts = tool.interrupts()?;
         let in_session = tool.session.is_some();
         let single = self.shape.single;
-        let when = tool.globals.progress.unwrap_or_default();
+        let when = self.shape.status.or(tool.globals.progress).unwrap_or_default();
         let when = if single { when } else { ProgressWhen::Never };
         let mut view = View::new(&mut tool.out, tool.messages.clone(), self.shape, when);
         view.results = std::mem::take(&mut self.results);

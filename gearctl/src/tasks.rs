@@ -48,6 +48,10 @@ pub struct TaskArgs {
     #[arg(long, group = "framing")]
     pub ndjson: bool,
 
+    /// The function that puts the results of the job's parts together; the worker splits the job
+    #[arg(long, value_name = "FUNCTION", conflicts_with = "priority")]
+    pub reduce: Option<String>,
+
     /// Jobs under way at once, each over its own connection
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
@@ -64,6 +68,8 @@ pub struct Task {
     pub workload: Vec<u8>,
     /// Priority, unique id and time limit.
     pub options: SubmitOptions,
+    /// The function that puts the results of the parts together.
+    pub reducer: Option<FunctionName>,
 }
 
 /// Jobs one after the other; what cannot be one comes with its label.
@@ -111,7 +117,8 @@ impl TaskArgs {
         if let Some(unique) = &self.unique {
             options = options.unique(names::unique(unique)?);
         }
-        let form = Form { function, options, hash: self.unique_hash, ndjson: self.ndjson };
+        let reducer = self.reduce.as_deref().map(names::function).transpose()?;
+        let form = Form { function, options, reducer, hash: self.unique_hash, ndjson: self.ndjson };
         let default = [OsString::from("-")];
         let bodies = if self.bodies.is_empty() { &default[..] } else { &self.bodies };
         let single = self.is_single();
@@ -168,14 +175,20 @@ fn is_blank(bytes: &Result<Vec<u8>, CliError>) -> bool {
 struct Form {
     function: FunctionName,
     options: SubmitOptions,
+    reducer: Option<FunctionName>,
     hash: bool,
     ndjson: bool,
 }
 
 impl Form {
     fn task(&self, label: String, bytes: Vec<u8>) -> Result<Task, CliError> {
-        let mut task =
-            Task { label, function: self.function.clone(), workload: bytes, options: self.options };
+        let mut task = Task {
+            label,
+            function: self.function.clone(),
+            workload: bytes,
+            options: self.options,
+            reducer: self.reducer.clone(),
+        };
         if self.ndjson {
             self.describe(&mut task)?;
         }

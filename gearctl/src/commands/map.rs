@@ -1,6 +1,6 @@
 //! `map`: a job for every line, a line for every result.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, OnError};
@@ -67,11 +67,11 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     let action = Action { past: "mapped", noun: "job", place: String::new() };
     let on_error = if args.fail_fast { OnError::Stop } else { OnError::Continue };
     let mut bulk = Bulk::start(action, on_error, None, when, interrupts.clone(), &tool.messages);
-    let mut pool = Pool::start(clients, tasks, Kind::Foreground { retries: 0 }, &bulk.gate())?;
+    let kind = Kind::Foreground { retries: 0 };
+    let mut pool = Pool::start(clients, tasks, kind, args.ordered, &bulk.gate())?;
     let mut list = tool.out.list(&RESULTS)?;
     let structured = tool.globals.output.is_some_and(ctl_core::output::Format::is_json);
     let mut jobs = Jobs::default();
-    let mut order = Order { ordered: args.ordered, waiting: BTreeMap::new(), next: 1 };
     loop {
         let news = match pool.next(&interrupts) {
             Ok(Some(news)) => news,
@@ -89,7 +89,7 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
             }
         }
         // A job that failed has no line, only a record.
-        for record in order.ready(news.job, record.filter(|_| ok || structured)) {
+        if let Some(record) = record.filter(|_| ok || structured) {
             list.push(record)?;
             list.flush()?;
         }
@@ -136,42 +136,5 @@ impl Jobs {
         }
         let record = Record::new().with("i", job).with("handle", handle);
         Some((Some(record.with("ok", failure.is_none()).with_body(body)), failure))
-    }
-}
-
-/// Records that have to wait for those before them.
-struct Order {
-    ordered: bool,
-    waiting: BTreeMap<u64, Option<Record>>,
-    next: u64,
-}
-
-impl Order {
-    /// The records whose turn it is, now that this job has ended.
-    fn ready(&mut self, job: u64, record: Option<Record>) -> Vec<Record> {
-        if !self.ordered {
-            return record.into_iter().collect();
-        }
-        self.waiting.insert(job, record);
-        let mut ready = Vec::new();
-        while let Some(record) = self.waiting.remove(&self.next) {
-            self.next += 1;
-            ready.extend(record);
-        }
-        ready
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_failed_holds_up_nobody() {
-        let mut order = Order { ordered: true, waiting: BTreeMap::new(), next: 1 };
-        let record = |i: u64| Some(Record::new().with("i", i));
-        assert_eq!(order.ready(3, record(3)), []);
-        assert_eq!(order.ready(1, record(1)).len(), 1);
-        assert_eq!(order.ready(2, None), [Record::new().with("i", 3)]);
     }
 }

@@ -14,7 +14,8 @@ use crate::tool::Tool;
 /// The end of `run --help`.
 pub const HELP: &str = "\
 Protocol: SUBMIT_JOB, SUBMIT_JOB_HIGH, SUBMIT_JOB_LOW; with -b their background relatives, as `submit`.
-Results go to stdout byte for byte, data as it arrives (with -j, each job's when it has ended). Warnings and exceptions
+Results go to stdout byte for byte, data as it arrives (with -j, each job's when it has ended; with --ordered those of the
+first that has not ended). Warnings and exceptions
 go to stderr; the worker's status is a progress bar on a terminal. -o ndjson prints every event as a record, -o json the
 outcome. A job that failed is exit code 1, some of several 3. --timeout bounds each job; there is no bound otherwise.
 
@@ -36,6 +37,18 @@ pub struct RunArgs {
     /// Submit a job that failed so often again, unless it has shown data
     #[arg(long, value_name = "N", default_value_t = 0)]
     retries: u32,
+
+    /// Results in the order of the jobs
+    #[arg(long)]
+    ordered: bool,
+
+    /// Begin every line of a result with the number of its job and a TAB
+    #[arg(long)]
+    prefix: bool,
+
+    /// How the worker's status is shown, instead of --progress: auto, bar, plain, never
+    #[arg(long, value_name = "WHEN", hide_possible_values = true)]
+    show_status: Option<ProgressWhen>,
 
     /// After a failure: go on or stop
     #[arg(long, value_name = "WHAT", default_value = "continue")]
@@ -68,7 +81,7 @@ pub enum Started {
 pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
     if args.background {
         let RunArgs { task, on_error, .. } = args;
-        let submit = SubmitArgs { task, at: None, delay: None, on_error };
+        let submit = SubmitArgs { task, at: None, delay: None, wait: false, on_error };
         return submit::run(tool, submit).map(Started::Over);
     }
     let timeout = tool.link.timeout();
@@ -81,8 +94,14 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
 
 fn begin(tool: &mut Tool, args: &RunArgs, tasks: Tasks) -> Result<Running, CliError> {
     let clients = connect(tool, &args.task)?;
-    let shape =
-        Shape { single: args.task.is_single(), streams: clients.len() == 1, null: args.task.null };
+    let shape = Shape {
+        single: args.task.is_single(),
+        // In order, one job has its turn at a time.
+        streams: clients.len() == 1 || args.ordered,
+        null: args.task.null,
+        prefix: args.prefix,
+        status: args.show_status,
+    };
     // A single job is not counted: its worker says how far it is.
     let when = match shape.single {
         true => ProgressWhen::Never,
@@ -92,7 +111,7 @@ fn begin(tool: &mut Tool, args: &RunArgs, tasks: Tasks) -> Result<Running, CliEr
     let interrupts = tool.interrupts()?;
     let bulk = Bulk::start(action, args.on_error, None, when, interrupts, &tool.messages);
     let kind = Kind::Foreground { retries: args.retries };
-    let pool = Pool::start(clients, tasks, kind, &bulk.gate())?;
+    let pool = Pool::start(clients, tasks, kind, args.ordered, &bulk.gate())?;
     Ok(Running::new(args.task.function.clone(), shape, pool, bulk))
 }
 

@@ -1,14 +1,17 @@
 //! `submit`: background jobs.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Format, Record, Shape};
+use ctl_core::signals::Interrupts;
 use ctl_core::units;
-use gearman_client::Priority;
+use gearman_client::protocol::GetStatus;
+use gearman_client::{JobHandle, Priority};
 
+use crate::error::cli_error;
 use crate::names::{show_handle, show_unique};
 use crate::pool::{Kind, Pool, What};
 use crate::tasks::TaskArgs;
@@ -17,7 +20,7 @@ use crate::tool::Tool;
 /// The end of `submit --help`.
 pub const HELP: &str = "\
 Protocol: SUBMIT_JOB_BG, SUBMIT_JOB_HIGH_BG, SUBMIT_JOB_LOW_BG; SUBMIT_JOB_EPOCH with --at and --in.
-Prints the handle of each job when the server has taken it. The server keeps no results of background jobs.
+Prints the handle of each job when the server has taken it. The server keeps no results of background jobs: --wait sees them end, not how. --timeout bounds that wait (124).
 Up to server 1.1 nothing wakes a worker when the time of a job has come: it finds the job when it next looks.
 
 Examples:
@@ -38,6 +41,10 @@ pub struct SubmitArgs {
     /// Not before so much time has passed
     #[arg(long = "in", id = "delay", value_name = "DUR", value_parser = units::duration)]
     pub(super) delay: Option<Duration>,
+
+    /// Wait until the server knows none of the jobs any more: they have ended, well or not
+    #[arg(long)]
+    pub(super) wait: bool,
 
     /// After a failure: go on or stop
     #[arg(long, value_name = "WHAT", default_value = "continue")]
@@ -68,8 +75,9 @@ static SUBMITTED: Shape = Shape::rows(
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     let at = args.at.or(args.delay.and_then(|delay| SystemTime::now().checked_add(delay)));
-    if at.is_some() && args.task.priority != Priority::Normal {
-        return Err(CliError::usage("jobs for a later time have normal priority"));
+    if at.is_some() && (args.task.priority != Priority::Normal || args.task.reduce.is_some()) {
+        let text = "jobs for a later time have normal priority and no reducer";
+        return Err(CliError::usage(text));
     }
     let tasks = args.task.tasks(&mut tool.input, None)?;
     if tool.globals.dry_run {
@@ -82,18 +90,22 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     let when = tool.globals.progress.unwrap_or_default();
     let mut bulk =
         Bulk::start(action, args.on_error, None, when, interrupts.clone(), &tool.messages);
-    let mut pool = Pool::start(clients, tasks, Kind::Background { at }, &bulk.gate())?;
+    let mut pool = Pool::start(clients, tasks, Kind::Background { at }, false, &bulk.gate())?;
     // Handles are what people and scripts want to see, on a terminal too.
     if matches!(tool.out.style.format, Format::Table) && tool.out.style.columns.is_none() {
         tool.out.style.format = Format::Name;
     }
+    let mut pending = Vec::new();
     let mut list = tool.out.list(&SUBMITTED)?;
     loop {
         // A signal closes the gate: what is in flight still comes.
-        let Some(news) = pool.next(&ctl_core::signals::Interrupts::none())? else { break };
+        let Some(news) = pool.next(&Interrupts::none())? else { break };
         let outcome = match news.what {
             What::Taken(handle, unique) => {
                 bulk.success();
+                if args.wait {
+                    pending.push(handle.clone());
+                }
                 if let Some(session) = &mut tool.session {
                     session.submitted(handle.clone(), args.task.function.clone());
                 }
@@ -115,7 +127,38 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     }
     let exit = bulk.finish_quietly()?;
     list.finish()?;
+    tool.out.flush()?;
+    wait(tool, pending, &interrupts)?;
     Ok(exit)
+}
+
+/// How often the server is asked about the jobs that are waited for.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Waits until the server knows none of the jobs.
+fn wait(
+    tool: &mut Tool,
+    mut pending: Vec<JobHandle>,
+    interrupts: &Interrupts,
+) -> Result<(), CliError> {
+    let bound = tool.link.timeout();
+    let start = Instant::now();
+    loop {
+        let statuses = tool.link.client()?.call_many(pending.iter().cloned().map(GetStatus));
+        let known = statuses
+            .map(|status| status.map(|status| status.is_known).map_err(cli_error))
+            .collect::<Result<Vec<bool>, _>>()?;
+        let mut known = known.into_iter();
+        pending.retain(|_| known.next().unwrap_or(true));
+        if pending.is_empty() {
+            return Ok(());
+        }
+        if bound.is_some_and(|bound| start.elapsed() >= bound) {
+            let left = units::count(u64::try_from(pending.len()).unwrap_or(u64::MAX), "job");
+            return Err(CliError::timeout(format!("{left} did not end in time")));
+        }
+        interrupts.sleep(INTERVAL)?;
+    }
 }
 
 /// The connections: one, or as many as jobs may be under way.

@@ -164,3 +164,62 @@ fn a_full_queue_is_75_and_a_missing_file_66() {
         gearctl(address, &["submit", "a b", "y"]).exits(65);
     });
 }
+
+#[test]
+fn results_come_in_order_when_asked_for_and_lines_say_whose_they_are() {
+    on_both(|server| {
+        let address = server.address();
+        // The first job is the slowest.
+        let shell = "read x; sleep 0.$x; printf 'a%s\\nb' $x";
+        let line = ["-s", address, "work", "-f", "slow", "-j", "4", "--shell", shell];
+        let _worker = Running(command(&line).spawn().unwrap());
+        workers(address, "slow", 4);
+        let run = |flags: &[&str]| {
+            let line = [&["run", "slow", "--lines", "-j", "4"], flags].concat();
+            gearctl_with(address, &line, b"6\n3\n2\n").exits(0).out().to_owned()
+        };
+        assert_eq!(run(&["--ordered"]), "a6\nba3\nba2\nb");
+        assert_eq!(run(&["--ordered", "--prefix"]), "1\ta6\n1\tb\n2\ta3\n2\tb\n3\ta2\n3\tb\n");
+        let numbers: Vec<u64> = run(&["--ordered", "-o", "ndjson"])
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["n"].as_u64().unwrap())
+            .collect();
+        assert!(numbers.is_sorted() && numbers.last() == Some(&3), "{numbers:?}");
+        let mut all: Vec<String> = run(&["--prefix"]).lines().map(str::to_owned).collect();
+        all.sort();
+        assert_eq!(all, ["1\ta6", "1\tb", "2\ta3", "2\tb", "3\ta2", "3\tb"]);
+    });
+}
+
+#[test]
+fn background_jobs_can_be_waited_for() {
+    on_both(|server| {
+        let address = server.address();
+        let line = ["submit", "up", "x", "--wait", "--timeout", "0.3", "-q"];
+        let late = gearctl(address, &line).exits(124);
+        assert!(late.out().starts_with("H:"), "{}", late.out());
+        let line = ["-s", address, "work", "-f", "up", "--builtin", "sleep=100ms"];
+        let _worker = Running(command(&line).spawn().unwrap());
+        let ran = ["submit", "up", "--lines", "--wait"];
+        let ran = gearctl_with(address, &ran, b"a\nb\n").exits(0);
+        assert_eq!(ran.out().lines().count(), 2);
+        for handle in ran.out().lines() {
+            gearctl(address, &["job", handle]).exits(1);
+        }
+    });
+}
+
+#[test]
+fn a_worker_learns_the_reducer() {
+    on_both(|server| {
+        let address = server.address();
+        let line = ["-s", address, "work", "-f", "split", "--shell", "echo $GEARCTL_REDUCER"];
+        let _worker = Running(command(&line).spawn().unwrap());
+        let line = ["run", "split", "x", "--reduce", "join"];
+        assert_eq!(gearctl(address, &line).exits(0).out(), "join\n");
+        assert_eq!(gearctl(address, &["run", "split", "x"]).exits(0).out(), "\n");
+        gearctl(address, &["submit", "split", "x", "--reduce", "join", "--wait"]).exits(0);
+        gearctl(address, &["run", "split", "x", "--reduce", "a b"]).exits(65);
+        gearctl(address, &["submit", "split", "x", "--reduce", "join", "--in", "1h"]).exits(2);
+    });
+}

@@ -1,0 +1,115 @@
+//! News in the order of the jobs, although the jobs run at the same time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use ctl_core::bulk::Gate;
+
+use super::News;
+
+/// Jobs that may be submitted before the first of them has ended: what they tell has to be kept.
+const AHEAD: u64 = 1000;
+
+/// How often who waits looks whether there is a point in it.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Keeps the news of a job until all jobs before it have ended.
+#[derive(Default)]
+pub(super) struct Order {
+    /// How many jobs have ended, without one missing.
+    ended: u64,
+    kept: BTreeMap<u64, Vec<News>>,
+    ready: VecDeque<News>,
+    window: Arc<Window>,
+}
+
+/// How far jobs may be ahead of the first that has not ended.
+#[derive(Default)]
+pub(super) struct Window {
+    counts: Mutex<Counts>,
+    moved: Condvar,
+}
+
+#[derive(Default)]
+struct Counts {
+    entered: u64,
+    ended: u64,
+}
+
+impl Order {
+    pub(super) fn window(&self) -> Arc<Window> {
+        Arc::clone(&self.window)
+    }
+
+    /// Takes news as they come.
+    pub(super) fn add(&mut self, news: News) {
+        if news.job != self.ended + 1 {
+            self.kept.entry(news.job).or_default().push(news);
+            return;
+        }
+        let mut is_last = news.is_last();
+        self.ready.push_back(news);
+        while is_last {
+            self.ended += 1;
+            let next = self.kept.remove(&(self.ended + 1)).unwrap_or_default();
+            is_last = next.last().is_some_and(News::is_last);
+            self.ready.extend(next);
+        }
+        self.window.ended(self.ended);
+    }
+
+    /// The news whose turn it is.
+    pub(super) fn next(&mut self) -> Option<News> {
+        self.ready.pop_front()
+    }
+}
+
+impl Window {
+    /// Waits until one more job may be submitted. False when none may be any more.
+    pub(super) fn enter(&self, gate: &Gate) -> bool {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        while counts.entered >= counts.ended + AHEAD {
+            if !gate.is_open() {
+                return false;
+            }
+            let waited = self.moved.wait_timeout(counts, SLICE);
+            counts = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        counts.entered += 1;
+        true
+    }
+
+    fn ended(&self, ended: u64) {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).ended = ended;
+        self.moved.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::What;
+    use bytes::Bytes;
+    use ctl_core::error::CliError;
+    use gearman_client::JobEvent;
+
+    fn add(order: &mut Order, job: u64, what: What) -> Vec<u64> {
+        order.add(News { job, label: String::new(), what });
+        std::iter::from_fn(|| order.next()).map(|news| news.job).collect()
+    }
+
+    #[test]
+    fn a_job_has_to_wait_for_those_before_it_and_what_failed_holds_up_nobody() {
+        let mut order = Order::default();
+        let data = || What::Event(JobEvent::Data(Bytes::from_static(b"x")));
+        let done = || What::Event(JobEvent::Complete(Bytes::new()));
+        assert!(add(&mut order, 2, data()).is_empty());
+        assert!(add(&mut order, 3, done()).is_empty());
+        assert_eq!(add(&mut order, 1, data()), [1]);
+        assert_eq!(add(&mut order, 1, What::Error(CliError::internal("lost"))), [1, 2]);
+        assert_eq!(add(&mut order, 2, data()), [2]);
+        assert_eq!(add(&mut order, 2, done()), [2, 3]);
+        assert_eq!(add(&mut order, 4, data()), [4]);
+    }
+}
