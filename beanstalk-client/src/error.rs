@@ -73,6 +73,39 @@ pub enum ErrorKind {
     Tls,
 }
 
+impl ErrorKind {
+    /// A short name for logs and metrics, in snake case: `error.type` of OpenTelemetry.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            ErrorKind::NotFound => "not_found",
+            ErrorKind::NotIgnored => "not_ignored",
+            ErrorKind::JobTooBig => "job_too_big",
+            ErrorKind::Draining => "draining",
+            ErrorKind::OutOfMemory => "out_of_memory",
+            ErrorKind::InternalError => "internal_error",
+            ErrorKind::BadFormat => "bad_format",
+            ErrorKind::UnknownCommand => "unknown_command",
+            ErrorKind::ExpectedCrlf => "expected_crlf",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::UnexpectedReply => "unexpected_reply",
+            ErrorKind::InvalidInput => "invalid_input",
+            ErrorKind::Connect => "connect",
+            ErrorKind::ConnectionLost => "connection_lost",
+            ErrorKind::Timeout(Deadline::Connect) => "connect_timeout",
+            ErrorKind::Timeout(Deadline::Write) => "write_timeout",
+            ErrorKind::Timeout(Deadline::Reply) => "reply_timeout",
+            ErrorKind::Timeout(Deadline::Total) => "total_timeout",
+            ErrorKind::Protocol => "protocol",
+            ErrorKind::BodyTooLarge => "body_too_large",
+            ErrorKind::ReservationLost => "reservation_lost",
+            ErrorKind::Tls => "tls",
+            ErrorKind::QueueFull => "queue_full",
+            ErrorKind::Closed => "closed",
+        }
+    }
+}
+
 /// Which deadline passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -56,6 +56,14 @@
 //! `call_pair` to finish a job and ask for the next in one write, and `call_many` for pipelines. [`protocol`] is all of
 //! it without input and output.
 //!
+//! # What it tells
+//!
+//! [`Client::metrics`] counts connections, commands, replies, bytes, and errors by their kind; producers and workers have
+//! reports of their own with the state of every connection. With the feature `tracing` there are spans
+//! (`beanstalk_connect`, `beanstalk_command`, `beanstalk_job`) and events with the names that OpenTelemetry has for
+//! messaging (`messaging.operation.name`, `messaging.message.id`, `server.address`, `error.type`, ..). Each event is one
+//! line. No body is ever told, at most its length; nor is what a server or a handler wrote.
+//!
 //! # Features
 //!
 //! | feature | default | adds | extra dependencies |
@@ -64,6 +72,7 @@
 //! | `blocking` | yes | the blocking face: [`blocking::Client`] | socket2 |
 //! | `tls` | no | `beanstalks://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
+//! | `tracing` | no | spans and events for connections, commands and jobs | tracing |
 //! | `serde` | no | `Serialize` for ids, names and statistics | serde |
 //!
 //! Without features there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no dependency.
@@ -89,6 +98,8 @@ mod producer_report;
 pub mod protocol;
 mod servers;
 mod stats;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod trace;
 mod types;
 #[cfg(feature = "tokio")]
 mod worker;
@@ -129,6 +140,9 @@ pub use queue_core::RetryPolicy;
 pub use queue_core::Stream;
 #[cfg(feature = "__rustls")]
 pub use queue_core::TlsOptions;
+
+/// What a client has done so far, in numbers; errors by their [`ErrorKind`].
+pub type Metrics = queue_core::Metrics<ErrorKind>;
 
 /// What every call of this crate gives.
 pub type Result<T> = std::result::Result<T, Error>;

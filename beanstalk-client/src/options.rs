@@ -6,9 +6,9 @@ use std::{str::FromStr, time::Duration};
 
 use queue_core::{Dial, RetryPolicy};
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use crate::deadline::Limit;
 use crate::{Address, Error, Priority, Seconds};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::{deadline::Limit, trace};
 
 /// How to connect, and how long to wait for what.
 ///
@@ -198,7 +198,12 @@ impl ConnectOptions {
     /// Makes one connection.
     #[cfg(feature = "tokio")]
     pub(crate) async fn connect(&self, limit: Limit) -> Result<Box<dyn queue_core::Stream>, Error> {
-        queue_core::connect(&self.dial, self.address.endpoint(), limit).await
+        let attempt = async {
+            let outcome = queue_core::connect(&self.dial, self.address.endpoint(), limit).await;
+            trace::connected(&self.address, &outcome);
+            outcome
+        };
+        trace::connecting(&self.address).follow(attempt).await
     }
 
     /// Makes one connection.
@@ -207,7 +212,12 @@ impl ConnectOptions {
         &self,
         limit: Limit,
     ) -> Result<queue_core::blocking::Transport, Error> {
-        queue_core::blocking::connect(&self.dial, self.address.endpoint(), limit)
+        trace::connecting(&self.address).run(|| {
+            let endpoint = self.address.endpoint();
+            let outcome = queue_core::blocking::connect(&self.dial, endpoint, limit);
+            trace::connected(&self.address, &outcome);
+            outcome
+        })
     }
 }
 

@@ -87,6 +87,12 @@ where
     ///
     /// A dropped `next` loses nothing: the reply is given by the next call of it.
     pub async fn next(&mut self) -> Option<Result<<I::Item as Command>::Reply>> {
+        let outcome = self.next_reply().await?;
+        self.client.count::<I::Item, _>(&outcome);
+        Some(outcome)
+    }
+
+    async fn next_reply(&mut self) -> Option<Result<<I::Item as Command>::Reply>> {
         if !self.started {
             let outcome = self.start().await;
             self.started = true;

@@ -138,6 +138,7 @@ impl Board {
     }
 
     pub(crate) fn tell(&self, server: &Address, slot: usize, what: WorkerEventKind) {
+        crate::trace::worker(server, slot, &what);
         if let WorkerEventKind::Settled { fate, .. } = what {
             self.count(fate);
         }

@@ -18,6 +18,7 @@ mod clock;
 mod dial;
 mod error;
 mod limit;
+mod metrics;
 #[cfg(feature = "tokio")]
 mod net;
 mod retry;
@@ -38,6 +39,7 @@ pub use self::{
     dial::Dial,
     error::{Error, ErrorKind},
     limit::{Limit, Sdk},
+    metrics::{ConnectionState, Metrics},
     retry::RetryPolicy,
     text::{decimal, excerpt},
 };

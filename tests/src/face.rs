@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use beanstalk_client::{
-    Address, Client, ConnectOptions, Inserted, Job, JobId, JobRef, JobStats, PairReply, Priority,
-    PutOptions, ReleaseOptions, Released, Reserved, Result, ServerStats, TubeName, TubeStats,
-    blocking,
+    Address, Client, ConnectOptions, Inserted, Job, JobId, JobRef, JobStats, Metrics, PairReply,
+    Priority, PutOptions, ReleaseOptions, Released, Reserved, Result, ServerStats, TubeName,
+    TubeStats, blocking,
     protocol::{Command, Epoch},
 };
 use tokio::runtime::Runtime;
@@ -208,6 +208,7 @@ face! {
         fn watched_tubes() -> &[TubeName];
         fn epoch() -> Epoch;
         fn address() -> &Address;
+        fn metrics() -> &Metrics;
     }
 }
 

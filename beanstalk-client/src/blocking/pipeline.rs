@@ -112,6 +112,17 @@ where
     type Item = Result<<I::Item as Command>::Reply>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        let outcome = self.next_reply()?;
+        self.client.count::<I::Item, _>(&outcome);
+        Some(outcome)
+    }
+}
+
+impl<I> CallMany<'_, I>
+where
+    I: Iterator<Item: Command>,
+{
+    fn next_reply(&mut self) -> Option<Result<<I::Item as Command>::Reply>> {
         if !std::mem::replace(&mut self.started, true)
             && let Err(error) = self.start()
         {

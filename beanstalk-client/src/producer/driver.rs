@@ -26,6 +26,7 @@ use crate::{
         Command, Decoder, Epoch, Stats,
         outbox::{Action, Io, Outbox, Pulse, max_job_size},
     },
+    trace,
 };
 
 /// Starts the driver of a server.
@@ -173,6 +174,7 @@ impl Driver {
         match pulse {
             Pulse::Over => Turn::Over,
             Pulse::Lost => {
+                trace::lost(&self.options.address, None);
                 self.stage = Stage::Resting;
                 Turn::Busy
             }

@@ -9,7 +9,7 @@ use std::{
 use bytes::{Buf, BytesMut};
 
 use crate::{
-    Error, ErrorKind, Fate, Job, JobRef, TubeName,
+    Error, ErrorKind, Fate, Job, JobRef, Metrics, TubeName,
     protocol::{Command, Effect, Response, ServerWait, command::line, response::Decoder},
 };
 
@@ -70,6 +70,7 @@ pub struct Session {
     end_of_stream: bool,
     health: Health,
     max_body: usize,
+    metrics: Metrics,
 }
 
 #[derive(Debug)]
@@ -115,6 +116,7 @@ impl Session {
             end_of_stream: false,
             health: Health::Good,
             max_body,
+            metrics: Metrics::default(),
         }
     }
 
@@ -125,6 +127,7 @@ impl Session {
         let lost = std::mem::replace(self, fresh);
         self.used = lost.used;
         self.watched = lost.watched;
+        self.metrics = lost.metrics;
         let default = TubeName::default();
         if self.used != default {
             self.restore("use", self.used.clone());
@@ -194,6 +197,7 @@ impl Session {
         self.queued += (self.outgoing.len() - before) as u64;
         let ticket = Ticket(self.answered + self.pending.len() as u64);
         self.pending.push_back(Pending { end: self.queued, wait, meaning });
+        self.metrics.commands += 1;
         ticket
     }
 
@@ -207,6 +211,7 @@ impl Session {
     pub fn sent(&mut self, n: usize) {
         let n = n.min(self.outgoing.len());
         self.sent += n as u64;
+        self.metrics.bytes_out += n as u64;
         if n == self.outgoing.len() {
             // Keeps the allocation for the next command, unless a large body made it large.
             self.outgoing.clear();
@@ -226,6 +231,7 @@ impl Session {
     /// Notes that the first `n` bytes of [`space`](Self::space) were read.
     pub fn received(&mut self, n: usize) {
         self.decoder.received(n);
+        self.metrics.bytes_in += n as u64;
     }
 
     /// Notes that the server closed its side.
@@ -269,6 +275,7 @@ impl Session {
             };
             let number = self.answered;
             self.answered += 1;
+            self.metrics.replies += 1;
             let wanted = number == ticket.0;
             self.take_effect(answered.meaning, &response, wanted)
                 .map_err(|error| self.fail(ticket, error))?;
@@ -441,6 +448,18 @@ impl Session {
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// What was done so far, on this connection and on those before it.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The same, for the face to count its connections and failures.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn metrics_mut(&mut self) -> &mut Metrics {
+        &mut self.metrics
     }
 
     /// The tube that puts go to.

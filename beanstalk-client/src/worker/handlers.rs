@@ -13,7 +13,7 @@ use std::{
 use tokio::task::JoinHandle;
 
 use super::context::JobContext;
-use crate::{IntoOutcome, Outcome, protocol::JobKey, worker_view::View};
+use crate::{IntoOutcome, Outcome, protocol::JobKey, trace, worker_view::View};
 
 /// What a handler gives: the outcome, and the words of a failure.
 pub(super) type Ended = (Outcome, Option<String>);
@@ -32,8 +32,9 @@ impl Handler {
         T::Output: IntoOutcome,
     {
         Handler(Arc::new(move |job| {
-            let running = handler(job);
-            Box::pin(async move { running.await.into_outcome() })
+            let span = trace::job(job.server(), job.id, job.body.len());
+            let running = span.run(|| handler(job));
+            Box::pin(span.follow(async move { running.await.into_outcome() }))
         }))
     }
 }

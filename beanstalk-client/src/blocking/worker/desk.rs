@@ -76,7 +76,8 @@ impl Desk {
                 (Outcome::Retry, None)
             } else {
                 board.tell(server, slot, WorkerEventKind::Started(job.id));
-                catch_unwind(AssertUnwindSafe(|| handler(job.clone())))
+                let span = crate::trace::job(server, job.id, job.body.len());
+                catch_unwind(AssertUnwindSafe(|| span.run(|| handler(job.clone()))))
                     .unwrap_or_else(|panic| panicked(&*panic))
             };
             let mut state = lock(&self.state);

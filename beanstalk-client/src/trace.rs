@@ -1,0 +1,335 @@
+//! What this crate tells `tracing`: spans for connections, commands and jobs, and events for what changes, with the names
+//! that OpenTelemetry has for messaging. Never a body, at most its length; nothing that a server or a handler wrote.
+//!
+//! Without the feature `tracing` all of it is nothing.
+
+#[cfg(feature = "tracing")]
+use std::fmt;
+use std::time::Duration;
+
+use crate::{
+    Address, Error, JobId, Result,
+    protocol::{Command, Response, Session},
+};
+#[cfg(feature = "tracing")]
+use crate::{ErrorKind, TubeName, protocol::Effect};
+
+/// The span of a command, a connection attempt or a job.
+#[derive(Clone, Debug)]
+pub(crate) struct Span(#[cfg(feature = "tracing")] tracing::Span);
+
+#[cfg(feature = "tracing")]
+impl Span {
+    /// Does something within the span.
+    pub(crate) fn run<T>(&self, step: impl FnOnce() -> T) -> T {
+        self.0.in_scope(step)
+    }
+
+    /// Makes a future whose polls are within the span.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn follow<F: Future>(&self, step: F) -> impl Future<Output = F::Output> + use<F> {
+        tracing::Instrument::instrument(step, self.0.clone())
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+#[expect(clippy::unused_self, reason = "as with the feature")]
+impl Span {
+    pub(crate) fn run<T>(&self, step: impl FnOnce() -> T) -> T {
+        step()
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) fn follow<F: Future>(&self, step: F) -> F {
+        step
+    }
+}
+
+/// Text of somebody else, kept to one line.
+#[cfg(feature = "tracing")]
+struct Line<T>(T);
+
+#[cfg(feature = "tracing")]
+impl<T: fmt::Display> fmt::Display for Line<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        struct Escape<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+        impl fmt::Write for Escape<'_, '_> {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                text.chars().try_for_each(|c| {
+                    if c.is_control() || ('\u{2028}'..='\u{202e}').contains(&c) {
+                        write!(self.0, "{}", c.escape_default())
+                    } else {
+                        fmt::Write::write_char(self.0, c)
+                    }
+                })
+            }
+        }
+
+        fmt::Write::write_fmt(&mut Escape(f), format_args!("{}", self.0))
+    }
+}
+
+/// `server.address`: a host, or the path of a unix socket.
+#[cfg(feature = "tracing")]
+fn host(address: &Address) -> Line<impl fmt::Display> {
+    Line(match address {
+        Address::Tcp { host, .. } | Address::Tls { host, .. } => host.clone(),
+        Address::Unix(path) => path.display().to_string(),
+    })
+}
+
+/// `server.port`, which a unix socket has none of.
+#[cfg(feature = "tracing")]
+fn port(address: &Address) -> Option<u16> {
+    match address {
+        Address::Tcp { port, .. } | Address::Tls { port, .. } => Some(*port),
+        Address::Unix(_) => None,
+    }
+}
+
+/// OpenTelemetry's kinds of operation, where a command is of one.
+#[cfg(feature = "tracing")]
+fn operation_type(verb: &str) -> Option<&'static str> {
+    match verb {
+        "put" => Some("send"),
+        "reserve" | "reserve-with-timeout" | "reserve-job" => Some("receive"),
+        "delete" | "release" | "bury" => Some("settle"),
+        _ => None,
+    }
+}
+
+/// A command, or the first of a pair.
+pub(crate) fn command<C: Command>(address: &Address, session: &Session, command: &C) -> Span {
+    #[cfg(feature = "tracing")]
+    return Span(tracing::debug_span!(
+        COMMAND,
+        otel.kind = "client",
+        messaging.system = SYSTEM,
+        messaging.operation.name = C::NAME,
+        "messaging.operation.type" = operation_type(C::NAME),
+        messaging.destination.name = tube(session, command.effect()).as_ref().map(TubeName::as_str),
+        messaging.message.id = command.job().map(|job| job.id.get()),
+        messaging.message.body.size = tracing::field::Empty,
+        server.address = %host(address),
+        server.port = port(address),
+        "error.type" = tracing::field::Empty,
+    ));
+    #[cfg(not(feature = "tracing"))]
+    {
+        let _ = (address, session, command);
+        Span()
+    }
+}
+
+/// The tube that a command is about, where it is one.
+#[cfg(feature = "tracing")]
+fn tube(session: &Session, effect: Effect) -> Option<TubeName> {
+    match (effect, session.watched_tubes()) {
+        (Effect::Put, _) => Some(session.used_tube().clone()),
+        (Effect::Use(tube) | Effect::Watch(tube) | Effect::Ignore(tube), _) => Some(tube),
+        (Effect::Reserve, [only]) => Some(only.clone()),
+        _ => None,
+    }
+}
+
+#[cfg(feature = "tracing")]
+const COMMAND: &str = "beanstalk_command";
+#[cfg(feature = "tracing")]
+const SYSTEM: &str = "beanstalkd";
+
+/// A call has failed, within the span of its command if it has one.
+pub(crate) fn failed(address: &Address, verb: &'static str, error: &Error) {
+    #[cfg(feature = "tracing")]
+    {
+        let span = tracing::Span::current();
+        if span.metadata().is_some_and(|data| data.name() == COMMAND) {
+            span.record("error.type", error.kind().name());
+        }
+        tracing::debug!(
+            messaging.system = SYSTEM,
+            messaging.operation.name = error.command().unwrap_or(verb),
+            server.address = %host(address),
+            server.port = port(address),
+            "error.type" = error.kind().name(),
+            fate = ?error.fate(),
+            "the command failed"
+        );
+        if matches!(
+            error.kind(),
+            ErrorKind::ConnectionLost | ErrorKind::Protocol | ErrorKind::Timeout(_)
+        ) {
+            lost(address, Some(error));
+        }
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = (address, verb, error);
+}
+
+/// A reply, within the span of its command: which job it is about.
+pub(crate) fn reply(response: &Response) {
+    #[cfg(feature = "tracing")]
+    {
+        if tracing::level_filters::LevelFilter::current() < tracing::Level::DEBUG {
+            return;
+        }
+        let (id, size) = match response {
+            Response::Inserted(id) | Response::Buried(Some(id)) => (*id, None),
+            Response::Reserved(job) | Response::Found(job) => (job.id, Some(job.body.len() as u64)),
+            _ => return,
+        };
+        let span = tracing::Span::current();
+        if span.metadata().is_some_and(|data| data.name() == COMMAND) {
+            span.record("messaging.message.id", id.get());
+            if let Some(size) = size {
+                span.record("messaging.message.body.size", size);
+            }
+        }
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = response;
+}
+
+/// An attempt to connect.
+pub(crate) fn connecting(address: &Address) -> Span {
+    #[cfg(feature = "tracing")]
+    return Span(tracing::debug_span!(
+        "beanstalk_connect",
+        otel.kind = "client",
+        messaging.system = SYSTEM,
+        server.address = %host(address),
+        server.port = port(address),
+        "error.type" = tracing::field::Empty,
+    ));
+    #[cfg(not(feature = "tracing"))]
+    {
+        let _ = address;
+        Span()
+    }
+}
+
+/// What came of the attempt.
+pub(crate) fn connected<T>(address: &Address, outcome: &Result<T>) {
+    #[cfg(feature = "tracing")]
+    match outcome {
+        Ok(_) => tracing::info!(
+            messaging.system = SYSTEM,
+            server.address = %host(address),
+            server.port = port(address),
+            "connected"
+        ),
+        Err(error) => tracing::warn!(
+            messaging.system = SYSTEM,
+            server.address = %host(address),
+            server.port = port(address),
+            "error.type" = error.kind().name(),
+            error = %Line(error),
+            "no connection"
+        ),
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = (address, outcome);
+}
+
+/// A connection has ended by itself, or does not keep in step.
+#[cfg(any(feature = "tracing", feature = "tokio"))]
+pub(crate) fn lost(address: &Address, error: Option<&Error>) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        messaging.system = SYSTEM,
+        server.address = %host(address),
+        server.port = port(address),
+        "error.type" = error.map(|error| error.kind().name()),
+        "the connection was lost"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = (address, error);
+}
+
+/// The next attempt waits for its time.
+pub(crate) fn backing_off(address: &Address, delay: Duration) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(
+        messaging.system = SYSTEM,
+        server.address = %host(address),
+        server.port = port(address),
+        delay_ms = delay.as_millis() as u64,
+        "waiting before the next attempt to connect"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = (address, delay);
+}
+
+/// The work of a handler on a job.
+pub(crate) fn job(address: &Address, job: JobId, body: usize) -> Span {
+    #[cfg(feature = "tracing")]
+    return Span(tracing::debug_span!(
+        "beanstalk_job",
+        otel.kind = "consumer",
+        messaging.system = SYSTEM,
+        messaging.operation.name = "process",
+        "messaging.operation.type" = "process",
+        messaging.message.id = job.get(),
+        messaging.message.body.size = body as u64,
+        server.address = %host(address),
+        server.port = port(address),
+        "error.type" = tracing::field::Empty,
+    ));
+    #[cfg(not(feature = "tracing"))]
+    {
+        let _ = (address, job, body);
+        Span()
+    }
+}
+
+/// What happened to a worker. Of a failed handler only that it failed: its words may quote the job.
+pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKind) {
+    #[cfg(feature = "tracing")]
+    {
+        use crate::WorkerEventKind as Kind;
+
+        let slot = slot as u64;
+        match what {
+            Kind::Connected => tracing::debug!(slot, "the slot is ready"),
+            // An attempt that failed was told of by itself.
+            Kind::Disconnected(error) if error.kind() == ErrorKind::ConnectionLost => {
+                lost(address, Some(error));
+            }
+            Kind::Disconnected(error) => {
+                tracing::debug!(
+                    slot,
+                    "error.type" = error.kind().name(),
+                    "the slot has no connection"
+                );
+            }
+            Kind::ServerReplaced => {
+                tracing::warn!(slot, server.address = %host(address), "another server is at this address");
+            }
+            Kind::ShortTimeToRun { job, ttr } => tracing::warn!(
+                slot,
+                messaging.message.id = job.get(),
+                ttr_s = ttr.as_secs(),
+                "the job's time to run is short"
+            ),
+            Kind::Started(job) => {
+                tracing::trace!(slot, messaging.message.id = job.get(), "the job is started");
+            }
+            Kind::Failed { job, .. } => {
+                tracing::warn!(slot, messaging.message.id = job.get(), "the job's handler failed");
+            }
+            Kind::Poisoned { job, .. } => tracing::warn!(
+                slot,
+                messaging.message.id = job.get(),
+                "the job is buried without being run"
+            ),
+            Kind::Settled { job, fate } => tracing::debug!(
+                slot,
+                messaging.message.id = job.get(),
+                outcome = fate.word(),
+                "the job is settled"
+            ),
+        }
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = (address, slot, what);
+}

@@ -1,0 +1,110 @@
+//! What a client has done so far, in numbers.
+
+/// What a client, or one of its connections, has done so far. Every number only grows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metrics<Kind> {
+    /// Connections that were made, the first one and those after a loss.
+    pub connections: u64,
+    /// Those of them that followed another connection to the same server.
+    pub reconnects: u64,
+    /// Commands that were queued for writing, those with which a client restores its state included.
+    pub commands: u64,
+    /// Replies that were read, those that nobody waited for included.
+    pub replies: u64,
+    /// Bytes that the transport took; under TLS, before they are encrypted.
+    pub bytes_out: u64,
+    /// Bytes that were read.
+    pub bytes_in: u64,
+    /// How often calls failed, by the kind of the failure.
+    pub errors: Vec<(Kind, u64)>,
+}
+
+impl<Kind> Default for Metrics<Kind> {
+    fn default() -> Self {
+        Metrics {
+            connections: 0,
+            reconnects: 0,
+            commands: 0,
+            replies: 0,
+            bytes_out: 0,
+            bytes_in: 0,
+            errors: Vec::new(),
+        }
+    }
+}
+
+impl<Kind: Copy + PartialEq> Metrics<Kind> {
+    /// How often calls failed in this way.
+    #[must_use]
+    pub fn errors_of(&self, kind: Kind) -> u64 {
+        self.errors.iter().find(|(known, _)| *known == kind).map_or(0, |(_, count)| *count)
+    }
+
+    /// Counts a connection.
+    pub fn connected(&mut self) {
+        self.reconnects += u64::from(self.connections > 0);
+        self.connections += 1;
+    }
+
+    /// Counts a failure.
+    pub fn failed(&mut self, kind: Kind) {
+        self.count(kind, 1);
+    }
+
+    fn count(&mut self, kind: Kind, times: u64) {
+        match self.errors.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, count)) => *count += times,
+            None => self.errors.push((kind, times)),
+        }
+    }
+
+    /// Adds those of another connection.
+    pub fn add(&mut self, other: &Self) {
+        let Metrics { connections, reconnects, commands, replies, bytes_out, bytes_in, errors } =
+            other;
+        self.connections += connections;
+        self.reconnects += reconnects;
+        self.commands += commands;
+        self.replies += replies;
+        self.bytes_out += bytes_out;
+        self.bytes_in += bytes_in;
+        for (kind, times) in errors {
+            self.count(*kind, *times);
+        }
+    }
+}
+
+/// What a connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ConnectionState {
+    /// There is none, because nothing needed it yet, or it was lost and the next call makes another.
+    Idle,
+    /// It is being made.
+    Connecting,
+    /// It works, as far as is known.
+    Ready,
+    /// It could not be made; the next attempt waits for its time.
+    Backoff,
+    /// It has ended, and is not made again.
+    Closed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_add_up() {
+        let mut one = Metrics::default();
+        one.connected();
+        one.connected();
+        one.failed('a');
+        let mut both = one.clone();
+        one.failed('b');
+        both.add(&one);
+        assert_eq!((both.connections, both.reconnects), (4, 2));
+        assert_eq!((both.errors_of('a'), both.errors_of('b'), both.errors_of('c')), (2, 1, 0));
+    }
+}

@@ -1,0 +1,13 @@
+//! What the clients tell `tracing`: what is there, that it is one line for each event, and that it holds no body and no secret.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
+
+#[path = "observability/beanstalk.rs"]
+mod beanstalk;
+#[path = "observability/record.rs"]
+mod record;

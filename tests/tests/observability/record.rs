@@ -1,0 +1,66 @@
+//! A subscriber that keeps everything, at the lowest level, as the usual formatter writes it.
+
+use std::{
+    io::{self, Write},
+    sync::{Mutex, MutexGuard, Once, PoisonError},
+};
+
+use tracing_subscriber::fmt::format::FmtSpan;
+
+/// In bodies and passwords, and nowhere in a record.
+pub(crate) const SENTINEL: &str = "sentinel-5e1f";
+
+/// What was written: one element for each event.
+static RECORD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+struct Writer;
+
+impl Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        lock(&RECORD).push(String::from_utf8_lossy(bytes).into_owned());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Everything that is told while `scenario` runs, by all threads. One scenario at a time.
+pub(crate) fn record_of(scenario: impl FnOnce()) -> Vec<String> {
+    static ONE: Mutex<()> = Mutex::new(());
+    static START: Once = Once::new();
+    START.call_once(|| {
+        tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_span_events(FmtSpan::FULL)
+            .with_ansi(false)
+            .with_writer(|| Writer)
+            .init();
+    });
+    let _one = lock(&ONE);
+    lock(&RECORD).clear();
+    scenario();
+    std::mem::take(&mut *lock(&RECORD))
+}
+
+/// One event is one line, and says nothing that it must not.
+pub(crate) fn check(record: &[String]) {
+    assert!(!record.is_empty());
+    for event in record {
+        assert_eq!(event.matches('\n').count(), 1, "{event:?}");
+        assert!(event.ends_with('\n'), "{event:?}");
+        assert!(!event.trim_end().contains(char::is_control), "{event:?}");
+        assert!(!event.contains(SENTINEL), "{event}");
+    }
+}
+
+/// An event with all of these in it.
+pub(crate) fn find<'a>(record: &'a [String], words: &[&str]) -> &'a str {
+    let found = record.iter().find(|event| words.iter().all(|word| event.contains(word)));
+    found.unwrap_or_else(|| panic!("no event has {words:?} in:\n{}", record.concat()))
+}
