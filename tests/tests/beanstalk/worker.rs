@@ -1,9 +1,13 @@
 //! Workers of both faces: what becomes of jobs, whatever happens.
 
+#[path = "worker/cancellation.rs"]
+mod cancellation;
 #[path = "worker/clock.rs"]
 mod clock;
 #[path = "worker/faces.rs"]
 mod faces;
+#[path = "worker/failures.rs"]
+mod failures;
 #[path = "worker/outcomes.rs"]
 mod outcomes;
 #[path = "worker/reservations.rs"]

@@ -1,0 +1,231 @@
+//! The resilient workers of the examples, while their server, or they themselves, are killed and frozen.
+#![cfg(unix)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::{
+    collections::BTreeSet,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use beanstalk_client::{PutOptions, blocking::Client};
+use fixtures::{
+    beanstalkd::Server,
+    real::{Beanstalkd, RealServer},
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The built example. A test run that builds only some targets leaves the examples out, so they are built here.
+fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
+    let path = profile.join("examples").join(name);
+    if !path.exists() {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", env!("CARGO_PKG_NAME"), "--example", name])
+            .arg("--target-dir")
+            .arg(profile.parent().unwrap())
+            .status()
+            .unwrap();
+        assert!(built.success(), "example {name} does not build");
+    }
+    path
+}
+
+/// A running example, and the bodies that it has printed.
+struct Worker {
+    child: Child,
+    bodies: Arc<Mutex<Vec<String>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Worker {
+    fn start(name: &str, address: &str) -> Self {
+        let mut child = Command::new(example(name))
+            .args([address, "numbers"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let bodies = Arc::new(Mutex::new(Vec::new()));
+        let printed = bodies.clone();
+        let reader = thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| printed.lock().unwrap().push(line))
+        });
+        Worker { child, bodies, reader }
+    }
+
+    fn count(&self) -> usize {
+        self.bodies.lock().unwrap().len()
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
+    /// Closes its input, and waits for its end; what it has printed.
+    fn end(mut self) -> Vec<String> {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+        self.reader.join().unwrap();
+        let bodies = self.bodies.lock().unwrap();
+        bodies.clone()
+    }
+
+    fn kill(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.reader.join().unwrap();
+        let bodies = self.bodies.lock().unwrap();
+        bodies.clone()
+    }
+}
+
+fn eventually(what: &str, mut look: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !look() {
+        assert!(Instant::now() < deadline, "{what} does not come");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn put(address: &str, numbers: std::ops::Range<u32>, ttr: u64) {
+    let mut client = Client::connect(address).unwrap();
+    client.use_tube("numbers").unwrap();
+    for number in numbers {
+        let options = PutOptions::default().ttr(Duration::from_secs(ttr));
+        let _ = client.put(number.to_string(), options).unwrap();
+    }
+}
+
+fn is_done(address: &str) -> bool {
+    let stats = Client::connect(address).and_then(|mut client| client.stats());
+    stats.is_ok_and(|stats| {
+        assert_eq!(stats.current_jobs_buried, 0);
+        stats.current_jobs_ready + stats.current_jobs_reserved == 0
+    })
+}
+
+fn all(numbers: u32) -> BTreeSet<String> {
+    (0..numbers).map(|number| number.to_string()).collect()
+}
+
+fn with_log(folder: &std::path::Path) -> Option<RealServer> {
+    Beanstalkd::builder().arg("-b").arg(folder).arg("-f").arg("0").start()
+}
+
+/// B19.
+fn survives_kills_of_its_server(name: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(mut server) = with_log(folder.path()) else { return };
+    let address = server.address().to_owned();
+    let worker = Worker::start(name, &address);
+    for round in 0..3 {
+        put(&address, round * 200..(round + 1) * 200, 60);
+        let before = worker.count();
+        eventually("some work", || worker.count() > before + 20);
+        server.kill();
+        server.restart().unwrap();
+    }
+    eventually("the end of the work", || is_done(&address));
+    let bodies: BTreeSet<String> = worker.end().into_iter().collect();
+    assert_eq!(bodies, all(600));
+}
+
+#[test]
+fn the_async_worker_survives_kills_of_its_server() {
+    survives_kills_of_its_server("resilient_worker");
+}
+
+#[test]
+fn the_blocking_worker_survives_kills_of_its_server() {
+    survives_kills_of_its_server("resilient_worker_blocking");
+}
+
+/// B25: whatever a worker holds when it is killed, others do.
+fn leaves_its_jobs_to_others(name: &str, address: &str) {
+    put(address, 0..300, 60);
+    let first = Worker::start(name, address);
+    eventually("some work", || first.count() > 50);
+    let mut bodies = first.kill();
+    let second = Worker::start(name, address);
+    eventually("the end of the work", || is_done(address));
+    bodies.extend(second.end());
+    let again = bodies.len() - 300;
+    assert!(again <= 4, "{again} jobs were printed twice: at most one in each slot");
+    assert_eq!(bodies.into_iter().collect::<BTreeSet<String>>(), all(300));
+    let stats = Client::connect(address).unwrap().stats().unwrap();
+    assert_eq!(stats.job_timeouts, 0, "closed connections give back at once");
+}
+
+#[test]
+fn a_killed_async_worker_leaves_its_jobs_to_others() {
+    let server = Server::start().unwrap();
+    leaves_its_jobs_to_others("resilient_worker", server.address());
+}
+
+#[test]
+fn a_killed_blocking_worker_leaves_its_jobs_to_others() {
+    if let Some(server) = Beanstalkd::start() {
+        leaves_its_jobs_to_others("resilient_worker_blocking", server.address());
+    }
+}
+
+/// B12, F5: a worker that was frozen for longer than its jobs' time to run must not end what others have by then.
+fn leaves_alone_what_it_lost_while_frozen(name: &str) {
+    // The example's jobs are short, so this catches them by luck: again, until there is one.
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let mut client = Client::connect(address).unwrap();
+    client.watch("numbers").unwrap();
+    for round in 0..20 {
+        put(address, 0..100, 1);
+        let worker = Worker::start(name, address);
+        eventually("some work", || worker.count() > 5);
+        worker.signal("-STOP");
+        // What it held becomes ready, and all there is is taken and kept here.
+        thread::sleep(Duration::from_millis(1200));
+        let timeouts = client.stats().unwrap().job_timeouts;
+        let mut held = Vec::new();
+        while let Some(job) = client.reserve_with_timeout(Duration::ZERO).unwrap().job() {
+            held.push(job);
+        }
+        for job in &held {
+            // Longer than what follows takes: a touch starts a time to run of a second.
+            client.touch(job).unwrap();
+        }
+        let lost: Vec<_> = held
+            .iter()
+            .filter(|job| client.stats_job(job.id).unwrap().unwrap().timeouts > 0)
+            .collect();
+        let deletes = client.stats().unwrap().cmd_delete;
+        worker.signal("-CONT");
+        worker.end();
+        let stale = client.stats().unwrap().cmd_delete - deletes;
+        for job in &held {
+            client.delete(job).unwrap();
+        }
+        if timeouts > 0 && !lost.is_empty() {
+            assert_eq!(stale, 0, "round {round}");
+            return;
+        }
+    }
+    panic!("no worker was ever frozen while it held a job");
+}
+
+#[test]
+fn an_async_worker_that_was_frozen_leaves_alone_what_it_lost() {
+    leaves_alone_what_it_lost_while_frozen("resilient_worker");
+}
+
+#[test]
+fn a_blocking_worker_that_was_frozen_leaves_alone_what_it_lost() {
+    leaves_alone_what_it_lost_while_frozen("resilient_worker_blocking");
+}
