@@ -9,6 +9,7 @@ use crate::commands::{
     serve, server, shutdown, smoke, submit, wait, watch, work, workers,
 };
 use crate::repl;
+use crate::tls::TlsArgs;
 use crate::tool::PREFIX;
 
 /// Talk to Gearman job servers: submit jobs, look at them, administer servers.
@@ -33,6 +34,10 @@ pub struct Cli {
     /// Start an in-memory server for the duration of this command and use it
     #[arg(long, global = true, help_heading = "Global options")]
     pub embedded: bool,
+
+    /// Flags of TLS.
+    #[command(flatten)]
+    pub tls: TlsArgs,
 
     /// Flags of every command.
     #[command(flatten)]
@@ -149,6 +154,10 @@ pub const PROGRAM: Program = Program {
         (
             "GEARCTL_SERVER",
             "server addresses, when -s is not given; then GEARMAN_SERVER, GEARMAN_SERVERS",
+        ),
+        (
+            "GEARMAND_CA_CERTIFICATE, GEARMAN_CLIENT_PEM, GEARMAN_CLIENT_KEY",
+            "files for TLS, as --tls-ca, --tls-cert, --tls-key",
         ),
         ("GEARCTL_TIMEOUT", "as --timeout"),
         ("GEARCTL_OUTPUT", "as --output"),

@@ -10,6 +10,7 @@ pub mod repl;
 mod results;
 pub mod running;
 pub mod tasks;
+pub mod tls;
 pub mod tool;
 pub mod work;
 

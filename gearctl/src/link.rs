@@ -16,12 +16,15 @@ use gearman_client::protocol::{AdminCommand, AdminReply, Request};
 use gearman_client::{Address, ConnectOptions, Error, Listing, RetryPolicy, Row, Servers};
 
 use crate::error::{UNSUPPORTED, cli_error};
+use crate::tls::TlsArgs;
 
 /// The connections that commands use.
 pub struct Link {
     target: Target,
     options: Option<Vec<ConnectOptions>>,
     plan: Plan,
+    tls: TlsArgs,
+    environment: Environment,
     client: Option<Client>,
     admin: Option<Admin>,
     messages: Messages,
@@ -53,14 +56,15 @@ impl Link {
     /// # Errors
     /// Flags that exclude each other: exit 2; a wrong variable: exit 78.
     pub fn new(
-        servers: &[String],
-        embedded: bool,
+        (servers, embedded): (&[String], bool),
+        tls: &TlsArgs,
         globals: &GlobalArgs,
         environment: &Environment,
         messages: &Messages,
     ) -> Result<Self, CliError> {
-        if embedded && !servers.is_empty() {
-            return Err(CliError::usage("--embedded cannot be combined with --server")
+        if embedded && (!servers.is_empty() || tls.is_given()) {
+            let other = if servers.is_empty() { "TLS" } else { "--server" };
+            return Err(CliError::usage(format!("--embedded cannot be combined with {other}"))
                 .hint("either of them"));
         }
         let target = if embedded {
@@ -88,6 +92,8 @@ impl Link {
             target,
             options: None,
             plan,
+            tls: tls.clone(),
+            environment: environment.clone(),
             client: None,
             admin: None,
             messages: messages.clone(),
@@ -203,6 +209,8 @@ impl Link {
             target: self.target.clone(),
             options: self.options.clone(),
             plan: self.plan.clone(),
+            tls: self.tls.clone(),
+            environment: self.environment.clone(),
             client: None,
             admin: None,
             messages: self.messages.clone(),
@@ -324,7 +332,7 @@ impl Link {
             cli_error(error).hint(format!("the address came from: {}", self.source()))
         })?;
         let options = servers.addresses().cloned().map(|address| {
-            let mut options = ConnectOptions::from(address);
+            let mut options = ConnectOptions::from(self.tls.address(address));
             if let Some(bound) = self.plan.connect_timeout {
                 options = options.connect_timeout(bound);
             }
@@ -336,7 +344,7 @@ impl Link {
                 None => options,
             }
         });
-        Ok(options.collect())
+        self.tls.apply(options.collect(), &self.environment, &self.messages)
     }
 
     /// Connects, as often as `--retry` and `--wait-for-server` allow.

@@ -78,7 +78,8 @@ impl Tool {
         let globals = cli.globals.clone();
         let messages = Messages::stderr("gearctl", PREFIX, &globals, &environment)?;
         let style = globals.style(PREFIX, &environment, Output::stdout_is_terminal())?;
-        let link = Link::new(&cli.server, cli.embedded, &globals, &environment, &messages)?;
+        let link =
+            Link::new((&cli.server, cli.embedded), &cli.tls, &globals, &environment, &messages)?;
         Ok(Self {
             globals,
             environment,

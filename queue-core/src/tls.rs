@@ -3,8 +3,10 @@
 use std::{fmt, io, sync::Arc};
 
 use rustls::{
-    ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
 
 use crate::{Error, ErrorKind};
@@ -12,12 +14,13 @@ use crate::{Error, ErrorKind};
 /// Certificates and names for addresses with TLS.
 ///
 /// A server's certificate is checked against the operating system's roots, or against the given authorities only, and
-/// must carry the host name of the address. There is no fallback to plain text, and no way to skip the check.
+/// must carry the host name of the address. There is no fallback to plain text.
 #[derive(Clone, Default)]
 pub struct TlsOptions {
     authorities: Option<Vec<u8>>,
     identity: Option<(Vec<u8>, Vec<u8>)>,
     server_name: Option<String>,
+    unchecked: bool,
 }
 
 /// What a connection needs: how to do it, and the name that the certificate must carry.
@@ -49,16 +52,29 @@ impl TlsOptions {
         self
     }
 
+    /// Accepts whatever certificate the server shows. Everything is encrypted, but whoever is in between can read and
+    /// change all of it: this is for trying things out.
+    #[must_use]
+    pub fn danger_accept_any_certificate(mut self) -> Self {
+        self.unchecked = true;
+        self
+    }
+
     /// What rustls needs for a connection to `host`.
     pub(crate) fn prepare(&self, host: &str) -> Result<Prepared, Error> {
         let name = self.server_name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned())
             .map_err(|error| unusable(format!("the server name {name:?}"), error))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(|error| unusable("the TLS versions", error))?
-            .with_root_certificates(self.roots()?);
+            .map_err(|error| unusable("the TLS versions", error))?;
+        let builder = if self.unchecked {
+            let anybody = Arc::new(Anybody(provider));
+            builder.dangerous().with_custom_certificate_verifier(anybody)
+        } else {
+            builder.with_root_certificates(self.roots()?)
+        };
         let config = match &self.identity {
             None => builder.with_no_client_auth(),
             Some((chain, key)) => {
@@ -101,12 +117,54 @@ impl TlsOptions {
 impl fmt::Debug for TlsOptions {
     /// The key is never shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TlsOptions { authorities, identity, server_name } = self;
+        let TlsOptions { authorities, identity, server_name, unchecked } = self;
         f.debug_struct("TlsOptions")
             .field("authorities", &authorities.as_ref().map(|pem| format!("{} bytes", pem.len())))
             .field("client_certificate", &identity.is_some())
             .field("server_name", server_name)
+            .field("unchecked", unchecked)
             .finish()
+    }
+}
+
+/// Believes whoever answers.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gearctl"));
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        let ours = ["GEARCTL_", "GEARMAN_", "NO_COLOR", "CLICOLOR"];
+        let ours = ["GEARCTL_", "GEARMAN", "NO_COLOR", "CLICOLOR"];
         if ours.iter().any(|prefix| text.starts_with(prefix)) {
             command.env_remove(&name);
         }

@@ -17,4 +17,6 @@ mod map;
 mod observe;
 mod run;
 mod serve;
+#[cfg(feature = "tls")]
+mod tls;
 mod work;
