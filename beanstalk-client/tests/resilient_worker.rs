@@ -56,7 +56,7 @@ impl Worker {
         let bodies = Arc::new(Mutex::new(Vec::new()));
         let printed = bodies.clone();
         let reader = thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| printed.lock().unwrap().push(line))
+            lines.map_while(Result::ok).for_each(|line| printed.lock().unwrap().push(line));
         });
         Worker { child, bodies, reader }
     }

@@ -10,6 +10,8 @@ mod faces;
 mod failures;
 #[path = "worker/outcomes.rs"]
 mod outcomes;
+#[path = "worker/regressions.rs"]
+mod regressions;
 #[path = "worker/reservations.rs"]
 mod reservations;
 #[path = "worker/stops.rs"]
