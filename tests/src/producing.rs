@@ -67,6 +67,9 @@ pub trait Producing: Clone + Send + Sync + 'static {
 
     /// `Producer::state`.
     fn state(&self) -> ProducerState;
+
+    /// What drives it, if it needs something.
+    fn runtime(&self) -> Option<Arc<Runtime>>;
 }
 
 /// The async face, on a multi-thread runtime of its own.
@@ -166,6 +169,10 @@ impl Producing for AsyncProducer {
     fn state(&self) -> ProducerState {
         self.producer.state()
     }
+
+    fn runtime(&self) -> Option<Arc<Runtime>> {
+        Some(self.runtime.clone())
+    }
 }
 
 /// The blocking face.
@@ -239,6 +246,10 @@ impl Producing for BlockingProducer {
 
     fn state(&self) -> ProducerState {
         self.producer.state()
+    }
+
+    fn runtime(&self) -> Option<Arc<Runtime>> {
+        None
     }
 }
 

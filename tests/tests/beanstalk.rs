@@ -27,6 +27,8 @@ mod jobs;
 mod pipelines;
 #[path = "beanstalk/producer.rs"]
 mod producer;
+#[path = "beanstalk/producer_faults.rs"]
+mod producer_faults;
 #[path = "beanstalk/properties.rs"]
 mod properties;
 #[path = "beanstalk/reconnects.rs"]

@@ -120,7 +120,9 @@ fn exchange(outbox: &mut Outbox, server: usize, wire: &mut Wire) -> Step {
             wire.hang_up();
             Step::Again
         }
-        Pulse::Beats(until) => Step::Move(until),
+        Pulse::Beats(until) if outbox.has_work(server) => Step::Move(until),
+        // Nothing would come.
+        Pulse::Beats(_) => Step::Rest,
     }
 }
 

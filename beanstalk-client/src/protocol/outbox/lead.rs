@@ -80,6 +80,11 @@ impl Outbox {
         own.map_or(self.line_due, |own| own.deadline)
     }
 
+    /// Whether there is something to do on a lane.
+    pub(crate) fn has_work(&self, server: usize) -> bool {
+        self.lanes.get(server).is_some_and(Lane::has_work)
+    }
+
     /// Whether no reply is under way on a lane.
     pub(crate) fn is_quiet(&self, server: usize) -> bool {
         self.lanes.get(server).is_none_or(|lane| lane.log.is_quiet())
