@@ -2,13 +2,14 @@
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use ctl_core::args::GlobalArgs;
-use ctl_core::docs;
+use ctl_core::program::Program;
 
 use crate::commands::{
     check, clear, delete, docs as documents, drain, export, finish, import, job, jobs, kick, pause,
     peek, ping, pop, put, raw, reserve, serve, server, smoke, stats, tubes, wait, watch, work,
 };
 use crate::repl;
+use crate::tool::PREFIX;
 
 /// Talk to beanstalkd: put, take, inspect and move jobs, from scripts and by hand.
 #[derive(Debug, Parser)]
@@ -137,60 +138,35 @@ pub enum Command {
     Docs(documents::DocsArgs),
 }
 
-/// The commands in groups, for the top of the help and for `help @GROUP`.
-pub const GROUPS: &[(&str, &[&str])] = &[
-    ("Produce", &["put"]),
-    ("Consume", &["reserve", "pop", "work"]),
-    ("Inspect", &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server"]),
-    ("Change state", &["delete", "kick", "bury", "release", "touch", "pause", "resume"]),
-    ("Bulk", &["clear", "drain", "export", "import"]),
-    ("Observe", &["smoke", "check", "wait", "ping", "watch"]),
-    ("Tool", &["repl", "raw", "serve", "completions", "man"]),
-];
-
-/// The environment variables that the tool reads, for help and man pages.
-pub const ENVIRONMENT: &[(&str, &str)] = &[
-    ("BSCTL_ADDR", "server address, when -a is not given; then BEANSTALKD_ADDR"),
-    ("BSCTL_TIMEOUT", "as --timeout"),
-    ("BSCTL_OUTPUT", "as --output"),
-    ("BSCTL_LOG", "what is logged, as RUST_LOG: debug, or bsctl=info,bsctl::protocol=trace"),
-    ("BSCTL_CONFIRM_ABOVE", "kick --all asks above this number of jobs [default: 100]"),
-    ("BSCTL_HISTFILE", "history of the REPL; empty or /dev/null for none"),
-    ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours, when --color is not given"),
-];
+/// What the tool is called and how its commands are grouped.
+pub const PROGRAM: Program = Program {
+    name: "bsctl",
+    prefix: PREFIX,
+    tree: command_tree,
+    groups: &[
+        ("Produce", &["put"]),
+        ("Consume", &["reserve", "pop", "work"]),
+        ("Inspect", &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server"]),
+        ("Change state", &["delete", "kick", "bury", "release", "touch", "pause", "resume"]),
+        ("Bulk", &["clear", "drain", "export", "import"]),
+        ("Observe", &["smoke", "check", "wait", "ping", "watch"]),
+        ("Tool", &["repl", "raw", "serve", "completions", "man"]),
+    ],
+    environment: &[
+        ("BSCTL_ADDR", "server address, when -a is not given; then BEANSTALKD_ADDR"),
+        ("BSCTL_TIMEOUT", "as --timeout"),
+        ("BSCTL_OUTPUT", "as --output"),
+        ("BSCTL_LOG", "what is logged, as RUST_LOG: debug, or bsctl=info,bsctl::protocol=trace"),
+        ("BSCTL_CONFIRM_ABOVE", "kick --all asks above this number of jobs [default: 100]"),
+        ("BSCTL_HISTFILE", "history of the REPL; empty or /dev/null for none"),
+        ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours, when --color is not given"),
+    ],
+};
 
 /// The grammar as a value, for the REPL, completions and man pages.
 #[must_use]
 pub fn command_tree() -> clap::Command {
     Cli::command()
-}
-
-/// The short help: the commands in groups, without options.
-#[must_use]
-pub fn short_help() -> String {
-    let mut tree = command_tree();
-    let groups = docs::grouped_help(&tree, GROUPS);
-    let usage = tree.render_usage();
-    let about = tree.get_about().map(ToString::to_string).unwrap_or_default();
-    format!(
-        "{about}\n\n{usage}\n\n{groups}bsctl help COMMAND shows a command with examples, bsctl --help all options.\n"
-    )
-}
-
-/// The grammar with grouped commands, environment and exit codes in its help. Made only when help is shown.
-#[must_use]
-pub fn documented_tree() -> clap::Command {
-    let tree = command_tree();
-    let groups = docs::grouped_help(&tree, GROUPS);
-    let width = ENVIRONMENT.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let environment: String =
-        ENVIRONMENT.iter().map(|(name, what)| format!("  {name:width$}  {what}\n")).collect();
-    let after = format!("Environment:\n{environment}\n{}", docs::exit_help());
-    tree.help_template(format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
-    ))
-    .after_help("bsctl help COMMAND shows a command with examples; bsctl --help also shows all options, environment and exit codes.")
-    .after_long_help(after)
 }
 
 /// Reads a command line; `line` begins with the program's name.

@@ -1,8 +1,7 @@
-//! Tube names, job ids and patterns from arguments. An illegal name is exit 65, wherever it came from.
+//! Tube names and job ids from arguments. An illegal name is exit 65, wherever it came from.
 
 use beanstalk_client::{JobId, TubeName};
 use ctl_core::error::CliError;
-pub use ctl_core::glob::glob;
 use ctl_core::input::{Framing, Input, Records};
 
 use crate::error::cli_error;

@@ -1,5 +1,7 @@
 //! Documentation made from the grammar: completion scripts, man pages, Markdown tables.
 
+pub mod commands;
+
 use clap::Command;
 use clap_complete::Shell;
 

@@ -49,7 +49,11 @@ impl Program {
             let _ = io::stdout().write_all(self.short_help().as_bytes());
             return Exit::Done;
         }
-        let error = CliError::usage("no command given").hint(format!("{} --help", self.name));
+        let name = self.name;
+        let mut error = CliError::usage("no command given").hint(format!("{name} --help"));
+        if (self.tree)().find_subcommand("repl").is_some() {
+            error = error.hint(format!("{name} repl"));
+        }
         self.early_failure(&error, line, environment)
     }
 
@@ -145,8 +149,24 @@ impl Program {
         if !line.iter().any(|word| word == "check") {
             return false;
         }
-        let matches = (self.tree)().ignore_errors(true).try_get_matches_from(line);
-        matches.is_ok_and(|matches| matches.subcommand_name() == Some("check"))
+        let tree = (self.tree)();
+        let takes_value = |flag: &str| {
+            tree.get_arguments().filter(|arg| arg.get_action().takes_values()).any(|arg| {
+                let long = arg.get_long().is_some_and(|long| flag == format!("--{long}"));
+                long || arg.get_short().is_some_and(|short| flag == format!("-{short}"))
+            })
+        };
+        let mut words = line.iter().skip(1).map(|word| word.to_string_lossy());
+        // The first word that is neither a flag nor a flag's value is the command.
+        while let Some(word) = words.next() {
+            if !word.starts_with('-') {
+                return word == "check";
+            }
+            if takes_value(&word) {
+                words.next();
+            }
+        }
+        false
     }
 
     /// Whether the command line or the environment asks for a JSON format, also when the line is wrong otherwise.
@@ -184,6 +204,23 @@ mod tests {
         assert_eq!(program.run(&line(&["tool", "check"]), || panic!("a defect")).code(), 3);
         assert_eq!(program.run(&line(&["tool", "check"]), || Exit::Negative).code(), 1);
         assert_eq!(program.run(&line(&["tool", "check"]), || Exit::Usage).code(), 3);
+    }
+
+    #[test]
+    fn the_command_is_found_in_a_wrong_line_too() {
+        let tree = || {
+            let addr = clap::Arg::new("addr").short('a').long("addr").global(true);
+            let embedded = clap::Arg::new("embedded").long("embedded");
+            let embedded = embedded.action(clap::ArgAction::SetTrue);
+            let format = clap::Arg::new("output").short('o');
+            Command::new("tool").args([addr, embedded, format]).subcommand(Command::new("check"))
+        };
+        let program = Program { tree, ..program() };
+        let is_check = |words: &[&str]| program.is_check(&line(words));
+        assert!(is_check(&["tool", "--nope", "-o", "json", "check", "x"]));
+        assert!(is_check(&["tool", "-a", "check", "check"]));
+        assert!(!is_check(&["tool", "-a", "check", "put", "check"]));
+        assert!(!is_check(&["tool", "--embedded", "put", "check"]));
     }
 
     #[test]

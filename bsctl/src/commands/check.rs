@@ -1,18 +1,15 @@
 //! `check`: a monitoring plugin and a gate for CI, with its own exit codes 0 to 3.
 
 mod measure;
-mod report;
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+use ctl_core::check::{CheckFlags, Title, conclude};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::Format;
-use ctl_core::thresholds::{Threshold, Verdict};
 
+use crate::cli::PROGRAM;
 use crate::tool::Tool;
-use measure::Metric;
-pub use report::unknown;
 
 /// The end of `check --help`.
 pub const HELP: &str = "\
@@ -39,25 +36,8 @@ pub struct CheckArgs {
     #[command(subcommand)]
     what: What,
 
-    /// Warn outside of this range; may be given several times
-    #[arg(short, long, global = true, value_name = "METRIC=RANGE")]
-    warning: Vec<Threshold>,
-
-    /// Critical outside of this range; may be given several times
-    #[arg(short, long, global = true, value_name = "METRIC=RANGE")]
-    critical: Vec<Threshold>,
-
-    /// What is written
-    #[arg(long, global = true, value_name = "FMT")]
-    format: Option<CheckFormat>,
-
-    /// What a timeout means
-    #[arg(long, global = true, value_name = "VERDICT", default_value = "critical")]
-    on_timeout: OnTimeout,
-
-    /// What ready jobs without anybody who watches the tube mean
-    #[arg(long, global = true, value_name = "VERDICT", default_value = "crit")]
-    zero_workers: ZeroWorkers,
+    #[command(flatten)]
+    flags: CheckFlags,
 }
 
 #[derive(Debug, Subcommand)]
@@ -84,35 +64,6 @@ enum What {
     Roundtrip,
 }
 
-/// The value of `--format`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum CheckFormat {
-    /// One line with performance data, for monitoring systems.
-    Nagios,
-    /// One JSON document.
-    Json,
-    /// Lines for people.
-    Text,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum OnTimeout {
-    /// Exit 2.
-    Critical,
-    /// Exit 3.
-    Unknown,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ZeroWorkers {
-    /// Fine.
-    Ok,
-    /// Exit 1.
-    Warn,
-    /// Exit 2.
-    Crit,
-}
-
 /// The bound where the flags say nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -122,65 +73,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Only failures of writing.
 pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     tool.link.default_timeout(PATIENCE);
-    let format = match (args.format, tool.out.style.format) {
-        (Some(format), _) => format,
-        (None, Format::Json | Format::Ndjson) => CheckFormat::Json,
-        (None, Format::Table | Format::Wide) => CheckFormat::Text,
-        (None, _) => CheckFormat::Nagios,
+    let measured = measure::measure(tool, &args.what);
+    let name = match &args.what {
+        What::Server => "server",
+        What::Tube { tube } => tube,
+        What::Tubes { .. } => "tubes",
+        What::Roundtrip => "roundtrip",
     };
-    let checked = measure::measure(tool, &args.what).and_then(|metrics| judge(metrics, &args));
-    let report = match checked {
-        Ok(judged) => report::Report::of(&args.what, judged),
-        Err(error) => report::Report::failed(&error, args.on_timeout),
-    };
-    report.write(&mut tool.out, format)?;
-    Ok(report.verdict.exit())
-}
-
-/// A metric with what its thresholds say.
-struct Judged {
-    metric: Metric,
-    warning: Option<String>,
-    critical: Option<String>,
-    verdict: Verdict,
-}
-
-fn judge(metrics: Vec<Metric>, args: &CheckArgs) -> Result<Vec<Judged>, CliError> {
-    for threshold in args.warning.iter().chain(&args.critical) {
-        if !metrics.iter().any(|metric| metric.name == threshold.metric) {
-            let mut known: Vec<&str> = metrics.iter().map(|metric| metric.name).collect();
-            known.dedup();
-            known.sort_unstable();
-            known.dedup();
-            return Err(CliError::usage(format!("there is no metric `{}`", threshold.metric))
-                .hint(format!("metrics: {}", known.join(", "))));
-        }
-    }
-    let find = |thresholds: &[Threshold], metric: &Metric| {
-        thresholds.iter().rev().find(|threshold| threshold.metric == metric.name).cloned()
-    };
-    let unattended = |metric: &Metric| {
-        metric.name == "workers" && metric.unattended && args.zero_workers != ZeroWorkers::Ok
-    };
-    Ok(metrics
-        .into_iter()
-        .map(|metric| {
-            let warning = find(&args.warning, &metric);
-            let critical = find(&args.critical, &metric);
-            let alerts = |threshold: &Option<Threshold>| {
-                threshold.as_ref().is_some_and(|threshold| threshold.range.alerts(metric.value))
-            };
-            let verdict = if alerts(&critical)
-                || unattended(&metric) && args.zero_workers == ZeroWorkers::Crit
-            {
-                Verdict::Critical
-            } else if alerts(&warning) || unattended(&metric) {
-                Verdict::Warning
-            } else {
-                Verdict::Ok
-            };
-            let text = |threshold: Option<Threshold>| threshold.map(|t| t.range.to_string());
-            Judged { warning: text(warning), critical: text(critical), verdict, metric }
-        })
-        .collect())
+    let many = matches!(args.what, What::Tubes { .. });
+    let title = Title { name, noun: "tube", many };
+    conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
 }

@@ -4,10 +4,11 @@ use beanstalk_client::TubeStats;
 use beanstalk_client::protocol::{ListTubes, StatsTube};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::glob::glob;
 use ctl_core::output::{Column, Shape};
 
 use super::stats::record;
-use crate::names::glob;
+
 use crate::scan::AnyState;
 use crate::tool::Tool;
 

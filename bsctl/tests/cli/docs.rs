@@ -1,6 +1,6 @@
 //! Completions, man pages and the README say what the grammar says.
 
-use bsctl::cli::{GROUPS, command_tree};
+use bsctl::cli::{PROGRAM, command_tree};
 use ctl_core::docs::{section, visible};
 use ctl_core::error::EXIT_CODES;
 
@@ -13,7 +13,7 @@ fn names() -> Vec<String> {
 #[test]
 fn every_command_is_in_exactly_one_group() {
     let mut grouped: Vec<&str> =
-        GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        PROGRAM.groups.iter().flat_map(|(_, names)| names.iter().copied()).collect();
     grouped.sort_unstable();
     let mut all = names();
     all.sort_unstable();

@@ -6,28 +6,17 @@ use beanstalk_client::protocol::{
     Delete, ListTubes, PeekReady, Put, ReserveJob, ReserveWithTimeout, Stats, StatsJob, StatsTube,
 };
 use beanstalk_client::{Job, JobId, PutOptions, TubeName};
+use ctl_core::check::Metric;
 use ctl_core::error::CliError;
+use ctl_core::glob::glob;
 
 use super::What;
 use crate::commands::smoke::scratch_tube;
 use crate::error::cli_error;
 use crate::jobs;
 use crate::link::Link;
-use crate::names::{self, glob};
+use crate::names;
 use crate::tool::Tool;
-
-/// One figure.
-pub(super) struct Metric {
-    /// Its name, as thresholds use it.
-    pub(super) name: &'static str,
-    /// The tube it is about, if it is about one.
-    pub(super) tube: Option<TubeName>,
-    pub(super) value: f64,
-    /// Unit, as performance data writes it.
-    pub(super) unit: &'static str,
-    /// There are ready jobs, and nobody watches the tube.
-    pub(super) unattended: bool,
-}
 
 /// Asks the server.
 pub(super) fn measure(tool: &mut Tool, what: &What) -> Result<Vec<Metric>, CliError> {
@@ -45,7 +34,7 @@ fn server(link: &mut Link) -> Result<Vec<Metric>, CliError> {
     let stats = link.call(Stats)?;
     let rtt = milliseconds(start.elapsed());
     let draining = u64::from(stats.draining == Some(true));
-    let metric = |name, value: u64, unit| metric(name, None, value as f64, unit);
+    let metric = |name, value: u64, unit| Metric::new(name, value as f64, unit);
     Ok(vec![
         metric("ready", stats.current_jobs_ready, ""),
         metric("buried", stats.current_jobs_buried, ""),
@@ -57,7 +46,7 @@ fn server(link: &mut Link) -> Result<Vec<Metric>, CliError> {
         metric("connections", stats.current_connections, ""),
         metric("uptime", stats.uptime, "s"),
         metric("draining", draining, ""),
-        self::metric("rtt", None, rtt, "ms"),
+        Metric::new("rtt", rtt, "ms"),
     ])
 }
 
@@ -69,11 +58,9 @@ fn tube_metrics(link: &mut Link, tube: &TubeName) -> Result<Vec<Metric>, CliErro
     let stats = stats.ok_or_else(|| jobs::no_tube(tube))?;
     let oldest = if stats.current_jobs_ready == 0 { 0 } else { oldest_age(link, tube)? };
     let pause = u64::try_from(stats.pause_time_left).unwrap_or(0);
-    let unattended = stats.current_jobs_ready > 0 && stats.current_watching == 0;
-    let metric = |name, value: u64, unit| {
-        let metric = metric(name, Some(tube.clone()), value as f64, unit);
-        Metric { unattended, ..metric }
-    };
+    let unattended = (stats.current_jobs_ready > 0 && stats.current_watching == 0)
+        .then_some("has ready jobs, and nobody watches it");
+    let metric = |name, value: u64, unit| Metric::new(name, value as f64, unit).of(tube.as_str());
     Ok(vec![
         metric("ready", stats.current_jobs_ready, ""),
         metric("buried", stats.current_jobs_buried, ""),
@@ -82,10 +69,10 @@ fn tube_metrics(link: &mut Link, tube: &TubeName) -> Result<Vec<Metric>, CliErro
         metric("urgent", stats.current_jobs_urgent, ""),
         metric("waiting", stats.current_waiting, ""),
         metric("watching", stats.current_watching, ""),
-        metric("workers", stats.current_watching, ""),
+        Metric { unattended, ..metric("workers", stats.current_watching, "") },
         metric("oldest-age", oldest, "s"),
         metric("pause-left", pause, "s"),
-        self::metric("rtt", Some(tube.clone()), rtt, "ms"),
+        Metric::new("rtt", rtt, "ms").of(tube.as_str()),
     ])
 }
 
@@ -135,7 +122,7 @@ fn roundtrip(link: &mut Link) -> Result<Vec<Metric>, CliError> {
         let _ = link.call(Delete::new(id));
     }
     outcome.map_err(|error| error.context("roundtrip"))?;
-    Ok(vec![metric("rtt", None, milliseconds(start.elapsed()), "ms")])
+    Ok(vec![Metric::new("rtt", milliseconds(start.elapsed()), "ms")])
 }
 
 fn take_back(link: &mut Link, id: JobId, tube: &TubeName, body: &[u8]) -> Result<(), CliError> {
@@ -158,10 +145,6 @@ fn reserve_from(link: &mut Link, tube: &TubeName) -> Result<Option<Job>, CliErro
     link.watch_only(std::slice::from_ref(tube))?;
     let reserve = ReserveWithTimeout::new(Duration::ZERO).map_err(cli_error)?;
     Ok(link.call(reserve)?.job())
-}
-
-fn metric(name: &'static str, tube: Option<TubeName>, value: f64, unit: &'static str) -> Metric {
-    Metric { name, tube, value, unit, unattended: false }
 }
 
 fn milliseconds(duration: Duration) -> f64 {
