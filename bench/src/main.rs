@@ -1,6 +1,7 @@
 //! Measures the clients of this repository beside raw sockets and other clients, all in one run.
 
 mod beanstalkd;
+mod callgrind;
 mod cores;
 mod gearmand;
 mod measure;
@@ -24,6 +25,11 @@ enum What {
     Beanstalkd(beanstalkd::Options),
     /// The Gearman clients and workers against a real gearmand, which is started for the purpose
     Gearmand(gearmand::Options),
+    /// Instructions of the Gearman clients and workers for each job, counted by valgrind
+    GearmandInstructions(gearmand::InstructionsOptions),
+    /// One run of one contender, for the instructions
+    #[command(hide = true)]
+    GearmandProbe(gearmand::ProbeOptions),
     /// The tool bsctl as a process: start-up time, and memory while it imports jobs
     #[cfg(unix)]
     BeanstalkdTool(beanstalkd::ToolOptions),
@@ -33,6 +39,8 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().what {
         What::Beanstalkd(options) => beanstalkd::run(&options),
         What::Gearmand(options) => gearmand::run(&options),
+        What::GearmandInstructions(options) => gearmand::run_instructions(&options),
+        What::GearmandProbe(options) => gearmand::run_probe(&options),
         #[cfg(unix)]
         What::BeanstalkdTool(options) => beanstalkd::run_tool(&options),
     }

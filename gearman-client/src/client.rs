@@ -13,7 +13,7 @@ use crate::{
     deadline::Limit,
     link::{Link, Mailbox},
     protocol::{Epoch, Request},
-    route::{Attempts, Router, Step, no_server},
+    route::{Attempts, Order, Router, Step, no_server},
 };
 
 /// A client of one or more Gearman servers: submits jobs and asks for their status.
@@ -100,7 +100,7 @@ impl Client {
 
     async fn connect_any(&self) -> Result<()> {
         let mut last = no_server();
-        for index in self.inner.router.order(0, None) {
+        for index in self.inner.router.order(0, None).iter() {
             let Some(link) = self.inner.links.get(index) else { continue };
             match within(link.options.total_limit(), link.connect()).await.unwrap_or_else(Err) {
                 Ok(()) => return Ok(()),
@@ -225,7 +225,7 @@ impl<'a> Route<'a> {
     }
 
     /// Only these servers.
-    pub(crate) fn among(client: &'a Client, order: Vec<usize>, idempotent: bool) -> Self {
+    pub(crate) fn among(client: &'a Client, order: Order, idempotent: bool) -> Self {
         let (total, rounds) = client.policy();
         Route { client, attempts: Attempts::new(order, rounds, idempotent), total }
     }

@@ -10,7 +10,7 @@ use crate::{
     deadline::Limit,
     link::Mailbox,
     protocol::{Request, Submit, Submitted},
-    route::{may_repeat, no_server},
+    route::{Order, may_repeat, no_server},
     slot::Mail,
 };
 
@@ -179,7 +179,7 @@ impl Client {
     {
         let all = self.inner.router.order(0, request.route());
         let mut last = Err(no_server());
-        for index in server.map_or(all, |one| vec![one]) {
+        for index in server.map_or(all, Order::only).iter() {
             let status = self.ask(index, request).await;
             if status.as_ref().is_ok_and(|status| status.is_known) {
                 return status;
@@ -194,7 +194,7 @@ impl Client {
 
     async fn ask<R: Request>(&self, index: usize, request: &R) -> Result<R::Reply> {
         // A question does no harm, so it may be asked twice.
-        let mut route = Route::among(self, vec![index], true);
+        let mut route = Route::among(self, Order::only(index), true);
         loop {
             let (index, link) = route.next().await?;
             let exchange = crate::client::exchange(link, request);

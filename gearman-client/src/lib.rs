@@ -103,6 +103,7 @@ mod many;
 mod names;
 mod options;
 pub mod protocol;
+mod random;
 #[cfg(feature = "tokio")]
 mod requests;
 #[cfg(any(feature = "tokio", feature = "blocking"))]

@@ -1,9 +1,9 @@
 //! Names: of functions, of submissions, of workers. Each can only be built valid, so no byte of one can smuggle an
 //! argument into a packet or a line into an admin command.
 
-use std::{cell::Cell, fmt, hash::BuildHasher, hash::RandomState, str::FromStr, sync::Arc};
+use std::{fmt, str::FromStr, sync::Arc};
 
-use crate::{Error, short::Short};
+use crate::{Error, random::random_bits, short::Short};
 
 /// The name of a function: 1 to 512 visible ASCII bytes without spaces.
 ///
@@ -78,7 +78,8 @@ impl UniqueId {
     /// The longest id, in bytes.
     pub const MAX_LEN: usize = Short::MAX_LEN;
 
-    /// A random id, in the form of a version 4 UUID. Every submission has one unless it chooses its id; a simulation that
+    /// A random id, in the form of a version 4 UUID. It is unlike any other, but no secret: who knows some can guess the
+    /// next. Every submission has one unless it chooses its id; a simulation that
     /// has to come out the same again chooses [`from_random_bits`](Self::from_random_bits).
     #[must_use]
     pub fn random() -> Self {
@@ -92,14 +93,17 @@ impl UniqueId {
         // Version and variant, as RFC 9562 section 5.4 has them.
         let high = (high & !0xf000) | 0x4000;
         let low = (low & !(0b11 << 62)) | (0b10 << 62);
-        let mut text = [0_u8; 36];
-        let mut nibbles = (0..16).rev().map(|n| (high >> (n * 4)) & 0xf);
-        let mut rest = (0..16).rev().map(|n| (low >> (n * 4)) & 0xf);
-        for (at, byte) in text.iter_mut().enumerate() {
-            *byte = match at {
-                8 | 13 | 18 | 23 => b'-',
-                _ => hex_digit(nibbles.next().or_else(|| rest.next()).unwrap_or_default()),
-            };
+        let mut digits = [0_u8; 32];
+        let parts = [high >> 32, high, low >> 32, low].map(|part| hex_digits(part as u32));
+        for (to, from) in digits.chunks_exact_mut(8).zip(parts) {
+            to.copy_from_slice(&from);
+        }
+        let mut text = [b'-'; 36];
+        for (at, group) in [(0, 0..8), (9, 8..12), (14, 12..16), (19, 16..20), (24, 20..32)] {
+            if let (Some(to), Some(from)) = (text.get_mut(at..at + group.len()), digits.get(group))
+            {
+                to.copy_from_slice(from);
+            }
         }
         UniqueId(Short::cut(&text))
     }
@@ -115,8 +119,9 @@ impl UniqueId {
                 (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
         }
         let mut text = [0_u8; 32];
-        for (at, byte) in text.iter_mut().rev().enumerate() {
-            *byte = hex_digit(((hash >> (at * 4)) & 0xf) as u64);
+        let parts = [hash >> 96, hash >> 64, hash >> 32, hash].map(|part| hex_digits(part as u32));
+        for (to, from) in text.chunks_exact_mut(8).zip(parts) {
+            to.copy_from_slice(&from);
         }
         UniqueId(Short::cut(&text))
     }
@@ -126,23 +131,27 @@ impl UniqueId {
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
-}
 
-fn hex_digit(nibble: u64) -> u8 {
-    char::from_digit((nibble & 0xf) as u32, 16).map_or(b'0', |digit| digit as u8)
-}
-
-/// 128 bits that no other process has: two keyed hashes of a counter, with keys from the operating system.
-fn random_bits() -> u128 {
-    thread_local! {
-        static KEYS: (RandomState, RandomState) = (RandomState::new(), RandomState::new());
-        static COUNT: Cell<u64> = const { Cell::new(0) };
+    pub(crate) fn short(self) -> Short {
+        self.0
     }
-    let count = COUNT.with(|count| count.replace(count.get().wrapping_add(1)));
-    let id = std::process::id();
-    KEYS.with(|(one, two)| {
-        u128::from(one.hash_one((count, id))) << 64 | u128::from(two.hash_one((count, id)))
-    })
+
+    /// An id that was valid already.
+    pub(crate) fn known(short: Short) -> Self {
+        UniqueId(short)
+    }
+}
+
+/// The eight hexadecimal digits of a number, all at once: each byte of a word is made a digit.
+fn hex_digits(number: u32) -> [u8; 8] {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let mut digits = u64::from(number);
+    digits = (digits | digits << 16) & 0x0000_ffff_0000_ffff;
+    digits = (digits | digits << 8) & 0x00ff_00ff_00ff_00ff;
+    digits = (digits | digits << 4) & (0xf * EACH);
+    let letters = ((digits + 6 * EACH) >> 4) & EACH;
+    let gap = u64::from(b'a' - b'0' - 10);
+    (digits + u64::from(b'0') * EACH + letters * gap).to_be_bytes()
 }
 
 /// What a worker calls itself in the `workers` listing: 1 to 127 bytes, no spaces and no control characters.

@@ -7,7 +7,7 @@ use crate::{Deadline, Error, ErrorKind, Fate, Result, Selection, Servers, deadli
 /// The attempts of one call: rounds over the servers, in the order of their preference, until one answers.
 #[derive(Debug)]
 pub(crate) struct Attempts {
-    order: Vec<usize>,
+    order: Order,
     position: usize,
     /// Further rounds that are allowed.
     rounds: u32,
@@ -30,7 +30,7 @@ pub(crate) enum Step {
 }
 
 impl Attempts {
-    pub(crate) fn new(order: Vec<usize>, rounds: u32, idempotent: bool) -> Self {
+    pub(crate) fn new(order: Order, rounds: u32, idempotent: bool) -> Self {
         Attempts {
             order,
             position: 0,
@@ -57,8 +57,8 @@ impl Attempts {
         // Who may never wait tries a server even so.
         let only_chance = self.rounds == 0
             && self.last.is_none()
-            && self.order.iter().all(|index| quarantine(*index).is_some());
-        while let Some(&index) = self.order.get(self.position) {
+            && self.order.iter().all(|index| quarantine(index).is_some());
+        while let Some(index) = self.order.get(self.position) {
             self.position += 1;
             if only_chance || quarantine(index).is_none() {
                 self.has_repeated = false;
@@ -70,7 +70,7 @@ impl Attempts {
         }
         self.rounds -= 1;
         self.position = 0;
-        let waits = self.order.iter().map(|index| quarantine(*index).unwrap_or_default());
+        let waits = self.order.iter().map(|index| quarantine(index).unwrap_or_default());
         let wait = waits.min().unwrap_or_default().max(LEAST_WAIT);
         Step::Wait(total.remaining().map_or(wait, |left| left.min(wait)))
     }
@@ -98,6 +98,39 @@ impl Attempts {
     }
 }
 
+/// Indexes of servers, the preferred one first. Where there is only one server, nothing is allocated for it.
+#[derive(Debug)]
+pub(crate) struct Order {
+    first: usize,
+    others: Vec<usize>,
+}
+
+impl Order {
+    /// Only this server.
+    pub(crate) fn only(first: usize) -> Self {
+        Order { first, others: Vec::new() }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
+        std::iter::once(self.first).chain(self.others.iter().copied())
+    }
+
+    fn get(&self, position: usize) -> Option<usize> {
+        match position.checked_sub(1) {
+            None => Some(self.first),
+            Some(position) => self.others.get(position).copied(),
+        }
+    }
+}
+
+impl FromIterator<usize> for Order {
+    fn from_iter<I: IntoIterator<Item = usize>>(indexes: I) -> Self {
+        let mut indexes = indexes.into_iter();
+        let first = indexes.next().unwrap_or_default();
+        Order { first, others: indexes.collect() }
+    }
+}
+
 /// The order in which servers are tried for one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Router {
@@ -113,8 +146,11 @@ impl Router {
     }
 
     /// The indexes of all servers, the preferred one first. `turn` counts the requests.
-    pub(crate) fn order(&self, turn: usize, unique: Option<&[u8]>) -> Vec<usize> {
+    pub(crate) fn order(&self, turn: usize, unique: Option<&[u8]>) -> Order {
         let count = self.names.len();
+        if count == 1 {
+            return Order::only(0);
+        }
         let rotated = || (0..count).map(|n| (turn.wrapping_add(n)) % count).collect();
         match (self.selection, unique) {
             (Selection::InOrder, _) => (0..count).collect(),
@@ -125,7 +161,7 @@ impl Router {
                     let name = self.names.get(*index).map(String::as_bytes).unwrap_or_default();
                     std::cmp::Reverse(weight(name, unique))
                 });
-                order
+                order.into_iter().collect()
             }
         }
     }
@@ -172,14 +208,19 @@ mod tests {
         Router::new(&servers.parse::<Servers>().unwrap().selection(selection))
     }
 
+    fn order(router: &Router, turn: usize, unique: Option<&[u8]>) -> Vec<usize> {
+        router.order(turn, unique).iter().collect()
+    }
+
     #[test]
     fn in_order_starts_with_the_first_and_round_robin_goes_on() {
         let in_order = router(Selection::InOrder, "a,b,c");
         let round = router(Selection::RoundRobin, "a,b,c");
-        assert_eq!(in_order.order(7, None), [0, 1, 2]);
-        assert_eq!(round.order(0, None), [0, 1, 2]);
-        assert_eq!(round.order(1, Some(b"u")), [1, 2, 0]);
-        assert_eq!(round.order(usize::MAX, None)[0], usize::MAX % 3);
+        assert_eq!(order(&in_order, 7, None), [0, 1, 2]);
+        assert_eq!(order(&round, 0, None), [0, 1, 2]);
+        assert_eq!(order(&round, 1, Some(b"u")), [1, 2, 0]);
+        assert_eq!(order(&round, usize::MAX, None)[0], usize::MAX % 3);
+        assert_eq!(order(&router(Selection::RoundRobin, "a"), 7, None), [0]);
     }
 
     #[test]
@@ -188,7 +229,7 @@ mod tests {
         let other = router(Selection::ByUnique, "c,a,b");
         let names = |router: &Router, id: &str| {
             let order = router.order(0, Some(id.as_bytes()));
-            order.iter().map(|index| router.names[*index].clone()).collect::<Vec<_>>()
+            order.iter().map(|index| router.names[index].clone()).collect::<Vec<_>>()
         };
         for id in 0..100 {
             assert_eq!(names(&one, &id.to_string()), names(&other, &id.to_string()));
@@ -202,10 +243,10 @@ mod tests {
         let mut share = [0; 3];
         for id in 0..3000 {
             let id = format!("job-{id}");
-            let order = three.order(0, Some(id.as_bytes()));
-            share[order[0]] += 1;
-            let rest: Vec<usize> = order.into_iter().filter(|index| *index != 2).collect();
-            assert_eq!(two.order(0, Some(id.as_bytes())), rest);
+            let first = order(&three, 0, Some(id.as_bytes()));
+            share[first[0]] += 1;
+            let rest: Vec<usize> = first.into_iter().filter(|index| *index != 2).collect();
+            assert_eq!(order(&two, 0, Some(id.as_bytes())), rest);
         }
         assert!(share.iter().all(|count| (800..1200).contains(count)), "{share:?}");
     }
@@ -223,7 +264,7 @@ mod tests {
 
     #[test]
     fn what_was_not_sent_goes_to_every_server_in_every_round() {
-        let mut attempts = Attempts::new(vec![1, 0], 1, false);
+        let mut attempts = Attempts::new(Order::from_iter([1, 0]), 1, false);
         for expected in [Some(1), Some(0), None, Some(1), Some(0), None] {
             let index = tried(&mut attempts);
             assert_eq!(index, expected);
@@ -235,28 +276,28 @@ mod tests {
 
     #[test]
     fn what_may_have_run_is_repeated_only_on_request_and_on_the_same_server_first() {
-        let mut attempts = Attempts::new(vec![0, 1], 0, false);
+        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, false);
         assert!(attempts.failed(0, lost(Fate::Unknown)).is_err());
-        let mut attempts = Attempts::new(vec![0, 1], 0, true);
+        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, true);
         for expected in [0, 0, 1, 1] {
             assert_eq!(tried(&mut attempts), Some(expected));
             attempts.failed(expected, lost(Fate::Unknown)).unwrap();
         }
         assert!(matches!(attempts.step(|_| None, Limit::never()), Step::GiveUp(_)));
         let refused = Error::refused(ErrorKind::QueueFull, "QUEUE_ERROR", "full");
-        assert!(Attempts::new(vec![0], 5, true).failed(0, refused).is_err());
+        assert!(Attempts::new(Order::from_iter([0]), 5, true).failed(0, refused).is_err());
     }
 
     #[test]
     fn a_quarantined_server_is_passed_over_and_then_waited_for() {
         let wait = Duration::from_secs(3);
-        let mut attempts = Attempts::new(vec![0, 1], 1, false);
+        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
         let first_away = |index| (index == 0).then_some(wait);
         assert!(matches!(attempts.step(first_away, Limit::never()), Step::Try(1)));
-        let mut attempts = Attempts::new(vec![0, 1], 1, false);
+        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
         let all_away = |_| Some(wait);
         assert!(matches!(attempts.step(all_away, Limit::never()), Step::Wait(w) if w == wait));
-        let mut never = Attempts::new(vec![0], 0, false);
+        let mut never = Attempts::new(Order::from_iter([0]), 0, false);
         assert!(matches!(never.step(all_away, Limit::never()), Step::Try(0)));
     }
 }

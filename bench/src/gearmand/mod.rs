@@ -1,5 +1,6 @@
 //! The Gearman clients and workers against a real server.
 
+mod instructions;
 mod ours;
 mod peers;
 mod raw;
@@ -11,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use fixtures::real::{Gearmand, RealServer};
 
+pub use self::instructions::{InstructionsOptions, ProbeOptions, run_instructions, run_probe};
 use self::scenario::{Contender, Kind, SCENARIOS, Scenario, Task, Work};
 use crate::{
     cores::Cores,

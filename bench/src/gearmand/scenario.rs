@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::ValueEnum;
 
 /// How many submissions a batch has in flight.
 pub const BATCH: usize = 256;
@@ -46,7 +47,7 @@ impl Task {
 }
 
 /// One of our faces, and the raw loop of the same kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// Threads and blocking sockets.
     Blocking,

@@ -62,7 +62,7 @@ impl Client {
 
     fn connect_any(&mut self) -> Result<()> {
         let mut last = None;
-        for index in self.router.order(0, None) {
+        for index in self.router.order(0, None).iter() {
             let Some(link) = self.links.get_mut(index) else { continue };
             match link.make_ready(link.options.total_limit()) {
                 Ok(()) => return Ok(()),
@@ -149,7 +149,7 @@ impl Client {
             link.fail(no_server());
         }
         let mut last = None;
-        for index in self.router.order(0, None) {
+        for index in self.router.order(0, None).iter() {
             let Some(link) = self.links.get_mut(index) else { continue };
             match link.connect(link.options.total_limit()) {
                 Ok(()) => return Ok(()),

@@ -6,7 +6,7 @@ use crate::{
     UniqueId,
     deadline::Limit,
     protocol::{Request, Submit, Submitted},
-    route::{Attempts, Step, may_repeat, no_server},
+    route::{Attempts, Order, Step, may_repeat, no_server},
 };
 
 /// A foreground job: an iterator over its events, ending with the one that ends the job.
@@ -118,7 +118,7 @@ impl Client {
     {
         let all = self.router.order(0, request.route());
         let mut last = Err(no_server());
-        for index in server.map_or(all, |one| vec![one]) {
+        for index in server.map_or(all, Order::only).iter() {
             let status = self.ask(index, request);
             if status.as_ref().is_ok_and(|status| status.is_known) {
                 return status;
@@ -136,7 +136,7 @@ impl Client {
         let token = self.token();
         let link = self.links.get_mut(index).ok_or_else(no_server)?;
         // A question does no harm, so it may be asked twice.
-        let mut attempts = Attempts::new(vec![index], rounds, true);
+        let mut attempts = Attempts::new(Order::only(index), rounds, true);
         loop {
             match attempts.step(|_| link.quarantine(), total) {
                 Step::Try(_) => match link.call(request, token, total) {

@@ -223,8 +223,8 @@ impl<W: AsRef<[u8]>> Submit<W> {
         extra: Extra,
     ) -> Result<Self, Error> {
         let unique = match options.unique {
-            Unique::Random => Short::cut(UniqueId::random().as_bytes()),
-            Unique::Id(id) => Short::cut(id.as_bytes()),
+            Unique::Random => UniqueId::random().short(),
+            Unique::Id(id) => id.short(),
             Unique::ByPayload => Short::cut(b"-"),
             Unique::None => Short::EMPTY,
         };
@@ -237,7 +237,10 @@ impl<W: AsRef<[u8]>> Submit<W> {
     /// The unique id that was chosen, if the job has one.
     #[must_use]
     pub fn unique(&self) -> Option<UniqueId> {
-        UniqueId::try_from(self.unique.as_bytes()).ok()
+        match self.unique.as_bytes() {
+            [] | b"-" => None,
+            _ => Some(UniqueId::known(self.unique)),
+        }
     }
 
     /// The bytes for the worker.

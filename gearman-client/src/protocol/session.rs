@@ -14,6 +14,7 @@ use crate::{
         Packet, PacketType, Request,
         request::{created_handle, received_handle},
     },
+    random::note_process,
     short::Short,
 };
 
@@ -26,6 +27,7 @@ impl Epoch {
     #[must_use]
     pub fn next() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);
+        note_process();
         Epoch(LAST.fetch_add(1, Ordering::Relaxed) + 1)
     }
 }
