@@ -1,5 +1,8 @@
 //! The worker's side of one connection, without its socket and its clock.
 
+mod end;
+mod held;
+mod keep;
 mod lease;
 mod quota;
 mod replies;
@@ -9,15 +12,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::lease::Lease;
 pub use self::quota::Quota;
+use self::{
+    held::{Held, Last, Phase, Verdict},
+    lease::Lease,
+};
 use crate::{
-    Deadline, Error, ErrorKind, Fate, Heartbeat, Inspect, Job, JobFate, JobId, JobRef, JobStats,
-    LostReason, Outcome, Poison, ReleaseOptions, TubeName, WorkerOptions,
-    protocol::{
-        Bury, Command, Delete, Ignore, ListTubeUsed, Release, ReserveWithTimeout, Session, Stats,
-        StatsJob, Ticket, Touch, Watch,
-    },
+    Deadline, Error, ErrorKind, Fate, Heartbeat, Inspect, Job, JobFate, JobId, JobStats,
+    LostReason, Poison, TubeName, WorkerOptions,
+    protocol::{Command, Ignore, ReserveWithTimeout, Session, Stats, Ticket, Watch},
 };
 
 /// What a worker does on one connection: reserve, run, touch, finish, over and over.
@@ -146,42 +149,6 @@ enum What {
     Touch(JobKey),
     Finish(JobKey, JobFate),
     Nudge,
-}
-
-#[derive(Debug)]
-struct Held {
-    key: JobKey,
-    job: JobRef,
-    /// Until it is given to the handler.
-    body: Option<Job>,
-    phase: Phase,
-    lease: Lease,
-    stats: Option<Box<JobStats>>,
-    /// A `stats-job` is under way.
-    is_looking: bool,
-    started: Option<Instant>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Phase {
-    /// Not yet given to the handler: its reservation or its counters are being looked at.
-    Checking,
-    /// With the handler.
-    Running,
-    /// The handler has ended, and what is to be done needs the job's counters.
-    Deciding(Verdict),
-    /// The last command is on its way.
-    Finishing,
-    /// The handler does not know yet, or has not ended.
-    Lost,
-}
-
-/// What is to become of a job.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Verdict {
-    Outcome(Outcome),
-    /// Back to the server as if it had not been taken.
-    GiveBack,
 }
 
 #[derive(Debug, PartialEq)]
@@ -324,22 +291,6 @@ impl WorkerSession {
         Err(Error::new(kind, Fate::Unknown, "no reply within the reply timeout"))
     }
 
-    /// Speaks after the end of a reservation whose handler still runs.
-    fn speak(&mut self, now: Instant) {
-        if self.nudge.is_none_or(|nudge| nudge > now) {
-            return;
-        }
-        let is_waited_for = self.held.iter().any(|held| held.phase == Phase::Lost);
-        self.nudges = self.nudges.saturating_sub(1);
-        self.nudge = None;
-        if is_waited_for && matches!(self.ending, Ending::No | Ending::Stopping) {
-            self.send(&ListTubeUsed, What::Nudge, now);
-            if self.nudges > 0 {
-                self.nudge = now.checked_add(NUDGE);
-            }
-        }
-    }
-
     /// Asks for jobs, as far as there is room for them.
     fn ask(&mut self, now: Instant) -> Result<(), Error> {
         if self.pause.is_some_and(|until| until > now) {
@@ -405,234 +356,11 @@ impl WorkerSession {
         Ok(())
     }
 
-    /// Touches the jobs that need it, looks at those that run longer than a moment, and gives up those whose time is
-    /// over.
-    fn tend(&mut self, now: Instant) -> Result<(), Error> {
-        let keys: Vec<JobKey> = self.held.iter().map(|held| held.key).collect();
-        for key in keys {
-            self.tend_one(key, now)?;
-        }
-        self.due = self.held.iter().filter_map(|held| self.needs(held)).min();
-        Ok(())
-    }
-
-    fn tend_one(&mut self, key: JobKey, now: Instant) -> Result<(), Error> {
-        let Some(held) = self.find(key) else { return Ok(()) };
-        if !held.phase.is_active() {
-            return Ok(());
-        }
-        if held.lease.is_over(now) {
-            self.lose(key, LostReason::TimeToRun);
-            self.nudges = NUDGES;
-            self.nudge = now.checked_add(NUDGE);
-            return Ok(());
-        }
-        if !held.lease.is_known() {
-            if !held.lease.is_fresh(now) {
-                self.look(key, now);
-            }
-            return Ok(());
-        }
-        let is_due = held.lease.beat().is_some_and(|beat| beat <= now);
-        if is_due && self.settings.beats(held.started, now) {
-            self.touch(key, now);
-        }
-        Ok(())
-    }
-
-    /// When a job needs something next.
-    fn needs(&self, held: &Held) -> Option<Instant> {
-        if !held.phase.is_active() {
-            return None;
-        }
-        let Some(end) = held.lease.end() else {
-            return if held.is_looking { None } else { held.lease.stale_at() };
-        };
-        match held.lease.beat() {
-            Some(beat) if self.settings.beats(held.started, beat) => Some(beat.min(end)),
-            _ => Some(end),
-        }
-    }
-
-    fn plan(&mut self, key: JobKey) {
-        let needs = self.find(key).and_then(|held| self.needs(held));
-        self.due = match (self.due, needs) {
-            (Some(due), Some(needs)) => Some(due.min(needs)),
-            (due, needs) => due.or(needs),
-        };
-    }
-
-    /// Prolongs a reservation (`touch`), for the handler. Its end is told by an action.
-    pub fn touch(&mut self, key: JobKey, now: Instant) {
-        let Some(held) = self.find_mut(key) else { return };
-        if held.phase.is_active() && !held.lease.is_touching() {
-            held.lease.touch_sent(now);
-            let job = held.job;
-            self.send(&Touch::new(job), What::Touch(key), now);
-            self.plan(key);
-        }
-    }
-
-    /// Reads a job's counters (`stats-job`), for the handler. They are told by an action.
-    pub fn look(&mut self, key: JobKey, now: Instant) {
-        let Some(held) = self.find_mut(key) else { return };
-        if held.phase.is_active() && !held.is_looking {
-            held.is_looking = true;
-            let id = held.job.id();
-            self.send(&StatsJob(id), What::Look(key), now);
-        }
-    }
-
-    /// The handler has ended.
-    pub fn finish(&mut self, key: JobKey, outcome: Outcome, now: Instant) {
-        if let Err(error) = self.conclude(key, Verdict::Outcome(outcome), now) {
-            self.fail(error);
-        }
-    }
-
-    /// The handler will not run this job, for it is to stop.
-    pub fn give_back(&mut self, key: JobKey, now: Instant) {
-        if let Err(error) = self.conclude(key, Verdict::GiveBack, now) {
-            self.fail(error);
-        }
-    }
-
-    fn conclude(&mut self, key: JobKey, verdict: Verdict, now: Instant) -> Result<(), Error> {
-        let retries = self.settings.retries;
-        let Some(held) = self.find_mut(key) else { return Ok(()) };
-        match held.phase {
-            Phase::Lost => {
-                self.held.retain(|held| held.key != key);
-                return Ok(());
-            }
-            Phase::Finishing => return Ok(()),
-            Phase::Checking | Phase::Running | Phase::Deciding(_) => {}
-        }
-        if held.lease.is_over(now) {
-            self.lose(key, LostReason::TimeToRun);
-            self.held.retain(|held| held.key != key);
-            return Ok(());
-        }
-        // While the time to run is not known, the reservation may be over without anybody having noticed.
-        let is_certain = held.lease.is_known() || held.lease.is_fresh(now);
-        match held.command(verdict, &retries) {
-            Some(last) if is_certain => {
-                held.phase = Phase::Finishing;
-                let job = held.job;
-                self.send_last(key, job, last, now)
-            }
-            _ => {
-                held.phase = Phase::Deciding(verdict);
-                self.look(key, now);
-                self.plan(key);
-                Ok(())
-            }
-        }
-    }
-
-    fn send_last(
-        &mut self,
-        key: JobKey,
-        job: JobRef,
-        last: Last,
-        now: Instant,
-    ) -> Result<(), Error> {
-        match last {
-            Last::Delete => self.send(&Delete::new(job), What::Finish(key, JobFate::Deleted), now),
-            Last::Bury(priority) => {
-                self.send(&Bury::new(job, priority), What::Finish(key, JobFate::Buried), now);
-            }
-            Last::Release(options, fate) => {
-                self.send(&Release::new(job, options)?, What::Finish(key, fate), now);
-            }
-        }
-        Ok(())
-    }
-
     /// Takes no further job. Running ones may end; a reserve that waits is ended.
     pub fn stop(&mut self) {
         if self.ending == Ending::No {
             self.ending = Ending::Stopping;
         }
-    }
-
-    /// Gives up everything that is held: it goes back when the connection is closed, with its priority unchanged.
-    pub fn abandon(&mut self) {
-        if self.ending == Ending::Closed {
-            return;
-        }
-        for held in std::mem::take(&mut self.held) {
-            match held.phase {
-                Phase::Running => {
-                    self.actions.push_back(Action::Lost(held.key, LostReason::Stopped));
-                    self.settle(held.job.id(), JobFate::Abandoned);
-                }
-                Phase::Checking | Phase::Deciding(_) => {
-                    self.settle(held.job.id(), JobFate::Abandoned);
-                }
-                Phase::Finishing => self.settle(held.job.id(), JobFate::Unknown),
-                Phase::Lost => {}
-            }
-        }
-        self.close();
-    }
-
-    /// The connection broke, or its bytes make no sense.
-    pub fn fail(&mut self, error: Error) {
-        if self.ending == Ending::Closed {
-            return;
-        }
-        self.session.poison();
-        for held in std::mem::take(&mut self.held) {
-            match held.phase {
-                Phase::Running | Phase::Deciding(_) => {
-                    self.actions.push_back(Action::Lost(held.key, LostReason::ConnectionLost));
-                    self.settle(held.job.id(), JobFate::Lost(LostReason::ConnectionLost));
-                }
-                // Nobody has begun with it: the server gives it to others.
-                Phase::Checking | Phase::Lost => {}
-                Phase::Finishing => self.settle(held.job.id(), JobFate::Unknown),
-            }
-        }
-        // After a half-close the server ends the connection in its own way.
-        let orderly = matches!(self.ending, Ending::HalfClosed(_));
-        self.end(if orderly { Ok(()) } else { Err(error) });
-    }
-
-    fn close(&mut self) {
-        self.end(Ok(()));
-    }
-
-    fn end(&mut self, outcome: Result<(), Error>) {
-        for _ in 0..std::mem::take(&mut self.reserves) {
-            self.quota.give_back();
-        }
-        self.expected.clear();
-        self.ending = Ending::Closed;
-        self.actions.push_back(Action::Close(outcome));
-    }
-
-    fn lose(&mut self, key: JobKey, reason: LostReason) {
-        let Some(held) = self.find_mut(key) else { return };
-        let phase = std::mem::replace(&mut held.phase, Phase::Lost);
-        let id = held.job.id();
-        match phase {
-            Phase::Running => {
-                self.actions.push_back(Action::Lost(key, reason));
-                self.settle(id, JobFate::Lost(reason));
-            }
-            Phase::Deciding(_) | Phase::Finishing => {
-                self.settle(id, JobFate::Lost(reason));
-                self.held.retain(|held| held.key != key);
-            }
-            // Nobody has begun with it.
-            Phase::Checking => self.held.retain(|held| held.key != key),
-            Phase::Lost => {}
-        }
-    }
-
-    fn settle(&mut self, job: JobId, fate: JobFate) {
-        self.actions.push_back(Action::Settled(job, fate));
     }
 
     /// Queues a command. It only fails when the connection is to be closed, and then nothing is sent.
@@ -691,54 +419,5 @@ impl WorkerSession {
     #[must_use]
     pub fn awaits_replies(&self) -> bool {
         !self.expected.is_empty()
-    }
-}
-
-impl Phase {
-    /// Whether the server has the job down as ours.
-    fn is_active(self) -> bool {
-        matches!(self, Phase::Checking | Phase::Running | Phase::Deciding(_))
-    }
-}
-
-impl Settings {
-    /// Whether a job that was given to the handler then is still kept alive.
-    fn beats(&self, started: Option<Instant>, now: Instant) -> bool {
-        match (self.heartbeat, started) {
-            (Heartbeat::Never, Some(_)) => false,
-            (Heartbeat::AtMost(most), Some(started)) => {
-                now.saturating_duration_since(started) < most
-            }
-            // One that waits for its turn is kept alive in any case.
-            _ => true,
-        }
-    }
-}
-
-/// The last command for a job.
-enum Last {
-    Delete,
-    Release(ReleaseOptions, JobFate),
-    Bury(crate::Priority),
-}
-
-impl Held {
-    /// The command for a verdict; `None` while the job's counters are needed for it.
-    fn command(&self, verdict: Verdict, retries: &crate::Retries) -> Option<Last> {
-        let known = self.stats.as_ref().map(|stats| stats.pri);
-        let release =
-            |priority, delay, fate| Last::Release(ReleaseOptions::new(priority).delay(delay), fate);
-        Some(match verdict {
-            Verdict::GiveBack => release(known?, Duration::ZERO, JobFate::Abandoned),
-            Verdict::Outcome(Outcome::Delete) => Last::Delete,
-            Verdict::Outcome(Outcome::Release { delay, priority }) => {
-                release(priority.or(known)?, delay, JobFate::Released(delay))
-            }
-            Verdict::Outcome(Outcome::Bury { priority }) => Last::Bury(priority.or(known)?),
-            Verdict::Outcome(Outcome::Retry) => {
-                let stats = self.stats.as_ref()?;
-                return self.command(Verdict::Outcome(retries.failed(stats)), retries);
-            }
-        })
     }
 }

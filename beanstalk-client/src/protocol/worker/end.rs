@@ -1,0 +1,161 @@
+//! How jobs end, and how the connection does.
+
+use std::time::Instant;
+
+use super::{Action, Ending, JobKey, Last, Phase, Verdict, What, WorkerSession};
+use crate::{
+    Error, JobFate, JobId, JobRef, LostReason, Outcome,
+    protocol::{Bury, Delete, Release},
+};
+
+impl WorkerSession {
+    /// The handler has ended.
+    pub fn finish(&mut self, key: JobKey, outcome: Outcome, now: Instant) {
+        if let Err(error) = self.conclude(key, Verdict::Outcome(outcome), now) {
+            self.fail(error);
+        }
+    }
+
+    /// The handler will not run this job, for it is to stop.
+    pub fn give_back(&mut self, key: JobKey, now: Instant) {
+        if let Err(error) = self.conclude(key, Verdict::GiveBack, now) {
+            self.fail(error);
+        }
+    }
+
+    pub(super) fn conclude(
+        &mut self,
+        key: JobKey,
+        verdict: Verdict,
+        now: Instant,
+    ) -> Result<(), Error> {
+        let retries = self.settings.retries;
+        let Some(held) = self.find_mut(key) else { return Ok(()) };
+        match held.phase {
+            Phase::Lost => {
+                self.held.retain(|held| held.key != key);
+                return Ok(());
+            }
+            Phase::Finishing => return Ok(()),
+            Phase::Checking | Phase::Running | Phase::Deciding(_) => {}
+        }
+        if held.lease.is_over(now) {
+            self.lose(key, LostReason::TimeToRun);
+            self.held.retain(|held| held.key != key);
+            return Ok(());
+        }
+        // While the time to run is not known, the reservation may be over without anybody having noticed.
+        let is_certain = held.lease.is_known() || held.lease.is_fresh(now);
+        match held.command(verdict, &retries) {
+            Some(last) if is_certain => {
+                held.phase = Phase::Finishing;
+                let job = held.job;
+                self.send_last(key, job, last, now)
+            }
+            _ => {
+                held.phase = Phase::Deciding(verdict);
+                self.look(key, now);
+                self.plan(key);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn send_last(
+        &mut self,
+        key: JobKey,
+        job: JobRef,
+        last: Last,
+        now: Instant,
+    ) -> Result<(), Error> {
+        match last {
+            Last::Delete => self.send(&Delete::new(job), What::Finish(key, JobFate::Deleted), now),
+            Last::Bury(priority) => {
+                self.send(&Bury::new(job, priority), What::Finish(key, JobFate::Buried), now);
+            }
+            Last::Release(options, fate) => {
+                self.send(&Release::new(job, options)?, What::Finish(key, fate), now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up everything that is held: it goes back when the connection is closed, with its priority unchanged.
+    pub fn abandon(&mut self) {
+        if self.ending == Ending::Closed {
+            return;
+        }
+        for held in std::mem::take(&mut self.held) {
+            match held.phase {
+                Phase::Running => {
+                    self.actions.push_back(Action::Lost(held.key, LostReason::Stopped));
+                    self.settle(held.job.id(), JobFate::Abandoned);
+                }
+                Phase::Checking | Phase::Deciding(_) => {
+                    self.settle(held.job.id(), JobFate::Abandoned);
+                }
+                Phase::Finishing => self.settle(held.job.id(), JobFate::Unknown),
+                Phase::Lost => {}
+            }
+        }
+        self.close();
+    }
+
+    /// The connection broke, or its bytes make no sense.
+    pub fn fail(&mut self, error: Error) {
+        if self.ending == Ending::Closed {
+            return;
+        }
+        self.session.poison();
+        for held in std::mem::take(&mut self.held) {
+            match held.phase {
+                Phase::Running | Phase::Deciding(_) => {
+                    self.actions.push_back(Action::Lost(held.key, LostReason::ConnectionLost));
+                    self.settle(held.job.id(), JobFate::Lost(LostReason::ConnectionLost));
+                }
+                // Nobody has begun with it: the server gives it to others.
+                Phase::Checking | Phase::Lost => {}
+                Phase::Finishing => self.settle(held.job.id(), JobFate::Unknown),
+            }
+        }
+        // After a half-close the server ends the connection in its own way.
+        let orderly = matches!(self.ending, Ending::HalfClosed(_));
+        self.end(if orderly { Ok(()) } else { Err(error) });
+    }
+
+    pub(super) fn close(&mut self) {
+        self.end(Ok(()));
+    }
+
+    pub(super) fn end(&mut self, outcome: Result<(), Error>) {
+        for _ in 0..std::mem::take(&mut self.reserves) {
+            self.quota.give_back();
+        }
+        self.expected.clear();
+        self.ending = Ending::Closed;
+        self.actions.push_back(Action::Close(outcome));
+    }
+
+    pub(super) fn lose(&mut self, key: JobKey, reason: LostReason) {
+        let Some(held) = self.find_mut(key) else { return };
+        let phase = std::mem::replace(&mut held.phase, Phase::Lost);
+        let id = held.job.id();
+        match phase {
+            Phase::Running => {
+                self.actions.push_back(Action::Lost(key, reason));
+                self.settle(id, JobFate::Lost(reason));
+            }
+            Phase::Deciding(_) | Phase::Finishing => {
+                self.settle(id, JobFate::Lost(reason));
+                self.held.retain(|held| held.key != key);
+            }
+            // Nobody has begun with it.
+            Phase::Checking => self.held.retain(|held| held.key != key),
+            Phase::Lost => {}
+        }
+    }
+
+    pub(super) fn settle(&mut self, job: JobId, fate: JobFate) {
+        self.actions.push_back(Action::Settled(job, fate));
+    }
+}

@@ -1,0 +1,105 @@
+//! Keeping reservations alive, and noticing when they end.
+
+use std::time::Instant;
+
+use super::{Ending, Held, JobKey, NUDGE, NUDGES, Phase, What, WorkerSession};
+use crate::{
+    Error, LostReason,
+    protocol::{ListTubeUsed, StatsJob, Touch},
+};
+
+impl WorkerSession {
+    /// Speaks after the end of a reservation whose handler still runs.
+    pub(super) fn speak(&mut self, now: Instant) {
+        if self.nudge.is_none_or(|nudge| nudge > now) {
+            return;
+        }
+        let is_waited_for = self.held.iter().any(|held| held.phase == Phase::Lost);
+        self.nudges = self.nudges.saturating_sub(1);
+        self.nudge = None;
+        if is_waited_for && matches!(self.ending, Ending::No | Ending::Stopping) {
+            self.send(&ListTubeUsed, What::Nudge, now);
+            if self.nudges > 0 {
+                self.nudge = now.checked_add(NUDGE);
+            }
+        }
+    }
+
+    /// Touches the jobs that need it, looks at those that run longer than a moment, and gives up those whose time is
+    /// over.
+    pub(super) fn tend(&mut self, now: Instant) -> Result<(), Error> {
+        let keys: Vec<JobKey> = self.held.iter().map(|held| held.key).collect();
+        for key in keys {
+            self.tend_one(key, now)?;
+        }
+        self.due = self.held.iter().filter_map(|held| self.needs(held)).min();
+        Ok(())
+    }
+
+    pub(super) fn tend_one(&mut self, key: JobKey, now: Instant) -> Result<(), Error> {
+        let Some(held) = self.find(key) else { return Ok(()) };
+        if !held.phase.is_active() {
+            return Ok(());
+        }
+        if held.lease.is_over(now) {
+            self.lose(key, LostReason::TimeToRun);
+            self.nudges = NUDGES;
+            self.nudge = now.checked_add(NUDGE);
+            return Ok(());
+        }
+        if !held.lease.is_known() {
+            if !held.lease.is_fresh(now) {
+                self.look(key, now);
+            }
+            return Ok(());
+        }
+        let is_due = held.lease.beat().is_some_and(|beat| beat <= now);
+        if is_due && self.settings.beats(held.started, now) {
+            self.touch(key, now);
+        }
+        Ok(())
+    }
+
+    /// When a job needs something next.
+    pub(super) fn needs(&self, held: &Held) -> Option<Instant> {
+        if !held.phase.is_active() {
+            return None;
+        }
+        let Some(end) = held.lease.end() else {
+            return if held.is_looking { None } else { held.lease.stale_at() };
+        };
+        match held.lease.beat() {
+            Some(beat) if self.settings.beats(held.started, beat) => Some(beat.min(end)),
+            _ => Some(end),
+        }
+    }
+
+    pub(super) fn plan(&mut self, key: JobKey) {
+        let needs = self.find(key).and_then(|held| self.needs(held));
+        self.due = match (self.due, needs) {
+            (Some(due), Some(needs)) => Some(due.min(needs)),
+            (due, needs) => due.or(needs),
+        };
+    }
+
+    /// Prolongs a reservation (`touch`), for the handler. Its end is told by an action.
+    pub fn touch(&mut self, key: JobKey, now: Instant) {
+        let Some(held) = self.find_mut(key) else { return };
+        if held.phase.is_active() && !held.lease.is_touching() {
+            held.lease.touch_sent(now);
+            let job = held.job;
+            self.send(&Touch::new(job), What::Touch(key), now);
+            self.plan(key);
+        }
+    }
+
+    /// Reads a job's counters (`stats-job`), for the handler. They are told by an action.
+    pub fn look(&mut self, key: JobKey, now: Instant) {
+        let Some(held) = self.find_mut(key) else { return };
+        if held.phase.is_active() && !held.is_looking {
+            held.is_looking = true;
+            let id = held.job.id();
+            self.send(&StatsJob(id), What::Look(key), now);
+        }
+    }
+}
