@@ -227,7 +227,7 @@ impl Outbox {
         let taken = lane.log.take_all();
         lane.fail(error, now);
         lane.next_due = None;
-        for put in taken {
+        for mut put in taken {
             let is_live = put.parcel.owner.is_some();
             let again = match put.fate {
                 Fate::NotSent => put.parcel.retries,
@@ -240,6 +240,7 @@ impl Outbox {
                 continue;
             }
             if put.fate == Fate::Unknown {
+                put.parcel.may_exist = true;
                 self.report.resent += 1;
             }
             let other = self.choose(put.parcel.key, now);
@@ -268,6 +269,8 @@ impl Outbox {
 
     /// A put leaves the queue.
     pub(super) fn settle(&mut self, parcel: Parcel, outcome: Result<Inserted>) {
+        let outcome = outcome
+            .map_err(|error| if parcel.may_exist { error.with_fate(Fate::Unknown) } else { error });
         self.room.leave(parcel.weight);
         if let Some(owner) = parcel.owner {
             self.answer(owner, outcome);

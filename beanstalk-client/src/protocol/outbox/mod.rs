@@ -126,6 +126,8 @@ struct Parcel {
     delivery: Delivery,
     retries: bool,
     key: Option<u64>,
+    /// Whether an earlier copy was sent whole: whatever becomes of this one, the job may exist.
+    may_exist: bool,
 }
 
 /// Where the answer to a put is left, and which flushes wait for it.
@@ -219,6 +221,7 @@ impl Outbox {
             delivery: policy.delivery,
             retries: policy.retries,
             key: policy.key,
+            may_exist: false,
         };
         self.room.enter(weight);
         self.report.accepted += 1;

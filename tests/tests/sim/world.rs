@@ -1,0 +1,583 @@
+//! A network with one in-memory server behind it, in virtual time: everything random in it comes from one seed.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    future::pending,
+    hash::{DefaultHasher, Hash, Hasher},
+    io,
+    sync::{Arc, Mutex, MutexGuard},
+    task::Waker,
+    time::Duration,
+};
+
+use fixtures::{
+    gearmand::broker::ConnectionId,
+    history::{Event, History},
+    offline::{End, Offline, Received},
+};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, sleep_until},
+};
+
+use crate::{rng::Rng, wire::Wire};
+
+/// The slowest way of a byte, one way.
+pub const SLOWEST: Duration = Duration::from_millis(150);
+
+/// How bad the network is: once in so many connections or chunks, or never.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weather {
+    /// A connection ends at some byte, one way or the other.
+    pub cuts: Option<u64>,
+    /// Connecting is refused, or hangs.
+    pub closed: Option<u64>,
+    /// A read or a write is split or held up.
+    pub splits: Option<u64>,
+}
+
+/// How often each kind of fault struck.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Struck {
+    pub closes: u64,
+    pub resets: u64,
+    pub hangs: u64,
+    pub refused: u64,
+    pub unanswered: u64,
+    pub partial_reads: u64,
+    pub partial_writes: u64,
+    pub stalls: u64,
+    pub restarts: u64,
+    pub wipes: u64,
+    pub commands: u64,
+}
+
+impl Struck {
+    pub fn add(&mut self, other: Struck) {
+        self.closes += other.closes;
+        self.resets += other.resets;
+        self.hangs += other.hangs;
+        self.refused += other.refused;
+        self.unanswered += other.unanswered;
+        self.partial_reads += other.partial_reads;
+        self.partial_writes += other.partial_writes;
+        self.stalls += other.stalls;
+        self.restarts += other.restarts;
+        self.wipes += other.wipes;
+        self.commands += other.commands;
+    }
+
+    pub fn total(&self) -> u64 {
+        let Struck {
+            closes,
+            resets,
+            hangs,
+            refused,
+            unanswered,
+            partial_reads,
+            partial_writes,
+            stalls,
+            restarts,
+            wipes,
+            commands,
+        } = *self;
+        let cuts = closes + resets + hangs + refused + unanswered;
+        cuts + partial_reads + partial_writes + stalls + restarts + wipes + commands
+    }
+}
+
+/// The world; clones are the same one.
+#[derive(Clone)]
+pub struct World {
+    inner: Arc<Mutex<Inner>>,
+    news: Arc<Notify>,
+}
+
+pub struct Inner {
+    server: Offline,
+    /// When the server's clock began.
+    born: Instant,
+    start: Instant,
+    make: fn() -> Offline,
+    pub rng: Rng,
+    pub weather: Weather,
+    pub struck: Struck,
+    lines: BTreeMap<u64, Line>,
+    connected: u64,
+    down_until: Option<Instant>,
+    history: History,
+    trace: DefaultHasher,
+    prints: bool,
+}
+
+/// A connection.
+#[derive(Default)]
+struct Line {
+    /// Its number at the server, while that knows of it.
+    at_server: Option<ConnectionId>,
+    up: Lane<Up>,
+    down: Lane<Down>,
+    /// Nothing passes any more, and nobody is told.
+    hangs: bool,
+    reader: Option<Waker>,
+    is_dropped: bool,
+}
+
+/// One direction of it.
+struct Lane<T> {
+    under_way: VecDeque<(Instant, T)>,
+    /// After so many bytes more the connection ends.
+    fault: Option<(u64, Cut)>,
+}
+
+impl<T> Default for Lane<T> {
+    fn default() -> Self {
+        Lane { under_way: VecDeque::new(), fault: None }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    Close,
+    Reset,
+    Hang,
+}
+
+enum Up {
+    Bytes(Vec<u8>),
+    Fin,
+    Gone,
+}
+
+enum Down {
+    Bytes(Vec<u8>),
+    Fin,
+    Reset,
+}
+
+/// What a client reads.
+pub enum Arrived {
+    Bytes(usize),
+    End,
+    Reset,
+    Nothing,
+}
+
+impl World {
+    /// A world with a fresh server. Its pump runs until the runtime ends.
+    pub fn new(seed: u64, make: fn() -> Offline) -> Self {
+        let now = Instant::now();
+        let world = World {
+            inner: Arc::new(Mutex::new(Inner {
+                server: make(),
+                born: now,
+                start: now,
+                make,
+                rng: Rng::new(seed),
+                weather: Weather::default(),
+                struck: Struck::default(),
+                lines: BTreeMap::new(),
+                connected: 0,
+                down_until: None,
+                history: History::new(),
+                trace: DefaultHasher::new(),
+                prints: std::env::var_os("SIM_WIRE").is_some(),
+            })),
+            news: Arc::new(Notify::new()),
+        };
+        tokio::spawn(world.clone().pump());
+        world
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap()
+    }
+
+    /// Moves what is due, and time with it.
+    async fn pump(self) {
+        loop {
+            let next = self.lock().step();
+            tokio::select! {
+                biased;
+                () = self.news.notified() => {}
+                () = async {
+                    match next {
+                        Some(at) => sleep_until(at).await,
+                        None => pending().await,
+                    }
+                } => {}
+            }
+        }
+    }
+
+    /// Makes a connection, as the weather is.
+    pub async fn connect(self) -> io::Result<Wire> {
+        let (delay, luck) = {
+            let mut inner = self.lock();
+            let luck = inner.weather.closed.is_some_and(|n| inner.rng.one_in(n));
+            let hangs = luck && inner.rng.one_in(2);
+            (inner.latency(), (luck, hangs))
+        };
+        sleep(delay).await;
+        if luck.1 {
+            self.lock().struck.unanswered += 1;
+            pending::<()>().await;
+        }
+        let mut inner = self.lock();
+        if luck.0 || inner.is_down() {
+            inner.struck.refused += 1;
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        inner.advance();
+        inner.connected += 1;
+        let number = inner.connected;
+        let line = Line {
+            at_server: Some(inner.server.connect()),
+            up: Lane { fault: inner.pick_cut(), ..Lane::default() },
+            down: Lane { fault: inner.pick_cut(), ..Lane::default() },
+            ..Line::default()
+        };
+        inner.lines.insert(number, line);
+        drop(inner);
+        Ok(Wire::new(self, number))
+    }
+
+    /// Notes what happened.
+    pub fn note(&self, actor: u32, event: Event) {
+        let mut inner = self.lock();
+        let at = inner.start.elapsed();
+        inner.history.note(at, actor, event);
+    }
+
+    /// Ends the server and starts it again after a while; `keeps` says whether it remembers its jobs.
+    pub fn restart(&self, keeps: bool, down_for: Duration) {
+        let mut inner = self.lock();
+        inner.advance();
+        inner.struck.restarts += 1;
+        let numbers: Vec<u64> = inner.lines.keys().copied().collect();
+        for number in numbers {
+            inner.end_line(number, if keeps { Down::Fin } else { Down::Reset });
+        }
+        if !keeps {
+            inner.struck.wipes += 1;
+            inner.struck.commands += inner.server.faults().struck();
+            inner.server = (inner.make)();
+            inner.born = Instant::now();
+            let at = inner.start.elapsed();
+            inner.history.note(at, 0, Event::Forgot);
+        }
+        inner.down_until = Some(Instant::now() + down_for);
+        drop(inner);
+        self.news.notify_one();
+    }
+
+    /// From now on nothing goes wrong. What vanished without a word is noticed by the server.
+    pub fn heal(&self) {
+        let mut inner = self.lock();
+        inner.advance();
+        inner.weather = Weather::default();
+        inner.server.faults().clear();
+        let numbers: Vec<u64> = inner.lines.keys().copied().collect();
+        for number in numbers {
+            let hangs = inner.lines.get_mut(&number).is_some_and(|line| {
+                (line.up.fault, line.down.fault) = (None, None);
+                line.hangs
+            });
+            if hangs {
+                inner.end_line(number, Down::Reset);
+            }
+        }
+        drop(inner);
+        self.news.notify_one();
+    }
+
+    /// Adds a fault to the server's commands.
+    pub fn fault(&self, fault: fixtures::fault::Fault) {
+        self.lock().server.faults().add(fault);
+    }
+
+    /// Connections that clients still hold.
+    pub fn open_connections(&self) -> usize {
+        self.lock().lines.values().filter(|line| !line.is_dropped).count()
+    }
+
+    /// Asks the server directly, past the network; for the last look at what is left.
+    pub fn ask(&self, request: &[u8]) -> Vec<u8> {
+        let mut inner = self.lock();
+        inner.advance();
+        let id = inner.server.connect();
+        inner.server.send(id, request);
+        let Received { bytes, .. } = inner.server.receive(id);
+        inner.server.hang_up(id);
+        bytes
+    }
+
+    /// What happened, what faults there were, and a number that stands for every byte of it.
+    pub fn end(&self) -> (History, Struck, u64) {
+        let mut inner = self.lock();
+        inner.struck.commands += inner.server.faults().struck();
+        let history = std::mem::take(&mut inner.history);
+        history.fingerprint().hash(&mut inner.trace);
+        (history, inner.struck, inner.trace.finish())
+    }
+}
+
+/// What a [`Wire`] does.
+impl World {
+    /// Takes some of what a client writes; `None` when it is to try again later.
+    pub fn write(&self, number: u64, bytes: &[u8]) -> io::Result<Option<usize>> {
+        let mut inner = self.lock();
+        let split = inner.weather.splits.is_some_and(|n| inner.rng.one_in(n));
+        let taken =
+            if split { 1 + inner.rng.below(bytes.len() as u64) as usize } else { bytes.len() };
+        if split && inner.rng.one_in(4) {
+            inner.struck.stalls += 1;
+            return Ok(None);
+        }
+        inner.struck.partial_writes += u64::from(taken < bytes.len());
+        let at = Instant::now() + inner.latency();
+        let line = inner.lines.get_mut(&number).unwrap();
+        if line.down.under_way.back().is_some_and(|(_, down)| matches!(down, Down::Reset)) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        line.up.push(at, Up::Bytes(bytes[..taken].to_vec()));
+        drop(inner);
+        self.news.notify_one();
+        Ok(Some(taken))
+    }
+
+    /// Gives a client what has come, or wakes it when something does.
+    pub fn read(&self, number: u64, into: &mut [u8], waker: &Waker) -> Arrived {
+        let mut inner = self.lock();
+        let split = inner.weather.splits.is_some_and(|n| inner.rng.one_in(n));
+        let room = if split { 1 + inner.rng.below(into.len() as u64) as usize } else { into.len() };
+        let now = Instant::now();
+        let line = inner.lines.get_mut(&number).unwrap();
+        let due = line.down.under_way.front_mut().filter(|(at, _)| *at <= now);
+        let (count, is_split) = match due {
+            None => {
+                line.reader = Some(waker.clone());
+                return Arrived::Nothing;
+            }
+            Some((_, Down::Fin)) => return Arrived::End,
+            Some((_, Down::Reset)) => return Arrived::Reset,
+            Some((_, Down::Bytes(bytes))) => {
+                let count = room.min(bytes.len());
+                into[..count].copy_from_slice(&bytes[..count]);
+                bytes.drain(..count);
+                (count, !bytes.is_empty())
+            }
+        };
+        if is_split {
+            inner.struck.partial_reads += 1;
+        } else {
+            line.down.under_way.pop_front();
+        }
+        Arrived::Bytes(count)
+    }
+
+    pub fn half_close(&self, number: u64) {
+        self.tell(number, Up::Fin);
+    }
+
+    pub fn hang_up(&self, number: u64) {
+        self.tell(number, Up::Gone);
+        self.lock().lines.get_mut(&number).unwrap().is_dropped = true;
+    }
+
+    fn tell(&self, number: u64, what: Up) {
+        let mut inner = self.lock();
+        let at = Instant::now() + inner.latency();
+        inner.lines.get_mut(&number).unwrap().up.push(at, what);
+        drop(inner);
+        self.news.notify_one();
+    }
+}
+
+impl<T> Lane<T> {
+    /// Nothing overtakes.
+    fn push(&mut self, at: Instant, what: T) {
+        let at = self.under_way.back().map_or(at, |(last, _)| at.max(*last));
+        self.under_way.push_back((at, what));
+    }
+}
+
+impl Inner {
+    fn is_down(&self) -> bool {
+        self.down_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    fn latency(&mut self) -> Duration {
+        if self.rng.one_in(20) {
+            self.rng.millis(SLOWEST.as_millis() as u64)
+        } else {
+            self.rng.millis(2)
+        }
+    }
+
+    fn pick_cut(&mut self) -> Option<(u64, Cut)> {
+        let n = self.weather.cuts?;
+        self.rng.one_in(n).then(|| {
+            let bytes = self.rng.below(400);
+            (bytes, [Cut::Close, Cut::Reset, Cut::Hang][self.rng.below(3) as usize])
+        })
+    }
+
+    /// Brings the server's clock up to now.
+    fn advance(&mut self) {
+        let now = self.born.elapsed();
+        let passed = Duration::from_nanos(self.server.now().as_nanos());
+        self.server.advance(now.saturating_sub(passed));
+    }
+
+    /// Does what is due; when the next thing is.
+    fn step(&mut self) -> Option<Instant> {
+        self.advance();
+        loop {
+            let went_up = self.move_up();
+            let went_down = self.collect();
+            if !went_up && !went_down {
+                break;
+            }
+        }
+        let now = Instant::now();
+        let mut next = self.server.idle_for().map(|idle| now + idle.max(Duration::from_millis(1)));
+        let mut wake = Vec::new();
+        for line in self.lines.values_mut() {
+            let ups = line.up.under_way.front().map(|(at, _)| *at);
+            let downs = line.down.under_way.front().map(|(at, _)| *at);
+            if downs.is_some_and(|at| at <= now) {
+                wake.extend(line.reader.take());
+            }
+            let later = [ups, downs.filter(|at| *at > now)].into_iter().flatten().min();
+            next = [next, later].into_iter().flatten().min();
+        }
+        wake.into_iter().for_each(Waker::wake);
+        self.lines.retain(|_, line| {
+            !(line.is_dropped && line.at_server.is_none() && line.up.under_way.is_empty())
+        });
+        next
+    }
+
+    /// Carries to the server what has reached it.
+    fn move_up(&mut self) -> bool {
+        let now = Instant::now();
+        let numbers: Vec<u64> = self.lines.keys().copied().collect();
+        let mut moved = false;
+        for number in numbers {
+            while let Some(line) = self.lines.get_mut(&number) {
+                if line.up.under_way.front().is_none_or(|(at, _)| *at > now) {
+                    break;
+                }
+                let Some((_, what)) = line.up.under_way.pop_front() else { break };
+                moved = true;
+                self.arrive(number, what);
+            }
+        }
+        moved
+    }
+
+    fn arrive(&mut self, number: u64, what: Up) {
+        let line = self.lines.get_mut(&number).unwrap();
+        let Some(id) = line.at_server else { return };
+        if line.hangs {
+            return;
+        }
+        match what {
+            Up::Bytes(mut bytes) => {
+                let cut = cut_short(&mut line.up.fault, &mut bytes);
+                (number, 0, &bytes).hash(&mut self.trace);
+                self.show(number, '>', &bytes);
+                self.server.send(id, &bytes);
+                if let Some(cut) = cut {
+                    self.cut(number, cut);
+                }
+            }
+            Up::Fin => self.server.half_close(id),
+            Up::Gone => {
+                line.at_server = None;
+                self.server.hang_up(id);
+            }
+        }
+    }
+
+    /// Puts under way what the server has sent.
+    fn collect(&mut self) -> bool {
+        let numbers: Vec<u64> = self.lines.keys().copied().collect();
+        let mut moved = false;
+        for number in numbers {
+            let Some(line) = self.lines.get_mut(&number) else { continue };
+            let Some(id) = line.at_server else { continue };
+            let Received { mut bytes, end } = self.server.receive(id);
+            if line.hangs || (bytes.is_empty() && end.is_none()) {
+                continue;
+            }
+            moved = true;
+            let cut = cut_short(&mut line.down.fault, &mut bytes);
+            let at = Instant::now() + self.latency();
+            (number, 1, &bytes, at - self.start).hash(&mut self.trace);
+            self.show(number, '<', &bytes);
+            let line = self.lines.get_mut(&number).unwrap();
+            if !bytes.is_empty() {
+                line.down.push(at, Down::Bytes(bytes));
+            }
+            if let Some(cut) = cut {
+                self.cut(number, cut);
+            } else if let Some(end) = end {
+                self.end_line(number, if end == End::Close { Down::Fin } else { Down::Reset });
+            }
+        }
+        moved
+    }
+
+    /// Prints what passes, for a person who looks for the cause.
+    fn show(&self, number: u64, direction: char, bytes: &[u8]) {
+        if self.prints {
+            let at = self.start.elapsed().as_secs_f64();
+            let text: String = bytes.escape_ascii().to_string().chars().take(160).collect();
+            println!("{at:>12.6} line {number} {direction} {text}");
+        }
+    }
+
+    fn cut(&mut self, number: u64, cut: Cut) {
+        self.show(number, '!', format!("{cut:?}").as_bytes());
+        match cut {
+            Cut::Close => {
+                self.struck.closes += 1;
+                self.end_line(number, Down::Fin);
+            }
+            Cut::Reset => {
+                self.struck.resets += 1;
+                self.end_line(number, Down::Reset);
+            }
+            Cut::Hang => {
+                self.struck.hangs += 1;
+                self.lines.get_mut(&number).unwrap().hangs = true;
+            }
+        }
+    }
+
+    /// The server's side is gone; the client is told in time.
+    fn end_line(&mut self, number: u64, how: Down) {
+        let at = Instant::now() + self.latency();
+        let Some(line) = self.lines.get_mut(&number) else { return };
+        line.hangs = false;
+        line.down.push(at, how);
+        if let Some(id) = line.at_server.take() {
+            self.server.hang_up(id);
+        }
+    }
+}
+
+/// Shortens bytes to what may still pass, and says how the connection ends then.
+fn cut_short(fault: &mut Option<(u64, Cut)>, bytes: &mut Vec<u8>) -> Option<Cut> {
+    let (left, cut) = fault.as_mut()?;
+    if (bytes.len() as u64) < *left {
+        *left -= bytes.len() as u64;
+        return None;
+    }
+    bytes.truncate(*left as usize);
+    let cut = *cut;
+    *fault = None;
+    Some(cut)
+}
