@@ -2,15 +2,16 @@
 
 use bytes::Bytes;
 use queue_core::within;
+use tokio::time::sleep;
 
 use crate::{
-    Client, Deadline, Error, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
+    Client, Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
     UniqueId,
     client::Route,
     deadline::Limit,
     link::Mailbox,
     protocol::{Request, Submit, Submitted},
-    route::{Order, may_repeat, no_server},
+    route::{Order, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses},
     slot::Mail,
 };
 
@@ -32,12 +33,12 @@ pub struct Job {
 impl Job {
     pub(crate) async fn start<W: AsRef<[u8]>>(
         client: &Client,
-        submit: &Submit<W>,
+        mut submit: Submit<W>,
         options: SubmitOptions,
     ) -> Result<Self> {
         let limit = Limit::of(Deadline::Job, options.timeout);
-        let (submitted, mailbox) = client.send_and_wait(submit, options.idempotent).await?;
-        let (_, attempts) = client.policy();
+        let mut attempts = if options.idempotent { client.policy().1 } else { 0 };
+        let (submitted, mailbox) = client.create(&mut submit, &mut attempts, limit).await?;
         let again = options.idempotent.then(|| (submit.owned(), attempts));
         Ok(Job { client: client.clone(), mailbox, submitted, limit, has_ended: false, again })
     }
@@ -102,7 +103,7 @@ impl Job {
                 Ok((_, Mail::Event(event), _)) => return Ok(event),
                 Ok((_, Mail::Answer(_), _)) => continue,
                 Ok((_, Mail::Lost(error), _)) => error,
-                Err(error) => error.with_fate(crate::Fate::Unknown),
+                Err(error) => error.with_fate(Fate::Unknown),
             };
             let lost =
                 lost.with_handle(self.submitted.handle.clone()).with_unique(self.submitted.unique);
@@ -116,7 +117,8 @@ impl Job {
     async fn submit_again(&mut self, lost: Error) -> Result<()> {
         let Some((submit, attempts)) = &mut self.again else { return Err(lost) };
         *attempts = attempts.checked_sub(1).ok_or(lost)?;
-        (self.submitted, self.mailbox) = self.client.send_and_wait(submit, true).await?;
+        self.client.make_fresh(submit, self.limit).await;
+        (self.submitted, self.mailbox) = self.client.create(submit, attempts, self.limit).await?;
         Ok(())
     }
 }
@@ -132,10 +134,46 @@ impl std::fmt::Debug for Job {
 }
 
 impl Client {
+    /// Submits a foreground job; what may have been lost on the way is submitted again so often.
+    async fn create<W: AsRef<[u8]>>(
+        &self,
+        submit: &mut Submit<W>,
+        attempts: &mut u32,
+        limit: Limit,
+    ) -> Result<(Submitted, Mailbox)> {
+        loop {
+            match self.send_and_wait(submit, false).await {
+                Err(error) if is_worth_another(&error, attempts) => {
+                    self.make_fresh(submit, limit).await;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Sees to it that a submission whose connection was lost can be sent again.
+    ///
+    /// A server may still hold the job: queued, and to be passed over, because its submitter has gone. A submission
+    /// with the same unique id is joined to it, and never run (seen on 1.1.20).
+    async fn make_fresh<W: AsRef<[u8]>>(&self, submit: &mut Submit<W>, limit: Limit) {
+        if submit.renew() {
+            return;
+        }
+        let Some(unique) = submit.unique() else { return };
+        for wait in pauses() {
+            match self.status_unique(unique).await {
+                Ok(status) if may_be_passed_over(&status) && !limit.has_passed() => {
+                    sleep(limit.remaining().map_or(wait, |left| left.min(wait))).await;
+                }
+                _ => return,
+            }
+        }
+    }
+
     /// Submits a foreground job and waits for its end, without being woken in between.
     pub(crate) async fn submit_and_wait<W: AsRef<[u8]>>(
         &self,
-        submit: &Submit<W>,
+        mut submit: Submit<W>,
         options: SubmitOptions,
     ) -> Result<Outcome> {
         let limit = Limit::of(Deadline::Job, options.timeout);
@@ -144,7 +182,7 @@ impl Client {
             let (index, link) = route.next().await?;
             let mut submitted = None;
             let exchange = async {
-                let mailbox = link.send(submit, true).await?;
+                let mailbox = link.send(&submit, true).await?;
                 loop {
                     let (_, mail, origin) = mailbox.next().await;
                     match mail {
@@ -153,7 +191,7 @@ impl Client {
                                 return Ok(outcome);
                             }
                         }
-                        answer => submitted = Some(link.decode(submit, &origin, answer)?),
+                        answer => submitted = Some(link.decode(&submit, &origin, answer)?),
                     }
                 }
             };
@@ -161,14 +199,18 @@ impl Client {
             let error = match outcome {
                 Ok(Ok(outcome)) => return Ok(outcome),
                 Ok(Err(error)) => error,
-                Err(error) => error.with_fate(crate::Fate::Unknown),
+                Err(error) => error.with_fate(Fate::Unknown),
             };
             let mut error =
                 error.with_command(submit.packet_type().name()).with_unique(submit.unique());
             if let Some(Submitted { handle, .. }) = submitted {
                 error = error.with_handle(handle);
             }
+            let may_exist = error.fate() == Fate::Unknown;
             route.attempts.failed(index, error)?;
+            if may_exist {
+                self.make_fresh(&mut submit, limit).await;
+            }
         }
     }
 

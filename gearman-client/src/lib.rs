@@ -42,7 +42,7 @@
 //! * **Workloads are bytes**, in and out, and leave the receive buffer without being copied.
 //! * **Every failed call says what became of its request** ([`Fate`]): not sent, unknown, or refused. Only what was
 //!   certainly not sent is repeated by itself; what may have run only where the caller declared it
-//!   [idempotent](SubmitOptions::idempotent), with the same unique id.
+//!   [idempotent](SubmitOptions::idempotent).
 //! * **An answer never goes to the wrong caller**: a dropped future leaves the connection in step, and a connection that
 //!   is out of step is closed.
 //! * **No job is joined to another by accident**: every submission has a random unique id unless it chooses one.

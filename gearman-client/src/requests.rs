@@ -32,7 +32,7 @@ impl Client {
         Error: From<F::Error>,
     {
         let submit = Submit::foreground(function.try_into()?, workload, options)?;
-        Job::start(self, &submit, options).await
+        Job::start(self, submit, options).await
     }
 
     /// Submits a foreground job and waits for its end. Pieces, warnings and progress are dropped; see
@@ -56,7 +56,7 @@ impl Client {
         Error: From<F::Error>,
     {
         let submit = Submit::foreground(function.try_into()?, workload, options)?;
-        self.submit_and_wait(&submit, options).await
+        self.submit_and_wait(submit, options).await
     }
 
     /// Submits a background job (`SUBMIT_JOB_BG`, `_HIGH_BG`, `_LOW_BG`). Nobody is told its result.
@@ -155,7 +155,7 @@ impl Client {
         Error: From<F::Error> + From<R::Error>,
     {
         let submit = Submit::reduce(function.try_into()?, workload, reducer.try_into()?, options)?;
-        Job::start(self, &submit, options).await
+        Job::start(self, submit, options).await
     }
 
     /// Submits a background job whose worker is told the name of a reducer function (`SUBMIT_REDUCE_JOB_BACKGROUND`).

@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{Deadline, Error, ErrorKind, Fate, Result, Selection, Servers, deadline::Limit};
+use crate::{
+    Deadline, Error, ErrorKind, Fate, JobStatus, Result, Selection, Servers, deadline::Limit,
+};
 
 /// The attempts of one call: rounds over the servers, in the order of their preference, until one answers.
 #[derive(Debug)]
@@ -190,6 +192,26 @@ pub(crate) fn may_repeat(error: &Error, idempotent: bool) -> bool {
         Fate::Unknown => of_connection && idempotent,
         Fate::Refused => false,
     }
+}
+
+/// Whether a submission that may have been lost is to be sent once more; takes one of the attempts for it.
+pub(crate) fn is_worth_another(error: &Error, attempts: &mut u32) -> bool {
+    let is = error.fate() == Fate::Unknown && may_repeat(error, true) && *attempts > 0;
+    *attempts -= u32::from(is);
+    is
+}
+
+/// Whether a job that the server knows may be one that it will pass over, as nobody waits for it.
+pub(crate) fn may_be_passed_over(status: &JobStatus) -> bool {
+    status.is_known && !status.is_running && status.waiting == Some(0)
+}
+
+/// The waits between looks at such a job: it is there until a worker comes by.
+pub(crate) fn pauses() -> impl Iterator<Item = Duration> {
+    let longest = Duration::from_secs(1);
+    std::iter::successors(Some(Duration::from_millis(10)), move |wait| {
+        Some((*wait * 2).min(longest))
+    })
 }
 
 /// The least wait between two rounds over the servers, so that a round that fails at once does not spin.

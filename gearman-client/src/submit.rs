@@ -50,6 +50,9 @@ pub enum Unique {
     #[default]
     Random,
     /// This id.
+    ///
+    /// gearmand joins a foreground job also to one that it is going to drop, because all its submitters' connections are
+    /// lost and no worker has taken it: then it is never run. Set a [timeout](SubmitOptions::timeout).
     Id(UniqueId),
     /// The workload (`-` on the wire): the server joins submissions with equal workloads.
     ByPayload,
@@ -106,8 +109,12 @@ impl SubmitOptions {
     }
 
     /// Declares that running the job twice does no harm: a submission of unknown outcome, and a foreground job whose
-    /// connection is lost, is then submitted again with the same unique id, first to the same server and then to the
-    /// others.
+    /// connection is lost, is then submitted again.
+    ///
+    /// A background job goes to the same server first, with the same unique id, which makes it one job there. A
+    /// foreground job gets a new id: a server drops a queued job when its only submitter's connection is lost, and drops
+    /// with it who joins it too late. With an id of the [caller's own](Unique::Id) it is submitted again once the server
+    /// has forgotten the old job, or runs it.
     #[must_use]
     pub fn idempotent(mut self, idempotent: bool) -> Self {
         self.idempotent = idempotent;

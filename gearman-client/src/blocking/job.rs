@@ -6,7 +6,9 @@ use crate::{
     UniqueId,
     deadline::Limit,
     protocol::{Request, Submit, Submitted},
-    route::{Attempts, Order, Step, may_repeat, no_server},
+    route::{
+        Attempts, Order, Step, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses,
+    },
 };
 
 /// A foreground job: an iterator over its events, ending with the one that ends the job.
@@ -29,12 +31,12 @@ pub struct Job<'a> {
 impl<'a> Job<'a> {
     pub(super) fn start<W: AsRef<[u8]>>(
         client: &'a mut Client,
-        submit: &Submit<W>,
+        mut submit: Submit<W>,
         options: SubmitOptions,
     ) -> Result<Self> {
         let limit = Limit::of(Deadline::Job, options.timeout);
-        let (submitted, link, token) = client.send_and_wait(submit, options.idempotent)?;
-        let (_, attempts) = client.policy();
+        let mut attempts = if options.idempotent { client.policy().1 } else { 0 };
+        let (submitted, link, token) = client.create(&mut submit, &mut attempts, limit)?;
         let again = options.idempotent.then(|| (submit.owned(), attempts));
         Ok(Job { client, submitted, link, token, limit, has_ended: false, again })
     }
@@ -90,8 +92,8 @@ impl<'a> Job<'a> {
     fn submit_again(&mut self, lost: Error) -> Result<()> {
         let Some((submit, attempts)) = &mut self.again else { return Err(lost) };
         *attempts = attempts.checked_sub(1).ok_or(lost)?;
-        let submit = submit.clone();
-        let (submitted, link, token) = self.client.send_and_wait(&submit, true)?;
+        self.client.make_fresh(submit, self.limit);
+        let (submitted, link, token) = self.client.create(submit, attempts, self.limit)?;
         (self.submitted, self.link, self.token) = (submitted, link, token);
         Ok(())
     }
@@ -111,6 +113,42 @@ impl Iterator for Job<'_> {
 }
 
 impl Client {
+    /// Submits a foreground job; what may have been lost on the way is submitted again so often.
+    fn create<W: AsRef<[u8]>>(
+        &mut self,
+        submit: &mut Submit<W>,
+        attempts: &mut u32,
+        limit: Limit,
+    ) -> Result<(Submitted, usize, u64)> {
+        loop {
+            match self.send_and_wait(submit, false) {
+                Err(error) if is_worth_another(&error, attempts) => {
+                    self.make_fresh(submit, limit);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Sees to it that a submission whose connection was lost can be sent again.
+    ///
+    /// A server may still hold the job: queued, and to be passed over, because its submitter has gone. A submission
+    /// with the same unique id is joined to it, and never run (seen on 1.1.20).
+    fn make_fresh<W: AsRef<[u8]>>(&mut self, submit: &mut Submit<W>, limit: Limit) {
+        if submit.renew() {
+            return;
+        }
+        let Some(unique) = submit.unique() else { return };
+        for wait in pauses() {
+            match self.status_unique(unique) {
+                Ok(status) if may_be_passed_over(&status) && !limit.has_passed() => {
+                    std::thread::sleep(limit.remaining().map_or(wait, |left| left.min(wait)));
+                }
+                _ => return,
+            }
+        }
+    }
+
     /// Asks one server, or each until one knows the job.
     pub(super) fn ask_each<R>(&mut self, server: Option<usize>, request: &R) -> Result<JobStatus>
     where

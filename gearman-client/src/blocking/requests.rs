@@ -28,7 +28,7 @@ impl Client {
         Error: From<F::Error>,
     {
         let submit = Submit::foreground(function.try_into()?, workload, options)?;
-        Job::start(self, &submit, options)
+        Job::start(self, submit, options)
     }
 
     /// Submits a foreground job and waits for its end. Pieces, warnings and progress are dropped; see
@@ -130,7 +130,7 @@ impl Client {
         Error: From<F::Error> + From<R::Error>,
     {
         let submit = Submit::reduce(function.try_into()?, workload, reducer.try_into()?, options)?;
-        Job::start(self, &submit, options)
+        Job::start(self, submit, options)
     }
 
     /// Submits a background job whose worker is told the name of a reducer function (`SUBMIT_REDUCE_JOB_BACKGROUND`).

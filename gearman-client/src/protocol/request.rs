@@ -82,6 +82,8 @@ pub struct Submit<W> {
     packet_type: PacketType,
     function: FunctionName,
     unique: Short,
+    /// Whether the caller chose the unique id.
+    is_chosen: bool,
     extra: Extra,
     workload: W,
 }
@@ -231,7 +233,8 @@ impl<W: AsRef<[u8]>> Submit<W> {
         // Names are bounded; 32 KiB are more than all arguments can be.
         size_of_packet(&[workload.as_ref().len(), 32 * 1024])
             .map_err(|error| error.with_command(packet_type.name()))?;
-        Ok(Submit { packet_type, function, unique, extra, workload })
+        let is_chosen = matches!(options.unique, Unique::Id(_));
+        Ok(Submit { packet_type, function, unique, is_chosen, extra, workload })
     }
 
     /// The unique id that was chosen, if the job has one.
@@ -255,6 +258,18 @@ impl<W: AsRef<[u8]>> Submit<W> {
         &self.function
     }
 
+    /// Makes another job of it, with a new random id, unless its id is the caller's own or it has none; whether it may be
+    /// submitted again without being joined to the old one.
+    pub fn renew(&mut self) -> bool {
+        if self.is_chosen {
+            return false;
+        }
+        if !self.unique.as_bytes().is_empty() {
+            self.unique = Short::cut(UniqueId::random().as_bytes());
+        }
+        true
+    }
+
     /// The same submission with the workload shared.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn owned(&self) -> Submit<Bytes> {
@@ -262,6 +277,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
             packet_type: self.packet_type,
             function: self.function.clone(),
             unique: self.unique,
+            is_chosen: self.is_chosen,
             extra: self.extra.clone(),
             workload: Bytes::copy_from_slice(self.workload.as_ref()),
         }

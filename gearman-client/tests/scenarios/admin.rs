@@ -80,3 +80,80 @@ fn the_async_face_sees_workers_and_raw_replies() {
         assert_eq!(error.code(), Some("UNKNOWN_COMMAND"));
     });
 }
+
+/// G17, F13: names that forge rows, ends of lists and columns. gearmand takes any byte but NUL.
+#[test]
+fn hostile_names_forge_no_row_unnoticed() {
+    on_each_server(|address| {
+        let mut client = blocking::Client::connect(address).unwrap();
+        for name in [
+            &b"a\tb"[..],
+            b"forged\n.\nbehind\t1\t1\t1",
+            b"two\nlines",
+            b"\x1b[2J",
+            b"",
+            b"with space",
+            b"\xff",
+            b".",
+        ] {
+            let name = gearman_client::FunctionName::lossless(name).unwrap();
+            client.submit_background(name, "x", super::support::options()).unwrap();
+        }
+        client.submit_background("honest", "x", super::support::options()).unwrap();
+        let mut admin = blocking::Admin::connect(address).unwrap();
+        for _ in 0..3 {
+            let status = admin.status().unwrap();
+            assert!(status.is_untrusted(), "{status:?}");
+            let honest = status.iter().find(|row| row.name == "honest").unwrap();
+            assert_eq!((honest.total, honest.running, honest.workers), (1, 0, 0));
+            // A tab in a name is no column.
+            assert!(status.iter().any(|row| row.name.as_bytes() == b"a\tb" && row.total == 1));
+            // And the connection is in step.
+            assert!(admin.getpid().unwrap() > 0);
+            let rows = admin.prioritystatus().unwrap();
+            assert!(rows.iter().any(|row| row.name == "honest" && row.normal == 1));
+        }
+        let id = gearman_client::ClientId::try_from("w:1").unwrap();
+        let options: gearman_client::WorkerOptions = address.parse().unwrap();
+        let mut worker = blocking::Worker::connect(options.client_id(id)).unwrap();
+        worker
+            .can_do(gearman_client::FunctionName::lossless(b"evil\n.\n1 1 x : y").unwrap(), None)
+            .unwrap();
+        worker.can_do("honest", None).unwrap();
+        worker.echo_barrier().unwrap();
+        let workers = admin.workers().unwrap();
+        assert!(workers.is_untrusted(), "{workers:?}");
+        assert!(admin.getpid().unwrap() > 0);
+    });
+}
+
+/// S6, S9: what is longer than the limit, and what a terminal must not see.
+#[test]
+fn lists_without_end_and_refusals_full_of_escapes_are_bounded_errors() {
+    let row = "f\t1\t1\t1\n".repeat(20_000);
+    let (address, server) = super::support::Peer::serve(vec![
+        Box::new(move |mut peer| {
+            peer.expect_line("status\r\n");
+            // The client may close before all is written.
+            for byte in row.as_bytes().chunks(1000) {
+                if !peer.try_write_all(byte) {
+                    return;
+                }
+            }
+            peer.wait_for_text();
+        }),
+        Box::new(|mut peer| {
+            peer.expect_line("getpid\r\n");
+            peer.write_bytes(b"ERR EVIL_CODE \x1b[2J+\x07\x9b31m\r\n");
+            peer.wait_for_text();
+        }),
+    ]);
+    let options: gearman_client::ConnectOptions = address.parse().unwrap();
+    let mut admin = blocking::Admin::connect(options.max_packet_size(50_000)).unwrap();
+    assert_eq!(admin.status().unwrap_err().kind(), ErrorKind::PacketTooLarge);
+    let error = admin.getpid().unwrap_err();
+    assert_eq!((error.kind(), error.code()), (ErrorKind::Server, Some("EVIL_CODE")));
+    assert!(!error.to_string().contains(|c: char| c.is_control()), "{error:?}");
+    drop(admin);
+    server.join().unwrap();
+}

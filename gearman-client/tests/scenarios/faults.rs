@@ -120,7 +120,7 @@ fn quirk_text_where_a_packet_belongs_ends_the_connection_with_its_words() {
 }
 
 #[test]
-fn a_foreground_job_is_submitted_again_only_on_request_and_with_the_same_unique_id() {
+fn a_foreground_job_is_submitted_again_only_on_request_and_as_a_job_of_its_own() {
     let lose = |mut peer: Peer| {
         peer.greet();
         peer.expect(PacketType::SubmitJob);
@@ -158,7 +158,8 @@ fn a_foreground_job_is_submitted_again_only_on_request_and_with_the_same_unique_
         let outcome = job.outcome().await.unwrap();
         assert_eq!(outcome.complete().unwrap(), "done");
     });
-    assert_eq!(seen.recv().unwrap(), seen.recv().unwrap());
+    // The server may still hold the first one, and would drop who joins it.
+    assert_ne!(seen.recv().unwrap(), seen.recv().unwrap());
     server.join().unwrap();
 }
 

@@ -41,6 +41,7 @@ scenarios!(
     quirk_a_cancelled_running_job_ends_twice,
     quirk_a_result_of_a_job_that_went_to_another_is_refused_before_the_next_job,
     quirk_a_unique_id_of_63_bytes_coalesces,
+    quirk_a_job_joined_to_one_without_submitters_is_not_waited_for_in_vain,
 );
 
 fn quirk_a_nul_behind_the_handle_of_a_failure_is_no_part_of_it<F: Face>() {
@@ -447,4 +448,35 @@ fn quirk_an_empty_line_in_show_unique_jobs_is_a_job_without_an_id() {
     let rows = admin.show_unique_jobs().unwrap();
     assert_eq!(rows.len(), 2);
     assert_eq!(rows.iter().filter(|row| row.unique.is_none()).count(), 1);
+}
+
+/// The server joins a submission to a queued job that it is going to pass over, because its submitter has gone; that one
+/// would never run.
+fn quirk_a_job_joined_to_one_without_submitters_is_not_waited_for_in_vain<F: Face>(address: &str) {
+    let upstream = address.parse().unwrap();
+    let proxy = fixtures::proxy::Proxy::start(upstream).unwrap();
+    let patient: ConnectOptions = proxy.address().to_string().parse().unwrap();
+    let retry = RetryPolicy::new(20).backoff(Duration::from_millis(5), Duration::from_millis(20));
+    let own_id = Unique::Id(UniqueId::try_from("own").unwrap());
+    for unique in [Unique::Random, own_id, Unique::ByPayload, Unique::None] {
+        let mut client = F::connect(patient.clone().retry(retry)).unwrap();
+        let again = options().unique(unique).idempotent(true);
+        let waits = std::thread::spawn(move || client.run("passed", b"over", again).unwrap());
+        let mut admin = Admin::connect(address).unwrap();
+        let queued = |admin: &mut Admin| {
+            admin.show_jobs().unwrap().iter().filter(|job| !job.is_ignored).count()
+        };
+        while queued(&mut admin) < 1 {
+            std::thread::yield_now();
+        }
+        // Nobody works yet, so the job is queued when its submitter's connection is lost.
+        proxy.reset_connections();
+        std::thread::sleep(Duration::from_millis(50));
+        let mut worker = F::Worker::connect(address).unwrap();
+        worker.can_do("passed");
+        let job = worker.next();
+        worker.complete(job, "run").unwrap();
+        assert_eq!(waits.join().unwrap(), Outcome::Complete("run".into()), "{unique:?}");
+        assert_eq!(worker.stop().completed, 1);
+    }
 }

@@ -1,0 +1,339 @@
+//! Submissions whose answers are lost, and servers that are away.
+
+use std::{
+    collections::HashSet,
+    net::TcpListener,
+    thread,
+    time::{Duration, Instant},
+};
+
+use fixtures::{
+    fault::Fault,
+    gearmand::Server,
+    proxy::{Ending, Proxy, Toxics},
+};
+use gearman_client::{
+    ConnectOptions, Deadline, ErrorKind, Fate, Outcome, RetryPolicy, Selection, Servers, UniqueId,
+    protocol::Submit,
+};
+
+use super::{
+    face::{Face, WorkFace, both_faces},
+    support::{PATIENCE, function, options, real},
+};
+
+fn quick(address: &str) -> ConnectOptions {
+    let options: ConnectOptions = address.parse().unwrap();
+    let retry = RetryPolicy::new(5).backoff(Duration::from_millis(5), Duration::from_millis(50));
+    options
+        .reply_timeout(Duration::from_millis(300))
+        .connect_timeout(Duration::from_millis(500))
+        .retry(retry)
+}
+
+fn all<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Servers {
+    Servers::new(servers.into_iter().map(|server| quick(server.address()))).unwrap()
+}
+
+both_faces!(
+    an_idempotent_submission_is_repeated_under_the_same_id_and_is_one_job,
+    an_unknown_fate_is_told_and_nothing_is_repeated,
+    a_refusal_is_final_and_leaves_the_connection,
+    one_of_three_servers_dies_and_no_call_fails,
+    a_server_that_comes_back_is_used_again,
+    a_flapping_server_costs_no_call_and_is_tried_ever_less,
+    the_same_id_keeps_its_server_and_moves_only_when_it_is_away,
+    idempotent_jobs_are_seen_to_their_end_through_lost_connections,
+    a_batch_is_answered_to_the_last_whatever_breaks,
+    a_connection_that_is_lost_while_idle_is_replaced_before_it_is_used,
+    a_refused_connection_names_every_address,
+    a_full_backlog_of_a_listener_meets_the_connect_deadline,
+    the_total_deadline_bounds_retries,
+    a_slow_network_changes_nothing,
+);
+
+/// G1: the same server names the same job for the same unique id.
+fn an_idempotent_submission_is_repeated_under_the_same_id_and_is_one_job<F: Face>() {
+    let server = Server::start().unwrap();
+    let mut client = F::connect(quick(server.address())).unwrap();
+    for (n, fault) in [
+        Fault::nth(1).of("SUBMIT_JOB_BG").executed().reset_after(0),
+        Fault::nth(1).of("SUBMIT_JOB_BG").executed().cut_after(7),
+        Fault::nth(1).of("SUBMIT_JOB_BG").executed().hang(),
+        Fault::nth(1).of("SUBMIT_JOB_BG").unexecuted().reset_after(0),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        server.faults().add(fault);
+        let submitted = client.submit_background("f", b"w", options().idempotent(true)).unwrap();
+        assert_eq!(server.view().jobs, n + 1, "one job for each submission");
+        assert!(client.status(&submitted.handle).unwrap().is_known);
+    }
+    let uniques: Vec<_> = server
+        .requests()
+        .iter()
+        .filter(|request| request.text().starts_with("SUBMIT_JOB_BG"))
+        .map(fixtures::gearmand::Request::text)
+        .collect();
+    assert_eq!(uniques.len(), 8, "each was sent twice");
+    assert!(uniques.chunks(2).all(|pair| pair[0] == pair[1]), "{uniques:?}");
+}
+
+/// G1: without that word of the caller.
+fn an_unknown_fate_is_told_and_nothing_is_repeated<F: Face>() {
+    let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
+    let mut client = F::connect(all([&one, &two])).unwrap();
+    one.faults().add(Fault::nth(1).of("SUBMIT_JOB_BG").executed().reset_after(3));
+    let error = client.submit_background("f", b"w", options()).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
+    assert_eq!((one.view().jobs, two.view().jobs), (1, 0));
+}
+
+/// G18.
+fn a_refusal_is_final_and_leaves_the_connection<F: Face>() {
+    let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
+    let mut client = F::connect(all([&one, &two])).unwrap();
+    let epochs = client.epochs();
+    one.faults()
+        .add(Fault::nth(1).of("SUBMIT_JOB_BG").reply("ERROR QUEUE_ERROR\\0Job queue is full"));
+    let error = client.submit_background("f", b"w", options().idempotent(true)).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::QueueFull, Fate::Refused));
+    assert!(error.is_temporary());
+    client.submit_background("f", b"w", options()).unwrap();
+    assert_eq!(client.epochs(), epochs);
+    assert_eq!((one.view().jobs, two.view().jobs), (1, 0));
+}
+
+/// G3.
+fn one_of_three_servers_dies_and_no_call_fails<F: Face>() {
+    for selection in [Selection::InOrder, Selection::RoundRobin, Selection::ByUnique] {
+        let mut servers: Vec<Server> = (0..3).map(|_| Server::start().unwrap()).collect();
+        let mut client = F::connect(all(&servers).selection(selection)).unwrap();
+        let mut handles = HashSet::new();
+        let mut submit = |client: &mut F| {
+            let again = options().idempotent(true);
+            let job = client.submit_background("f", b"w", again).unwrap();
+            handles.insert(job.handle.to_string());
+        };
+        (0..30).for_each(|_| submit(&mut client));
+        drop(servers.remove(0));
+        (0..30).for_each(|_| submit(&mut client));
+        drop(servers.remove(0));
+        (0..30).for_each(|_| submit(&mut client));
+        assert_eq!(handles.len(), 90, "{selection:?}");
+        assert!(servers[0].view().jobs >= 30, "{selection:?}");
+    }
+}
+
+fn a_server_that_comes_back_is_used_again<F: Face>() {
+    let Some(mut first) = real() else { return };
+    let second = Server::start().unwrap();
+    let list = [quick(first.address()), quick(second.address())];
+    let mut client = F::connect(Servers::new(list).unwrap()).unwrap();
+    let used = |client: &mut F| {
+        let job = client.submit_background("f", b"w", options().idempotent(true)).unwrap();
+        job.handle.server().unwrap().to_string()
+    };
+    assert_eq!(used(&mut client), first.address());
+    first.kill();
+    assert_eq!(used(&mut client), second.address());
+    first.restart().unwrap();
+    let started = Instant::now();
+    while used(&mut client) != first.address() {
+        assert!(started.elapsed() < PATIENCE, "it is never used again");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// G3, C18.
+fn a_flapping_server_costs_no_call_and_is_tried_ever_less<F: Face>() {
+    let (flapping, good) = (Server::start().unwrap(), Server::start().unwrap());
+    let proxy = Proxy::start(flapping.socket_addr().unwrap()).unwrap();
+    let backoff = RetryPolicy::new(3).backoff(Duration::from_millis(100), Duration::from_secs(10));
+    let list = [proxy.address().to_string(), good.address().to_owned()];
+    let list = list.map(|address| quick(&address).retry(backoff));
+    let mut client = F::connect(Servers::new(list).unwrap()).unwrap();
+    // It accepts, and closes before a byte.
+    proxy.spoil_replies(Toxics::new().end_after(0, Ending::Close));
+    flapping.reset_connections();
+    let (started, before) = (Instant::now(), proxy.accepted());
+    let mut calls = 0;
+    while started.elapsed() < Duration::from_secs(2) {
+        client.submit_background("f", b"w", options().idempotent(true)).unwrap();
+        calls += 1;
+    }
+    let tried = proxy.accepted() - before;
+    assert!(calls > 100 && tried < 60, "{tried} connections for {calls} calls");
+}
+
+/// G3: coalescing needs the same server.
+fn the_same_id_keeps_its_server_and_moves_only_when_it_is_away<F: Face>() {
+    let mut servers: Vec<Server> = (0..3).map(|_| Server::start().unwrap()).collect();
+    let by_unique = || all(&servers).selection(Selection::ByUnique);
+    let (mut one, mut other) = (F::connect(by_unique()).unwrap(), F::connect(by_unique()).unwrap());
+    let home = |client: &mut F, n: usize| {
+        let id = UniqueId::try_from(format!("id-{n}")).unwrap();
+        let same = options().unique(id).idempotent(true);
+        client.submit_background("f", b"w", same).unwrap().handle.server().unwrap().to_string()
+    };
+    let homes: Vec<String> = (0..60).map(|n| home(&mut one, n)).collect();
+    assert!((0..60).all(|n| home(&mut other, n) == homes[n]));
+    assert_eq!(servers.iter().map(|server| server.view().jobs).sum::<usize>(), 60, "all joined");
+    let away = servers.remove(0);
+    let gone = away.address().to_owned();
+    drop(away);
+    for (n, before) in homes.iter().enumerate() {
+        let now = home(&mut one, n);
+        assert_eq!(now == *before, *before != gone);
+    }
+}
+
+/// G2: with the same id, on the same server or another.
+fn idempotent_jobs_are_seen_to_their_end_through_lost_connections<F: Face>() {
+    let server = Server::start().unwrap();
+    let address = server.address().to_owned();
+    let mut client = F::connect(quick(&address).retry(RetryPolicy::new(50))).unwrap();
+    let waits = thread::spawn(move || {
+        (0..20)
+            .map(|n: u32| {
+                let again = options().idempotent(true);
+                client.run("f", n.to_string().as_bytes(), again).unwrap()
+            })
+            .collect::<Vec<_>>()
+    });
+    let mut worker = F::Worker::connect(quick(&address)).unwrap();
+    worker.can_do("f");
+    let mut ends = 0;
+    while !waits.is_finished() {
+        let Some(job) = worker.next_within(Duration::from_millis(20)) else { continue };
+        ends += 1;
+        if ends % 3 == 1 {
+            // Submitter and worker lose their connections with the job in their hands.
+            server.reset_connections();
+        }
+        let result = F::Worker::assignment(&job).workload.to_vec();
+        let _ = worker.complete(job, std::str::from_utf8(&result).unwrap());
+    }
+    for (n, outcome) in waits.join().unwrap().into_iter().enumerate() {
+        assert_eq!(outcome, Outcome::Complete(n.to_string().into()));
+    }
+    assert!(ends >= 20);
+}
+
+/// C9 for many requests in flight: exactly one answer each, in order, and no job twice.
+fn a_batch_is_answered_to_the_last_whatever_breaks<F: Face>() {
+    const JOBS: usize = 300;
+    for at in [1, 2, 57, 128, 255] {
+        for fault in [
+            Fault::nth(at).of("SUBMIT_JOB_BG").reset_after(5),
+            Fault::nth(at).of("SUBMIT_JOB_BG").cut_after(0),
+            Fault::nth(at).of("SUBMIT_JOB_BG").unexecuted().hang(),
+        ] {
+            let server = Server::start().unwrap();
+            server.faults().add(fault);
+            let mut client = F::connect(quick(server.address())).unwrap();
+            let submits = (0..JOBS)
+                .map(|n| Submit::background(function("f"), n.to_string(), options()).unwrap());
+            let answers = client.call_many(submits.collect());
+            assert_eq!(answers.len(), JOBS);
+            let (good, bad): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+            let handles: HashSet<_> =
+                good.into_iter().map(|job| job.unwrap().handle.name().to_vec()).collect();
+            for error in &bad {
+                let error = error.as_ref().unwrap_err();
+                assert_eq!(error.fate(), Fate::Unknown, "at {at}: {error}");
+            }
+            assert!(handles.len() >= JOBS - 256 && handles.len() + bad.len() == JOBS);
+            // Each good one is a job, and of the others some may be.
+            let jobs = server.view().jobs;
+            assert!((handles.len()..=JOBS).contains(&jobs), "at {at}: {jobs} jobs");
+        }
+    }
+}
+
+/// C22.
+fn a_connection_that_is_lost_while_idle_is_replaced_before_it_is_used<F: Face>() {
+    let server = Server::start().unwrap();
+    let mut client = F::connect(quick(server.address())).unwrap();
+    assert_eq!(client.echo("x").unwrap(), "x");
+    server.reset_connections();
+    assert!(server.wait_for(PATIENCE, |view| view.connections == 0));
+    // After a second of rest both faces look before they send.
+    thread::sleep(Duration::from_millis(1100));
+    let submitted = client.submit_background("f", b"w", options());
+    assert!(submitted.is_ok(), "{submitted:?}");
+    assert_eq!(server.view().jobs, 1);
+}
+
+/// C1.
+fn a_refused_connection_names_every_address<F: Face>() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let both: Servers = format!("localhost:{free},127.0.0.1:{other}").parse().unwrap();
+    let error = F::connect(both).err().unwrap();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
+    assert!(error.to_string().contains(&other.to_string()), "the last one: {error}");
+    let localhost: ConnectOptions = format!("localhost:{free}").parse().unwrap();
+    let error = F::connect(localhost).err().unwrap();
+    assert!(error.to_string().contains(&format!("127.0.0.1:{free}")), "{error}");
+    let nowhere: ConnectOptions = "no-such-host.invalid:1".parse().unwrap();
+    let error = F::connect(nowhere).err().unwrap();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
+    assert!(error.to_string().contains("no-such-host.invalid"), "{error}");
+}
+
+/// C1: as a black hole: nobody accepts, and the queue of those who wait is full.
+fn a_full_backlog_of_a_listener_meets_the_connect_deadline<F: Face>() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(stream) =
+        std::net::TcpStream::connect_timeout(&address, Duration::from_millis(200))
+    {
+        waiting.push(stream);
+        assert!(waiting.len() < 10_000);
+    }
+    let started = Instant::now();
+    let error = F::connect(quick(&address.to_string())).err().unwrap();
+    let kind = ErrorKind::Timeout(Deadline::Connect);
+    assert_eq!((error.kind(), error.fate()), (kind, Fate::NotSent), "{error}");
+    assert!(started.elapsed() < PATIENCE);
+}
+
+/// The whole call, with all its reconnects.
+fn the_total_deadline_bounds_retries<F: Face>() {
+    let server = Server::start().unwrap();
+    let patient = quick(server.address()).retry(RetryPolicy::new(1_000_000));
+    let total = Duration::from_millis(300);
+    let mut client = F::connect(patient.total_timeout(Some(total))).unwrap();
+    drop(server);
+    let started = Instant::now();
+    let error = client.submit_background("f", b"w", options().idempotent(true)).unwrap_err();
+    assert!(started.elapsed() >= total - Duration::from_millis(1), "{:?}", started.elapsed());
+    assert!(started.elapsed() < PATIENCE);
+    assert_ne!(error.fate(), Fate::Refused, "{error}");
+}
+
+/// C4, C5 in front of any server: latency and pieces of a byte, within the deadlines.
+fn a_slow_network_changes_nothing<F: Face>() {
+    let in_memory = Server::start().unwrap();
+    let real = real();
+    for upstream in [in_memory.socket_addr(), real.as_ref().and_then(|real| real.socket_addr())] {
+        let Some(upstream) = upstream else { continue };
+        let proxy = Proxy::start(upstream).unwrap();
+        let slow = Toxics::new().latency(Duration::from_millis(2)).slice(1, Duration::ZERO);
+        proxy.spoil_replies(slow.clone());
+        proxy.spoil_requests(slow);
+        let address = proxy.address().to_string();
+        let at = address.clone();
+        let waits = thread::spawn(move || F::to(&at).run("f", b"w", options()).unwrap());
+        let mut worker = F::Worker::connect(&*address).unwrap();
+        worker.can_do("f");
+        let job = worker.next();
+        worker.data(&job, "piece").unwrap();
+        worker.complete(job, "result").unwrap();
+        assert_eq!(waits.join().unwrap(), Outcome::Complete("result".into()));
+        assert_eq!(worker.stop().completed, 1);
+    }
+}

@@ -1,0 +1,292 @@
+//! Properties over random input: packets there and back, every request as the server reads it, junk, chopping.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use fixtures::gearmand as server;
+use gearman_client::{
+    Address, ClientId, FunctionName, FunctionPriorities, FunctionStatus, JobHandle, JobInfo,
+    Listing, Priority, Servers, SubmitOptions, UniqueId, UniqueJob, WorkerInfo,
+    protocol::{
+        AdminCommand, Decoder, Echo, GetStatus, GetStatusUnique, Grab, Magic, Packet, PacketType,
+        ReplyShape, Request, Session, Submit, TextDecoder, WorkerSession,
+    },
+};
+use proptest::prelude::*;
+
+/// A name that anything can stand in.
+fn plain() -> impl Strategy<Value = String> {
+    "[!-~]{1,60}"
+}
+
+fn workload() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![any::<Vec<u8>>(), "(\0|\0REQ|\0RES|a|\r\n){0,20}".prop_map(String::into_bytes)]
+}
+
+/// What the server's own parser makes of a request: one packet, and nothing behind it.
+fn as_read(request: &impl Request) -> server::Packet {
+    let mut out = BytesMut::new();
+    request.encode(&mut out);
+    let mut decoder = server::decode::Decoder::new(server::Framing::Strict, 1 << 24);
+    decoder.feed(&out);
+    let Some(server::decode::Input::Packet(packet)) = decoder.next_input() else {
+        panic!("no packet in {out:?}")
+    };
+    assert_eq!(decoder.next_input(), None);
+    assert_eq!(packet.packet_type.number(), request.packet_type().number());
+    packet
+}
+
+fn feed(decoder: &mut Decoder, bytes: &[u8]) {
+    for piece in bytes.chunks(4096) {
+        let space = decoder.space();
+        let n = piece.len().min(space.len());
+        space[..n].copy_from_slice(&piece[..n]);
+        decoder.received(n);
+        if n < piece.len() {
+            feed(decoder, &piece[n..]);
+        }
+    }
+}
+
+fn packet_type() -> impl Strategy<Value = PacketType> {
+    prop_oneof![
+        8 => prop::sample::select(PacketType::ALL),
+        1 => (43_u32..).prop_map(PacketType::from),
+    ]
+}
+
+/// A packet of any type with arguments that it may have.
+fn packet(magic: Magic) -> impl Strategy<Value = Packet> {
+    packet_type().prop_flat_map(move |packet_type| {
+        let count = packet_type.arguments().len();
+        let separated = prop::collection::vec("[^\0]{0,20}", count.saturating_sub(1));
+        (separated, workload()).prop_map(move |(separated, last)| {
+            let mut arguments: Vec<Vec<u8>> =
+                separated.into_iter().map(String::into_bytes).collect();
+            if count > 0 {
+                arguments.push(last);
+            }
+            Packet::new(magic, packet_type, &arguments).unwrap()
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Both directions, all types, unknown ones too; in whatever pieces.
+    #[test]
+    fn every_packet_comes_back_as_it_was(
+        is_request: bool,
+        packets in any::<bool>().prop_flat_map(|_| prop::collection::vec(packet(Magic::Request), 1..8)),
+        cuts in prop::collection::vec(1_usize..40, 1..50),
+    ) {
+        let magic = if is_request { Magic::Request } else { Magic::Response };
+        let mut wire = BytesMut::new();
+        let packets: Vec<Packet> =
+            packets.into_iter().map(|packet| Packet { magic, ..packet }).collect();
+        for packet in &packets {
+            packet.encode(&mut wire);
+        }
+        let mut decoder = Decoder::new(magic, 1 << 24);
+        let mut found = Vec::new();
+        let mut rest = &wire[..];
+        for cut in cuts.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (piece, behind) = rest.split_at((*cut).min(rest.len()));
+            feed(&mut decoder, piece);
+            while let Some(packet) = decoder.next().unwrap() {
+                found.push(packet);
+            }
+            rest = behind;
+        }
+        prop_assert!(decoder.is_at_boundary());
+        for packet in &packets {
+            let arguments = packet.arguments().unwrap();
+            prop_assert_eq!(arguments.len(), packet.packet_type.arguments().len());
+        }
+        prop_assert_eq!(found, packets);
+    }
+
+    /// S3: the server finds exactly the arguments that were meant, whatever the workload.
+    #[test]
+    fn every_submission_is_one_packet_that_says_what_was_meant(
+        function in plain(), unique in "[!-,.-~][!-~]{0,62}", reducer in plain(), data in workload(),
+        kind in 0..9_usize, seconds in 0..u64::from(u32::MAX),
+    ) {
+        let name = FunctionName::try_from(&function).unwrap();
+        let id = UniqueId::try_from(&unique).unwrap();
+        let options = |priority| SubmitOptions::default().priority(priority).unique(id);
+        let normal = options(Priority::Normal);
+        let at = std::time::UNIX_EPOCH + Duration::from_secs(seconds);
+        let sum = FunctionName::try_from(&reducer).unwrap();
+        let submit = match kind {
+            0 => Submit::foreground(name, &data, options(Priority::High)),
+            1 => Submit::foreground(name, &data, normal),
+            2 => Submit::foreground(name, &data, options(Priority::Low)),
+            3 => Submit::background(name, &data, options(Priority::High)),
+            4 => Submit::background(name, &data, normal),
+            5 => Submit::background(name, &data, options(Priority::Low)),
+            6 => Submit::epoch(name, &data, at, normal),
+            7 => Submit::reduce(name, &data, sum, normal),
+            _ => Submit::reduce_background(name, &data, sum, normal),
+        }.unwrap();
+        let read = as_read(&submit);
+        prop_assert_eq!(read.argument(0), function.as_bytes());
+        prop_assert_eq!(read.argument(1), unique.as_bytes());
+        prop_assert_eq!(&read.data[..], &data[..]);
+        match kind {
+            6 => prop_assert_eq!(read.argument(2).to_vec(), seconds.to_string().into_bytes()),
+            7 | 8 => {
+                prop_assert_eq!(read.argument(2), reducer.as_bytes());
+                // The server reads a fourth argument, which nobody uses.
+                prop_assert_eq!(read.arguments.len(), 4);
+            }
+            _ => prop_assert_eq!(read.arguments.len(), 2),
+        }
+    }
+
+    #[test]
+    fn every_question_is_one_packet_that_says_what_was_meant(
+        handle in "[!-~]{1,63}", unique in "[!-,.-~][!-~]{0,62}", data in workload(),
+    ) {
+        let asked: JobHandle = handle.as_bytes().try_into().unwrap();
+        prop_assert_eq!(as_read(&GetStatus(asked)).argument(0).to_vec(), handle.into_bytes());
+        let id = UniqueId::try_from(&unique).unwrap();
+        prop_assert_eq!(as_read(&GetStatusUnique(id)).argument(0).to_vec(), unique.into_bytes());
+        let echo = as_read(&Echo(&data));
+        prop_assert!(echo.data[..] == data[..] || *echo.argument(0) == data[..]);
+    }
+
+    /// S3, S4.
+    #[test]
+    fn only_legal_names_are_names(bytes in prop_oneof![any::<Vec<u8>>(), "[ -~]{0,70}".prop_map(String::into_bytes)]) {
+        let visible = bytes.iter().all(|byte| (0x21..0x7f).contains(byte));
+        let is = |longest: usize| visible && (1..=longest).contains(&bytes.len());
+        prop_assert_eq!(FunctionName::try_from(&bytes[..]).is_ok(), is(512));
+        prop_assert_eq!(
+            FunctionName::lossless(&bytes).is_ok(),
+            bytes.len() <= 512 && !bytes.contains(&0)
+        );
+        if let Ok(text) = std::str::from_utf8(&bytes) {
+            let unique = UniqueId::try_from(text);
+            prop_assert!(unique.is_err() || (text != "-" && bytes.len() <= 63 && !bytes.contains(&0)));
+            let client = ClientId::try_from(text);
+            prop_assert!(client.is_err() || is(127));
+            if let Ok(handle) = text.parse::<JobHandle>() {
+                prop_assert!(handle.name().len() <= 63 && !handle.name().contains(&0));
+                let again: JobHandle = handle.to_string().parse().unwrap();
+                prop_assert_eq!(again.name(), handle.name());
+            }
+            // Whatever it is, there is no panic, and what is understood stays what it is.
+            if let Ok(address) = text.parse::<Address>() {
+                prop_assert_eq!(address.to_string().parse::<Address>().unwrap(), address);
+            }
+            let _ = text.parse::<Servers>();
+            if let Ok(line) = AdminCommand::raw(text) {
+                let mut out = BytesMut::new();
+                line.encode(&mut out).unwrap();
+                prop_assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 1);
+            }
+        }
+    }
+
+    /// S19: from any bytes.
+    #[test]
+    fn junk_never_panics(junk in prop_oneof![
+        any::<Vec<u8>>(),
+        prop::collection::vec(packet(Magic::Response), 0..6).prop_flat_map(|packets| {
+            let mut wire = BytesMut::new();
+            packets.iter().for_each(|packet| packet.encode(&mut wire));
+            let wire = wire.to_vec();
+            let len = wire.len().max(1);
+            (Just(wire), 0..len, any::<u8>()).prop_map(|(mut wire, at, byte)| {
+                if let Some(spoilt) = wire.get_mut(at) {
+                    *spoilt = byte;
+                }
+                wire
+            })
+        }),
+    ]) {
+        let mut decoder = Decoder::new(Magic::Response, 1 << 20);
+        feed(&mut decoder, &junk);
+        let address: std::sync::Arc<Address> = std::sync::Arc::default();
+        let mut session = Session::<u32>::new(address.clone());
+        session.send(&Echo("x"), 1);
+        let submit = Submit::foreground("f".try_into().unwrap(), "w", SubmitOptions::default());
+        session.send(&submit.unwrap(), 2);
+        let now = std::time::Instant::now();
+        let mut worker =
+            WorkerSession::new(address, 2, Grab::All, Duration::from_secs(1), now);
+        worker.can_do(&"f".try_into().unwrap(), None);
+        worker.start();
+        let mut client_is_good = true;
+        let mut worker_is_good = true;
+        while let Ok(Some(packet)) = decoder.next() {
+            let _ = packet.arguments();
+            client_is_good = client_is_good && session.accept(packet.clone()).is_ok();
+            worker.poll(now);
+            worker_is_good = worker_is_good && worker.accept(&packet, now).is_ok();
+        }
+        // Nobody is left waiting.
+        prop_assert!(session.close().len() <= 2);
+        worker.close();
+    }
+
+    /// G17: hostile lists, in any pieces.
+    #[test]
+    fn junk_in_admin_lists_never_panics(
+        text in prop_oneof![
+            any::<Vec<u8>>(),
+            "([a-z]{1,3}\t[0-9]{1,11}\t[0-9]{1,3}\t[0-9]\n|\\.\n|[0-9]{1,3} [a-z0-9.:]{1,9} (-|[ -~]{0,9}) : [a-z ]{0,9}\n|ERR [ -~]{0,20}\r?\n|\t\n){0,8}"
+                .prop_map(String::into_bytes),
+        ],
+        cut in 1_usize..30,
+    ) {
+        for shape in [ReplyShape::Line, ReplyShape::List] {
+            let mut decoder = TextDecoder::new(1 << 16);
+            for piece in text.chunks(cut) {
+                decoder.space()[..piece.len()].copy_from_slice(piece);
+                decoder.received(piece.len());
+                match decoder.reply(shape) {
+                    Ok(Some(reply)) => {
+                        let _ = Listing::<FunctionStatus>::parse(reply.clone());
+                        let _ = Listing::<FunctionPriorities>::parse(reply.clone());
+                        let _ = Listing::<WorkerInfo>::parse(reply.clone());
+                        let _ = Listing::<JobInfo>::parse(reply.clone());
+                        let _ = Listing::<UniqueJob>::parse(reply.clone());
+                        let _ = reply.clone().number();
+                        let _ = reply.clone().value();
+                        let _ = reply.ok();
+                    }
+                    Ok(None) => {}
+                    Err(error) => {
+                        prop_assert!(!error.to_string().contains(|c: char| c.is_control()), "{error:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The table is complete, and the same as the server's own.
+#[test]
+fn every_packet_type_of_the_protocol_is_in_the_table() {
+    assert_eq!(PacketType::ALL.len(), 42);
+    for (number, packet_type) in (1..=42).zip(PacketType::ALL) {
+        assert_eq!((packet_type.number(), PacketType::from(number)), (number, *packet_type));
+        if *packet_type != PacketType::Unused {
+            assert_eq!(PacketType::from_name(packet_type.name()), Some(*packet_type));
+        }
+        let Some(known) = server::PacketType::from_number(number) else { continue };
+        if known.as_str() == packet_type.name() {
+            let arguments = known.arguments() + usize::from(known.has_data());
+            assert_eq!(arguments, packet_type.arguments().len(), "{packet_type}");
+        }
+    }
+    let other = PacketType::from(4711);
+    assert_eq!((other, other.number()), (PacketType::Other(4711), 4711));
+}
