@@ -44,7 +44,7 @@ enum Target {
 
 /// How long and how often.
 #[derive(Clone)]
-struct Plan {
+pub struct Plan {
     connect_timeout: Option<Duration>,
     timeout: Option<Duration>,
     retry: Option<u32>,
@@ -136,6 +136,18 @@ impl Link {
     pub fn default_timeout(&mut self, bound: Duration) {
         self.plan.connect_timeout = self.plan.connect_timeout.or(self.plan.timeout).or(Some(bound));
         self.plan.timeout = self.plan.timeout.or(Some(bound));
+        self.options = None;
+    }
+
+    /// The plan in force, to put it back after a line of a session.
+    #[must_use]
+    pub fn plan(&self) -> Plan {
+        self.plan.clone()
+    }
+
+    /// Puts a plan back.
+    pub fn set_plan(&mut self, plan: Plan) {
+        self.plan = plan;
         self.options = None;
     }
 

@@ -297,6 +297,15 @@ fn held_jobs_are_kept_alive_and_others_stop_a_waiting_reserve() {
 }
 
 #[test]
+fn the_impatience_of_one_command_does_not_stay() {
+    let server = Server::start().unwrap();
+    // ping gives up after 2 s; a wait of the session that has no bound looks once.
+    let ended = repl(server.address(), &[], "ping\nreserve\n");
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.says("stdin:2: NOTHING_RESERVED"), "{ended:?}");
+}
+
+#[test]
 fn expectations_decide_the_exit_code() {
     let ended =
         script("put a\npeek 1 -o raw\nexpect 'body==a' peek 1\nexpect 'id>1' peek 1\nput never");

@@ -46,9 +46,13 @@ impl Interrupts {
             flag::register_conditional_shutdown(signal, exit.code().into(), Arc::clone(&armed))?;
             flag::register(signal, armed)?;
         }
+        self.also(signal)
+    }
+
+    /// Catches a further signal.
+    pub(crate) fn also(&self, signal: i32) -> io::Result<()> {
         let number = usize::try_from(signal).unwrap_or(usize::MAX);
-        flag::register_usize(signal, Arc::clone(&self.signal), number)?;
-        Ok(())
+        flag::register_usize(signal, Arc::clone(&self.signal), number).map(|_| ())
     }
 
     /// The exit that a signal asks for, if one came.

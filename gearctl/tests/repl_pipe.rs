@@ -369,3 +369,24 @@ fn signals_end_a_script_in_order() {
         }
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_signal_lets_work_in_a_session_finish_its_job() {
+    use rustix::process::{Pid, Signal, kill_process};
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+        let server = Server::start().unwrap();
+        let mut fed = Fed::start(server.address(), &[]);
+        fed.say("start slow one");
+        let handle = fed.hear();
+        fed.say("work -f slow --builtin sleep=1s --log-jobs ndjson");
+        assert!(server.wait_for(Duration::from_secs(60), |view| view.running == 1));
+        kill_process(Pid::from_child(&fed.child), signal).unwrap();
+        let log = fed.hear();
+        assert!(log.contains(&handle) && log.contains("\"fate\":\"complete\""), "{log}");
+        let stdin = fed.stdin;
+        let ended = end(fed.child);
+        drop(stdin);
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+    }
+}

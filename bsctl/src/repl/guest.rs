@@ -94,7 +94,10 @@ impl Guest for State<'_> {
             return Err(CliError::usage("no command").hint("help"));
         };
         let is_first = self.tool.link.place().is_none();
+        // Some commands are less patient than others.
+        let plan = self.tool.link.plan();
         let result = commands::dispatch(self.tool, command);
+        self.tool.link.set_plan(plan);
         if is_first && self.is_connected() {
             // There was no place to come back to: a session begins with the server's own.
             let tube = TubeName::default();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{CliError, Exit};
+use crate::signals::Interrupts;
 
 /// Whether a signal has ended the session; clones share the state.
 #[derive(Clone, Debug, Default)]
@@ -12,15 +13,16 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Catches the signals from now on.
+    /// Catches the signals from now on; each interrupts a command that is running, too.
     ///
     /// # Errors
     /// The operating system refuses the handlers: exit 70.
-    pub fn install() -> Result<Self, CliError> {
+    pub fn install(interrupts: &Interrupts) -> Result<Self, CliError> {
         let ending = Self::default();
         for signal in SIGNALS {
             let number = usize::try_from(*signal).unwrap_or(usize::MAX);
             signal_hook::flag::register_usize(*signal, Arc::clone(&ending.signal), number)
+                .and_then(|_| interrupts.also(*signal))
                 .map_err(|error| CliError::internal(format!("cannot catch signals: {error}")))?;
         }
         Ok(ending)

@@ -138,6 +138,10 @@ impl<'s, S: Shell> Session<'s, S> {
                 continue;
             }
             self.shell.interrupts().clear();
+            // A signal that came before may just have been cleared.
+            if self.shell.ending().is_some() {
+                return Ok(false);
+            }
             match self.statement(&statement.words, None, Some(terminal))? {
                 Flow::Next => {}
                 Flow::Leave => return Ok(true),

@@ -72,13 +72,9 @@ impl Start {
     /// The operating system refuses the handlers: exit 70.
     pub fn new(args: SessionArgs) -> Result<Self, CliError> {
         let rules = Rules { keep_going: args.keep_going, echo: args.echo };
-        Ok(Self {
-            from: source(args),
-            rules,
-            interrupts: Interrupts::install(false)?,
-            ending: Ending::install()?,
-            written: Written::default(),
-        })
+        let interrupts = Interrupts::install(false)?;
+        let ending = Ending::install(&interrupts)?;
+        Ok(Self { from: source(args), rules, interrupts, ending, written: Written::default() })
     }
 
     /// The signals that interrupt commands, for the tool.
@@ -122,7 +118,7 @@ impl Start {
         let host = Host {
             shared: &shared,
             kit,
-            interrupts: self.interrupts.clone(),
+            interrupts: self.interrupts,
             ending: self.ending.clone(),
             written: self.written,
             waiting: &waiting,
@@ -132,17 +128,11 @@ impl Start {
             style,
             known_settings: KnownSettings::default(),
         };
-        let (interrupts, ending) = (self.interrupts, self.ending);
+        let ending = self.ending;
         let exit = thread::scope(|scope| {
             let start = |notices: Notices| {
-                let watcher = Watcher {
-                    shared: &shared,
-                    notices,
-                    ending,
-                    interrupts,
-                    waiting: &waiting,
-                    over: &over,
-                };
+                let watcher =
+                    Watcher { shared: &shared, notices, ending, waiting: &waiting, over: &over };
                 let handle = scope.spawn(move || watcher.run());
                 Watching { over: &over, thread: handle.thread().clone() }
             };

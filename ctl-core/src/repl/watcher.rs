@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use super::editor::Notices;
 use super::ending::{Ending, wake_editor};
 use super::guest::Guest;
-use crate::signals::Interrupts;
 
 /// How often it looks.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -19,7 +18,6 @@ pub(super) struct Watcher<'s, G> {
     pub(super) shared: &'s Mutex<G>,
     pub(super) notices: Notices,
     pub(super) ending: Ending,
-    pub(super) interrupts: Interrupts,
     /// Whether the person is being waited for.
     pub(super) waiting: &'s AtomicBool,
     /// Set when the session is over.
@@ -35,12 +33,8 @@ impl<G: Guest> Watcher<'_, G> {
             for said in self.look() {
                 self.notices.print(&said);
             }
-            if self.ending.requested().is_some() {
-                // Commands know of Ctrl-C and SIGTERM only.
-                self.interrupts.raise();
-                if self.waiting.load(Ordering::SeqCst) {
-                    wake_editor();
-                }
+            if self.ending.requested().is_some() && self.waiting.load(Ordering::SeqCst) {
+                wake_editor();
             }
         }
     }
