@@ -159,6 +159,8 @@ pub const PROGRAM: Program = Program {
         ("BSCTL_LOG", "what is logged, as RUST_LOG: debug, or bsctl=info,bsctl::protocol=trace"),
         ("BSCTL_CONFIRM_ABOVE", "kick --all asks above this number of jobs [default: 100]"),
         ("BSCTL_HISTFILE", "history of the REPL; empty or /dev/null for none"),
+        ("BSCTL_PAGER, PAGER", "pager of the REPL [default: less]"),
+        ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
         ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours, when --color is not given"),
     ],
 };

@@ -389,6 +389,51 @@ fn connect_goes_to_another_server() {
     assert_eq!(client.stats_job(1).unwrap().unwrap().tube.as_str(), "default");
 }
 
+#[test]
+fn variables_are_filled_into_words_and_never_become_files_or_flags() {
+    let server = Server::start().unwrap();
+    let vars = ["--var", "tube=mail", "--var", "body=@/etc/hosts", "--var", "flag=-p 5"];
+    let text = "use ${tube}\nput ${body}\nput ${flag}\nput '${tube}' \"for ${tube}\" $${tube}\nput ${nobody}\n";
+    let ended = repl(server.address(), &vars, text);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.says("stdin:5: there is no variable `nobody`"), "{ended:?}");
+    let mut client = Client::connect(server.address()).unwrap();
+    let bodies: Vec<_> = (1..=5).map(|id: u64| client.peek(id).unwrap().unwrap().body).collect();
+    assert_eq!(bodies, ["@/etc/hosts", "-p 5", "${tube}", "for mail", "${tube}"]);
+    assert_eq!(client.stats_job(1).unwrap().unwrap().tube.as_str(), "mail");
+    assert_eq!(repl(server.address(), &["--var", "1x=2"], "").code, Some(2));
+}
+
+#[test]
+fn watch_repeats_a_command() {
+    let server = Server::start().unwrap();
+    let ended = repl(
+        server.address(),
+        &[],
+        ":watch i=100ms c=3 put x\n:watch i=100ms m=1 jobs --tube none\n",
+    );
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(server.view().jobs, 3);
+}
+
+#[cfg(unix)]
+#[test]
+fn shell_commands_run_where_they_are_allowed() {
+    let server = Server::start().unwrap();
+    let text =
+        "!echo \"it's\" ${HOME:-} | cut -c 1-4\n!read -r line || echo none\n!exit 4\nput never\n";
+    let ended = repl(server.address(), &[], text);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(ended.stdout(), "it's\nnone\n");
+    assert!(
+        ended.says("stdin:3: COMMAND_FAILED: the shell command ended with code 4"),
+        "{ended:?}"
+    );
+    let ended = repl(server.address(), &["--no-shell"], "!echo no\n");
+    assert_eq!((ended.code, ended.stdout()), (Some(2), ""), "{ended:?}");
+    assert_eq!(server.view().jobs, 0);
+}
+
 /// A session that is fed line by line.
 struct Fed {
     child: Child,

@@ -498,3 +498,73 @@ fn a_session_starts_without_a_server() {
     pty.exp_eof().unwrap();
     assert!(matches!(pty.process().wait().unwrap(), WaitStatus::Exited(_, 0)));
 }
+
+#[test]
+fn results_that_are_too_high_go_to_the_pager() {
+    let server = Server::start().unwrap();
+    let mut client = Client::connect(server.address()).unwrap();
+    for n in 0..60 {
+        client.use_tube(format!("tube{n}")).unwrap();
+        let _ = client.put("x", PutOptions::default()).unwrap();
+    }
+    // A pager that says where it begins and ends.
+    let pager = "sed -e '1s/^/<BEGIN>/' -e '$s/$/<END>/'";
+    let mut terminal = Terminal::start(server.address(), &[("NO_COLOR", "1"), ("PAGER", pager)]);
+    // This terminal is new and has no size yet.
+    terminal.says("!stty rows 24 cols 100", READS);
+    let shown = terminal.says("tubes", "<END>");
+    assert!(shown.contains("<BEGIN>") && shown.contains("tube59"), "{shown}");
+    terminal.sees(READS);
+    terminal.says("tubes 'tube7'", "tube7 ");
+    terminal.sees(READS);
+    terminal.says(":pager off", READS);
+    let shown = terminal.says("tubes", READS);
+    assert!(shown.contains("tube59"), "{shown}");
+    terminal.says(":pager on", READS);
+    terminal.says("tubes 'tube7'", "<END>");
+    terminal.sees(READS);
+    terminal.says("quit", "\n");
+    assert_eq!(terminal.ends(), 0);
+    assert_eq!(terminal.shown.matches("<BEGIN>").count(), 2, "{}", terminal.shown);
+}
+
+#[test]
+fn a_command_can_be_edited_with_the_editor() {
+    let server = Server::start().unwrap();
+    let editor = "sed -i -e s/one/two/";
+    let mut terminal = Terminal::start(server.address(), &[("NO_COLOR", "1"), ("EDITOR", editor)]);
+    terminal.says("put one", READS);
+    // The last command; then one of its own; then one that stays as it is.
+    terminal.says("\\e", "> put two");
+    terminal.sees(READS);
+    assert_eq!(server.view().jobs, 2);
+    terminal.says("\\e put \"one  more\"", "> put \"two  more\"");
+    terminal.sees(READS);
+    assert_eq!(server.view().jobs, 3);
+    terminal.says("\\e put same", "nothing was run");
+    terminal.sees(READS);
+    terminal.says("quit", "\n");
+    assert_eq!(terminal.ends(), 0);
+    let mut terminal = Terminal::start(server.address(), &[("NO_COLOR", "1"), ("EDITOR", "false")]);
+    terminal.says("\\e put x", "nothing was run: the editor `false` ended with code 1");
+    terminal.sees(READS);
+    terminal.says("!echo the\\ shell", "the shell");
+    terminal.sees(READS);
+    terminal.says("quit", "\n");
+    assert_eq!(terminal.ends(), 0);
+    assert_eq!(server.view().jobs, 3);
+}
+
+#[test]
+fn control_c_ends_a_watch_and_nothing_else() {
+    let server = Server::start().unwrap();
+    let mut terminal = Terminal::start(server.address(), &[("NO_COLOR", "1")]);
+    terminal.types(":watch i=100ms tubes\r");
+    terminal.sees(", every 100ms");
+    terminal.sees(", every 100ms");
+    terminal.types("\u{3}");
+    terminal.sees("cancelled");
+    terminal.sees(READS);
+    terminal.says("quit", "\n");
+    assert_eq!(terminal.ends(), 0);
+}

@@ -163,6 +163,8 @@ pub const PROGRAM: Program = Program {
         ("GEARCTL_OUTPUT", "as --output"),
         ("GEARCTL_LOG", "what is logged, as RUST_LOG: debug, or gearctl::protocol=trace"),
         ("GEARCTL_HISTFILE", "history of the REPL; empty or /dev/null for none"),
+        ("GEARCTL_PAGER, PAGER", "pager of the REPL [default: less]"),
+        ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
         ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours, when --color is not given"),
     ],
 };

@@ -294,6 +294,49 @@ fn the_embedded_server_lives_as_long_as_the_session() {
     assert!(std::net::TcpStream::connect(address).is_err(), "no listener is left behind");
 }
 
+#[test]
+fn variables_are_filled_into_words_and_never_become_files_or_flags() {
+    on_both(|address| {
+        let vars = ["--var", "f=up", "--var", "body=@/etc/hosts"];
+        let text = ":set on_exit wait\nstart ${f} ${body}\nstart ${f} '${f}'\nstart up ${nobody}\n";
+        let worker = serve(address, "up", 2, upper);
+        let ended = repl(address, &vars, text);
+        worker.join().unwrap();
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(ended.says("stdin:4: there is no variable `nobody`"), "{ended:?}");
+        assert!(ended.stdout().ends_with("first @/ETC/HOSTSfirst ${F}"), "{ended:?}");
+    });
+}
+
+#[test]
+fn watch_repeats_a_command() {
+    let server = Server::start().unwrap();
+    let ended = repl(
+        server.address(),
+        &[],
+        ":watch i=100ms c=3 submit mail x\n:watch i=100ms m=1 workers --function nobody\n",
+    );
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(server.view().jobs, 3);
+}
+
+#[cfg(unix)]
+#[test]
+fn shell_commands_run_where_they_are_allowed() {
+    let server = Server::start().unwrap();
+    let text = "!echo \"it's\" ${HOME:-} | cut -c 1-4\n!read -r line || echo none\n!exit 4\nsubmit mail never\n";
+    let ended = repl(server.address(), &[], text);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(ended.stdout(), "it's\nnone\n");
+    assert!(
+        ended.says("stdin:3: COMMAND_FAILED: the shell command ended with code 4"),
+        "{ended:?}"
+    );
+    let ended = repl(server.address(), &["--no-shell"], "!echo no\n");
+    assert_eq!((ended.code, ended.stdout()), (Some(2), ""), "{ended:?}");
+    assert_eq!(server.view().jobs, 0);
+}
+
 /// A session that is fed line by line.
 struct Fed {
     child: Child,

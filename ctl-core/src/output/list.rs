@@ -77,6 +77,7 @@ impl<'a> List<'a> {
     /// # Errors
     /// Failures of writing; a body that the chosen encoding or a terminal cannot show.
     pub fn push(&mut self, record: Record) -> Result<(), CliError> {
+        self.out.rows += 1;
         let waits = matches!(self.out.style.format, Format::Table | Format::Wide)
             && self.shape.layout == Layout::Row;
         if waits || self.sort_by.is_some() {

@@ -99,6 +99,7 @@ pub struct Output {
     /// How results look; commands may change it, a session gives each line its own.
     pub style: Style,
     flushed: Instant,
+    rows: u64,
 }
 
 impl Output {
@@ -111,7 +112,7 @@ impl Output {
     /// Writes to `sink`, for sessions and tests.
     #[must_use]
     pub fn to(sink: Box<dyn Write + Send>, style: Style) -> Self {
-        Self { sink, style, flushed: Instant::now() }
+        Self { sink, style, flushed: Instant::now(), rows: 0 }
     }
 
     /// Whether the process's stdout is a terminal.
@@ -143,6 +144,7 @@ impl Output {
     /// # Errors
     /// `--columns` names no key: exit 2; failures of writing.
     pub fn pairs(&mut self, mut record: Record) -> Result<(), CliError> {
+        self.rows += 1;
         if let Some(names) = self.style.columns.clone() {
             if let Some(unknown) = names.iter().find(|name| record.get(name).is_none()) {
                 let known: Vec<&str> = record.fields().map(|(key, _)| key).collect();
@@ -197,6 +199,7 @@ impl Output {
         plain: &[&str],
         sentence: &str,
     ) -> Result<(), CliError> {
+        self.rows += 1;
         match self.style.format {
             Format::Table | Format::Wide => {
                 self.line(escape::line(sentence).into_owned().into_bytes())?;
@@ -253,6 +256,11 @@ impl Output {
         }
         self.bytes(body)?;
         if self.style.null { self.bytes(b"\0") } else { Ok(()) }
+    }
+
+    /// How many results have been shown since the last call.
+    pub fn take_rows(&mut self) -> u64 {
+        std::mem::take(&mut self.rows)
     }
 
     /// Sends what is buffered.

@@ -6,8 +6,10 @@ use clap::{Arg, Command};
 use super::complete::COMMAND_WORDS;
 
 /// The verbs of [`commands`] for help and completion, without their aliases.
-pub const VERBS: &[&str] =
-    &["help", "quit", "expect", ":set", ":source", ":timing", ":format", ":history", ":cls"];
+pub const VERBS: &[&str] = &[
+    "help", "quit", "expect", ":watch", ":set", ":source", ":timing", ":format", ":pager",
+    ":history", ":cls", "\\e", "!",
+];
 
 /// The value name of a setting's name, for [`Values`](super::complete::Values).
 pub const SETTING: &str = "SETTING";
@@ -20,6 +22,13 @@ pub const TOPIC: &str = "TOPIC";
 #[must_use]
 pub fn commands(formats: &'static [&'static str]) -> Vec<Command> {
     let optional = |id: &'static str, name: &'static str| Arg::new(id).value_name(name);
+    let words = || {
+        optional("command", COMMAND_WORDS)
+            .num_args(1..)
+            .trailing_var_arg(true)
+            .allow_hyphen_values(true)
+            .value_parser(clap::value_parser!(std::ffi::OsString))
+    };
     let commands = [
         Command::new("help")
             .visible_alias("?")
@@ -32,14 +41,14 @@ pub fn commands(formats: &'static [&'static str]) -> Vec<Command> {
             .about("Run a command and fail unless its result fits a condition")
             .after_help("Example: expect 'ready==3' stats-tube mail")
             .arg(optional("condition", "CONDITION").required(true))
-            .arg(
-                optional("command", COMMAND_WORDS)
-                    .required(true)
-                    .num_args(1..)
-                    .trailing_var_arg(true)
-                    .allow_hyphen_values(true)
-                    .value_parser(clap::value_parser!(std::ffi::OsString)),
-            ),
+            .arg(words().required(true)),
+        Command::new(":watch")
+            .about("Repeat a command, until Ctrl-C or as often as it is told")
+            .after_help(
+                "i=DUR: pause between two rounds [default: 2s]; c=N: so many rounds; m=N: until it shows fewer than N rows.\n\
+                 Example: :watch i=5s c=10 stats",
+            )
+            .arg(words().required(true)),
         Command::new(":set")
             .about("Show or change settings; -e and +e: stop at errors or go on")
             .after_help("Examples: :set autotouch on, :set nohints, :set +e")
@@ -54,6 +63,21 @@ pub fn commands(formats: &'static [&'static str]) -> Vec<Command> {
         Command::new(":format")
             .about("Show or change the output format of the session")
             .arg(optional("format", "FMT").value_parser(formats.to_vec())),
+        Command::new(":pager")
+            .about("Show or change when results go to the pager: never, always, or when they are too high")
+            .arg(optional("when", "on|off|auto").value_parser(["on", "off", "auto"])),
+        Command::new("\\e")
+            .about("Edit the last command, or this one, with $VISUAL or $EDITOR, and run what it has become")
+            .after_help("Nothing is run when the editor ends with another code than 0, or the text is as it was.\nExample: \\e put")
+            .arg(words()),
+        Command::new("!")
+            .about("Run a line of the shell: the rest of the line, as it is")
+            .after_help("Another exit code than 0 is a failure.\nExample: !ls -l")
+            .arg(
+                optional("line", "LINE")
+                    .allow_hyphen_values(true)
+                    .value_parser(clap::value_parser!(std::ffi::OsString)),
+            ),
         Command::new(":history")
             .about("Show the newest N entries of the history, or those with a /text/")
             .arg(optional("which", "N|/TEXT/")),

@@ -91,18 +91,21 @@ fn candidates(grammar: &Command, values: &dyn Values, partial: &Partial) -> Opti
     Some(complete_value(place.positional?, &typed))
 }
 
-/// Leaves out `expect CONDITION`, which stands before another command.
+/// Leaves out what stands before another command: `expect CONDITION`, `:watch i=5`.
 fn without_prefix_commands<'p>(grammar: &Command, partial: &'p Partial) -> &'p [lexer::Word] {
     let mut words = partial.words.as_slice();
-    while let [verb, _, rest @ ..] = words {
+    while let [verb, rest @ ..] = words {
         let name = String::from_utf8_lossy(&verb.bytes);
-        let runs_another = grammar
-            .find_subcommand(name.as_ref())
-            .and_then(|command| command.get_positionals().nth(1))
-            .is_some_and(|arg| value_name(arg) == COMMAND_WORDS);
-        if !runs_another {
-            break;
-        }
+        let command = grammar.find_subcommand(name.as_ref());
+        let behind = command.and_then(|command| {
+            command.get_positionals().position(|arg| value_name(arg) == COMMAND_WORDS)
+        });
+        let options = match behind {
+            Some(0) => rest.iter().take_while(|word| word.bytes.contains(&b'=')).count(),
+            Some(fixed) => fixed,
+            None => break,
+        };
+        let Some(rest) = rest.get(options..) else { break };
         words = rest;
     }
     words

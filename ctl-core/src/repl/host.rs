@@ -15,6 +15,7 @@ use super::grammar::{Parsed, parse};
 use super::guest::{Guest, Kit, lock};
 use super::help::Group;
 use super::lexer::Word;
+use super::pager::{self, Pager};
 use super::shell::{Leaving, Setting, Shell, Terminal};
 use super::sink::Written;
 use super::tree::{self, FORMATS};
@@ -44,6 +45,7 @@ pub(super) struct Host<'s, G> {
     /// How results look unless a line says something else.
     pub(super) style: Style,
     pub(super) known_settings: KnownSettings,
+    pub(super) pager: Pager,
 }
 
 impl<G: Guest> Shell for Host<'_, G> {
@@ -76,13 +78,14 @@ impl<G: Guest> Shell for Host<'_, G> {
         if name == "connect" && !self.may_leave(Leaving::Connect, borrow(&mut person))? {
             return Ok(Exit::Done);
         }
+        let reads = self.kit.reads.contains(&name.as_str());
         loop {
-            let error = match self.line(matches, words) {
+            let error = match self.paged(reads, |host| host.line(matches, words)) {
                 Err(error) if error.code == self.kit.lost => error,
                 result => return result,
             };
-            if self.kit.reads.contains(&name.as_str()) {
-                return self.line(matches, words);
+            if reads {
+                return self.paged(reads, |host| host.line(matches, words));
             }
             if !repeats(&name, borrow(&mut person))? {
                 return Err(
@@ -116,10 +119,20 @@ impl<G: Guest> Shell for Host<'_, G> {
             allowed: FORMATS,
             about: "how results look",
         });
+        settings.push(Setting {
+            name: "pager",
+            value: self.pager.word().to_owned(),
+            allowed: pager::WORDS,
+            about: "when results go to the pager: auto is when they are higher than the screen",
+        });
         settings
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), CliError> {
+        if name == "pager" {
+            self.pager.set(value);
+            return Ok(());
+        }
         let mut guest = lock(self.shared);
         if name != "format" {
             return guest.set(name, value);
@@ -131,10 +144,12 @@ impl<G: Guest> Shell for Host<'_, G> {
     }
 
     fn show(&mut self, text: &str) -> Result<(), CliError> {
-        let mut guest = lock(self.shared);
-        let out = guest.parts().out;
-        out.text(&escape::lines(text))?;
-        out.flush()
+        self.paged(true, |host| {
+            let mut guest = lock(host.shared);
+            let out = guest.parts().out;
+            out.text(&escape::lines(text))?;
+            out.flush()
+        })
     }
 
     fn report(&mut self, error: &CliError, place: Option<&str>) {
@@ -168,6 +183,10 @@ impl<G: Guest> Shell for Host<'_, G> {
         self.written.take_spent()
     }
 
+    fn rows(&mut self) -> u64 {
+        lock(self.shared).parts().out.take_rows()
+    }
+
     fn interrupts(&self) -> &Interrupts {
         &self.interrupts
     }
@@ -199,6 +218,28 @@ impl<G: Guest> Host<'_, G> {
             // A closed stdout shows at the next write.
             let _ = writeln!(io::stdout());
         }
+    }
+
+    /// Runs something whose result may be too high for the screen.
+    fn paged<T>(
+        &mut self,
+        may_page: bool,
+        run: impl FnOnce(&mut Self) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let pages = may_page && self.person && self.style.terminal && self.pager.wants();
+        if !pages {
+            return run(self);
+        }
+        self.written.hold();
+        let result = run(self);
+        let held = self.written.release();
+        self.written.page(true);
+        let shown = self.pager.show(&held);
+        self.written.page(false);
+        if let Some(said) = shown? {
+            lock(self.shared).parts().messages.warn(said);
+        }
+        result
     }
 
     /// Runs one line: its flags on top of those of the session.

@@ -10,6 +10,7 @@
 //! | `{"a": 1}`, `[1, 2]` | up to the matching bracket, blanks and quotes included |
 //! | `json:{…}`, `b64:…`, `hex:…` | checked JSON, decoded base64, decoded hex |
 //! | `<<END`, `<<-END` | the following lines up to `END`, joined by LF; `<<-` drops leading tabs |
+//! | `! …` | at the start of a statement: the word `!`, and the rest of the line as it is, for a shell |
 //! | `# …` | a comment, up to the end of the line |
 //! | `\` at the end of a line | the next line continues this one |
 //!
@@ -120,6 +121,10 @@ pub fn next_statement(text: &[u8]) -> Result<Statement, LexError> {
     let mut heredocs = Vec::new();
     while lexer.skip_blanks()? {
         let start = lexer.at;
+        if words.is_empty() && lexer.peek() == Some(b'!') {
+            words.extend(lexer.shell_line());
+            break;
+        }
         match lexer.heredoc_start() {
             Some((tag, strip_tabs)) => {
                 heredocs.push((words.len(), tag, strip_tabs));
@@ -202,6 +207,16 @@ impl Lexer<'_> {
         if self.peek() == Some(b'\n') {
             self.at += 1;
         }
+    }
+
+    /// The `!` here and the rest of its line.
+    fn shell_line(&mut self) -> [Word; 2] {
+        let (start, len) = (self.at, self.rest().iter().position(|byte| *byte == b'\n'));
+        let end = len.map_or(self.text.len(), |len| start + len);
+        let line = self.text.get(start + 1..end).unwrap_or_default().trim_ascii().to_vec();
+        self.at = end;
+        let word = |bytes, literal, start, end| Word { bytes, literal, start, end, heredoc: false };
+        [word(b"!".to_vec(), false, start, start + 1), word(line, true, start + 1, end)]
     }
 
     fn word(&mut self) -> Result<Word, LexError> {

@@ -18,6 +18,8 @@ mod host;
 pub mod lexer;
 pub mod literal;
 pub mod names;
+mod outside;
+mod pager;
 mod place;
 pub mod plain;
 mod prompt;
@@ -29,6 +31,7 @@ pub mod start;
 pub mod terminal;
 pub mod tree;
 mod values;
+pub mod vars;
 mod watcher;
 
 pub use host::unreadable;

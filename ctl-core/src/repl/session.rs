@@ -1,5 +1,8 @@
 //! A session: reads statements, runs them, and decides what an error ends.
 
+mod again;
+mod settings;
+
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -11,18 +14,23 @@ use super::editor::Edited;
 use super::expect::Condition;
 use super::history::{self, Keep};
 use super::lexer::{self, LexError, Statement, Word};
-use super::shell::{Leaving, ON_OFF, Setting, Shell, Terminal};
+use super::shell::{Leaving, Shell, Terminal};
 use super::source::{Input, Lines, ReadLines, Script};
-use super::{grammar, help, literal};
+use super::vars::Vars;
+use super::{grammar, help, literal, outside};
 use crate::error::{CliError, Exit};
 
 /// What a session does with errors and commands.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// Scripts go on after an error; the exit code is 3 then.
     pub keep_going: bool,
     /// Scripts show each command on stderr before it runs.
     pub echo: bool,
+    /// `!` runs nothing.
+    pub no_shell: bool,
+    /// What `${name}` stands for.
+    pub vars: Vars,
 }
 
 /// A running session.
@@ -121,7 +129,7 @@ impl<'s, S: Shell> Session<'s, S> {
     /// Runs everything in a text that was typed or pasted; true to leave.
     fn typed(&mut self, mut text: &[u8], terminal: &mut dyn Terminal) -> Result<bool, CliError> {
         while !text.is_empty() {
-            let statement = match lexer::next_statement(text) {
+            let mut statement = match lexer::next_statement(text) {
                 Ok(statement) => statement,
                 Err(error) => {
                     // It may have been a typing error: offer it again, as it was.
@@ -138,6 +146,16 @@ impl<'s, S: Shell> Session<'s, S> {
                 continue;
             }
             self.shell.interrupts().clear();
+            if statement.words.first().is_some_and(|verb| verb.bytes == b"\\e") {
+                if self.edit(this, &statement, terminal)? {
+                    return Ok(true);
+                }
+                continue;
+            }
+            if let Err(error) = self.rules.vars.fill(this, &mut statement) {
+                self.shell.report(&error, None);
+                return Ok(false);
+            }
             // A signal that came before may just have been cleared.
             if self.shell.ending().is_some() {
                 return Ok(false);
@@ -150,6 +168,39 @@ impl<'s, S: Shell> Session<'s, S> {
             }
         }
         Ok(false)
+    }
+
+    /// `\\e`: lets the person edit the text behind it, or the last entry, and runs what that has become. True to leave.
+    fn edit(
+        &mut self,
+        text: &[u8],
+        statement: &Statement,
+        terminal: &mut dyn Terminal,
+    ) -> Result<bool, CliError> {
+        let behind = statement.words.first().map_or(0, |verb| verb.end);
+        let behind = text.get(behind..).unwrap_or_default().trim_ascii();
+        // The newest entry is this very command.
+        let last = terminal.entries().iter().rev().find(|entry| !entry.starts_with("\\e"));
+        let mut before = if behind.is_empty() {
+            last.map(|entry| entry.as_bytes().to_vec()).unwrap_or_default()
+        } else {
+            behind.to_vec()
+        };
+        before.push(b'\n');
+        let edited = match outside::edit(&before, |name| std::env::var(name).ok()) {
+            Ok(edited) => edited,
+            Err(error) => {
+                self.shell.report(&error, None);
+                return Ok(false);
+            }
+        };
+        if edited.trim_ascii() == before.trim_ascii() || edited.trim_ascii().is_empty() {
+            self.shell.note("nothing was run: the text is as it was, or empty");
+            return Ok(false);
+        }
+        let shown = String::from_utf8_lossy(&edited).into_owned();
+        shown.lines().for_each(|line| self.shell.note(&format!("> {line}")));
+        self.typed(&edited, terminal)
     }
 
     fn remember(&mut self, text: &[u8], statement: &Statement, terminal: &mut dyn Terminal) {
@@ -175,11 +226,14 @@ impl<'s, S: Shell> Session<'s, S> {
                 text.lines().for_each(|line| self.shell.note(&format!("> {line}")));
             }
             let place = format!("{name}:{line}");
-            let flow = match parsed {
+            let filled = parsed.map_err(|error| lex_error(&error)).and_then(|mut statement| {
+                self.rules.vars.fill(&text, &mut statement).map(|()| statement)
+            });
+            let flow = match filled {
                 Ok(statement) => self.statement(&statement.words, Some(&place), None)?,
                 Err(error) => {
-                    self.shell.report(&lex_error(&error), Some(&place));
-                    Flow::Failed(Exit::Usage)
+                    self.shell.report(&error, Some(&place));
+                    Flow::Failed(error.exit)
                 }
             };
             match flow {
@@ -245,7 +299,7 @@ impl<'s, S: Shell> Session<'s, S> {
         words: &[Word],
         terminal: Option<&mut dyn Terminal>,
     ) -> Result<Flow, CliError> {
-        if let Some((times, words)) = repetition(words) {
+        if let Some((times, words)) = again::repetition(words) {
             return self.repeat(times, words, terminal);
         }
         let matches = match grammar::parse(self.shell.grammar(), words)? {
@@ -267,6 +321,15 @@ impl<'s, S: Shell> Session<'s, S> {
                 self.shell.show(&shown)?;
             }
             "expect" => self.expect(text("condition").unwrap_or_default(), words)?,
+            ":watch" => return self.watch(words.get(1..).unwrap_or_default(), terminal),
+            "!" => self.outside(words.get(1), terminal.is_some())?,
+            "\\e" => {
+                return Err(CliError::usage("\\e needs a person at a terminal"));
+            }
+            ":pager" => match text("when") {
+                Some(when) => self.shell.set("pager", when)?,
+                None => self.show_settings(Some("pager"))?,
+            },
             ":set" => return self.set(text("setting"), text("value"), terminal),
             ":timing" => self.timing = text("on").map_or(!self.timing, |on| on == "on"),
             ":format" => match text("format") {
@@ -292,22 +355,15 @@ impl<'s, S: Shell> Session<'s, S> {
         Ok(Flow::Next)
     }
 
-    fn repeat(
-        &mut self,
-        times: u64,
-        words: &[Word],
-        mut terminal: Option<&mut dyn Terminal>,
-    ) -> Result<Flow, CliError> {
-        for _ in 0..times {
-            self.shell.interrupts().check()?;
-            // A fresh borrow for each round.
-            let person = terminal.as_mut().map(|terminal| &mut **terminal as &mut dyn Terminal);
-            match self.execute(words, person)? {
-                Flow::Next => {}
-                other => return Ok(other),
-            }
+    fn outside(&mut self, line: Option<&Word>, person: bool) -> Result<(), CliError> {
+        let Some(line) = line.filter(|line| !line.bytes.is_empty()) else {
+            return Err(CliError::usage("no shell command behind the !").hint("!ls"));
+        };
+        if self.rules.no_shell {
+            return Err(CliError::usage("shell commands are off: this session has --no-shell"));
         }
-        Ok(Flow::Next)
+        let ran = outside::shell(line, person);
+        self.shell.interrupts().check().and(ran)
     }
 
     fn expect(&mut self, condition: &str, words: &[Word]) -> Result<(), CliError> {
@@ -350,92 +406,6 @@ impl<'s, S: Shell> Session<'s, S> {
         }
         flow
     }
-
-    fn set(
-        &mut self,
-        name: Option<&str>,
-        value: Option<&str>,
-        terminal: Option<&mut dyn Terminal>,
-    ) -> Result<Flow, CliError> {
-        match (name, value) {
-            (None, _) => self.show_settings(None)?,
-            (Some("-e"), None) => self.rules.keep_going = false,
-            (Some("+e"), None) => self.rules.keep_going = true,
-            (Some(name), None) => {
-                let known = |name: &str| self.settings().iter().any(|s| s.name == name);
-                match name.strip_prefix("no").filter(|rest| known(rest)) {
-                    Some(name) => self.change(name, "off", terminal)?,
-                    None if self.is_switch(name) => self.change(name, "on", terminal)?,
-                    None => self.show_settings(Some(name))?,
-                }
-            }
-            (Some(name), Some(value)) => self.change(name, value, terminal)?,
-        }
-        Ok(Flow::Next)
-    }
-
-    fn is_switch(&self, name: &str) -> bool {
-        self.settings().iter().any(|s| s.name == name && s.allowed == ON_OFF)
-    }
-
-    fn change(
-        &mut self,
-        name: &str,
-        value: &str,
-        terminal: Option<&mut dyn Terminal>,
-    ) -> Result<(), CliError> {
-        let settings = self.settings();
-        let setting = settings
-            .iter()
-            .find(|s| s.name == name)
-            .ok_or_else(|| unknown_setting(name, &settings))?;
-        if !setting.allowed.is_empty() && !setting.allowed.contains(&value) {
-            return Err(CliError::usage(format!(
-                "{name} cannot be `{value}`: it is one of {}",
-                setting.allowed.join(", ")
-            )));
-        }
-        let on = value == "on";
-        match name {
-            "timing" => self.timing = on,
-            "echo" => self.rules.echo = on,
-            "hints" => {
-                self.hints = on;
-                if let Some(terminal) = terminal {
-                    terminal.set_hints(on);
-                }
-            }
-            name => self.shell.set(name, value)?,
-        }
-        Ok(())
-    }
-
-    fn show_settings(&mut self, only: Option<&str>) -> Result<(), CliError> {
-        let settings = self.settings();
-        let mut shown = String::new();
-        for setting in settings.iter().filter(|s| only.is_none_or(|name| s.name == name)) {
-            shown.push_str(&format!("{}\t{}\t{}\n", setting.name, setting.value, setting.about));
-        }
-        match only {
-            Some(name) if shown.is_empty() => Err(unknown_setting(name, &settings)),
-            _ => self.shell.show(&help::columns(&shown)),
-        }
-    }
-
-    fn settings(&self) -> Vec<Setting> {
-        let switch = |name, on: bool, about| {
-            let value = if on { "on" } else { "off" }.to_owned();
-            Setting { name, value, allowed: ON_OFF, about }
-        };
-        let mut settings = vec![
-            switch("timing", self.timing, "show how long each command takes"),
-            switch("hints", self.hints, "show grey hints while typing"),
-            switch("echo", self.rules.echo, "show the commands of scripts"),
-        ];
-        settings.extend(self.shell.settings());
-        settings.sort_by_key(|setting| setting.name);
-        settings
-    }
 }
 
 /// A script in a file.
@@ -451,20 +421,8 @@ pub fn open(file: &Path) -> Result<(String, FileScript), CliError> {
     Ok((name, Script::new(ReadLines(BufReader::new(opened)))))
 }
 
-/// `5 put x` runs `put x` five times.
-fn repetition(words: &[Word]) -> Option<(u64, &[Word])> {
-    let (first, rest) = words.split_first()?;
-    let times = std::str::from_utf8(&first.bytes).ok()?.parse().ok()?;
-    (!first.literal && !rest.is_empty()).then_some((times, rest))
-}
-
 fn lex_error(error: &LexError) -> CliError {
     CliError::usage(error.to_string())
-}
-
-fn unknown_setting(name: &str, settings: &[Setting]) -> CliError {
-    let names: Vec<&str> = settings.iter().map(|setting| setting.name).collect();
-    CliError::usage(format!("there is no setting `{name}` (there are: {})", names.join(", ")))
 }
 
 fn which_entries(entries: &[String], which: Option<&str>) -> Result<String, CliError> {

@@ -67,6 +67,9 @@ pub trait Shell {
     /// How long results have been on their way to stdout since the last call.
     fn output_time(&mut self) -> Duration;
 
+    /// How many rows results have had since the last call.
+    fn rows(&mut self) -> u64;
+
     /// The signals that interrupt commands.
     fn interrupts(&self) -> &Interrupts;
 

@@ -18,7 +18,21 @@ struct Facts {
     open_line: bool,
     spent: Duration,
     head: Vec<u8>,
+    /// What is kept back until it is known how high it is.
+    held: Option<Held>,
+    /// The pager has the screen.
+    paging: bool,
 }
+
+#[derive(Debug, Default)]
+struct Held {
+    bytes: Vec<u8>,
+    /// When the first of them came.
+    since: Option<Instant>,
+}
+
+/// So many bytes are kept back, and for so long: what comes slowly is shown as it comes.
+const MAX_HELD: (usize, Duration) = (64 << 20, Duration::from_millis(500));
 
 impl Written {
     /// Whether the cursor stands behind some text. Asking ends the line.
@@ -34,6 +48,26 @@ impl Written {
     /// The first words of the lines since the last call; `id`, `handle` and borders of tables are passed over.
     pub(super) fn take_firsts(&self) -> Vec<String> {
         firsts(&std::mem::take(&mut self.lock().head))
+    }
+
+    /// Keeps back what is written from now on.
+    pub(super) fn hold(&self) {
+        self.lock().held = Some(Held::default());
+    }
+
+    /// Gives what was kept back; nothing more is.
+    pub(super) fn release(&self) -> Vec<u8> {
+        self.lock().held.take().map(|held| held.bytes).unwrap_or_default()
+    }
+
+    /// Whether the pager has the screen from now on.
+    pub(super) fn page(&self, paging: bool) {
+        self.lock().paging = paging;
+    }
+
+    /// Whether the pager has the screen.
+    pub(super) fn is_paging(&self) -> bool {
+        self.lock().paging
     }
 
     fn lock(&self) -> MutexGuard<'_, Facts> {
@@ -57,7 +91,11 @@ impl Sink {
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let started = Instant::now();
-        let result = self.stdout.write(bytes);
+        let overdue = self.written.lock().keep(bytes, started);
+        let result = match overdue {
+            None => Ok(bytes.len()),
+            Some(held) => self.stdout.write_all(&held).and_then(|()| self.stdout.write(bytes)),
+        };
         let mut facts = self.written.lock();
         facts.spent += started.elapsed();
         if let Some(last) = bytes.last() {
@@ -73,6 +111,22 @@ impl Write for Sink {
         let result = self.stdout.flush();
         self.written.lock().spent += started.elapsed();
         result
+    }
+}
+
+impl Facts {
+    /// Keeps these bytes back, or gives those that were kept until now because it is time to write.
+    fn keep(&mut self, bytes: &[u8], now: Instant) -> Option<Vec<u8>> {
+        let held = match &mut self.held {
+            None => return Some(Vec::new()),
+            Some(held) => held,
+        };
+        let since = *held.since.get_or_insert(now);
+        if held.bytes.len() + bytes.len() <= MAX_HELD.0 && now - since < MAX_HELD.1 {
+            held.bytes.extend_from_slice(bytes);
+            return None;
+        }
+        self.held.take().map(|held| held.bytes)
     }
 }
 
@@ -108,6 +162,17 @@ mod tests {
         assert_eq!(first("  \"id\": 42,\n"), ["42"]);
         assert_eq!(first("{\n  \"handle\": \"H:x:1\",\n"), ["{", "H:x:1"]);
         assert_eq!(first("H:x:1\tresize\n"), ["H:x:1"]);
+    }
+
+    #[test]
+    fn what_is_written_quickly_is_kept_back_and_what_comes_late_is_not() {
+        let (start, mut facts) = (Instant::now(), Facts::default());
+        assert_eq!(facts.keep(b"a", start), Some(Vec::new()));
+        facts.held = Some(Held::default());
+        assert_eq!(facts.keep(b"a", start), None);
+        assert_eq!(facts.keep(b"b", start + MAX_HELD.1 / 2), None);
+        assert_eq!(facts.keep(b"c", start + MAX_HELD.1), Some(b"ab".to_vec()));
+        assert_eq!(facts.keep(b"d", start + MAX_HELD.1), Some(Vec::new()));
     }
 
     #[test]

@@ -13,12 +13,14 @@ use super::ending::Ending;
 use super::guest::{Guest, Kit, lock};
 use super::history::HistoryFile;
 use super::host::Host;
+use super::pager::Pager;
 use super::session::{Rules, Session, open};
 use super::sink::{Sink, Written};
 use super::source::{ReadLines, Script, StdinLines};
 use super::terminal::{Person, PersonSetup};
 use super::tree;
 use super::values::{AllValues, KnownSettings};
+use super::vars::assignment;
 use super::watcher::Watcher;
 use crate::config::Environment;
 use crate::error::{CliError, Exit};
@@ -44,6 +46,18 @@ pub struct SessionArgs {
     /// Show each command of a script on stderr before it runs
     #[arg(long)]
     echo: bool,
+
+    /// What ${NAME} stands for in the commands; may be given several times
+    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = assignment)]
+    vars: Vec<(String, String)>,
+
+    /// Run no shell commands (!)
+    #[arg(long)]
+    no_shell: bool,
+
+    /// Never send results to a pager
+    #[arg(long)]
+    no_pager: bool,
 }
 
 /// Where the commands come from.
@@ -60,6 +74,7 @@ enum Origin {
 pub struct Start {
     from: Origin,
     rules: Rules,
+    no_pager: bool,
     interrupts: Interrupts,
     ending: Ending,
     written: Written,
@@ -71,10 +86,17 @@ impl Start {
     /// # Errors
     /// The operating system refuses the handlers: exit 70.
     pub fn new(args: SessionArgs) -> Result<Self, CliError> {
-        let rules = Rules { keep_going: args.keep_going, echo: args.echo };
+        let rules = Rules {
+            keep_going: args.keep_going,
+            echo: args.echo,
+            no_shell: args.no_shell,
+            vars: args.vars.iter().cloned().collect(),
+        };
         let interrupts = Interrupts::install(false)?;
         let ending = Ending::install(&interrupts)?;
-        Ok(Self { from: source(args), rules, interrupts, ending, written: Written::default() })
+        let no_pager = args.no_pager;
+        let (from, written) = (source(args), Written::default());
+        Ok(Self { from, rules, no_pager, interrupts, ending, written })
     }
 
     /// The signals that interrupt commands, for the tool.
@@ -115,24 +137,33 @@ impl Start {
         };
         let shared = Mutex::new(guest);
         let (waiting, over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let pager = Pager::new(kit.prefix, self.no_pager, &Environment::process());
+        let written = self.written;
         let host = Host {
             shared: &shared,
             kit,
             interrupts: self.interrupts,
             ending: self.ending.clone(),
-            written: self.written,
+            written: written.clone(),
             waiting: &waiting,
             rich: person && style.color,
             person,
             globals,
             style,
             known_settings: KnownSettings::default(),
+            pager,
         };
         let ending = self.ending;
         let exit = thread::scope(|scope| {
             let start = |notices: Notices| {
-                let watcher =
-                    Watcher { shared: &shared, notices, ending, waiting: &waiting, over: &over };
+                let watcher = Watcher {
+                    shared: &shared,
+                    notices,
+                    ending,
+                    written,
+                    waiting: &waiting,
+                    over: &over,
+                };
                 let handle = scope.spawn(move || watcher.run());
                 Watching { over: &over, thread: handle.thread().clone() }
             };

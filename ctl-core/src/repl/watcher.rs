@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::editor::Notices;
 use super::ending::{Ending, wake_editor};
 use super::guest::Guest;
+use super::sink::Written;
 
 /// How often it looks.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -18,6 +19,7 @@ pub(super) struct Watcher<'s, G> {
     pub(super) shared: &'s Mutex<G>,
     pub(super) notices: Notices,
     pub(super) ending: Ending,
+    pub(super) written: Written,
     /// Whether the person is being waited for.
     pub(super) waiting: &'s AtomicBool,
     /// Set when the session is over.
@@ -27,11 +29,15 @@ pub(super) struct Watcher<'s, G> {
 impl<G: Guest> Watcher<'_, G> {
     /// Watches until the session is over.
     pub(super) fn run(&self) {
+        let mut unsaid = Vec::new();
         while !self.over.load(Ordering::SeqCst) {
             thread::park_timeout(PERIOD);
-            // Said only now that the state is free: printing waits for the line editor.
-            for said in self.look() {
-                self.notices.print(&said);
+            unsaid.extend(self.look());
+            // Said only now that the state is free, and the screen: printing waits for the line editor.
+            if !self.written.is_paging() {
+                for said in unsaid.drain(..) {
+                    self.notices.print(&said);
+                }
             }
             if self.ending.requested().is_some() && self.waiting.load(Ordering::SeqCst) {
                 wake_editor();

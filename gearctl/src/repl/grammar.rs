@@ -117,8 +117,8 @@ pub(super) const GROUPS: &[Group] = &[
         name: "session",
         title: "The session itself",
         verbs: &[
-            "connect", "help", "quit", "expect", ":set", ":source", ":timing", ":format",
-            ":history", ":cls",
+            "connect", "help", "quit", "expect", ":watch", ":set", ":source", ":timing", ":format",
+            ":pager", ":history", ":cls", "\\e", "!",
         ],
     },
 ];

@@ -23,12 +23,14 @@ Ctrl-C during run leaves the job to itself: fg brings it back. Foreground jobs n
 asks what becomes of them.
 
 A script (stdin, -f, -e) stops at the first error with that error's exit code. # starts a comment, <<END takes the
-lines up to END as a workload, `expect 'workers>=1' functions mail` fails with exit 1 unless it is so.
+lines up to END as a workload, `expect 'workers>=1' functions mail` fails with exit 1 unless it is so, ${NAME} is what
+--var says. For a person, results that are higher than the screen go to the pager, and \\e opens the editor. !CMD runs a
+line of the shell, :watch repeats a command.
 
 Examples:
   gearctl repl
   gearctl repl -e 'submit mail \"a letter\"' -e 'functions'
-  gearctl -s one:4730,two:4730 repl -f test.script";
+  gearctl -s one:4730,two:4730 repl -f test.script --var function=mail";
 
 /// Arguments of `repl`.
 #[derive(Debug, Default, Args)]

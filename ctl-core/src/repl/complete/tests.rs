@@ -39,6 +39,9 @@ fn grammar() -> Command {
             Command::new("expect")
                 .arg(Arg::new("condition").required(true))
                 .arg(Arg::new("command").value_name(COMMAND_WORDS).num_args(1..)),
+        )
+        .subcommand(
+            Command::new(":watch").arg(Arg::new("command").value_name(COMMAND_WORDS).num_args(1..)),
         );
     grammar.build();
     grammar
@@ -53,7 +56,7 @@ fn at(text: &str) -> (usize, Vec<String>) {
 fn verbs_come_from_the_grammar() {
     assert_eq!(at("p"), (0, vec!["pause ".into(), "put ".into()]));
     assert_eq!(at("ad"), (0, vec!["add ".into()]));
-    assert_eq!(at("").1.len(), 6, "hidden verbs and aliases stay out");
+    assert_eq!(at("").1.len(), 7, "hidden verbs and aliases stay out");
     assert_eq!(at("put x\npu"), (6, vec!["put ".into()]));
 }
 
@@ -87,6 +90,13 @@ fn expect_completes_the_command_behind_it() {
     assert_eq!(at("expect 'a==1' pau"), (14, vec!["pause ".into()]));
     assert_eq!(at("expect 'a==1' pause s").1, ["sms "]);
     assert_eq!(at("expect ").1, [""; 0]);
+}
+
+#[test]
+fn watch_completes_the_command_behind_its_options() {
+    assert_eq!(at(":watch pau"), (7, vec!["pause ".into()]));
+    assert_eq!(at(":watch i=2 c=3 pause s").1, ["sms "]);
+    assert_eq!(at("!pau").1, [""; 0]);
 }
 
 #[test]

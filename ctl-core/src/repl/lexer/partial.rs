@@ -47,6 +47,10 @@ pub fn partial(text: &[u8]) -> Option<Partial> {
             }
         }
         let start = lexer.at;
+        if words.is_empty() && lexer.peek() == Some(b'!') {
+            // What follows is the shell's.
+            return None;
+        }
         match lexer.word() {
             Ok(word) if word.end < text.len() => words.push(word),
             Ok(word) => {

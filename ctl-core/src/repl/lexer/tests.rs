@@ -206,3 +206,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_line_for_the_shell_is_taken_as_it_is() {
+    let statement = next_statement(b"  ! echo \"it's # \\\nput x").unwrap();
+    let texts: Vec<&[u8]> = statement.words.iter().map(|word| word.bytes.as_slice()).collect();
+    assert_eq!(texts, [&b"!"[..], b"echo \"it's # \\"]);
+    assert_eq!(statement.used, 19);
+    assert_eq!(words("!ls"), ["!", "ls"]);
+    assert_eq!(words("!"), ["!", ""]);
+    assert_eq!(words("put !x"), ["put", "!x"]);
+    assert_eq!(partial(b"!echo pu"), None);
+}

@@ -4,6 +4,7 @@ use std::fs;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use serde_json::json;
 
+use super::super::shell::Setting;
 use super::super::{Prompt, builtin};
 use super::*;
 use crate::signals::Interrupts;
@@ -17,6 +18,7 @@ struct Fake {
     left: Vec<Leaving>,
     stays: bool,
     color: String,
+    rows: u64,
 }
 
 impl Fake {
@@ -40,6 +42,7 @@ impl Fake {
             left: Vec::new(),
             stays: false,
             color: "red".into(),
+            rows: 0,
         }
     }
 }
@@ -85,6 +88,7 @@ impl Shell for Fake {
             Some(("stop", _)) => Ok(Exit::Negative),
             _ => {
                 self.said.push(texts(matches).join(" "));
+                self.rows += 3_u64.saturating_sub(self.said.len() as u64);
                 Ok(Exit::Done)
             }
         }
@@ -120,6 +124,10 @@ impl Shell for Fake {
 
     fn output_time(&mut self) -> Duration {
         Duration::ZERO
+    }
+
+    fn rows(&mut self) -> u64 {
+        std::mem::take(&mut self.rows)
     }
 
     fn interrupts(&self) -> &Interrupts {
@@ -395,4 +403,43 @@ fn help_explains_commands_and_groups() {
     assert!(fake.said[1].contains("Say something") && fake.said[2].contains("Say something"));
     assert!(fake.said[3].contains(":source"));
     assert!(fake.stderr[0].contains("no help for `x`"));
+}
+
+#[test]
+fn watch_repeats_until_it_is_enough_or_too_little_is_shown() {
+    let (exit, fake) = script(":watch i=100ms c=3 say a\nsay b", Rules::default());
+    assert_eq!((exit, fake.said), (Exit::Done, ["a", "a", "a", "b"].map(String::from).to_vec()));
+    // The rows of `say` become fewer: 2, 1, 0.
+    let (_, fake) = script(":watch i=100ms m=2 say a", Rules::default());
+    assert_eq!(fake.said, ["a", "a"]);
+    let (exit, fake) = script(":watch i=100ms fail 7", Rules::default());
+    assert_eq!((exit.code(), fake.stderr.len()), (7, 1));
+    assert_eq!(script(":watch c=2", Rules::default()).0, Exit::Usage);
+    let (exit, _) = script(":watch i=1h interrupt", Rules::default());
+    assert_eq!(exit, Exit::Interrupted);
+}
+
+#[test]
+fn variables_are_filled_into_words() {
+    let vars = [("who".to_owned(), "you \"all".to_owned())].into_iter().collect();
+    let rules = Rules { vars, ..Rules::default() };
+    let (exit, fake) = script("say hello ${who} '${who}'\nsay ${nobody}", rules);
+    assert_eq!((exit, fake.said), (Exit::Usage, vec!["hello you \"all ${who}".to_owned()]));
+    assert_eq!(fake.stderr, ["stdin:2: there is no variable `nobody` (there are: who)"]);
+    let (_, fake) = script("say ${who}", Rules::default());
+    assert_eq!(fake.said, ["${who}"], "without variables nothing is looked for");
+}
+
+#[cfg(unix)]
+#[test]
+fn shell_commands_run_unless_they_are_off() {
+    let (exit, fake) =
+        script("!true && test 'a b' = \"a b\"\nsay a\n!exit 3\nsay b", Rules::default());
+    assert_eq!((exit, fake.said), (Exit::Negative, vec!["a".to_owned()]));
+    assert_eq!(fake.stderr, ["stdin:3: the shell command ended with code 3"]);
+    let (exit, fake) = script("!true", Rules { no_shell: true, ..Rules::default() });
+    assert_eq!(exit, Exit::Usage);
+    assert!(fake.stderr[0].contains("--no-shell"), "{:?}", fake.stderr);
+    assert_eq!(script("!", Rules::default()).0, Exit::Usage);
+    assert_eq!(script("\\e say a", Rules::default()).0, Exit::Usage, "nobody can edit in a script");
 }

@@ -1,0 +1,153 @@
+//! Programs that a session starts: shell commands and editors.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::lexer::Word;
+use super::literal::to_path;
+use crate::error::{CliError, Exit};
+use crate::process;
+
+/// Runs a line of the shell; it may read from a person's terminal, but never from a script.
+///
+/// # Errors
+/// It ended with another code than 0, or could not be started: exit 1 or 70.
+pub(super) fn shell(line: &Word, person: bool) -> Result<(), CliError> {
+    let line = to_path(line).map_err(CliError::usage)?;
+    let mut command = shell_command(line.as_os_str());
+    if !person {
+        command.stdin(Stdio::null());
+    }
+    let status = command.status().map_err(|error| cannot_start("the shell", &error))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(CliError::new(
+        Exit::Negative,
+        "COMMAND_FAILED",
+        format!("the shell command {}", how(status)),
+    ))
+}
+
+/// A command that runs a line of the shell.
+pub(super) fn shell_command(line: &OsStr) -> Command {
+    let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
+    let mut command = Command::new(shell);
+    command.arg(flag).arg(line);
+    command
+}
+
+/// Lets a person edit a text, with the program that `var` names as `VISUAL` or `EDITOR`.
+///
+/// # Errors
+/// The editor cannot be started, or ended with another code than 0: then nothing is to be done with the text.
+pub(super) fn edit(text: &[u8], var: impl Fn(&str) -> Option<String>) -> Result<Vec<u8>, CliError> {
+    let default = if cfg!(windows) { "notepad" } else { "vi" };
+    let editor = var("VISUAL").or_else(|| var("EDITOR")).unwrap_or_else(|| default.to_owned());
+    let scratch =
+        Scratch::with(text).map_err(|error| CliError::writing("a file to edit", &error))?;
+    // The variable may hold arguments, as everywhere: the shell splits it.
+    let mut command = if cfg!(windows) {
+        let mut command = shell_command(OsStr::new(&editor));
+        command.arg(&scratch.0);
+        command
+    } else {
+        let mut command = shell_command(OsStr::new(&format!("{editor} \"$1\"")));
+        command.arg("sh").arg(&scratch.0);
+        command
+    };
+    let status = command.status().map_err(|error| cannot_start(&editor, &error))?;
+    if !status.success() {
+        return Err(CliError::new(
+            Exit::Negative,
+            "CANCELLED",
+            format!("nothing was run: the editor `{editor}` {}", how(status)),
+        )
+        .hint("VISUAL or EDITOR names the editor"));
+    }
+    scratch.read().map_err(|error| CliError::reading("the edited file", &error))
+}
+
+fn how(status: ExitStatus) -> String {
+    match process::signal(status) {
+        Some(signal) => format!("was ended by signal {signal}"),
+        None => format!("ended with code {}", process::code(status)),
+    }
+}
+
+fn cannot_start(program: &str, error: &io::Error) -> CliError {
+    CliError::new(Exit::Negative, "COMMAND_FAILED", format!("cannot start {program}: {error}"))
+}
+
+/// A private file that goes with its value.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn with(text: &[u8]) -> io::Result<Self> {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let name = format!("session-{}-{}.txt", std::process::id(), since.as_nanos());
+        let path = std::env::temp_dir().join(name);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&path)?;
+        let scratch = Self(path);
+        file.write_all(text)?;
+        Ok(scratch)
+    }
+
+    fn read(&self) -> io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        File::open(&self.0)?.read_to_end(&mut text)?;
+        Ok(text)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Somebody else may have removed it.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    fn edited(editor: &str) -> Result<Vec<u8>, CliError> {
+        edit(b"put a\n", |name| (name == "EDITOR").then(|| editor.to_owned()))
+    }
+
+    #[test]
+    fn an_editor_gets_a_private_file_and_a_failure_cancels() {
+        assert_eq!(edited("sed -i s/a/b/").unwrap(), b"put b\n");
+        let error = edited("false").unwrap_err();
+        assert_eq!((error.exit, error.code), (Exit::Negative, "CANCELLED"));
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("look");
+        fs::write(&script, "stat -c %a \"$1\" > \"$1.new\" && mv \"$1.new\" \"$1\"").unwrap();
+        assert_eq!(edited(&format!("sh {}", script.display())).unwrap(), b"600\n");
+    }
+
+    #[test]
+    fn a_shell_command_that_fails_says_how() {
+        let word = |text: &str| Word {
+            bytes: text.as_bytes().to_vec(),
+            literal: true,
+            start: 0,
+            end: 0,
+            heredoc: false,
+        };
+        shell(&word("test 'a b' = \"a b\""), false).unwrap();
+        let error = shell(&word("exit 7"), false).unwrap_err();
+        assert!(error.message.contains("code 7"), "{error}");
+        assert!(shell(&word("kill -9 $$"), false).unwrap_err().message.contains("signal 9"));
+        // A script's stdin is the script.
+        shell(&word("! read -r line"), false).unwrap();
+    }
+}
