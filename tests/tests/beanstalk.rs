@@ -27,6 +27,8 @@ mod jobs;
 mod pipelines;
 #[path = "beanstalk/producer.rs"]
 mod producer;
+#[path = "beanstalk/producer_cancellation.rs"]
+mod producer_cancellation;
 #[path = "beanstalk/producer_faults.rs"]
 mod producer_faults;
 #[path = "beanstalk/properties.rs"]
@@ -35,6 +37,8 @@ mod properties;
 mod reconnects;
 #[path = "beanstalk/regressions.rs"]
 mod regressions;
+#[path = "beanstalk/servers.rs"]
+mod servers;
 #[path = "beanstalk/source.rs"]
 mod source;
 #[path = "beanstalk/stats.rs"]
