@@ -28,6 +28,8 @@ use crate::{
 
 /// How long puts may take.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// How long the server may hold a reply back.
+const LONGEST_DELAY: Duration = Duration::from_secs(6);
 /// How long a healed world gets to settle.
 const CALM: Duration = Duration::from_secs(40);
 
@@ -78,8 +80,11 @@ pub async fn run(seed: u64) -> SeedOutcome {
         world.note(0, Event::Remains { key });
     }
     let (history, struck, trace) = world.end();
-    let rules =
-        Rules { slack: Duration::from_millis(250), in_flight: 2 * SLOWEST, ..Rules::default() };
+    let rules = Rules {
+        slack: Duration::from_millis(250),
+        in_flight: LONGEST_DELAY + 2 * SLOWEST,
+        ..Rules::default()
+    };
     let report = check(&history, &rules);
     let cancelled = stage.cancelled.load(Ordering::Relaxed);
     SeedOutcome { history, report, struck, trace, cancelled }
@@ -169,7 +174,7 @@ impl Stage {
                 0 => strike.reply("OUT_OF_MEMORY"),
                 1 => strike.reply("INTERNAL_ERROR"),
                 2 if verb == "put" => strike.reply("DRAINING"),
-                3 => strike.delay(rng.millis(6000)),
+                3 => strike.delay(rng.millis(LONGEST_DELAY.as_millis() as u64)),
                 4 => strike.hang(),
                 5 => strike.cut_after(rng.below(12) as usize),
                 _ => strike.reset_after(rng.below(12) as usize),
