@@ -22,6 +22,7 @@ mod programs;
 mod properties;
 mod quirks;
 mod regressions;
+mod source;
 mod streams;
 mod support;
 #[cfg(feature = "tls")]
