@@ -18,7 +18,7 @@ lint:
 # Lints the SDKs with each feature alone.
 lint-features:
     for features in "" blocking tokio blocking-tls tokio,tls tokio,blocking-tls tokio,blocking,tracing; do \
-        cargo clippy -p beanstalk-client -p gearman-client --lib --no-default-features --features "$features" --locked -- -D warnings || exit 1; \
+        cargo clippy -p queue-core -p beanstalk-client -p gearman-client --lib --no-default-features --features "$features" --locked -- -D warnings || exit 1; \
     done
 
 doc:

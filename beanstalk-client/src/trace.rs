@@ -3,9 +3,11 @@
 //!
 //! Without the feature `tracing` all of it is nothing.
 
-#[cfg(feature = "tracing")]
-use std::fmt;
 use std::time::Duration;
+
+#[cfg(feature = "tracing")]
+use queue_core::Line;
+use queue_core::Span;
 
 use crate::{
     Address, Error, JobId, Result,
@@ -13,80 +15,6 @@ use crate::{
 };
 #[cfg(feature = "tracing")]
 use crate::{ErrorKind, TubeName, protocol::Effect};
-
-/// The span of a command, a connection attempt or a job.
-#[derive(Clone, Debug)]
-pub(crate) struct Span(#[cfg(feature = "tracing")] tracing::Span);
-
-#[cfg(feature = "tracing")]
-impl Span {
-    /// Does something within the span.
-    pub(crate) fn run<T>(&self, step: impl FnOnce() -> T) -> T {
-        self.0.in_scope(step)
-    }
-
-    /// Makes a future whose polls are within the span.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn follow<F: Future>(&self, step: F) -> impl Future<Output = F::Output> + use<F> {
-        tracing::Instrument::instrument(step, self.0.clone())
-    }
-}
-
-#[cfg(not(feature = "tracing"))]
-#[expect(clippy::unused_self, reason = "as with the feature")]
-impl Span {
-    pub(crate) fn run<T>(&self, step: impl FnOnce() -> T) -> T {
-        step()
-    }
-
-    #[cfg(feature = "tokio")]
-    pub(crate) fn follow<F: Future>(&self, step: F) -> F {
-        step
-    }
-}
-
-/// Text of somebody else, kept to one line.
-#[cfg(feature = "tracing")]
-struct Line<T>(T);
-
-#[cfg(feature = "tracing")]
-impl<T: fmt::Display> fmt::Display for Line<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        struct Escape<'a, 'b>(&'a mut fmt::Formatter<'b>);
-
-        impl fmt::Write for Escape<'_, '_> {
-            fn write_str(&mut self, text: &str) -> fmt::Result {
-                text.chars().try_for_each(|c| {
-                    if c.is_control() || ('\u{2028}'..='\u{202e}').contains(&c) {
-                        write!(self.0, "{}", c.escape_default())
-                    } else {
-                        fmt::Write::write_char(self.0, c)
-                    }
-                })
-            }
-        }
-
-        fmt::Write::write_fmt(&mut Escape(f), format_args!("{}", self.0))
-    }
-}
-
-/// `server.address`: a host, or the path of a unix socket.
-#[cfg(feature = "tracing")]
-fn host(address: &Address) -> Line<impl fmt::Display> {
-    Line(match address {
-        Address::Tcp { host, .. } | Address::Tls { host, .. } => host.clone(),
-        Address::Unix(path) => path.display().to_string(),
-    })
-}
-
-/// `server.port`, which a unix socket has none of.
-#[cfg(feature = "tracing")]
-fn port(address: &Address) -> Option<u16> {
-    match address {
-        Address::Tcp { port, .. } | Address::Tls { port, .. } => Some(*port),
-        Address::Unix(_) => None,
-    }
-}
 
 /// OpenTelemetry's kinds of operation, where a command is of one.
 #[cfg(feature = "tracing")]
@@ -102,7 +30,7 @@ fn operation_type(verb: &str) -> Option<&'static str> {
 /// A command, or the first of a pair.
 pub(crate) fn command<C: Command>(address: &Address, session: &Session, command: &C) -> Span {
     #[cfg(feature = "tracing")]
-    return Span(tracing::debug_span!(
+    return Span::new(tracing::debug_span!(
         COMMAND,
         otel.kind = "client",
         messaging.system = SYSTEM,
@@ -111,14 +39,14 @@ pub(crate) fn command<C: Command>(address: &Address, session: &Session, command:
         messaging.destination.name = tube(session, command.effect()).as_ref().map(TubeName::as_str),
         messaging.message.id = command.job().map(|job| job.id.get()),
         messaging.message.body.size = tracing::field::Empty,
-        server.address = %host(address),
-        server.port = port(address),
+        server.address = %address.endpoint().host(),
+        server.port = address.endpoint().port(),
         "error.type" = tracing::field::Empty,
     ));
     #[cfg(not(feature = "tracing"))]
     {
         let _ = (address, session, command);
-        Span()
+        Span::none()
     }
 }
 
@@ -149,8 +77,8 @@ pub(crate) fn failed(address: &Address, verb: &'static str, error: &Error) {
         tracing::debug!(
             messaging.system = SYSTEM,
             messaging.operation.name = error.command().unwrap_or(verb),
-            server.address = %host(address),
-            server.port = port(address),
+            server.address = %address.endpoint().host(),
+            server.port = address.endpoint().port(),
             "error.type" = error.kind().name(),
             fate = ?error.fate(),
             "the command failed"
@@ -193,18 +121,18 @@ pub(crate) fn reply(response: &Response) {
 /// An attempt to connect.
 pub(crate) fn connecting(address: &Address) -> Span {
     #[cfg(feature = "tracing")]
-    return Span(tracing::debug_span!(
+    return Span::new(tracing::debug_span!(
         "beanstalk_connect",
         otel.kind = "client",
         messaging.system = SYSTEM,
-        server.address = %host(address),
-        server.port = port(address),
+        server.address = %address.endpoint().host(),
+        server.port = address.endpoint().port(),
         "error.type" = tracing::field::Empty,
     ));
     #[cfg(not(feature = "tracing"))]
     {
         let _ = address;
-        Span()
+        Span::none()
     }
 }
 
@@ -214,14 +142,14 @@ pub(crate) fn connected<T>(address: &Address, outcome: &Result<T>) {
     match outcome {
         Ok(_) => tracing::info!(
             messaging.system = SYSTEM,
-            server.address = %host(address),
-            server.port = port(address),
+            server.address = %address.endpoint().host(),
+            server.port = address.endpoint().port(),
             "connected"
         ),
         Err(error) => tracing::warn!(
             messaging.system = SYSTEM,
-            server.address = %host(address),
-            server.port = port(address),
+            server.address = %address.endpoint().host(),
+            server.port = address.endpoint().port(),
             "error.type" = error.kind().name(),
             error = %Line(error),
             "no connection"
@@ -237,8 +165,8 @@ pub(crate) fn lost(address: &Address, error: Option<&Error>) {
     #[cfg(feature = "tracing")]
     tracing::warn!(
         messaging.system = SYSTEM,
-        server.address = %host(address),
-        server.port = port(address),
+        server.address = %address.endpoint().host(),
+        server.port = address.endpoint().port(),
         "error.type" = error.map(|error| error.kind().name()),
         "the connection was lost"
     );
@@ -251,8 +179,8 @@ pub(crate) fn backing_off(address: &Address, delay: Duration) {
     #[cfg(feature = "tracing")]
     tracing::debug!(
         messaging.system = SYSTEM,
-        server.address = %host(address),
-        server.port = port(address),
+        server.address = %address.endpoint().host(),
+        server.port = address.endpoint().port(),
         delay_ms = delay.as_millis() as u64,
         "waiting before the next attempt to connect"
     );
@@ -263,7 +191,7 @@ pub(crate) fn backing_off(address: &Address, delay: Duration) {
 /// The work of a handler on a job.
 pub(crate) fn job(address: &Address, job: JobId, body: usize) -> Span {
     #[cfg(feature = "tracing")]
-    return Span(tracing::debug_span!(
+    return Span::new(tracing::debug_span!(
         "beanstalk_job",
         otel.kind = "consumer",
         messaging.system = SYSTEM,
@@ -271,14 +199,14 @@ pub(crate) fn job(address: &Address, job: JobId, body: usize) -> Span {
         "messaging.operation.type" = "process",
         messaging.message.id = job.get(),
         messaging.message.body.size = body as u64,
-        server.address = %host(address),
-        server.port = port(address),
+        server.address = %address.endpoint().host(),
+        server.port = address.endpoint().port(),
         "error.type" = tracing::field::Empty,
     ));
     #[cfg(not(feature = "tracing"))]
     {
         let _ = (address, job, body);
-        Span()
+        Span::none()
     }
 }
 
@@ -303,7 +231,7 @@ pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKi
                 );
             }
             Kind::ServerReplaced => {
-                tracing::warn!(slot, server.address = %host(address), "another server is at this address");
+                tracing::warn!(slot, server.address = %address.endpoint().host(), "another server is at this address");
             }
             Kind::ShortTimeToRun { job, ttr } => tracing::warn!(
                 slot,

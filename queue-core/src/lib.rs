@@ -24,6 +24,7 @@ mod net;
 mod retry;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod socket;
+mod span;
 mod text;
 #[cfg(feature = "__rustls")]
 mod tls;
@@ -41,5 +42,6 @@ pub use self::{
     limit::{Limit, Sdk},
     metrics::{ConnectionState, Metrics},
     retry::RetryPolicy,
+    span::{Line, Span},
     text::{decimal, excerpt},
 };

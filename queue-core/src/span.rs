@@ -1,0 +1,128 @@
+//! Spans of `tracing`, which are nothing without the feature of that name; and text that stays on its line.
+
+use std::fmt;
+
+use crate::Endpoint;
+
+/// The span of a call, a connection attempt or a job.
+#[derive(Clone, Debug)]
+pub struct Span(#[cfg(feature = "tracing")] tracing::Span);
+
+#[cfg(feature = "tracing")]
+impl Span {
+    /// This span.
+    #[must_use]
+    pub fn new(span: tracing::Span) -> Self {
+        Span(span)
+    }
+
+    /// No span.
+    #[must_use]
+    pub fn none() -> Self {
+        Span(tracing::Span::none())
+    }
+
+    /// Does something within the span.
+    pub fn run<T>(&self, step: impl FnOnce() -> T) -> T {
+        self.0.in_scope(step)
+    }
+
+    /// Makes a future whose polls are within the span.
+    pub fn follow<F: Future>(&self, step: F) -> impl Future<Output = F::Output> + use<F> {
+        tracing::Instrument::instrument(step, self.0.clone())
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+impl Span {
+    /// No span.
+    #[must_use]
+    #[inline]
+    pub fn none() -> Self {
+        Span()
+    }
+
+    /// Does something.
+    #[inline]
+    pub fn run<T>(&self, step: impl FnOnce() -> T) -> T {
+        step()
+    }
+
+    /// The future itself.
+    #[inline]
+    pub fn follow<F: Future>(&self, step: F) -> F {
+        step
+    }
+}
+
+/// Text of somebody else that stays on its line: control characters are escaped, and those that change the direction of
+/// writing.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<T>(pub T);
+
+impl<T: fmt::Display> fmt::Display for Line<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        struct Escape<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+        impl fmt::Write for Escape<'_, '_> {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                text.chars().try_for_each(|c| match c {
+                    '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                        write!(self.0, "{}", c.escape_unicode())
+                    }
+                    _ if c.is_control() => write!(self.0, "{}", c.escape_default()),
+                    _ => fmt::Write::write_char(self.0, c),
+                })
+            }
+        }
+
+        fmt::Write::write_fmt(&mut Escape(f), format_args!("{}", self.0))
+    }
+}
+
+impl<'a> Endpoint<'a> {
+    /// The host, or the path of a unix socket: `server.address` of OpenTelemetry.
+    #[must_use]
+    pub fn host(self) -> impl fmt::Display + use<'a> {
+        struct Host<'a>(Endpoint<'a>);
+
+        impl fmt::Display for Host<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self.0 {
+                    Endpoint::Tcp { host, .. } | Endpoint::Tls { host, .. } => Line(host).fmt(f),
+                    Endpoint::Unix(path) => Line(path.display()).fmt(f),
+                }
+            }
+        }
+
+        Host(self)
+    }
+
+    /// The port, which a unix socket has none of: `server.port`.
+    #[must_use]
+    pub fn port(self) -> Option<u16> {
+        match self {
+            Endpoint::Tcp { port, .. } | Endpoint::Tls { port, .. } => Some(port),
+            Endpoint::Unix(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn text_of_others_stays_on_its_line() {
+        assert_eq!(
+            Line("a\n\x1b[2J\u{202e}b é\u{7f}").to_string(),
+            "a\\n\\u{1b}[2J\\u{202e}b é\\u{7f}"
+        );
+        let unix = Endpoint::Unix(Path::new("/a\rb"));
+        assert_eq!((unix.host().to_string(), unix.port()), ("/a\\rb".into(), None));
+        let tcp = Endpoint::Tcp { host: "h", port: 7 };
+        assert_eq!((tcp.host().to_string(), tcp.port()), ("h".into(), Some(7)));
+    }
+}
