@@ -9,7 +9,7 @@ use queue_core::{Stream, within};
 use tokio::time::sleep;
 
 use crate::{
-    Address, ConnectOptions, Error, JobHandle, Result, Servers,
+    Address, ConnectOptions, Error, Fate, JobHandle, Result, Servers,
     deadline::Limit,
     link::{Link, Mailbox},
     protocol::{Epoch, Request},
@@ -142,7 +142,7 @@ impl Client {
         let mut route = Route::new(self, request.route(), idempotent);
         loop {
             let (index, link) = route.next().await?;
-            match within(route.total, exchange(link, request)).await.unwrap_or_else(Err) {
+            match exchange(link, request, route.total).await {
                 Ok(done) => return Ok(done),
                 Err(error) => {
                     let error = error.with_command(request.packet_type().name());
@@ -204,9 +204,12 @@ impl Client {
 pub(crate) async fn exchange<R: Request>(
     link: &Arc<Link>,
     request: &R,
+    total: Limit,
 ) -> Result<(R::Reply, Mailbox)> {
-    let mailbox = link.send(request, false).await?;
-    let (_, mail, origin) = mailbox.next().await;
+    let mailbox = within(total, link.send(request, false)).await.unwrap_or_else(Err)?;
+    // From here on it is written, whether anybody waits for its answer or not.
+    let mail = within(total, mailbox.next()).await;
+    let (_, mail, origin) = mail.map_err(|late| late.with_fate(Fate::Unknown))?;
     let reply = link.decode(request, &origin, mail)?;
     Ok((reply, mailbox))
 }

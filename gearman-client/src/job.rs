@@ -118,7 +118,9 @@ impl Job {
         let Some((submit, attempts)) = &mut self.again else { return Err(lost) };
         *attempts = attempts.checked_sub(1).ok_or(lost)?;
         self.client.make_fresh(submit, self.limit).await;
-        (self.submitted, self.mailbox) = self.client.create(submit, attempts, self.limit).await?;
+        let again = self.client.create(submit, attempts, self.limit).await;
+        // Whatever becomes of this one, the lost one may have been run.
+        (self.submitted, self.mailbox) = again.map_err(|error| error.with_fate(Fate::Unknown))?;
         Ok(())
     }
 }
@@ -141,11 +143,14 @@ impl Client {
         attempts: &mut u32,
         limit: Limit,
     ) -> Result<(Submitted, Mailbox)> {
+        let mut may_exist = false;
         loop {
             match self.send_and_wait(submit, false).await {
                 Err(error) if is_worth_another(&error, attempts) => {
+                    may_exist = true;
                     self.make_fresh(submit, limit).await;
                 }
+                Err(error) if may_exist => return Err(error.with_fate(Fate::Unknown)),
                 done => return done,
             }
         }
@@ -239,8 +244,7 @@ impl Client {
         let mut route = Route::among(self, Order::only(index), true);
         loop {
             let (index, link) = route.next().await?;
-            let exchange = crate::client::exchange(link, request);
-            match within(route.total, exchange).await.unwrap_or_else(Err) {
+            match crate::client::exchange(link, request, route.total).await {
                 Ok((reply, _)) => return Ok(reply),
                 Err(error) => route.attempts.failed(index, error)?,
             }

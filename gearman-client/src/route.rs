@@ -17,6 +17,8 @@ pub(crate) struct Attempts {
     /// To be tried once more before any other.
     again: Option<usize>,
     has_repeated: bool,
+    /// Some attempt may have been carried out, whatever became of the later ones.
+    may_have_acted: bool,
     last: Option<Error>,
 }
 
@@ -40,6 +42,7 @@ impl Attempts {
             idempotent,
             again: None,
             has_repeated: false,
+            may_have_acted: false,
             last: None,
         }
     }
@@ -85,13 +88,18 @@ impl Attempts {
     ///
     /// # Errors
     ///
-    /// The failure itself, when there may be no other attempt after it.
+    /// The failure itself, when there may be no other attempt after it. Its fate is that of the whole call: unknown, if
+    /// an earlier attempt may have been carried out.
     pub(crate) fn failed(&mut self, index: usize, error: Error) -> Result<()> {
-        if !may_repeat(&error, self.idempotent) {
+        let is_unknown = error.fate() == Fate::Unknown;
+        let may_repeat = may_repeat(&error, self.idempotent);
+        self.may_have_acted |= is_unknown;
+        let error = if self.may_have_acted { error.with_fate(Fate::Unknown) } else { error };
+        if !may_repeat {
             return Err(error);
         }
         // The same unique id on the same server names the same job, so that is asked first.
-        if error.fate() == Fate::Unknown && !self.has_repeated {
+        if is_unknown && !self.has_repeated {
             self.has_repeated = true;
             self.again = Some(index);
         }
@@ -308,6 +316,22 @@ mod tests {
         assert!(matches!(attempts.step(|_| None, Limit::never()), Step::GiveUp(_)));
         let refused = Error::refused(ErrorKind::QueueFull, "QUEUE_ERROR", "full");
         assert!(Attempts::new(Order::from_iter([0]), 5, true).failed(0, refused).is_err());
+    }
+
+    #[test]
+    fn the_fate_of_a_call_is_unknown_when_that_of_one_attempt_is() {
+        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, true);
+        attempts.failed(0, lost(Fate::Unknown)).unwrap();
+        for _ in 0..3 {
+            if let Some(index) = tried(&mut attempts) {
+                attempts.failed(index, lost(Fate::NotSent)).unwrap();
+            }
+        }
+        let Step::GiveUp(error) = attempts.step(|_| None, Limit::never()) else { panic!() };
+        assert_eq!(error.fate(), Fate::Unknown);
+        let refused = Error::refused(ErrorKind::QueueFull, "QUEUE_ERROR", "full");
+        let error = attempts.failed(1, refused).unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::QueueFull, Fate::Unknown));
     }
 
     #[test]

@@ -93,7 +93,9 @@ impl<'a> Job<'a> {
         let Some((submit, attempts)) = &mut self.again else { return Err(lost) };
         *attempts = attempts.checked_sub(1).ok_or(lost)?;
         self.client.make_fresh(submit, self.limit);
-        let (submitted, link, token) = self.client.create(submit, attempts, self.limit)?;
+        let again = self.client.create(submit, attempts, self.limit);
+        // Whatever becomes of this one, the lost one may have been run.
+        let (submitted, link, token) = again.map_err(|error| error.with_fate(Fate::Unknown))?;
         (self.submitted, self.link, self.token) = (submitted, link, token);
         Ok(())
     }
@@ -120,11 +122,14 @@ impl Client {
         attempts: &mut u32,
         limit: Limit,
     ) -> Result<(Submitted, usize, u64)> {
+        let mut may_exist = false;
         loop {
             match self.send_and_wait(submit, false) {
                 Err(error) if is_worth_another(&error, attempts) => {
+                    may_exist = true;
                     self.make_fresh(submit, limit);
                 }
+                Err(error) if may_exist => return Err(error.with_fate(Fate::Unknown)),
                 done => return done,
             }
         }

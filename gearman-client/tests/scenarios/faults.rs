@@ -61,6 +61,35 @@ fn quirk_a_request_that_is_never_answered_ends_its_connection() {
 }
 
 #[test]
+fn a_submission_whose_total_time_is_over_before_its_answer_came_may_have_been_carried_out() {
+    let silent = |mut peer: Peer| {
+        peer.greet();
+        peer.expect(PacketType::SubmitJobBg);
+        peer.wait_for_end();
+    };
+    let short = |address: &str| {
+        let options: ConnectOptions = address.parse().unwrap();
+        options.total_timeout(Some(Duration::from_millis(300)))
+    };
+    let expected = (ErrorKind::Timeout(Deadline::Total), Fate::Unknown);
+
+    let (address, server) = Peer::serve(vec![Box::new(silent)]);
+    let mut client = blocking::Client::connect(short(&address)).unwrap();
+    let error = client.submit_background("f", "x", options()).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), expected);
+    drop(client);
+    server.join().unwrap();
+
+    let (address, server) = Peer::serve(vec![Box::new(silent)]);
+    runtime().block_on(async {
+        let client = Client::connect(short(&address)).await.unwrap();
+        let error = client.submit_background("f", "x", options()).await.unwrap_err();
+        assert_eq!((error.kind(), error.fate()), expected);
+    });
+    server.join().unwrap();
+}
+
+#[test]
 fn a_reply_that_breaks_off_at_any_byte_leaves_the_fate_unknown() {
     let reply = wire(PacketType::JobCreated, &["H:x:1"]);
     for cut in 0..reply.len() {
