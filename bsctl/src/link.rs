@@ -1,21 +1,21 @@
 //! The connection to the server: opened when it is first needed, with what the flags say about time and retries.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use beanstalk_client::blocking::Client;
 use beanstalk_client::protocol::{Command, Effect, ListTubeUsed, Response, ServerWait};
 use beanstalk_client::{Address, ConnectOptions, Error, JobRef, RetryPolicy, TubeName};
 use bytes::BytesMut;
 use ctl_core::args::GlobalArgs;
-use ctl_core::config::{Environment, Setting, Source};
+use ctl_core::config::{Environment, Setting};
+use ctl_core::dial::{Plan, Target};
 use ctl_core::error::CliError;
 use ctl_core::messages::{Level, Messages};
-use ctl_core::units;
 use fixtures::beanstalkd::Server;
 
 use crate::error::cli_error;
+use crate::tool::PREFIX;
 
 /// The replies to two commands.
 pub type PairReplies<A, B> =
@@ -23,7 +23,7 @@ pub type PairReplies<A, B> =
 
 /// The connection that commands use.
 pub struct Link {
-    target: Target,
+    target: Target<Server>,
     options: Option<ConnectOptions>,
     plan: Plan,
     client: Option<Client>,
@@ -32,23 +32,6 @@ pub struct Link {
     /// Whether this is a session's own connection.
     in_session: bool,
     messages: Messages,
-}
-
-/// Which server.
-#[derive(Clone)]
-enum Target {
-    Address(Setting<String>),
-    /// The in-memory server in this process; it lives as long as the last link to it.
-    Embedded(Arc<OnceLock<Server>>),
-}
-
-/// How long and how often.
-#[derive(Clone)]
-pub struct Plan {
-    connect_timeout: Option<Duration>,
-    timeout: Option<Duration>,
-    retry: Option<u32>,
-    wait_for_server: Option<Duration>,
 }
 
 /// The used tube and the watch list, to put them back.
@@ -83,26 +66,16 @@ impl Link {
             );
         }
         let target = if embedded {
-            Target::Embedded(Arc::default())
+            Target::embedded()
         } else {
             let read = |text: &str| Ok(text.to_owned());
             let names = ["BSCTL_ADDR", "BEANSTALKD_ADDR"];
             let setting = environment.setting(("--addr", addr), &names, read)?;
-            Target::Address(
+            Target::Named(
                 setting.unwrap_or_else(|| Setting::default(Address::default().to_string())),
             )
         };
-        let timeout = environment.setting(
-            ("--timeout", globals.timeout),
-            &["BSCTL_TIMEOUT"],
-            units::duration,
-        )?;
-        let plan = Plan {
-            connect_timeout: globals.connect_timeout,
-            timeout: timeout.map(|setting| setting.value),
-            retry: globals.retry,
-            wait_for_server: globals.wait_for_server,
-        };
+        let plan = Plan::new(globals, environment, PREFIX)?;
         let messages = messages.clone();
         Ok(Self {
             target,
@@ -126,16 +99,12 @@ impl Link {
     /// Where the address came from.
     #[must_use]
     pub fn source(&self) -> String {
-        match &self.target {
-            Target::Address(setting) => setting.source.to_string(),
-            Target::Embedded(_) => Source::Flag("--embedded").to_string(),
-        }
+        self.target.source()
     }
 
     /// Bounds connecting and answering, where the flags say nothing: `ping` and `check` are impatient.
     pub fn default_timeout(&mut self, bound: Duration) {
-        self.plan.connect_timeout = self.plan.connect_timeout.or(self.plan.timeout).or(Some(bound));
-        self.plan.timeout = self.plan.timeout.or(Some(bound));
+        self.plan.default_timeout(bound);
         self.options = None;
     }
 
@@ -190,7 +159,7 @@ impl Link {
     pub fn retarget(&mut self, addr: String) {
         self.close();
         self.options = None;
-        self.target = Target::Address(Setting { value: addr, source: Source::Flag("connect") });
+        self.target = Target::told(addr);
     }
 
     /// The connection for commands that reserve jobs: a second one in a session, else this one.
@@ -315,10 +284,9 @@ impl Link {
     }
 
     fn build_options(&self) -> Result<ConnectOptions, CliError> {
-        let text = match &self.target {
-            Target::Address(setting) => setting.value.clone(),
-            Target::Embedded(cell) => embedded(cell, &self.messages)?,
-        };
+        let start = || Server::builder().log_capacity(0).start();
+        let address = |server: &Server| server.address().to_owned();
+        let text = self.target.address(&self.messages, start, address)?;
         let address: Address = text.parse().map_err(|error| {
             cli_error(error).hint(format!("the address came from: {}", self.source()))
         })?;
@@ -339,30 +307,8 @@ impl Link {
     fn open(&mut self) -> Result<Client, CliError> {
         let options = self.options()?.clone();
         let address = options.address().to_string();
-        let started = Instant::now();
-        let mut left = self.plan.retry.unwrap_or(0);
-        let mut pause = Duration::from_millis(50);
-        loop {
-            let error = match self.try_open(&options) {
-                Ok(client) => {
-                    self.messages.decision(format!("connected to {address} ({})", self.source()));
-                    return Ok(client);
-                }
-                Err(error) => error,
-            };
-            let waiting =
-                self.plan.wait_for_server.is_some_and(|bound| started.elapsed() + pause < bound);
-            if !waiting && left == 0 {
-                return Err(error.remark(format!("(address from {})", self.source())));
-            }
-            if !waiting {
-                left -= 1;
-            }
-            let target = "bsctl";
-            self.messages.log(Level::Debug, target, &format!("{error}; trying again in {pause:?}"));
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_secs(1));
-        }
+        let source = self.source();
+        self.plan.open((&address, &source), "bsctl", &self.messages, || self.try_open(&options))
     }
 
     fn try_open(&self, options: &ConnectOptions) -> Result<Client, CliError> {
@@ -372,20 +318,6 @@ impl Link {
         }
         Ok(client)
     }
-}
-
-fn embedded(cell: &OnceLock<Server>, messages: &Messages) -> Result<String, CliError> {
-    if let Some(server) = cell.get() {
-        return Ok(server.address().to_owned());
-    }
-    let server = Server::start().map_err(|error| {
-        CliError::unavailable(format!("cannot start the in-memory server: {error}"))
-    })?;
-    let address = server.address().to_owned();
-    messages.note(format!("embedded server on {address}"));
-    // Empty until now, so nothing is dropped.
-    let _ = cell.set(server);
-    Ok(address)
 }
 
 /// A command that shows its line and its reply's line under `-vvv`.

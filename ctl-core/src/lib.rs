@@ -8,6 +8,7 @@ pub mod child;
 pub mod color;
 pub mod config;
 pub mod confirm;
+pub mod dial;
 pub mod docs;
 pub mod error;
 pub mod escape;

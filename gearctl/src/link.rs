@@ -1,15 +1,13 @@
 //! The connections to the servers: opened when they are first needed, with what the flags say about time and
 //! retries. Jobs go over one, the text commands of administration over another.
 
-use std::sync::{Arc, OnceLock};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ctl_core::args::GlobalArgs;
-use ctl_core::config::{Environment, Setting, Source};
+use ctl_core::config::{Environment, Setting};
+use ctl_core::dial::{Plan, Target};
 use ctl_core::error::CliError;
 use ctl_core::messages::{Level, Messages};
-use ctl_core::units;
 use fixtures::gearmand::Server;
 use gearman_client::blocking::{Admin, Client, Packets};
 use gearman_client::protocol::{AdminCommand, AdminReply, Request};
@@ -17,10 +15,11 @@ use gearman_client::{Address, ConnectOptions, Error, Listing, RetryPolicy, Row, 
 
 use crate::error::{UNSUPPORTED, cli_error};
 use crate::tls::TlsArgs;
+use crate::tool::PREFIX;
 
 /// The connections that commands use.
 pub struct Link {
-    target: Target,
+    target: Target<Server>,
     options: Option<Vec<ConnectOptions>>,
     plan: Plan,
     tls: TlsArgs,
@@ -28,23 +27,6 @@ pub struct Link {
     client: Option<Client>,
     admin: Option<Admin>,
     messages: Messages,
-}
-
-/// Which servers.
-#[derive(Clone)]
-enum Target {
-    Addresses(Setting<String>),
-    /// The in-memory server in this process; it lives as long as the last link to it.
-    Embedded(Arc<OnceLock<Server>>),
-}
-
-/// How long and how often.
-#[derive(Clone)]
-pub struct Plan {
-    connect_timeout: Option<Duration>,
-    timeout: Option<Duration>,
-    retry: Option<u32>,
-    wait_for_server: Option<Duration>,
 }
 
 /// Messages of protocol lines come from here, for `GEARCTL_LOG`.
@@ -68,26 +50,16 @@ impl Link {
                 .hint("either of them"));
         }
         let target = if embedded {
-            Target::Embedded(Arc::default())
+            Target::embedded()
         } else {
             let given = (!servers.is_empty()).then(|| servers.join(","));
             let names = ["GEARCTL_SERVER", "GEARMAN_SERVER", "GEARMAN_SERVERS"];
             let setting =
                 environment.setting(("--server", given), &names, |text| Ok(text.to_owned()))?;
             let default = || Setting::default(Address::default().to_string());
-            Target::Addresses(setting.unwrap_or_else(default))
+            Target::Named(setting.unwrap_or_else(default))
         };
-        let timeout = environment.setting(
-            ("--timeout", globals.timeout),
-            &["GEARCTL_TIMEOUT"],
-            units::duration,
-        )?;
-        let plan = Plan {
-            connect_timeout: globals.connect_timeout,
-            timeout: timeout.map(|setting| setting.value),
-            retry: globals.retry,
-            wait_for_server: globals.wait_for_server,
-        };
+        let plan = Plan::new(globals, environment, PREFIX)?;
         Ok(Self {
             target,
             options: None,
@@ -112,16 +84,12 @@ impl Link {
     /// Where the address came from.
     #[must_use]
     pub fn source(&self) -> String {
-        match &self.target {
-            Target::Addresses(setting) => setting.source.to_string(),
-            Target::Embedded(_) => Source::Flag("--embedded").to_string(),
-        }
+        self.target.source()
     }
 
     /// Bounds connecting and answering, where the flags say nothing: `ping` and `check` are impatient.
     pub fn default_timeout(&mut self, bound: Duration) {
-        self.plan.connect_timeout = self.plan.connect_timeout.or(self.plan.timeout).or(Some(bound));
-        self.plan.timeout = self.plan.timeout.or(Some(bound));
+        self.plan.default_timeout(bound);
         self.options = None;
     }
 
@@ -198,8 +166,7 @@ impl Link {
     pub fn retarget(&mut self, servers: String) {
         self.close();
         self.options = None;
-        self.target =
-            Target::Addresses(Setting { value: servers, source: Source::Flag("connect") });
+        self.target = Target::told(servers);
     }
 
     /// Another link to the same servers, not yet open.
@@ -324,10 +291,9 @@ impl Link {
     }
 
     fn build_options(&self) -> Result<Vec<ConnectOptions>, CliError> {
-        let text = match &self.target {
-            Target::Addresses(setting) => setting.value.clone(),
-            Target::Embedded(cell) => embedded(cell, &self.messages)?,
-        };
+        let start = || Server::builder().log_capacity(0).start();
+        let address = |server: &Server| server.address().to_owned();
+        let text = self.target.address(&self.messages, start, address)?;
         let servers: Servers = text.parse().map_err(|error: Error| {
             cli_error(error).hint(format!("the address came from: {}", self.source()))
         })?;
@@ -350,30 +316,8 @@ impl Link {
     /// Connects, as often as `--retry` and `--wait-for-server` allow.
     fn open<T>(&mut self, attempt: impl Fn(&Self) -> Result<T, CliError>) -> Result<T, CliError> {
         let address = self.address()?;
-        let started = Instant::now();
-        let mut left = self.plan.retry.unwrap_or(0);
-        let mut pause = Duration::from_millis(50);
-        loop {
-            let error = match attempt(self) {
-                Ok(opened) => {
-                    self.messages.decision(format!("connected to {address} ({})", self.source()));
-                    return Ok(opened);
-                }
-                Err(error) => error,
-            };
-            let waiting =
-                self.plan.wait_for_server.is_some_and(|bound| started.elapsed() + pause < bound);
-            if !waiting && left == 0 {
-                return Err(error.remark(format!("(address from {})", self.source())));
-            }
-            if !waiting {
-                left -= 1;
-            }
-            let text = format!("{error}; trying again in {pause:?}");
-            self.messages.log(Level::Debug, "gearctl", &text);
-            thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_secs(1));
-        }
+        let source = self.source();
+        self.plan.open((&address, &source), "gearctl", &self.messages, || attempt(self))
     }
 
     fn trace(&self, text: std::fmt::Arguments<'_>) {
@@ -381,18 +325,4 @@ impl Link {
             self.messages.log(Level::Trace, PROTOCOL, &text.to_string());
         }
     }
-}
-
-fn embedded(cell: &OnceLock<Server>, messages: &Messages) -> Result<String, CliError> {
-    if let Some(server) = cell.get() {
-        return Ok(server.address().to_owned());
-    }
-    let server = Server::builder().log_capacity(0).start().map_err(|error| {
-        CliError::unavailable(format!("cannot start the in-memory server: {error}"))
-    })?;
-    let address = server.address().to_owned();
-    messages.note(format!("embedded server on {address}"));
-    // Empty until now, so nothing is dropped.
-    let _ = cell.set(server);
-    Ok(address)
 }

@@ -8,7 +8,6 @@ use ctl_core::glob::glob;
 use ctl_core::output::{Column, Shape};
 
 use super::stats::record;
-
 use crate::scan::AnyState;
 use crate::tool::Tool;
 

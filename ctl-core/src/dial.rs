@@ -1,0 +1,204 @@
+//! Reaching servers: which, how long to wait, and how often to try.
+
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::args::GlobalArgs;
+use crate::config::{Environment, Setting, Source};
+use crate::error::CliError;
+use crate::messages::{Level, Messages};
+use crate::units;
+
+/// Which servers; `S` is an in-memory one.
+#[derive(Debug)]
+pub enum Target<S> {
+    /// Those at these addresses, as people write them.
+    Named(Setting<String>),
+    /// The in-memory server in this process; it lives as long as the last of these values.
+    Embedded(Arc<OnceLock<S>>),
+}
+
+impl<S> Clone for Target<S> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Named(setting) => Self::Named(setting.clone()),
+            Self::Embedded(cell) => Self::Embedded(Arc::clone(cell)),
+        }
+    }
+}
+
+impl<S> Target<S> {
+    /// The in-memory server, not yet started.
+    #[must_use]
+    pub fn embedded() -> Self {
+        Self::Embedded(Arc::default())
+    }
+
+    /// The address that a session was told.
+    #[must_use]
+    pub fn told(address: String) -> Self {
+        Self::Named(Setting { value: address, source: Source::Flag("connect") })
+    }
+
+    /// Where the address came from.
+    #[must_use]
+    pub fn source(&self) -> String {
+        match self {
+            Self::Named(setting) => setting.source.to_string(),
+            Self::Embedded(_) => Source::Flag("--embedded").to_string(),
+        }
+    }
+
+    /// The address. The in-memory server is started now if it was not: `start` does so, `address` tells where it is.
+    ///
+    /// # Errors
+    /// The server cannot be started: exit 69.
+    pub fn address(
+        &self,
+        messages: &Messages,
+        start: impl FnOnce() -> std::io::Result<S>,
+        address: impl Fn(&S) -> String,
+    ) -> Result<String, CliError> {
+        let cell = match self {
+            Self::Named(setting) => return Ok(setting.value.clone()),
+            Self::Embedded(cell) => cell,
+        };
+        if let Some(server) = cell.get() {
+            return Ok(address(server));
+        }
+        let server = start().map_err(|error| {
+            CliError::unavailable(format!("cannot start the in-memory server: {error}"))
+        })?;
+        let text = address(&server);
+        messages.note(format!("embedded server on {text}"));
+        // Empty until now, so nothing is dropped.
+        let _ = cell.set(server);
+        Ok(text)
+    }
+}
+
+/// How long and how often.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The bound for connecting; none is the client's own.
+    pub connect_timeout: Option<Duration>,
+    /// The bound for each answer; none is the client's own.
+    pub timeout: Option<Duration>,
+    /// How often to try again.
+    pub retry: Option<u32>,
+    /// How long to wait until the server answers.
+    pub wait_for_server: Option<Duration>,
+}
+
+impl Plan {
+    /// From flags and environment; `prefix` is that of the tool's variables.
+    ///
+    /// # Errors
+    /// A wrong variable: exit 78.
+    pub fn new(
+        globals: &GlobalArgs,
+        environment: &Environment,
+        prefix: &str,
+    ) -> Result<Self, CliError> {
+        let variable = format!("{prefix}_TIMEOUT");
+        let flag = ("--timeout", globals.timeout);
+        let timeout = environment.setting(flag, &[&variable], units::duration)?;
+        Ok(Self {
+            connect_timeout: globals.connect_timeout,
+            timeout: timeout.map(|setting| setting.value),
+            retry: globals.retry,
+            wait_for_server: globals.wait_for_server,
+        })
+    }
+
+    /// Bounds connecting and answering where the flags say nothing.
+    pub fn default_timeout(&mut self, bound: Duration) {
+        self.connect_timeout = self.connect_timeout.or(self.timeout).or(Some(bound));
+        self.timeout = self.timeout.or(Some(bound));
+    }
+
+    /// Connects, as often as `--retry` and `--wait-for-server` allow. `place` is the address and where it came from.
+    ///
+    /// # Errors
+    /// That of the last attempt.
+    pub fn open<T>(
+        &self,
+        (address, source): (&str, &str),
+        tool: &'static str,
+        messages: &Messages,
+        mut attempt: impl FnMut() -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let started = Instant::now();
+        let mut left = self.retry.unwrap_or(0);
+        let mut pause = Duration::from_millis(50);
+        loop {
+            let error = match attempt() {
+                Ok(opened) => {
+                    messages.decision(format!("connected to {address} ({source})"));
+                    return Ok(opened);
+                }
+                Err(error) => error,
+            };
+            let waiting =
+                self.wait_for_server.is_some_and(|bound| started.elapsed() + pause < bound);
+            if !waiting && left == 0 {
+                return Err(error.remark(format!("(address from {source})")));
+            }
+            if !waiting {
+                left -= 1;
+            }
+            messages.log(Level::Debug, tool, &format!("{error}; trying again in {pause:?}"));
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    fn silent() -> Messages {
+        Messages::to(Box::new(io::sink()), "tool", false, false)
+    }
+
+    #[test]
+    fn it_is_tried_as_often_as_the_flag_says_and_the_source_is_named() {
+        let globals = GlobalArgs { retry: Some(2), ..GlobalArgs::default() };
+        let plan = Plan::new(&globals, &Environment::of(&[]), "TOOL").unwrap();
+        let mut tries = 0;
+        let outcome: Result<(), _> = plan.open(("host:1", "flag --x"), "tool", &silent(), || {
+            tries += 1;
+            Err(CliError::unavailable("nobody listens"))
+        });
+        let error = outcome.unwrap_err();
+        assert_eq!(tries, 3);
+        assert!(error.message.contains("flag --x"), "{error}");
+    }
+
+    #[test]
+    fn the_embedded_server_is_started_once() {
+        let target = Target::embedded();
+        let copy = target.clone();
+        let address = |target: &Target<u8>, number| {
+            target.address(&silent(), || Ok(number), ToString::to_string).unwrap()
+        };
+        assert_eq!((address(&target, 7), address(&copy, 8)), ("7".to_owned(), "7".to_owned()));
+        assert_eq!(copy.source(), "flag --embedded");
+        let broken: Target<u8> = Target::embedded();
+        let error =
+            broken.address(&silent(), || Err(io::ErrorKind::AddrInUse.into()), |_| String::new());
+        assert_eq!(error.unwrap_err().exit.code(), 69);
+    }
+
+    #[test]
+    fn flags_bound_before_defaults_do() {
+        let environment = Environment::of(&[("TOOL_TIMEOUT", "7")]);
+        let mut plan = Plan::new(&GlobalArgs::default(), &environment, "TOOL").unwrap();
+        plan.default_timeout(Duration::from_secs(2));
+        let seven = Some(Duration::from_secs(7));
+        assert_eq!((plan.timeout, plan.connect_timeout), (seven, seven));
+    }
+}
