@@ -56,6 +56,9 @@
 //! `call_pair` to finish a job and ask for the next in one write, and `call_many` for pipelines. [`protocol`] is all of
 //! it without input and output.
 //!
+//! [`Worker`] and [`blocking::Worker`] run a handler for every job, on any number of servers: they keep reservations alive,
+//! retry what failed and bury what fails too often, survive restarts of servers, and stop in an orderly way.
+//!
 //! # What it tells
 //!
 //! [`Client::metrics`] counts connections, commands, replies, bytes, and errors by their kind; producers and workers have
