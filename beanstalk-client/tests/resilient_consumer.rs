@@ -141,12 +141,12 @@ fn survives_kills_of_its_server(name: &str) {
 
 #[test]
 fn the_async_worker_survives_kills_of_its_server() {
-    survives_kills_of_its_server("resilient_worker");
+    survives_kills_of_its_server("resilient_consumer");
 }
 
 #[test]
 fn the_blocking_worker_survives_kills_of_its_server() {
-    survives_kills_of_its_server("resilient_worker_blocking");
+    survives_kills_of_its_server("resilient_consumer_blocking");
 }
 
 /// B25: whatever a worker holds when it is killed, others do.
@@ -168,13 +168,13 @@ fn leaves_its_jobs_to_others(name: &str, address: &str) {
 #[test]
 fn a_killed_async_worker_leaves_its_jobs_to_others() {
     let server = Server::start().unwrap();
-    leaves_its_jobs_to_others("resilient_worker", server.address());
+    leaves_its_jobs_to_others("resilient_consumer", server.address());
 }
 
 #[test]
 fn a_killed_blocking_worker_leaves_its_jobs_to_others() {
     if let Some(server) = Beanstalkd::start() {
-        leaves_its_jobs_to_others("resilient_worker_blocking", server.address());
+        leaves_its_jobs_to_others("resilient_consumer_blocking", server.address());
     }
 }
 
@@ -222,10 +222,10 @@ fn leaves_alone_what_it_lost_while_frozen(name: &str) {
 
 #[test]
 fn an_async_worker_that_was_frozen_leaves_alone_what_it_lost() {
-    leaves_alone_what_it_lost_while_frozen("resilient_worker");
+    leaves_alone_what_it_lost_while_frozen("resilient_consumer");
 }
 
 #[test]
 fn a_blocking_worker_that_was_frozen_leaves_alone_what_it_lost() {
-    leaves_alone_what_it_lost_while_frozen("resilient_worker_blocking");
+    leaves_alone_what_it_lost_while_frozen("resilient_consumer_blocking");
 }

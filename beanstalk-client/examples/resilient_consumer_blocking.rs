@@ -3,7 +3,7 @@
 //! It prints the body of every job, and what happens to it, until its standard input ends: jobs that run are finished
 //! then. Kill the server, start it again, and it goes on.
 //!
-//! `cargo run --example resilient_worker_blocking -- 127.0.0.1:11300 numbers`
+//! `cargo run --example resilient_consumer_blocking -- 127.0.0.1:11300 numbers`
 
 use std::{env, error::Error, io::Read, thread, time::Duration};
 
