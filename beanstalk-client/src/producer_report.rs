@@ -1,5 +1,7 @@
 //! What a producer tells about itself.
 
+use std::fmt;
+
 /// What a producer's connection to a server is doing.
 ///
 /// Of several servers' states, the greatest says what the producer can do.
@@ -51,6 +53,33 @@ pub struct ProducerReport {
     pub servers: Vec<ServerReport>,
 }
 
+impl ProducerReport {
+    /// Whether every put that is over is a job that will be run: none was given up, refused, or buried.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.buried == 0 && self.refused == 0 && self.not_sent == 0 && self.unknown == 0
+    }
+}
+
+impl fmt::Display for ProducerReport {
+    /// One line: what was done, and what else has happened.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} jobs put", self.inserted, self.accepted)?;
+        let others = [
+            (self.buried, "buried"),
+            (self.refused, "refused"),
+            (self.not_sent, "not sent"),
+            (self.unknown, "of unknown fate"),
+            (self.resent, "sent again"),
+            (self.moved, "moved to another server"),
+        ];
+        for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
+            write!(f, ", {count} {what}")?;
+        }
+        write!(f, "; {} connections", self.connections)
+    }
+}
+
 /// A producer's view of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -61,4 +90,23 @@ pub struct ServerReport {
     pub state: ProducerState,
     /// Why the last connection failed, or why the server last took no jobs.
     pub last_error: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_says_what_went_wrong_and_nothing_of_what_did_not() {
+        let report =
+            ProducerReport { accepted: 9, inserted: 9, connections: 1, ..Default::default() };
+        assert!(report.is_complete());
+        assert_eq!(report.to_string(), "9 of 9 jobs put; 1 connections");
+        let report = ProducerReport { inserted: 7, unknown: 2, resent: 1, ..report };
+        assert!(!report.is_complete());
+        assert_eq!(
+            report.to_string(),
+            "7 of 9 jobs put, 2 of unknown fate, 1 sent again; 1 connections"
+        );
+    }
 }

@@ -2,11 +2,14 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{
+    collections::BTreeSet,
+    io::{BufRead, BufReader, Write},
     path::PathBuf,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
+    time::Duration,
 };
 
-use beanstalk_client::blocking::Client;
+use beanstalk_client::{Reserved, blocking::Client};
 
 const JOBS: &str = "10000";
 
@@ -74,4 +77,59 @@ fn blocking_examples_move_every_job_through_the_in_memory_server() {
 #[test]
 fn blocking_examples_move_every_job_through_the_real_server() {
     real("producer_blocking", "consumer_blocking");
+}
+
+/// Feeds numbers to a resilient producer while its server is killed and started again, and looks for all of them.
+fn survives_kills(producer: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let log = fixtures::real::Beanstalkd::builder().arg("-b").arg(folder.path());
+    let Some(mut server) = log.arg("-f").arg("0").start() else { return };
+    let mut child = Command::new(example(producer))
+        .args([server.address(), "numbers"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut acknowledged = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut printed = Vec::new();
+    for round in 0..5 {
+        // Some are answered before the server goes, and the rest while it is away or back.
+        for number in 0..200 {
+            writeln!(input, "{}", round * 200 + number).unwrap();
+        }
+        for _ in 0..50 {
+            printed.push(acknowledged.next().unwrap().unwrap());
+        }
+        server.kill();
+        server.restart().unwrap();
+    }
+    drop(input);
+    printed.extend(acknowledged.map(Result::unwrap));
+    let output = child.wait_with_output().unwrap();
+    let report = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{report}");
+    assert!(report.contains("1000 of 1000 jobs put"), "{report}");
+    let mut numbers: Vec<u32> = printed.iter().map(|line| line.parse().unwrap()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..1000).collect::<Vec<_>>());
+    let mut client = Client::connect(server.address()).unwrap();
+    client.watch("numbers").unwrap();
+    let mut missing: BTreeSet<u32> = numbers.into_iter().collect();
+    while let Reserved::Job(job) = client.reserve_with_timeout(Duration::ZERO).unwrap() {
+        missing.remove(&String::from_utf8_lossy(&job.body).parse().unwrap());
+        client.delete(&job).unwrap();
+    }
+    assert!(missing.is_empty(), "lost: {missing:?}");
+}
+
+#[test]
+fn the_resilient_async_producer_survives_kills_of_the_server() {
+    survives_kills("resilient_producer");
+}
+
+#[test]
+fn the_resilient_blocking_producer_survives_kills_of_the_server() {
+    survives_kills("resilient_producer_blocking");
 }
