@@ -4,6 +4,7 @@ mod beanstalkd;
 mod callgrind;
 mod cores;
 mod gearmand;
+mod kind;
 mod measure;
 mod report;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::ValueEnum;
+
+pub use crate::kind::Kind;
 
 /// How many submissions a batch has in flight.
 pub const BATCH: usize = 256;
@@ -43,37 +44,6 @@ impl Task {
     /// Whether it leaves its jobs behind.
     pub fn leaves_jobs(self) -> bool {
         matches!(self, Task::Submit | Task::SubmitCallers | Task::SubmitBatch)
-    }
-}
-
-/// One of our faces, and the raw loop of the same kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
-    /// Threads and blocking sockets.
-    Blocking,
-    /// Tokio on a current-thread runtime.
-    Async,
-    /// Tokio on a runtime with two worker threads.
-    Multi,
-}
-
-impl Kind {
-    /// What it is called in the table.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Blocking => "blocking",
-            Kind::Async => "async",
-            Kind::Multi => "multi",
-        }
-    }
-
-    /// The runtime of this kind.
-    pub fn runtime(self) -> Result<tokio::runtime::Runtime> {
-        let mut builder = match self {
-            Kind::Multi => tokio::runtime::Builder::new_multi_thread(),
-            _ => tokio::runtime::Builder::new_current_thread(),
-        };
-        Ok(builder.worker_threads(2).enable_all().build()?)
     }
 }
 
