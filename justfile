@@ -38,7 +38,7 @@ bench *args:
 # Searches one of the fuzz targets, by default for ten minutes; needs a nightly toolchain and cargo-fuzz.
 fuzz target seconds="600":
     mkdir -p fuzz/corpus/{{target}}
-    cargo +nightly fuzz run {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} -- -rss_limit_mb=256 -max_total_time={{seconds}}
+    ASAN_OPTIONS=quarantine_size_mb=16 cargo +nightly fuzz run {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} -- -rss_limit_mb=256 -max_total_time={{seconds}}
 
 # Licences, advisories, bans, sources: needs cargo-deny.
 deny:

@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .client_id(ClientId::try_from("resilient")?)
         .concurrency(8)
         .grace(Duration::from_secs(10));
-    let mut worker = Worker::connect(options).await?;
+    let mut worker = Worker::connect_lazy(options)?;
     worker.register(function, |job| async move {
         // Text that is no number becomes an exception at the submitter.
         let number: u64 = std::str::from_utf8(&job.workload)?.parse()?;

@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let retry = RetryPolicy::default().backoff(Duration::from_millis(50), Duration::from_secs(1));
     let servers = servers.each(|server| server.retry(retry).reply_timeout(Duration::from_secs(5)));
     let options = WorkerOptions::new(servers).client_id(ClientId::try_from("resilient")?);
-    let mut worker = Worker::connect(options)?;
+    let mut worker = Worker::connect_lazy(options)?;
     worker.register(function, |job| {
         // Text that is no number becomes an exception at the submitter.
         let number: u64 = std::str::from_utf8(&job.workload)?.parse()?;

@@ -50,7 +50,7 @@ impl Drop for Inner {
 
 impl Client {
     /// Connects to the first server that can be reached: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, an [`Address`],
-    /// [`ConnectOptions`] or [`Servers`].
+    /// [`ConnectOptions`] or [`Servers`]. Each is tried once: what is wrong at the start is told at once.
     ///
     /// # Errors
     ///
@@ -65,12 +65,26 @@ impl Client {
         S: TryInto<Servers>,
         Error: From<S::Error>,
     {
+        let client = Self::connect_lazy(servers)?;
+        client.connect_any().await?;
+        Ok(client)
+    }
+
+    /// A client that connects at its first call, which then has all attempts of the
+    /// [retry policy](crate::RetryPolicy): for a service that may start before its servers.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
+    pub fn connect_lazy<S>(servers: S) -> Result<Self>
+    where
+        S: TryInto<Servers>,
+        Error: From<S::Error>,
+    {
         let servers = servers.try_into()?;
         servers.check()?;
         let router = Router::new(&servers);
-        let client = Self::over(servers.list.into_iter().map(Link::new).collect(), router);
-        client.connect_any().await?;
-        Ok(client)
+        Ok(Self::over(servers.list.into_iter().map(Link::new).collect(), router))
     }
 
     /// Uses a stream that the caller has connected. Such a client cannot reconnect; the address in `options` is only

@@ -10,10 +10,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::{task::JoinSet, time::timeout};
+use tokio::{runtime::Handle, task::JoinSet, time::timeout};
 
 use crate::{
-    Error, Failure, FunctionName, JobLimit, Result, WorkerOptions, WorkerReport,
+    Error, ErrorKind, Failure, Fate, FunctionName, JobLimit, Result, WorkerOptions, WorkerReport,
     dispatch::Dispatch,
     lane::Lane,
     protocol::{Assignment, End, Report},
@@ -42,7 +42,7 @@ impl Worker {
     /// # Errors
     ///
     /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)` or `Tls`. `InvalidInput` for
-    /// a wrong address.
+    /// a wrong address, and outside of a tokio runtime.
     ///
     /// # Cancel safety
     ///
@@ -52,16 +52,7 @@ impl Worker {
         O: TryInto<WorkerOptions>,
         Error: From<O::Error>,
     {
-        let options = options.try_into()?;
-        options.servers.check()?;
-        let dispatch = Arc::new(Dispatch::default());
-        let lanes: Vec<Arc<Lane>> =
-            options.lanes().map(|server| Lane::new(server, &options, dispatch.clone())).collect();
-        let mut tasks = JoinSet::new();
-        for lane in &lanes {
-            tasks.spawn(lane.clone().run());
-        }
-        let worker = Worker { lanes, tasks, dispatch, grace: options.grace, limit: options.limit };
+        let worker = Self::connect_lazy(options)?;
         let mut last = no_server();
         for lane in &worker.lanes {
             match lane.connected().await {
@@ -70,6 +61,33 @@ impl Worker {
             }
         }
         Err(last)
+    }
+
+    /// A worker that connects when its servers can be reached, and keeps trying until then: for a service that may
+    /// start before them.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a wrong address, and outside of a tokio runtime; `Tls` for options that cannot be used.
+    pub fn connect_lazy<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<WorkerOptions>,
+        Error: From<O::Error>,
+    {
+        let options = options.try_into()?;
+        options.servers.check()?;
+        let runtime = Handle::try_current().map_err(|error| {
+            let why = "the async worker needs tokio's runtime";
+            Error::new(ErrorKind::InvalidInput, Fate::NotSent, why).with_source(error)
+        })?;
+        let dispatch = Arc::new(Dispatch::default());
+        let lanes: Vec<Arc<Lane>> =
+            options.lanes().map(|server| Lane::new(server, &options, dispatch.clone())).collect();
+        let mut tasks = JoinSet::new();
+        for lane in &lanes {
+            tasks.spawn_on(lane.clone().run(), &runtime);
+        }
+        Ok(Worker { lanes, tasks, dispatch, grace: options.grace, limit: options.limit })
     }
 
     /// Serves a function: `handler` runs its jobs. What its future gives is the result; a failure or a panic fails the

@@ -65,17 +65,31 @@ impl Worker {
         O: TryInto<WorkerOptions>,
         Error: From<O::Error>,
     {
-        let options = options.try_into()?;
-        options.servers.check()?;
-        let mut lanes: Vec<Lane> =
-            options.lanes().map(|server| Lane::new(server, &options)).collect();
+        let mut worker = Self::connect_lazy(options)?;
         let mut last = None;
-        for lane in &mut lanes {
+        for lane in &mut worker.lanes {
             last = lane.make_ready().err().or(last);
         }
-        if !lanes.iter().any(Lane::is_connected) {
-            return Err(last.unwrap_or_else(no_server));
+        match worker.connected() {
+            0 => Err(last.unwrap_or_else(no_server)),
+            _ => Ok(worker),
         }
+    }
+
+    /// A worker that connects when it asks for jobs, and keeps trying: for a service that may start before its
+    /// servers.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
+    pub fn connect_lazy<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<WorkerOptions>,
+        Error: From<O::Error>,
+    {
+        let options = options.try_into()?;
+        options.servers.check()?;
+        let lanes = options.lanes().map(|server| Lane::new(server, &options)).collect();
         Ok(Worker {
             lanes,
             handlers: Vec::new(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gearman_client::{
     Client, ConnectOptions, Deadline, ErrorKind, Fate, JobEvent, RetryPolicy, Selection, Servers,
-    Worker, blocking, protocol::PacketType,
+    Worker, WorkerOptions, blocking, protocol::PacketType,
 };
 
 use super::support::{Peer, options, wire};
@@ -233,6 +233,53 @@ fn nothing_listens_and_the_error_names_the_address() {
         assert_eq!(Client::connect(free.to_string()).await.unwrap_err().kind(), ErrorKind::Connect);
         assert_eq!(Worker::connect(free.to_string()).await.unwrap_err().kind(), ErrorKind::Connect);
     });
+}
+
+#[test]
+fn lazy_clients_and_workers_may_start_before_their_server() {
+    let Some(mut server) = super::support::real() else { return };
+    server.kill();
+    let often =
+        RetryPolicy::new(600).backoff(Duration::from_millis(20), Duration::from_millis(100));
+    let options: ConnectOptions = server.address().parse().unwrap();
+    let options = options.total_timeout(None).retry(often);
+    let mut at_once =
+        blocking::Client::connect_lazy(options.clone().retry(RetryPolicy::new(0))).unwrap();
+    assert_eq!(at_once.echo("x").unwrap_err().kind(), ErrorKind::Connect);
+    let mut worker =
+        blocking::Worker::connect_lazy(WorkerOptions::new(options.clone().into())).unwrap();
+    worker.register("blocking", |job| Ok(job.workload.clone())).unwrap();
+    let stop = worker.stop_handle();
+    let working = std::thread::spawn(move || worker.run());
+    let mut client = blocking::Client::connect_lazy(options.clone()).unwrap();
+    let running =
+        std::thread::spawn(move || client.run("blocking", "x", super::support::options()));
+    runtime().block_on(async {
+        let mut worker = Worker::connect_lazy(WorkerOptions::new(options.clone().into())).unwrap();
+        worker.register("async", |job| async move { Ok(job.workload.clone()) }).unwrap();
+        let client = Client::connect_lazy(options).unwrap();
+        let runs = client.run("async", "x", super::support::options());
+        let starts = async {
+            // All of them have been refused by now, or will be.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            server.restart().unwrap();
+        };
+        let asked = async { tokio::join!(runs, starts).0 };
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let serves = worker.run_until(stopped);
+        let outcome = async {
+            let outcome = asked.await;
+            stop.send(()).unwrap();
+            outcome
+        };
+        let (outcome, report) = tokio::join!(outcome, serves);
+        assert!(outcome.unwrap().is_complete(), "{report}");
+    });
+    assert!(running.join().unwrap().unwrap().is_complete());
+    stop.stop();
+    drop(working.join().unwrap());
+    let outside = Worker::connect_lazy(server.address()).map(drop).unwrap_err();
+    assert_eq!(outside.kind(), ErrorKind::InvalidInput);
 }
 
 #[test]
