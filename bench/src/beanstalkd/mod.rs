@@ -1,5 +1,6 @@
 //! The beanstalkd clients against a real server.
 
+mod crowd;
 mod ours;
 mod peers;
 mod raw;
@@ -7,21 +8,18 @@ mod scenario;
 #[cfg(unix)]
 mod tool;
 
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use fixtures::real::{Beanstalkd, RealServer};
 
-use self::scenario::{Contender, SCENARIOS, Scenario, Work};
+use self::scenario::{Contender, Kind, SCENARIOS, Scenario, Work};
 #[cfg(unix)]
 pub use self::tool::{ToolOptions, run_tool};
 use crate::{
     cores::Cores,
-    measure::{Plan, interleave},
+    measure::{Plan, Rates, interleave},
     report::{Face, Report, Row},
 };
 
@@ -54,7 +52,7 @@ impl Options {
         Plan {
             rounds: self.rounds.map_or(rounds, usize::from),
             slice: Duration::from_millis(slice),
-            fewest_jobs: 64,
+            fewest_jobs: scenario.fewest_jobs,
             most_jobs: scenario.most_jobs,
         }
     }
@@ -73,28 +71,24 @@ impl Options {
 pub fn run(options: &Options) -> Result<()> {
     let scenarios = options.scenarios()?;
     let (_server, address) = options.cores.place(start)?;
-    let mut keeper = raw::Blocking::connect(address)?;
-    let mut contenders: Vec<Box<dyn Contender>> = vec![
-        Box::new(raw::Blocking::connect(address)?),
-        Box::new(raw::Tokio::connect(address)?),
-        Box::new(ours::Blocking::connect(&address.to_string())?),
-        Box::new(ours::Async::connect(&address.to_string())?),
-    ];
-    if !options.no_peers {
-        contenders.extend(peers::all(address));
+    let mut arena = Arena {
+        keeper: raw::Blocking::connect(address)?,
+        faces: Vec::new(),
+        peers: if options.no_peers { Vec::new() } else { peers::all(address) },
+    };
+    for kind in [Kind::Blocking, Kind::Async, Kind::Multi] {
+        arena.faces.push((kind, raw(address, kind)?, ours(address, kind)?));
     }
-    let mut report = Report::new(options.json, contenders.iter().skip(OWN).map(|c| c.name()));
+    let mut report = Report::new(options.json, arena.peers.iter().map(|peer| peer.name()));
     for scenario in scenarios {
-        report.add(measure(options, &scenario, &mut keeper, &mut contenders)?)?;
+        report.add(arena.measure(options.plan(&scenario), &scenario)?)?;
     }
     report.finish(&[
-        "Peers have no pipelining: in a pipelined scenario they do one command at a time.",
+        "Peers have no pipelining: in a pipelined scenario they do one command at a time. For many callers, or slots, they have a thread with a connection each.",
+        "Faces: blocking sockets and threads, tokio on a current-thread runtime, tokio on a runtime with two threads.",
     ]);
     Ok(())
 }
-
-/// How many of the contenders are no peers.
-const OWN: usize = 4;
 
 /// A real server, and where it is.
 fn start() -> Result<(RealServer, SocketAddr)> {
@@ -105,36 +99,64 @@ fn start() -> Result<(RealServer, SocketAddr)> {
     Ok((server, address))
 }
 
-fn measure(
-    options: &Options,
-    scenario: &Scenario,
-    keeper: &mut raw::Blocking,
-    contenders: &mut [Box<dyn Contender>],
-) -> Result<Row> {
-    let body = vec![b'x'; scenario.size];
-    let mut running: Vec<&mut Box<dyn Contender>> = contenders
-        .iter_mut()
-        .filter(|contender| contender.takes_bodies_of(scenario.size))
-        .collect();
-    let rates = interleave(options.plan(scenario), &mut running, |contender, jobs| {
-        let work = Work { task: scenario.task, body: &body, jobs };
-        timed(keeper, contender.as_mut(), &work)
-            .with_context(|| format!("{} in the scenario {:?}", contender.name(), scenario.name))
-    })?;
-    let mut rates = running.iter().map(|contender| contender.name()).zip(rates);
-    let mut next = || rates.next().map(|(_, rates)| rates).unwrap_or_default();
-    let (raw_blocking, raw_async, blocking, asynchronous) = (next(), next(), next(), next());
-    let faces = [
-        Face {
-            name: "blocking",
-            raw: raw_blocking,
-            ours: blocking,
-            target: scenario.target_blocking,
-        },
-        Face { name: "async", raw: raw_async, ours: asynchronous, target: scenario.target_async },
-    ];
-    let peers = rates.collect();
-    Ok(Row { scenario: scenario.name, faces: faces.into(), peers, peer_target: None })
+type Boxed = Box<dyn Contender>;
+
+fn raw(address: SocketAddr, kind: Kind) -> Result<Boxed> {
+    Ok(match kind {
+        Kind::Blocking => Box::new(raw::Blocking::connect(address)?),
+        Kind::Async | Kind::Multi => Box::new(raw::Tokio::connect(address, kind)?),
+    })
+}
+
+fn ours(address: SocketAddr, kind: Kind) -> Result<Boxed> {
+    let address = address.to_string();
+    Ok(match kind {
+        Kind::Blocking => Box::new(ours::Blocking::connect(&address)?),
+        Kind::Async | Kind::Multi => Box::new(ours::Async::connect(&address, kind)?),
+    })
+}
+
+/// Everybody who is measured, and a connection to look after the server.
+struct Arena {
+    keeper: raw::Blocking,
+    /// Each kind with its raw loop and with ours.
+    faces: Vec<(Kind, Boxed, Boxed)>,
+    peers: Vec<Boxed>,
+}
+
+impl Arena {
+    fn measure(&mut self, plan: Plan, scenario: &Scenario) -> Result<Row> {
+        let Arena { keeper, faces, peers } = self;
+        let body = vec![b'x'; scenario.size];
+        let mut running: Vec<&mut Boxed> = Vec::new();
+        for (kind, raw, ours) in faces {
+            if scenario.faces.iter().any(|(wanted, _)| wanted == kind) {
+                running.extend([raw, ours]);
+            }
+        }
+        running.extend(peers.iter_mut().filter(|peer| peer.can(scenario)));
+        let rates = interleave(plan, &mut running, |contender, jobs| {
+            let work = Work { task: scenario.task, body: &body, jobs };
+            timed(keeper, contender.as_mut(), &work).with_context(|| {
+                format!("{} in the scenario {:?}", contender.name(), scenario.name)
+            })
+        })?;
+        Ok(row(scenario, running.iter().map(|contender| contender.name()).zip(rates)))
+    }
+}
+
+fn row(scenario: &Scenario, mut rates: impl Iterator<Item = (&'static str, Rates)>) -> Row {
+    let mut faces = Vec::new();
+    for (kind, target) in scenario.faces {
+        let mut next = || rates.next().map(|(_, rates)| rates).unwrap_or_default();
+        let (raw, ours) = (next(), next());
+        faces.push(Face { name: kind.name(), raw, ours, target: *target });
+    }
+    let peers: Vec<_> = rates.collect();
+    let by_rate = |(_, a): &&(_, Rates), (_, b): &&(_, Rates)| a.median().total_cmp(&b.median());
+    let best = peers.iter().max_by(by_rate).map(|(name, _)| *name);
+    let peer_target = best.zip(scenario.peer_target);
+    Row { scenario: scenario.name, faces, peers, peer_target }
 }
 
 /// Prepares the tube, runs the work, and makes sure that it was done: as many jobs are left as there should be.
@@ -146,9 +168,7 @@ fn timed(
     if work.task.takes() {
         keeper.fill(work.body, work.jobs)?;
     }
-    let start = Instant::now();
-    contender.run(work)?;
-    let time = start.elapsed();
+    let time = contender.run(work)?;
     let expected = if work.task.takes() { 0 } else { work.jobs };
     let left = keeper.clear()?;
     ensure!(left == expected, "it left {left} jobs, and it should have been {expected}");

@@ -1,4 +1,5 @@
-//! Other people's clients. None of them pipelines: a pipelined task is done one command at a time.
+//! Other people's clients. None of them pipelines: a pipelined task is done one command at a time. None can be shared:
+//! many callers are threads with a connection each.
 //!
 //! The crate `tokio-beanstalkd` is not among them: its 0.4.2 prints every request and reply on stderr, so that is what
 //! would be measured.
@@ -7,12 +8,15 @@ use std::{
     io::{BufRead, BufReader, Write},
     net::SocketAddr,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use super::scenario::{Contender, Work};
+use super::{
+    crowd::crowd,
+    scenario::{Contender, Scenario, Work},
+};
 
 /// Every peer that can be run here; a word on stderr for each one that cannot.
 pub fn all(address: SocketAddr) -> Vec<Box<dyn Contender>> {
@@ -36,16 +40,19 @@ fn boxed<C: Contender + 'static>(contender: C) -> Box<dyn Contender> {
 }
 
 /// The crate `beanstalkc`, blocking.
-struct Beanstalkc(beanstalkc::Beanstalkc);
+struct Beanstalkc {
+    address: SocketAddr,
+    clients: Vec<beanstalkc::Beanstalkc>,
+}
 
 impl Beanstalkc {
     fn connect(address: SocketAddr) -> Result<Self> {
-        let client = beanstalkc::Beanstalkc::new()
-            .host(&address.ip().to_string())
-            .port(address.port())
-            .connect()
-            .map_err(said)?;
-        Ok(Beanstalkc(client))
+        Ok(Beanstalkc { address, clients: vec![Self::client(address)?] })
+    }
+
+    fn client(address: SocketAddr) -> Result<beanstalkc::Beanstalkc> {
+        let to = beanstalkc::Beanstalkc::new().host(&address.ip().to_string());
+        to.port(address.port()).connect().map_err(said)
     }
 }
 
@@ -54,30 +61,41 @@ impl Contender for Beanstalkc {
         "beanstalkc"
     }
 
-    fn run(&mut self, work: &Work<'_>) -> Result<()> {
-        let Beanstalkc(client) = self;
-        for _ in 0..work.jobs {
-            if work.task.takes() {
-                client
-                    .reserve_with_timeout(Duration::ZERO)
-                    .map_err(said)?
-                    .delete()
-                    .map_err(said)?;
-            } else {
-                client.put(work.body, 1024, Duration::ZERO, TTR).map_err(said)?;
+    fn can(&self, scenario: &Scenario) -> bool {
+        scenario.task.threads() <= MOST_THREADS
+    }
+
+    fn run(&mut self, work: &Work<'_>) -> Result<Duration> {
+        let address = self.address;
+        let clients = enough(&mut self.clients, work, || Self::client(address))?;
+        crowd(clients, work.jobs, |client, jobs| {
+            for _ in 0..jobs {
+                if work.task.takes() {
+                    let mut job = client.reserve_with_timeout(Duration::ZERO).map_err(said)?;
+                    job.delete().map_err(said)?;
+                } else {
+                    client.put(work.body, 1024, Duration::ZERO, TTR).map_err(said)?;
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
 /// The crate `beanstalkd`, blocking. It knows no reserve with a timeout.
-struct Beanstalkd(::beanstalkd::Beanstalkd);
+struct Beanstalkd {
+    address: SocketAddr,
+    clients: Vec<::beanstalkd::Beanstalkd>,
+}
 
 impl Beanstalkd {
     fn connect(address: SocketAddr) -> Result<Self> {
+        Ok(Beanstalkd { address, clients: vec![Self::client(address)?] })
+    }
+
+    fn client(address: SocketAddr) -> Result<::beanstalkd::Beanstalkd> {
         let host = address.ip().to_string();
-        ::beanstalkd::Beanstalkd::connect(&host, address.port()).map(Beanstalkd).map_err(said)
+        ::beanstalkd::Beanstalkd::connect(&host, address.port()).map_err(said)
     }
 }
 
@@ -86,24 +104,42 @@ impl Contender for Beanstalkd {
         "beanstalkd"
     }
 
-    fn takes_bodies_of(&self, size: usize) -> bool {
+    fn can(&self, scenario: &Scenario) -> bool {
         // It reads a body with one `read`, so a large one gets lost on the way.
-        size <= 1024
+        scenario.size <= 1024 && scenario.task.threads() <= MOST_THREADS
     }
 
-    fn run(&mut self, work: &Work<'_>) -> Result<()> {
-        let Beanstalkd(client) = self;
+    fn run(&mut self, work: &Work<'_>) -> Result<Duration> {
         let body = str::from_utf8(work.body)?;
-        for _ in 0..work.jobs {
-            if work.task.takes() {
-                let (id, _body) = client.reserve().map_err(said)?;
-                client.delete(id).map_err(said)?;
-            } else {
-                client.put(body, 1024, 0, TTR.as_secs() as u32).map_err(said)?;
+        let address = self.address;
+        let clients = enough(&mut self.clients, work, || Self::client(address))?;
+        crowd(clients, work.jobs, |client, jobs| {
+            for _ in 0..jobs {
+                if work.task.takes() {
+                    let (id, _body) = client.reserve().map_err(said)?;
+                    client.delete(id).map_err(said)?;
+                } else {
+                    client.put(body, 1024, 0, TTR.as_secs() as u32).map_err(said)?;
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
+}
+
+/// More threads are nothing that anybody would do.
+const MOST_THREADS: usize = 64;
+
+/// As many clients as the work needs; they are kept for the next time.
+fn enough<'a, C>(
+    clients: &'a mut Vec<C>,
+    work: &Work<'_>,
+    connect: impl Fn() -> Result<C>,
+) -> Result<&'a mut [C]> {
+    while clients.len() < work.task.threads() {
+        clients.push(connect()?);
+    }
+    clients.get_mut(..work.task.threads()).context("there are so many")
 }
 
 /// The Python package `greenstalk`, blocking, in a process of its own that is told what to do line by line.
@@ -149,11 +185,16 @@ impl Contender for Greenstalk {
         "greenstalk"
     }
 
-    fn run(&mut self, work: &Work<'_>) -> Result<()> {
+    fn can(&self, scenario: &Scenario) -> bool {
+        scenario.task.threads() == 1
+    }
+
+    fn run(&mut self, work: &Work<'_>) -> Result<Duration> {
+        let start = Instant::now();
         let verb = if work.task.takes() { "take" } else { "put" };
         writeln!(self.to, "{verb} {} {}", work.jobs, work.body.len())?;
         match self.line()?.as_str() {
-            "done" => Ok(()),
+            "done" => Ok(start.elapsed()),
             other => bail!("greenstalk said {other:?}"),
         }
     }

@@ -3,6 +3,7 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
+    time::{Duration, Instant},
 };
 
 use anyhow::Result;
@@ -11,10 +12,14 @@ use super::{
     plan::{Drain, Plan, Puts, Take},
     wire::Input,
 };
-use crate::beanstalkd::scenario::{Contender, Task, WINDOW, Work};
+use crate::beanstalkd::{
+    crowd::crowd,
+    scenario::{Contender, Task, WINDOW, Work, Workers},
+};
 
 /// A plain blocking socket.
 pub struct Blocking {
+    address: SocketAddr,
     stream: TcpStream,
     out: Vec<u8>,
     input: Input,
@@ -24,12 +29,12 @@ impl Blocking {
     pub fn connect(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        Ok(Blocking { stream, out: Vec::new(), input: Input::new() })
+        Ok(Blocking { address, stream, out: Vec::new(), input: Input::new() })
     }
 
     /// Puts jobs, as fast as it goes.
     pub fn fill(&mut self, body: &[u8], jobs: u64) -> Result<()> {
-        self.follow(&mut Puts { body, left: jobs, in_flight: 0, window: WINDOW as u64 })
+        self.follow(&mut Puts::new(body, jobs, WINDOW))
     }
 
     /// Takes every job that is there, and tells how many they were.
@@ -56,6 +61,17 @@ impl Blocking {
         }
         Ok(())
     }
+
+    /// A worker connects when it starts.
+    fn work(&self, workers: Workers, jobs: u64) -> Result<()> {
+        let connect = |_| Blocking::connect(self.address);
+        let mut slots: Vec<_> = (0..workers.slots).map(connect).collect::<Result<_>>()?;
+        crowd(&mut slots, jobs, |slot, jobs| match workers.prefetch {
+            1 => slot.follow(&mut Take::new(jobs, true)),
+            _ => slot.clear().map(drop),
+        })?;
+        Ok(())
+    }
 }
 
 impl Contender for Blocking {
@@ -63,16 +79,18 @@ impl Contender for Blocking {
         "raw blocking"
     }
 
-    fn run(&mut self, work: &Work<'_>) -> Result<()> {
+    fn run(&mut self, work: &Work<'_>) -> Result<Duration> {
         let Work { task, body, jobs } = *work;
+        let start = Instant::now();
         match task {
-            Task::Put => self.follow(&mut Puts { body, left: jobs, in_flight: 0, window: 1 }),
-            Task::PutPipelined => self.fill(body, jobs),
-            Task::Take | Task::TakeInTwoTrips => {
-                let one_write = task == Task::Take;
-                self.follow(&mut Take { left: jobs, one_write, job: None, in_flight: 0 })
-            }
-            Task::Drain => self.clear().map(drop),
+            Task::Put => self.follow(&mut Puts::new(body, jobs, 1))?,
+            Task::PutPipelined => self.fill(body, jobs)?,
+            Task::PutCallers(callers) => self.follow(&mut Puts::new(body, jobs, callers))?,
+            Task::Take => self.follow(&mut Take::new(jobs, true))?,
+            Task::TakeInTwoTrips => self.follow(&mut Take::new(jobs, false))?,
+            Task::Drain => drop(self.clear()?),
+            Task::Work(workers) => self.work(workers, jobs)?,
         }
+        Ok(start.elapsed())
     }
 }

@@ -19,10 +19,16 @@ const ENOUGH: usize = 256 * 1024;
 
 /// Puts with a window: 1 waits for each reply. Half of the window is refilled at once.
 pub struct Puts<'a> {
-    pub body: &'a [u8],
-    pub left: u64,
-    pub in_flight: u64,
-    pub window: u64,
+    body: &'a [u8],
+    left: u64,
+    in_flight: usize,
+    window: usize,
+}
+
+impl<'a> Puts<'a> {
+    pub fn new(body: &'a [u8], jobs: u64, window: usize) -> Self {
+        Puts { body, left: jobs, in_flight: 0, window }
+    }
 }
 
 impl Plan for Puts<'_> {
@@ -46,11 +52,17 @@ impl Plan for Puts<'_> {
 
 /// One job after the other: `delete` and the next `reserve` in one write, or each on its own.
 pub struct Take {
-    pub left: u64,
-    pub one_write: bool,
+    left: u64,
+    one_write: bool,
     /// The job to be deleted next.
-    pub job: Option<u64>,
-    pub in_flight: u64,
+    job: Option<u64>,
+    in_flight: u64,
+}
+
+impl Take {
+    pub fn new(jobs: u64, one_write: bool) -> Self {
+        Take { left: jobs, one_write, job: None, in_flight: 0 }
+    }
 }
 
 impl Plan for Take {
@@ -85,9 +97,9 @@ impl Plan for Take {
 /// Reserves and deletes until nothing is left, with up to a window of commands in flight.
 #[derive(Default)]
 pub struct Drain {
-    pub to_delete: Vec<u64>,
-    pub in_flight: usize,
-    pub empty: bool,
+    to_delete: Vec<u64>,
+    in_flight: usize,
+    empty: bool,
     pub deleted: u64,
 }
 
