@@ -37,8 +37,8 @@ pub(crate) struct Dispatch {
 /// A handler, and how it behaves.
 struct Registered {
     handler: Handler,
-    /// How many jobs to run in tasks of their own, because an earlier one took its time.
-    slow: AtomicU32,
+    /// How many jobs in a row took no time to speak of, as far as that matters.
+    quick: AtomicU32,
 }
 
 #[derive(Default)]
@@ -52,7 +52,7 @@ struct Queue {
 impl Dispatch {
     pub(crate) fn register(&self, function: FunctionName, handler: Handler) {
         let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
-        handlers.insert(function, Arc::new(Registered { handler, slow: AtomicU32::new(0) }));
+        handlers.insert(function, Arc::new(Registered { handler, quick: AtomicU32::new(0) }));
     }
 
     pub(crate) fn forget(&self, function: &FunctionName) {
@@ -63,7 +63,7 @@ impl Dispatch {
         self.handlers.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Runs the handler of a job in a task of its own, or queues the job.
+    /// Runs the handler of a job, in a task of its own unless it has proved quick, or queues the job.
     pub(crate) fn job(&self, job: GrabbedJob) {
         let handler = {
             let handlers = self.handlers.read().unwrap_or_else(PoisonError::into_inner);
@@ -83,9 +83,9 @@ impl Dispatch {
             }
             return;
         };
-        let future = (registered.handler)(job.context());
+        let is_quick = registered.is_quick();
         let mut task: Task = Box::pin(async move {
-            let outcome = future.await;
+            let outcome = registered.run(job.context()).await;
             // A job that is lost is counted, and the server has given it to others.
             let _ = match outcome {
                 Ok(result) => job.complete(result).await,
@@ -93,7 +93,7 @@ impl Dispatch {
                 Err(Failure::Exception(what)) => job.exception(what).await,
             };
         });
-        if registered.runs_at_once(&mut task) {
+        if is_quick && runs_to_its_end(&mut task) {
             return;
         }
         let mut tasks = self.tasks();
@@ -140,28 +140,33 @@ impl Dispatch {
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A handler that keeps the connection's task longer than this gets tasks of its own.
-const SLOW: Duration = Duration::from_micros(50);
+/// Runs a job where it came from, as far as it goes without waiting; whether that was to its end.
+fn runs_to_its_end(task: &mut Task) -> bool {
+    let mut cx = Context::from_waker(Waker::noop());
+    // A task that has panicked is over: dropping it fails its job.
+    catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(&mut cx).is_ready())).unwrap_or(true)
+}
 
-/// For how many jobs.
-const SLOW_JOBS: u32 = 1000;
+/// What takes longer gets a task of its own: nothing else happens on the connection meanwhile.
+const QUICK: Duration = Duration::from_micros(50);
+
+/// So many quick jobs in a row prove a handler.
+const QUICK_JOBS: u32 = 64;
 
 impl Registered {
-    /// Runs a job where it came from, as far as it goes without waiting; whether that was to its end. A handler that
-    /// only computes a little so costs no task.
-    fn runs_at_once(&self, task: &mut Task) -> bool {
-        let slow = self.slow.load(Ordering::Relaxed);
-        if slow > 0 {
-            self.slow.store(slow - 1, Ordering::Relaxed);
-            return false;
-        }
+    /// Whether the handler only computes a little: a task would cost more.
+    fn is_quick(&self) -> bool {
+        self.quick.load(Ordering::Relaxed) >= QUICK_JOBS
+    }
+
+    async fn run(&self, job: JobContext) -> Outcome {
         let start = now();
-        let mut cx = Context::from_waker(Waker::noop());
-        // A task that has panicked is over: dropping it fails its job.
-        let poll = catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(&mut cx).is_ready()));
-        if now().saturating_duration_since(start) > SLOW {
-            self.slow.store(SLOW_JOBS, Ordering::Relaxed);
+        let outcome = (self.handler)(job).await;
+        if now().saturating_duration_since(start) > QUICK {
+            self.quick.store(0, Ordering::Relaxed);
+        } else if !self.is_quick() {
+            self.quick.fetch_add(1, Ordering::Relaxed);
         }
-        poll.unwrap_or(true)
+        outcome
     }
 }

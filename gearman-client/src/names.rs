@@ -1,7 +1,7 @@
 //! Names: of functions, of submissions, of workers. Each can only be built valid, so no byte of one can smuggle an
 //! argument into a packet or a line into an admin command.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
 
 use crate::{Error, random::random_bits, short::Short};
 
@@ -63,6 +63,12 @@ impl FunctionName {
             let rule = "1 to 512 visible ASCII characters without spaces; FunctionName::lossless takes any but NUL";
             Err(invalid("function name", &format!("{why} ({rule})")))
         })
+    }
+}
+
+impl Borrow<[u8]> for FunctionName {
+    fn borrow(&self) -> &[u8] {
+        self.as_bytes()
     }
 }
 

@@ -27,6 +27,7 @@ pub struct WorkerOptions {
     pub(crate) regrab: Duration,
     pub(crate) grace: Duration,
     pub(crate) barrier: bool,
+    pub(crate) batch_results: bool,
     pub(crate) limit: Option<JobLimit>,
 }
 
@@ -43,6 +44,7 @@ impl WorkerOptions {
             regrab: Duration::from_secs(10),
             grace: Duration::from_secs(25),
             barrier: true,
+            batch_results: false,
             limit: None,
         }
     }
@@ -54,7 +56,8 @@ impl WorkerOptions {
         self
     }
 
-    /// How many jobs each connection may hold at once; at least 1.
+    /// How many jobs each connection may hold at once; at least 1. The handlers of a blocking worker run one after the
+    /// other all the same: the other jobs wait in the worker, and no other worker gets them.
     #[must_use]
     pub fn concurrency(mut self, jobs: usize) -> Self {
         self.concurrency = jobs.max(1);
@@ -95,6 +98,17 @@ impl WorkerOptions {
     #[must_use]
     pub fn barrier(mut self, barrier: bool) -> Self {
         self.barrier = barrier;
+        self
+    }
+
+    /// Whether a blocking worker writes the results of jobs that came together together, for handlers that take
+    /// microseconds; no unless set. It matters with a [`concurrency`](Self::concurrency) above 1: then a result may have
+    /// to wait until the handlers of the other jobs that are here have run.
+    ///
+    /// An async worker, which need not wait for its handlers, ignores this.
+    #[must_use]
+    pub fn batch_results(mut self, batch: bool) -> Self {
+        self.batch_results = batch;
         self
     }
 

@@ -65,7 +65,7 @@ pub struct Scenario {
 }
 
 /// Every scenario, in the order of the table.
-pub const SCENARIOS: [Scenario; 12] = [
+pub const SCENARIOS: [Scenario; 14] = [
     scenario("submit 64 B", Task::Submit, &[(Kind::Blocking, Some(0.95)), (Kind::Async, None)]),
     scenario(
         "submit 64 B, 64 callers",
@@ -78,13 +78,11 @@ pub const SCENARIOS: [Scenario; 12] = [
         Task::SubmitBatch,
         &[(Kind::Blocking, Some(0.9)), (Kind::Async, Some(0.9)), (Kind::Multi, None)],
     ),
-    scenario("worker 64 B, one at a time", Task::Work { grabs: 1 }, &UNTARGETED),
-    scenario(
-        "worker 64 B, 64 grabs",
-        Task::Work { grabs: GRABS },
-        &[(Kind::Blocking, Some(0.8)), (Kind::Async, Some(0.8)), (Kind::Multi, None)],
-    )
-    .beside("libgearman", 8.0),
+    scenario("worker 64 B, 1 slot", Task::Work { grabs: 1 }, &WORKER).beside("libgearman", 8.0),
+    scenario("worker 64 B, 4 slots", Task::Work { grabs: 4 }, &WORKER).beside("libgearman", 8.0),
+    scenario("worker 64 B, 16 slots", Task::Work { grabs: 16 }, &WORKER).beside("libgearman", 8.0),
+    scenario("worker 64 B, 64 slots", Task::Work { grabs: GRABS }, &WORKER)
+        .beside("libgearman", 8.0),
     scenario(
         "round trip 64 B",
         Task::RoundTrip,
@@ -102,14 +100,17 @@ pub const SCENARIOS: [Scenario; 12] = [
         &UNTARGETED,
     )
     .jobs(10_000, 10_000),
-    scenario("worker 64 B, 1,000 functions", Task::Work { grabs: GRABS }, &UNTARGETED)
+    scenario("worker 64 B, 64 slots, 1,000 functions", Task::Work { grabs: GRABS }, &UNTARGETED)
         .functions(1000)
         .jobs(1000, 4000),
     scenario("submit 20 MB", Task::Submit, &UNTARGETED).large(),
-    scenario("worker 20 MB, one at a time", Task::Work { grabs: 1 }, &UNTARGETED).large(),
+    scenario("worker 20 MB, 1 slot", Task::Work { grabs: 1 }, &UNTARGETED).large(),
     scenario("foreground 20 MB, one at a time", Task::Foreground { in_flight: 1 }, &UNTARGETED)
         .large(),
 ];
+
+const WORKER: [(Kind, Option<f64>); 3] =
+    [(Kind::Blocking, Some(0.8)), (Kind::Async, Some(0.8)), (Kind::Multi, None)];
 
 /// Measured only.
 const UNTARGETED: [(Kind, Option<f64>); 2] = [(Kind::Blocking, None), (Kind::Async, None)];

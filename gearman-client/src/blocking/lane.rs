@@ -276,9 +276,14 @@ impl Lane {
         self.flush()
     }
 
+    /// Ends a job, and asks for another one. Both are queued.
     pub(super) fn finish(&mut self, job: &JobHandle, end: End<'_>) -> Result<()> {
-        self.session.finish(job, end, now())?;
-        self.flush()
+        self.session.finish(job, end, now())
+    }
+
+    /// How many bytes wait to be written.
+    pub(super) fn outgoing(&self) -> usize {
+        self.session.outgoing().len()
     }
 
     /// Waits for the answer to an echo: the server has read everything before. Jobs that come meanwhile are given.
@@ -302,6 +307,8 @@ impl Lane {
             // What is not confirmed is counted as unknown.
             let _ = self.barrier(&mut Vec::new());
         }
+        // The last results, if they were not confirmed.
+        let _ = self.flush();
         self.close(&Error::protocol("the worker was stopped"));
         self.report
     }

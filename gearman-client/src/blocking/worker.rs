@@ -1,7 +1,7 @@
 //! The blocking worker.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::PoisonError,
     thread,
@@ -34,7 +34,7 @@ use crate::{
 /// workers, or take several jobs by hand (see [`WorkerOptions::concurrency`]).
 pub struct Worker {
     lanes: Vec<Lane>,
-    handlers: Vec<(FunctionName, Handler)>,
+    handlers: HashMap<FunctionName, Handler>,
     inbox: VecDeque<(usize, Assignment)>,
     /// Whose turn it is to be looked at first.
     turn: usize,
@@ -45,6 +45,9 @@ pub struct Worker {
 }
 
 type Handler = Box<dyn FnMut(&mut JobContext<'_>) -> std::result::Result<Bytes, Failure> + Send>;
+
+/// Results are written at least whenever there are so many bytes of them.
+const ENOUGH_OUTGOING: usize = 64 * 1024;
 
 /// How long `run` waits before it looks whether it is to stop.
 const SLICE: Duration = Duration::from_millis(200);
@@ -92,7 +95,7 @@ impl Worker {
         let lanes = options.lanes().map(|server| Lane::new(server, &options)).collect();
         Ok(Worker {
             lanes,
-            handlers: Vec::new(),
+            handlers: HashMap::new(),
             inbox: VecDeque::new(),
             turn: 0,
             options,
@@ -149,8 +152,8 @@ impl Worker {
         R: Into<Bytes>,
     {
         self.announce(&function, timeout);
-        self.handlers.retain(|(known, _)| *known != function);
-        self.handlers.push((function, Box::new(move |job| handler(job).map(Into::into))));
+        let handler: Handler = Box::new(move |job| handler(job).map(Into::into));
+        self.handlers.insert(function, handler);
     }
 
     /// Announces a function whose jobs are taken with [`next_job`](Self::next_job) (`CAN_DO`, `CAN_DO_TIMEOUT`).
@@ -190,7 +193,7 @@ impl Worker {
             lane.cant_do(&function)?;
             let _ = lane.flush();
         }
-        self.handlers.retain(|(known, _)| *known != function);
+        self.handlers.remove(&function);
         Ok(())
     }
 
@@ -284,7 +287,8 @@ impl Worker {
         job.dropped = None;
         self.heed_stop();
         let lane = self.lanes.get_mut(job.lane).ok_or_else(|| job_lost(&job.handle))?;
-        lane.finish(&job.handle, end)
+        lane.finish(&job.handle, end)?;
+        lane.flush()
     }
 
     /// Tells the submitters how far a job is (`WORK_STATUS`).
@@ -423,13 +427,11 @@ impl Worker {
         !self.inbox.is_empty()
     }
 
-    /// Runs the handler of a job.
+    /// Runs the handler of a job. Its result goes out at once, or with those of the other jobs that are here.
     fn handle(&mut self, index: usize, job: &Assignment) {
-        let stop = self.stop.clone();
         let Some(lane) = self.lanes.get_mut(index) else { return };
-        let handler = self.handlers.iter_mut().find(|(known, _)| *known == job.function);
-        let outcome = match handler {
-            Some((_, handler)) => {
+        let outcome = match self.handlers.get_mut(&job.function) {
+            Some(handler) => {
                 let mut context = JobContext { assignment: job, lane: &mut *lane };
                 // The handler's own state may be left half done; that is the handler's to deal with.
                 catch_unwind(AssertUnwindSafe(|| handler(&mut context)))
@@ -437,7 +439,7 @@ impl Worker {
             }
             None => Err(Failure::Fail),
         };
-        if stop.is_stopped() {
+        if self.stop.is_stopped() {
             lane.stop();
         }
         // A job that is lost is counted, and the server has given it to others.
@@ -446,6 +448,17 @@ impl Worker {
             Err(Failure::Fail) => lane.finish(&job.handle, End::Fail),
             Err(Failure::Exception(what)) => lane.finish(&job.handle, End::Exception(what)),
         };
+        let may_wait = self.options.batch_results && lane.outgoing() < ENOUGH_OUTGOING;
+        if self.inbox.is_empty() || !may_wait {
+            self.flush_all();
+        }
+    }
+
+    /// Writes what lanes have queued. A failure closes a lane, and its jobs are lost.
+    fn flush_all(&mut self) {
+        for lane in &mut self.lanes {
+            let _ = lane.flush();
+        }
     }
 
     /// Fails the jobs that were dropped without an end.
@@ -454,7 +467,7 @@ impl Worker {
             std::mem::take(&mut *self.dropped.lock().unwrap_or_else(PoisonError::into_inner));
         for (index, handle) in dropped {
             if let Some(lane) = self.lanes.get_mut(index) {
-                let _ = lane.finish(&handle, End::Fail);
+                let _ = lane.finish(&handle, End::Fail).and_then(|()| lane.flush());
             }
         }
     }
@@ -470,6 +483,7 @@ impl Worker {
                 self.handle(index, &job);
                 continue;
             }
+            self.flush_all();
             if self.lanes.iter().all(Lane::is_drained) || !self.settle_grabs(grace) {
                 break;
             }
@@ -482,10 +496,8 @@ impl Worker {
 
     /// A job that came and has a handler.
     fn take_handled(&mut self) -> Option<(usize, Assignment)> {
-        let at = self
-            .inbox
-            .iter()
-            .position(|(_, job)| self.handlers.iter().any(|(known, _)| *known == job.function))?;
+        let at =
+            self.inbox.iter().position(|(_, job)| self.handlers.contains_key(&job.function))?;
         self.inbox.remove(at)
     }
 

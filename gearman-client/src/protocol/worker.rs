@@ -46,7 +46,7 @@ pub struct WorkerSession {
     outgoing: BytesMut,
     sent: u64,
     queued: u64,
-    functions: Vec<FunctionName>,
+    functions: HashSet<FunctionName>,
     places: usize,
     grab: Grab,
     /// Whether the server has answered a grab of this kind.
@@ -90,7 +90,7 @@ impl WorkerSession {
             outgoing: BytesMut::new(),
             sent: 0,
             queued: 0,
-            functions: Vec::new(),
+            functions: HashSet::new(),
             places: places.max(1),
             grab,
             is_grab_proven: false,
@@ -115,10 +115,9 @@ impl WorkerSession {
     /// Registers a function (CAN_DO), or one whose jobs the server gives to others after `timeout` (CAN_DO_TIMEOUT, in
     /// whole milliseconds, rounded up). A function that is registered already is not registered twice.
     pub fn can_do(&mut self, function: &FunctionName, timeout: Option<Duration>) {
-        if self.functions.contains(function) {
+        if !self.functions.insert(function.clone()) {
             return;
         }
-        self.functions.push(function.clone());
         match timeout {
             None => self.put(PacketType::CanDo, &[], function.as_bytes()),
             Some(timeout) => {
@@ -137,7 +136,7 @@ impl WorkerSession {
     /// `InvalidInput` while jobs are running: the server would give those of the function to others.
     pub fn cant_do(&mut self, function: &FunctionName) -> Result<(), Error> {
         self.refuse_while_running("CANT_DO")?;
-        self.functions.retain(|known| known != function);
+        self.functions.remove(function);
         self.put(PacketType::CantDo, &[], function.as_bytes());
         Ok(())
     }
@@ -265,9 +264,7 @@ impl WorkerSession {
                 }
                 self.window = (self.window * 2).min(self.places);
                 self.budget.refill(now);
-                let known = |name: &[u8]| {
-                    self.functions.iter().find(|known| known.as_bytes() == name).cloned()
-                };
+                let known = |name: &[u8]| self.functions.get(name).cloned();
                 let job = Assignment::parse(packet, &self.origin, known)?;
                 self.running.insert(job.handle.short());
                 return Ok(Some(job));

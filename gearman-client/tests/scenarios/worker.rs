@@ -3,15 +3,17 @@
 use std::{
     collections::HashSet,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use gearman_client::{
-    Client, ErrorKind, Failure, JobEvent, Outcome, Servers, Worker, WorkerOptions, blocking,
-    protocol::Submit,
+    Client, ErrorKind, Failure, JobEvent, JobLimit, Outcome, Servers, Worker, WorkerOptions,
+    blocking, protocol::Submit,
 };
 
-use super::support::{Background, function, on_each_server, on_each_server_async, options};
+use super::support::{
+    Background, PATIENCE, function, on_each_server, on_each_server_async, options,
+};
 
 #[test]
 fn panics_and_errors_of_handlers_fail_their_job_and_nothing_else() {
@@ -32,6 +34,32 @@ fn panics_and_errors_of_handlers_fail_their_job_and_nothing_else() {
         assert_eq!(client.run("errs", "7", options()).unwrap(), Outcome::Complete("7".into()));
         let report = worker.stop();
         assert_eq!((report.completed, report.failed), (1, 2));
+    });
+}
+
+#[test]
+fn a_handler_that_panics_before_it_gives_a_future_fails_its_job_only() {
+    on_each_server_async(|address| async move {
+        let mut worker = Worker::connect(&address).await.unwrap();
+        worker
+            .register("f", |job| {
+                assert!(!job.workload.is_empty(), "on purpose");
+                async { Ok("fine") }
+            })
+            .unwrap();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let running = tokio::spawn(worker.run_until(stopped));
+        let client = Client::connect(&address).await.unwrap();
+        // Soon enough the handler is known to be quick.
+        for _ in 0..200 {
+            let fine = client.run("f", "x", options()).await.unwrap();
+            assert_eq!(fine, Outcome::Complete("fine".into()));
+        }
+        assert_eq!(client.run("f", "", options()).await.unwrap(), Outcome::Fail);
+        assert_eq!(client.run("f", "", options()).await.unwrap(), Outcome::Fail);
+        stop.send(()).unwrap();
+        let report = running.await.unwrap();
+        assert_eq!((report.completed, report.failed), (200, 2));
     });
 }
 
@@ -99,6 +127,57 @@ fn a_blocking_worker_holds_several_jobs_and_ends_them_in_any_order() {
         }
         assert_eq!(worker.stop().completed, 3);
         assert_eq!(blocking::Admin::connect(address).unwrap().status().unwrap()[0].total, 0);
+    });
+}
+
+/// A blocking worker of `f` with some jobs in its inbox at a time, for the twenty that are queued.
+fn queue_twenty(address: &str) -> WorkerOptions {
+    let mut client = blocking::Client::connect(address).unwrap();
+    for n in 1..=20 {
+        client.submit_background("f", n.to_string(), options()).unwrap();
+    }
+    address.parse::<WorkerOptions>().unwrap().concurrency(8).limit(JobLimit::new(20))
+}
+
+#[test]
+fn no_result_waits_for_the_handler_of_the_next_job() {
+    on_each_server(|address| {
+        let mut worker = blocking::Worker::connect(queue_twenty(address)).unwrap();
+        let server = address.to_owned();
+        worker
+            .register("f", move |job| {
+                let mut admin = blocking::Admin::connect(&server)?;
+                let number: i64 = std::str::from_utf8(&job.workload)?.parse()?;
+                let patience = Instant::now() + PATIENCE;
+                while admin.status()?[0].total + number > 21 {
+                    assert!(Instant::now() < patience, "an earlier one has not ended");
+                }
+                Ok("")
+            })
+            .unwrap();
+        assert_eq!(worker.run().unwrap().completed, 20);
+    });
+}
+
+#[test]
+fn results_in_a_batch_are_all_written_when_the_worker_stops() {
+    on_each_server(|address| {
+        let options = queue_twenty(address).batch_results(true);
+        let mut worker = blocking::Worker::connect(options).unwrap();
+        let (stop, mut handled) = (worker.stop_handle(), 0);
+        worker
+            .register("f", move |_| {
+                handled += 1;
+                if handled == 5 {
+                    stop.stop();
+                }
+                Ok("")
+            })
+            .unwrap();
+        let report = worker.run().unwrap();
+        assert!(report.completed >= 5 && report.unknown == 0, "{report}");
+        let left = blocking::Admin::connect(address).unwrap().status().unwrap()[0].total;
+        assert_eq!(i64::try_from(report.completed).unwrap() + left, 20);
     });
 }
 
