@@ -3,9 +3,11 @@
 mod beanstalkd;
 mod callgrind;
 mod cores;
+mod figures;
 mod gearmand;
 mod kind;
 mod measure;
+mod memory;
 mod report;
 
 use clap::{Parser, Subcommand};
@@ -31,6 +33,16 @@ enum What {
     /// One run of one contender, for the instructions
     #[command(hide = true)]
     GearmandProbe(gearmand::ProbeOptions),
+    /// Instructions of the beanstalkd clients, producers and workers for each job, counted by valgrind
+    BeanstalkdInstructions(beanstalkd::InstructionsOptions),
+    /// What beanstalkd producers and workers cost beside the work: memory, silence, the time after a server returned
+    BeanstalkdCosts(beanstalkd::CostsOptions),
+    /// One run of one contender, for the instructions
+    #[command(hide = true)]
+    BeanstalkdProbe(beanstalkd::ProbeOptions),
+    /// Many of something in a process of its own, for the memory
+    #[command(hide = true)]
+    BeanstalkdMemoryProbe(beanstalkd::MemoryProbeOptions),
     /// The tool bsctl as a process: start-up time, and memory while it imports jobs
     #[cfg(unix)]
     BeanstalkdTool(beanstalkd::ToolOptions),
@@ -42,6 +54,10 @@ fn main() -> anyhow::Result<()> {
         What::Gearmand(options) => gearmand::run(&options),
         What::GearmandInstructions(options) => gearmand::run_instructions(&options),
         What::GearmandProbe(options) => gearmand::run_probe(&options),
+        What::BeanstalkdInstructions(options) => beanstalkd::run_instructions(&options),
+        What::BeanstalkdCosts(options) => beanstalkd::run_costs(&options),
+        What::BeanstalkdProbe(options) => beanstalkd::run_probe(&options),
+        What::BeanstalkdMemoryProbe(options) => beanstalkd::run_memory_probe(&options),
         #[cfg(unix)]
         What::BeanstalkdTool(options) => beanstalkd::run_tool(&options),
     }

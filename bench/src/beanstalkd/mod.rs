@@ -1,6 +1,8 @@
 //! The beanstalkd clients against a real server.
 
+mod costs;
 mod crowd;
+mod instructions;
 mod ours;
 mod peers;
 mod raw;
@@ -17,6 +19,10 @@ use fixtures::real::{Beanstalkd, RealServer};
 use self::scenario::{Contender, Kind, SCENARIOS, Scenario, Work};
 #[cfg(unix)]
 pub use self::tool::{ToolOptions, run_tool};
+pub use self::{
+    costs::{CostsOptions, MemoryProbeOptions, run_costs, run_memory_probe},
+    instructions::{InstructionsOptions, ProbeOptions, run_instructions, run_probe},
+};
 use crate::{
     cores::Cores,
     measure::{Plan, Rates, interleave},

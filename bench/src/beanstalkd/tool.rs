@@ -11,11 +11,10 @@ use anyhow::{Context, Result, ensure};
 use beanstalk_client::blocking::Client;
 use clap::Args;
 use nix::sys::resource::{UsageWho, getrusage};
-use serde_json::json;
 use tempfile::NamedTempFile;
 
 use super::start;
-use crate::measure::median;
+use crate::{figures::Figures, measure::median};
 
 /// What to measure.
 #[derive(Args, Clone, Debug)]
@@ -45,15 +44,16 @@ pub fn run_tool(options: &ToolOptions) -> Result<()> {
         options.bsctl.display()
     );
     let (server, _) = start()?;
-    measure_starts(options, server.address())?;
+    let figures = Figures { json: options.json };
+    measure_starts(options, figures, server.address())?;
     // The smaller one first: what the system tells is the largest child so far.
     for jobs in [options.jobs / 10, options.jobs] {
-        measure_import(options, server.address(), jobs)?;
+        measure_import(options, figures, server.address(), jobs)?;
     }
     Ok(())
 }
 
-fn measure_starts(options: &ToolOptions, address: &str) -> Result<()> {
+fn measure_starts(options: &ToolOptions, figures: Figures, address: &str) -> Result<()> {
     let bsctl = options.bsctl.as_os_str();
     let commands: [(&str, Vec<&std::ffi::OsStr>); 3] = [
         ("start of true", vec!["true".as_ref()]),
@@ -70,7 +70,7 @@ fn measure_starts(options: &ToolOptions, address: &str) -> Result<()> {
         }
     }
     for ((name, _), times) in commands.iter().zip(times) {
-        print(options, name, median(times), "ms", None);
+        figures.print(name, median(times), "ms", None);
     }
     let mut client = Client::connect(address)?;
     let put = client.stats()?.total_jobs;
@@ -78,7 +78,7 @@ fn measure_starts(options: &ToolOptions, address: &str) -> Result<()> {
     Ok(())
 }
 
-fn measure_import(options: &ToolOptions, address: &str, jobs: u64) -> Result<()> {
+fn measure_import(options: &ToolOptions, figures: Figures, address: &str, jobs: u64) -> Result<()> {
     let tube = format!("import-{jobs}");
     let file = records(jobs)?;
     let time = run_once(&[
@@ -94,8 +94,8 @@ fn measure_import(options: &ToolOptions, address: &str, jobs: u64) -> Result<()>
     let ready = stats.current_jobs_ready;
     ensure!(ready == jobs, "{ready} jobs were imported, not {jobs}");
     let name = format!("import of {jobs} jobs");
-    print(options, &format!("{name}, time"), time.as_secs_f64() * 1000.0, "ms", None);
-    print(options, &format!("{name}, memory"), children_memory()?, "MiB", Some(MEMORY_TARGET));
+    figures.print(&format!("{name}, time"), time.as_secs_f64() * 1000.0, "ms", None);
+    figures.print(&format!("{name}, memory"), children_memory()?, "MiB", Some(MEMORY_TARGET));
     Ok(())
 }
 
@@ -139,18 +139,4 @@ fn children_memory() -> Result<f64> {
     let size = getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss() as f64;
     // Kibibytes, but bytes on macOS.
     Ok(if cfg!(target_os = "macos") { size / 1024.0 / 1024.0 } else { size / 1024.0 })
-}
-
-fn print(options: &ToolOptions, what: &str, value: f64, unit: &str, target: Option<f64>) {
-    if options.json {
-        let value = (value * 1000.0).round() / 1000.0;
-        println!("{}", json!({ "measure": what, "value": value, "unit": unit, "target": target }));
-    } else {
-        let verdict = match target {
-            Some(target) if value > target => format!("  > {target}: too much"),
-            Some(target) => format!("  ≤ {target}"),
-            None => String::new(),
-        };
-        println!("{what:36}{value:10.1} {unit}{verdict}");
-    }
 }

@@ -25,7 +25,8 @@ fn check(report: WorkerReport, jobs: u64) -> Result<()> {
     Ok(())
 }
 
-fn ready(inserted: Inserted) -> Result<()> {
+/// A job that is buried is a job that nobody will run.
+pub fn ready(inserted: Inserted) -> Result<()> {
     ensure!(!inserted.is_buried(), "the server is out of memory");
     Ok(())
 }
