@@ -144,16 +144,18 @@ impl Client {
         request: &R,
         idempotent: bool,
     ) -> Result<R::Reply> {
-        self.send_and_wait(request, idempotent).await.map(|(reply, _)| reply)
+        self.send_and_wait(request, idempotent, Limit::never()).await.map(|(reply, _)| reply)
     }
 
-    /// The answer to a request, with the mailbox that events come by.
+    /// The answer to a request, with the mailbox that events come by. It ends with `limit`, if that is sooner than the
+    /// limit of a call.
     pub(crate) async fn send_and_wait<R: Request>(
         &self,
         request: &R,
         idempotent: bool,
+        limit: Limit,
     ) -> Result<(R::Reply, Mailbox)> {
-        let mut route = Route::new(self, request.route(), idempotent);
+        let mut route = Route::new(self, request.route(), idempotent).until(limit);
         loop {
             let (index, link) = route.next().await?;
             match exchange(link, request, route.total).await {
@@ -245,6 +247,12 @@ impl<'a> Route<'a> {
     pub(crate) fn among(client: &'a Client, order: Order, idempotent: bool) -> Self {
         let (total, rounds) = client.policy();
         Route { client, attempts: Attempts::new(order, rounds, idempotent), total }
+    }
+
+    /// It ends with this, if that is sooner.
+    pub(crate) fn until(mut self, limit: Limit) -> Self {
+        self.total = self.total.sooner(limit);
+        self
     }
 
     /// The next server to try; waits when none may be tried yet.

@@ -10,7 +10,7 @@ use crate::{
     client::Route,
     deadline::Limit,
     link::Mailbox,
-    protocol::{Request, Submit, Submitted},
+    protocol::{GetStatusUnique, Request, Submit, Submitted},
     route::{Order, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses},
     slot::Mail,
 };
@@ -38,7 +38,8 @@ impl Job {
     ) -> Result<Self> {
         let limit = Limit::of(Deadline::Job, options.timeout);
         let mut attempts = if options.idempotent { client.policy().1 } else { 0 };
-        let (submitted, mailbox) = client.create(&mut submit, &mut attempts, limit).await?;
+        let whole = limit.sooner(client.policy().0);
+        let (submitted, mailbox) = client.create(&mut submit, &mut attempts, whole).await?;
         let again = options.idempotent.then(|| (submit.owned(), attempts));
         Ok(Job { client: client.clone(), mailbox, submitted, limit, has_ended: false, again })
     }
@@ -117,8 +118,9 @@ impl Job {
     async fn submit_again(&mut self, lost: Error) -> Result<()> {
         let Some((submit, attempts)) = &mut self.again else { return Err(lost) };
         *attempts = attempts.checked_sub(1).ok_or(lost)?;
-        self.client.make_fresh(submit, self.limit).await;
-        let again = self.client.create(submit, attempts, self.limit).await;
+        let whole = self.limit.sooner(self.client.policy().0);
+        self.client.make_fresh(submit, whole).await;
+        let again = self.client.create(submit, attempts, whole).await;
         // Whatever becomes of this one, the lost one may have been run.
         (self.submitted, self.mailbox) = again.map_err(|error| error.with_fate(Fate::Unknown))?;
         Ok(())
@@ -136,7 +138,7 @@ impl std::fmt::Debug for Job {
 }
 
 impl Client {
-    /// Submits a foreground job; what may have been lost on the way is submitted again so often.
+    /// Submits a foreground job; what may have been lost on the way is submitted again so often, until `limit`.
     async fn create<W: AsRef<[u8]>>(
         &self,
         submit: &mut Submit<W>,
@@ -145,7 +147,7 @@ impl Client {
     ) -> Result<(Submitted, Mailbox)> {
         let mut may_exist = false;
         loop {
-            match self.send_and_wait(submit, false).await {
+            match self.send_and_wait(submit, false, limit).await {
                 Err(error) if is_worth_another(&error, attempts) => {
                     may_exist = true;
                     self.make_fresh(submit, limit).await;
@@ -166,7 +168,7 @@ impl Client {
         }
         let Some(unique) = submit.unique() else { return };
         for wait in pauses() {
-            match self.status_unique(unique).await {
+            match self.ask_each(None, &GetStatusUnique(unique), limit).await {
                 Ok(status) if may_be_passed_over(&status) && !limit.has_passed() => {
                     sleep(limit.remaining().map_or(wait, |left| left.min(wait))).await;
                 }
@@ -182,7 +184,7 @@ impl Client {
         options: SubmitOptions,
     ) -> Result<Outcome> {
         let limit = Limit::of(Deadline::Job, options.timeout);
-        let mut route = Route::new(self, submit.route(), options.idempotent);
+        let mut route = Route::new(self, submit.route(), options.idempotent).until(limit);
         loop {
             let (index, link) = route.next().await?;
             let mut submitted = None;
@@ -200,7 +202,7 @@ impl Client {
                     }
                 }
             };
-            let outcome = within(limit.sooner(route.total), exchange).await;
+            let outcome = within(route.total, exchange).await;
             let error = match outcome {
                 Ok(Ok(outcome)) => return Ok(outcome),
                 Ok(Err(error)) => error,
@@ -214,20 +216,25 @@ impl Client {
             let may_exist = error.fate() == Fate::Unknown;
             route.attempts.failed(index, error)?;
             if may_exist {
-                self.make_fresh(&mut submit, limit).await;
+                self.make_fresh(&mut submit, route.total).await;
             }
         }
     }
 
-    /// Asks one server, or each until one knows the job.
-    pub(crate) async fn ask_each<R>(&self, server: Option<usize>, request: &R) -> Result<JobStatus>
+    /// Asks one server, or each until one knows the job; ends with `limit`, if that is sooner than the limit of a call.
+    pub(crate) async fn ask_each<R>(
+        &self,
+        server: Option<usize>,
+        request: &R,
+        limit: Limit,
+    ) -> Result<JobStatus>
     where
         R: Request<Reply = JobStatus>,
     {
         let all = self.inner.router.order(0, request.route());
         let mut last = Err(no_server());
         for index in server.map_or(all, Order::only).iter() {
-            let status = self.ask(index, request).await;
+            let status = self.ask(index, request, limit).await;
             if status.as_ref().is_ok_and(|status| status.is_known) {
                 return status;
             }
@@ -239,9 +246,9 @@ impl Client {
         last
     }
 
-    async fn ask<R: Request>(&self, index: usize, request: &R) -> Result<R::Reply> {
+    async fn ask<R: Request>(&self, index: usize, request: &R, limit: Limit) -> Result<R::Reply> {
         // A question does no harm, so it may be asked twice.
-        let mut route = Route::among(self, Order::only(index), true);
+        let mut route = Route::among(self, Order::only(index), true).until(limit);
         loop {
             let (index, link) = route.next().await?;
             match crate::client::exchange(link, request, route.total).await {

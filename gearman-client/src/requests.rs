@@ -7,6 +7,7 @@ use bytes::Bytes;
 use crate::{
     Client, Error, FunctionName, Job, JobHandle, JobStatus, Outcome, Result, Schedule,
     SubmitOptions, UniqueId,
+    deadline::Limit,
     protocol::{Echo, GetStatus, GetStatusUnique, Submit, Submitted},
 };
 
@@ -201,7 +202,7 @@ impl Client {
     {
         let handle = handle.try_into()?;
         let server = self.server_of(&handle);
-        self.ask_each(server, &GetStatus(handle)).await
+        self.ask_each(server, &GetStatus(handle), Limit::never()).await
     }
 
     /// What the servers know of a job with this unique id (`GET_STATUS_UNIQUE`), whatever its function. Every server is
@@ -219,7 +220,7 @@ impl Client {
         U: TryInto<UniqueId>,
         Error: From<U::Error>,
     {
-        self.ask_each(None, &GetStatusUnique(unique.try_into()?)).await
+        self.ask_each(None, &GetStatusUnique(unique.try_into()?), Limit::never()).await
     }
 
     /// Sends bytes and gets them back (`ECHO_REQ`): the server is alive, and has read what was sent before.

@@ -14,6 +14,8 @@
 
 #[path = "sim/beanstalk.rs"]
 mod beanstalk;
+#[path = "sim/gearman.rs"]
+mod gearman;
 #[path = "sim/outcome.rs"]
 mod outcome;
 #[path = "sim/rng.rs"]
@@ -31,11 +33,17 @@ fn beanstalkd_loses_no_job_whatever_the_seed() {
 }
 
 #[test]
+fn gearmand_loses_no_job_whatever_the_seed() {
+    simulate_all("gearmand", gearman::run);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_trace() {
     for seed in 0..50 {
-        let once = simulate(seed, beanstalk::run);
-        let again = simulate(seed, beanstalk::run);
-        assert_eq!(once.history.to_string(), again.history.to_string(), "seed {seed}");
-        assert_eq!(once.trace, again.trace, "seed {seed}");
+        for run in [|seed| simulate(seed, beanstalk::run), |seed| simulate(seed, gearman::run)] {
+            let (once, again) = (run(seed), run(seed));
+            assert_eq!(once.history.to_string(), again.history.to_string(), "seed {seed}");
+            assert_eq!(once.trace, again.trace, "seed {seed}");
+        }
     }
 }

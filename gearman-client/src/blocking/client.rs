@@ -102,17 +102,19 @@ impl Client {
         request: &R,
         idempotent: bool,
     ) -> Result<R::Reply> {
-        self.send_and_wait(request, idempotent).map(|(reply, ..)| reply)
+        self.send_and_wait(request, idempotent, Limit::never()).map(|(reply, ..)| reply)
     }
 
-    /// The answer to a request, with the link and the token that events come by.
+    /// The answer to a request, with the link and the token that events come by. It ends with `limit`, if that is
+    /// sooner than the limit of a call.
     pub(super) fn send_and_wait<R: Request>(
         &mut self,
         request: &R,
         idempotent: bool,
+        limit: Limit,
     ) -> Result<(R::Reply, usize, u64)> {
         let token = self.token();
-        self.on_some_server(request.route(), idempotent, |link, total| {
+        self.on_some_server(request.route(), idempotent, limit, |link, total| {
             link.call(request, token, total)
         })
         .map(|(reply, index)| (reply, index, token))
@@ -123,11 +125,13 @@ impl Client {
         &mut self,
         route: Option<&[u8]>,
         idempotent: bool,
+        limit: Limit,
         mut step: impl FnMut(&mut Link, Limit) -> Result<T>,
     ) -> Result<(T, usize)> {
         let order = self.router.order(self.turn, route);
         self.turn = self.turn.wrapping_add(1);
         let (total, rounds) = self.policy();
+        let total = total.sooner(limit);
         let mut attempts = Attempts::new(order, rounds, idempotent);
         loop {
             match attempts.step(|index| self.links.get(index)?.quarantine(), total) {

@@ -5,7 +5,7 @@ use crate::{
     Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
     UniqueId,
     deadline::Limit,
-    protocol::{Request, Submit, Submitted},
+    protocol::{GetStatusUnique, Request, Submit, Submitted},
     route::{
         Attempts, Order, Step, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses,
     },
@@ -36,7 +36,8 @@ impl<'a> Job<'a> {
     ) -> Result<Self> {
         let limit = Limit::of(Deadline::Job, options.timeout);
         let mut attempts = if options.idempotent { client.policy().1 } else { 0 };
-        let (submitted, link, token) = client.create(&mut submit, &mut attempts, limit)?;
+        let whole = limit.sooner(client.policy().0);
+        let (submitted, link, token) = client.create(&mut submit, &mut attempts, whole)?;
         let again = options.idempotent.then(|| (submit.owned(), attempts));
         Ok(Job { client, submitted, link, token, limit, has_ended: false, again })
     }
@@ -92,8 +93,9 @@ impl<'a> Job<'a> {
     fn submit_again(&mut self, lost: Error) -> Result<()> {
         let Some((submit, attempts)) = &mut self.again else { return Err(lost) };
         *attempts = attempts.checked_sub(1).ok_or(lost)?;
-        self.client.make_fresh(submit, self.limit);
-        let again = self.client.create(submit, attempts, self.limit);
+        let whole = self.limit.sooner(self.client.policy().0);
+        self.client.make_fresh(submit, whole);
+        let again = self.client.create(submit, attempts, whole);
         // Whatever becomes of this one, the lost one may have been run.
         let (submitted, link, token) = again.map_err(|error| error.with_fate(Fate::Unknown))?;
         (self.submitted, self.link, self.token) = (submitted, link, token);
@@ -115,7 +117,7 @@ impl Iterator for Job<'_> {
 }
 
 impl Client {
-    /// Submits a foreground job; what may have been lost on the way is submitted again so often.
+    /// Submits a foreground job; what may have been lost on the way is submitted again so often, until `limit`.
     fn create<W: AsRef<[u8]>>(
         &mut self,
         submit: &mut Submit<W>,
@@ -124,7 +126,7 @@ impl Client {
     ) -> Result<(Submitted, usize, u64)> {
         let mut may_exist = false;
         loop {
-            match self.send_and_wait(submit, false) {
+            match self.send_and_wait(submit, false, limit) {
                 Err(error) if is_worth_another(&error, attempts) => {
                     may_exist = true;
                     self.make_fresh(submit, limit);
@@ -145,7 +147,7 @@ impl Client {
         }
         let Some(unique) = submit.unique() else { return };
         for wait in pauses() {
-            match self.status_unique(unique) {
+            match self.ask_each(None, &GetStatusUnique(unique), limit) {
                 Ok(status) if may_be_passed_over(&status) && !limit.has_passed() => {
                     std::thread::sleep(limit.remaining().map_or(wait, |left| left.min(wait)));
                 }
@@ -154,15 +156,20 @@ impl Client {
         }
     }
 
-    /// Asks one server, or each until one knows the job.
-    pub(super) fn ask_each<R>(&mut self, server: Option<usize>, request: &R) -> Result<JobStatus>
+    /// Asks one server, or each until one knows the job; ends with `limit`, if that is sooner than the limit of a call.
+    pub(super) fn ask_each<R>(
+        &mut self,
+        server: Option<usize>,
+        request: &R,
+        limit: Limit,
+    ) -> Result<JobStatus>
     where
         R: Request<Reply = JobStatus>,
     {
         let all = self.router.order(0, request.route());
         let mut last = Err(no_server());
         for index in server.map_or(all, Order::only).iter() {
-            let status = self.ask(index, request);
+            let status = self.ask(index, request, limit);
             if status.as_ref().is_ok_and(|status| status.is_known) {
                 return status;
             }
@@ -174,8 +181,9 @@ impl Client {
         last
     }
 
-    fn ask<R: Request>(&mut self, index: usize, request: &R) -> Result<R::Reply> {
+    fn ask<R: Request>(&mut self, index: usize, request: &R, limit: Limit) -> Result<R::Reply> {
         let (total, rounds) = self.policy();
+        let total = total.sooner(limit);
         let token = self.token();
         let link = self.links.get_mut(index).ok_or_else(no_server)?;
         // A question does no harm, so it may be asked twice.

@@ -103,11 +103,12 @@ impl Client {
 
     /// Queues a request on the first server of its order that has a connection.
     fn queue<R: Request>(&mut self, request: &R, token: u64) -> Result<usize> {
-        let (_, index) = self.on_some_server(request.route(), false, |link, total| {
-            link.make_ready(total)?;
-            link.send(request, token);
-            Ok(())
-        })?;
+        let (_, index) =
+            self.on_some_server(request.route(), false, Limit::never(), |link, total| {
+                link.make_ready(total)?;
+                link.send(request, token);
+                Ok(())
+            })?;
         Ok(index)
     }
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::{Client, Job};
 use crate::{
     Error, FunctionName, JobHandle, JobStatus, Outcome, Result, Schedule, SubmitOptions, UniqueId,
+    deadline::Limit,
     protocol::{Echo, GetStatus, GetStatusUnique, Submit, Submitted},
 };
 
@@ -168,7 +169,7 @@ impl Client {
     {
         let handle = handle.try_into()?;
         let server = self.server_of(&handle);
-        self.ask_each(server, &GetStatus(handle))
+        self.ask_each(server, &GetStatus(handle), Limit::never())
     }
 
     /// What the servers know of a job with this unique id (`GET_STATUS_UNIQUE`), whatever its function. Every server is
@@ -182,7 +183,7 @@ impl Client {
         U: TryInto<UniqueId>,
         Error: From<U::Error>,
     {
-        self.ask_each(None, &GetStatusUnique(unique.try_into()?))
+        self.ask_each(None, &GetStatusUnique(unique.try_into()?), Limit::never())
     }
 
     /// Sends bytes and gets them back (`ECHO_REQ`): the server is alive, and has read what was sent before.

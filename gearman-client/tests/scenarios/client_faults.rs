@@ -13,8 +13,8 @@ use fixtures::{
     proxy::{Ending, Proxy, Toxics},
 };
 use gearman_client::{
-    ConnectOptions, Deadline, ErrorKind, Fate, Outcome, RetryPolicy, Selection, Servers, UniqueId,
-    protocol::Submit,
+    ConnectOptions, Deadline, ErrorKind, Fate, Outcome, RetryPolicy, Selection, Servers, Unique,
+    UniqueId, protocol::Submit,
 };
 
 use super::{
@@ -49,6 +49,7 @@ both_faces!(
     a_refused_connection_names_every_address,
     a_full_backlog_of_a_listener_meets_the_connect_deadline,
     the_total_deadline_bounds_retries,
+    the_deadline_of_a_job_bounds_its_repetitions,
     a_slow_network_changes_nothing,
 );
 
@@ -335,5 +336,32 @@ fn a_slow_network_changes_nothing<F: Face>() {
         worker.complete(job, "result").unwrap();
         assert_eq!(waits.join().unwrap(), Outcome::Complete("result".into()));
         assert_eq!(worker.stop().completed, 1);
+    }
+}
+
+/// A job that is submitted again and again, and asked for in between, still keeps the deadline of its caller.
+fn the_deadline_of_a_job_bounds_its_repetitions<F: Face>() {
+    let own_id = Unique::Id(UniqueId::try_from("own").unwrap());
+    for verb in ["SUBMIT_JOB", "GET_STATUS_UNIQUE"] {
+        for (total, job) in [(Some(500), None), (None, Some(500)), (Some(500), Some(500_000))] {
+            let server = Server::start().unwrap();
+            server.faults().add(Fault::always().of("SUBMIT_JOB").executed().hang());
+            server.faults().add(Fault::always().of(verb).executed().hang());
+            let patient = quick(server.address()).retry(RetryPolicy::new(1_000_000));
+            let mut client =
+                F::connect(patient.total_timeout(total.map(Duration::from_millis))).unwrap();
+            let mut again = options().unique(own_id).idempotent(true);
+            if let Some(job) = job {
+                again = again.timeout(Duration::from_millis(job));
+            }
+            let started = Instant::now();
+            for error in [
+                client.submit("f", b"w", again).map(drop).unwrap_err(),
+                client.run("f", b"w", again).unwrap_err(),
+            ] {
+                assert_eq!(error.fate(), Fate::Unknown, "{error}");
+            }
+            assert!(started.elapsed() < PATIENCE, "{verb} {total:?} {job:?}");
+        }
     }
 }
