@@ -40,6 +40,11 @@ fuzz target seconds="600":
     mkdir -p fuzz/corpus/{{target}}
     ASAN_OPTIONS=quarantine_size_mb=16 cargo +nightly fuzz run {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} -- -rss_limit_mb=256 -max_total_time={{seconds}}
 
+# Clients and workers against a real server that is killed again and again (`just soak gearmand 5`); needs the server.
+soak server minutes="30" *args:
+    cargo build --release -p beanstalk-client -p gearman-client --examples --all-features
+    cargo run --release -p tests --example soak -- {{server}} --minutes {{minutes}} {{args}}
+
 # Licences, advisories, bans, sources: needs cargo-deny.
 deny:
     cargo deny --workspace check

@@ -1,0 +1,145 @@
+//! Plain clients that reserve and delete.
+
+use std::{net::SocketAddr, sync::Arc, thread, time::Duration};
+
+use beanstalk_client::{
+    Client, ConnectOptions, ErrorKind, Job, JobRef, Reserved, Result, blocking,
+    protocol::{Delete, ReserveWithTimeout},
+};
+use fixtures::history::{Fate, Key};
+use tokio::runtime::Runtime;
+
+use super::{Connections, TUBE, connect_options, fate_of};
+use crate::{body::key_of, ledger::count, rng::Rng, stage::Stage};
+
+/// Notes a delivery; the body has to be one of ours.
+fn deliver(stage: &Stage, actor: u32, job: &Job) -> Key {
+    let key = key_of(&job.body).unwrap_or_else(|| {
+        stage.ledger.problem(format!("a body that nobody put: {}", job.body.escape_ascii()));
+        0
+    });
+    stage.ledger.delivered(actor, key);
+    key
+}
+
+/// Reserves at times without waiting for the answer; that must lose no job.
+pub fn plain_async(
+    stage: &Arc<Stage>,
+    runtime: &Runtime,
+    actor: u32,
+    place: SocketAddr,
+    mut rng: Rng,
+) -> impl FnOnce() -> String + use<> {
+    let (stage, runtime) = (stage.clone(), runtime.handle().clone());
+    move || {
+        let options = connect_options(place, rng.next());
+        runtime.block_on(async {
+            let mut client = loop {
+                match connect(&options).await {
+                    Ok(client) => break client,
+                    Err(_) => tokio::time::sleep(rng.millis(300)).await,
+                }
+            };
+            let mut connections = Connections::default();
+            while !stage.is_over() {
+                connections.see(&stage, client.epoch());
+                let reserve = client.reserve_with_timeout(Duration::from_secs(rng.below(3)));
+                let patience =
+                    if rng.one_in(4) { rng.millis(50) } else { Duration::from_secs(3600) };
+                let reserved = match tokio::time::timeout(patience, reserve).await {
+                    Ok(reserved) => reserved,
+                    Err(_) => {
+                        count(&stage.ledger.counts.cancelled);
+                        continue;
+                    }
+                };
+                let Ok(Reserved::Job(job)) = reserved else {
+                    tokio::time::sleep(rng.millis(200)).await;
+                    continue;
+                };
+                let key = deliver(&stage, actor, &job);
+                tokio::time::sleep(rng.millis(5)).await;
+                stage.ledger.finish(actor, key);
+                let outcome = client.delete(&job).await;
+                stage.ledger.finished(actor, key, end_of(&outcome));
+            }
+            let _ = client.quit().await;
+            format!("async consumer: {} connections", connections.seen)
+        })
+    }
+}
+
+async fn connect(options: &ConnectOptions) -> Result<Client> {
+    let mut client = Client::connect(options).await?;
+    client.watch(TUBE).await?;
+    client.ignore("default").await?;
+    Ok(client)
+}
+
+/// Deletes a job and reserves the next one in one write.
+pub fn plain_blocking(
+    stage: &Arc<Stage>,
+    actor: u32,
+    place: SocketAddr,
+    mut rng: Rng,
+) -> impl FnOnce() -> String + use<> {
+    let stage = stage.clone();
+    move || {
+        let options = connect_options(place, rng.next());
+        let mut client = loop {
+            match connect_blocking(&options) {
+                Ok(client) => break client,
+                Err(_) => thread::sleep(rng.millis(300)),
+            }
+        };
+        let mut next = None;
+        let mut connections = Connections::default();
+        while !stage.is_over() {
+            connections.see(&stage, client.epoch());
+            let Some(job) = next.take() else {
+                match client.reserve_with_timeout(Duration::from_secs(1)) {
+                    Ok(reserved) => next = reserved.job(),
+                    Err(_) => thread::sleep(rng.millis(200)),
+                }
+                continue;
+            };
+            let key = deliver(&stage, actor, &job);
+            thread::sleep(rng.millis(5));
+            stage.ledger.finish(actor, key);
+            // The next job is asked for only when there will be somebody for it.
+            if stage.is_calm() {
+                let outcome = client.delete(&job);
+                stage.ledger.finished(actor, key, end_of(&outcome));
+                continue;
+            }
+            let delete = Delete::new(JobRef::from(&job));
+            let reserve = ReserveWithTimeout::new(Duration::from_secs(1)).expect("it is short");
+            match client.call_pair(&delete, &reserve) {
+                Ok((deleted, reserved)) => {
+                    stage.ledger.finished(actor, key, end_of(&deleted));
+                    next = reserved.ok().and_then(Reserved::job);
+                }
+                Err(error) => {
+                    stage.ledger.finished(actor, key, end_of::<()>(&Err(error)));
+                }
+            }
+        }
+        let _ = client.quit();
+        format!("blocking consumer: {} connections", connections.seen)
+    }
+}
+
+fn connect_blocking(options: &ConnectOptions) -> Result<blocking::Client> {
+    let mut client = blocking::Client::connect(options)?;
+    client.watch(TUBE)?;
+    client.ignore("default")?;
+    Ok(client)
+}
+
+/// A reservation that is over is a delete that was not sent.
+fn end_of<T>(outcome: &Result<T>) -> Fate {
+    match outcome {
+        Err(error) if error.kind() == ErrorKind::ReservationLost => Fate::NotSent,
+        other => fate_of(other),
+    }
+}

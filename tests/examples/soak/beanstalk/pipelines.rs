@@ -1,0 +1,113 @@
+//! Plain clients that put many jobs at once.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use beanstalk_client::{Client, blocking, protocol::Put};
+use fixtures::history::{Fate, Key};
+use tokio::runtime::Runtime;
+
+use super::{Connections, TUBE, connect_options, fate_of, put_options};
+use crate::{body::body_of, pace::Pace, rng::Rng, stage::Stage};
+
+/// Jobs in one go.
+const BATCH: u32 = 20;
+
+/// A batch of new jobs. A pipeline has a deadline for each reply, none for all.
+fn batch(stage: &Stage, actor: u32, rng: &mut Rng) -> (Vec<Key>, Vec<Put<Vec<u8>>>) {
+    let keys: Vec<Key> = (0..BATCH).map(|_| stage.ledger.submit(actor, None, false)).collect();
+    let puts = keys
+        .iter()
+        .map(|key| Put::new(body_of(*key, rng), put_options(rng)).expect("the options are good"));
+    let puts = puts.collect();
+    (keys, puts)
+}
+
+pub fn pipeline_async(
+    stage: &Arc<Stage>,
+    runtime: &Runtime,
+    actor: u32,
+    place: SocketAddr,
+    rate: f64,
+    mut rng: Rng,
+) -> impl FnOnce() -> String + use<> {
+    let (stage, runtime) = (stage.clone(), runtime.handle().clone());
+    move || {
+        let options = connect_options(place, rng.next());
+        runtime.block_on(async {
+            let mut pace = Pace::new(rate / f64::from(BATCH), 1);
+            let mut connections = Connections::default();
+            let mut client: Option<Client> = None;
+            while !stage.is_calm() {
+                tokio::time::sleep(pace.turn()).await;
+                let connected = match client.take() {
+                    Some(client) => client,
+                    None => match connect(&options).await {
+                        Ok(client) => client,
+                        Err(_) => continue,
+                    },
+                };
+                let client = client.insert(connected);
+                connections.see(&stage, client.epoch());
+                let (keys, puts) = batch(&stage, actor, &mut rng);
+                let mut replies = client.call_many(puts);
+                let mut keys = keys.into_iter();
+                while let Some(reply) = replies.next().await {
+                    let key = keys.next().expect("one reply for each");
+                    stage.ledger.submitted(actor, key, fate_of(&reply));
+                }
+                // Those that the pipeline did not take.
+                keys.for_each(|key| stage.ledger.submitted(actor, key, Fate::NotSent));
+            }
+            format!("async pipeline: {} connections", connections.seen)
+        })
+    }
+}
+
+async fn connect(options: &beanstalk_client::ConnectOptions) -> beanstalk_client::Result<Client> {
+    let mut client = Client::connect(options).await?;
+    client.use_tube(TUBE).await?;
+    Ok(client)
+}
+
+pub fn pipeline_blocking(
+    stage: &Arc<Stage>,
+    actor: u32,
+    place: SocketAddr,
+    rate: f64,
+    mut rng: Rng,
+) -> impl FnOnce() -> String + use<> {
+    let stage = stage.clone();
+    move || {
+        let options = connect_options(place, rng.next());
+        let mut pace = Pace::new(rate / f64::from(BATCH), 1);
+        let mut connections = Connections::default();
+        let mut client: Option<blocking::Client> = None;
+        while stage.pause(pace.turn()) {
+            let connected = match client.take() {
+                Some(client) => client,
+                None => match connect_blocking(&options) {
+                    Ok(client) => client,
+                    Err(_) => continue,
+                },
+            };
+            let client = client.insert(connected);
+            connections.see(&stage, client.epoch());
+            let (keys, puts) = batch(&stage, actor, &mut rng);
+            let mut keys = keys.into_iter();
+            for reply in client.call_many(puts) {
+                let key = keys.next().expect("one reply for each");
+                stage.ledger.submitted(actor, key, fate_of(&reply));
+            }
+            keys.for_each(|key| stage.ledger.submitted(actor, key, Fate::NotSent));
+        }
+        format!("blocking pipeline: {} connections", connections.seen)
+    }
+}
+
+fn connect_blocking(
+    options: &beanstalk_client::ConnectOptions,
+) -> beanstalk_client::Result<blocking::Client> {
+    let mut client = blocking::Client::connect(options)?;
+    client.use_tube(TUBE)?;
+    Ok(client)
+}

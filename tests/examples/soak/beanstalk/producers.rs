@@ -1,0 +1,123 @@
+//! Callers that share a producer.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering},
+    thread,
+};
+
+use beanstalk_client::{Delivery, Producer, ProducerOptions, ProducerReport, blocking};
+use fixtures::history::Fate;
+use tokio::runtime::Runtime;
+
+use super::{PATIENCE, TUBE, connect_options, fate_of, put_options};
+use crate::{body::body_of, ledger::count, pace::Pace, rng::Rng, stage::Stage};
+
+const CALLERS: u32 = 8;
+
+fn options(place: SocketAddr, delivery: Delivery, rng: &mut Rng) -> ProducerOptions {
+    ProducerOptions::new(connect_options(place, rng.next()).into())
+        .delivery(delivery)
+        .timeout(PATIENCE)
+        .max_jobs(64)
+        .seed(rng.next())
+}
+
+/// The async face: at times a caller goes away before its answer.
+pub fn shared_async(
+    stage: &Arc<Stage>,
+    runtime: &Runtime,
+    actor: u32,
+    place: SocketAddr,
+    delivery: Delivery,
+    rate: f64,
+    mut rng: Rng,
+) -> impl FnOnce() -> String + use<> {
+    let (stage, runtime) = (stage.clone(), runtime.handle().clone());
+    move || {
+        let options = options(place, delivery, &mut rng);
+        runtime.block_on(async {
+            let producer = Producer::new(options).expect("the options are good");
+            let callers: Vec<_> = (0..CALLERS)
+                .map(|caller| {
+                    let pace = Pace::new(rate, CALLERS);
+                    let (stage, producer) = (stage.clone(), producer.clone());
+                    tokio::spawn(call(stage, actor + caller, producer, delivery, pace, rng.fork()))
+                })
+                .collect();
+            for caller in callers {
+                caller.await.expect("a caller");
+            }
+            tell(&stage, "async", delivery, &producer.close().await)
+        })
+    }
+}
+
+async fn call(
+    stage: Arc<Stage>,
+    actor: u32,
+    producer: Producer,
+    delivery: Delivery,
+    mut pace: Pace,
+    mut rng: Rng,
+) {
+    while !stage.is_calm() {
+        tokio::time::sleep(pace.turn()).await;
+        let key = stage.ledger.submit(actor, Some(PATIENCE), delivery == Delivery::AtLeastOnce);
+        let body = body_of(key, &mut rng);
+        let put = producer.put(TUBE, &body, put_options(&mut rng));
+        let fate = if rng.one_in(100) {
+            if let Ok(outcome) = tokio::time::timeout(rng.millis(20), put).await {
+                fate_of(&outcome)
+            } else {
+                count(&stage.ledger.counts.cancelled);
+                Fate::Unknown
+            }
+        } else {
+            fate_of(&put.await)
+        };
+        stage.ledger.submitted(actor, key, fate);
+    }
+}
+
+/// The blocking face.
+pub fn shared_blocking(
+    stage: &Arc<Stage>,
+    actor: u32,
+    place: SocketAddr,
+    delivery: Delivery,
+    rate: f64,
+    mut rng: Rng,
+) -> impl FnOnce() -> String + use<> {
+    let stage = stage.clone();
+    move || {
+        let options = options(place, delivery, &mut rng);
+        let producer = blocking::Producer::new(options).expect("the options are good");
+        thread::scope(|scope| {
+            for caller in 0..CALLERS {
+                let (stage, producer, mut rng) = (&stage, &producer, rng.fork());
+                scope.spawn(move || {
+                    let (mut pace, actor) = (Pace::new(rate, CALLERS), actor + caller);
+                    let at_least_once = delivery == Delivery::AtLeastOnce;
+                    while stage.pause(pace.turn()) {
+                        let key = stage.ledger.submit(actor, Some(PATIENCE), at_least_once);
+                        let body = body_of(key, &mut rng);
+                        let outcome = producer.put(TUBE, &body, put_options(&mut rng));
+                        stage.ledger.submitted(actor, key, fate_of(&outcome));
+                    }
+                });
+            }
+        });
+        tell(&stage, "blocking", delivery, &producer.close())
+    }
+}
+
+/// The words of a producer that has ended; its counters have to add up.
+fn tell(stage: &Stage, face: &str, delivery: Delivery, report: &ProducerReport) -> String {
+    stage.ledger.counts.connections.fetch_add(report.connections, Ordering::Relaxed);
+    let ProducerReport { accepted, inserted, buried, refused, not_sent, unknown, .. } = report;
+    if inserted + buried + refused + not_sent + unknown != *accepted || report.queued_jobs != 0 {
+        stage.ledger.problem(format!("the counters of a producer do not add up: {report:?}"));
+    }
+    format!("{face} producer, {delivery:?}: {report}")
+}

@@ -1,0 +1,295 @@
+//! Clients that submit jobs in the background and in the foreground.
+
+use std::{net::SocketAddr, sync::Arc, thread, time::Duration};
+
+use fixtures::history::{Fate, Key};
+use gearman_client::{
+    Client, FunctionName, Outcome, Result, SubmitOptions, blocking, protocol::Submit,
+};
+use tokio::{runtime::Handle, sync::Mutex};
+
+use super::{
+    ANSWER_LIMIT, Connections, Ending, PATIENCE, SQUARE, WORK, connect_options, fate_of,
+    submit_options,
+};
+use crate::{body::body_of, ledger::count, pace::Pace, rng::Rng, stage::Stage};
+
+/// Tasks or threads of one submitter.
+const CALLERS: u32 = 4;
+/// Jobs in one go.
+const BATCH: u32 = 20;
+
+pub struct Submitter {
+    pub stage: Arc<Stage>,
+    pub actor: u32,
+    pub place: SocketAddr,
+    pub rate: f64,
+    pub idempotent: bool,
+}
+
+impl Submitter {
+    /// Background jobs of callers that share a client; at times a caller goes away.
+    pub fn background_async(
+        self,
+        runtime: &Handle,
+        mut rng: Rng,
+    ) -> impl FnOnce() -> String + use<> {
+        let runtime = runtime.clone();
+        move || {
+            runtime.clone().block_on(async {
+                let client = self.client(Some(PATIENCE), &mut rng).await;
+                let this = Arc::new(self);
+                let connections = Arc::new(Mutex::new(Connections::default()));
+                let callers: Vec<_> = (0..CALLERS)
+                    .map(|caller| {
+                        let (this, client) = (this.clone(), client.clone());
+                        let (connections, rng) = (connections.clone(), rng.fork());
+                        tokio::spawn(async move {
+                            this.background(&client, &connections, this.actor + caller, rng).await;
+                        })
+                    })
+                    .collect();
+                for caller in callers {
+                    caller.await.expect("a caller");
+                }
+                let seen = connections.lock().await.seen;
+                format!("{}: {seen} connections", this.name("async background"))
+            })
+        }
+    }
+
+    async fn background(
+        &self,
+        client: &Client,
+        connections: &Mutex<Connections>,
+        actor: u32,
+        mut rng: Rng,
+    ) {
+        let mut pace = Pace::new(self.rate, CALLERS);
+        while !self.stage.is_calm() {
+            tokio::time::sleep(pace.turn()).await;
+            connections.lock().await.see(&self.stage, client.epochs());
+            let key = self.stage.ledger.submit(actor, Some(PATIENCE), self.idempotent);
+            let body = body_of(key, &mut rng);
+            let options = SubmitOptions::default().idempotent(self.idempotent);
+            let submit = client.submit_background(WORK, &body, options);
+            let fate = if rng.one_in(100) {
+                if let Ok(outcome) = tokio::time::timeout(rng.millis(20), submit).await {
+                    fate_of(&outcome)
+                } else {
+                    count(&self.stage.ledger.counts.cancelled);
+                    Fate::Unknown
+                }
+            } else {
+                fate_of(&submit.await)
+            };
+            self.stage.ledger.submitted(actor, key, fate);
+        }
+    }
+
+    /// Foreground jobs of callers that share a client.
+    pub fn foreground_async(
+        self,
+        runtime: &Handle,
+        mut rng: Rng,
+    ) -> impl FnOnce() -> String + use<> {
+        let runtime = runtime.clone();
+        move || {
+            runtime.clone().block_on(async {
+                let client = self.client(None, &mut rng).await;
+                let this = Arc::new(self);
+                let callers: Vec<_> = (0..CALLERS)
+                    .map(|caller| {
+                        let (this, client, mut rng) = (this.clone(), client.clone(), rng.fork());
+                        tokio::spawn(async move {
+                            let actor = this.actor + caller;
+                            let mut pace = Pace::new(this.rate, CALLERS);
+                            let mut connections = Connections::default();
+                            while !this.stage.is_calm() {
+                                tokio::time::sleep(pace.turn()).await;
+                                if caller == 0 {
+                                    connections.see(&this.stage, client.epochs());
+                                }
+                                let key = this.begin(actor);
+                                let body = body_of(key, &mut rng);
+                                let options = submit_options(this.idempotent);
+                                this.answered(actor, key, client.run(WORK, &body, options).await);
+                            }
+                        })
+                    })
+                    .collect();
+                for caller in callers {
+                    caller.await.expect("a caller");
+                }
+                this.name("async foreground")
+            })
+        }
+    }
+
+    /// Foreground jobs of threads with a client each.
+    pub fn foreground_blocking(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
+        move || {
+            thread::scope(|scope| {
+                for caller in 0..CALLERS {
+                    let (this, mut rng) = (&self, rng.fork());
+                    scope.spawn(move || {
+                        let actor = this.actor + caller;
+                        let Some(mut client) = this.client_blocking(None, &mut rng) else { return };
+                        let mut pace = Pace::new(this.rate, CALLERS);
+                        let mut connections = Connections::default();
+                        while this.stage.pause(pace.turn()) {
+                            connections.see(&this.stage, client.epochs());
+                            let key = this.begin(actor);
+                            let body = body_of(key, &mut rng);
+                            let options = submit_options(this.idempotent);
+                            this.answered(actor, key, client.run(WORK, &body, options));
+                        }
+                    });
+                }
+            });
+            self.name("blocking foreground")
+        }
+    }
+
+    /// Background jobs, many at a time.
+    pub fn batches_async(self, runtime: &Handle, mut rng: Rng) -> impl FnOnce() -> String + use<> {
+        let runtime = runtime.clone();
+        move || {
+            runtime.clone().block_on(async {
+                let client = self.client(None, &mut rng).await;
+                let mut connections = Connections::default();
+                let mut pace = Pace::new(self.rate / f64::from(BATCH), 1);
+                while !self.stage.is_calm() {
+                    tokio::time::sleep(pace.turn()).await;
+                    connections.see(&self.stage, client.epochs());
+                    let (keys, jobs) = self.batch(&mut rng);
+                    let mut keys = keys.into_iter();
+                    let mut answers = client.call_many(jobs);
+                    while let Some(answer) = answers.next().await {
+                        let key = keys.next().expect("one answer for each");
+                        self.stage.ledger.submitted(self.actor, key, fate_of(&answer));
+                    }
+                    keys.for_each(|key| {
+                        self.stage.ledger.submitted(self.actor, key, Fate::NotSent);
+                    });
+                }
+                format!("{}: {} connections", self.name("async batches"), connections.seen)
+            })
+        }
+    }
+
+    /// The same with the blocking face.
+    pub fn batches_blocking(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
+        move || {
+            let Some(mut client) = self.client_blocking(None, &mut rng) else {
+                return self.name("blocking batches");
+            };
+            let mut connections = Connections::default();
+            let mut pace = Pace::new(self.rate / f64::from(BATCH), 1);
+            while self.stage.pause(pace.turn()) {
+                connections.see(&self.stage, client.epochs());
+                let (keys, jobs) = self.batch(&mut rng);
+                let mut keys = keys.into_iter();
+                for answer in client.call_many(jobs) {
+                    let key = keys.next().expect("one answer for each");
+                    self.stage.ledger.submitted(self.actor, key, fate_of(&answer));
+                }
+                keys.for_each(|key| self.stage.ledger.submitted(self.actor, key, Fate::NotSent));
+            }
+            format!("{}: {} connections", self.name("blocking batches"), connections.seen)
+        }
+    }
+
+    /// Numbers to be squared by worker processes that are killed; who gets an answer has been served.
+    pub fn squares(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
+        move || {
+            let Some(mut client) = self.client_blocking(None, &mut rng) else {
+                return self.name("blocking squares");
+            };
+            let mut pace = Pace::new(self.rate, 1);
+            while self.stage.pause(pace.turn()) {
+                let key = self.begin(self.actor);
+                let outcome = client.run(SQUARE, key.to_string(), submit_options(true));
+                if let Ok(outcome) = &outcome {
+                    self.stage.ledger.delivered(self.actor, key);
+                    let right = (key * key).to_string();
+                    if *outcome != Outcome::Complete(right.into()) {
+                        let what = format!("the square of {key} is not {outcome:?}");
+                        self.stage.ledger.problem(what);
+                    }
+                }
+                self.ended(self.actor, key, outcome);
+            }
+            self.name("blocking squares")
+        }
+    }
+
+    fn begin(&self, actor: u32) -> Key {
+        self.stage.ledger.submit(actor, Some(ANSWER_LIMIT), self.idempotent)
+    }
+
+    /// A foreground job has its answer, which has to be the right one.
+    fn answered(&self, actor: u32, key: Key, outcome: Result<Outcome>) {
+        if let Ok(outcome) = &outcome
+            && !Ending::of(key).is_told_as(key, outcome)
+        {
+            self.stage.ledger.problem(format!("job {key} got the wrong answer {outcome:?}"));
+        }
+        self.ended(actor, key, outcome);
+    }
+
+    fn ended(&self, actor: u32, key: Key, outcome: Result<Outcome>) {
+        let ledger = &self.stage.ledger;
+        ledger.submitted(actor, key, fate_of(&outcome));
+        match outcome {
+            Ok(_) => {
+                // An answer is the server's word that the job has ended.
+                ledger.finish(actor, key);
+                ledger.finished(actor, key, Fate::Acknowledged);
+            }
+            Err(error) if self.idempotent => {
+                ledger.problem(format!("an idempotent job, {key}, got no answer: {error}"));
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn batch(&self, rng: &mut Rng) -> (Vec<Key>, Vec<Submit<Vec<u8>>>) {
+        let function = FunctionName::try_from(WORK).expect("the name is good");
+        let ledger = &self.stage.ledger;
+        let keys: Vec<Key> = (0..BATCH).map(|_| ledger.submit(self.actor, None, false)).collect();
+        let jobs = keys.iter().map(|key| {
+            let options = SubmitOptions::default();
+            Submit::background(function.clone(), body_of(*key, rng), options).expect("it is small")
+        });
+        let jobs = jobs.collect();
+        (keys, jobs)
+    }
+
+    async fn client(&self, total: Option<Duration>, rng: &mut Rng) -> Client {
+        let options = connect_options(self.place, rng.next()).total_timeout(total);
+        loop {
+            match Client::connect(&options).await {
+                Ok(client) => return client,
+                Err(_) => tokio::time::sleep(rng.millis(300)).await,
+            }
+        }
+    }
+
+    /// `None` when the time is over before the first connection.
+    fn client_blocking(&self, total: Option<Duration>, rng: &mut Rng) -> Option<blocking::Client> {
+        let options = connect_options(self.place, rng.next()).total_timeout(total);
+        loop {
+            match blocking::Client::connect(&options) {
+                Ok(client) => return Some(client),
+                Err(_) if self.stage.pause(rng.millis(300)) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn name(&self, kind: &str) -> String {
+        let idempotent = if self.idempotent { ", idempotent" } else { "" };
+        format!("{kind}{idempotent} ({})", self.actor)
+    }
+}

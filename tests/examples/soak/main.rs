@@ -1,0 +1,87 @@
+//! A soak: the real clients, producers and workers against a real server that is killed again and again, over networks
+//! that hold up, split, cut and swallow bytes as a seed says.
+//!
+//! ```text
+//! cargo run --release -p tests --example soak -- beanstalkd --minutes 30
+//! cargo run --release -p tests --example soak -- gearmand --minutes 30 --seed 7 --json
+//! ```
+//!
+//! Everybody notes what happens, and the rules of [`fixtures::history`] are checked while it does: nothing that was
+//! acknowledged is lost, nothing comes that was not submitted or was done, every call returns in time. At the end the
+//! network is healed, the queues are drained and everybody is stopped in an orderly way. Memory, descriptors and threads
+//! of this process have to stay flat. The exit code is 0 when all of that held, 1 when not, 2 for wrong arguments and 3
+//! when the run did not end by itself.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs,
+    unreachable_pub
+)]
+
+mod beanstalk;
+mod body;
+mod gearman;
+mod ledger;
+mod network;
+mod options;
+mod outages;
+mod outsiders;
+mod pace;
+mod resources;
+#[path = "../../tests/sim/rng.rs"]
+mod rng;
+mod stage;
+mod summary;
+
+use std::{env, panic, process::ExitCode, thread, time::Duration};
+
+use crate::options::{Options, Protocol, USAGE};
+
+/// How much longer than asked a run may take: for draining and stopping.
+const OVERTIME: Duration = Duration::from_secs(300);
+
+fn main() -> ExitCode {
+    let options = match Options::parse(env::args().skip(1)) {
+        Ok(options) => options,
+        Err(why) => {
+            eprintln!("{why}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    hide_expected_panics();
+    let limit = options.length + OVERTIME;
+    thread::spawn(move || {
+        thread::sleep(limit);
+        eprintln!("soak: still not at its end after {limit:?}");
+        std::process::exit(3);
+    });
+    let summary = match options.protocol {
+        Protocol::Beanstalkd => beanstalk::soak(&options),
+        Protocol::Gearmand => gearman::soak(&options),
+    };
+    let Some(summary) = summary else {
+        eprintln!("soak: the server is not installed");
+        return ExitCode::from(2);
+    };
+    if options.json {
+        println!("{}", summary.json());
+    } else {
+        println!("{summary}");
+    }
+    ExitCode::from(u8::from(!summary.is_good()))
+}
+
+/// Handlers that panic on purpose say this.
+const ON_PURPOSE: &str = "a handler panics on purpose";
+
+/// Those panics are no news; all others are.
+fn hide_expected_panics() {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if info.payload().downcast_ref::<&str>() != Some(&ON_PURPOSE) {
+            usual(info);
+        }
+    }));
+}

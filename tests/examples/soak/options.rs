@@ -1,0 +1,80 @@
+//! The command line.
+
+use std::{path::PathBuf, str::FromStr, time::Duration};
+
+pub const USAGE: &str = "\
+usage: soak beanstalkd|gearmand [options]
+  --minutes N        how long (30)
+  --seconds N        the same in seconds
+  --kill-every N     seconds between two kills of the server (30)
+  --rate N           jobs a second, all producers together (500)
+  --seed N           for all that is random (random)
+  --without-log      the server forgets its jobs when it is killed, which has to be found out
+  --trace FILE       writes down everything that happens
+  --json             the summary as one line of JSON";
+
+pub struct Options {
+    pub protocol: Protocol,
+    pub length: Duration,
+    pub kill_every: Duration,
+    pub rate: u64,
+    pub seed: u64,
+    pub without_log: bool,
+    pub trace: Option<PathBuf>,
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    Beanstalkd,
+    Gearmand,
+}
+
+impl Options {
+    pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
+        let protocol = match arguments.next().as_deref() {
+            Some("beanstalkd") => Protocol::Beanstalkd,
+            Some("gearmand") => Protocol::Gearmand,
+            Some(other) => return Err(format!("{other:?} is no server: beanstalkd or gearmand")),
+            None => return Err("which server?".to_owned()),
+        };
+        let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let mut options = Options {
+            protocol,
+            length: Duration::from_secs(30 * 60),
+            kill_every: Duration::from_secs(30),
+            rate: 500,
+            seed: clock.map_or(0, |time| time.as_nanos() as u64 % 1_000_000),
+            without_log: false,
+            trace: None,
+            json: false,
+        };
+        while let Some(argument) = arguments.next() {
+            let mut value =
+                || arguments.next().ok_or_else(|| format!("{argument} needs a value behind it"));
+            match argument.as_str() {
+                "--minutes" => options.length = Duration::from_secs(60 * number::<u64>(&value()?)?),
+                "--seconds" => options.length = Duration::from_secs(number(&value()?)?),
+                "--kill-every" => options.kill_every = Duration::from_secs(number(&value()?)?),
+                "--rate" => options.rate = number(&value()?)?,
+                "--seed" => options.seed = number(&value()?)?,
+                "--trace" => options.trace = Some(value()?.into()),
+                "--without-log" => options.without_log = true,
+                "--json" => options.json = true,
+                other => return Err(format!("{other:?} is not known")),
+            }
+        }
+        let positive = |what: &str, value: u64| match value {
+            0 => Err(format!("{what} 0 is not valid: it has to be at least 1")),
+            _ => Ok(()),
+        };
+        positive("--minutes", options.length.as_secs())?;
+        positive("--kill-every", options.kill_every.as_secs())?;
+        positive("--rate", options.rate)?;
+        Ok(options)
+    }
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text:?} is not valid: a whole number is needed"))
+}

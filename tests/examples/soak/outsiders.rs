@@ -1,0 +1,81 @@
+//! Worker processes that are killed again and again: the resilient examples.
+
+use std::{
+    env,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Child, ChildStdout, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use crate::{ledger::count, rng::Rng, stage::Stage};
+
+/// What is said where the examples were not built.
+pub const NO_OUTSIDERS: &str = "soak: goes without worker processes that are killed: build the examples of \
+    beanstalk-client and gearman-client in the same profile first";
+
+/// A program that works until its standard input ends.
+pub struct Outsider {
+    program: PathBuf,
+    arguments: Vec<String>,
+}
+
+impl Outsider {
+    /// The built example of that name; `None` where it was not built.
+    pub fn example(name: &str, arguments: &[&str]) -> Option<Outsider> {
+        let mut program = env::current_exe().ok()?;
+        program.set_file_name(format!("{name}{}", env::consts::EXE_SUFFIX));
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        program.is_file().then_some(Outsider { program, arguments })
+    }
+
+    /// Starts it, kills it after a while, and starts it again until the calm; then one more works until all is over and
+    /// is stopped in an orderly way. Every line that they print is heard.
+    pub fn run(&self, stage: &Stage, mut rng: Rng, every: Duration, hear: impl Fn(&str) + Sync) {
+        let hear = &hear;
+        thread::scope(|scope| {
+            loop {
+                let (mut child, output) = self.start();
+                let listener = scope.spawn(move || {
+                    for line in BufReader::new(output).lines() {
+                        // A killed process may leave half a line.
+                        let Ok(line) = line else { break };
+                        hear(&line);
+                    }
+                });
+                let goes_on =
+                    stage.pause(every.mul_f64(0.5) + rng.millis(every.as_millis() as u64));
+                if goes_on {
+                    let _ = child.kill();
+                    count(&stage.ledger.counts.worker_kills);
+                } else {
+                    while !stage.is_over() {
+                        thread::sleep(Duration::from_millis(50));
+                    }
+                    drop(child.stdin.take());
+                }
+                let status = child.wait().expect("it was started here");
+                listener.join().expect("it only listens");
+                if !goes_on {
+                    if !status.success() {
+                        stage.ledger.problem(format!("{}: {status}", self.program.display()));
+                    }
+                    return;
+                }
+            }
+        });
+    }
+
+    fn start(&self) -> (Child, ChildStdout) {
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the example starts");
+        let output = child.stdout.take().expect("it is piped");
+        (child, output)
+    }
+}

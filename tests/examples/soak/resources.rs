@@ -1,0 +1,117 @@
+//! What this process takes of the machine, and whether that grows.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::stage::Stage;
+
+/// What the process takes at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sample {
+    /// Resident memory, in KiB.
+    pub memory: u64,
+    pub descriptors: u64,
+    pub threads: u64,
+}
+
+/// Some quantity over the time of a run.
+pub struct Trend {
+    pub name: &'static str,
+    pub unit: &'static str,
+    pub first: u64,
+    pub median: u64,
+    pub last: u64,
+    pub max: u64,
+    /// The medians of the first and of the last third.
+    pub thirds: (u64, u64),
+    /// The last may be so much greater.
+    pub margin: u64,
+}
+
+impl Trend {
+    pub fn grows(&self) -> bool {
+        self.thirds.1 > self.thirds.0 + self.margin
+    }
+}
+
+/// Takes samples until the calm, and tidies the ledger meanwhile. There are none where the system does not tell.
+pub fn watch(stage: &Stage, length: Duration) -> Vec<Trend> {
+    // Every 10 s, and of a short run enough for a median.
+    let every = (length / 24).min(Duration::from_secs(10)).max(Duration::from_millis(500));
+    let warm_up = Instant::now() + (length / 10).min(Duration::from_secs(60));
+    let mut samples = Vec::new();
+    while stage.pause(every) {
+        let open = stage.ledger.tidy();
+        let Some(sample) = sample() else { continue };
+        stage.ledger.remark(&format!("{open} jobs are open; {sample:?}"));
+        if Instant::now() >= warm_up {
+            samples.push(sample);
+        }
+    }
+    if samples.len() < 6 {
+        return Vec::new();
+    }
+    vec![
+        trend("memory", "KiB", &samples, |sample| sample.memory, |first| first / 10 + 16 * 1024),
+        trend("descriptors", "", &samples, |sample| sample.descriptors, |first| first / 10 + 20),
+        trend("threads", "", &samples, |sample| sample.threads, |first| first / 10 + 20),
+    ]
+}
+
+fn trend(
+    name: &'static str,
+    unit: &'static str,
+    samples: &[Sample],
+    of: fn(&Sample) -> u64,
+    margin: fn(u64) -> u64,
+) -> Trend {
+    let values: Vec<u64> = samples.iter().map(of).collect();
+    let third = values.len() / 3;
+    let thirds = (median(&values[..third]), median(&values[values.len() - third..]));
+    Trend {
+        name,
+        unit,
+        first: values[0],
+        median: median(&values),
+        last: values[values.len() - 1],
+        max: values.iter().copied().max().unwrap_or_default(),
+        thirds,
+        margin: margin(thirds.0),
+    }
+}
+
+fn median(values: &[u64]) -> u64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted[sorted.len() / 2]
+}
+
+/// As Linux tells it; `None` elsewhere.
+fn sample() -> Option<Sample> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let field = |name: &str| -> Option<u64> {
+        let line = status.lines().find(|line| line.starts_with(name))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    };
+    Some(Sample {
+        memory: field("VmRSS:")?,
+        descriptors: std::fs::read_dir("/proc/self/fd").ok()?.count() as u64,
+        threads: field("Threads:")?,
+    })
+}
+
+/// Waits for a condition, at most so long; whether it came.
+pub fn wait_for(limit: Duration, mut is_there: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + limit;
+    loop {
+        if is_there() {
+            return true;
+        }
+        if Instant::now() >= end {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}

@@ -1,0 +1,93 @@
+//! The soak, for seconds instead of minutes: real servers that are killed again and again, bad networks, everybody that
+//! the SDKs offer at work. See `examples/soak`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
+
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+
+/// A built example. A test run that builds only some targets leaves examples out, so they are built here.
+fn example(package: &str, name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
+    let path = profile.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    if !path.exists() {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", package, "--example", name])
+            .arg("--target-dir")
+            .arg(profile.parent().unwrap())
+            .status()
+            .unwrap();
+        assert!(built.success(), "example {name} does not build");
+    }
+    path
+}
+
+/// Runs a soak and gives its exit code and its summary.
+fn soak(arguments: &[&str]) -> (i32, Value) {
+    example("beanstalk-client", "resilient_consumer");
+    example("gearman-client", "resilient_worker");
+    let output = Command::new(example(env!("CARGO_PKG_NAME"), "soak"))
+        .args(arguments)
+        .arg("--json")
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    let code = output.status.code().expect("it ends by itself");
+    let summary = serde_json::from_slice(&output.stdout);
+    (code, summary.unwrap_or_else(|error| panic!("exit code {code}, and no summary: {error}")))
+}
+
+/// A run in which everything is kept that has to be, and in which there was something to keep.
+fn survives(protocol: &str) {
+    let (code, summary) =
+        soak(&[protocol, "--seconds", "24", "--kill-every", "4", "--rate", "150", "--seed", "1"]);
+    assert_eq!(code, 0, "{summary:#}");
+    let figure = |name: &str| summary["figures"][name].as_u64().unwrap();
+    for name in [
+        "jobs acknowledged",
+        "jobs delivered more than once",
+        "submissions of unknown fate",
+        "kills of the server",
+        "kills of a worker process",
+        "network faults",
+    ] {
+        assert!(figure(name) > 0, "{name}: {summary:#}");
+    }
+    assert_eq!(figure("jobs left in the server"), 0, "{summary:#}");
+}
+
+#[test]
+fn everybody_survives_kills_of_beanstalkd() {
+    if fixtures::real::Beanstalkd::start().is_some() {
+        survives("beanstalkd");
+    }
+}
+
+#[test]
+fn everybody_survives_kills_of_gearmand() {
+    if fixtures::real::Gearmand::start().is_some() {
+        survives("gearmand");
+    }
+}
+
+#[test]
+fn a_server_that_loses_jobs_is_noticed() {
+    if fixtures::real::Beanstalkd::start().is_some() {
+        let lossy = ["beanstalkd", "--seconds", "8", "--kill-every", "3", "--without-log"];
+        let (code, summary) = soak(&lossy);
+        assert_eq!(code, 1, "{summary:#}");
+        let problems = summary["problems"].as_array().unwrap();
+        let is_loss = |problem: &Value| problem.as_str().unwrap().starts_with("Lost: ");
+        assert!(problems.iter().any(is_loss), "{summary:#}");
+    }
+}
