@@ -1,19 +1,20 @@
 //! The async client.
 
 use std::sync::{
-    Arc,
+    Arc, Mutex, PoisonError,
     atomic::{AtomicUsize, Ordering},
 };
 
-use queue_core::{Stream, within};
+use queue_core::{Span, Stream, within};
 use tokio::time::sleep;
 
 use crate::{
-    Address, ConnectOptions, Error, Fate, JobHandle, Result, Servers,
+    Address, ConnectOptions, ConnectionState, Error, Fate, JobHandle, Metrics, Result, Servers,
     deadline::Limit,
     link::{Link, Mailbox},
     protocol::{Epoch, Request},
     route::{Attempts, Order, Router, Step, no_server},
+    trace,
 };
 
 /// A client of one or more Gearman servers: submits jobs and asks for their status.
@@ -40,6 +41,8 @@ pub(crate) struct Inner {
     pub(crate) links: Vec<Arc<Link>>,
     pub(crate) router: Router,
     turn: AtomicUsize,
+    /// Only errors.
+    failures: Mutex<Metrics>,
 }
 
 impl Drop for Inner {
@@ -109,7 +112,14 @@ impl Client {
     }
 
     fn over(links: Vec<Arc<Link>>, router: Router) -> Self {
-        Client { inner: Arc::new(Inner { links, router, turn: AtomicUsize::new(0) }) }
+        Client {
+            inner: Arc::new(Inner {
+                links,
+                router,
+                turn: AtomicUsize::new(0),
+                failures: Mutex::default(),
+            }),
+        }
     }
 
     async fn connect_any(&self) -> Result<()> {
@@ -150,6 +160,30 @@ impl Client {
     /// The answer to a request, with the mailbox that events come by. It ends with `limit`, if that is sooner than the
     /// limit of a call.
     pub(crate) async fn send_and_wait<R: Request>(
+        &self,
+        request: &R,
+        idempotent: bool,
+        limit: Limit,
+    ) -> Result<(R::Reply, Mailbox)> {
+        let call = self.send_to_some(request, idempotent, limit);
+        self.told(trace::request(request), call).await
+    }
+
+    /// A call, with its span, and counted if it fails.
+    pub(crate) async fn told<T>(
+        &self,
+        span: Span,
+        call: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let call = async {
+            let outcome = call.await;
+            self.count(&outcome);
+            outcome
+        };
+        span.follow(call).await
+    }
+
+    pub(crate) async fn send_to_some<R: Request>(
         &self,
         request: &R,
         idempotent: bool,
@@ -197,6 +231,28 @@ impl Client {
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.inner.links.iter().any(|link| link.is_connected())
+    }
+
+    /// Counts a call that failed.
+    pub(crate) fn count<T>(&self, outcome: &Result<T>) {
+        if let Err(error) = outcome {
+            self.inner.failures.lock().unwrap_or_else(PoisonError::into_inner).failed(error.kind());
+            trace::failed(error);
+        }
+    }
+
+    /// What this client and its clones have done so far, over all their connections.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        let mut metrics =
+            self.inner.failures.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.inner.links.iter().for_each(|link| link.add_metrics(&mut metrics));
+        metrics
+    }
+
+    /// What the connection to each server is doing.
+    pub fn connection_states(&self) -> impl ExactSizeIterator<Item = ConnectionState> {
+        self.inner.links.iter().map(|link| link.connection_state())
     }
 
     /// The addresses of the servers, in order.

@@ -102,5 +102,6 @@ async fn greet(
         }
         let n = poll_fn(|cx| poll_read(stream, decoder, cx)).await.map_err(lost)?;
         decoder.received(n);
+        session.note_read(n);
     }
 }

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use queue_core::now;
 
-use crate::{Failure, FunctionName, GrabbedJob, JobContext};
+use crate::{Failure, FunctionName, GrabbedJob, JobContext, trace};
 
 /// What a handler's future gives.
 pub(crate) type Outcome = Result<Bytes, Failure>;
@@ -84,15 +84,17 @@ impl Dispatch {
             return;
         };
         let is_quick = registered.is_quick();
-        let mut task: Task = Box::pin(async move {
+        let span = trace::job(&job);
+        let mut task: Task = Box::pin(span.follow(async move {
             let outcome = registered.run(job.context()).await;
+            trace::done(&job.handle, &outcome);
             // A job that is lost is counted, and the server has given it to others.
             let _ = match outcome {
                 Ok(result) => job.complete(result).await,
                 Err(Failure::Fail) => job.fail().await,
                 Err(Failure::Exception(what)) => job.exception(what).await,
             };
-        });
+        }));
         if is_quick && runs_to_its_end(&mut task) {
             return;
         }

@@ -43,6 +43,8 @@ pub(crate) struct Io {
     pub(crate) writing: BytesMut,
     /// How much the stream has taken since the last exchange.
     pub(crate) written: usize,
+    /// How much came since the last exchange.
+    pub(crate) read: usize,
     /// What came since the last exchange.
     pub(crate) arrived: Vec<Packet>,
     /// Whom to wake, outside of locks. Kept for its memory.
@@ -121,6 +123,7 @@ impl<S: Served> Driver<S> {
             io: Io {
                 writing: BytesMut::new(),
                 written: 0,
+                read: 0,
                 arrived: Vec::new(),
                 wakers: Vec::new(),
                 has_read: false,
@@ -206,7 +209,10 @@ impl<S: Served> Driver<S> {
     /// Reads once; whether something came.
     fn read(&mut self, cx: &mut Context<'_>) -> bool {
         match poll_read(&mut self.stream, &mut self.decoder, cx) {
-            Poll::Ready(Ok(n)) => self.decoder.received(n),
+            Poll::Ready(Ok(n)) => {
+                self.decoder.received(n);
+                self.io.read += n;
+            }
             Poll::Ready(Err(error)) => {
                 self.io.failure.get_or_insert(lost(error));
                 return false;

@@ -65,6 +65,36 @@ pub enum ErrorKind {
     Tls,
 }
 
+impl ErrorKind {
+    /// A short name for logs and metrics, in snake case: `error.type` of OpenTelemetry.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            ErrorKind::QueueFull => "queue_full",
+            ErrorKind::JobNotFound => "job_not_found",
+            ErrorKind::FunctionNotFound => "function_not_found",
+            ErrorKind::FunctionInUse => "function_in_use",
+            ErrorKind::UnknownOption => "unknown_option",
+            ErrorKind::ArgumentTooLarge => "argument_too_large",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Server => "server",
+            ErrorKind::InvalidInput => "invalid_input",
+            ErrorKind::Connect => "connect",
+            ErrorKind::ConnectionLost => "connection_lost",
+            ErrorKind::Timeout(Deadline::Connect) => "connect_timeout",
+            ErrorKind::Timeout(Deadline::Write) => "write_timeout",
+            ErrorKind::Timeout(Deadline::Reply) => "reply_timeout",
+            ErrorKind::Timeout(Deadline::Total) => "total_timeout",
+            ErrorKind::Timeout(Deadline::Job) => "job_timeout",
+            ErrorKind::Protocol => "protocol",
+            ErrorKind::PacketTooLarge => "packet_too_large",
+            ErrorKind::Backlog => "backlog",
+            ErrorKind::JobLost => "job_lost",
+            ErrorKind::Tls => "tls",
+        }
+    }
+}
+
 /// Which deadline passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -13,6 +13,7 @@ use crate::{
     protocol::{GetStatusUnique, Request, Submit, Submitted},
     route::{Order, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses},
     slot::Mail,
+    trace,
 };
 
 /// A foreground job: its events, ending with the one that ends the job.
@@ -36,10 +37,12 @@ impl Job {
         mut submit: Submit<W>,
         options: SubmitOptions,
     ) -> Result<Self> {
+        let span = trace::request(&submit);
         let limit = Limit::of(Deadline::Job, options.timeout);
         let mut attempts = if options.idempotent { client.policy().1 } else { 0 };
         let whole = limit.sooner(client.policy().0);
-        let (submitted, mailbox) = client.create(&mut submit, &mut attempts, whole).await?;
+        let creation = client.create(&mut submit, &mut attempts, whole);
+        let (submitted, mailbox) = client.told(span, creation).await?;
         let again = options.idempotent.then(|| (submit.owned(), attempts));
         Ok(Job { client: client.clone(), mailbox, submitted, limit, has_ended: false, again })
     }
@@ -70,6 +73,7 @@ impl Job {
             return None;
         }
         let event = self.wait().await;
+        self.client.count(&event);
         self.has_ended = event.as_ref().map_or(true, JobEvent::is_last);
         Some(event)
     }
@@ -147,7 +151,7 @@ impl Client {
     ) -> Result<(Submitted, Mailbox)> {
         let mut may_exist = false;
         loop {
-            match self.send_and_wait(submit, false, limit).await {
+            match self.send_to_some(submit, false, limit).await {
                 Err(error) if is_worth_another(&error, attempts) => {
                     may_exist = true;
                     self.make_fresh(submit, limit).await;
@@ -179,6 +183,15 @@ impl Client {
 
     /// Submits a foreground job and waits for its end, without being woken in between.
     pub(crate) async fn submit_and_wait<W: AsRef<[u8]>>(
+        &self,
+        submit: Submit<W>,
+        options: SubmitOptions,
+    ) -> Result<Outcome> {
+        let span = trace::request(&submit);
+        self.told(span, self.submit_to_some(submit, options)).await
+    }
+
+    async fn submit_to_some<W: AsRef<[u8]>>(
         &self,
         mut submit: Submit<W>,
         options: SubmitOptions,
@@ -234,7 +247,7 @@ impl Client {
         let all = self.inner.router.order(0, request.route());
         let mut last = Err(no_server());
         for index in server.map_or(all, Order::only).iter() {
-            let status = self.ask(index, request, limit).await;
+            let status = self.told(trace::request(request), self.ask(index, request, limit)).await;
             if status.as_ref().is_ok_and(|status| status.is_known) {
                 return status;
             }

@@ -21,6 +21,7 @@ use crate::{
         Assignment, Backoff, Decoder, End, Epoch, Grab, Magic, Packet, Report, WorkerSession,
         work::job_lost,
     },
+    trace,
 };
 
 /// The worker role towards one server.
@@ -172,8 +173,13 @@ impl Lane {
             return None;
         }
         // A connection that proved good is followed by one at once.
+        if let Some(error) = &state.last_error {
+            trace::lost(&self.address, error);
+        }
         let was_proven = std::mem::replace(&mut state.is_proven, false);
-        Some(if was_proven { Duration::ZERO } else { state.backoff.next_delay() })
+        let delay = if was_proven { Duration::ZERO } else { state.backoff.next_delay() };
+        trace::backing_off(&self.address, delay);
+        Some(delay)
     }
 
     /// Waits for the first connection.

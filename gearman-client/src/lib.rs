@@ -59,6 +59,14 @@
 //! [`Client`] and [`blocking::Client`] submit jobs and ask for them; [`Worker`] and [`blocking::Worker`] do them; [`Admin`]
 //! and [`blocking::Admin`] speak the server's text protocol. [`protocol`] is all of it without input and output.
 //!
+//! # What it tells
+//!
+//! [`Client::metrics`] counts connections, requests, answers, bytes, and errors by their kind, and
+//! [`Client::connection_states`] says what the connection to each server is doing. With the feature `tracing` there are
+//! spans (`gearman_connect`, `gearman_request`, `gearman_job`) and events with the names that OpenTelemetry has for
+//! messaging (`messaging.operation.name`, `messaging.message.id`, `server.address`, `error.type`, ..). Each event is one
+//! line. No workload and no result is ever told, at most its length; nor is what a server or a handler wrote.
+//!
 //! # Features
 //!
 //! | feature | default | adds | extra dependencies |
@@ -67,6 +75,7 @@
 //! | `blocking` | yes | the blocking face: [`blocking`] | socket2 |
 //! | `tls` | no | `gearmans://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
+//! | `tracing` | no | spans and events for connections, requests and jobs | tracing |
 //! | `serde` | no | `Serialize` for handles, names, statuses, rows and reports | serde |
 //!
 //! Without features there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no dependency.
@@ -115,6 +124,8 @@ mod short;
 mod slot;
 mod submit;
 mod text;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod trace;
 mod work;
 #[cfg(feature = "tokio")]
 mod worker;
@@ -140,11 +151,14 @@ pub use self::{
     many::{CallMany, SubmitMany},
     worker::{GrabbedJob, JobContext, Worker},
 };
-pub use queue_core::RetryPolicy;
 #[cfg(feature = "tokio")]
 pub use queue_core::Stream;
 #[cfg(feature = "__rustls")]
 pub use queue_core::TlsOptions;
+pub use queue_core::{ConnectionState, RetryPolicy};
+
+/// What a client has done so far, in numbers; errors by their [`ErrorKind`].
+pub type Metrics = queue_core::Metrics<ErrorKind>;
 
 /// What every call of this crate gives.
 pub type Result<T> = std::result::Result<T, Error>;

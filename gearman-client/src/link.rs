@@ -14,13 +14,15 @@ use std::{
 use queue_core::{Stream, now};
 
 use crate::{
-    Address, ConnectOptions, Error, ErrorKind, Fate, Origin, Result, connection,
+    Address, ConnectOptions, ConnectionState, Error, ErrorKind, Fate, Metrics, Origin, Result,
+    connection,
     driver::{Io, Pulse, Served},
     protocol::{
         Backoff, Delivery, Epoch, Lost, Packet, PacketType, Request, Session, request::refusal,
     },
     route::no_server,
     slot::{Mail, Slot},
+    trace,
 };
 
 /// One server, and the connection to it that is made when it is needed.
@@ -123,6 +125,23 @@ impl Link {
         self.lock().phase == Phase::Open
     }
 
+    pub(crate) fn connection_state(&self) -> ConnectionState {
+        let state = self.lock();
+        match state.phase {
+            Phase::Open => ConnectionState::Ready,
+            Phase::Connecting => ConnectionState::Connecting,
+            Phase::Idle if state.is_closing || !self.can_reconnect => ConnectionState::Closed,
+            Phase::Idle if state.quarantine.is_some_and(|until| until > now()) => {
+                ConnectionState::Backoff
+            }
+            Phase::Idle => ConnectionState::Idle,
+        }
+    }
+
+    pub(crate) fn add_metrics(&self, to: &mut Metrics) {
+        to.add(self.lock().session.metrics());
+    }
+
     pub(crate) fn epoch(&self) -> Epoch {
         self.lock().session.origin().epoch
     }
@@ -215,8 +234,9 @@ impl Link {
     }
 
     /// The driver has made a connection.
-    pub(crate) fn opened(&self, session: Session<Ticket>) {
+    pub(crate) fn opened(&self, mut session: Session<Ticket>) {
         let mut state = self.lock();
+        session.follow(state.session.metrics());
         state.session = session;
         state.phase = Phase::Open;
         let waiting = state.take_waiting();
@@ -239,7 +259,7 @@ impl Link {
         match epoch {
             None => state.back_off(),
             Some(epoch) if !state.is_served_by(epoch) => return,
-            Some(_) => {}
+            Some(_) => trace::lost(&self.address, error),
         }
         let wakers = state.disconnect(error);
         drop(state);
@@ -285,11 +305,15 @@ impl Link {
     ) -> Result<R::Reply> {
         let outcome = match mail {
             Mail::Answer(packet) if packet.packet_type == PacketType::Error => {
+                trace::answer(&self.address, &packet);
                 Err(refusal(&packet))
             }
-            Mail::Answer(packet) => request.decode(packet, origin).inspect_err(|error| {
-                self.disconnect(origin.epoch, error);
-            }),
+            Mail::Answer(packet) => {
+                trace::answer(&self.address, &packet);
+                request.decode(packet, origin).inspect_err(|error| {
+                    self.disconnect(origin.epoch, error);
+                })
+            }
             Mail::Lost(error) => Err(error),
             Mail::Event(_) => Err(Error::protocol("an event came before its job was created")),
         };
@@ -304,6 +328,7 @@ impl Served for Link {
             return Ok(Pulse::Over);
         }
         state.session.note_written(std::mem::take(&mut io.written));
+        state.session.note_read(std::mem::take(&mut io.read));
         let before = state.session.pending();
         for packet in io.arrived.drain(..) {
             if let Err(error) = state.deliver(packet, &mut io.wakers) {
@@ -355,7 +380,9 @@ impl State {
     }
 
     fn back_off(&mut self) {
-        self.quarantine = now().checked_add(self.backoff.next_delay());
+        let delay = self.backoff.next_delay();
+        trace::backing_off(&self.session.origin().server, delay);
+        self.quarantine = now().checked_add(delay);
     }
 
     fn open_slot(&mut self, wants_end_only: bool) -> u32 {

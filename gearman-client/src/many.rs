@@ -9,6 +9,7 @@ use std::{
 use crate::{
     Client, Error, JobEvent, JobHandle, Origin, Result,
     client::Route,
+    deadline::Limit,
     link::Mailbox,
     protocol::{Request, Submit},
     route::{may_repeat, no_server},
@@ -184,12 +185,23 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
     ///
     /// A dropped `next` loses nothing, unless it was sending a request again that had not reached its server.
     pub async fn next(&mut self) -> Option<Result<<I::Item as Request>::Reply>> {
+        let outcome = self.next_answer().await?;
+        self.boxes.client.count(&outcome);
+        Some(outcome)
+    }
+
+    async fn next_answer(&mut self) -> Option<Result<<I::Item as Request>::Reply>> {
         self.fill();
         self.send().await;
         let outcome = self.head().await?;
         let InFlight { request, .. } = self.in_flight.pop_front()?;
         Some(match outcome {
-            Err(error) if may_repeat(&error, false) => self.boxes.client.call(&request).await,
+            Err(error) if may_repeat(&error, false) => self
+                .boxes
+                .client
+                .send_to_some(&request, false, Limit::never())
+                .await
+                .map(|(reply, _)| reply),
             outcome => outcome.map_err(|error| error.with_command(request.packet_type().name())),
         })
     }
@@ -274,6 +286,12 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
     ///
     /// A dropped `next` loses nothing: the event is given by the next call of it.
     pub async fn next(&mut self) -> Option<(usize, Result<JobEvent>)> {
+        let (number, event) = self.next_event().await?;
+        self.boxes.client.count(&event);
+        Some((number, event))
+    }
+
+    async fn next_event(&mut self) -> Option<(usize, Result<JobEvent>)> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);

@@ -8,7 +8,7 @@ use queue_core::{Dial, RetryPolicy};
 
 use crate::{Address, Error};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-use crate::{address::SCHEME, deadline::Limit};
+use crate::{address::SCHEME, deadline::Limit, trace};
 
 /// How to connect, and how long to wait for what.
 ///
@@ -207,7 +207,12 @@ impl ConnectOptions {
     /// Makes one connection.
     #[cfg(feature = "tokio")]
     pub(crate) async fn connect(&self, limit: Limit) -> Result<Box<dyn queue_core::Stream>, Error> {
-        queue_core::connect(&self.dial, self.address.endpoint(), limit).await
+        let attempt = async {
+            let outcome = queue_core::connect(&self.dial, self.address.endpoint(), limit).await;
+            trace::connected(&self.address, &outcome);
+            outcome
+        };
+        trace::connecting(&self.address).follow(attempt).await
     }
 
     /// Makes one connection.
@@ -216,7 +221,12 @@ impl ConnectOptions {
         &self,
         limit: Limit,
     ) -> Result<queue_core::blocking::Transport, Error> {
-        queue_core::blocking::connect(&self.dial, self.address.endpoint(), limit)
+        trace::connecting(&self.address).run(|| {
+            let endpoint = self.address.endpoint();
+            let outcome = queue_core::blocking::connect(&self.dial, endpoint, limit);
+            trace::connected(&self.address, &outcome);
+            outcome
+        })
     }
 
     /// Refuses what the options forbid.

@@ -9,5 +9,7 @@
 
 #[path = "observability/beanstalk.rs"]
 mod beanstalk;
+#[path = "observability/gearman.rs"]
+mod gearman;
 #[path = "observability/record.rs"]
 mod record;

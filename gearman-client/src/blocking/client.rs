@@ -2,14 +2,15 @@
 
 use std::{thread, time::Duration};
 
-use queue_core::blocking::Transport;
+use queue_core::{Span, blocking::Transport};
 
 use super::{Stream, link::Link};
 use crate::{
-    Address, ConnectOptions, Error, JobHandle, Result, Servers,
+    Address, ConnectOptions, ConnectionState, Error, JobHandle, Metrics, Result, Servers,
     deadline::Limit,
     protocol::{Epoch, Request},
     route::{Attempts, Router, Step, no_server},
+    trace,
 };
 
 /// A client of one or more Gearman servers: submits jobs and asks for their status.
@@ -22,6 +23,8 @@ pub struct Client {
     pub(super) router: Router,
     turn: usize,
     tokens: u64,
+    /// Only errors.
+    failures: Metrics,
 }
 
 impl Client {
@@ -57,7 +60,7 @@ impl Client {
         servers.check()?;
         let router = Router::new(&servers);
         let links = servers.list.into_iter().map(Link::new).collect();
-        Ok(Client { links, router, turn: 0, tokens: 0 })
+        Ok(Client { links, router, turn: 0, tokens: 0, failures: Metrics::default() })
     }
 
     /// Uses a stream that the caller has connected. Such a client cannot reconnect; the address in `options` is only
@@ -71,7 +74,8 @@ impl Client {
             Error::of(queue_core::Error::cannot_connect(&options.address, error))
         })?;
         let router = Router::new(&Servers::from(&options));
-        Ok(Client { links: vec![Link::over(transport, options)?], router, turn: 0, tokens: 0 })
+        let links = vec![Link::over(transport, options)?];
+        Ok(Client { links, router, turn: 0, tokens: 0, failures: Metrics::default() })
     }
 
     fn connect_any(&mut self) -> Result<()> {
@@ -108,6 +112,28 @@ impl Client {
     /// The answer to a request, with the link and the token that events come by. It ends with `limit`, if that is
     /// sooner than the limit of a call.
     pub(super) fn send_and_wait<R: Request>(
+        &mut self,
+        request: &R,
+        idempotent: bool,
+        limit: Limit,
+    ) -> Result<(R::Reply, usize, u64)> {
+        self.told(trace::request(request), |client| client.send_to_some(request, idempotent, limit))
+    }
+
+    /// A call, with its span, and counted if it fails.
+    pub(super) fn told<T>(
+        &mut self,
+        span: Span,
+        call: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        span.run(|| {
+            let outcome = call(self);
+            self.count(&outcome);
+            outcome
+        })
+    }
+
+    pub(super) fn send_to_some<R: Request>(
         &mut self,
         request: &R,
         idempotent: bool,
@@ -187,6 +213,27 @@ impl Client {
     pub fn check_connection(&mut self) -> bool {
         self.links.iter_mut().for_each(Link::check);
         self.is_connected()
+    }
+
+    /// Counts a call that failed.
+    pub(super) fn count<T>(&mut self, outcome: &Result<T>) {
+        if let Err(error) = outcome {
+            self.failures.failed(error.kind());
+            trace::failed(error);
+        }
+    }
+
+    /// What this client has done so far, over all its connections.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        let mut metrics = self.failures.clone();
+        self.links.iter().for_each(|link| metrics.add(link.metrics()));
+        metrics
+    }
+
+    /// What the connection to each server is doing.
+    pub fn connection_states(&self) -> impl ExactSizeIterator<Item = ConnectionState> {
+        self.links.iter().map(Link::connection_state)
     }
 
     /// The addresses of the servers, in order.

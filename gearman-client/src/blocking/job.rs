@@ -9,6 +9,7 @@ use crate::{
     route::{
         Attempts, Order, Step, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses,
     },
+    trace,
 };
 
 /// A foreground job: an iterator over its events, ending with the one that ends the job.
@@ -34,10 +35,12 @@ impl<'a> Job<'a> {
         mut submit: Submit<W>,
         options: SubmitOptions,
     ) -> Result<Self> {
+        let span = trace::request(&submit);
         let limit = Limit::of(Deadline::Job, options.timeout);
         let mut attempts = if options.idempotent { client.policy().1 } else { 0 };
         let whole = limit.sooner(client.policy().0);
-        let (submitted, link, token) = client.create(&mut submit, &mut attempts, whole)?;
+        let (submitted, link, token) =
+            client.told(span, |client| client.create(&mut submit, &mut attempts, whole))?;
         let again = options.idempotent.then(|| (submit.owned(), attempts));
         Ok(Job { client, submitted, link, token, limit, has_ended: false, again })
     }
@@ -111,6 +114,7 @@ impl Iterator for Job<'_> {
             return None;
         }
         let event = self.wait();
+        self.client.count(&event);
         self.has_ended = event.as_ref().map_or(true, JobEvent::is_last);
         Some(event)
     }
@@ -126,7 +130,7 @@ impl Client {
     ) -> Result<(Submitted, usize, u64)> {
         let mut may_exist = false;
         loop {
-            match self.send_and_wait(submit, false, limit) {
+            match self.send_to_some(submit, false, limit) {
                 Err(error) if is_worth_another(&error, attempts) => {
                     may_exist = true;
                     self.make_fresh(submit, limit);
@@ -169,7 +173,8 @@ impl Client {
         let all = self.router.order(0, request.route());
         let mut last = Err(no_server());
         for index in server.map_or(all, Order::only).iter() {
-            let status = self.ask(index, request, limit);
+            let span = trace::request(request);
+            let status = self.told(span, |client| client.ask(index, request, limit));
             if status.as_ref().is_ok_and(|status| status.is_known) {
                 return status;
             }

@@ -15,6 +15,7 @@ use crate::{
     error::{closed, lost},
     protocol::{Assignment, Backoff, Decoder, End, Grab, Magic, Report, WorkerSession},
     route::LEAST_WAIT,
+    trace,
 };
 
 /// The worker role towards one server.
@@ -314,7 +315,9 @@ impl Lane {
     }
 
     fn close(&mut self, error: &Error) {
-        self.transport = None;
+        if self.transport.take().is_some() {
+            trace::lost(&self.address, error);
+        }
         self.last_error = Some(error.share());
         self.session.close();
         for settled in self.session.settled() {

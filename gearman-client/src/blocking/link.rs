@@ -10,13 +10,15 @@ use std::{
 use queue_core::{blocking::Transport, now};
 
 use crate::{
-    Address, ConnectOptions, Deadline, Error, ErrorKind, Fate, JobEvent, Origin, Result,
+    Address, ConnectOptions, ConnectionState, Deadline, Error, ErrorKind, Fate, JobEvent, Metrics,
+    Origin, Result,
     deadline::Limit,
     error::{closed, lost},
     protocol::{
         Backoff, Decoder, Delivery, Lost, Magic, Packet, PacketType, Request, Session,
         SetExceptions, request::refusal,
     },
+    trace,
 };
 
 /// The client role towards one server.
@@ -99,6 +101,19 @@ impl Link {
         self.transport.is_some()
     }
 
+    pub(super) fn connection_state(&self) -> ConnectionState {
+        match self.quarantine() {
+            _ if self.is_connected() => ConnectionState::Ready,
+            _ if !self.can_reconnect => ConnectionState::Closed,
+            Some(_) => ConnectionState::Backoff,
+            None => ConnectionState::Idle,
+        }
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        self.session.metrics()
+    }
+
     /// How long the server is not to be tried yet.
     pub(super) fn quarantine(&self) -> Option<Duration> {
         let left = self.quarantine?.checked_duration_since(now())?;
@@ -145,14 +160,18 @@ impl Link {
             self.close();
         }
         if outcome.is_err() || self.unproven > 1 {
-            self.quarantine = now().checked_add(self.backoff.next_delay());
+            let delay = self.backoff.next_delay();
+            trace::backing_off(&self.address, delay);
+            self.quarantine = now().checked_add(delay);
         }
         outcome
     }
 
     /// The first exchange of a connection: shows that this is a Gearman server, and asks it for exceptions.
     fn greet(&mut self, limit: Limit) -> Result<()> {
-        self.session = Session::new(self.address.clone());
+        let mut session = Session::new(self.address.clone());
+        session.follow(self.session.metrics());
+        self.session = session;
         self.decoder = Decoder::new(Magic::Response, self.options.max_packet_size);
         if !self.options.exceptions {
             return Ok(());
@@ -204,9 +223,11 @@ impl Link {
     pub(super) fn decode<R: Request>(&mut self, request: &R, mail: Mail) -> Result<R::Reply> {
         match mail {
             Mail::Answer(packet) if packet.packet_type == PacketType::Error => {
+                trace::answer(&self.address, &packet);
                 Err(refusal(&packet))
             }
             Mail::Answer(packet) => {
+                trace::answer(&self.address, &packet);
                 request.decode(packet, self.session.origin()).inspect_err(|error| {
                     self.fail(error.share());
                 })
@@ -317,6 +338,7 @@ impl Link {
             Some(0) => Err(lost(io::ErrorKind::UnexpectedEof.into())),
             Some(n) => {
                 self.decoder.received(n);
+                self.session.note_read(n);
                 Ok(true)
             }
             None => Ok(false),
@@ -352,7 +374,9 @@ impl Link {
 
     /// The connection is lost: everybody who waits is told.
     pub(super) fn fail(&mut self, error: Error) {
-        self.transport = None;
+        if self.transport.take().is_some() {
+            trace::lost(&self.address, &error);
+        }
         for Lost { waiter, fate, request, handle } in self.session.close() {
             let mut told = error.share().with_fate(fate).with_command(request);
             if let Some(handle) = handle {

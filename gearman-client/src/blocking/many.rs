@@ -209,7 +209,9 @@ impl<I: Iterator<Item: Request>> Iterator for CallMany<'_, I> {
     fn next(&mut self) -> Option<Self::Item> {
         self.fill();
         let head = self.in_flight.pop_front()?;
-        Some(self.answer(head))
+        let answer = self.answer(head);
+        self.client.count(&answer);
+        Some(answer)
     }
 }
 
@@ -344,6 +346,14 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> Iterator for SubmitMany<'_, 
     type Item = (usize, Result<JobEvent>);
 
     fn next(&mut self) -> Option<Self::Item> {
+        let (number, event) = self.next_event()?;
+        self.client.count(&event);
+        Some((number, event))
+    }
+}
+
+impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
+    fn next_event(&mut self) -> Option<(usize, Result<JobEvent>)> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);

@@ -22,6 +22,7 @@ use crate::{
     deadline::Limit,
     protocol::{Assignment, End, Report, work::job_lost},
     route::no_server,
+    trace,
 };
 
 /// A worker for one or more Gearman servers.
@@ -434,8 +435,12 @@ impl Worker {
             Some(handler) => {
                 let mut context = JobContext { assignment: job, lane: &mut *lane };
                 // The handler's own state may be left half done; that is the handler's to deal with.
-                catch_unwind(AssertUnwindSafe(|| handler(&mut context)))
-                    .unwrap_or(Err(Failure::Fail))
+                let outcome = catch_unwind(AssertUnwindSafe(|| {
+                    trace::job(job).run(|| handler(&mut context))
+                }));
+                let outcome = outcome.unwrap_or(Err(Failure::Fail));
+                trace::done(&job.handle, &outcome);
+                outcome
             }
             None => Err(Failure::Fail),
         };

@@ -46,6 +46,11 @@ pub trait Request {
     fn route(&self) -> Option<&[u8]> {
         None
     }
+
+    /// The function that it is about, if it is about one.
+    fn function(&self) -> Option<&FunctionName> {
+        None
+    }
 }
 
 impl<R: Request> Request for &R {
@@ -73,6 +78,10 @@ impl<R: Request> Request for &R {
 
     fn route(&self) -> Option<&[u8]> {
         R::route(self)
+    }
+
+    fn function(&self) -> Option<&FunctionName> {
+        R::function(self)
     }
 }
 
@@ -353,6 +362,10 @@ impl<W: AsRef<[u8]>> Request for Submit<W> {
             b"-" => Some(self.workload.as_ref()),
             unique => Some(unique),
         }
+    }
+
+    fn function(&self) -> Option<&FunctionName> {
+        Some(&self.function)
     }
 }
 

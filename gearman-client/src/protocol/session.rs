@@ -9,7 +9,7 @@ use std::{
 use bytes::{Buf, BytesMut};
 
 use crate::{
-    Address, Error, Fate, JobEvent, JobHandle, Origin, Progress,
+    Address, Error, Fate, JobEvent, JobHandle, Metrics, Origin, Progress,
     protocol::{
         Packet, PacketType, Request,
         request::{created_handle, received_handle},
@@ -66,6 +66,7 @@ pub struct Session<T> {
     sent: u64,
     pending: VecDeque<Pending<T>>,
     jobs: HashMap<Short, Waiters<T>>,
+    metrics: Metrics,
 }
 
 #[derive(Debug)]
@@ -123,13 +124,34 @@ impl<T: Copy> Session<T> {
             sent: 0,
             pending: VecDeque::new(),
             jobs: HashMap::new(),
+            metrics: Metrics::default(),
         }
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Takes the place of this session on a connection that was lost, and counts on.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn follow(&mut self, lost: &Metrics) {
+        let own = std::mem::replace(&mut self.metrics, lost.clone());
+        self.metrics.add(&own);
+        self.metrics.connected();
+    }
+
+    /// Notes that `n` bytes were read.
+    pub fn note_read(&mut self, n: usize) {
+        self.metrics.bytes_in += n as u64;
     }
 
     /// Encodes a request for writing. Its answer is for `waiter`.
     pub fn send<R: Request>(&mut self, request: &R, waiter: T) {
         let before = self.outgoing.len();
         request.encode(&mut self.outgoing);
+        self.metrics.commands += 1;
         self.queued += (self.outgoing.len() - before) as u64;
         self.pending.push_back(Pending {
             end: self.queued,
@@ -149,7 +171,7 @@ impl<T: Copy> Session<T> {
     /// Notes that the transport took the first `n` outgoing bytes.
     pub fn sent(&mut self, n: usize) {
         let n = n.min(self.outgoing.len());
-        self.sent += n as u64;
+        self.note_written(n);
         if n == self.outgoing.len() {
             // Keeps the allocation for the next request, unless a large workload made it large.
             self.outgoing.clear();
@@ -174,6 +196,7 @@ impl<T: Copy> Session<T> {
     /// Notes that the transport took `n` bytes of a buffer that was swapped out.
     pub fn note_written(&mut self, n: usize) {
         self.sent += n as u64;
+        self.metrics.bytes_out += n as u64;
     }
 
     /// Says for whom a packet is.
@@ -200,6 +223,7 @@ impl<T: Copy> Session<T> {
                     let waiter = head.waiter;
                     let handle = created_handle(&packet)?;
                     self.pending.pop_front();
+                    self.metrics.replies += 1;
                     self.jobs.entry(handle).or_default().list.push_back(waiter);
                     Ok(Delivery::Created(waiter, packet))
                 }
@@ -215,7 +239,10 @@ impl<T: Copy> Session<T> {
 
     fn answer(&mut self, packet: Packet) -> Delivery<T> {
         match self.pending.pop_front() {
-            Some(answered) => Delivery::Answer(answered.waiter, packet),
+            Some(answered) => {
+                self.metrics.replies += 1;
+                Delivery::Answer(answered.waiter, packet)
+            }
             None => Delivery::Nobody,
         }
     }

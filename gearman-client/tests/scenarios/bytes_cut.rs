@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 use super::{
     catalogue::{self, VISITED, Visitor, shown},
     streams::{Scripted, Step},
-    support::{options, wire},
+    support::{PATIENCE, options, wire},
 };
 
 const SHORT: Duration = Duration::from_millis(3);
@@ -280,9 +280,11 @@ impl<O: Over> Visitor for Break<O> {
                     (None, ErrorKind::Timeout(Deadline::Reply)),
                 ] {
                     self.0 += 1;
+                    // Only silence is waited for.
+                    let wait = if end.is_none() { SHORT } else { PATIENCE };
                     let steps = [Step::Bytes(answer[..cut].to_vec())];
                     let steps = steps.into_iter().filter(|_| cut > 0).chain(end);
-                    let options = scripted().reply_timeout(SHORT);
+                    let options = scripted().reply_timeout(wait);
                     let (outcome, is_good) = O::call(Scripted::reading(steps), options, &request);
                     let error = outcome.unwrap_err();
                     let case = format!("{request:?} cut after {cut} bytes: {error}");

@@ -1,0 +1,205 @@
+//! What this crate tells `tracing`: spans for connections, requests and jobs, and events for what changes, with the names
+//! that OpenTelemetry has for messaging. Never a workload or a result, at most its length; nothing that a server or a
+//! handler wrote, except handles.
+//!
+//! Without the feature `tracing` all of it is nothing.
+
+use std::time::Duration;
+
+#[cfg(feature = "tracing")]
+use queue_core::Line;
+use queue_core::Span;
+
+#[cfg(feature = "tracing")]
+use crate::ErrorKind;
+use crate::{
+    Address, Error, Failure, JobHandle, Result,
+    protocol::{Assignment, Packet, Request},
+};
+
+#[cfg(feature = "tracing")]
+const REQUEST: &str = "gearman_request";
+#[cfg(feature = "tracing")]
+const SYSTEM: &str = "gearman";
+
+/// A request, over whichever servers it goes.
+pub(crate) fn request<R: Request>(request: &R) -> Span {
+    #[cfg(feature = "tracing")]
+    return Span::new(tracing::debug_span!(
+        REQUEST,
+        otel.kind = "client",
+        messaging.system = SYSTEM,
+        messaging.operation.name = request.packet_type().name(),
+        "messaging.operation.type" = request.function().map(|_| "send"),
+        messaging.destination.name =
+            request.function().map(|name| tracing::field::display(Line(name))),
+        messaging.message.id = tracing::field::Empty,
+        server.address = tracing::field::Empty,
+        server.port = tracing::field::Empty,
+        "error.type" = tracing::field::Empty,
+    ));
+    #[cfg(not(feature = "tracing"))]
+    {
+        let _ = request;
+        Span::none()
+    }
+}
+
+/// The present span, if it is that of a request.
+#[cfg(feature = "tracing")]
+fn current() -> Option<tracing::Span> {
+    if tracing::level_filters::LevelFilter::current() < tracing::Level::DEBUG {
+        return None;
+    }
+    let span = tracing::Span::current();
+    span.metadata().is_some_and(|data| data.name() == REQUEST).then_some(span)
+}
+
+/// The answer to the request of the present span.
+pub(crate) fn answer(address: &Address, answer: &Packet) {
+    #[cfg(feature = "tracing")]
+    if let Some(span) = current() {
+        span.record("server.address", tracing::field::display(address.endpoint().host()));
+        span.record("server.port", address.endpoint().port());
+        if answer.packet_type == crate::protocol::PacketType::JobCreated {
+            let handle = answer.body.escape_ascii();
+            span.record("messaging.message.id", tracing::field::display(handle));
+        }
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = (address, answer);
+}
+
+/// A call has failed, within the span of its request if it has one.
+pub(crate) fn failed(error: &Error) {
+    #[cfg(feature = "tracing")]
+    {
+        if let Some(span) = current() {
+            span.record("error.type", error.kind().name());
+        }
+        tracing::debug!(
+            messaging.system = SYSTEM,
+            messaging.operation.name = error.command(),
+            messaging.message.id = error.handle().map(|job| tracing::field::display(job.name().escape_ascii())),
+            "error.type" = error.kind().name(),
+            fate = ?error.fate(),
+            "the request failed"
+        );
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = error;
+}
+
+/// An attempt to connect.
+pub(crate) fn connecting(address: &Address) -> Span {
+    #[cfg(feature = "tracing")]
+    return Span::new(tracing::debug_span!(
+        "gearman_connect",
+        otel.kind = "client",
+        messaging.system = SYSTEM,
+        server.address = %address.endpoint().host(),
+        server.port = address.endpoint().port(),
+    ));
+    #[cfg(not(feature = "tracing"))]
+    {
+        let _ = address;
+        Span::none()
+    }
+}
+
+/// What came of the attempt.
+pub(crate) fn connected<T>(address: &Address, outcome: &Result<T>) {
+    #[cfg(feature = "tracing")]
+    match outcome {
+        Ok(_) => tracing::info!(
+            messaging.system = SYSTEM,
+            server.address = %address.endpoint().host(),
+            server.port = address.endpoint().port(),
+            "connected"
+        ),
+        Err(error) => tracing::warn!(
+            messaging.system = SYSTEM,
+            server.address = %address.endpoint().host(),
+            server.port = address.endpoint().port(),
+            "error.type" = error.kind().name(),
+            error = %Line(error),
+            "no connection"
+        ),
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = (address, outcome);
+}
+
+/// A connection has ended by itself, or does not keep in step. An attempt that failed was told of by itself.
+pub(crate) fn lost(address: &Address, error: &Error) {
+    #[cfg(feature = "tracing")]
+    if !matches!(
+        error.kind(),
+        ErrorKind::Connect | ErrorKind::Tls | ErrorKind::Timeout(crate::Deadline::Connect)
+    ) {
+        tracing::warn!(
+            messaging.system = SYSTEM,
+            server.address = %address.endpoint().host(),
+            server.port = address.endpoint().port(),
+            "error.type" = error.kind().name(),
+            "the connection was lost"
+        );
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = (address, error);
+}
+
+/// The next attempt waits for its time.
+pub(crate) fn backing_off(address: &Address, delay: Duration) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(
+        messaging.system = SYSTEM,
+        server.address = %address.endpoint().host(),
+        server.port = address.endpoint().port(),
+        delay_ms = delay.as_millis() as u64,
+        "waiting before the next attempt to connect"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = (address, delay);
+}
+
+/// The work of a handler on a job.
+pub(crate) fn job(job: &Assignment) -> Span {
+    #[cfg(feature = "tracing")]
+    return Span::new(tracing::debug_span!(
+        "gearman_job",
+        otel.kind = "consumer",
+        messaging.system = SYSTEM,
+        messaging.operation.name = "process",
+        "messaging.operation.type" = "process",
+        messaging.destination.name = %Line(&job.function),
+        messaging.message.id = %job.handle.name().escape_ascii(),
+        messaging.message.body.size = job.workload.len() as u64,
+        server.address = job.handle.server().map(|at| tracing::field::display(at.endpoint().host())),
+        server.port = job.handle.server().and_then(|at| at.endpoint().port()),
+    ));
+    #[cfg(not(feature = "tracing"))]
+    {
+        let _ = job;
+        Span::none()
+    }
+}
+
+/// What a handler made of a job. Not its words: they may quote the job.
+pub(crate) fn done<T>(job: &JobHandle, outcome: &std::result::Result<T, Failure>) {
+    #[cfg(feature = "tracing")]
+    match outcome {
+        Ok(_) => {
+            tracing::debug!(messaging.message.id = %job.name().escape_ascii(), "the job is done");
+        }
+        Err(failure) => {
+            let outcome = match failure {
+                Failure::Fail => "fail",
+                Failure::Exception(_) => "exception",
+            };
+            tracing::warn!(messaging.message.id = %job.name().escape_ascii(), outcome, "the job's handler failed");
+        }
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = (job, outcome);
+}

@@ -1,0 +1,186 @@
+//! Gearman.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use fixtures::gearmand::Server;
+use gearman_client::{
+    Client, ConnectOptions, ConnectionState, Error, ErrorKind, Failure, FunctionName, JobContext,
+    Metrics, Origin, Outcome, RetryPolicy, SubmitOptions, TlsOptions, Worker, blocking,
+    protocol::{Echo, Magic, Packet, PacketType, Request},
+};
+use tests::face::runtime;
+
+use super::record::{SENTINEL, check, find, record_of};
+
+fn options(address: &str) -> ConnectOptions {
+    let options: ConnectOptions = address.parse().unwrap();
+    let retry = RetryPolicy::new(2).backoff(Duration::from_millis(1), Duration::from_millis(2));
+    let tls = TlsOptions::default().client_certificate_pem(SENTINEL, SENTINEL);
+    options.reply_timeout(Duration::from_secs(20)).retry(retry).tls(tls)
+}
+
+fn workload() -> String {
+    format!("{SENTINEL} in a workload\r\nof two lines")
+}
+
+fn submit() -> SubmitOptions {
+    SubmitOptions::default()
+}
+
+/// A name that does not stay on its line.
+fn odd() -> FunctionName {
+    FunctionName::lossless("odd\n\x1b[2Jname").unwrap()
+}
+
+/// Answers, or quotes its job in an exception.
+fn work(job: &gearman_client::protocol::Assignment) -> Result<Vec<u8>, Failure> {
+    if job.function.as_bytes() == b"quote" {
+        return Err(Failure::exception(job.workload.clone()));
+    }
+    Ok(job.workload.to_vec())
+}
+
+fn check_numbers(metrics: &Metrics) {
+    assert_eq!((metrics.connections, metrics.reconnects), (2, 1), "{metrics:?}");
+    assert_eq!(metrics.errors, [(ErrorKind::UnknownOption, 1)], "{metrics:?}");
+    // 2 of OPTION_REQ, 2 jobs, 1 in the background, 1 refused, 3 + 1 of echo
+    assert_eq!((metrics.commands, metrics.replies), (10, 10), "{metrics:?}");
+    let body = workload().len() as u64;
+    assert!(metrics.bytes_out > 7 * body && metrics.bytes_in > 5 * body, "{metrics:?}");
+}
+
+fn check_client(record: &[String]) {
+    check(record);
+    let system = "messaging.system=\"gearman\"";
+    find(record, &["INFO", "connected", system, "server.address=127.0.0.1", "server.port="]);
+    find(record, &["gearman_connect", "close"]);
+    find(
+        record,
+        &[
+            "gearman_request",
+            "close",
+            system,
+            "messaging.operation.name=\"SUBMIT_JOB_BG\"",
+            "messaging.operation.type=\"send\"",
+            "messaging.destination.name=odd\\n\\u{1b}[2Jname",
+            "messaging.message.id=H:",
+            "server.address=127.0.0.1",
+        ],
+    );
+    find(record, &["the request failed", "error.type=\"unknown_option\"", "fate=Refused"]);
+    find(record, &["WARN", "the connection was lost", "server.port="]);
+    find(record, &["waiting before the next attempt", "delay_ms="]);
+    find(
+        record,
+        &["WARN", "no connection", "error.type=\"connect\"", "error=cannot connect to 127.0.0.1:"],
+    );
+    find(record, &["error.type=\"tls\""]);
+    find(
+        record,
+        &["gearman_job", "close", "messaging.destination.name=echo", "message.id=H:", "body.size="],
+    );
+    find(record, &["the job is done", "messaging.message.id=H:"]);
+    find(record, &["WARN", "the job's handler failed", "outcome=\"exception\""]);
+}
+
+/// An option that no server has.
+struct Nonsense;
+
+impl Request for Nonsense {
+    type Reply = ();
+
+    fn packet_type(&self) -> PacketType {
+        PacketType::OptionReq
+    }
+
+    fn answered_by(&self) -> PacketType {
+        PacketType::OptionRes
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        Packet::new(Magic::Request, self.packet_type(), &["nonsense"]).unwrap().encode(out);
+    }
+
+    fn decode(&self, _: Packet, _: &Origin) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+#[test]
+fn an_async_client_and_worker_tell_what_they_do_and_no_workload() {
+    check_client(&record_of(|| {
+        let server = Server::start().unwrap();
+        runtime().block_on(async {
+            let mut worker = Worker::connect(options(server.address())).await.unwrap();
+            for name in ["echo", "quote"] {
+                worker.register(name, |job: JobContext| async move { work(&job) }).unwrap();
+            }
+            let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+            let worker = tokio::spawn(worker.run_until(stopped));
+            let client = Client::connect(options(server.address())).await.unwrap();
+            let outcome = client.run("echo", workload(), submit()).await.unwrap();
+            assert_eq!(outcome, Outcome::Complete(workload().into()));
+            let outcome = client.run("quote", workload(), submit()).await.unwrap();
+            assert!(matches!(outcome, Outcome::Exception(_)));
+            client.submit_background(odd(), workload(), submit()).await.unwrap();
+            let refused = client.call(&Nonsense).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::UnknownOption, "{refused}");
+            let mut echoes = client.call_many((0..3).map(|_| Echo(workload())));
+            while let Some(echo) = echoes.next().await {
+                echo.unwrap();
+            }
+            drop(echoes);
+            assert!(client.connection_states().eq([ConnectionState::Ready]));
+            client.reconnect().await.unwrap();
+            client.echo(workload()).await.unwrap();
+            check_numbers(&client.metrics());
+            stop.send(()).unwrap();
+            worker.await.unwrap();
+            drop(server);
+            let _ = client.echo(workload()).await;
+            assert!(client.echo(workload()).await.is_err());
+            assert!(client.metrics().errors_of(ErrorKind::Connect) > 0);
+            let state = client.connection_states().next().unwrap();
+            assert!(matches!(state, ConnectionState::Backoff | ConnectionState::Idle), "{state:?}");
+            assert!(Client::connect(options("gearmans://127.0.0.1:1")).await.is_err());
+        });
+    }));
+}
+
+#[test]
+fn a_blocking_client_and_worker_tell_what_they_do_and_no_workload() {
+    check_client(&record_of(|| {
+        let server = Server::start().unwrap();
+        let mut worker = blocking::Worker::connect(options(server.address())).unwrap();
+        for name in ["echo", "quote"] {
+            worker.register(name, |job| work(job)).unwrap();
+        }
+        let stop = worker.stop_handle();
+        let worker = std::thread::spawn(move || worker.run().unwrap());
+        let mut client = blocking::Client::connect(options(server.address())).unwrap();
+        let outcome = client.run("echo", workload(), submit()).unwrap();
+        assert_eq!(outcome, Outcome::Complete(workload().into()));
+        let outcome = client.run("quote", workload(), submit()).unwrap();
+        assert!(matches!(outcome, Outcome::Exception(_)));
+        client.submit_background(odd(), workload(), submit()).unwrap();
+        let refused = client.call(&Nonsense).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::UnknownOption, "{refused}");
+        for echo in client.call_many((0..3).map(|_| Echo(workload()))) {
+            echo.unwrap();
+        }
+        assert!(client.connection_states().eq([ConnectionState::Ready]));
+        client.reconnect().unwrap();
+        client.echo(workload()).unwrap();
+        check_numbers(&client.metrics());
+        stop.stop();
+        worker.join().unwrap();
+        drop(server);
+        let _ = client.echo(workload());
+        assert!(client.echo(workload()).is_err());
+        assert!(client.metrics().errors_of(ErrorKind::Connect) > 0);
+        let state = client.connection_states().next().unwrap();
+        assert!(matches!(state, ConnectionState::Backoff | ConnectionState::Idle), "{state:?}");
+        assert!(blocking::Client::connect(options("gearmans://127.0.0.1:1")).is_err());
+    }));
+}
