@@ -1,7 +1,7 @@
 /*
  * libgearman as a peer of the benchmark: does what it is told line by line, and says how long it took.
  *
- *   arguments:  host port
+ *   arguments:  host port server      (the process of the server, whose processor time counts too; 0: time that passes)
  *   stdin:      TASK JOBS SIZE WINDOW FUNCTION      (TASK: submit, batch, work, round-trip, foreground)
  *   stdout:     "ready", then "done NANOSECONDS" for each line, or what went wrong
  */
@@ -30,11 +30,30 @@ static void check(bool is_good, const char *what, const char *why)
   }
 }
 
-static long long now(void)
+static pid_t server;
+static pid_t child;
+
+static long long read_clock(clockid_t clock)
 {
   struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
+  check(clock_gettime(clock, &time) == 0, "clock_gettime", "failed");
   return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+static long long processor_time(pid_t process)
+{
+  clockid_t clock;
+  if (process == 0)
+    return 0;
+  check(clock_getcpuclockid(process, &clock) == 0, "clock_getcpuclockid", "failed");
+  return read_clock(clock);
+}
+
+static long long now(void)
+{
+  if (server == 0)
+    return read_clock(CLOCK_MONOTONIC);
+  return processor_time(getpid()) + processor_time(server) + processor_time(child);
 }
 
 static void submit(gearman_client_st *client, const char *function, long jobs)
@@ -114,7 +133,7 @@ static void work(gearman_worker_st *worker, long jobs)
 /* Foreground jobs, with a worker of the same library in a process of its own. */
 static long long foreground(gearman_client_st *client, const char *function, long jobs, long window)
 {
-  pid_t child = fork();
+  child = fork();
   check(child >= 0, "fork", "failed");
   if (child == 0)
   {
@@ -130,6 +149,7 @@ static long long foreground(gearman_client_st *client, const char *function, lon
   long long time = now() - start;
   int status;
   waitpid(child, &status, 0);
+  child = 0;
   check(status == 0, "the worker", "failed");
   return time;
 }
@@ -138,10 +158,11 @@ int main(int count, char **arguments)
 {
   char line[512], task[16], function[256];
   long jobs, window;
-  if (count != 3)
+  if (count != 4)
     return 2;
   host = arguments[1];
   port = (in_port_t)atoi(arguments[2]);
+  server = (pid_t)atoi(arguments[3]);
   gearman_client_st *client = gearman_client_create(NULL);
   gearman_client_set_timeout(client, 10000);
   check(gearman_success(gearman_client_add_server(client, host, port)), "client",

@@ -9,6 +9,7 @@ mod kind;
 mod measure;
 mod memory;
 mod report;
+mod stopwatch;
 
 use clap::{Parser, Subcommand};
 
@@ -30,9 +31,14 @@ enum What {
     Gearmand(gearmand::Options),
     /// Instructions of the Gearman clients and workers for each job, counted by valgrind
     GearmandInstructions(gearmand::InstructionsOptions),
+    /// What Gearman clients and workers cost beside the work: memory, silence, the time after a server returned
+    GearmandCosts(gearmand::CostsOptions),
     /// One run of one contender, for the instructions
     #[command(hide = true)]
     GearmandProbe(gearmand::ProbeOptions),
+    /// Many of something in a process of its own, for the memory
+    #[command(hide = true)]
+    GearmandMemoryProbe(gearmand::MemoryProbeOptions),
     /// Instructions of the beanstalkd clients, producers and workers for each job, counted by valgrind
     BeanstalkdInstructions(beanstalkd::InstructionsOptions),
     /// What beanstalkd producers and workers cost beside the work: memory, silence, the time after a server returned
@@ -53,7 +59,9 @@ fn main() -> anyhow::Result<()> {
         What::Beanstalkd(options) => beanstalkd::run(&options),
         What::Gearmand(options) => gearmand::run(&options),
         What::GearmandInstructions(options) => gearmand::run_instructions(&options),
+        What::GearmandCosts(options) => gearmand::run_costs(&options),
         What::GearmandProbe(options) => gearmand::run_probe(&options),
+        What::GearmandMemoryProbe(options) => gearmand::run_memory_probe(&options),
         What::BeanstalkdInstructions(options) => beanstalkd::run_instructions(&options),
         What::BeanstalkdCosts(options) => beanstalkd::run_costs(&options),
         What::BeanstalkdProbe(options) => beanstalkd::run_probe(&options),

@@ -54,7 +54,8 @@ pub fn run_instructions(options: &InstructionsOptions) -> Result<()> {
     Ok(())
 }
 
-/// The round trip has a worker in this process, and 10,000 in flight are too few jobs to tell two runs apart.
+/// The round trip has a worker in this process, and where 1,000 or more are in flight there are too few jobs to tell two
+/// runs apart.
 fn is_small(scenario: &Scenario) -> bool {
     scenario.size == 64
         && scenario.functions == 1

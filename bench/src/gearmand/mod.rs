@@ -1,5 +1,6 @@
 //! The Gearman clients and workers against a real server.
 
+mod costs;
 mod instructions;
 mod ours;
 mod peers;
@@ -12,12 +13,16 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use fixtures::real::{Gearmand, RealServer};
 
-pub use self::instructions::{InstructionsOptions, ProbeOptions, run_instructions, run_probe};
 use self::scenario::{Contender, Kind, SCENARIOS, Scenario, Task, Work};
+pub use self::{
+    costs::{CostsOptions, MemoryProbeOptions, run_costs, run_memory_probe},
+    instructions::{InstructionsOptions, ProbeOptions, run_instructions, run_probe},
+};
 use crate::{
     cores::Cores,
     measure::{Plan, Rates, interleave},
     report::{Face, Report, Row},
+    stopwatch::Clock,
 };
 
 /// What to measure, and how long.
@@ -38,6 +43,9 @@ pub struct Options {
     /// The processor cores of the server and the clients
     #[arg(long, value_enum, default_value_t = Cores::One)]
     cores: Cores,
+    /// What the figures are of; with one core, both clocks show much the same on a machine that does nothing else
+    #[arg(long, value_enum, default_value_t = Clock::Wall)]
+    clock: Clock,
     /// Raw sockets and our own clients only
     #[arg(long)]
     no_peers: bool,
@@ -67,7 +75,8 @@ impl Options {
 /// Runs the scenarios and prints what came out.
 pub fn run(options: &Options) -> Result<()> {
     let scenarios = options.scenarios()?;
-    let (_server, address) = options.cores.place(start)?;
+    let (server, address) = options.cores.place(start)?;
+    options.clock.choose(server.pid())?;
     let mut arena = Arena {
         address,
         keeper: raw::Keeper::connect(address)?,
@@ -81,7 +90,13 @@ pub fn run(options: &Options) -> Result<()> {
     for scenario in scenarios {
         report.add(arena.measure(options.plan(&scenario), &scenario)?)?;
     }
+    let of_processor = options.clock == Clock::Processor;
     report.finish(&[
+        if of_processor {
+            "Seconds are those in which the processor worked for server and clients, not those in which they waited."
+        } else {
+            "Seconds are those that passed."
+        },
         "Faces: blocking sockets, tokio on a current-thread runtime, tokio on a runtime with two threads; peers run as they are.",
     ]);
     Ok(())

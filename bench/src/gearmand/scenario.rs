@@ -9,9 +9,6 @@ pub use crate::kind::Kind;
 /// How many submissions a batch has in flight.
 pub const BATCH: usize = 256;
 
-/// How many callers share a client.
-pub const CALLERS: usize = 64;
-
 /// How many grabs a worker has in flight.
 pub const GRABS: usize = 64;
 
@@ -23,8 +20,8 @@ pub const LIMIT: Duration = Duration::from_secs(10);
 pub enum Task {
     /// Background submissions, each waiting for its answer.
     Submit,
-    /// Background submissions of many callers over one connection, each caller waiting for its answers.
-    SubmitCallers,
+    /// Background submissions of so many callers over one connection, each caller waiting for its answers.
+    SubmitCallers { callers: usize },
     /// Background submissions in a batch.
     SubmitBatch,
     /// Jobs that wait are grabbed and completed, with so many grabs in flight.
@@ -43,7 +40,7 @@ impl Task {
 
     /// Whether it leaves its jobs behind.
     pub fn leaves_jobs(self) -> bool {
-        matches!(self, Task::Submit | Task::SubmitCallers | Task::SubmitBatch)
+        matches!(self, Task::Submit | Task::SubmitCallers { .. } | Task::SubmitBatch)
     }
 }
 
@@ -65,14 +62,20 @@ pub struct Scenario {
 }
 
 /// Every scenario, in the order of the table.
-pub const SCENARIOS: [Scenario; 14] = [
+pub const SCENARIOS: [Scenario; 15] = [
     scenario("submit 64 B", Task::Submit, &[(Kind::Blocking, Some(0.95)), (Kind::Async, None)]),
     scenario(
         "submit 64 B, 64 callers",
-        Task::SubmitCallers,
+        Task::SubmitCallers { callers: 64 },
         &[(Kind::Async, Some(0.85)), (Kind::Multi, Some(0.6))],
     )
     .beside("gearman", 1.8),
+    scenario(
+        "submit 64 B, 1,000 callers",
+        Task::SubmitCallers { callers: 1000 },
+        &[(Kind::Async, None), (Kind::Multi, None)],
+    )
+    .jobs(1000, 20_000),
     scenario(
         "submit 64 B, batch",
         Task::SubmitBatch,

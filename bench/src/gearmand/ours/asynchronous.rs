@@ -1,16 +1,16 @@
 //! The async face, on a runtime of either kind.
 
-use std::{
-    future::pending,
-    time::{Duration, Instant},
-};
+use std::{future::pending, time::Duration};
 
 use anyhow::{Result, ensure};
 use gearman_client::{Client, Worker, protocol::Submit};
 use tokio::{runtime::Runtime, task::JoinSet, time::timeout};
 
 use super::Typed;
-use crate::gearmand::scenario::{BATCH, CALLERS, Contender, GRABS, Kind, LIMIT, Task, Work};
+use crate::{
+    gearmand::scenario::{BATCH, Contender, GRABS, Kind, LIMIT, Task, Work},
+    stopwatch::Stopwatch,
+};
 
 /// The async face.
 pub struct Async {
@@ -39,22 +39,24 @@ impl Contender for Async {
         let (client, address) = (self.client.clone(), self.address.clone());
         // A task of the runtime, as everything in a service is.
         let running = self.runtime.spawn(async move {
-            let start = Instant::now();
+            let start = Stopwatch::start();
             match task {
                 Task::Submit => submit(&client, &typed).await?,
-                Task::SubmitCallers => submit_callers(&client, &typed).await?,
+                Task::SubmitCallers { callers } => {
+                    submit_callers(&client, &typed, callers as u64).await?;
+                }
                 Task::SubmitBatch => submit_batch(&client, &typed).await?,
                 Task::RoundTrip => round_trips(&client, &typed).await?,
                 Task::Work { grabs } => {
                     let worker = worker(&address, &typed, grabs).await?;
-                    let start = Instant::now();
+                    let start = Stopwatch::start();
                     typed.check(worker.run_until(pending::<()>()).await)?;
                     return Ok(start.elapsed());
                 }
                 Task::Foreground { in_flight } => {
                     let worker = worker(&address, &typed, in_flight.min(GRABS)).await?;
                     let worker = tokio::spawn(worker.run_until(pending::<()>()));
-                    let start = Instant::now();
+                    let start = Stopwatch::start();
                     foreground(&client, &typed, in_flight).await?;
                     let time = start.elapsed();
                     typed.check(worker.await?)?;
@@ -74,14 +76,14 @@ async fn submit(client: &Client, work: &Typed) -> Result<()> {
     Ok(())
 }
 
-async fn submit_callers(client: &Client, work: &Typed) -> Result<()> {
-    let mut callers = JoinSet::new();
-    for caller in 0..CALLERS as u64 {
+async fn submit_callers(client: &Client, work: &Typed, callers: u64) -> Result<()> {
+    let mut running = JoinSet::new();
+    for caller in 0..callers {
         let (client, mut work) = (client.clone(), work.clone());
-        work.jobs = (work.jobs + caller) / CALLERS as u64;
-        callers.spawn(async move { submit(&client, &work).await });
+        work.jobs = (work.jobs + caller) / callers;
+        running.spawn(async move { submit(&client, &work).await });
     }
-    while let Some(caller) = callers.join_next().await {
+    while let Some(caller) = running.join_next().await {
         caller??;
     }
     Ok(())

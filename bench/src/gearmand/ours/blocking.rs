@@ -1,9 +1,6 @@
 //! The blocking face.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::{thread, time::Duration};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use gearman_client::{
@@ -13,7 +10,10 @@ use gearman_client::{
 };
 
 use super::Typed;
-use crate::gearmand::scenario::{BATCH, Contender, GRABS, Task, Work};
+use crate::{
+    gearmand::scenario::{BATCH, Contender, GRABS, Task, Work},
+    stopwatch::Stopwatch,
+};
 
 /// The blocking face.
 pub struct Blocking {
@@ -84,15 +84,15 @@ impl Contender for Blocking {
 
     fn run(&mut self, work: &Work<'_>) -> Result<Duration> {
         let typed = Typed::new(work)?;
-        let start = Instant::now();
+        let start = Stopwatch::start();
         match work.task {
             Task::Submit => self.submit(&typed)?,
             Task::SubmitBatch => self.submit_batch(&typed)?,
-            Task::SubmitCallers => bail!("blocking clients are not shared"),
+            Task::SubmitCallers { .. } => bail!("blocking clients are not shared"),
             Task::RoundTrip => self.round_trips(&typed)?,
             Task::Work { grabs } => {
                 let worker = self.worker(&typed, grabs)?;
-                let start = Instant::now();
+                let start = Stopwatch::start();
                 let report = worker.run()?;
                 let time = start.elapsed();
                 typed.check(report)?;
@@ -101,7 +101,7 @@ impl Contender for Blocking {
             Task::Foreground { in_flight } => {
                 let worker = self.worker(&typed, in_flight.min(GRABS))?;
                 let worker = thread::spawn(move || worker.run());
-                let start = Instant::now();
+                let start = Stopwatch::start();
                 self.foreground(&typed, in_flight)?;
                 let time = start.elapsed();
                 let report = worker.join().map_err(|_| anyhow!("the worker panicked"))?;

@@ -1,11 +1,7 @@
 //! The crate `gearman`, async, on a current-thread runtime. Its client is shared by callers; its worker has one
 //! connection for each processor.
 
-use std::{
-    net::SocketAddr,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use bytes::Bytes;
@@ -20,7 +16,10 @@ use tokio::{
 };
 
 use super::said;
-use crate::gearmand::scenario::{BATCH, CALLERS, Contender, Kind, LIMIT, Scenario, Task, Work};
+use crate::{
+    gearmand::scenario::{BATCH, Contender, Kind, LIMIT, Scenario, Task, Work},
+    stopwatch::Stopwatch,
+};
 
 pub struct Gearman {
     address: String,
@@ -63,7 +62,7 @@ impl Contender for Gearman {
         };
         let callers = match work.task {
             Task::Submit | Task::RoundTrip => 1,
-            Task::SubmitCallers => CALLERS as u64,
+            Task::SubmitCallers { callers } => callers as u64,
             Task::SubmitBatch => BATCH as u64,
             Task::Foreground { in_flight } => in_flight as u64,
             Task::Work { .. } => 0,
@@ -80,7 +79,7 @@ impl Contender for Gearman {
                 Task::Work { .. } => serve(&address, &functions, &jobs).await,
                 Task::Foreground { .. } => {
                     let (done, worker) = start(&address, &functions, &jobs).await;
-                    let start = Instant::now();
+                    let start = Stopwatch::start();
                     call(&client, &jobs, callers).await?;
                     let time = start.elapsed();
                     drop(done);
@@ -88,7 +87,7 @@ impl Contender for Gearman {
                     Ok(time)
                 }
                 _ => {
-                    let start = Instant::now();
+                    let start = Stopwatch::start();
                     call(&client, &jobs, callers).await?;
                     Ok(start.elapsed())
                 }
@@ -143,7 +142,7 @@ async fn start(
 
 /// It connects when it runs, which is little beside many jobs.
 async fn serve(address: &str, functions: &[String], jobs: &Jobs) -> Result<Duration> {
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     let (done, worker) = start(address, functions, jobs).await;
     done.acquire_many(jobs.count as u32).await?.forget();
     let time = begin.elapsed();

@@ -10,7 +10,10 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
-use crate::gearmand::scenario::{BATCH, Contender, Scenario, Task, Work};
+use crate::{
+    gearmand::scenario::{BATCH, Contender, Scenario, Task, Work},
+    stopwatch::Clock,
+};
 
 pub struct Libgearman {
     child: Child,
@@ -27,6 +30,7 @@ impl Libgearman {
         compile(&folder, &program)?;
         let mut child = Command::new(&program)
             .args([address.ip().to_string(), address.port().to_string()])
+            .arg(Clock::server().unwrap_or_default().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -74,7 +78,7 @@ impl Contender for Libgearman {
 
     fn run(&mut self, work: &Work<'_>) -> Result<Duration> {
         let (verb, window) = match work.task {
-            Task::Submit | Task::SubmitCallers => ("submit", 1),
+            Task::Submit | Task::SubmitCallers { .. } => ("submit", 1),
             Task::SubmitBatch => ("batch", BATCH),
             Task::Work { .. } => ("work", 1),
             Task::RoundTrip => ("round-trip", 1),

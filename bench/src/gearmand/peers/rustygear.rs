@@ -1,16 +1,16 @@
 //! The crate `rustygear`, async, on a current-thread runtime. Neither its client nor its worker does two things at once.
 
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Result, bail};
 use rustygear::client::{Client, WorkUpdate};
 use tokio::{sync::mpsc, time::timeout};
 
 use super::said;
-use crate::gearmand::scenario::{Contender, Kind, LIMIT, Scenario, Task, Work};
+use crate::{
+    gearmand::scenario::{Contender, Kind, LIMIT, Scenario, Task, Work},
+    stopwatch::Stopwatch,
+};
 
 pub struct Rustygear {
     address: String,
@@ -67,7 +67,7 @@ impl Contender for Rustygear {
 }
 
 async fn submit(client: &mut Client, work: &Work<'_>) -> Result<Duration> {
-    let start = Instant::now();
+    let start = Stopwatch::start();
     for _ in 0..work.jobs {
         client.submit_background(work.function(), work.workload).await.map_err(said)?;
     }
@@ -75,7 +75,7 @@ async fn submit(client: &mut Client, work: &Work<'_>) -> Result<Duration> {
 }
 
 async fn round_trips(client: &mut Client, work: &Work<'_>) -> Result<Duration> {
-    let start = Instant::now();
+    let start = Stopwatch::start();
     for _ in 0..work.jobs {
         let mut job = client.submit(work.function(), work.workload).await.map_err(said)?;
         match job.response().await.map_err(said)? {
@@ -104,7 +104,7 @@ async fn worker(address: &str, work: &Work<'_>) -> Result<(Client, mpsc::Unbound
 
 async fn serve(address: &str, work: &Work<'_>) -> Result<Duration> {
     let (mut worker, mut doing) = worker(address, work).await?;
-    let start = Instant::now();
+    let start = Stopwatch::start();
     let mut done = 0;
     let mut asked = 0;
     while done < work.jobs {

@@ -4,7 +4,7 @@ use std::{
     io::{Read, Write},
     net::{Shutdown, SocketAddr, TcpStream},
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -13,7 +13,10 @@ use super::{
     plan::{self, Plan, Register, Submits},
     wire::Input,
 };
-use crate::gearmand::scenario::{BATCH, Contender, GRABS, LIMIT, Task, Work};
+use crate::{
+    gearmand::scenario::{BATCH, Contender, GRABS, LIMIT, Task, Work},
+    stopwatch::Stopwatch,
+};
 
 /// A plain blocking socket.
 struct Socket {
@@ -72,17 +75,17 @@ impl Contender for Blocking {
     fn run(&mut self, work: &Work<'_>) -> Result<Duration> {
         let Work { task, functions, workload, jobs } = *work;
         let mut submit = |mut submits: Submits<'_>| {
-            let start = Instant::now();
+            let start = Stopwatch::start();
             self.socket.follow(&mut submits)?;
             Ok(start.elapsed())
         };
         match task {
             Task::Submit => submit(Submits::background(functions, workload, jobs, 1)),
             Task::SubmitBatch => submit(Submits::background(functions, workload, jobs, BATCH)),
-            Task::SubmitCallers => bail!("blocking clients are not shared"),
+            Task::SubmitCallers { .. } => bail!("blocking clients are not shared"),
             Task::Work { grabs } => {
                 let mut worker = Socket::registered(self.address, functions)?;
-                let start = Instant::now();
+                let start = Stopwatch::start();
                 worker.follow(&mut plan::Work::new(workload, jobs, grabs))?;
                 Ok(start.elapsed())
             }

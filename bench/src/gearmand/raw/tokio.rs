@@ -1,9 +1,6 @@
 //! The limit for async clients.
 
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::Result;
 use tokio::{
@@ -16,7 +13,10 @@ use super::{
     plan::{self, Plan, Register, Submits},
     wire::Input,
 };
-use crate::gearmand::scenario::{BATCH, CALLERS, Contender, GRABS, Kind, Task, Work};
+use crate::{
+    gearmand::scenario::{BATCH, Contender, GRABS, Kind, Task, Work},
+    stopwatch::Stopwatch,
+};
 
 /// Plain tokio sockets, and the runtime that drives them.
 pub struct Tokio {
@@ -54,12 +54,14 @@ impl Contender for Tokio {
             let (functions, workload) = (&functions[..], &workload[..]);
             let submits = match task {
                 Task::Submit => Submits::background(functions, workload, jobs, 1),
-                Task::SubmitCallers => Submits::background(functions, workload, jobs, CALLERS),
+                Task::SubmitCallers { callers } => {
+                    Submits::background(functions, workload, jobs, callers)
+                }
                 Task::SubmitBatch => Submits::background(functions, workload, jobs, BATCH),
                 Task::RoundTrip => Submits::foreground(functions, workload, jobs, 1),
                 Task::Work { grabs } => {
                     let mut worker = Socket::registered(address, functions).await?;
-                    let start = Instant::now();
+                    let start = Stopwatch::start();
                     worker.follow(plan::Work::new(workload, jobs, grabs)).await?;
                     return anyhow::Ok((start.elapsed(), socket));
                 }
@@ -70,7 +72,7 @@ impl Contender for Tokio {
                         let grabs = in_flight.min(GRABS);
                         worker.follow(plan::Work::new(&result, jobs, grabs)).await
                     });
-                    let start = Instant::now();
+                    let start = Stopwatch::start();
                     let submits = Submits::foreground(functions, workload, jobs, in_flight);
                     socket.follow(submits).await?;
                     let time = start.elapsed();
@@ -78,7 +80,7 @@ impl Contender for Tokio {
                     return Ok((time, socket));
                 }
             };
-            let start = Instant::now();
+            let start = Stopwatch::start();
             socket.follow(submits).await?;
             Ok((start.elapsed(), socket))
         });
