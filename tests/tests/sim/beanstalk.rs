@@ -1,109 +1,111 @@
-//! Producers, workers and plain clients of beanstalkd in one simulated world.
+//! Producers, workers and plain clients of beanstalkd in one simulated world, or two.
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    ops::Deref,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use beanstalk_client::{
     Client, ConnectOptions, Delivery, Error, JobContext, JobFate, Outcome, Producer,
-    ProducerOptions, PutOptions, Reserved, Retries, RetryPolicy, Worker, WorkerEventKind,
-    WorkerHandle, WorkerOptions, WorkerReport,
+    ProducerOptions, PutOptions, Reserved, Retries, RetryPolicy, Selection, Servers, Worker,
+    WorkerEventKind, WorkerHandle, WorkerOptions, WorkerReport,
 };
 use fixtures::{
     fault::Fault,
-    history::{Event, Fate, Key, Rules, check},
+    history::{Event, Fate, Key, Rules},
     offline::Offline,
 };
-use tokio::{task::JoinHandle, time::sleep};
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
 use crate::{
     outcome::Outcome as SeedOutcome,
     rng::Rng,
-    world::{SLOWEST, Weather, World},
+    stage::{Defect, LONGEST_DELAY, PATIENCE, Stage},
+    world::World,
 };
 
-/// How long puts may take.
-const PATIENCE: Duration = Duration::from_secs(8);
-/// How long the server may hold a reply back.
-const LONGEST_DELAY: Duration = Duration::from_secs(6);
 /// How long a healed world gets to settle.
-const CALM: Duration = Duration::from_secs(40);
+const CALM: Duration = Duration::from_secs(60);
 
 fn server() -> Offline {
     fixtures::beanstalkd::Server::builder().instance(1).log_capacity(0).offline()
 }
 
 /// Runs one seed.
-pub async fn run(seed: u64) -> SeedOutcome {
+pub async fn run(seed: u64, defect: Option<Defect>) -> SeedOutcome {
     let mut rng = Rng::new(seed);
-    let world = World::new(rng.next(), server);
-    let stage = Stage {
-        world: world.clone(),
-        keys: Arc::default(),
-        cancelled: Arc::default(),
-        is_over: Arc::default(),
-    };
-    let quiet = rng.one_in(10);
-    if !quiet {
-        stage.spoil(&mut rng);
-    }
+    let cast = Cast(Stage::new(&mut rng, server, defect));
+    cast.spoil(&mut rng, fault);
     let mut producers: Vec<JoinHandle<()>> = Vec::new();
     for actor in 1..=1 + rng.below(2) as u32 {
-        producers.push(tokio::spawn(stage.clone().plain_producer(actor, rng.fork())));
+        producers.push(tokio::spawn(cast.clone().plain_producer(actor, rng.fork())));
     }
-    producers.push(tokio::spawn(stage.clone().shared_producer(10, rng.fork())));
-    let (workers, handles) = stage.workers(&mut rng);
-    let consumer = tokio::spawn(stage.clone().plain_consumer(90, rng.fork()));
-    if !quiet {
-        tokio::spawn(stage.clone().chaos(rng.fork()));
-    }
+    producers.push(tokio::spawn(cast.clone().shared_producer(10, rng.fork())));
+    let (workers, handles) = cast.workers(&mut rng);
+    let consumers: Vec<_> = (0..cast.worlds.len())
+        .map(|server| {
+            tokio::spawn(cast.clone().plain_consumer(90 + server as u32, server, rng.fork()))
+        })
+        .collect();
     for producer in producers {
         producer.await.unwrap();
     }
-    world.heal();
-    sleep(CALM).await;
-    stage.is_over.store(true, Ordering::Relaxed);
-    consumer.await.unwrap();
+    cast.calm(CALM, undone).await;
+    for consumer in consumers {
+        consumer.await.unwrap();
+    }
     for handle in handles {
         handle.stop();
     }
     for worker in workers {
         worker.await.unwrap();
     }
-    sleep(Duration::from_secs(2)).await;
-    world.note(0, Event::Left { connections: world.open_connections() });
-    for key in remaining(&world) {
-        world.note(0, Event::Remains { key });
-    }
-    let (history, struck, trace) = world.end();
-    let rules = Rules {
-        slack: Duration::from_millis(250),
-        in_flight: LONGEST_DELAY + 2 * SLOWEST,
-        ..Rules::default()
-    };
-    let report = check(&history, &rules);
-    let cancelled = stage.cancelled.load(Ordering::Relaxed);
-    SeedOutcome { history, report, struck, trace, cancelled }
+    let rules = Rules { all_end: true, ..Rules::default() };
+    cast.0.end(remaining, rules).await
 }
 
-/// The bodies of all jobs in the server, in whatever state.
-fn remaining(world: &World) -> Vec<Key> {
-    let stats = String::from_utf8(world.ask(b"stats\r\n")).unwrap();
-    let total = stats.lines().find_map(|line| line.strip_prefix("total-jobs: ")).unwrap();
-    let mut keys = Vec::new();
-    // Ids that refused puts have used up are not counted.
-    for id in 1..=2 * total.parse::<u64>().unwrap() + 100 {
-        let reply = world.ask(format!("peek {id}\r\n").as_bytes());
-        if reply.starts_with(b"FOUND") {
-            let body = reply.split(|byte| *byte == b'\n').nth(1).unwrap();
-            keys.push(key_of(body));
-        }
+/// A command that the server answers wrongly.
+fn fault(rng: &mut Rng) -> Fault {
+    let verbs = ["put", "delete", "touch", "reserve-with-timeout", "release", "stats-job"];
+    let verb = verbs[rng.below(6) as usize];
+    let strike = Fault::nth(1 + rng.below(30)).of(verb);
+    match rng.below(7) {
+        0 => strike.reply("OUT_OF_MEMORY"),
+        1 => strike.reply("INTERNAL_ERROR"),
+        2 if verb == "put" => strike.reply("DRAINING"),
+        3 => strike.delay(rng.millis(LONGEST_DELAY.as_millis() as u64)),
+        4 => strike.hang(),
+        5 => strike.cut_after(rng.below(12) as usize),
+        _ => strike.reset_after(rng.below(12) as usize),
     }
-    keys
+}
+
+/// The jobs in the server, in whatever state.
+fn remaining(world: &World) -> Vec<Key> {
+    jobs(world, |_| true)
+}
+
+/// The jobs that somebody should have ended: all but the buried ones.
+fn undone(world: &World) -> Vec<Key> {
+    jobs(world, |state| state != "buried")
+}
+
+fn jobs(world: &World, which: fn(&str) -> bool) -> Vec<Key> {
+    let ask = |command: String| String::from_utf8(world.ask(command.as_bytes())).unwrap();
+    let field =
+        |text: &str, name| text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+    let total = field(&ask("stats\r\n".into()), "total-jobs: ").unwrap();
+    // Ids that refused puts have used up are not counted.
+    let ids = 1..=2 * total.parse::<u64>().unwrap() + 100;
+    let of_state = ids.filter(|id| {
+        field(&ask(format!("stats-job {id}\r\n")), "state: ").is_some_and(|state| which(&state))
+    });
+    let body = |id| ask(format!("peek {id}\r\n")).lines().nth(1).unwrap().to_owned();
+    of_state.map(|id| key_of(body(id).as_bytes())).collect()
 }
 
 /// A body is the job's key and some filling.
@@ -131,17 +133,20 @@ fn fate_of<T>(outcome: &Result<T, Error>) -> Fate {
 }
 
 #[derive(Clone)]
-struct Stage {
-    world: World,
-    keys: Arc<AtomicU64>,
-    cancelled: Arc<AtomicU64>,
-    is_over: Arc<AtomicBool>,
+struct Cast(Stage);
+
+impl Deref for Cast {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.0
+    }
 }
 
-impl Stage {
-    fn options(&self, rng: &mut Rng) -> ConnectOptions {
-        let world = self.world.clone();
-        let options: ConnectOptions = "simulated:11300".parse().unwrap();
+impl Cast {
+    fn options(&self, server: usize, rng: &mut Rng) -> ConnectOptions {
+        let world = self.worlds[server].clone();
+        let options: ConnectOptions = format!("simulated-{server}:11300").parse().unwrap();
         options
             .connector(move |_| world.clone().connect())
             .connect_timeout(Duration::from_secs(1))
@@ -149,6 +154,12 @@ impl Stage {
             .write_timeout(Duration::from_secs(3))
             .total_timeout(Some(PATIENCE))
             .retry(RetryPolicy::new(3).seed(rng.next()))
+    }
+
+    fn servers(&self, rng: &mut Rng) -> Servers {
+        let selection = [Selection::InOrder, Selection::RoundRobin][rng.below(2) as usize];
+        let each = (0..self.worlds.len()).map(|server| self.options(server, rng));
+        Servers::new(each).unwrap().selection(selection)
     }
 
     fn put_options(&self, rng: &mut Rng) -> PutOptions {
@@ -159,73 +170,70 @@ impl Stage {
             .ttr(Duration::from_secs(2 + rng.below(10)))
     }
 
-    /// Bad weather, and commands that the server answers wrongly.
-    fn spoil(&self, rng: &mut Rng) {
-        self.world.lock().weather = Weather {
-            cuts: rng.one_in(4).then_some(1).or(Some(2 + rng.below(4))),
-            closed: Some(3 + rng.below(6)),
-            splits: Some(1 + rng.below(4)),
-        };
-        for _ in 0..rng.below(8) {
-            let verb = ["put", "delete", "touch", "reserve-with-timeout", "release", "stats-job"]
-                [rng.below(6) as usize];
-            let strike = Fault::nth(1 + rng.below(30)).of(verb);
-            self.world.fault(match rng.below(7) {
-                0 => strike.reply("OUT_OF_MEMORY"),
-                1 => strike.reply("INTERNAL_ERROR"),
-                2 if verb == "put" => strike.reply("DRAINING"),
-                3 => strike.delay(rng.millis(LONGEST_DELAY.as_millis() as u64)),
-                4 => strike.hang(),
-                5 => strike.cut_after(rng.below(12) as usize),
-                _ => strike.reset_after(rng.below(12) as usize),
-            });
-        }
-    }
-
-    /// Ends the server now and then.
-    async fn chaos(self, mut rng: Rng) {
-        for _ in 0..rng.below(4) {
-            sleep(Duration::from_secs(1) + rng.millis(10_000)).await;
-            self.world.restart(!rng.one_in(3), rng.millis(1500));
-        }
-    }
-
-    fn submit(&self, actor: u32, at_least_once: bool) -> Key {
-        let key = self.keys.fetch_add(1, Ordering::Relaxed) + 1;
-        let deadline = Some(PATIENCE);
-        self.world.note(actor, Event::Submit { key, deadline, at_least_once });
-        key
-    }
-
     /// One client that puts, and at times gives up.
     async fn plain_producer(self, actor: u32, mut rng: Rng) {
-        let mut client = loop {
-            match Client::connect(self.options(&mut rng)).await {
-                Ok(client) => break client,
-                Err(_) => sleep(rng.millis(500)).await,
-            }
-        };
+        let server = self.some_server(&mut rng);
+        let mut client = self.client(server, &mut rng).await;
         for _ in 0..20 + rng.below(20) {
-            let key = self.submit(actor, false);
+            let key = self.submit(actor, PATIENCE, false);
             let body = body_of(key, &mut rng);
             let options = self.put_options(&mut rng);
             let put = client.put(&body, options);
             let patience = if rng.one_in(4) { rng.millis(20) } else { 2 * PATIENCE };
-            let fate = match tokio::time::timeout(patience, put).await {
+            let fate = match timeout(patience, put).await {
                 Ok(outcome) => fate_of(&outcome),
                 Err(_) => {
-                    self.cancelled.fetch_add(1, Ordering::Relaxed);
+                    self.cancel();
                     Fate::Unknown
                 }
             };
-            self.world.note(actor, Event::Submitted { key, fate });
+            self.submitted(actor, key, fate);
             sleep(rng.millis(300)).await;
+        }
+        if actor == 1 && self.has_defect() {
+            self.do_wrong(actor, client).await;
+        }
+    }
+
+    async fn client(&self, server: usize, rng: &mut Rng) -> Client {
+        loop {
+            match Client::connect(self.options(server, rng)).await {
+                Ok(client) => return client,
+                Err(_) => sleep(rng.millis(500)).await,
+            }
+        }
+    }
+
+    /// What a producer with a defect does.
+    async fn do_wrong(&self, actor: u32, mut client: Client) {
+        let key = self.submit(actor, PATIENCE, false);
+        let body = format!("{key} ");
+        let options = PutOptions::default();
+        let mut fate = Fate::Acknowledged;
+        if !self.has(Defect::Drops) {
+            client.put(&body, options).await.unwrap();
+        }
+        if self.has(Defect::Denies) {
+            fate = Fate::NotSent;
+        }
+        if self.has(Defect::Waits) {
+            sleep(PATIENCE + Duration::from_secs(1)).await;
+        }
+        if !self.has(Defect::Forgets) {
+            self.submitted(actor, key, fate);
+        }
+        if self.has(Defect::Repeats) {
+            sleep(Duration::from_secs(30)).await;
+            client.put(&body, options).await.unwrap();
+        }
+        if self.has(Defect::Leaks) {
+            std::mem::forget(client);
         }
     }
 
     /// Callers that share a producer.
     async fn shared_producer(self, actor: u32, mut rng: Rng) {
-        let options = ProducerOptions::new(self.options(&mut rng).into())
+        let options = ProducerOptions::new(self.servers(&mut rng))
             .seed(rng.next())
             .timeout(PATIENCE)
             .max_jobs(1 + rng.below(8) as usize);
@@ -246,19 +254,19 @@ impl Stage {
         let delivery = if repeats { Delivery::AtLeastOnce } else { Delivery::AtMostOnce };
         let producer = producer.delivery(delivery);
         for _ in 0..10 + rng.below(20) {
-            let key = self.submit(actor, repeats);
+            let key = self.submit(actor, PATIENCE, repeats);
             let body = body_of(key, &mut rng);
             let options = self.put_options(&mut rng);
             let put = producer.put("default", &body, options);
             let patience = if rng.one_in(6) { rng.millis(20) } else { 2 * PATIENCE };
-            let fate = match tokio::time::timeout(patience, put).await {
+            let fate = match timeout(patience, put).await {
                 Ok(outcome) => fate_of(&outcome),
                 Err(_) => {
-                    self.cancelled.fetch_add(1, Ordering::Relaxed);
+                    self.cancel();
                     Fate::Unknown
                 }
             };
-            self.world.note(actor, Event::Submitted { key, fate });
+            self.submitted(actor, key, fate);
             sleep(rng.millis(200)).await;
         }
     }
@@ -287,43 +295,44 @@ impl Stage {
     ) {
         let running: Arc<Mutex<Vec<(JobContext, Key)>>> = Arc::default();
         let prefetch = if rng.one_in(2) { 1 } else { 1 + rng.below(6) as usize };
-        let (world, keys) = (self.world.clone(), running.clone());
-        let options = WorkerOptions::new(self.options(rng).total_timeout(None))
-            .unwrap()
-            .slots(1 + rng.below(3) as usize)
-            .prefetch(prefetch)
-            .reserve_wait(Duration::from_secs(1 + rng.below(10)))
-            .retries(Retries::default().releases(2))
-            .grace(Duration::from_secs(5))
-            .seed(rng.next())
-            .on_event(move |event| {
-                let WorkerEventKind::Settled { job, fate } = &event.what else { return };
-                let mut keys = keys.lock().unwrap();
-                // A server that forgot everything gives the ids of jobs that are still being handled anew.
-                let is_lost = matches!(fate, JobFate::Lost(_));
-                let of = |likely: bool| {
-                    keys.iter().position(|(context, _)| {
-                        context.id == *job && (!likely || context.is_lost() == is_lost)
-                    })
-                };
-                let place = of(true).or_else(|| of(false));
-                if let Some(place) = place {
-                    let (_, key) = keys.remove(place);
-                    let fate = match fate {
-                        JobFate::Deleted => Fate::Acknowledged,
-                        JobFate::Unknown => Fate::Unknown,
-                        _ => Fate::NotSent,
+        let (stage, keys) = (self.0.clone(), running.clone());
+        let options =
+            WorkerOptions::new(self.servers(rng).each(|server| server.total_timeout(None)))
+                .unwrap()
+                .slots(1 + rng.below(3) as usize)
+                .prefetch(prefetch)
+                .reserve_wait(Duration::from_secs(1 + rng.below(10)))
+                .retries(Retries::default().releases(2))
+                .grace(Duration::from_secs(5))
+                .seed(rng.next())
+                .on_event(move |event| {
+                    let WorkerEventKind::Settled { job, fate } = &event.what else { return };
+                    let mut keys = keys.lock().unwrap();
+                    // A server that forgot everything gives the ids of jobs that are still being handled anew.
+                    let is_lost = matches!(fate, JobFate::Lost(_));
+                    let of = |likely: bool| {
+                        keys.iter().position(|(context, _)| {
+                            context.id == *job && (!likely || context.is_lost() == is_lost)
+                        })
                     };
-                    world.note(actor, Event::Finished { key, fate });
-                }
-            });
-        let (world, rng) = (self.world.clone(), Mutex::new(rng.fork()));
+                    let place = of(true).or_else(|| of(false));
+                    if let Some(place) = place {
+                        let (_, key) = keys.remove(place);
+                        let fate = match fate {
+                            JobFate::Deleted => Fate::Acknowledged,
+                            JobFate::Unknown => Fate::Unknown,
+                            _ => Fate::NotSent,
+                        };
+                        stage.note(actor, Event::Finished { key, fate });
+                    }
+                });
+        let (stage, rng) = (self.0.clone(), Mutex::new(rng.fork()));
         let handler = move |job: JobContext| {
-            let (world, running) = (world.clone(), running.clone());
+            let (stage, running) = (stage.clone(), running.clone());
             let mut rng = rng.lock().unwrap().fork();
             Box::pin(async move {
                 let key = key_of(&job.body);
-                world.note(actor, Event::Delivered { key });
+                stage.note(actor, Event::Delivered { key });
                 let longest = if rng.one_in(10) { 9000 } else { 300 };
                 sleep(rng.millis(longest)).await;
                 let outcome = match rng.below(12) {
@@ -333,7 +342,7 @@ impl Stage {
                     _ => Outcome::Delete,
                 };
                 if outcome == Outcome::Delete && !job.is_lost() {
-                    world.note(actor, Event::Finish { key, deadline: None });
+                    stage.note(actor, Event::Finish { key, deadline: None });
                     running.lock().unwrap().push((job.clone(), key));
                 }
                 outcome
@@ -343,34 +352,34 @@ impl Stage {
     }
 
     /// A client that reserves and deletes, and at times gives up in the middle.
-    async fn plain_consumer(self, actor: u32, mut rng: Rng) {
+    async fn plain_consumer(self, actor: u32, server: usize, mut rng: Rng) {
         let mut client = loop {
-            match Client::connect(self.options(&mut rng).total_timeout(None)).await {
+            match Client::connect(self.options(server, &mut rng).total_timeout(None)).await {
                 Ok(client) => break client,
                 Err(_) => sleep(rng.millis(500)).await,
             }
         };
-        while !self.is_over.load(Ordering::Relaxed) {
+        while !self.is_over() {
             let wait = Duration::from_secs(rng.below(4));
             let patience = if rng.one_in(2) { rng.millis(400) } else { Duration::from_secs(3600) };
-            let reserve = client.reserve_with_timeout(wait);
-            let reserved = match tokio::time::timeout(patience, reserve).await {
-                Ok(reserved) => reserved,
-                Err(_) => {
-                    self.cancelled.fetch_add(1, Ordering::Relaxed);
-                    continue;
-                }
+            let Ok(reserved) = timeout(patience, client.reserve_with_timeout(wait)).await else {
+                self.cancel();
+                continue;
             };
             let Ok(Reserved::Job(job)) = reserved else {
                 sleep(rng.millis(500)).await;
                 continue;
             };
             let key = key_of(&job.body);
-            self.world.note(actor, Event::Delivered { key });
+            self.note(actor, Event::Delivered { key });
+            while self.has(Defect::Keeps) && !self.is_over() {
+                let _ = client.touch(&job).await;
+                sleep(Duration::from_secs(1)).await;
+            }
             sleep(rng.millis(200)).await;
-            self.world.note(actor, Event::Finish { key, deadline: None });
+            self.note(actor, Event::Finish { key, deadline: None });
             let fate = fate_of(&client.delete(&job).await);
-            self.world.note(actor, Event::Finished { key, fate });
+            self.note(actor, Event::Finished { key, fate });
         }
     }
 }

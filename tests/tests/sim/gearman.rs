@@ -1,24 +1,17 @@
-//! Clients and workers of Gearman in one simulated world.
+//! Clients and workers of Gearman in one simulated world, or two.
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{ops::Deref, sync::Mutex, time::Duration};
 
 use fixtures::{
     fault::Fault,
-    history::{Event, Fate, Key, Rules, check},
+    history::{Event, Fate, Key, Rules},
     offline::Offline,
 };
 use gearman_client::{
     Client, ConnectOptions, Error, Failure, Job, JobContext, Outcome, Priority, RetryPolicy,
-    SubmitOptions, UniqueId, Worker, WorkerOptions,
+    Selection, Servers, SubmitOptions, UniqueId, Worker, WorkerOptions,
 };
 use tokio::{
-    sync::Notify,
     task::JoinHandle,
     time::{sleep, timeout},
 };
@@ -26,15 +19,12 @@ use tokio::{
 use crate::{
     outcome::Outcome as SeedOutcome,
     rng::Rng,
-    world::{SLOWEST, Weather, World},
+    stage::{Defect, LONGEST_DELAY, PATIENCE, Stage},
+    world::World,
 };
 
-/// How long a submission may take until the server has the job.
-const PATIENCE: Duration = Duration::from_secs(8);
 /// How long a foreground job may take, from the submission to its end.
 const JOB_PATIENCE: Duration = Duration::from_secs(10);
-/// How long the server may hold a reply back.
-const LONGEST_DELAY: Duration = Duration::from_secs(6);
 /// How long a healed world gets to settle: longer than a worker sleeps, and tries to connect.
 const CALM: Duration = Duration::from_secs(60);
 
@@ -44,57 +34,51 @@ fn server() -> Offline {
 }
 
 /// Runs one seed.
-pub async fn run(seed: u64) -> SeedOutcome {
+pub async fn run(seed: u64, defect: Option<Defect>) -> SeedOutcome {
     let mut rng = Rng::new(seed);
-    let world = World::new(rng.next(), server);
-    let stage = Stage {
-        world: world.clone(),
-        keys: Arc::default(),
-        cancelled: Arc::default(),
-        is_over: Arc::default(),
-        stop: Arc::default(),
-    };
-    let quiet = rng.one_in(10);
-    if !quiet {
-        stage.spoil(&mut rng);
-    }
+    let cast = Cast(Stage::new(&mut rng, server, defect));
+    cast.spoil(&mut rng, fault);
     let mut submitters = Vec::new();
     for client in 0..1 + rng.below(2) as u32 {
-        submitters.push(tokio::spawn(stage.clone().client(10 * (1 + client), rng.fork())));
+        submitters.push(tokio::spawn(cast.clone().client(10 * (1 + client), rng.fork())));
     }
     let mut workers: Vec<JoinHandle<()>> = Vec::new();
     for number in 0..1 + rng.below(2) as u32 {
-        workers.push(tokio::spawn(stage.clone().serving_worker(50 + number, rng.fork())));
+        workers.push(tokio::spawn(cast.clone().serving_worker(50 + number, rng.fork())));
     }
-    workers.push(tokio::spawn(stage.clone().taking_worker(90, rng.fork())));
-    if !quiet {
-        tokio::spawn(stage.clone().chaos(rng.fork()));
-    }
+    workers.push(tokio::spawn(cast.clone().taking_worker(90, rng.fork())));
     for submitter in submitters {
         submitter.await.unwrap();
     }
-    world.heal();
-    sleep(CALM).await;
-    stage.is_over.store(true, Ordering::Relaxed);
-    stage.stop.notify_waiters();
+    cast.calm(CALM, remaining).await;
     for worker in workers {
         worker.await.unwrap();
     }
-    sleep(Duration::from_secs(2)).await;
-    world.note(0, Event::Left { connections: world.open_connections() });
-    for key in remaining(&world) {
-        world.note(0, Event::Remains { key });
+    let rules = Rules { exactly_once: cast.is_quiet, all_end: true, ..Rules::default() };
+    cast.0.end(remaining, rules).await
+}
+
+/// A request that the server answers wrongly.
+fn fault(rng: &mut Rng) -> Fault {
+    let name = [
+        "SUBMIT_JOB_BG",
+        "SUBMIT_JOB",
+        "GRAB_JOB_ALL",
+        "WORK_COMPLETE",
+        "PRE_SLEEP",
+        "ECHO_REQ",
+        "CAN_DO",
+        "OPTION_REQ",
+    ][rng.below(8) as usize];
+    let strike = Fault::nth(1 + rng.below(30)).of(name);
+    match rng.below(6) {
+        0 if name.starts_with("SUBMIT") => strike.reply(r"ERROR QUEUE_ERROR\0Job queue is full"),
+        1 => strike.delay(rng.millis(LONGEST_DELAY.as_millis() as u64)),
+        2 => strike.hang(),
+        3 => strike.cut_after(rng.below(30) as usize),
+        4 => strike.chunks(1 + rng.below(5) as usize),
+        _ => strike.reset_after(rng.below(30) as usize),
     }
-    let (history, struck, trace) = world.end();
-    let rules = Rules {
-        exactly_once: quiet,
-        slack: Duration::from_millis(250),
-        in_flight: LONGEST_DELAY + 2 * SLOWEST,
-        ..Rules::default()
-    };
-    let report = check(&history, &rules);
-    let cancelled = stage.cancelled.load(Ordering::Relaxed);
-    SeedOutcome { history, report, struck, trace, cancelled }
 }
 
 /// The jobs in the server, queued or running: their unique ids are their keys.
@@ -129,18 +113,20 @@ fn fate_of(error: &Error) -> Fate {
 }
 
 #[derive(Clone)]
-struct Stage {
-    world: World,
-    keys: Arc<AtomicU64>,
-    cancelled: Arc<AtomicU64>,
-    is_over: Arc<AtomicBool>,
-    stop: Arc<Notify>,
+struct Cast(Stage);
+
+impl Deref for Cast {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.0
+    }
 }
 
-impl Stage {
-    fn options(&self, rng: &mut Rng) -> ConnectOptions {
-        let world = self.world.clone();
-        let options: ConnectOptions = "simulated:4730".parse().unwrap();
+impl Cast {
+    fn options(&self, server: usize, rng: &mut Rng) -> ConnectOptions {
+        let world = self.worlds[server].clone();
+        let options: ConnectOptions = format!("simulated-{server}:4730").parse().unwrap();
         options
             .connector(move |_| world.clone().connect())
             .connect_timeout(Duration::from_secs(1))
@@ -150,72 +136,58 @@ impl Stage {
             .retry(RetryPolicy::new(3).seed(rng.next()))
     }
 
-    /// Bad weather, and requests that the server answers wrongly.
-    fn spoil(&self, rng: &mut Rng) {
-        self.world.lock().weather = Weather {
-            cuts: rng.one_in(4).then_some(1).or(Some(2 + rng.below(4))),
-            closed: Some(3 + rng.below(6)),
-            splits: Some(1 + rng.below(4)),
-        };
-        for _ in 0..rng.below(8) {
-            let name = [
-                "SUBMIT_JOB_BG",
-                "SUBMIT_JOB",
-                "GRAB_JOB_ALL",
-                "WORK_COMPLETE",
-                "PRE_SLEEP",
-                "ECHO_REQ",
-                "CAN_DO",
-                "OPTION_REQ",
-            ][rng.below(8) as usize];
-            let strike = Fault::nth(1 + rng.below(30)).of(name);
-            self.world.fault(match rng.below(6) {
-                0 if name.starts_with("SUBMIT") => {
-                    strike.reply(r"ERROR QUEUE_ERROR\0Job queue is full")
-                }
-                1 => strike.delay(rng.millis(LONGEST_DELAY.as_millis() as u64)),
-                2 => strike.hang(),
-                3 => strike.cut_after(rng.below(30) as usize),
-                4 => strike.chunks(1 + rng.below(5) as usize),
-                _ => strike.reset_after(rng.below(30) as usize),
-            });
-        }
-    }
-
-    /// Ends the server, which forgets everything, or all its connections, now and then.
-    async fn chaos(self, mut rng: Rng) {
-        for _ in 0..rng.below(4) {
-            sleep(Duration::from_secs(1) + rng.millis(10_000)).await;
-            self.world.restart(!rng.one_in(3), rng.millis(1500));
-        }
-    }
-
-    fn submit(&self, actor: u32, deadline: Duration, at_least_once: bool) -> Key {
-        let key = self.keys.fetch_add(1, Ordering::Relaxed) + 1;
-        let deadline = Some(deadline);
-        self.world.note(actor, Event::Submit { key, deadline, at_least_once });
-        key
-    }
-
-    fn cancel(&self) {
-        self.cancelled.fetch_add(1, Ordering::Relaxed);
+    fn servers(&self, rng: &mut Rng) -> Servers {
+        let selections = [Selection::InOrder, Selection::RoundRobin, Selection::ByUnique];
+        let selection = selections[rng.below(3) as usize];
+        let each = (0..self.worlds.len()).map(|server| self.options(server, rng));
+        Servers::new(each).unwrap().selection(selection)
     }
 
     /// Callers that share a client.
     async fn client(self, actor: u32, mut rng: Rng) {
         let client = loop {
-            match Client::connect(self.options(&mut rng)).await {
+            match Client::connect(self.servers(&mut rng)).await {
                 Ok(client) => break client,
                 Err(_) => sleep(rng.millis(500)).await,
             }
         };
         let mut callers = Vec::new();
         for caller in 0..1 + rng.below(3) as u32 {
-            let (stage, client, rng) = (self.clone(), client.clone(), rng.fork());
-            callers.push(tokio::spawn(stage.caller(actor + caller, client, rng)));
+            let (cast, client, rng) = (self.clone(), client.clone(), rng.fork());
+            callers.push(tokio::spawn(cast.caller(actor + caller, client, rng)));
         }
         for caller in callers {
             caller.await.unwrap();
+        }
+        if actor == 10 && self.has_defect() {
+            self.do_wrong(actor, client).await;
+        }
+    }
+
+    /// What a client with a defect does.
+    async fn do_wrong(&self, actor: u32, client: Client) {
+        let key = self.submit(actor, PATIENCE, false);
+        let workload = format!("{key} ");
+        let options = SubmitOptions::default().unique(UniqueId::try_from(key.to_string()).unwrap());
+        let mut fate = Fate::Acknowledged;
+        if !self.has(Defect::Drops) {
+            client.submit_background("reverse", &workload, options).await.unwrap();
+        }
+        if self.has(Defect::Denies) {
+            fate = Fate::NotSent;
+        }
+        if self.has(Defect::Waits) {
+            sleep(PATIENCE + Duration::from_secs(1)).await;
+        }
+        if !self.has(Defect::Forgets) {
+            self.submitted(actor, key, fate);
+        }
+        if self.has(Defect::Repeats) {
+            sleep(Duration::from_secs(30)).await;
+            client.submit_background("reverse", &workload, options).await.unwrap();
+        }
+        if self.has(Defect::Leaks) {
+            std::mem::forget(client);
         }
     }
 
@@ -250,7 +222,7 @@ impl Stage {
                 Fate::Unknown
             }
         };
-        self.world.note(actor, Event::Submitted { key, fate });
+        self.submitted(actor, key, fate);
     }
 
     /// A job whose answer is waited for: its end is its acknowledgement, because the server drops a queued job whose
@@ -269,9 +241,7 @@ impl Stage {
             Ok(Ok(outcome)) => {
                 if let Outcome::Complete(answer) = outcome {
                     assert_eq!(answer, reversed(&workload), "job {key} got another job's answer");
-                    self.world.note(actor, Event::Finish { key, deadline: None });
-                    let fate = Fate::Acknowledged;
-                    self.world.note(actor, Event::Finished { key, fate });
+                    self.ends(actor, key, Fate::Acknowledged);
                 }
                 Fate::Acknowledged
             }
@@ -281,7 +251,13 @@ impl Stage {
                 Fate::Unknown
             }
         };
-        self.world.note(actor, Event::Submitted { key, fate });
+        self.submitted(actor, key, fate);
+    }
+
+    /// A worker never knows whether the server has heard the end of a job; the job's submitter does.
+    fn ends(&self, actor: u32, key: Key, fate: Fate) {
+        self.note(actor, Event::Finish { key, deadline: None });
+        self.note(actor, Event::Finished { key, fate });
     }
 
     /// A question whose answer shows whether the connection is in step.
@@ -296,8 +272,8 @@ impl Stage {
     }
 
     async fn worker(&self, rng: &mut Rng) -> Option<Worker> {
-        while !self.is_over.load(Ordering::Relaxed) {
-            let options = WorkerOptions::new(self.options(rng).into())
+        while !self.is_over() {
+            let options = WorkerOptions::new(self.servers(rng))
                 .concurrency(1 + rng.below(3) as usize)
                 .connections(1 + rng.below(2) as usize)
                 .regrab(Duration::from_secs(5))
@@ -316,11 +292,12 @@ impl Stage {
         let mut stopped = std::pin::pin!(stop.notified());
         stopped.as_mut().enable();
         let Some(mut worker) = self.worker(&mut rng).await else { return };
-        let (world, rng) = (self.world.clone(), Mutex::new(rng));
+        let (cast, rng) = (self.clone(), Mutex::new(rng));
         let handler = move |job: JobContext| {
-            let (world, mut rng) = (world.clone(), rng.lock().unwrap().fork());
+            let (cast, mut rng) = (cast.clone(), rng.lock().unwrap().fork());
             async move {
-                world.note(actor, Event::Delivered { key: key_of(&job.workload) });
+                let key = key_of(&job.workload);
+                cast.note(actor, Event::Delivered { key });
                 let longest = if rng.one_in(10) { 9000 } else { 300 };
                 sleep(rng.millis(longest)).await;
                 if rng.one_in(3) {
@@ -328,6 +305,7 @@ impl Stage {
                     let _ = job.status(1, 2).await;
                     let _ = job.data("piece").await;
                 }
+                cast.ends(actor, key, Fate::Unknown);
                 if rng.one_in(12) {
                     return Err(Failure::Fail);
                 }
@@ -342,14 +320,19 @@ impl Stage {
     async fn taking_worker(self, actor: u32, mut rng: Rng) {
         let Some(mut worker) = self.worker(&mut rng).await else { return };
         worker.can_do("reverse", None).unwrap();
-        while !self.is_over.load(Ordering::Relaxed) {
+        while !self.is_over() {
             let patience = if rng.one_in(2) { rng.millis(400) } else { Duration::from_secs(5) };
             let Ok(job) = timeout(patience, worker.next_job()).await else {
                 self.cancel();
                 continue;
             };
-            self.world.note(actor, Event::Delivered { key: key_of(&job.workload) });
+            let key = key_of(&job.workload);
+            self.note(actor, Event::Delivered { key });
+            while self.has(Defect::Keeps) && !self.is_over() {
+                sleep(Duration::from_secs(1)).await;
+            }
             sleep(rng.millis(200)).await;
+            self.ends(actor, key, Fate::Unknown);
             let answer = reversed(&job.workload);
             match rng.below(12) {
                 // Dropped, and so failed.

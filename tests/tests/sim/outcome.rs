@@ -11,6 +11,7 @@ use fixtures::history::{History, Report};
 use crate::world::Struck;
 
 /// What came of one seed.
+#[derive(Default)]
 pub struct Outcome {
     pub history: History,
     pub report: Report,

@@ -13,7 +13,7 @@ use std::{
 use fixtures::{
     gearmand::broker::ConnectionId,
     history::{Event, History},
-    offline::{End, Offline, Received},
+    offline::{Offline, Received},
 };
 use tokio::{
     sync::Notify,
@@ -21,6 +21,8 @@ use tokio::{
 };
 
 use crate::{rng::Rng, wire::Wire};
+
+mod moves;
 
 /// The slowest way of a byte, one way.
 pub const SLOWEST: Duration = Duration::from_millis(150);
@@ -91,6 +93,20 @@ impl Struck {
 pub struct World {
     inner: Arc<Mutex<Inner>>,
     news: Arc<Notify>,
+    log: Log,
+}
+
+/// What happens, for all worlds of a seed.
+#[derive(Clone)]
+struct Log {
+    start: Instant,
+    history: Arc<Mutex<History>>,
+}
+
+impl Log {
+    fn note(&self, actor: u32, event: Event) {
+        self.history.lock().unwrap().note(self.start.elapsed(), actor, event);
+    }
 }
 
 pub struct Inner {
@@ -105,7 +121,6 @@ pub struct Inner {
     lines: BTreeMap<u64, Line>,
     connected: u64,
     down_until: Option<Instant>,
-    history: History,
     trace: DefaultHasher,
     prints: bool,
 }
@@ -166,6 +181,17 @@ pub enum Arrived {
 impl World {
     /// A world with a fresh server. Its pump runs until the runtime ends.
     pub fn new(seed: u64, make: fn() -> Offline) -> Self {
+        let log = Log { start: Instant::now(), history: Arc::default() };
+        Self::logging(seed, make, log)
+    }
+
+    /// Another server beside this one, with a network of its own. What happens is noted in one history.
+    pub fn beside(&self, seed: u64) -> Self {
+        let make = self.lock().make;
+        Self::logging(seed, make, self.log.clone())
+    }
+
+    fn logging(seed: u64, make: fn() -> Offline, log: Log) -> Self {
         let now = Instant::now();
         let world = World {
             inner: Arc::new(Mutex::new(Inner {
@@ -179,11 +205,11 @@ impl World {
                 lines: BTreeMap::new(),
                 connected: 0,
                 down_until: None,
-                history: History::new(),
                 trace: DefaultHasher::new(),
                 prints: std::env::var_os("SIM_WIRE").is_some(),
             })),
             news: Arc::new(Notify::new()),
+            log,
         };
         tokio::spawn(world.clone().pump());
         world
@@ -244,9 +270,7 @@ impl World {
 
     /// Notes what happened.
     pub fn note(&self, actor: u32, event: Event) {
-        let mut inner = self.lock();
-        let at = inner.start.elapsed();
-        inner.history.note(at, actor, event);
+        self.log.note(actor, event);
     }
 
     /// Ends the server and starts it again after a while; `keeps` says whether it remembers its jobs.
@@ -263,8 +287,7 @@ impl World {
             inner.struck.commands += inner.server.faults().struck();
             inner.server = (inner.make)();
             inner.born = Instant::now();
-            let at = inner.start.elapsed();
-            inner.history.note(at, 0, Event::Forgot);
+            self.log.note(0, Event::Forgot);
         }
         inner.down_until = Some(Instant::now() + down_for);
         drop(inner);
@@ -312,13 +335,16 @@ impl World {
         bytes
     }
 
-    /// What happened, what faults there were, and a number that stands for every byte of it.
-    pub fn end(&self) -> (History, Struck, u64) {
+    /// What happened up to now, in all worlds of the seed.
+    pub fn history(&self) -> History {
+        self.log.history.lock().unwrap().clone()
+    }
+
+    /// What faults there were, and a number that stands for every byte of it.
+    pub fn end(&self) -> (Struck, u64) {
         let mut inner = self.lock();
         inner.struck.commands += inner.server.faults().struck();
-        let history = std::mem::take(&mut inner.history);
-        history.fingerprint().hash(&mut inner.trace);
-        (history, inner.struck, inner.trace.finish())
+        (inner.struck, inner.trace.finish())
     }
 }
 
@@ -392,192 +418,4 @@ impl World {
         drop(inner);
         self.news.notify_one();
     }
-}
-
-impl<T> Lane<T> {
-    /// Nothing overtakes.
-    fn push(&mut self, at: Instant, what: T) {
-        let at = self.under_way.back().map_or(at, |(last, _)| at.max(*last));
-        self.under_way.push_back((at, what));
-    }
-}
-
-impl Inner {
-    fn is_down(&self) -> bool {
-        self.down_until.is_some_and(|until| Instant::now() < until)
-    }
-
-    fn latency(&mut self) -> Duration {
-        if self.rng.one_in(20) {
-            self.rng.millis(SLOWEST.as_millis() as u64)
-        } else {
-            self.rng.millis(2)
-        }
-    }
-
-    fn pick_cut(&mut self) -> Option<(u64, Cut)> {
-        let n = self.weather.cuts?;
-        self.rng.one_in(n).then(|| {
-            let bytes = self.rng.below(400);
-            (bytes, [Cut::Close, Cut::Reset, Cut::Hang][self.rng.below(3) as usize])
-        })
-    }
-
-    /// Brings the server's clock up to now.
-    fn advance(&mut self) {
-        let now = self.born.elapsed();
-        let passed = Duration::from_nanos(self.server.now().as_nanos());
-        self.server.advance(now.saturating_sub(passed));
-    }
-
-    /// Does what is due; when the next thing is.
-    fn step(&mut self) -> Option<Instant> {
-        self.advance();
-        loop {
-            let went_up = self.move_up();
-            let went_down = self.collect();
-            if !went_up && !went_down {
-                break;
-            }
-        }
-        let now = Instant::now();
-        let mut next = self.server.idle_for().map(|idle| now + idle.max(Duration::from_millis(1)));
-        let mut wake = Vec::new();
-        for line in self.lines.values_mut() {
-            let ups = line.up.under_way.front().map(|(at, _)| *at);
-            let downs = line.down.under_way.front().map(|(at, _)| *at);
-            if downs.is_some_and(|at| at <= now) {
-                wake.extend(line.reader.take());
-            }
-            let later = [ups, downs.filter(|at| *at > now)].into_iter().flatten().min();
-            next = [next, later].into_iter().flatten().min();
-        }
-        wake.into_iter().for_each(Waker::wake);
-        self.lines.retain(|_, line| {
-            !(line.is_dropped && line.at_server.is_none() && line.up.under_way.is_empty())
-        });
-        next
-    }
-
-    /// Carries to the server what has reached it.
-    fn move_up(&mut self) -> bool {
-        let now = Instant::now();
-        let numbers: Vec<u64> = self.lines.keys().copied().collect();
-        let mut moved = false;
-        for number in numbers {
-            while let Some(line) = self.lines.get_mut(&number) {
-                if line.up.under_way.front().is_none_or(|(at, _)| *at > now) {
-                    break;
-                }
-                let Some((_, what)) = line.up.under_way.pop_front() else { break };
-                moved = true;
-                self.arrive(number, what);
-            }
-        }
-        moved
-    }
-
-    fn arrive(&mut self, number: u64, what: Up) {
-        let line = self.lines.get_mut(&number).unwrap();
-        let Some(id) = line.at_server else { return };
-        if line.hangs {
-            return;
-        }
-        match what {
-            Up::Bytes(mut bytes) => {
-                let cut = cut_short(&mut line.up.fault, &mut bytes);
-                (number, 0, &bytes).hash(&mut self.trace);
-                self.show(number, '>', &bytes);
-                self.server.send(id, &bytes);
-                if let Some(cut) = cut {
-                    self.cut(number, cut);
-                }
-            }
-            Up::Fin => self.server.half_close(id),
-            Up::Gone => {
-                line.at_server = None;
-                self.server.hang_up(id);
-            }
-        }
-    }
-
-    /// Puts under way what the server has sent.
-    fn collect(&mut self) -> bool {
-        let numbers: Vec<u64> = self.lines.keys().copied().collect();
-        let mut moved = false;
-        for number in numbers {
-            let Some(line) = self.lines.get_mut(&number) else { continue };
-            let Some(id) = line.at_server else { continue };
-            let Received { mut bytes, end } = self.server.receive(id);
-            if line.hangs || (bytes.is_empty() && end.is_none()) {
-                continue;
-            }
-            moved = true;
-            let cut = cut_short(&mut line.down.fault, &mut bytes);
-            let at = Instant::now() + self.latency();
-            (number, 1, &bytes, at - self.start).hash(&mut self.trace);
-            self.show(number, '<', &bytes);
-            let line = self.lines.get_mut(&number).unwrap();
-            if !bytes.is_empty() {
-                line.down.push(at, Down::Bytes(bytes));
-            }
-            if let Some(cut) = cut {
-                self.cut(number, cut);
-            } else if let Some(end) = end {
-                self.end_line(number, if end == End::Close { Down::Fin } else { Down::Reset });
-            }
-        }
-        moved
-    }
-
-    /// Prints what passes, for a person who looks for the cause.
-    fn show(&self, number: u64, direction: char, bytes: &[u8]) {
-        if self.prints {
-            let at = self.start.elapsed().as_secs_f64();
-            let text: String = bytes.escape_ascii().to_string().chars().take(160).collect();
-            println!("{at:>12.6} line {number} {direction} {text}");
-        }
-    }
-
-    fn cut(&mut self, number: u64, cut: Cut) {
-        self.show(number, '!', format!("{cut:?}").as_bytes());
-        match cut {
-            Cut::Close => {
-                self.struck.closes += 1;
-                self.end_line(number, Down::Fin);
-            }
-            Cut::Reset => {
-                self.struck.resets += 1;
-                self.end_line(number, Down::Reset);
-            }
-            Cut::Hang => {
-                self.struck.hangs += 1;
-                self.lines.get_mut(&number).unwrap().hangs = true;
-            }
-        }
-    }
-
-    /// The server's side is gone; the client is told in time.
-    fn end_line(&mut self, number: u64, how: Down) {
-        let at = Instant::now() + self.latency();
-        let Some(line) = self.lines.get_mut(&number) else { return };
-        line.hangs = false;
-        line.down.push(at, how);
-        if let Some(id) = line.at_server.take() {
-            self.server.hang_up(id);
-        }
-    }
-}
-
-/// Shortens bytes to what may still pass, and says how the connection ends then.
-fn cut_short(fault: &mut Option<(u64, Cut)>, bytes: &mut Vec<u8>) -> Option<Cut> {
-    let (left, cut) = fault.as_mut()?;
-    if (bytes.len() as u64) < *left {
-        *left -= bytes.len() as u64;
-        return None;
-    }
-    bytes.truncate(*left as usize);
-    let cut = *cut;
-    *fault = None;
-    Some(cut)
 }

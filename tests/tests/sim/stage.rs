@@ -1,0 +1,193 @@
+//! What the simulations of both protocols share: who meets whom, and what is looked at in the end.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use fixtures::{
+    history::{Event, Fate, Key, Rules, check},
+    offline::Offline,
+};
+use tokio::{sync::Notify, time::sleep};
+
+use crate::{
+    outcome::Outcome,
+    rng::Rng,
+    world::{SLOWEST, Weather, World},
+};
+
+/// How long a submission may take.
+pub const PATIENCE: Duration = Duration::from_secs(8);
+/// How long a server may hold a reply back.
+pub const LONGEST_DELAY: Duration = Duration::from_secs(6);
+
+/// What a bad client would do, to show that the rules notice it. The actors do it once, in a world without faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// Acknowledges a submission that it never sent.
+    Drops,
+    /// Sends a submission, and says that it did not.
+    Denies,
+    /// Sends an acknowledged submission again, later.
+    Repeats,
+    /// Lets its caller wait beyond the deadline.
+    Waits,
+    /// Never returns from a call.
+    Forgets,
+    /// Takes a job, and keeps it for ever.
+    Keeps,
+    /// Ends without closing its connection.
+    Leaks,
+}
+
+impl Defect {
+    pub const ALL: [Defect; 7] = [
+        Defect::Drops,
+        Defect::Denies,
+        Defect::Repeats,
+        Defect::Waits,
+        Defect::Forgets,
+        Defect::Keeps,
+        Defect::Leaks,
+    ];
+}
+
+/// Where the actors of one seed meet; clones are the same one.
+#[derive(Clone)]
+pub struct Stage {
+    /// The servers, one or two.
+    pub worlds: Vec<World>,
+    /// Nothing goes wrong.
+    pub is_quiet: bool,
+    defect: Option<Defect>,
+    keys: Arc<AtomicU64>,
+    cancelled: Arc<AtomicU64>,
+    is_calm: Arc<AtomicBool>,
+    is_over: Arc<AtomicBool>,
+    pub stop: Arc<Notify>,
+}
+
+impl Stage {
+    pub fn new(rng: &mut Rng, server: fn() -> Offline, defect: Option<Defect>) -> Self {
+        let mut worlds = vec![World::new(rng.next(), server)];
+        if rng.one_in(4) {
+            worlds.push(worlds[0].beside(rng.next()));
+        }
+        Stage {
+            worlds,
+            is_quiet: rng.one_in(10) || defect.is_some(),
+            defect,
+            keys: Arc::default(),
+            cancelled: Arc::default(),
+            is_calm: Arc::default(),
+            is_over: Arc::default(),
+            stop: Arc::default(),
+        }
+    }
+
+    /// The number of one of the servers.
+    pub fn some_server(&self, rng: &mut Rng) -> usize {
+        rng.below(self.worlds.len() as u64) as usize
+    }
+
+    pub fn note(&self, actor: u32, event: Event) {
+        self.worlds[0].note(actor, event);
+    }
+
+    /// Notes a submission that begins, under a new key.
+    pub fn submit(&self, actor: u32, deadline: Duration, at_least_once: bool) -> Key {
+        let key = self.keys.fetch_add(1, Ordering::Relaxed) + 1;
+        let deadline = Some(deadline);
+        self.note(actor, Event::Submit { key, deadline, at_least_once });
+        key
+    }
+
+    pub fn submitted(&self, actor: u32, key: Key, fate: Fate) {
+        self.note(actor, Event::Submitted { key, fate });
+    }
+
+    /// A caller has given up.
+    pub fn cancel(&self) {
+        self.cancelled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    pub fn has_defect(&self) -> bool {
+        self.defect.is_some()
+    }
+
+    /// Whether the actors are to do this wrongly.
+    pub fn has(&self, defect: Defect) -> bool {
+        self.defect == Some(defect)
+    }
+
+    /// Bad weather, by which also a server is hit now and then. `fault` adds a fault to its commands.
+    pub fn spoil(&self, rng: &mut Rng, fault: fn(&mut Rng) -> fixtures::fault::Fault) {
+        for world in self.worlds.iter().filter(|_| !self.is_quiet) {
+            world.lock().weather = Weather {
+                cuts: rng.one_in(4).then_some(1).or(Some(2 + rng.below(4))),
+                closed: Some(3 + rng.below(6)),
+                splits: Some(1 + rng.below(4)),
+            };
+            for _ in 0..rng.below(8) {
+                world.fault(fault(rng));
+            }
+            tokio::spawn(self.clone().chaos(world.clone(), rng.fork()));
+        }
+    }
+
+    /// Nothing goes wrong any more; after the calm whatever can be done has to be done.
+    pub async fn calm(&self, calm: Duration, undone: fn(&World) -> Vec<Key>) {
+        self.is_calm.store(true, Ordering::Relaxed);
+        self.worlds.iter().for_each(World::heal);
+        sleep(calm).await;
+        for key in self.worlds.iter().flat_map(undone) {
+            self.note(0, Event::Stuck { key });
+        }
+        self.is_over.store(true, Ordering::Relaxed);
+        self.stop.notify_waiters();
+    }
+
+    /// Looks at what is left when all actors have ended.
+    pub async fn end(self, remaining: fn(&World) -> Vec<Key>, rules: Rules) -> Outcome {
+        sleep(Duration::from_secs(2)).await;
+        let connections = self.worlds.iter().map(World::open_connections).sum();
+        self.note(0, Event::Left { connections });
+        for key in self.worlds.iter().flat_map(remaining) {
+            self.note(0, Event::Remains { key });
+        }
+        let rules = Rules {
+            slack: Duration::from_millis(250),
+            in_flight: LONGEST_DELAY + 2 * SLOWEST,
+            ..rules
+        };
+        let history = self.worlds[0].history();
+        let report = check(&history, &rules);
+        let mut outcome = Outcome { history, report, ..Outcome::default() };
+        outcome.cancelled = self.cancelled.load(Ordering::Relaxed);
+        for world in &self.worlds {
+            let (struck, trace) = world.end();
+            outcome.struck.add(struck);
+            outcome.trace = outcome.trace.rotate_left(1) ^ trace;
+        }
+        outcome
+    }
+
+    /// Ends the server, which forgets everything, or all its connections, now and then.
+    async fn chaos(self, world: World, mut rng: Rng) {
+        for _ in 0..rng.below(4) {
+            sleep(Duration::from_secs(1) + rng.millis(10_000)).await;
+            if self.is_calm.load(Ordering::Relaxed) {
+                return;
+            }
+            world.restart(!rng.one_in(3), rng.millis(1500));
+        }
+    }
+}
