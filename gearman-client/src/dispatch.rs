@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use queue_core::now;
 
-use crate::{Failure, FunctionName, GrabbedJob, JobContext, trace};
+use crate::{CrashLedger, Failure, FunctionName, GrabbedJob, JobContext, trace};
 
 /// What a handler's future gives.
 pub(crate) type Outcome = Result<Bytes, Failure>;
@@ -31,6 +31,7 @@ type Handler =
 pub(crate) struct Dispatch {
     handlers: RwLock<HashMap<FunctionName, Arc<Registered>>>,
     tasks: Mutex<JoinSet<()>>,
+    ledger: Option<CrashLedger>,
     queue: Mutex<Queue>,
 }
 
@@ -50,6 +51,10 @@ struct Queue {
 }
 
 impl Dispatch {
+    pub(crate) fn new(ledger: Option<CrashLedger>) -> Self {
+        Dispatch { ledger, ..Self::default() }
+    }
+
     pub(crate) fn register(&self, function: FunctionName, handler: Handler) {
         let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
         handlers.insert(function, Arc::new(Registered { handler, quick: AtomicU32::new(0) }));
@@ -83,10 +88,15 @@ impl Dispatch {
             }
             return;
         };
+        let ledger = self.ledger.clone();
         let is_quick = registered.is_quick();
         let span = trace::job(&job);
         let mut task: Task = Box::pin(span.follow(async move {
-            let outcome = registered.run(job.context()).await;
+            // What remembers that the job runs is dropped before its end is sent.
+            let outcome = match ledger.map_or(Ok(None), |ledger| ledger.admit(&job)) {
+                Ok(_running) => registered.run(job.context()).await,
+                Err(poison) => Err(poison),
+            };
             trace::done(&job.handle, &outcome);
             // A job that is lost is counted, and the server has given it to others.
             let _ = match outcome {

@@ -53,6 +53,28 @@ impl JobHandle {
         self
     }
 
+    /// Whether the server was restarted between this handle and an earlier one, as far as handles tell: it counts them,
+    /// and has begun anew. A server that was restarted has forgotten its jobs, unless it keeps them in a persistent
+    /// queue, and then the background ones only.
+    ///
+    /// `false` also means that nothing can be said: the handles are of different servers, or of one connection, or are
+    /// not counted. Both have to be of jobs of their own: one that was joined to another by its unique id has the other's
+    /// handle.
+    #[must_use]
+    pub fn shows_restart_since(&self, earlier: &JobHandle) -> bool {
+        let is_later = matches!((earlier.epoch, self.epoch), (Some(then), Some(now)) if now > then);
+        let counts = (earlier.counted(), self.counted());
+        let (Some((before, then)), Some((name, now))) = counts else { return false };
+        is_later && self.server == earlier.server && name == before && now <= then
+    }
+
+    /// What stands before the last colon, and the number behind it.
+    fn counted(&self) -> Option<(&[u8], u64)> {
+        let name = self.name();
+        let colon = name.iter().rposition(|byte| *byte == b':')?;
+        Some((name.get(..colon)?, crate::text::decimal(name.get(colon + 1..)?)?))
+    }
+
     pub(crate) fn short(&self) -> Short {
         self.name
     }

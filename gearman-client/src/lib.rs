@@ -50,6 +50,7 @@
 //!   bound to the connection that brought it.
 //! * **A worker accounts for every job** ([`WorkerReport`]): the server does not acknowledge results, but answers in
 //!   order, so a later answer shows that a result was taken.
+//! * **A job that ends its workers' processes is not run for ever**, if there is a [`CrashLedger`].
 //! * **A worker never spins**, whatever the server wakes it for, and looks for jobs though nothing woke it.
 //! * **Nothing invalid is sent**: names, ids, handles and sizes are checked when a value is built.
 //! * **Every wait has a named deadline**, and every buffer a limit.
@@ -105,6 +106,8 @@ mod handle;
 mod job;
 #[cfg(feature = "tokio")]
 mod lane;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod ledger;
 #[cfg(feature = "tokio")]
 mod link;
 #[cfg(feature = "tokio")]
@@ -130,6 +133,8 @@ mod work;
 #[cfg(feature = "tokio")]
 mod worker;
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub use self::ledger::{CrashLedger, Running, Verdict};
 pub use self::{
     address::Address,
     error::{Deadline, Error, ErrorKind, Fate},

@@ -203,3 +203,19 @@ pub(crate) fn done<T>(job: &JobHandle, outcome: &std::result::Result<T, Failure>
     #[cfg(not(feature = "tracing"))]
     let _ = (job, outcome);
 }
+
+/// A job was running when processes of its workers ended, and is run once more or no more.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) fn crashed(job: &Assignment, crashes: u32, is_run: bool) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        messaging.system = SYSTEM,
+        messaging.destination.name = %Line(&job.function),
+        messaging.message.id = %Line(&job.handle),
+        crashes,
+        is_run,
+        "the job was running when its workers ended"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = (job, crashes, is_run);
+}

@@ -29,6 +29,8 @@ pub struct WorkerOptions {
     pub(crate) barrier: bool,
     pub(crate) batch_results: bool,
     pub(crate) limit: Option<JobLimit>,
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) ledger: Option<crate::CrashLedger>,
 }
 
 impl WorkerOptions {
@@ -46,6 +48,8 @@ impl WorkerOptions {
             barrier: true,
             batch_results: false,
             limit: None,
+            #[cfg(any(feature = "tokio", feature = "blocking"))]
+            ledger: None,
         }
     }
 
@@ -117,6 +121,14 @@ impl WorkerOptions {
     #[must_use]
     pub fn limit(mut self, limit: JobLimit) -> Self {
         self.limit = Some(limit);
+        self
+    }
+
+    /// Fails jobs that have ended the processes of their workers, by this ledger. It is for jobs with a handler.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[must_use]
+    pub fn crash_ledger(mut self, ledger: crate::CrashLedger) -> Self {
+        self.ledger = Some(ledger);
         self
     }
 

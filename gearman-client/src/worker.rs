@@ -80,7 +80,7 @@ impl Worker {
             let why = "the async worker needs tokio's runtime";
             Error::new(ErrorKind::InvalidInput, Fate::NotSent, why).with_source(error)
         })?;
-        let dispatch = Arc::new(Dispatch::default());
+        let dispatch = Arc::new(Dispatch::new(options.ledger.clone()));
         let lanes: Vec<Arc<Lane>> =
             options.lanes().map(|server| Lane::new(server, &options, dispatch.clone())).collect();
         let mut tasks = JoinSet::new();

@@ -433,12 +433,14 @@ impl Worker {
         let Some(lane) = self.lanes.get_mut(index) else { return };
         let outcome = match self.handlers.get_mut(&job.function) {
             Some(handler) => {
-                let mut context = JobContext { assignment: job, lane: &mut *lane };
-                // The handler's own state may be left half done; that is the handler's to deal with.
-                let outcome = catch_unwind(AssertUnwindSafe(|| {
-                    trace::job(job).run(|| handler(&mut context))
-                }));
-                let outcome = outcome.unwrap_or(Err(Failure::Fail));
+                let ledger = self.options.ledger.as_ref();
+                let admitted = ledger.map_or(Ok(None), |ledger| ledger.admit(job));
+                let outcome = admitted.and_then(|_running| {
+                    let mut context = JobContext { assignment: job, lane: &mut *lane };
+                    let run = || trace::job(job).run(|| handler(&mut context));
+                    // The handler's own state may be left half done; that is the handler's to deal with.
+                    catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(Failure::Fail))
+                });
                 trace::done(&job.handle, &outcome);
                 outcome
             }

@@ -24,6 +24,7 @@ pub(crate) fn runtime() -> Runtime {
 
 /// A client.
 pub(crate) trait Face: Sized + Send + 'static {
+    const NAME: &'static str;
     type Worker: WorkFace;
 
     fn connect(servers: impl Into<Servers>) -> Result<Self>;
@@ -62,6 +63,7 @@ pub(crate) trait Face: Sized + Send + 'static {
 }
 
 impl Face for Blocking {
+    const NAME: &'static str = "blocking";
     type Worker = blocking::Worker;
 
     fn connect(servers: impl Into<Servers>) -> Result<Self> {
@@ -125,6 +127,7 @@ impl Face for Blocking {
 }
 
 impl Face for Async {
+    const NAME: &'static str = "async";
     type Worker = AsyncWorker;
 
     fn connect(servers: impl Into<Servers>) -> Result<Self> {

@@ -14,6 +14,7 @@ mod catalogue;
 mod client;
 mod client_faults;
 mod connectors;
+mod crashes;
 mod cuts;
 mod face;
 mod faults;

@@ -170,6 +170,10 @@ fn a_stale_result_is_never_sent_over_a_new_connection<F: Face>() {
     client.reconnect().unwrap();
     let second = client.submit_background("f", b"new", options()).unwrap().handle;
     assert_eq!(first.name(), second.name(), "the real server counts from 1 again");
+    // G23: which is all that there is to see of it.
+    assert!(second.shows_restart_since(&first) && !first.shows_restart_since(&second));
+    let third = client.submit_background("g", b"", options()).unwrap().handle;
+    assert!(!third.shows_restart_since(&second) && !second.shows_restart_since(&second));
     // The worker has not even noticed, or it has: in neither case is the new job touched.
     let _ = worker.status(&stale, 1, 2);
     let ended = worker.complete(stale, "stale");
