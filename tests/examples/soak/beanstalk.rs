@@ -27,7 +27,7 @@ use crate::{
     outsiders::{NO_OUTSIDERS, Outsider},
     resources::{wait_for, watch},
     rng::Rng,
-    stage::Stage,
+    stage::{Stage, folder},
     summary::Summary,
 };
 
@@ -43,7 +43,7 @@ const OUTSIDER_LIFE: Duration = Duration::from_secs(10);
 
 /// `None` where the server is not installed.
 pub fn soak(options: &Options) -> Option<Summary> {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder();
     let mut server = Beanstalkd::builder();
     if !options.without_log {
         server = server.arg("-b").arg(folder.path()).arg("-f").arg("0");

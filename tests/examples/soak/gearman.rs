@@ -30,7 +30,7 @@ use crate::{
     outsiders::{NO_OUTSIDERS, Outsider},
     resources::{wait_for, watch},
     rng::Rng,
-    stage::Stage,
+    stage::{Stage, folder},
     summary::Summary,
 };
 
@@ -51,7 +51,7 @@ const OUTSIDER_LIFE: Duration = Duration::from_secs(10);
 
 /// `None` where the server is not installed.
 pub fn soak(options: &Options) -> Option<Summary> {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder();
     let (server, persists) = persistent(Gearmand::builder(), folder.path());
     let server = if options.without_log { Gearmand::builder() } else { server };
     let mut server = server.start()?;

@@ -150,6 +150,11 @@ impl Ledger {
         book.checker.open()
     }
 
+    /// How many acknowledged jobs nobody has got yet.
+    pub fn waiting(&self) -> usize {
+        self.book.lock().unwrap().checker.waiting()
+    }
+
     /// The end: what the history says, and what else was wrong.
     pub fn close(&self) -> (Report, Vec<String>) {
         let mut book = self.book.lock().unwrap();

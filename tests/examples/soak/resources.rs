@@ -36,13 +36,22 @@ impl Trend {
     }
 }
 
-/// Takes samples until the calm, and tidies the ledger meanwhile. There are none where the system does not tell.
+/// How often it is looked whether producers are too fast.
+const THROTTLE: Duration = Duration::from_millis(200);
+
+/// Takes samples until the calm; tidies the ledger and throttles producers meanwhile. There are none where the system does not tell.
 pub fn watch(stage: &Stage, length: Duration) -> Vec<Trend> {
     // Every 10 s, and of a short run enough for a median.
     let every = (length / 24).min(Duration::from_secs(10)).max(Duration::from_millis(500));
     let warm_up = Instant::now() + (length / 10).min(Duration::from_secs(60));
     let mut samples = Vec::new();
-    while stage.pause(every) {
+    let mut next = Instant::now();
+    while stage.pause(THROTTLE) {
+        stage.throttle();
+        if Instant::now() < next {
+            continue;
+        }
+        next += every;
         let open = stage.ledger.tidy();
         let Some(sample) = sample() else { continue };
         stage.ledger.remark(&format!("{open} jobs are open; {sample:?}"));

@@ -1,23 +1,41 @@
 //! What all actors of a run share.
 
 use std::{
-    sync::atomic::{AtomicU8, Ordering},
+    path::Path,
+    sync::atomic::{AtomicBool, AtomicU8, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
-use crate::{ledger::Ledger, options::Options};
+use tempfile::TempDir;
+
+use crate::{ledger::Ledger, options::Options, pace::Pace};
+
+/// A folder for what a server writes: in memory, where there is such a place. A killed process loses nothing that it has
+/// written, on no disk; a disk that others keep busy would set the pace.
+pub fn folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    folder.expect("a temporary folder")
+}
 
 pub struct Stage {
     pub ledger: Ledger,
     phase: AtomicU8,
     end: Instant,
+    /// More jobs than these are not to wait.
+    most_waiting: usize,
+    is_full: AtomicBool,
 }
 
 /// Producers have ended, faults too; workers do all jobs that are left.
 const CALM: u8 = 1;
 /// Nothing is left.
 const OVER: u8 = 2;
+/// Producers wait when the jobs of so many seconds do: whoever waits for an answer is not to wait for all of them.
+const BACKLOG: u64 = 2;
+/// How often those who wait look.
+const LOOK: Duration = Duration::from_millis(50);
 
 impl Stage {
     pub fn new(options: &Options) -> Self {
@@ -25,6 +43,8 @@ impl Stage {
             ledger: Ledger::new(options.trace.as_deref()),
             phase: AtomicU8::new(0),
             end: Instant::now() + options.length,
+            most_waiting: (options.rate * BACKLOG) as usize,
+            is_full: AtomicBool::new(false),
         }
     }
 
@@ -45,6 +65,31 @@ impl Stage {
         self.phase.fetch_max(OVER, Ordering::Relaxed);
     }
 
+    /// Has producers wait, or go on.
+    pub fn throttle(&self) {
+        self.is_full.store(self.ledger.waiting() > self.most_waiting, Ordering::Relaxed);
+    }
+
+    /// Waits for a producer's turn; whether it has come before the calm.
+    pub fn turn(&self, pace: &mut Pace) -> bool {
+        let goes_on = self.pause(pace.turn());
+        while goes_on && self.is_full.load(Ordering::Relaxed) {
+            if !self.pause(LOOK) {
+                return false;
+            }
+        }
+        goes_on
+    }
+
+    /// The same for a task.
+    pub async fn turn_async(&self, pace: &mut Pace) -> bool {
+        tokio::time::sleep(pace.turn()).await;
+        while !self.is_calm() && self.is_full.load(Ordering::Relaxed) {
+            tokio::time::sleep(LOOK).await;
+        }
+        !self.is_calm()
+    }
+
     /// Sleeps, at most until the calm; whether there is still none.
     pub fn pause(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
@@ -53,7 +98,7 @@ impl Stage {
             if left.is_zero() {
                 return true;
             }
-            thread::sleep(left.min(Duration::from_millis(50)));
+            thread::sleep(left.min(LOOK));
         }
         false
     }

@@ -138,6 +138,10 @@ impl WorkerSession {
 
     pub(super) fn lose(&mut self, key: JobKey, reason: LostReason) {
         let Some(held) = self.find_mut(key) else { return };
+        if held.phase == Phase::Finishing {
+            // The answer to its last command tells what became of it: a delete takes a job that is ready again, too.
+            return;
+        }
         let phase = std::mem::replace(&mut held.phase, Phase::Lost);
         let id = held.job.id();
         match phase {
@@ -145,13 +149,13 @@ impl WorkerSession {
                 self.actions.push_back(Action::Lost(key, reason));
                 self.settle(id, JobFate::Lost(reason));
             }
-            Phase::Deciding(_) | Phase::Finishing => {
+            Phase::Deciding(_) => {
                 self.settle(id, JobFate::Lost(reason));
                 self.held.retain(|held| held.key != key);
             }
             // Nobody has begun with it.
             Phase::Checking => self.held.retain(|held| held.key != key),
-            Phase::Lost => {}
+            Phase::Finishing | Phase::Lost => {}
         }
     }
 

@@ -37,8 +37,7 @@ pub fn pipeline_async(
             let mut pace = Pace::new(rate / f64::from(BATCH), 1);
             let mut connections = Connections::default();
             let mut client: Option<Client> = None;
-            while !stage.is_calm() {
-                tokio::time::sleep(pace.turn()).await;
+            while stage.turn_async(&mut pace).await {
                 let connected = match client.take() {
                     Some(client) => client,
                     None => match connect(&options).await {
@@ -82,7 +81,7 @@ pub fn pipeline_blocking(
         let mut pace = Pace::new(rate / f64::from(BATCH), 1);
         let mut connections = Connections::default();
         let mut client: Option<blocking::Client> = None;
-        while stage.pause(pace.turn()) {
+        while stage.turn(&mut pace) {
             let connected = match client.take() {
                 Some(client) => client,
                 None => match connect_blocking(&options) {

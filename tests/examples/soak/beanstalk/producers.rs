@@ -61,8 +61,7 @@ async fn call(
     mut pace: Pace,
     mut rng: Rng,
 ) {
-    while !stage.is_calm() {
-        tokio::time::sleep(pace.turn()).await;
+    while stage.turn_async(&mut pace).await {
         let key = stage.ledger.submit(actor, Some(PATIENCE), delivery == Delivery::AtLeastOnce);
         let body = body_of(key, &mut rng);
         let put = producer.put(TUBE, &body, put_options(&mut rng));
@@ -99,7 +98,7 @@ pub fn shared_blocking(
                 scope.spawn(move || {
                     let (mut pace, actor) = (Pace::new(rate, CALLERS), actor + caller);
                     let at_least_once = delivery == Delivery::AtLeastOnce;
-                    while stage.pause(pace.turn()) {
+                    while stage.turn(&mut pace) {
                         let key = stage.ledger.submit(actor, Some(PATIENCE), at_least_once);
                         let body = body_of(key, &mut rng);
                         let outcome = producer.put(TUBE, &body, put_options(&mut rng));

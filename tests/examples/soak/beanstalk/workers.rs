@@ -222,16 +222,19 @@ impl Desk {
             _ => return,
         };
         let mut jobs = self.jobs.lock().unwrap();
-        // Two slots may run the same job: one has lost it.
-        let is_lost = matches!(fate, JobFate::Lost(_));
-        let same = |entry: &Entry| entry.id == job;
-        let place = jobs
-            .running
-            .iter()
-            .position(|entry| same(entry) && (entry.is_lost)() == is_lost)
-            .or_else(|| jobs.running.iter().position(same));
-        let Some(place) = place else { return };
+        // Two slots may have had the same job: one has lost it, or given it back and not been answered yet.
+        let fits = |entry: &Entry| match fate {
+            JobFate::Lost(_) => (entry.is_lost)(),
+            JobFate::Deleted => entry.is_finishing,
+            JobFate::Unknown => !(entry.is_lost)(),
+            _ => !entry.is_finishing,
+        };
+        let of = |strict: bool| {
+            jobs.running.iter().position(|entry| entry.id == job && (!strict || fits(entry)))
+        };
+        let Some(place) = of(true).or_else(|| of(false)) else { return };
         let entry = jobs.running.remove(place);
+        self.stage.ledger.remark(&format!("{} settles key {}: {fate:?}", self.actor, entry.key));
         if entry.is_finishing {
             let fate = match fate {
                 JobFate::Deleted => Fate::Acknowledged,

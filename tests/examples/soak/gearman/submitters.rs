@@ -66,8 +66,7 @@ impl Submitter {
         mut rng: Rng,
     ) {
         let mut pace = Pace::new(self.rate, CALLERS);
-        while !self.stage.is_calm() {
-            tokio::time::sleep(pace.turn()).await;
+        while self.stage.turn_async(&mut pace).await {
             connections.lock().await.see(&self.stage, client.epochs());
             let key = self.stage.ledger.submit(actor, Some(PATIENCE), self.idempotent);
             let body = body_of(key, &mut rng);
@@ -105,8 +104,7 @@ impl Submitter {
                             let actor = this.actor + caller;
                             let mut pace = Pace::new(this.rate, CALLERS);
                             let mut connections = Connections::default();
-                            while !this.stage.is_calm() {
-                                tokio::time::sleep(pace.turn()).await;
+                            while this.stage.turn_async(&mut pace).await {
                                 if caller == 0 {
                                     connections.see(&this.stage, client.epochs());
                                 }
@@ -137,7 +135,7 @@ impl Submitter {
                         let Some(mut client) = this.client_blocking(None, &mut rng) else { return };
                         let mut pace = Pace::new(this.rate, CALLERS);
                         let mut connections = Connections::default();
-                        while this.stage.pause(pace.turn()) {
+                        while this.stage.turn(&mut pace) {
                             connections.see(&this.stage, client.epochs());
                             let key = this.begin(actor);
                             let body = body_of(key, &mut rng);
@@ -159,8 +157,7 @@ impl Submitter {
                 let client = self.client(None, &mut rng).await;
                 let mut connections = Connections::default();
                 let mut pace = Pace::new(self.rate / f64::from(BATCH), 1);
-                while !self.stage.is_calm() {
-                    tokio::time::sleep(pace.turn()).await;
+                while self.stage.turn_async(&mut pace).await {
                     connections.see(&self.stage, client.epochs());
                     let (keys, jobs) = self.batch(&mut rng);
                     let mut keys = keys.into_iter();
@@ -186,7 +183,7 @@ impl Submitter {
             };
             let mut connections = Connections::default();
             let mut pace = Pace::new(self.rate / f64::from(BATCH), 1);
-            while self.stage.pause(pace.turn()) {
+            while self.stage.turn(&mut pace) {
                 connections.see(&self.stage, client.epochs());
                 let (keys, jobs) = self.batch(&mut rng);
                 let mut keys = keys.into_iter();
@@ -207,7 +204,7 @@ impl Submitter {
                 return self.name("blocking squares");
             };
             let mut pace = Pace::new(self.rate, 1);
-            while self.stage.pause(pace.turn()) {
+            while self.stage.turn(&mut pace) {
                 let key = self.begin(self.actor);
                 let outcome = client.run(SQUARE, key.to_string(), submit_options(true));
                 if let Ok(outcome) = &outcome {

@@ -46,6 +46,32 @@ fn any_time_to_run_is_kept() {
     }
 }
 
+/// A touch and a delete that reach the server late: it finds the job ready again, so it refuses the touch, and deletes the
+/// job all the same.
+#[test]
+fn a_delete_is_judged_by_its_own_answer_whatever_the_touch_before_it_was_told() {
+    for (answer, fate, state) in [
+        (None, JobFate::Deleted, "gone"),
+        (Some("NOT_FOUND"), JobFate::Lost(LostReason::NotFound), "reserved"),
+    ] {
+        let mut world = World::new();
+        let worker = world.worker(&options());
+        let job = world.put(9);
+        world.latency(worker, SECOND);
+        world.fault(worker, move |line| match line.split(' ').next() {
+            Some("touch") => Some("NOT_FOUND"),
+            Some("delete") => answer,
+            _ => None,
+        });
+        world.pass(3 * SECOND + SECOND / 2);
+        assert_eq!(world.seen(worker).count("touch"), 1);
+        world.finish(worker, Outcome::Delete);
+        world.pass(2 * SECOND);
+        assert_eq!(world.seen(worker).settled, [(job, fate)]);
+        assert_eq!(world.stat(job, "state"), state);
+    }
+}
+
 /// F4: the server's clock started when it assigned the job, which may be long after the reserve was sent.
 #[test]
 fn a_job_that_came_late_is_touched_before_it_is_run() {
