@@ -2,7 +2,7 @@
 //! time, with a network that loses, splits and holds up bytes as a seed says.
 //!
 //! `SIM_SEEDS` sets how many seeds are run (1,000), `SIM_FIRST` the first one (0); with `SIM_WIRE` set every byte that
-//! passes is printed.
+//! passes is printed. `SIM_CANCELLED` sets how many callers give up waiting for a job (20,000).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,6 +14,8 @@
 
 #[path = "sim/beanstalk.rs"]
 mod beanstalk;
+#[path = "sim/cancelled.rs"]
+mod cancelled;
 #[path = "sim/gearman.rs"]
 mod gearman;
 #[path = "sim/outcome.rs"]
@@ -27,8 +29,10 @@ mod wire;
 #[path = "sim/world.rs"]
 mod world;
 
-use fixtures::history::Rule;
-use outcome::{simulate, simulate_all};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fixtures::history::{Report, Rule};
+use outcome::{for_each_seed, setting, simulate, simulate_all};
 use stage::Defect;
 
 #[test]
@@ -41,12 +45,52 @@ fn gearmand_loses_no_job_whatever_the_seed() {
     simulate_all("gearmand", |seed| gearman::run(seed, None));
 }
 
+#[test]
+fn a_reserve_that_is_given_up_loses_no_job() {
+    give_up("reserves", cancelled::reserves);
+}
+
+#[test]
+fn a_worker_that_gives_up_waiting_loses_no_job() {
+    give_up("waits for the next job", cancelled::next_jobs);
+}
+
+/// Lets so many callers give up, as the environment says, in parts with a seed each.
+fn give_up<F: Future<Output = Report>>(what: &str, run: impl Fn(u64, u64, bool) -> F + Sync) {
+    const PART: u64 = 2_500;
+    let parts = setting("SIM_CANCELLED", 20_000).div_ceil(PART);
+    let delivered = AtomicUsize::new(0);
+    for_each_seed(0..parts, |seed| {
+        let report = simulate(seed, |seed| run(seed, PART, false));
+        assert!(report.violations.is_empty(), "{:#?}", report.violations);
+        assert_eq!(report.acknowledged, report.delivered);
+        delivered.fetch_add(report.delivered, Ordering::Relaxed);
+    });
+    let delivered = delivered.into_inner() as u64;
+    println!("{} {what} were given up, and {delivered} jobs came", parts * PART);
+    assert!(delivered > parts * PART / 10, "too few jobs: {delivered}");
+}
+
 /// One seed with a client that does wrong, or not.
 fn each_protocol(seed: u64, defect: Option<Defect>) -> [outcome::Outcome; 2] {
     [
         simulate(seed, |seed| beanstalk::run(seed, defect)),
         simulate(seed, |seed| gearman::run(seed, defect)),
     ]
+}
+
+#[test]
+fn a_job_that_a_client_drops_as_its_caller_gives_up_is_missed() {
+    let mut rules = Vec::new();
+    for seed in 0..5 {
+        let reserves = simulate(seed, |seed| cancelled::reserves(seed, 300, true));
+        let next_jobs = simulate(seed, |seed| cancelled::next_jobs(seed, 300, true));
+        rules.extend(reserves.violations.iter().map(|violation| violation.rule));
+        rules.extend(next_jobs.violations.iter().map(|violation| violation.rule));
+    }
+    // Its reservation is held for ever, unless the connection ends later; a job that a worker drops is failed.
+    assert!(rules.contains(&Rule::Stuck) && rules.contains(&Rule::Lost), "{rules:?}");
+    assert!(rules.iter().all(|rule| [Rule::Stuck, Rule::Lost].contains(rule)), "{rules:?}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ use crate::{
 /// How long a healed world gets to settle.
 const CALM: Duration = Duration::from_secs(60);
 
-fn server() -> Offline {
+pub fn server() -> Offline {
     fixtures::beanstalkd::Server::builder().instance(1).log_capacity(0).offline()
 }
 
@@ -85,7 +85,7 @@ fn fault(rng: &mut Rng) -> Fault {
 }
 
 /// The jobs in the server, in whatever state.
-fn remaining(world: &World) -> Vec<Key> {
+pub fn remaining(world: &World) -> Vec<Key> {
     jobs(world, |_| true)
 }
 
@@ -211,7 +211,7 @@ impl Cast {
         let options = PutOptions::default();
         let mut fate = Fate::Acknowledged;
         if !self.has(Defect::Drops) {
-            client.put(&body, options).await.unwrap();
+            assert!(!client.put(&body, options).await.unwrap().is_buried());
         }
         if self.has(Defect::Denies) {
             fate = Fate::NotSent;
@@ -224,7 +224,7 @@ impl Cast {
         }
         if self.has(Defect::Repeats) {
             sleep(Duration::from_secs(30)).await;
-            client.put(&body, options).await.unwrap();
+            assert!(!client.put(&body, options).await.unwrap().is_buried());
         }
         if self.has(Defect::Leaks) {
             std::mem::forget(client);

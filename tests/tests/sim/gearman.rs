@@ -28,7 +28,7 @@ const JOB_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a healed world gets to settle: longer than a worker sleeps, and tries to connect.
 const CALM: Duration = Duration::from_secs(60);
 
-fn server() -> Offline {
+pub fn server() -> Offline {
     let started = Duration::from_secs(1_700_000_000);
     fixtures::gearmand::Server::builder().started(started).log_capacity(0).offline()
 }
@@ -82,7 +82,7 @@ fn fault(rng: &mut Rng) -> Fault {
 }
 
 /// The jobs in the server, queued or running: their unique ids are their keys.
-fn remaining(world: &World) -> Vec<Key> {
+pub fn remaining(world: &World) -> Vec<Key> {
     let listing = String::from_utf8(world.ask(b"show unique jobs\r\n")).unwrap();
     listing.lines().filter(|line| *line != ".").map(|line| line.parse().unwrap()).collect()
 }

@@ -1,7 +1,12 @@
 //! What came of one seed, and of many.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -21,58 +26,66 @@ pub struct Outcome {
 }
 
 /// Runs one seed in a runtime of its own, in virtual time.
-pub fn simulate<F: Future<Output = Outcome>>(seed: u64, run: impl Fn(u64) -> F) -> Outcome {
+pub fn simulate<F: Future>(seed: u64, run: impl Fn(u64) -> F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .unwrap();
     // Whatever hangs in virtual time ends here.
-    let limit = Duration::from_secs(3600);
+    let limit = Duration::from_secs(1_000_000);
     runtime.block_on(async {
         tokio::time::timeout(limit, run(seed)).await.unwrap_or_else(|_| panic!("seed {seed} hangs"))
     })
 }
 
-/// Runs many seeds on all cores, and fails with the first one that breaks a rule.
-pub fn simulate_all<F: Future<Output = Outcome>>(name: &str, run: impl Fn(u64) -> F + Sync) {
-    let number = |variable: &str, usual| {
-        std::env::var(variable).map_or(usual, |text| {
-            text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}"))
-        })
-    };
-    let (first, seeds) = (number("SIM_FIRST", 0), number("SIM_SEEDS", 1000));
-    let next = AtomicU64::new(first);
+/// A number that the environment may set.
+pub fn setting(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).map_or(usual, |text| {
+        text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}"))
+    })
+}
+
+/// Does something for each seed, on all cores.
+pub fn for_each_seed(seeds: Range<u64>, run: impl Fn(u64) + Sync) {
+    let next = AtomicU64::new(seeds.start);
+    let has_failed = AtomicBool::new(false);
     let worker = || {
-        let mut total = Total::default();
-        loop {
+        while !has_failed.load(Ordering::Relaxed) {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= first + seeds {
-                return total;
+            if seed >= seeds.end {
+                return;
             }
-            let outcome = simulate(seed, &run);
-            assert!(
-                outcome.report.violations.is_empty(),
-                "seed {seed} breaks rules; again: SIM_FIRST={seed} SIM_SEEDS=1 SIM_WIRE=1 cargo test -p tests --test sim {name} -- --nocapture\n\
-                 {}\n{}",
-                outcome.history,
-                outcome.report.violations.iter().map(|v| format!("{v}\n")).collect::<String>(),
-            );
-            total.add(&outcome);
+            let outcome = catch_unwind(AssertUnwindSafe(|| run(seed)));
+            if let Err(panic) = outcome {
+                has_failed.store(true, Ordering::Relaxed);
+                eprintln!("seed {seed} fails");
+                resume_unwind(panic);
+            }
         }
     };
     let cores = thread::available_parallelism().map_or(2, usize::from);
-    let total = thread::scope(|scope| {
-        let running: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
-        let mut total = Total::default();
-        for worker in running {
-            match worker.join() {
-                Ok(part) => total.merge(&part),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        total
+    thread::scope(|scope| {
+        (0..cores).for_each(|_| drop(scope.spawn(worker)));
     });
+}
+
+/// Runs many seeds, and fails with the first one that breaks a rule.
+pub fn simulate_all<F: Future<Output = Outcome>>(name: &str, run: impl Fn(u64) -> F + Sync) {
+    let (first, seeds) = (setting("SIM_FIRST", 0), setting("SIM_SEEDS", 1000));
+    let total = Mutex::new(Total::default());
+    for_each_seed(first..first + seeds, |seed| {
+        let outcome = simulate(seed, &run);
+        assert!(
+            outcome.report.violations.is_empty(),
+            "seed {seed} breaks rules; again: SIM_FIRST={seed} SIM_SEEDS=1 SIM_WIRE=1 cargo test -p tests --test sim {name} -- --nocapture\n\
+             {}\n{}",
+            outcome.history,
+            outcome.report.violations.iter().map(|v| format!("{v}\n")).collect::<String>(),
+        );
+        total.lock().unwrap().add(&outcome);
+    });
+    let total = total.into_inner().unwrap();
     println!("{name}: {seeds} seeds from {first}: {total:?}, {} faults", total.struck.total());
     // A simulation in which nothing goes wrong, or nothing comes through, proves nothing.
     if seeds >= 100 {
@@ -102,26 +115,13 @@ impl Total {
     fn add(&mut self, outcome: &Outcome) {
         let Report { acknowledged, delivered, duplicated, recovered, remaining, forgotten, .. } =
             outcome.report;
-        self.merge(&Total {
-            acknowledged: acknowledged as u64,
-            delivered: delivered as u64,
-            duplicated: duplicated as u64,
-            recovered: recovered as u64,
-            remaining: remaining as u64,
-            forgotten: forgotten as u64,
-            cancelled: outcome.cancelled,
-            struck: outcome.struck,
-        });
-    }
-
-    fn merge(&mut self, other: &Total) {
-        self.acknowledged += other.acknowledged;
-        self.delivered += other.delivered;
-        self.duplicated += other.duplicated;
-        self.recovered += other.recovered;
-        self.remaining += other.remaining;
-        self.forgotten += other.forgotten;
-        self.cancelled += other.cancelled;
-        self.struck.add(other.struck);
+        self.acknowledged += acknowledged as u64;
+        self.delivered += delivered as u64;
+        self.duplicated += duplicated as u64;
+        self.recovered += recovered as u64;
+        self.remaining += remaining as u64;
+        self.forgotten += forgotten as u64;
+        self.cancelled += outcome.cancelled;
+        self.struck.add(outcome.struck);
     }
 }
