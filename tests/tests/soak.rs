@@ -5,8 +5,12 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
-    missing_docs
+    missing_docs,
+    unreachable_pub
 )]
+
+#[path = "../examples/soak/trend.rs"]
+mod trend;
 
 use std::{
     path::PathBuf,
@@ -14,6 +18,7 @@ use std::{
 };
 
 use serde_json::Value;
+use trend::Trend;
 
 /// A built example. A test run that builds only some targets leaves examples out, so they are built here.
 fn example(package: &str, name: &str) -> PathBuf {
@@ -90,4 +95,21 @@ fn a_server_that_loses_jobs_is_noticed() {
         let is_loss = |problem: &Value| problem.as_str().unwrap().starts_with("Lost: ");
         assert!(problems.iter().any(is_loss), "{summary:#}");
     }
+}
+
+#[test]
+fn what_grows_is_told_from_what_goes_up_and_down() {
+    let trend = |value: fn(u64) -> u64| {
+        let values: Vec<u64> = (0..180).map(value).collect();
+        Trend::of("memory", "KiB", &values, 16 * 1024).unwrap()
+    };
+    let grows = |value| trend(value).grows();
+    assert!(!grows(|_| 20_000));
+    assert!(!grows(|n| 20_000 + n * 7919 % 50_000), "up and down");
+    assert!(!grows(|n| 20_000 + 5_000 * u64::from(n > 90)), "one step within the margin");
+    // 1000 jobs in 10 s that leave 32 bytes each.
+    assert!(grows(|n| 20_000 + n * 320));
+    assert!(Trend::of("memory", "KiB", &[1, 2, 3], 0).is_none());
+    let Trend { name, unit, first, median, last, max, .. } = trend(|n| 100 + n);
+    assert_eq!((name, unit, first, median, last, max), ("memory", "KiB", 100, 190, 279, 279));
 }

@@ -34,6 +34,7 @@ mod resources;
 mod rng;
 mod stage;
 mod summary;
+mod trend;
 
 use std::{env, panic, process::ExitCode, thread, time::Duration};
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::stage::Stage;
+use crate::{stage::Stage, trend::Trend};
 
 /// What the process takes at one moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,26 +14,6 @@ pub struct Sample {
     pub memory: u64,
     pub descriptors: u64,
     pub threads: u64,
-}
-
-/// Some quantity over the time of a run.
-pub struct Trend {
-    pub name: &'static str,
-    pub unit: &'static str,
-    pub first: u64,
-    pub median: u64,
-    pub last: u64,
-    pub max: u64,
-    /// The medians of the first and of the last third.
-    pub thirds: (u64, u64),
-    /// The last may be so much greater.
-    pub margin: u64,
-}
-
-impl Trend {
-    pub fn grows(&self) -> bool {
-        self.thirds.1 > self.thirds.0 + self.margin
-    }
 }
 
 /// How often it is looked whether producers are too fast.
@@ -59,42 +39,15 @@ pub fn watch(stage: &Stage, length: Duration) -> Vec<Trend> {
             samples.push(sample);
         }
     }
-    if samples.len() < 6 {
-        return Vec::new();
-    }
-    vec![
-        trend("memory", "KiB", &samples, |sample| sample.memory, |first| first / 10 + 16 * 1024),
-        trend("descriptors", "", &samples, |sample| sample.descriptors, |first| first / 10 + 20),
-        trend("threads", "", &samples, |sample| sample.threads, |first| first / 10 + 20),
-    ]
-}
-
-fn trend(
-    name: &'static str,
-    unit: &'static str,
-    samples: &[Sample],
-    of: fn(&Sample) -> u64,
-    margin: fn(u64) -> u64,
-) -> Trend {
-    let values: Vec<u64> = samples.iter().map(of).collect();
-    let third = values.len() / 3;
-    let thirds = (median(&values[..third]), median(&values[values.len() - third..]));
-    Trend {
-        name,
-        unit,
-        first: values[0],
-        median: median(&values),
-        last: values[values.len() - 1],
-        max: values.iter().copied().max().unwrap_or_default(),
-        thirds,
-        margin: margin(thirds.0),
-    }
-}
-
-fn median(values: &[u64]) -> u64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable();
-    sorted[sorted.len() / 2]
+    let trend = |name, unit, of: fn(&Sample) -> u64, margin| {
+        Trend::of(name, unit, &samples.iter().map(of).collect::<Vec<_>>(), margin)
+    };
+    let trends = [
+        trend("memory", "KiB", |sample| sample.memory, 16 * 1024),
+        trend("descriptors", "", |sample| sample.descriptors, 20),
+        trend("threads", "", |sample| sample.threads, 20),
+    ];
+    trends.into_iter().flatten().collect()
 }
 
 /// As Linux tells it; `None` elsewhere.

@@ -5,7 +5,7 @@ use std::{fmt, sync::atomic::Ordering, time::Duration};
 use fixtures::history::Report;
 use serde_json::{Value, json};
 
-use crate::{ledger::Counts, options::Options, resources::Trend, stage::Stage};
+use crate::{ledger::Counts, options::Options, stage::Stage, trend::Trend};
 
 pub struct Summary {
     head: String,
