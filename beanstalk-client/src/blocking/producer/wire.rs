@@ -71,9 +71,11 @@ impl Wire {
         Ok(answer)
     }
 
-    /// Whether the connection was not used for a while.
+    /// Whether the connection was not used for a while. What was written since the outbox was last told is use: its
+    /// answer may have come already, however short the time.
     pub(super) fn was_idle(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| now().saturating_duration_since(open.used_at) > IDLE)
+        let is_old = |open: &Open| now().saturating_duration_since(open.used_at) > IDLE;
+        self.io.written == 0 && self.open.as_ref().is_some_and(is_old)
     }
 
     /// Looks, without waiting, whether the server has closed the connection while nobody used it.
@@ -165,5 +167,27 @@ fn total(until: Option<Instant>) -> Limit {
 impl std::fmt::Debug for Wire {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Wire").field("is_open", &self.is_open()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    /// A thread that has written may not run for a while, and then the answer lies there.
+    #[test]
+    fn what_was_just_written_is_no_idleness() {
+        let server = fixtures::beanstalkd::Server::start().unwrap();
+        let mut wire = Wire::new(&server.address().parse().unwrap());
+        wire.connect(None).unwrap();
+        wire.io.writing = Bytes::from_static(b"list-tube-used\r\n");
+        wire.move_bytes(None);
+        std::thread::sleep(2 * IDLE);
+        assert!(wire.io.written > 0 && !wire.was_idle(), "an answer is on its way");
+        // The outbox has been told.
+        wire.io.written = 0;
+        assert!(wire.was_idle());
     }
 }
