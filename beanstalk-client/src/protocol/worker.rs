@@ -62,6 +62,10 @@ pub struct WorkerSession {
     is_dry: bool,
     /// No reserve before: the server says that a job is about to be over.
     pause: Option<Instant>,
+    /// When it said so, though not in a pause.
+    soon: Option<Instant>,
+    /// It said so again although a touch was confirmed in between: no touch ends the pause.
+    is_stormy: bool,
     /// The earliest moment at which a job may need something.
     due: Option<Instant>,
     /// When to speak, so that the server looks at its clock.
@@ -165,7 +169,8 @@ enum Ending {
 /// How long an answer to a half-closed connection is waited for.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// How long no reserve is sent after DEADLINE_SOON, unless a touch is confirmed before: the margin is a second.
+/// How long no reserve is sent after DEADLINE_SOON, unless a touch is confirmed before: the margin is a second. A time to
+/// run of a second is within it all the time, touched or not.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// How often, and how long after the end of a reservation, the connection speaks so that the server notices that end:
@@ -208,6 +213,8 @@ impl WorkerSession {
             window: 1,
             is_dry: false,
             pause: None,
+            soon: None,
+            is_stormy: false,
             due: None,
             nudge: None,
             nudges: 0,
@@ -293,7 +300,9 @@ impl WorkerSession {
 
     /// Asks for jobs, as far as there is room for them.
     fn ask(&mut self, now: Instant) -> Result<(), Error> {
-        if self.pause.is_some_and(|until| until > now) {
+        // It is about jobs that this connection holds.
+        let holds = self.held.iter().any(|held| held.phase != Phase::Finishing);
+        if holds && self.pause.is_some_and(|until| until > now) {
             return Ok(());
         }
         self.pause = None;

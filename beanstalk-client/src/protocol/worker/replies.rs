@@ -92,8 +92,16 @@ impl WorkerSession {
                 Ok(())
             }
             Response::DeadlineSoon => {
+                self.window = 1;
+                if self.pause.is_some_and(|until| until > now) {
+                    // Several reserves were under way.
+                    return Ok(());
+                }
                 // A job is about to be over. The server would say so for ever, thousands of times a second.
                 self.pause = now.checked_add(MARGIN);
+                let since_last = self.soon.map(|last| now.saturating_duration_since(last));
+                self.is_stormy = since_last.is_some_and(|time| time < 2 * MARGIN);
+                self.soon = Some(now);
                 let keys: Vec<JobKey> = self.held.iter().map(|held| held.key).collect();
                 for key in keys {
                     if self.find(key).is_some_and(|held| self.settings.beats(held.started, now)) {
@@ -162,7 +170,9 @@ impl WorkerSession {
             Response::Touched => {
                 held.lease.touch_done();
                 let (end, is_running) = (held.lease.end(), held.phase == Phase::Running);
-                self.pause = None;
+                if !self.is_stormy {
+                    self.pause = None;
+                }
                 if is_running {
                     self.actions.push_back(Action::Touched(key, end));
                 }

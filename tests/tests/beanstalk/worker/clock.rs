@@ -228,6 +228,59 @@ fn deadline_soon_never_spins() {
     assert!(world.seen(worker).settled.contains(&lost));
 }
 
+/// Idle cost, B10: a time to run of a second is in its last second all the time. The server answers every reserve at
+/// once, however often the jobs are touched, and a reserve and its answer are two packets.
+#[test]
+fn a_storm_of_deadline_soon_costs_two_packets_a_second() {
+    let seconds = 60;
+    for inspect in [Inspect::Before, Inspect::OnDemand] {
+        let mut world = World::new();
+        let worker = world.worker(&options().prefetch(16).inspect(inspect));
+        for _ in 0..3 {
+            world.put(1);
+        }
+        world.pass(SECOND);
+        let reserves = |world: &World| world.seen(worker).count("reserve-with-timeout");
+        let before = reserves(&world);
+        world.pass(seconds as u32 * SECOND);
+        assert_eq!(world.seen(worker).running.len(), 3, "all of them were kept");
+        let in_vain = reserves(&world) - before;
+        assert!((1..=seconds).contains(&in_vain), "{in_vain} reserves in {seconds} s");
+        // And then it goes on at once.
+        for _ in 0..3 {
+            world.finish(worker, Outcome::Delete);
+        }
+        world.put(60);
+        assert_eq!(world.seen(worker).running.len(), 1);
+    }
+}
+
+/// B10: one job is in its last second, and another can be touched: that does not start it all over again.
+#[test]
+fn touches_of_other_jobs_end_no_storm() {
+    let mut world = World::new();
+    world.put(4);
+    for _ in 0..4 {
+        world.put(60);
+    }
+    let worker = world.worker(&options().prefetch(3).heartbeat(Heartbeat::AtMost(SECOND)));
+    let stubborn = world.hold_back(worker);
+    world.pass(3 * SECOND - SECOND / 10);
+    world.finish(worker, Outcome::Delete);
+    world.finish(worker, Outcome::Delete);
+    world.pass(SECOND / 5);
+    let before = world.seen(worker).count("reserve-with-timeout");
+    world.finish(worker, Outcome::Delete);
+    world.pass(SECOND / 2);
+    let asked = world.seen(worker).count("reserve-with-timeout") - before;
+    assert!((1..=2).contains(&asked), "{asked} reserves in half a second");
+    assert_eq!(world.seen(worker).running.len(), 1);
+    assert!(world.seen(worker).count("touch") > 0, "it was worth a try");
+    world.pass(SECOND);
+    let lost = (stubborn, JobFate::Lost(LostReason::TimeToRun));
+    assert!(world.seen(worker).settled.contains(&lost));
+}
+
 /// C2, B8: the server's own time decides first, and then the silence ends the connection.
 #[test]
 fn a_silent_server_ends_the_connection_by_the_reserves_time_and_the_grace() {
