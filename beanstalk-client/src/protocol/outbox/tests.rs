@@ -512,3 +512,23 @@ fn a_refused_use_never_lets_puts_go_to_the_wrong_tube_unsaid() {
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Protocol, Fate::Unknown));
     assert!(world.servers[0].connection.is_none());
 }
+
+/// Idle cost: once everything has its answer nothing is sent, and after the last deadline nobody even wakes.
+#[test]
+fn an_idle_producer_says_nothing() {
+    let mut world = World::new(1, Selection::InOrder, some_probes());
+    for _ in 0..3 {
+        world.put(0, Delivery::AtLeastOnce, 60);
+    }
+    world.settle();
+    let start = world.now;
+    let mut io = Io::default();
+    let mut wakes = 0;
+    while let Pulse::Beats(Some(at)) = world.outbox.exchange(0, &mut io, world.now) {
+        assert!(io.writing.is_empty(), "it says {:?}", io.writing);
+        (world.now, wakes) = (at, wakes + 1);
+        assert!(wakes < 3 && at <= start + Duration::from_secs(60), "it wakes at {at:?}");
+    }
+    assert!(io.writing.is_empty());
+    assert!(world.outbox.report().connections == 1, "it has its connection");
+}
