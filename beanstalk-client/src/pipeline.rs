@@ -121,7 +121,8 @@ where
         if self.client.session.abandoned_reserve().is_some() {
             self.client.session.poison();
         }
-        self.client.make_ready(self.client.options.total_limit()).await
+        let mut attempts = self.client.options.retry.attempts();
+        self.client.make_ready(self.client.options.total_limit(), &mut attempts).await
     }
 
     /// Writes and reads, both as they come, until the oldest command has its reply.

@@ -75,7 +75,8 @@ where
         if self.client.session.abandoned_reserve().is_some() {
             self.client.session.poison();
         }
-        self.client.make_ready(self.client.options.total_limit())
+        let mut attempts = self.client.options.retry.attempts();
+        self.client.make_ready(self.client.options.total_limit(), &mut attempts)
     }
 
     /// Writes and reads in turn until the oldest command has its reply.

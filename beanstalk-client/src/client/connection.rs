@@ -72,7 +72,7 @@ impl Client {
     ) -> Result<T> {
         let mut attempts = self.options.retry.attempts();
         loop {
-            self.make_ready(total).await?;
+            self.make_ready(total, &mut attempts).await?;
             let ends_a_wait = self.session.abandoned_reserve().is_some();
             let (ticket, queued) = queue(&mut self.session)?;
             match self.write_all(total).await {
@@ -89,7 +89,6 @@ impl Client {
                     if !(repeats && error.fate() == Fate::NotSent && !total.has_passed()) {
                         return Err(error);
                     }
-                    attempts -= 1;
                 }
             }
         }
@@ -105,8 +104,9 @@ impl Client {
         }
     }
 
-    /// Makes sure that there is a connection that takes commands.
-    pub(crate) async fn make_ready(&mut self, total: Limit) -> Result<()> {
+    /// Makes sure that there is a connection that takes commands, with so many attempts to make one; those that were
+    /// needed are taken off.
+    pub(crate) async fn make_ready(&mut self, total: Limit, attempts: &mut u32) -> Result<()> {
         let idle_since = std::mem::replace(&mut self.used_at, now());
         let usable = if self.used_at.duration_since(idle_since) > IDLE {
             self.check_connection().await
@@ -124,7 +124,8 @@ impl Client {
             Fate::NotSent,
             "the connection is closed, and the retry policy allows no other",
         );
-        for _ in 0..self.options.retry.attempts() {
+        while *attempts > 0 {
+            *attempts -= 1;
             self.wait_before_attempt(total).await;
             match self.connect_once(total).await {
                 Ok(()) => return Ok(()),

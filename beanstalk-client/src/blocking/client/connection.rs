@@ -59,7 +59,7 @@ impl Client {
     ) -> Result<T> {
         let mut attempts = self.options.retry.attempts();
         loop {
-            self.make_ready(total)?;
+            self.make_ready(total, &mut attempts)?;
             let ends_a_wait = self.session.abandoned_reserve().is_some();
             let (ticket, queued) = queue(&mut self.session)?;
             match self.write_all(total) {
@@ -74,7 +74,6 @@ impl Client {
                     if !(repeats && error.fate() == Fate::NotSent && !total.has_passed()) {
                         return Err(error);
                     }
-                    attempts -= 1;
                 }
             }
         }
@@ -87,8 +86,13 @@ impl Client {
         self.transport.as_mut().map_or(Ok(()), Transport::shutdown_write)
     }
 
-    /// Makes sure that there is a connection that takes commands.
-    pub(in crate::blocking) fn make_ready(&mut self, total: Limit) -> Result<()> {
+    /// Makes sure that there is a connection that takes commands, with so many attempts to make one; those that were
+    /// needed are taken off.
+    pub(in crate::blocking) fn make_ready(
+        &mut self,
+        total: Limit,
+        attempts: &mut u32,
+    ) -> Result<()> {
         let idle_since = std::mem::replace(&mut self.used_at, now());
         let usable = if self.used_at.duration_since(idle_since) > IDLE {
             self.check_connection()
@@ -106,7 +110,8 @@ impl Client {
             Fate::NotSent,
             "the connection is closed, and the retry policy allows no other",
         );
-        for _ in 0..self.options.retry.attempts() {
+        while *attempts > 0 {
+            *attempts -= 1;
             self.wait_before_attempt(total);
             match self.connect_once(total) {
                 Ok(()) => return Ok(()),
