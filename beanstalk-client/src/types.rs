@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use queue_core::decimal;
+use queue_core::{decimal, excerpt};
 
 use crate::{Error, protocol::Epoch};
 
@@ -41,7 +41,8 @@ impl FromStr for JobId {
     fn from_str(text: &str) -> Result<Self, Error> {
         decimal(text.as_bytes()).map(JobId).ok_or_else(|| {
             Error::invalid(format!(
-                "job id {text:?} is not valid: an id is a whole number from 0 to {}",
+                "job id {} is not valid: an id is a whole number from 0 to {}",
+                excerpt(text.as_bytes()),
                 u64::MAX
             ))
         })
@@ -105,7 +106,8 @@ impl FromStr for Priority {
     fn from_str(text: &str) -> Result<Self, Error> {
         decimal(text.as_bytes()).and_then(|n| u32::try_from(n).ok()).map(Priority).ok_or_else(|| {
             Error::invalid(format!(
-                "priority {text:?} is not valid: a priority is a whole number from 0 (most urgent) to {}",
+                "priority {} is not valid: a priority is a whole number from 0 (most urgent) to {}",
+                excerpt(text.as_bytes()),
                 u32::MAX
             ))
         })

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use crate::{Error, UniqueId};
+use crate::{Error, UniqueId, error::excerpt};
 
 /// How urgent a job is, among the jobs of its function.
 ///
@@ -27,7 +27,8 @@ impl FromStr for Priority {
             "normal" => Ok(Priority::Normal),
             "low" => Ok(Priority::Low),
             _ => Err(Error::invalid(format!(
-                "priority {text:?} is not valid: it is high, normal or low"
+                "priority {} is not valid: it is high, normal or low",
+                excerpt(text.as_bytes())
             ))),
         }
     }

@@ -9,7 +9,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
 
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, excerpt};
 
 /// Certificates and names for addresses with TLS.
 ///
@@ -63,8 +63,9 @@ impl TlsOptions {
     /// What rustls needs for a connection to `host`.
     pub(crate) fn prepare(&self, host: &str) -> Result<Prepared, Error> {
         let name = self.server_name.as_deref().unwrap_or(host);
-        let name = ServerName::try_from(name.to_owned())
-            .map_err(|error| unusable(format!("the server name {name:?}"), error))?;
+        let name = ServerName::try_from(name.to_owned()).map_err(|error| {
+            unusable(format!("the server name {}", excerpt(name.as_bytes())), error)
+        })?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
