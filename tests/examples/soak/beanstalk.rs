@@ -66,7 +66,8 @@ pub fn soak(options: &Options) -> Option<Summary> {
         scope.spawn(outsider(&stage, address, rng.fork()));
         let trends = under_weather(&proxies, &stage, &mut rng.fork(), || {
             thread::scope(|scope| {
-                let outages = Outages { every: options.kill_every, forgets: false };
+                let forgets = options.without_log && !options.miss_forgotten;
+                let outages = Outages { every: options.kill_every, forgets };
                 let (server, luck) = (&mut server, rng.fork());
                 let stage = &stage;
                 scope.spawn(move || outages.run(server, stage, luck));

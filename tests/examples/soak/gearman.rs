@@ -52,8 +52,9 @@ const OUTSIDER_LIFE: Duration = Duration::from_secs(10);
 /// `None` where the server is not installed.
 pub fn soak(options: &Options) -> Option<Summary> {
     let folder = folder();
-    let (server, persists) = persistent(Gearmand::builder(), folder.path());
-    let server = if options.without_log { Gearmand::builder() } else { server };
+    let server = Gearmand::builder();
+    let (server, persists) =
+        if options.without_log { (server, false) } else { persistent(server, folder.path()) };
     let mut server = server.start()?;
     let address = server.socket_addr().expect("it listens on TCP");
     let stage = Arc::new(Stage::new(options));
@@ -64,14 +65,17 @@ pub fn soak(options: &Options) -> Option<Summary> {
     let runtime = Runtime::new().expect("a runtime");
     let mut reports = vec![match persists {
         true => "background jobs survive the kills".to_owned(),
-        false => "this gearmand has no persistent queue: kills forget all jobs".to_owned(),
+        false => "there is no persistent queue: kills forget all jobs".to_owned(),
     }];
     let trends = thread::scope(|scope| {
         let workers = start_workers(&stage, &runtime, &places, &mut rng);
         let outsider_goes = scope.spawn(outsider(&stage, address, rng.fork()));
         let trends = under_weather(&proxies, &stage, &mut rng.fork(), || {
             thread::scope(|scope| {
-                let outages = Outages { every: options.kill_every, forgets: !persists };
+                let outages = Outages {
+                    every: options.kill_every,
+                    forgets: !persists && !options.miss_forgotten,
+                };
                 let (server, luck, stage) = (&mut server, rng.fork(), &stage);
                 scope.spawn(move || outages.run(server, stage, luck));
                 let trends = scope.spawn(move || watch(stage, options.length));

@@ -9,7 +9,8 @@ usage: soak beanstalkd|gearmand [options]
   --kill-every N     seconds between two kills of the server (30)
   --rate N           jobs a second, all producers together (500)
   --seed N           for all that is random (random)
-  --without-log      the server forgets its jobs when it is killed, which has to be found out
+  --without-log      the server forgets its jobs when it is killed: nobody misses those
+  --miss-forgotten   they are missed all the same: such a run is not good
   --trace FILE       writes down everything that happens
   --json             the summary as one line of JSON";
 
@@ -20,6 +21,7 @@ pub struct Options {
     pub rate: u64,
     pub seed: u64,
     pub without_log: bool,
+    pub miss_forgotten: bool,
     pub trace: Option<PathBuf>,
     pub json: bool,
 }
@@ -46,6 +48,7 @@ impl Options {
             rate: 500,
             seed: clock.map_or(0, |time| time.as_nanos() as u64 % 1_000_000),
             without_log: false,
+            miss_forgotten: false,
             trace: None,
             json: false,
         };
@@ -60,6 +63,7 @@ impl Options {
                 "--seed" => options.seed = number(&value()?)?,
                 "--trace" => options.trace = Some(value()?.into()),
                 "--without-log" => options.without_log = true,
+                "--miss-forgotten" => options.miss_forgotten = true,
                 "--json" => options.json = true,
                 other => return Err(format!("{other:?} is not known")),
             }
