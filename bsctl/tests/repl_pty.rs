@@ -508,7 +508,7 @@ fn results_that_are_too_high_go_to_the_pager() {
         let _ = client.put("x", PutOptions::default()).unwrap();
     }
     // A pager that says where it begins and ends.
-    let pager = "sed -e '1s/^/<BEGIN>/' -e '$s/$/<END>/'";
+    let pager = "sed -e '1s/^/<BEGIN>/' -e '$s/$/<END>/'; sleep 1";
     let mut terminal = Terminal::start(server.address(), &[("NO_COLOR", "1"), ("PAGER", pager)]);
     // This terminal is new and has no size yet.
     terminal.says("!stty rows 24 cols 100", READS);
@@ -526,6 +526,7 @@ fn results_that_are_too_high_go_to_the_pager() {
     terminal.says("quit", "\n");
     assert_eq!(terminal.ends(), 0);
     assert_eq!(terminal.shown.matches("<BEGIN>").count(), 2, "{}", terminal.shown);
+    assert!(!terminal.shown.contains(" ms "), "reading is no slowness: {}", terminal.shown);
 }
 
 #[test]

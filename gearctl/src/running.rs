@@ -98,7 +98,10 @@ impl Running {
     /// Whether this is one of the jobs.
     #[must_use]
     pub fn has(&self, handle: &JobHandle) -> bool {
-        self.handles().any(|own| own.name() == handle.name())
+        let same_server = |own: &JobHandle| {
+            handle.server().is_none_or(|server| own.server().is_none_or(|own| own == server))
+        };
+        self.handles().any(|own| own.name() == handle.name() && same_server(own))
     }
 
     /// The handles of the jobs whose end nobody has seen yet.

@@ -433,3 +433,24 @@ fn a_signal_lets_work_in_a_session_finish_its_job() {
         assert_eq!(ended.code, Some(code), "{ended:?}");
     }
 }
+
+#[test]
+fn jobs_go_on_when_the_session_goes_to_other_servers() {
+    let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
+    let text = format!(
+        "start up a\nsubmit later b\nconnect {}\nexpect 'state==elsewhere' :jobs\nstart up b\n\
+         expect 'count==2' :jobs\n",
+        two.address()
+    );
+    let mut fed = Fed::start(one.address(), &[]);
+    text.lines().for_each(|line| fed.say(line));
+    // Three handles, and where it went.
+    let said: Vec<String> = (0..4).map(|_| fed.hear()).collect();
+    let workers = [&one, &two].map(|server| serve(server.address(), "up", 1, upper));
+    fed.say("fg");
+    fed.say("fg");
+    workers.into_iter().for_each(|worker| worker.join().unwrap());
+    let ended = fed.end();
+    assert_eq!(ended.code, Some(0), "{said:?} {ended:?}");
+    assert_eq!(ended.stdout(), "first Bfirst A", "{ended:?}");
+}

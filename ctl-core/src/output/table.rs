@@ -53,7 +53,7 @@ pub(super) fn rows(columns: &[Column], records: &[Record], look: Look) -> Result
     for record in records {
         let mut cells = Vec::with_capacity(columns.len());
         for column in columns {
-            cells.push(cell(record.get(column.key), look)?);
+            cells.push(cell(column.key, record.get(column.key), look)?);
         }
         table.add_row(cells);
     }
@@ -109,7 +109,7 @@ fn body_view(bytes: &[u8], look: Look) -> Result<String, CliError> {
     Ok(view)
 }
 
-fn cell(field: Option<&Field>, look: Look) -> Result<Cell, CliError> {
+fn cell(key: &str, field: Option<&Field>, look: Look) -> Result<Cell, CliError> {
     let text = match field {
         None => String::new(),
         Some(Field::Value(value)) => escape::line(&value_text(value)).into_owned(),
@@ -126,7 +126,8 @@ fn cell(field: Option<&Field>, look: Look) -> Result<Cell, CliError> {
         None => text,
     };
     let color = match cut.as_str() {
-        "buried" | "false" | "CRITICAL" | "failed" => Some(comfy_table::Color::Red),
+        "buried" | "CRITICAL" | "failed" => Some(comfy_table::Color::Red),
+        "false" if key == "ok" => Some(comfy_table::Color::Red),
         "delayed" | "reserved" | "WARNING" | "skipped" => Some(comfy_table::Color::Yellow),
         _ => None,
     };
@@ -137,11 +138,15 @@ fn cell(field: Option<&Field>, look: Look) -> Result<Cell, CliError> {
     })
 }
 
-/// A value as people read it: text without quotes, nothing for null, structures as JSON.
+/// A value as people read it: text without quotes, nothing for null, commas between the words of a list, other
+/// structures as JSON.
 pub(super) fn value_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
+        Value::Array(all) if all.iter().all(|one| !one.is_array() && !one.is_object()) => {
+            all.iter().map(value_text).collect::<Vec<_>>().join(",")
+        }
         other => other.to_string(),
     }
 }

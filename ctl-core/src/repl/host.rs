@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, Command, FromArgMatches};
 use serde_json::Value;
@@ -46,6 +46,8 @@ pub(super) struct Host<'s, G> {
     pub(super) style: Style,
     pub(super) known_settings: KnownSettings,
     pub(super) pager: Pager,
+    /// How long the pager has had the screen.
+    pub(super) reading: Duration,
 }
 
 impl<G: Guest> Shell for Host<'_, G> {
@@ -183,6 +185,10 @@ impl<G: Guest> Shell for Host<'_, G> {
         self.written.take_spent()
     }
 
+    fn reading_time(&mut self) -> Duration {
+        std::mem::take(&mut self.reading)
+    }
+
     fn rows(&mut self) -> u64 {
         lock(self.shared).parts().out.take_rows()
     }
@@ -233,9 +239,11 @@ impl<G: Guest> Host<'_, G> {
         self.written.hold();
         let result = run(self);
         let held = self.written.release();
+        let started = Instant::now();
         self.written.page(true);
         let shown = self.pager.show(&held);
         self.written.page(false);
+        self.reading += started.elapsed();
         if let Some(said) = shown? {
             lock(self.shared).parts().messages.warn(said);
         }

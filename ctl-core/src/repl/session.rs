@@ -266,10 +266,11 @@ impl<'s, S: Shell> Session<'s, S> {
     ) -> Result<Flow, CliError> {
         let started = Instant::now();
         self.shell.output_time();
+        self.shell.reading_time();
         // A script that waits is no surprise to anybody.
         let shows_slow = terminal.is_some();
         let flow = self.execute(words, terminal);
-        let took = started.elapsed();
+        let took = started.elapsed().saturating_sub(self.shell.reading_time());
         let flow = match flow {
             Err(error) if error.is_broken_pipe() => return Err(error),
             Err(error) => {

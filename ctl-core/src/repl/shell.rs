@@ -67,6 +67,9 @@ pub trait Shell {
     /// How long results have been on their way to stdout since the last call.
     fn output_time(&mut self) -> Duration;
 
+    /// How long the person has been reading what the pager shows since the last call.
+    fn reading_time(&mut self) -> Duration;
+
     /// How many rows results have had since the last call.
     fn rows(&mut self) -> u64;
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -152,6 +153,7 @@ impl Start {
             style,
             known_settings: KnownSettings::default(),
             pager,
+            reading: Duration::ZERO,
         };
         let ending = self.ending;
         let exit = thread::scope(|scope| {

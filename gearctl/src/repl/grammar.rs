@@ -55,7 +55,8 @@ Examples:
 
 const JOBS_HELP: &str = "\
 Foreground jobs that were started, or left with Ctrl-C, and background jobs that were submitted here. The server tells of
-a job only whether it is queued or running, and how far; one that it does not know any more has ended.";
+a job only whether it is queued or running, and how far; one that it does not know any more has ended. Foreground jobs
+at servers that the session has left are elsewhere: fg brings them back all the same.";
 
 /// Commands of the command line that make no sense in a session; `:watch` repeats.
 const LEFT_OUT: &[&str] = &["docs", "watch"];

@@ -181,6 +181,8 @@ impl State<'_> {
         // Checked before the old connections are given up.
         let _: gearman_client::Servers = servers.parse().map_err(cli_error)?;
         self.tool.link.retarget(servers.to_owned());
+        // The new servers know nothing of them.
+        self.session().submitted.clear();
         self.start_connection();
         self.names.connect_to(self.tool.link.sibling());
         self.tool.link.client()?;

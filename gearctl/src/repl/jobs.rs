@@ -5,7 +5,7 @@ use std::time::Duration;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::progress::Progress;
-use gearman_client::JobHandle;
+use gearman_client::{Address, JobHandle};
 
 use super::state::State;
 use crate::commands::run::{self, RunArgs, Started};
@@ -72,7 +72,14 @@ impl State<'_> {
         for job in &self.session().submitted {
             open.push((job.handle.clone(), job.function.clone(), "background"));
         }
+        let servers: Vec<Address> =
+            self.tool.link.options()?.iter().map(|options| options.address().clone()).collect();
         for (handle, function, kind) in open {
+            if handle.server().is_some_and(|server| !servers.contains(server)) {
+                // The session has gone to other servers since.
+                rows.push(row(&handle, &function, kind, "elsewhere", None));
+                continue;
+            }
             let status = self.tool.link.client()?.status(&handle).map_err(cli_error)?;
             let state = match (status.is_known, status.is_running) {
                 (true, true) => "running",
@@ -123,7 +130,7 @@ impl State<'_> {
             });
         };
         let handle = names::handle(text)?;
-        if let Some(at) = session.runs.iter().position(|run| run.has(&handle)) {
+        if let Some(at) = session.runs.iter().rposition(|run| run.has(&handle)) {
             return Ok(Own::Run(at));
         }
         if session.submitted.iter().any(|job| job.handle.name() == handle.name()) {

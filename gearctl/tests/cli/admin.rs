@@ -92,6 +92,8 @@ fn workers_are_listed_and_filtered() {
                 gearctl(address, &[&["workers", "-o", "json"], flags].concat()).exits(0).json();
             rows.as_array().unwrap().len()
         };
+        let plain = gearctl(address, &["workers", "-f", "up"]).exits(0);
+        assert!(plain.out().ends_with("\tup\n"), "{}", plain.out());
         assert_eq!((of(&["-f", "up"]), of(&["-f", "down"]), of(&["--idle"])), (1, 0, 1));
         drop(worker);
     });

@@ -126,6 +126,10 @@ impl Shell for Fake {
         Duration::ZERO
     }
 
+    fn reading_time(&mut self) -> Duration {
+        Duration::ZERO
+    }
+
     fn rows(&mut self) -> u64 {
         std::mem::take(&mut self.rows)
     }
