@@ -27,9 +27,10 @@ doc:
 test:
     cargo test --locked --workspace
 
-# Puts a job through the embedded server.
+# Puts jobs through the embedded servers.
 smoke:
     cargo run --locked -p bsctl -- --embedded smoke
+    cargo run --locked -p gearctl -- --embedded smoke
 
 # Compares with raw sockets and other clients (`just bench gearmand --quick`); needs the server.
 bench *args:
