@@ -1,6 +1,9 @@
 //! What came of a run.
 
-use std::{fmt, sync::atomic::Ordering, time::Duration};
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use fixtures::history::Report;
 use serde_json::{Value, json};
@@ -30,8 +33,7 @@ impl Summary {
             let Trend { name, unit, thirds: (first, last), margin, .. } = trend;
             format!("{name} grows: {first} {unit} in the first third, {last} in the last; {margin} more are allowed")
         }));
-        let head =
-            format!("{} s, seed {}", Duration::from_secs(took.as_secs()).as_secs(), options.seed);
+        let head = format!("{} s, seed {}", took.as_secs(), options.seed);
         Summary { head, figures: figures(&stage.ledger.counts, &report), trends, reports, problems }
     }
 
@@ -79,7 +81,7 @@ fn figures(counts: &Counts, report: &Report) -> Vec<(&'static str, u64)> {
         worker_kills,
         toxics,
     } = counts;
-    let of = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     vec![
         ("jobs submitted", of(submitted)),
         ("jobs acknowledged", of(acknowledged)),
