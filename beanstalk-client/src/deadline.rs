@@ -92,3 +92,14 @@ pub(crate) fn patience(wait: ServerWait, earlier: ServerWait) -> Limit {
         (ServerWait::None, _) => Limit::never().shorter(Duration::ZERO),
     }
 }
+
+/// What is left of a reserve's own time after so much went by in waiting for an earlier one; `None` when that makes no
+/// difference to the server, which knows whole seconds.
+pub(crate) fn left_over(wait: ServerWait, spent: Duration) -> Option<Duration> {
+    match wait {
+        ServerWait::AtMost(time) if spent >= Duration::from_secs(1) => {
+            Some(time.saturating_sub(spent))
+        }
+        _ => None,
+    }
+}

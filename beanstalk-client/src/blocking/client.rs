@@ -9,8 +9,8 @@ use queue_core::{blocking::Transport, now};
 use super::Stream;
 use crate::{
     Address, ConnectOptions, Error, Fate, Metrics, PairReply, Result, TubeName,
-    deadline::Limit,
-    protocol::{Backoff, Command, Effect, Epoch, Session},
+    deadline::{Limit, left_over},
+    protocol::{Backoff, Command, Effect, Epoch, ReserveWithTimeout, Response, Session},
     trace,
 };
 
@@ -109,25 +109,34 @@ impl Client {
 
     fn answer<C: Command>(&mut self, command: &C) -> Result<C::Reply> {
         let total = self.options.total_limit();
-        if command.effect() == Effect::Reserve
-            && let Some(response) =
-                self.take_over(command.server_wait(), total).map_err(named::<C>)?
-        {
-            return self.session.decode(command, response);
+        if command.effect() != Effect::Reserve {
+            return self.exchange(command, total);
         }
-        self.exchange(command, total)
+        let (wait, began) = (command.server_wait(), now());
+        let taken_over = self.take_over(wait, total).map_err(named::<C>)?;
+        let response = match (taken_over, left_over(wait, now().saturating_duration_since(began))) {
+            (Some(response), _) => response,
+            (None, None) => return self.exchange(command, total),
+            (None, Some(left)) => {
+                self.respond(&ReserveWithTimeout::new(left)?, total).map_err(named::<C>)?
+            }
+        };
+        self.session.decode(command, response)
     }
 
     fn exchange<C: Command>(&mut self, command: &C, total: Limit) -> Result<C::Reply> {
-        let ticket = self
-            .submit(command.job().is_none(), total, |session| {
-                session.send(command).map(|ticket| (ticket, ticket))
-            })
-            .map_err(named::<C>)?;
-        let wait = command.server_wait();
-        let response = self.receive(ticket, wait, total).map_err(named::<C>)?;
-        trace::reply(&response);
+        let response = self.respond(command, total).map_err(named::<C>)?;
         self.session.decode(command, response)
+    }
+
+    /// Sends a command and waits for the response to it.
+    fn respond<C: Command>(&mut self, command: &C, total: Limit) -> Result<Response> {
+        let ticket = self.submit(command.job().is_none(), total, |session| {
+            session.send(command).map(|ticket| (ticket, ticket))
+        })?;
+        let response = self.receive(ticket, command.server_wait(), total)?;
+        trace::reply(&response);
+        Ok(response)
     }
 
     /// Sends two commands in one write and waits for both replies: to finish a job and ask for the next one.

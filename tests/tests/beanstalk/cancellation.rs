@@ -428,6 +428,31 @@ fn a_command_behind_an_abandoned_reserve_is_carried_out_at_once() {
     assert_eq!(server.view().jobs, 0);
 }
 
+/// What it waited for the abandoned one is taken off its own time.
+#[test]
+fn a_reserve_behind_an_abandoned_one_does_not_wait_for_both_times() {
+    let server = Server::start().unwrap();
+    let mut face: Async = connect(server.address());
+    abandon(&server, &mut face, Duration::from_secs(4));
+    let (job, id) = std::thread::scope(|scope| {
+        let late = scope.spawn(|| {
+            while server.requests().len() < 2 {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            seed(&server, "late", 7)
+        });
+        let job = face.reserve_with_timeout(Duration::from_secs(100)).unwrap().job().unwrap();
+        (job, late.join().unwrap())
+    });
+    assert_eq!(job.id.get(), id);
+    let times: Vec<u64> = lines(&server)
+        .iter()
+        .map(|line| line.strip_prefix("reserve-with-timeout ").unwrap().parse().unwrap())
+        .collect();
+    assert_eq!((times.len(), times[0]), (2, 4));
+    assert!((90..100).contains(&times[1]), "{times:?}");
+}
+
 #[test]
 fn a_shorter_reserve_leaves_an_abandoned_one_where_it_is() {
     let server = Server::start().unwrap();
