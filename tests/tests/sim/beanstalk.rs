@@ -2,7 +2,10 @@
 
 use std::{
     ops::Deref,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -130,6 +133,13 @@ fn fate_of<T>(outcome: &Result<T, Error>) -> Fate {
             beanstalk_client::Fate::Unknown => Fate::Unknown,
         },
     }
+}
+
+/// A job whose delete was asked for. Another slot may have the same one again, after a release.
+struct Ending {
+    slot: usize,
+    job: JobContext,
+    key: Key,
 }
 
 #[derive(Clone)]
@@ -293,9 +303,10 @@ impl Cast {
         + Sync
         + 'static,
     ) {
-        let running: Arc<Mutex<Vec<(JobContext, Key)>>> = Arc::default();
+        let running: Arc<Mutex<Vec<Ending>>> = Arc::default();
+        let begins_in: Arc<AtomicUsize> = Arc::default();
         let prefetch = if rng.one_in(2) { 1 } else { 1 + rng.below(6) as usize };
-        let (stage, keys) = (self.0.clone(), running.clone());
+        let (stage, endings, slot) = (self.0.clone(), running.clone(), begins_in.clone());
         let options =
             WorkerOptions::new(self.servers(rng).each(|server| server.total_timeout(None)))
                 .unwrap()
@@ -306,18 +317,24 @@ impl Cast {
                 .grace(Duration::from_secs(5))
                 .seed(rng.next())
                 .on_event(move |event| {
+                    if let WorkerEventKind::Started(_) = event.what {
+                        slot.store(event.slot, Ordering::Relaxed);
+                    }
                     let WorkerEventKind::Settled { job, fate } = &event.what else { return };
-                    let mut keys = keys.lock().unwrap();
+                    let mut endings = endings.lock().unwrap();
                     // A server that forgot everything gives the ids of jobs that are still being handled anew.
                     let is_lost = matches!(fate, JobFate::Lost(_));
                     let of = |likely: bool| {
-                        keys.iter().position(|(context, _)| {
-                            context.id == *job && (!likely || context.is_lost() == is_lost)
+                        endings.iter().position(|Ending { slot, job: ending, .. }| {
+                            *slot == event.slot
+                                && *ending.server() == event.server
+                                && ending.id == *job
+                                && (!likely || ending.is_lost() == is_lost)
                         })
                     };
                     let place = of(true).or_else(|| of(false));
                     if let Some(place) = place {
-                        let (_, key) = keys.remove(place);
+                        let Ending { key, .. } = endings.remove(place);
                         let fate = match fate {
                             JobFate::Deleted => Fate::Acknowledged,
                             JobFate::Unknown => Fate::Unknown,
@@ -329,6 +346,7 @@ impl Cast {
         let (stage, rng) = (self.0.clone(), Mutex::new(rng.fork()));
         let handler = move |job: JobContext| {
             let (stage, running) = (stage.clone(), running.clone());
+            let slot = begins_in.load(Ordering::Relaxed);
             let mut rng = rng.lock().unwrap().fork();
             Box::pin(async move {
                 let key = key_of(&job.body);
@@ -343,7 +361,7 @@ impl Cast {
                 };
                 if outcome == Outcome::Delete && !job.is_lost() {
                     stage.note(actor, Event::Finish { key, deadline: None });
-                    running.lock().unwrap().push((job.clone(), key));
+                    running.lock().unwrap().push(Ending { slot, job: job.clone(), key });
                 }
                 outcome
             }) as std::pin::Pin<Box<dyn Future<Output = Outcome> + Send>>
