@@ -71,7 +71,7 @@ pub fn soak(options: &Options) -> Option<Summary> {
                 let (server, luck) = (&mut server, rng.fork());
                 let stage = &stage;
                 scope.spawn(move || outages.run(server, stage, luck));
-                let trends = scope.spawn(move || watch(stage, options.length));
+                let trends = scope.spawn(move || watch(stage, options));
                 reports.extend(produce(stage, &runtime, &places, options.rate, &mut rng));
                 trends.join().expect("it only watches")
             })

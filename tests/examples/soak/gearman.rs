@@ -78,7 +78,7 @@ pub fn soak(options: &Options) -> Option<Summary> {
                 };
                 let (server, luck, stage) = (&mut server, rng.fork(), &stage);
                 scope.spawn(move || outages.run(server, stage, luck));
-                let trends = scope.spawn(move || watch(stage, options.length));
+                let trends = scope.spawn(move || watch(stage, options));
                 reports.extend(submit(stage, &runtime, &places, options.rate, &mut rng));
                 trends.join().expect("it only watches")
             })

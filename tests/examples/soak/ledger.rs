@@ -18,7 +18,7 @@ const SLACK: Duration = Duration::from_secs(10);
 /// How long a delivery may be under way: held up by the network or a frozen server until its client gives up.
 const IN_FLIGHT: Duration = Duration::from_secs(30);
 /// Settled jobs are remembered one by one for so long.
-const MEMORY: Duration = Duration::from_secs(60);
+pub const MEMORY: Duration = Duration::from_secs(60);
 /// Rules broken more often than this are only counted.
 const MOST_SHOWN: usize = 20;
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{stage::Stage, trend::Trend};
+use crate::{ledger::MEMORY, options::Options, stage::Stage, trend::Trend};
 
 /// What the process takes at one moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,11 +19,19 @@ pub struct Sample {
 /// How often it is looked whether producers are too fast.
 const THROTTLE: Duration = Duration::from_millis(200);
 
-/// Takes samples until the calm; tidies the ledger and throttles producers meanwhile. There are none where the system does not tell.
-pub fn watch(stage: &Stage, length: Duration) -> Vec<Trend> {
+/// What the ledger takes for a job that it remembers.
+const JOB_BYTES: u64 = 256;
+
+/// Takes samples until the calm; tidies the ledger and throttles producers meanwhile. There are none where the system
+/// does not tell.
+pub fn watch(stage: &Stage, options: &Options) -> Vec<Trend> {
+    let length = options.length;
     // Every 10 s, and of a short run enough for a median.
     let every = (length / 24).min(Duration::from_secs(10)).max(Duration::from_millis(500));
-    let warm_up = Instant::now() + (length / 10).min(Duration::from_secs(60));
+    // From then on the ledger forgets as much as it learns; in a short run it only learns.
+    let is_long = length > 4 * MEMORY;
+    let warm_up = Instant::now() + if is_long { MEMORY + 2 * every } else { length / 10 };
+    let learned = if is_long { 0 } else { options.rate * length.as_secs() * JOB_BYTES / 1024 };
     let mut samples = Vec::new();
     let mut next = Instant::now();
     while stage.pause(THROTTLE) {
@@ -43,7 +51,7 @@ pub fn watch(stage: &Stage, length: Duration) -> Vec<Trend> {
         Trend::of(name, unit, &samples.iter().map(of).collect::<Vec<_>>(), margin)
     };
     let trends = [
-        trend("memory", "KiB", |sample| sample.memory, 16 * 1024),
+        trend("memory", "KiB", |sample| sample.memory, 16 * 1024 + learned),
         trend("descriptors", "", |sample| sample.descriptors, 20),
         trend("threads", "", |sample| sample.threads, 20),
     ];
