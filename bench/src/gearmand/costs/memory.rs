@@ -1,6 +1,6 @@
 //! Memory of idle connections, and of jobs that wait for their workers.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -72,6 +72,9 @@ pub fn run_memory_probe(options: &MemoryProbeOptions) -> Result<()> {
     Ok(())
 }
 
+/// Between two looks at connections that are being made.
+const GLANCE: Duration = Duration::from_millis(5);
+
 const WORKLOAD: [u8; 64] = [b'x'; 64];
 
 /// The connections of one worker that has a function without jobs.
@@ -131,6 +134,9 @@ async fn asynchronous(options: &MemoryProbeOptions) -> Result<u64> {
         What::Workers => {
             let mut worker = Worker::connect(lanes(options)?).await?;
             worker.can_do("nothing", None)?;
+            while worker.connected() < options.count {
+                tokio::time::sleep(GLANCE).await;
+            }
             worker.echo_barrier().await?;
             resident()
         }

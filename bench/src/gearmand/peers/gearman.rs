@@ -1,12 +1,19 @@
 //! The crate `gearman`, async, on a current-thread runtime. Its client is shared by callers; its worker has one
 //! connection for each processor.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::Result;
 use bytes::Bytes;
 use gearman::{
-    client::{Client, ClientBuilder},
+    client::{Client, ClientBuilder, SubmitOptions},
     worker::WorkerBuilder,
 };
 use tokio::{
@@ -97,17 +104,25 @@ impl Contender for Gearman {
     }
 }
 
+/// Everybody else sends a unique id with each job, which makes work for the server; this one has to be given it.
+fn unique() -> String {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    format!("gearman-{:028}", LAST.fetch_add(1, Ordering::Relaxed))
+}
+
 async fn call(client: &Client, jobs: &Jobs, callers: u64) -> Result<()> {
     let mut running = JoinSet::new();
     for caller in 0..callers {
         let (client, jobs) = (client.clone(), jobs.clone());
         running.spawn(async move {
             for _ in 0..(jobs.count + caller) / callers {
-                let workload = jobs.workload.clone();
+                let (unique, workload) = (unique(), jobs.workload.clone());
+                let (function, unique) = (&jobs.function, Some(unique.as_str()));
                 if jobs.is_foreground {
-                    client.submit_fg(&jobs.function, workload).await?;
+                    client.submit_fg_unique(function, unique, workload).await?;
                 } else {
-                    client.submit_bg(&jobs.function, workload).await?;
+                    let options = SubmitOptions::background();
+                    client.submit(function, unique, workload, options).await?;
                 }
             }
             Ok::<_, gearman::GearmanError>(())
