@@ -23,7 +23,6 @@ mod programs;
 mod properties;
 mod quirks;
 mod regressions;
-mod source;
 mod streams;
 mod support;
 #[cfg(feature = "tls")]

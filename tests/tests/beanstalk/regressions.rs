@@ -90,6 +90,7 @@ both_faces!(
     regress_redis_rs_77_a_parse_error_closes_the_connection,
     regress_nodestalker_20_commands_work_after_timed_out,
     regress_beanstalkd_282_the_middle_of_a_body_is_never_a_status_line,
+    regress_nats_rs_182_a_put_is_never_acknowledged_after_the_end,
     regress_redis_rs_275_a_lost_connection_ends_the_waiting_call,
     regress_greenstalk_16_a_timed_reserve_on_a_silent_server_ends,
     regress_node_beanstalk_733_no_waiter_is_left_pending_after_a_restart,
@@ -210,6 +211,17 @@ fn regress_valkey_glide_4673_a_cancelled_reserve_consumes_no_job() {
     assert_eq!(server.view().jobs, 0);
 }
 
+/// nats-io/nats.rs#182, nats-io/nats.net.v1#271: publish returned Ok after the disconnect.
+fn regress_nats_rs_182_a_put_is_never_acknowledged_after_the_end<F: Face>() {
+    let server = Server::start().unwrap();
+    let never = options(server.address()).connect_timeout(LATE).retry(RetryPolicy::never());
+    let mut client = F::connect(never).unwrap();
+    drop(server);
+    for _ in 0..5 {
+        client.put(b"x", PutOptions::default()).unwrap_err();
+    }
+}
+
 // C. A call hangs for ever.
 
 fn regress_redis_rs_275_a_lost_connection_ends_the_waiting_call<F: Face>() {
@@ -322,6 +334,27 @@ fn regress_backburner_82_burying_after_the_time_to_run_is_not_found<F: Face>() {
         assert_eq!((error.kind(), error.fate()), (ErrorKind::NotFound, Fate::Refused));
     }
     assert!(client.is_connected());
+}
+
+scenarios!(regress_beanstalkd_78_every_waiter_gets_its_timeout);
+
+/// beanstalkd/beanstalkd#78, #104: while one connection waited, a second one never got its TIMED_OUT.
+fn regress_beanstalkd_78_every_waiter_gets_its_timeout<F: Face>(environment: Environment) {
+    let server = environment.start();
+    let second = Duration::from_secs(1);
+    let waiters: Vec<_> = (1..=3_u32)
+        .map(|times| {
+            let mut client: F = connect(server.address());
+            let wait = second * times.min(2);
+            thread::spawn(move || (client.reserve_with_timeout(wait).unwrap(), wait))
+        })
+        .collect();
+    let start = Instant::now();
+    for waiter in waiters {
+        let (outcome, wait) = waiter.join().unwrap();
+        assert_eq!(outcome, Reserved::TimedOut);
+        assert!(start.elapsed() + second / 2 > wait, "it was early");
+    }
 }
 
 /// nesquena/backburner#47, jennings/Turbocharged.Beanstalk#3, beanstalkd/beanstalkd#647.

@@ -1,0 +1,227 @@
+//! `docs/faults.md` compared with the sources: no fault is left out, and every test that it names exists.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
+
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The rows that each table must have, in order; a word stands for the row that begins with it.
+const TABLES: [(&str, &[Rows]); 8] = [
+    ("beanstalkd / Transport", &[Rows::Numbered('C', 22)]),
+    ("beanstalkd / Clients, producers and workers", &[Rows::Numbered('B', 28)]),
+    (
+        "beanstalkd / Cancellation",
+        &[Rows::Named(&CANCELLED_CALLS), Rows::Named(&["reserve", "put"])],
+    ),
+    ("Gearman / Transport", &[Rows::Numbered('C', 22)]),
+    ("Gearman / Clients and workers", &[Rows::Numbered('G', 26)]),
+    (
+        "Gearman / Cancellation",
+        &[Rows::Named(&CANCELLED_CALLS), Rows::Named(&["submit", "next job"])],
+    ),
+    ("Security / ", &[Rows::Numbered('S', 21)]),
+    ("Reported bugs / A reply belongs to somebody else", &[]),
+];
+
+const CANCELLED_CALLS: [&str; 5] =
+    ["connect", "a job that nobody decided on", "streams of", "stop and close", "blocking"];
+
+enum Rows {
+    Numbered(char, u32),
+    Named(&'static [&'static str]),
+}
+
+struct Row {
+    table: String,
+    first: String,
+    /// What the last cell names between backticks.
+    tests: Vec<String>,
+    /// Why there is no test.
+    reason: Option<String>,
+}
+
+struct Source {
+    /// The folders and the file, as modules are named, without `src` and `tests`.
+    modules: Vec<String>,
+    tests: HashSet<String>,
+}
+
+/// The macros that make a test of each function that they are given, for each face or server.
+const MACROS: [&str; 6] = [
+    "both_faces!",
+    "both_producers!",
+    "producer_scenarios!",
+    "scenarios!",
+    "in_both!",
+    "both_servers!",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn rows() -> Vec<Row> {
+    let document = fs::read_to_string(root().join("docs/faults.md")).unwrap();
+    let (mut part, mut table, mut found) = (String::new(), String::new(), Vec::new());
+    for line in document.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            (part, table) = (title.to_owned(), format!("{title} / "));
+        } else if let Some(title) = line.strip_prefix("### ") {
+            table = format!("{part} / {title}");
+        }
+        let Some(cells) = line.strip_prefix("| ").and_then(|line| line.strip_suffix(" |")) else {
+            continue;
+        };
+        let cells: Vec<&str> = cells.split(" | ").collect();
+        assert_eq!(cells.len(), 3, "a row has three cells: {line}");
+        if cells[2] == "test" {
+            continue;
+        }
+        found.push(Row {
+            table: table.clone(),
+            first: cells[0].to_owned(),
+            tests: cells[2].split('`').skip(1).step_by(2).map(str::to_owned).collect(),
+            reason: cells[2].strip_prefix("– ").map(str::to_owned),
+        });
+    }
+    found
+}
+
+fn sources() -> Vec<Source> {
+    let mut found = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() && name != "target" && !name.starts_with('.') {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let place = path.strip_prefix(root()).unwrap().with_extension("");
+                let modules = place.iter().map(|part| part.to_string_lossy().replace('-', "_"));
+                let plain = ["src", "tests", "mod", "lib", "main"];
+                let modules = modules.filter(|part| !plain.contains(&part.as_str())).collect();
+                let tests = tests_in(&fs::read_to_string(&path).unwrap());
+                found.push(Source { modules, tests });
+            }
+        }
+    }
+    found
+}
+
+/// The functions that are tests by their attribute, or because a macro makes tests of them.
+fn tests_in(text: &str) -> HashSet<String> {
+    let listed = listed_in(text);
+    let mut found = HashSet::new();
+    let mut has_attribute = false;
+    for line in text.lines().map(str::trim) {
+        let line = line.strip_prefix("async ").unwrap_or(line);
+        if line.starts_with("#[") {
+            has_attribute |= line.starts_with("#[test]") || line.starts_with("#[tokio::test");
+        } else if let Some(function) = line.strip_prefix("fn ") {
+            let name = &function[..function.find(['(', '<']).unwrap_or(function.len())];
+            if has_attribute || listed.contains(name) {
+                found.insert(name.to_owned());
+            }
+            has_attribute = false;
+        } else if !line.starts_with("//") && !line.is_empty() {
+            has_attribute = false;
+        }
+    }
+    found
+}
+
+/// The names between the parentheses of macros that make tests.
+fn listed_in(text: &str) -> HashSet<&str> {
+    let mut found = HashSet::new();
+    for makes in MACROS {
+        for rest in text.split(makes).skip(1) {
+            let list = rest.split(");").next().unwrap_or_default();
+            found.extend(list.split(|c: char| !c.is_alphanumeric() && c != '_'));
+        }
+    }
+    found
+}
+
+#[test]
+fn no_fault_is_left_out() {
+    let rows = rows();
+    for (table, expected) in TABLES {
+        let firsts: Vec<&str> =
+            rows.iter().filter(|row| row.table == table).map(|row| row.first.as_str()).collect();
+        assert!(!firsts.is_empty(), "there is no table {table:?}");
+        for expected in expected {
+            let wanted: Vec<String> = match expected {
+                Rows::Numbered(letter, last) => {
+                    (1..=*last).map(|n| format!("{letter}{n}")).collect()
+                }
+                Rows::Named(names) => names.iter().map(|name| (*name).to_owned()).collect(),
+            };
+            for id in wanted {
+                let has_it = |first: &&str| {
+                    let ids = first.split([' ', ',']).any(|word| word == id);
+                    ids || (id.len() > 3 && first.starts_with(&id)) || **first == *id
+                };
+                assert!(firsts.iter().any(has_it), "{table:?} has no row {id}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_row_has_a_test_or_says_why_not() {
+    let rows = rows();
+    assert!(rows.len() > 150, "{} rows", rows.len());
+    for Row { table, first, tests, reason } in rows {
+        let reason = reason.unwrap_or_default();
+        assert!(!tests.is_empty() || reason.len() > 20, "{table}: {first} has neither");
+    }
+}
+
+#[test]
+fn every_test_that_is_named_exists() {
+    let sources = sources();
+    let mut missing = Vec::new();
+    for Row { table, first, tests, .. } in rows() {
+        for test in tests.iter().filter(|name| name.contains("::")) {
+            let mut modules: Vec<&str> = test.split("::").collect();
+            let function = modules.pop().unwrap();
+            let ends_so = |source: &&Source| {
+                let parts: Vec<&str> = source.modules.iter().map(String::as_str).collect();
+                parts.ends_with(&modules)
+            };
+            let exists = sources.iter().filter(ends_so).any(|Source { tests, .. }| {
+                (function == "*" && !tests.is_empty()) || tests.contains(function)
+            });
+            if !exists {
+                missing.push(format!("{table}: {first}: {test}"));
+            }
+        }
+        let unclear = tests.iter().filter(|name| !name.contains("::") && name.contains("_"));
+        missing.extend(unclear.map(|name| format!("{table}: {first}: {name} has no module")));
+    }
+    assert!(missing.is_empty(), "no such tests:\n{}", missing.join("\n"));
+}
+
+#[test]
+fn every_test_of_a_report_is_in_the_table() {
+    let named: Vec<String> = rows().into_iter().flat_map(|row| row.tests).collect();
+    let mut found = 0;
+    for source in sources() {
+        for test in source.tests.iter().filter(|name| name.starts_with("regress_")) {
+            found += 1;
+            let end = format!("::{test}");
+            assert!(named.iter().any(|name| name.ends_with(&end)), "{test} is in no row");
+        }
+    }
+    assert!(found > 60, "{found} tests of reports");
+}
