@@ -4,9 +4,15 @@ use std::{fmt, io, sync::Arc};
 
 use rustls::{
     ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
     crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    pki_types::{
+        CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime,
+        pem::PemObject,
+    },
 };
 
 use crate::{Error, ErrorKind, excerpt};
@@ -18,6 +24,7 @@ use crate::{Error, ErrorKind, excerpt};
 #[derive(Clone, Default)]
 pub struct TlsOptions {
     authorities: Option<Vec<u8>>,
+    revocations: Option<Vec<u8>>,
     identity: Option<(Vec<u8>, Vec<u8>)>,
     server_name: Option<String>,
     unchecked: bool,
@@ -31,6 +38,15 @@ impl TlsOptions {
     #[must_use]
     pub fn authorities_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.authorities = Some(pem.into());
+        self
+    }
+
+    /// Refuses the certificates that these lists of the authorities revoke: one or more lists in PEM. Each authority of a
+    /// server's chain needs one, or the server is refused. When a list says that it is out of date it is used all the
+    /// same. Without lists nothing is known of revocations.
+    #[must_use]
+    pub fn revocation_lists_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.revocations = Some(pem.into());
         self
     }
 
@@ -74,7 +90,12 @@ impl TlsOptions {
             let anybody = Arc::new(Anybody(provider));
             builder.dangerous().with_custom_certificate_verifier(anybody)
         } else {
-            builder.with_root_certificates(self.roots()?)
+            let verifier =
+                WebPkiServerVerifier::builder_with_provider(Arc::new(self.roots()?), provider)
+                    .with_crls(self.revoked()?)
+                    .build()
+                    .map_err(|error| unusable("the revocation lists", error))?;
+            builder.with_webpki_verifier(verifier)
         };
         let config = match &self.identity {
             None => builder.with_no_client_auth(),
@@ -88,6 +109,17 @@ impl TlsOptions {
             }
         };
         Ok((Arc::new(config), name))
+    }
+
+    fn revoked(&self) -> Result<Vec<CertificateRevocationListDer<'static>>, Error> {
+        let what = "the revocation lists";
+        let Some(pem) = &self.revocations else { return Ok(Vec::new()) };
+        let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem).collect();
+        match found {
+            Ok(found) if found.is_empty() => Err(unusable(what, "no PEM revocation list in it")),
+            Ok(found) => Ok(found),
+            Err(error) => Err(unusable(what, error)),
+        }
     }
 
     fn roots(&self) -> Result<RootCertStore, Error> {
@@ -118,9 +150,11 @@ impl TlsOptions {
 impl fmt::Debug for TlsOptions {
     /// The key is never shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TlsOptions { authorities, identity, server_name, unchecked } = self;
+        let TlsOptions { authorities, revocations, identity, server_name, unchecked } = self;
+        let size = |pem: &Option<Vec<u8>>| pem.as_ref().map(|pem| format!("{} bytes", pem.len()));
         f.debug_struct("TlsOptions")
-            .field("authorities", &authorities.as_ref().map(|pem| format!("{} bytes", pem.len())))
+            .field("authorities", &size(authorities))
+            .field("revocations", &size(revocations))
             .field("client_certificate", &identity.is_some())
             .field("server_name", server_name)
             .field("unchecked", unchecked)

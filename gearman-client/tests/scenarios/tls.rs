@@ -15,7 +15,8 @@ use gearman_client::{
     protocol::{Echo, PacketType},
 };
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer,
+    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, RevokedCertParams,
 };
 use rustls::{
     RootCertStore, ServerConfig, ServerConnection,
@@ -135,6 +136,7 @@ both_faces!(
     a_certificate_of_an_unknown_authority_is_refused,
     a_self_signed_certificate_is_refused_unless_it_is_the_authority,
     an_expired_certificate_and_one_of_the_future_are_refused,
+    a_revoked_certificate_is_refused,
     a_client_certificate_is_shown_when_it_is_asked_for,
     a_missing_or_foreign_client_certificate_is_an_error,
     unusable_tls_options_are_refused_before_connecting,
@@ -223,6 +225,39 @@ fn an_expired_certificate_and_one_of_the_future_are_refused<F: Face>() {
     assert_eq!(server.requests(), []);
 }
 
+/// A list of the authority that revokes these certificates.
+fn revoking(authority: &Authority, serials: &[u64]) -> String {
+    let (then, later) = (rcgen::date_time_ymd(2024, 1, 1), rcgen::date_time_ymd(4000, 1, 1));
+    let revoked = |serial: &u64| RevokedCertParams {
+        serial_number: (*serial).into(),
+        revocation_time: then,
+        reason_code: None,
+        invalidity_date: None,
+    };
+    let list = CertificateRevocationListParams {
+        this_update: then,
+        next_update: later,
+        crl_number: 1.into(),
+        issuing_distribution_point: None,
+        revoked_certs: serials.iter().map(revoked).collect(),
+        key_identifier_method: KeyIdMethod::Sha256,
+    };
+    list.signed_by(authority).unwrap().pem().unwrap()
+}
+
+fn a_revoked_certificate_is_refused<F: Face>() {
+    let (server, authority) = (Server::start().unwrap(), authority());
+    let mut params = params("127.0.0.1");
+    params.serial_number = Some(7_u64.into());
+    let address = proxy(config(identity(&authority, &params), None), &server);
+    for foreign in [revoking(&authority, &[6, 7]), revoking(&self::authority(), &[])] {
+        refused::<F>(to(address, trusting(&authority).revocation_lists_pem(foreign)));
+    }
+    assert_eq!(server.requests(), []);
+    let tls = trusting(&authority).revocation_lists_pem(revoking(&authority, &[6, 8]));
+    assert_eq!(F::connect(to(address, tls)).unwrap().echo("x").unwrap(), "x");
+}
+
 fn a_client_certificate_is_shown_when_it_is_asked_for<F: Face>() {
     let (server, authority) = (Server::start().unwrap(), authority());
     let identity_ = identity(&authority, &params("127.0.0.1"));
@@ -258,6 +293,7 @@ fn unusable_tls_options_are_refused_before_connecting<F: Face>() {
         (identity(&authority, &params("client")), identity(&authority, &params("client")));
     for tls in [
         TlsOptions::default().authorities_pem("no certificate"),
+        trusting(&authority).revocation_lists_pem("no list"),
         trusting(&authority).client_certificate_pem(one.pem.clone(), other.key_pem),
         trusting(&authority).client_certificate_pem(one.pem, "no key"),
         trusting(&authority).server_name("not a name"),

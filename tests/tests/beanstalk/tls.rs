@@ -13,7 +13,8 @@ use beanstalk_client::{
 };
 use fixtures::beanstalkd::Server;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer,
+    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, RevokedCertParams,
 };
 use rustls::{
     RootCertStore, ServerConfig,
@@ -116,6 +117,7 @@ both_faces!(
     a_certificate_for_another_name_is_refused,
     a_certificate_of_an_unknown_authority_is_refused,
     an_expired_certificate_is_refused,
+    a_revoked_certificate_is_refused,
     a_client_certificate_is_shown_when_it_is_asked_for,
     a_missing_client_certificate_is_an_error,
     unusable_tls_options_are_refused_before_connecting,
@@ -196,6 +198,41 @@ fn an_expired_certificate_is_refused<F: Face>() {
     assert_eq!(server.requests(), []);
 }
 
+/// A list of the authority that revokes these certificates.
+fn revoking(authority: &Authority, serials: &[u64]) -> String {
+    let (then, later) = (rcgen::date_time_ymd(2024, 1, 1), rcgen::date_time_ymd(4000, 1, 1));
+    let revoked = |serial: &u64| RevokedCertParams {
+        serial_number: (*serial).into(),
+        revocation_time: then,
+        reason_code: None,
+        invalidity_date: None,
+    };
+    let list = CertificateRevocationListParams {
+        this_update: then,
+        next_update: later,
+        crl_number: 1.into(),
+        issuing_distribution_point: None,
+        revoked_certs: serials.iter().map(revoked).collect(),
+        key_identifier_method: KeyIdMethod::Sha256,
+    };
+    list.signed_by(authority).unwrap().pem().unwrap()
+}
+
+fn a_revoked_certificate_is_refused<F: Face>() {
+    let (server, authority) = (Server::start().unwrap(), authority());
+    let seventh =
+        identity(&authority, "127.0.0.1", |params| params.serial_number = Some(7_u64.into()));
+    let proxy = proxy(config(seventh, None), &server);
+    for foreign in [revoking(&authority, &[6, 7]), revoking(&self::authority(), &[])] {
+        let tls = trusting(&authority).revocation_lists_pem(foreign);
+        refused::<F>(tls_options(&proxy, tls));
+    }
+    assert_eq!(server.requests(), []);
+    let tls = trusting(&authority).revocation_lists_pem(revoking(&authority, &[6, 8]));
+    let mut client = F::connect(tls_options(&proxy, tls)).unwrap();
+    assert_eq!(client.list_tube_used().unwrap(), "default");
+}
+
 fn a_client_certificate_is_shown_when_it_is_asked_for<F: Face>() {
     let (server, authority) = (Server::start().unwrap(), authority());
     let proxy = proxy(config(identity(&authority, "127.0.0.1", |_| {}), Some(&authority)), &server);
@@ -228,6 +265,7 @@ fn unusable_tls_options_are_refused_before_connecting<F: Face>() {
         (identity(&authority, "client", |_| {}), identity(&authority, "client", |_| {}));
     for tls in [
         TlsOptions::default().authorities_pem("no certificate"),
+        trusting(&authority).revocation_lists_pem("no list"),
         trusting(&authority).client_certificate_pem(one.pem.clone(), other.key_pem),
         trusting(&authority).client_certificate_pem(one.pem, "no key"),
         trusting(&authority).server_name("not a name"),
