@@ -12,7 +12,7 @@ use queue_core::{Stream, Timer, now};
 
 use crate::{
     Address, ConnectOptions, Error, Fate, Metrics, PairReply, Result, TubeName,
-    deadline::{Limit, left_over},
+    deadline::{Leftover, Limit, left_over},
     protocol::{Backoff, Command, Effect, Epoch, ReserveWithTimeout, Response, Session},
     trace,
 };
@@ -44,6 +44,7 @@ pub struct Client {
     /// Connections made or tried since the last healthy exchange.
     unproven: u32,
     used_at: Instant,
+    leftover: Leftover,
 }
 
 /// After so long without a command, the connection is looked at before it is used again.
@@ -92,6 +93,7 @@ impl Client {
             backoff: options.retry.delays(),
             unproven: 1,
             used_at: now(),
+            leftover: Leftover::default(),
             options,
         }
     }

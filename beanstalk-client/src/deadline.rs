@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use queue_core::{Scheme, Sdk, now};
 
 use crate::{
-    ConnectOptions, Deadline, Error, ErrorKind, Fate, address::SCHEME, protocol::ServerWait,
+    ConnectOptions, Deadline, Error, ErrorKind, Fate,
+    address::SCHEME,
+    protocol::{Epoch, ServerWait, Ticket},
 };
 
 /// A point in time by which one step has to be done.
@@ -81,6 +83,25 @@ impl ConnectOptions {
         let mut limit = self.reply_limit(Limit::never(), wait);
         limit.at = limit.at.and_then(|at| at.checked_add(self.write_timeout));
         limit
+    }
+}
+
+/// A reserve whose caller went away, for whose reply later reserves wait, each for its own time.
+#[derive(Debug, Default)]
+pub(crate) struct Leftover(Option<(Epoch, Ticket, Instant)>);
+
+impl Leftover {
+    /// Since when this one is waited for. Each wait is too short to tell a slow reply from a dead connection; all of
+    /// them together are not.
+    pub(crate) fn since(&mut self, epoch: Epoch, ticket: Ticket) -> Instant {
+        match self.0 {
+            Some((of, known, since)) if (of, known) == (epoch, ticket) => since,
+            _ => {
+                let since = now();
+                self.0 = Some((epoch, ticket, since));
+                since
+            }
+        }
     }
 }
 

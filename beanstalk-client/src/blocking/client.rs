@@ -9,7 +9,7 @@ use queue_core::{blocking::Transport, now};
 use super::Stream;
 use crate::{
     Address, ConnectOptions, Error, Fate, Metrics, PairReply, Result, TubeName,
-    deadline::{Limit, left_over},
+    deadline::{Leftover, Limit, left_over},
     protocol::{Backoff, Command, Effect, Epoch, ReserveWithTimeout, Response, Session},
     trace,
 };
@@ -32,6 +32,7 @@ pub struct Client {
     /// Connections made or tried since the last healthy exchange.
     unproven: u32,
     used_at: Instant,
+    leftover: Leftover,
 }
 
 /// After so long without a command, the connection is looked at before it is used again.
@@ -90,6 +91,7 @@ impl Client {
             backoff: options.retry.delays(),
             unproven: 1,
             used_at: now(),
+            leftover: Leftover::default(),
             options,
         }
     }

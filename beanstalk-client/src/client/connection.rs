@@ -23,7 +23,8 @@ impl Client {
     /// Gives a reserve the job of an earlier one whose caller went away, if there is such a job.
     ///
     /// An earlier reserve that still waits on the server is waited for, but no longer than this one may wait: it then
-    /// stays where it is, for the next reserve.
+    /// stays where it is, for the next reserve. However many reserves wait for it so, one after the other: when its reply
+    /// is overdue, the connection is.
     pub(super) async fn take_over(
         &mut self,
         wait: ServerWait,
@@ -36,7 +37,8 @@ impl Client {
             // Its caller may have gone before it was written.
             self.write_all(total).await.map_err(|error| self.session.fail(ticket, error))?;
             let patience = patience(wait, earlier);
-            let limit = self.options.reply_limit(total, earlier);
+            let since = self.leftover.since(self.session.epoch(), ticket);
+            let limit = total.sooner(self.options.reply_limit_since(earlier, since));
             let Ok(response) = within(patience, self.receive_within(ticket, limit)).await else {
                 return Ok(Some(Response::TimedOut));
             };

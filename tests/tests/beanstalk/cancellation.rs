@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt::Debug, time::Duration};
 
 use beanstalk_client::{
     Client, ErrorKind, Job, JobId, PutOptions, ReleaseOptions, Reserved, TubeName,
-    protocol::{Command, Delete, Effect, Put, ReserveWithTimeout},
+    protocol::{AnyCommand, Command, Delete, Effect, ListTubeUsed, Put, ReserveWithTimeout},
 };
 use fixtures::{
     beanstalkd::{Seed, Server},
@@ -597,4 +597,42 @@ fn a_job_that_nobody_waited_for_is_forgotten_with_its_connection<F: Face>() {
         client.delete(&job).unwrap();
     }
     assert_eq!((seen.len(), server.view().jobs), (2, 0));
+}
+
+/// Reserves that are short in comparison to the reply deadline, on a connection whose server has gone silent.
+#[test]
+fn an_abandoned_reserve_that_is_never_answered_ends_its_connection() {
+    let short = Duration::from_secs(1);
+    let server = Server::start().unwrap();
+    let silent = || server.faults().add(Fault::nth(1).of("reserve-with-timeout").hang());
+    let options = options(server.address()).reserve_grace(short).reply_timeout(short);
+
+    silent();
+    seed(&server, "for the async face", 0);
+    runtime().block_on(async {
+        let mut client = Client::connect(options.clone()).await.unwrap();
+        let reserve = client.reserve_with_timeout(short);
+        tokio::time::timeout(Duration::from_millis(50), reserve).await.unwrap_err();
+        let mut outcomes = Vec::new();
+        while outcomes.len() < 5 && !matches!(outcomes.last(), Some(Ok(Reserved::Job(_)))) {
+            outcomes.push(client.reserve_with_timeout(short).await);
+        }
+        assert!(matches!(outcomes.last(), Some(Ok(Reserved::Job(_)))), "{outcomes:?}");
+        assert!(outcomes.iter().any(Result::is_err), "{outcomes:?}");
+        let Some(Ok(Reserved::Job(job))) = outcomes.pop() else { return };
+        client.delete(&job).await.unwrap();
+    });
+
+    silent();
+    seed(&server, "for the blocking face", 0);
+    let mut client = beanstalk_client::blocking::Client::connect(options).unwrap();
+    let commands =
+        [AnyCommand::new(&ListTubeUsed), AnyCommand::new(&ReserveWithTimeout::new(short).unwrap())];
+    client.call_many(commands).next().unwrap().unwrap();
+    let mut outcomes = Vec::new();
+    while outcomes.len() < 5 && !matches!(outcomes.last(), Some(Ok(Reserved::Job(_)))) {
+        outcomes.push(client.reserve_with_timeout(short));
+    }
+    assert!(matches!(outcomes.last(), Some(Ok(Reserved::Job(_)))), "{outcomes:?}");
+    assert!(outcomes.iter().any(Result::is_err), "{outcomes:?}");
 }

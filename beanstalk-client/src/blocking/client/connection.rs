@@ -17,7 +17,8 @@ impl Client {
     /// Gives a reserve the job of an earlier one whose reply nobody waited for, if there is such a job.
     ///
     /// An earlier reserve that still waits on the server is waited for, but no longer than this one may wait: it then
-    /// stays where it is, for the next reserve.
+    /// stays where it is, for the next reserve. However many reserves wait for it so, one after the other: when its reply
+    /// is overdue, the connection is.
     pub(super) fn take_over(&mut self, wait: ServerWait, total: Limit) -> Result<Option<Response>> {
         if !self.is_connected() {
             return Ok(None);
@@ -26,7 +27,8 @@ impl Client {
             // Its caller may have gone before it was written.
             self.write_all(total).map_err(|error| self.session.fail(ticket, error))?;
             let patience = patience(wait, earlier);
-            let limit = self.options.reply_limit(total, earlier);
+            let since = self.leftover.since(self.session.epoch(), ticket);
+            let limit = total.sooner(self.options.reply_limit_since(earlier, since));
             match self.receive_unless(ticket, limit, patience)? {
                 None => return Ok(Some(Response::TimedOut)),
                 Some(Response::Reserved(job)) => self.session.keep_orphan(job),
