@@ -5,7 +5,10 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{Error, JobId, Priority, TubeName, protocol::stats_text};
+use crate::{
+    Error, JobId, Priority, TubeName,
+    protocol::stats_text::{self, Pairs},
+};
 
 /// Declares one statistics type from the table of its keys.
 macro_rules! stats {
@@ -18,7 +21,7 @@ macro_rules! stats {
         #[non_exhaustive]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $type,)+
-            entries: Vec<(String, String)>,
+            entries: Pairs,
         }
 
         impl $name {
@@ -32,21 +35,20 @@ macro_rules! stats {
             /// `Protocol` when a line is no `key: value`, a key stands twice, or a known key's value is not of its type.
             pub fn parse(text: &[u8]) -> Result<Self, Error> {
                 let entries = stats_text::map(text)?;
-                let mut stats = $name { $($field: Field::missing(),)+ entries: Vec::new() };
-                for (key, value) in &entries {
-                    match key.as_str() {
+                let mut stats = $name { $($field: Field::missing(),)+ entries };
+                for (key, value) in stats.entries.iter() {
+                    match key {
                         $($key => stats.$field = Field::read(value).ok_or_else(|| bad_value(key, value))?,)+
                         _ => {}
                     }
                 }
-                stats.entries = entries;
                 Ok(stats)
             }
 
             /// Every key that the server sent, with its text, in the server's order. A key that is missing here was
             /// not sent: its field then has its default value.
             pub fn entries(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
-                self.entries.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+                self.entries.iter()
             }
 
             /// The text of one key, if the server sent it.
@@ -62,7 +64,7 @@ macro_rules! stats {
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use serde::ser::SerializeMap;
-                let mut map = serializer.serialize_map(Some(self.entries.len()))?;
+                let mut map = serializer.serialize_map(Some(self.entries().len()))?;
                 for (key, value) in self.entries() {
                     match key {
                         $($key => map.serialize_entry(key, &self.$field)?,)+

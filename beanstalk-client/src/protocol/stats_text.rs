@@ -4,7 +4,7 @@
 //! `1e5`, and version 1.12 prints `os: #1 SMP …`. So it is read line by line, values stay text until a number is asked
 //! for, and whatever is neither of the two shapes is an error.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, fmt, ops::Range, sync::Arc};
 
 use crate::{Error, TubeName, error::excerpt};
 
@@ -13,7 +13,7 @@ const MAX_LINES: usize = 1_000_000;
 
 /// Reads `---`, then `- name` lines.
 pub(crate) fn list(text: &[u8]) -> Result<Vec<TubeName>, Error> {
-    lines(text)?
+    lines(utf8(text)?)?
         .map(|(number, line)| {
             let name = line.strip_prefix("- ").ok_or_else(|| unexpected(number, line))?;
             TubeName::try_from(unquoted(name))
@@ -22,31 +22,79 @@ pub(crate) fn list(text: &[u8]) -> Result<Vec<TubeName>, Error> {
         .collect()
 }
 
-/// Reads `---`, then `key: value` lines, into pairs in the server's order.
-pub(crate) fn map(text: &[u8]) -> Result<Vec<(String, String)>, Error> {
+/// The pairs of a map, in the server's order. Cloning is cheap: a worker reads one for every job.
+#[derive(Clone)]
+pub(crate) struct Pairs {
+    text: Arc<str>,
+    /// Where each key and its value stand in the text.
+    spans: Arc<[[Range<usize>; 2]]>,
+}
+
+impl Pairs {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        let part = |span: &Range<usize>| self.text.get(span.clone()).unwrap_or_default();
+        self.spans.iter().map(move |[key, value]| (part(key), part(value)))
+    }
+}
+
+impl PartialEq for Pairs {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl fmt::Debug for Pairs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// With fewer pairs than this, looking through all of them is the quickest way to find a key.
+const FEW: usize = 64;
+
+/// Reads `---`, then `key: value` lines.
+pub(crate) fn map(text: &[u8]) -> Result<Pairs, Error> {
+    let text = utf8(text)?;
+    let mut pairs: Vec<(&str, &str)> = Vec::with_capacity(16);
     let mut seen = HashSet::new();
-    lines(text)?
-        .map(|(number, line)| {
-            let pair =
-                line.split_once(": ").or_else(|| line.strip_suffix(':').map(|key| (key, "")));
-            let (key, value) = pair
-                .filter(|(key, _)| is_key(key) && seen.insert((*key).to_owned()))
-                .ok_or_else(|| unexpected(number, line))?;
-            Ok((key.to_owned(), unquoted(value).to_owned()))
-        })
-        .collect()
+    for (number, line) in lines(text)? {
+        let bare = || line.strip_suffix(':').map(|key| (key, line.get(line.len()..).unwrap_or("")));
+        let pair = line.split_once(": ").or_else(bare).filter(|(key, _)| is_key(key));
+        let (key, value) = pair.ok_or_else(|| unexpected(number, line))?;
+        if pairs.len() == FEW {
+            seen.extend(pairs.iter().map(|(key, _)| *key));
+        }
+        let is_new = if pairs.len() < FEW {
+            pairs.iter().all(|(known, _)| *known != key)
+        } else {
+            seen.insert(key)
+        };
+        if !is_new {
+            return Err(unexpected(number, line));
+        }
+        pairs.push((key, unquoted(value)));
+    }
+    let span = |part: &str| {
+        let start = part.as_ptr().addr() - text.as_ptr().addr();
+        start..start + part.len()
+    };
+    let spans = pairs.into_iter().map(|(key, value)| [span(key), span(value)]).collect();
+    Ok(Pairs { text: text.into(), spans })
+}
+
+fn utf8(text: &[u8]) -> Result<&str, Error> {
+    std::str::from_utf8(text)
+        .map_err(|error| Error::protocol("the stats reply is not text").with_source(error))
 }
 
 /// The numbered lines behind the `---`.
-fn lines(text: &[u8]) -> Result<impl Iterator<Item = (usize, &str)>, Error> {
-    let text = std::str::from_utf8(text)
-        .map_err(|error| Error::protocol("the stats reply is not text").with_source(error))?;
+fn lines(text: &str) -> Result<impl Iterator<Item = (usize, &str)>, Error> {
     let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
     match lines.next() {
         Some((_, "---")) => {}
         first => return Err(unexpected(1, first.map_or("", |(_, line)| line))),
     }
-    if text.lines().nth(MAX_LINES).is_some() {
+    if text.len() > MAX_LINES && text.lines().nth(MAX_LINES).is_some() {
         return Err(Error::protocol(format!("the stats reply has more than {MAX_LINES} lines")));
     }
     Ok(lines)
@@ -82,8 +130,21 @@ mod tests {
     #[test]
     fn map_values_keep_every_colon_and_hash() {
         let pairs = map(b"---\nname: \"true\"\nos: #1 SMP: x @0\nempty: \nbare:\n").unwrap();
-        let pairs: Vec<_> = pairs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let pairs: Vec<_> = pairs.iter().collect();
         assert_eq!(pairs, [("name", "true"), ("os", "#1 SMP: x @0"), ("empty", ""), ("bare", "")]);
+    }
+
+    #[test]
+    fn a_key_that_comes_again_is_noticed_however_many_there_are() {
+        for others in [1, FEW - 1, FEW, FEW + 1, 3 * FEW] {
+            for again in [0, others / 2, others - 1] {
+                let mut text: String = (0..others).map(|n| format!("key{n}: {n}\n")).collect();
+                text.insert_str(0, "---\n");
+                assert_eq!(map(text.as_bytes()).unwrap().iter().len(), others);
+                text += &format!("key{again}: x\n");
+                assert!(map(text.as_bytes()).is_err(), "{again} of {others}");
+            }
+        }
     }
 
     #[test]
