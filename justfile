@@ -27,7 +27,7 @@ doc:
 test:
     cargo test --locked --workspace
 
-# Puts jobs through the embedded servers.
+# Puts a job through the embedded server of each protocol.
 smoke:
     cargo run --locked -p bsctl -- --embedded smoke
     cargo run --locked -p gearctl -- --embedded smoke

@@ -127,3 +127,8 @@ macro_rules! both_producers {
         }
     )+};
 }
+
+/// The programs of the README: those that need no server are run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
