@@ -106,7 +106,7 @@ pub struct GlobalArgs {
     )]
     pub progress: Option<ProgressWhen>,
 
-    /// Answer confirmations about one tube with yes
+    /// Answer confirmations with yes, except those that ask for a name
     #[arg(short, long, global = true)]
     pub yes: bool,
 

@@ -5,7 +5,7 @@ pub mod commands;
 use clap::Command;
 use clap_complete::Shell;
 
-use crate::error::{CliError, exit_codes_markdown, exit_codes_text};
+use crate::error::{CliError, EXIT_CODES, exit_codes_markdown};
 
 /// A completion script for one shell.
 #[must_use]
@@ -104,7 +104,68 @@ pub fn grouped_help(tree: &Command, groups: &[(&str, &[&str])]) -> String {
 /// The exit codes for the end of help texts and man pages.
 #[must_use]
 pub fn exit_help() -> String {
-    format!("Exit codes:\n{}", exit_codes_text())
+    let codes: Vec<(String, &str)> =
+        EXIT_CODES.iter().map(|row| (format!("{:>3}", row.exit.code()), row.meaning)).collect();
+    format!("Exit codes:\n{}", table(&codes))
+}
+
+/// The width of tables in help texts: that of the narrowest usual terminal.
+const TABLE_WIDTH: usize = 80;
+
+/// Names longer than this have a line of their own.
+const NAME_WIDTH: usize = 34;
+
+/// Names and what they mean, in two columns.
+#[must_use]
+pub fn table<N: AsRef<str>>(rows: &[(N, &str)]) -> String {
+    let names = rows.iter().map(|(name, _)| name.as_ref().len());
+    let width = names.filter(|width| *width <= NAME_WIDTH).max().unwrap_or(0);
+    let mut text = String::new();
+    for (name, meaning) in rows {
+        let mut line = format!("  {:width$} ", name.as_ref());
+        if name.as_ref().len() > width {
+            text.push_str(line.trim_end());
+            text.push('\n');
+            line = " ".repeat(width + 3);
+        }
+        for word in meaning.split(' ') {
+            if line.len() + 1 + word.len() > TABLE_WIDTH && !line.trim_start().is_empty() {
+                text.push_str(line.trim_end());
+                text.push('\n');
+                line = " ".repeat(width + 3);
+            }
+            line.push(' ');
+            line.push_str(word);
+        }
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+/// The grammar with the paragraphs of its help texts as one line each, for terminals of any width. The sources break
+/// lines where they get long; a line that is indented, or ends a sentence, stays.
+#[must_use]
+pub fn reflow(command: Command) -> Command {
+    let command = match command.get_after_help().map(ToString::to_string) {
+        Some(text) => command.after_help(joined(&text)),
+        None => command,
+    };
+    command.mut_subcommands(reflow)
+}
+
+fn joined(text: &str) -> String {
+    let mut whole = String::with_capacity(text.len());
+    let mut is_open = false;
+    for line in text.split('\n') {
+        let is_prose = !line.is_empty() && !line.starts_with(' ');
+        if !whole.is_empty() {
+            whole.push(if is_open && is_prose { ' ' } else { '\n' });
+        }
+        whole.push_str(line);
+        is_open = is_prose && !line.ends_with('.');
+    }
+    whole
 }
 
 /// The subcommands that documentation shows.
@@ -139,6 +200,27 @@ mod tests {
         assert!(!commands.contains("secret"));
         assert!(section(&text, "exit-codes").unwrap().contains("| 69 |"));
         assert_eq!(section(&text, "other"), None);
+    }
+
+    #[test]
+    fn prose_fits_terminals_of_any_width() {
+        let text =
+            "Protocol: put.\nA long line that\ngoes on.\n\nRows:\n  one\n  two\nand more\ntext";
+        assert_eq!(
+            joined(text),
+            "Protocol: put.\nA long line that goes on.\n\nRows:\n  one\n  two\nand more text"
+        );
+    }
+
+    #[test]
+    fn tables_hang() {
+        let long = "word ".repeat(20);
+        let text = table(&[("A", long.trim_end()), (&"N".repeat(40), "x"), ("BCD", "y")]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 5, "{text}");
+        assert!(lines.iter().all(|line| line.len() <= 80), "{text}");
+        assert_eq!((&lines[0][..8], &lines[1][..8]), ("  A    w", "       w"));
+        assert_eq!((lines[3], lines[4]), ("       x", "  BCD  y"));
     }
 
     #[test]

@@ -137,12 +137,6 @@ impl From<Exit> for std::process::ExitCode {
     }
 }
 
-/// The table of exit codes as plain lines, for help texts and man pages.
-#[must_use]
-pub fn exit_codes_text() -> String {
-    EXIT_CODES.iter().map(|row| format!("  {:>3}  {}\n", row.exit.code(), row.meaning)).collect()
-}
-
 /// The table of exit codes in Markdown, for README files.
 #[must_use]
 pub fn exit_codes_markdown() -> String {

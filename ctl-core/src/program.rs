@@ -74,13 +74,15 @@ impl Program {
             return Exit::Done;
         }
         if self.is_check(line) {
-            let text = error.render().to_string();
-            let why = text.lines().next().unwrap_or_default();
-            let why = why.strip_prefix("error: ").unwrap_or(why);
-            let _ = writeln!(io::stdout(), "{}", self.headline(Verdict::Unknown, why));
+            let why = first_sentence(error);
+            let _ = writeln!(io::stdout(), "{}", self.headline(Verdict::Unknown, &why));
         }
         if !self.wants_json(line, environment) {
-            let _ = error.print();
+            let shows_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+            let _ = match self.documented_tree().try_get_matches_from(line) {
+                Err(help) if shows_help => help.print(),
+                _ => error.print(),
+            };
             return Exit::Usage;
         }
         let text = error.render().to_string();
@@ -130,14 +132,9 @@ impl Program {
     pub fn documented_tree(&self) -> Command {
         let tree = (self.tree)();
         let groups = docs::grouped_help(&tree, self.groups);
-        let width = self.environment.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        let environment: String = self
-            .environment
-            .iter()
-            .map(|(name, what)| format!("  {name:width$}  {what}\n"))
-            .collect();
+        let environment = docs::table(self.environment);
         let name = self.name;
-        tree.help_template(format!(
+        docs::reflow(tree).help_template(format!(
             "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
         ))
         .after_help(format!("{name} help COMMAND shows a command with examples; {name} --help also shows all options, environment and exit codes."))
@@ -182,6 +179,17 @@ impl Program {
         let chosen = flag.or_else(|| environment.var(&format!("{}_OUTPUT", self.prefix)));
         chosen.is_some_and(|text| word::<Format>(&text).is_ok_and(Format::is_json))
     }
+}
+
+/// What is wrong with a command line, in one line.
+fn first_sentence(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return "the command line does not say what to check".to_owned();
+    }
+    let text = error.render().to_string();
+    let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
+    let text = lines.collect::<Vec<_>>().join(" ");
+    text.strip_prefix("error: ").unwrap_or(&text).to_owned()
 }
 
 #[cfg(test)]
@@ -236,6 +244,21 @@ mod tests {
         }
         assert!(!program.wants_json(&line(&["tool", "-o", "plain"]), &none));
         assert!(program.wants_json(&line(&["tool"]), &Environment::of(&[("TOOL_OUTPUT", "json")])));
+    }
+
+    #[test]
+    fn a_wrong_check_is_said_in_one_line() {
+        let server = Command::new("server").arg(clap::Arg::new("NAME").required(true));
+        let check = Command::new("check").arg_required_else_help(true).subcommand(server);
+        let mut tree = Command::new("tool").subcommand(check);
+        let mut said = |words: &[&str]| {
+            first_sentence(&tree.try_get_matches_from_mut(words.iter()).unwrap_err())
+        };
+        assert_eq!(said(&["tool", "check"]), "the command line does not say what to check");
+        assert_eq!(
+            said(&["tool", "check", "server"]),
+            "the following required arguments were not provided: <NAME>"
+        );
     }
 
     #[test]

@@ -92,7 +92,9 @@ impl Progress {
             (Mode::Lines, _) => {
                 if self.shown.is_none_or(|shown| shown.elapsed() >= LINE_INTERVAL) {
                     self.shown = Some(Instant::now());
-                    self.messages.note(self.line());
+                    // Whoever counts may have begun long ago: there is no rate.
+                    let whole = self.whole();
+                    self.messages.note(format!("{}: {done}{whole}", self.label));
                 }
             }
         }
@@ -126,10 +128,14 @@ impl Progress {
         self.bar = Some(bar);
     }
 
+    fn whole(&self) -> String {
+        self.total.map_or_else(String::new, |total| format!("/{total}"))
+    }
+
     fn line(&self) -> String {
         let elapsed = self.started.elapsed();
         let rate = self.done as f64 / elapsed.as_secs_f64().max(f64::EPSILON);
-        let total = self.total.map_or_else(String::new, |total| format!("/{total}"));
+        let total = self.whole();
         let label = &self.label;
         let elapsed = units::show_duration(elapsed);
         format!("{label}: {}{total} in {elapsed}, {rate:.0} per second", self.done)

@@ -16,9 +16,10 @@ pub const HELP: &str = "\
 Protocol: stats; stats-tube and peek-ready; put, reserve-job and delete for roundtrip.
 Thresholds are METRIC=RANGE, with the ranges of monitoring plugins: 10 alerts below 0 and above 10, 10: below 10,
 ~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside.
-Metrics of server:  ready buried delayed reserved urgent waiting workers connections uptime draining rtt
-Metrics of a tube:  ready buried delayed reserved urgent waiting watching workers oldest-age pause-left rtt
-Metrics of roundtrip: rtt (milliseconds)
+Metrics:
+  server:     ready buried delayed reserved urgent waiting workers connections uptime draining rtt
+  a tube:     ready buried delayed reserved urgent waiting watching workers oldest-age pause-left rtt
+  roundtrip:  rtt (milliseconds)
 oldest-age is the age of the job that would be reserved next. A tube with ready jobs that nobody watches is
 CRITICAL (--zero-workers). A tube can look fine while its workers are stuck: roundtrip proves that the server
 stores and returns jobs, without competing with workers.

@@ -39,6 +39,8 @@ BSCTL_AGE, BSCTL_RESERVES, BSCTL_TIMEOUTS, BSCTL_RELEASES and BSCTL_KICKS. No sh
 one, and the body is never part of a command line unless --arg asks for it.
 While a command runs, its job is touched at a third of its time to run. When the job is lost after all, because the
 connection broke or the time to run was over, the command is ended with all that it has started.
+What commands print goes to stdout on a terminal; in a pipe, and with -o or --log-jobs, stdout has records, and it goes
+to stderr.
 SIGTERM or SIGINT: running jobs are finished, for at most --grace; a second one, or the end of that time, ends the
 commands with all that they have started, and releases their jobs.
 

@@ -5,6 +5,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 
 use super::builtin;
+use crate::docs;
 
 /// Global flags that a line may have; the others are for the start of the session.
 const LINE_FLAGS: &[&str] = &[
@@ -62,6 +63,7 @@ pub fn grammar(
         .subcommands(kept.cloned().map(here))
         .subcommands(verbs.get_subcommands().cloned())
         .subcommands(builtin::commands(FORMATS));
+    grammar = docs::reflow(grammar);
     grammar.build();
     grammar
 }
