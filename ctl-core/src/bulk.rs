@@ -86,6 +86,8 @@ pub struct Bulk {
 #[derive(Clone)]
 pub struct Gate {
     closed: Arc<AtomicBool>,
+    /// A failure closes it.
+    stops: bool,
     interrupts: Interrupts,
 }
 
@@ -94,6 +96,13 @@ impl Gate {
     #[must_use]
     pub fn is_open(&self) -> bool {
         !self.closed.load(Ordering::SeqCst) && self.interrupts.requested().is_none()
+    }
+
+    /// Takes no new work from now on, when a failure is to stop the command: for those who see it first.
+    pub fn failed(&self) {
+        if self.stops {
+            self.close();
+        }
     }
 
     /// Takes no new work from now on.
@@ -117,7 +126,7 @@ impl Bulk {
         Self {
             action,
             on_error,
-            gate: Gate { closed: Arc::default(), interrupts },
+            gate: Gate { closed: Arc::default(), stops: on_error == OnError::Stop, interrupts },
             progress: Progress::start(progress, messages, label, total),
             messages: messages.clone(),
             started: Instant::now(),

@@ -15,7 +15,6 @@ pub mod tool;
 pub mod work;
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal};
 
 use ctl_core::config::Environment;
 use ctl_core::error::Exit;
@@ -35,14 +34,7 @@ fn run(line: &[OsString]) -> Exit {
         Ok(cli) => cli,
         Err(error) => return PROGRAM.grammar_error(&error, line, &environment),
     };
-    let command = match cli.command {
-        Some(command) => command,
-        // A person without a command wants to look around; a script has forgotten it.
-        None if io::stdin().is_terminal() && io::stdout().is_terminal() => {
-            cli::Command::Repl(repl::ReplArgs::default())
-        }
-        None => return PROGRAM.without_command(line, &environment),
-    };
+    let Some(command) = cli.command else { return PROGRAM.without_command(line, &environment) };
     let cli = cli::Cli { command: None, ..cli };
     let mut tool = match Tool::new(&cli, environment.clone()) {
         Ok(tool) => tool,

@@ -27,7 +27,13 @@ pub fn functions(texts: &[String]) -> Result<Vec<FunctionName>, CliError> {
 /// # Errors
 /// The id is illegal: exit 65.
 pub fn unique(text: &str) -> Result<UniqueId, CliError> {
-    UniqueId::try_from(text).map_err(cli_error)
+    UniqueId::try_from(text).map_err(|error| {
+        let error = cli_error(error);
+        if text == "-" {
+            return error.hint("--unique-hash, to make one job of equal workloads");
+        }
+        error
+    })
 }
 
 /// A job handle, such as `H:host:1`.

@@ -123,7 +123,8 @@ impl Pool {
         let source: Source = Arc::new(Mutex::new((tasks, 0)));
         for mut client in clients {
             let (source, gate) = (Arc::clone(&source), gate.clone());
-            let mut wire = Wire { sender: sender.clone(), job: 0, label: String::new() };
+            let mut wire =
+                Wire { sender: sender.clone(), gate: gate.clone(), job: 0, label: String::new() };
             let window = order.as_ref().map(Order::window);
             let may_go_on =
                 move || gate.is_open() && window.as_ref().is_none_or(|window| window.enter(&gate));
@@ -179,6 +180,7 @@ impl Pool {
 /// A thread's way to the consumer.
 struct Wire {
     sender: SyncSender<News>,
+    gate: Gate,
     job: u64,
     label: String,
 }
@@ -272,6 +274,10 @@ impl Wire {
     }
 
     fn tell(&self, what: What) -> Option<()> {
+        if matches!(&what, What::Error(_) | What::Event(JobEvent::Fail | JobEvent::Exception(_))) {
+            // Told here: the consumer may hear of it when the next job is on its way.
+            self.gate.failed();
+        }
         self.sender.send(News { job: self.job, label: self.label.clone(), what }).ok()
     }
 }

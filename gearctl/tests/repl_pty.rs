@@ -39,16 +39,21 @@ struct Terminal {
 impl Terminal {
     /// With these environment variables on top of a plain one, and these words of the command line.
     fn start(address: &str, variables: &[(&str, &str)], words: &[&str]) -> Self {
+        let mut terminal = Self::run(address, variables, words);
+        terminal.sees("help explains");
+        terminal.sees("> ");
+        terminal
+    }
+
+    /// A command line that need not be a session.
+    fn run(address: &str, variables: &[(&str, &str)], words: &[&str]) -> Self {
         let state = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_gearctl"));
         command.env_clear().env("PATH", "/usr/bin:/bin").env("TERM", "xterm");
         command.env("HOME", state.path()).env("XDG_STATE_HOME", state.path());
         command.envs(variables.iter().copied()).args(["-s", address]).args(words);
         let pty = spawn_command(command, Some(PATIENCE)).unwrap();
-        let mut terminal = Self { pty, state, shown: String::new() };
-        terminal.sees("help explains");
-        terminal.sees("> ");
-        terminal
+        Self { pty, state, shown: String::new() }
     }
 
     /// One without colours and hints, whose output is easy to follow.
@@ -147,11 +152,24 @@ fn tab_completes_verbs_flags_handles_and_live_function_names() {
 }
 
 #[test]
-fn a_bare_command_line_on_a_terminal_is_a_session() {
+fn map_on_a_terminal_is_one_line_out_for_one_line_in() {
+    on_both(|address| {
+        let worker = serve(address, "up", 2, |job| Ok(job.workload.to_ascii_uppercase()));
+        let lines = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(lines.path(), "one\ntwo\n").unwrap();
+        let file = format!("@{}", lines.path().display());
+        let mut terminal = Terminal::run(address, &[("NO_COLOR", "1")], &["map", "up", &file]);
+        assert_eq!(terminal.ends(), 0, "{}", terminal.shown);
+        worker.join().unwrap();
+        assert_eq!(terminal.shown, "ONE\r\nTWO\r\n");
+    });
+}
+
+#[test]
+fn a_bare_command_line_on_a_terminal_is_short_help() {
     let server = Server::start().unwrap();
-    let mut terminal = Terminal::start(server.address(), &[("NO_COLOR", "1")], &[]);
-    terminal.says("version", READS);
-    terminal.types("\u{4}");
+    let mut terminal = Terminal::run(server.address(), &[("NO_COLOR", "1")], &[]);
+    terminal.sees("gearctl help COMMAND shows a command");
     assert_eq!(terminal.ends(), 0);
 }
 

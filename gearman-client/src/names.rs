@@ -60,7 +60,7 @@ impl FunctionName {
             _ => invisible(name),
         };
         broken.map_or(Ok(()), |why| {
-            let rule = "1 to 512 visible ASCII characters without spaces; FunctionName::lossless takes any but NUL";
+            let rule = "1 to 512 visible ASCII characters without spaces";
             Err(invalid("function name", &format!("{why} ({rule})")))
         })
     }
@@ -233,9 +233,9 @@ impl TryFrom<&[u8]> for UniqueId {
     fn try_from(id: &[u8]) -> Result<Self, Error> {
         refuse_nul("unique id", id)?;
         let why = match id {
-            [] => "it is empty (leave it out with Unique::None)".to_owned(),
-            b"-" => "'-' makes the server compare workloads (ask for it with Unique::ByPayload)"
-                .to_owned(),
+            [] => "it is empty (1 to 63 bytes)".to_owned(),
+            // `Unique::ByPayload` asks for it by name.
+            b"-" => "'-' has a meaning of its own: the server compares workloads".to_owned(),
             _ if id.len() > Self::MAX_LEN => format!("it has {} bytes (1 to 63)", id.len()),
             _ => return Ok(UniqueId(Short::cut(id))),
         };
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn by_payload_is_never_an_accident() {
-        assert!(UniqueId::try_from("-").unwrap_err().to_string().contains("Unique::ByPayload"));
+        assert!(UniqueId::try_from("-").unwrap_err().to_string().contains("compares workloads"));
         assert!(UniqueId::try_from("--").is_ok());
     }
 

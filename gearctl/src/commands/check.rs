@@ -22,9 +22,10 @@ pub const HELP: &str = "\
 Protocol: status; ECHO_REQ; SUBMIT_JOB for a roundtrip through a function.
 Thresholds are METRIC=RANGE, with the ranges of monitoring plugins: 10 alerts below 0 and above 10, 10: below 10,
 ~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside.
-Metrics of server:     functions queued running workers rtt
-Metrics of a function: queued running workers rtt
-Metrics of roundtrip:  rtt (milliseconds)
+Metrics:
+  server:     functions queued running workers rtt
+  a function: queued running workers rtt
+  roundtrip:  rtt (milliseconds)
 A function with queued jobs and without workers is CRITICAL (--zero-workers). Cancelled jobs count as queued until a
 worker asks for work. Workers can be registered and stuck: roundtrip through a function proves that they answer, and the
 message tells whether the server or the worker failed.
@@ -34,6 +35,9 @@ Examples:
   gearctl check function mail -w queued=100 -c queued=1000 -c workers=1:
   gearctl check functions 'mail*' --exclude mail.test -c queued=10
   gearctl check roundtrip echo --send ping --expect ping -c rtt=50";
+
+/// Bytes of an unexpected result that are shown.
+const SHOWN: usize = 60;
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
@@ -185,7 +189,8 @@ fn worker(
         }
     }
     if expect.is_some_and(|expect| expect.as_bytes() != result) {
-        let text = "the result is not what was expected";
+        let shown = String::from_utf8_lossy(result.get(..SHOWN).unwrap_or(&result));
+        let text = format!("the result is not what was expected: {shown}");
         return Err(CliError::new(Exit::Negative, "UNEXPECTED_RESULT", text));
     }
     Ok(vec![Metric::new("rtt", milliseconds(start.elapsed()), "ms").of(function)])

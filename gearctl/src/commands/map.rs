@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::{Column, Record, Shape};
+use ctl_core::output::{Column, Format, Record, Shape};
 use gearman_client::JobEvent;
 
 use super::submit::{connect, would};
@@ -69,8 +69,12 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     let mut bulk = Bulk::start(action, on_error, None, when, interrupts.clone(), &tool.messages);
     let kind = Kind::Foreground { retries: 0 };
     let mut pool = Pool::start(clients, tasks, kind, args.ordered, &bulk.gate())?;
+    if tool.out.style.format == Format::Table && tool.globals.output.is_none() {
+        // One line in, one line out, on a terminal too.
+        tool.out.style.format = Format::Plain;
+    }
     let mut list = tool.out.list(&RESULTS)?;
-    let structured = tool.globals.output.is_some_and(ctl_core::output::Format::is_json);
+    let structured = tool.globals.output.is_some_and(Format::is_json);
     let mut jobs = Jobs::default();
     loop {
         let news = match pool.next(&interrupts) {

@@ -34,6 +34,8 @@ GEARCTL_FUNCTION, GEARCTL_UNIQUE and GEARCTL_REDUCER. No shell is involved unles
 is never part of a command line unless --arg makes an argument of it. A command that cannot be started gives its job back and ends the worker (126, 127).
 SIGTERM or SIGINT: running jobs are finished, for at most --grace; a second one, or the end of that time, ends the
 commands with all that they have started, and their jobs go back to the server.
+The gearman program waits for ever for a job that ends with an exception, up to version 1.1 at least: serve it without
+--exception-from-stderr.
 
 Examples:
   gearctl work -f wc --exec wc -l
@@ -133,6 +135,9 @@ pub struct WorkArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
+    if tool.globals.dry_run {
+        return Err(CliError::usage("work has no dry run").hint("gearctl functions looks only"));
+    }
     let handler = handler(&args)?;
     let jobs = if args.once { Some(1) } else { args.max_jobs };
     let limits =

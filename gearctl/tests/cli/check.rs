@@ -43,6 +43,7 @@ fn a_roundtrip_tells_server_and_worker_apart() {
         check(&["up", "--send", "x", "--expect", "X"]).exits(0);
         let other = check(&["up", "--send", "x", "--expect", "x"]).exits(2);
         assert!(other.out().contains("UNEXPECTED_RESULT: worker roundtrip"), "{}", other.out());
+        assert!(other.out().contains("expected: X"), "{}", other.out());
         drop(worker);
         workers(address, "up", 0);
         let late = ["up", "--timeout", "0.2"];
@@ -56,6 +57,9 @@ fn wrong_lines_are_unknown_and_a_dead_server_is_critical() {
     let ran = bare(&["check", "server", "--nope"]).exits(3);
     assert!(ran.out().starts_with("GEARCTL UNKNOWN - "), "{}", ran.out());
     bare(&["check", "server", "-w", "queued=x"]).exits(3);
+    let ran = bare(&["check"]).exits(3);
+    let first = ran.out().lines().next();
+    assert_eq!(first, Some("GEARCTL UNKNOWN - the command line does not say what to check"));
     let ran = gearctl(&dead_address(), &["check", "server", "-o", "json"]).exits(2).json();
     assert_eq!(ran["exit"], 2);
 }

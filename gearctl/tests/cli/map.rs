@@ -41,5 +41,10 @@ fn failed_lines_are_records_and_exit_3() {
         assert_eq!((&rows[2]["i"], &rows[2]["body"]), (&json!(3), &json!("c")));
         let ran = gearctl_with(address, &["map", "some", "--fail-fast"], b"b\n").exits(1);
         assert!(ran.err.contains("JOB_FAILED"), "{}", ran.err);
+        // Nothing is begun after the failure: `a` would be answered.
+        for _ in 0..20 {
+            let ran = gearctl_with(address, &["map", "some", "--fail-fast"], b"b\na\n").exits(1);
+            assert_eq!(ran.out(), "", "{}", ran.err);
+        }
     });
 }

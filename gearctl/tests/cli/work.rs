@@ -128,6 +128,19 @@ fn the_job_is_in_the_environment_and_in_arguments() {
 }
 
 #[test]
+fn a_dry_run_of_work_takes_no_job() {
+    on_both(|server| {
+        let address = server.address();
+        queue(address, "f", b"x");
+        let line = ["work", "-n", "-f", "f", "--builtin", "echo", "--exit-when-empty"];
+        let refused = gearctl(address, &line).exits(2);
+        assert!(refused.err.contains("no dry run"), "{}", refused.err);
+        let ran = gearctl(address, &["functions", "f", "-o", "json"]).exits(0).json();
+        assert_eq!(ran[0]["queued"], 1);
+    });
+}
+
+#[test]
 fn builtins_answer() {
     on_both(|server| {
         let address = server.address();
