@@ -15,21 +15,27 @@ use std::{
 };
 
 /// The rows that each table must have, in order; a word stands for the row that begins with it.
-const TABLES: [(&str, &[Rows]); 8] = [
+const TABLES: [(&str, &[Rows]); 14] = [
     ("beanstalkd / Transport", &[Rows::Numbered('C', 22)]),
     ("beanstalkd / Clients, producers and workers", &[Rows::Numbered('B', 28)]),
     (
         "beanstalkd / Cancellation",
-        &[Rows::Named(&CANCELLED_CALLS), Rows::Named(&["reserve", "put"])],
+        &[Rows::Named(&CANCELLED_CALLS), Rows::Named(&["reserve", "put", "delete"])],
     ),
     ("Gearman / Transport", &[Rows::Numbered('C', 22)]),
     ("Gearman / Clients and workers", &[Rows::Numbered('G', 26)]),
     (
         "Gearman / Cancellation",
-        &[Rows::Named(&CANCELLED_CALLS), Rows::Named(&["submit", "next job"])],
+        &[Rows::Named(&CANCELLED_CALLS), Rows::Named(&["submit", "next job", "complete"])],
     ),
     ("Security / ", &[Rows::Numbered('S', 21)]),
     ("Reported bugs / A reply belongs to somebody else", &[]),
+    ("Reported bugs / A job is lost between server and caller", &[]),
+    ("Reported bugs / A call hangs for ever", &[]),
+    ("Reported bugs / A reconnect is incomplete", &[]),
+    ("Reported bugs / Reservations and heartbeats", &[]),
+    ("Reported bugs / Framing and races", &[]),
+    ("Reported bugs / Life of a worker", &[]),
 ];
 
 const CANCELLED_CALLS: [&str; 5] =
