@@ -336,6 +336,12 @@ impl Lane {
         Poll::Ready(self.change(step))
     }
 
+    /// Whether a job is still this connection's.
+    pub(crate) fn holds(&self, job: &JobHandle) -> bool {
+        let state = self.lock();
+        state.is_open && state.session.holds(job)
+    }
+
     /// Lets a job go back to the server when the connection closes.
     pub(crate) fn leave_job(&self, job: &JobHandle) {
         self.change(|state| state.session.leave(job));

@@ -267,7 +267,14 @@ impl Worker {
     }
 
     async fn dispatched(&self) -> GrabbedJob {
-        poll_fn(|cx| self.dispatch.poll_next(cx)).await
+        loop {
+            let job = poll_fn(|cx| self.dispatch.poll_next(cx)).await;
+            // While it waited here the server may have given it to others. A limit has counted it, though: whoever
+            // counts along gets it, and is told so by its end.
+            if self.limit.is_some() || job.is_held() {
+                return job;
+            }
+        }
     }
 
     fn start(&self) {
@@ -387,6 +394,10 @@ impl GrabbedJob {
 
     pub(crate) fn context(&self) -> JobContext {
         self.context.clone()
+    }
+
+    fn is_held(&self) -> bool {
+        self.context.lane.holds(&self.context.assignment.handle)
     }
 
     /// Nobody takes it any more: it goes back to the server.

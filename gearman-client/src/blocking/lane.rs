@@ -130,6 +130,11 @@ impl Lane {
         self.session.waiting_since().is_some()
     }
 
+    /// Whether a job is still this connection's.
+    pub(super) fn holds(&self, job: &JobHandle) -> bool {
+        self.is_connected() && self.session.holds(job)
+    }
+
     pub(super) fn is_drained(&self) -> bool {
         !self.is_connected() || self.session.is_drained()
     }

@@ -359,8 +359,10 @@ impl Worker {
         let mut pause = Duration::from_millis(1);
         loop {
             self.fail_dropped();
-            if let Some(next) = self.inbox.pop_front() {
-                return Ok(Some(next));
+            while let Some(next) = self.inbox.pop_front() {
+                if self.is_to_be_given(&next) {
+                    return Ok(Some(next));
+                }
             }
             self.heed_stop();
             if self.is_ending() && !self.lanes.iter().any(Lane::is_asking) {
@@ -503,9 +505,22 @@ impl Worker {
 
     /// A job that came and has a handler.
     fn take_handled(&mut self) -> Option<(usize, Assignment)> {
-        let at =
-            self.inbox.iter().position(|(_, job)| self.handlers.contains_key(&job.function))?;
-        self.inbox.remove(at)
+        loop {
+            let has_handler =
+                |(_, job): &(usize, Assignment)| self.handlers.contains_key(&job.function);
+            let at = self.inbox.iter().position(has_handler)?;
+            let next = self.inbox.remove(at)?;
+            if self.is_to_be_given(&next) {
+                return Some(next);
+            }
+        }
+    }
+
+    /// Whether a job is still ours: while it waited here the server may have given it to others. A limit has counted it,
+    /// though: whoever counts along gets it, and is told so by its end.
+    fn is_to_be_given(&self, (lane, job): &(usize, Assignment)) -> bool {
+        let is_held = || self.lanes.get(*lane).is_some_and(|lane| lane.holds(&job.handle));
+        self.options.limit.is_some() || is_held()
     }
 
     /// Reads the answers to grabs under way; whether there is more to wait for.

@@ -386,6 +386,12 @@ impl WorkerSession {
         }
     }
 
+    /// Whether the job is still this connection's.
+    #[must_use]
+    pub fn holds(&self, job: &JobHandle) -> bool {
+        self.held(job).is_ok()
+    }
+
     fn held(&self, job: &JobHandle) -> Result<Short, Error> {
         let handle = job.short();
         if job.epoch() == Some(self.origin.epoch) && self.running.contains(&handle) {

@@ -38,6 +38,7 @@ both_faces!(
     a_result_cut_at_any_byte_is_accounted_for_and_its_job_runs_again,
     a_job_that_lost_too_many_workers_fails_at_its_submitter,
     a_stale_result_is_never_sent_over_a_new_connection,
+    a_job_that_was_lost_before_anybody_took_it_is_not_given,
     an_error_before_and_behind_every_answer_does_no_harm,
     a_flood_of_noop_costs_next_to_nothing,
     a_server_that_is_away_is_tried_less_and_less,
@@ -189,6 +190,43 @@ fn a_stale_result_is_never_sent_over_a_new_connection<F: Face>() {
     let report = worker.stop();
     assert_eq!(report.completed, 1, "{report}");
     assert_eq!(report.unknown + report.abandoned, 1, "{report}");
+}
+
+/// G5: others have run it by then.
+fn a_job_that_was_lost_before_anybody_took_it_is_not_given<F: Face>() {
+    let server = Server::start().unwrap();
+    let mut client = F::to(server.address());
+    for _ in 0..8 {
+        client.submit_background("f", b"old", options()).unwrap();
+    }
+    let proxy = Proxy::start(server.socket_addr().unwrap()).unwrap();
+    let several = WorkerOptions::from(quick(&proxy.address().to_string())).concurrency(4);
+    let mut lost = F::Worker::connect(several).unwrap();
+    lost.can_do("f");
+    for _ in 0..3 {
+        // More is asked for than is taken.
+        let job = lost.next();
+        lost.complete(job, "").unwrap();
+    }
+    lost.barrier().unwrap();
+    let held = lost.next();
+    proxy.refuse_connections();
+    proxy.reset_connections();
+    let mut other = worker::<F>(server.address());
+    for _ in 0..5 {
+        let job = other.next();
+        other.complete(job, "").unwrap();
+    }
+    assert_eq!(other.stop().completed, 5);
+    // It notices.
+    let _ = lost.barrier();
+    proxy.accept_connections();
+    client.submit_background("f", b"new", options()).unwrap();
+    let job = lost.next();
+    assert_eq!(F::Worker::assignment(&job).workload, b"new"[..]);
+    lost.complete(job, "").unwrap();
+    assert!(lost.complete(held, "").is_err());
+    assert_eq!(lost.stop().completed, 4);
 }
 
 /// G8.
