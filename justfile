@@ -46,6 +46,10 @@ soak server minutes="30" *args:
     cargo build --release -p beanstalk-client -p gearman-client --examples --all-features
     cargo run --release -p tests --example soak -- {{server}} --minutes {{minutes}} {{args}}
 
+# Clients in virtual time and a network that breaks, by seeds (`just simulate 100000`), and callers that give up.
+simulate seeds="10000" cancelled="1000000":
+    SIM_SEEDS={{seeds}} SIM_CANCELLED={{cancelled}} cargo test --release -p tests --test sim -- --nocapture
+
 # Licences, advisories, bans, sources: needs cargo-deny.
 deny:
     cargo deny --workspace check
