@@ -33,7 +33,8 @@ The command gets the body on stdin; its exit code decides what becomes of the jo
   64, 65            buried (--bury-codes)
   any other code, a signal, over --max-runtime
                     --on-fail: released with a delay, and buried after --max-releases
-  cannot be run     the job is released, and the worker ends (126, 127; with --shell also when the shell says so)
+  cannot be run     the job is released, and the worker ends (126, 127);
+                    with --shell also when the shell says so
 {id}, {tube} and {file} in arguments are replaced; the environment has BSCTL_JOB_ID, BSCTL_TUBE, BSCTL_PRI, BSCTL_TTR,
 BSCTL_AGE, BSCTL_RESERVES, BSCTL_TIMEOUTS, BSCTL_RELEASES and BSCTL_KICKS. No shell is involved unless --shell asks for
 one, and the body is never part of a command line unless --arg asks for it.
@@ -56,7 +57,7 @@ pub struct WorkArgs {
     #[arg(short, long, value_name = "TUBE")]
     tube: Vec<String>,
 
-    /// The command for each job, with its arguments: everything behind
+    /// The command for each job, with its arguments: everything behind it, so other flags go before
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, group = "handler")]
     exec: Vec<OsString>,
 

@@ -49,7 +49,7 @@ pub struct WorkArgs {
     #[arg(short, long = "function", value_name = "FUNCTION", required = true)]
     functions: Vec<String>,
 
-    /// The command for each job, with its arguments: everything behind
+    /// The command for each job, with its arguments: everything behind it, so other flags go before
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, group = "handler")]
     exec: Vec<OsString>,
 
