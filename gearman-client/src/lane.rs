@@ -12,8 +12,8 @@ use tokio::{sync::Notify, time::timeout};
 use queue_core::now;
 
 use crate::{
-    Address, ClientId, ConnectOptions, Error, FunctionName, GrabbedJob, JobHandle, JobLimit,
-    Result, WorkerOptions, WorkerReport,
+    Address, ClientId, ConnectOptions, ConnectionState, Error, FunctionName, GrabbedJob, JobHandle,
+    JobLimit, Result, WorkerOptions,
     deadline::Limit,
     dispatch::Dispatch,
     driver::{Driver, Io, Pulse, Served},
@@ -22,6 +22,7 @@ use crate::{
         work::job_lost,
     },
     trace,
+    worker_view::Gauge,
 };
 
 /// The worker role towards one server.
@@ -30,6 +31,7 @@ pub(crate) struct Lane {
     pub(crate) address: Arc<Address>,
     dispatch: Arc<Dispatch>,
     state: Mutex<State>,
+    gauge: Gauge,
     /// Wakes the task when it waits between two attempts to connect.
     nudge: Notify,
     with_barrier: bool,
@@ -61,7 +63,7 @@ struct State {
     /// How many attempts to connect have failed.
     failures: u64,
     last_error: Option<Error>,
-    report: WorkerReport,
+    gauge: Gauge,
 }
 
 /// No further report or result is taken while so many bytes wait to be written.
@@ -75,6 +77,7 @@ impl Lane {
     ) -> Arc<Self> {
         let address = Arc::new(options.address.clone());
         let (places, grab, regrab) = (worker.concurrency, worker.grab, worker.regrab);
+        let gauge = Gauge::default();
         let state = State {
             session: WorkerSession::new(address.clone(), places, grab, regrab, now()),
             client_id: worker.client_id.clone(),
@@ -95,13 +98,14 @@ impl Lane {
             is_proven: true,
             failures: 0,
             last_error: None,
-            report: WorkerReport::default(),
+            gauge: gauge.clone(),
         };
         Arc::new(Lane {
             options,
             address,
             dispatch,
             state: Mutex::new(state),
+            gauge,
             nudge: Notify::new(),
             with_barrier: worker.barrier,
         })
@@ -115,6 +119,7 @@ impl Lane {
     /// Keeps a connection until the lane is stopped.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
+            self.gauge.is(ConnectionState::Connecting);
             let limit = self.options.connect_limit(Limit::never());
             let error = match self.options.connect(limit).await {
                 Ok(stream) => {
@@ -156,6 +161,7 @@ impl Lane {
         let epoch = session.origin().epoch;
         state.session = session;
         state.is_open = true;
+        self.gauge.connected();
         state.wake_waiting();
         epoch
     }
@@ -170,15 +176,20 @@ impl Lane {
         state.account();
         state.wake_waiting();
         if state.is_stopping || state.is_cut || state.last_error.is_none() {
+            self.gauge.is(ConnectionState::Closed);
             return None;
         }
         // A connection that proved good is followed by one at once.
         if let Some(error) = &state.last_error {
             trace::lost(&self.address, error);
+            self.gauge.failed(error);
         }
         let was_proven = std::mem::replace(&mut state.is_proven, false);
         let delay = if was_proven { Duration::ZERO } else { state.backoff.next_delay() };
         trace::backing_off(&self.address, delay);
+        if !delay.is_zero() {
+            self.gauge.is(ConnectionState::Backoff);
+        }
         Some(delay)
     }
 
@@ -279,11 +290,12 @@ impl Lane {
             state.session.close();
             state.account();
         });
+        self.gauge.is(ConnectionState::Closed);
         self.nudge.notify_one();
     }
 
-    pub(crate) fn report(&self) -> WorkerReport {
-        self.lock().report
+    pub(crate) fn gauge(&self) -> &Gauge {
+        &self.gauge
     }
 
     /// Changes the state, and lets the driver see to what that means.
@@ -361,7 +373,7 @@ impl Served for Lane {
         if state.is_cut || state.session.origin().epoch != epoch {
             return Ok(Pulse::Over);
         }
-        io.written = 0;
+        let replies = io.arrived.len() as u64;
         let was_waiting_since = state.session.waiting_since();
         let mut jobs = Vec::new();
         for packet in io.arrived.drain(..) {
@@ -378,6 +390,12 @@ impl Served for Lane {
         }
         let wake_at = state.session.poll(now);
         let is_over = state.is_stopping && state.wind_up(self.with_barrier, now);
+        self.gauge.update(|seen| {
+            seen.metrics.replies += replies;
+            seen.metrics.bytes_in += std::mem::take(&mut io.read) as u64;
+            seen.metrics.bytes_out += std::mem::take(&mut io.written) as u64;
+            seen.follow(&mut state.session);
+        });
         let was_stuck = !io.writing.is_empty();
         if !was_stuck {
             state.session.swap_outgoing(&mut io.writing);
@@ -413,7 +431,6 @@ impl Served for Lane {
 impl State {
     fn take(&mut self, packet: &Packet, now: Instant) -> Result<Option<Assignment>> {
         let job = self.session.accept(packet, now)?;
-        self.account();
         if !self.is_proven {
             self.is_proven = true;
             self.backoff.reset();
@@ -422,9 +439,7 @@ impl State {
     }
 
     fn account(&mut self) {
-        for settled in self.session.settled() {
-            self.report.add(settled);
-        }
+        self.gauge.follow(&mut self.session);
     }
 
     /// Whether a worker that is to stop has nothing left to do; makes sure first that its results were taken.

@@ -63,7 +63,8 @@
 //! # What it tells
 //!
 //! [`Client::metrics`] counts connections, requests, answers, bytes, and errors by their kind, and
-//! [`Client::connection_states`] says what the connection to each server is doing. With the feature `tracing` there are
+//! [`Client::connection_states`] says what the connection to each server is doing; [`Worker::view`] gives the same of a
+//! worker while it runs, and what became of its jobs so far. With the feature `tracing` there are
 //! spans (`gearman_connect`, `gearman_request`, `gearman_job`) and events with the names that OpenTelemetry has for
 //! messaging (`messaging.operation.name`, `messaging.message.id`, `server.address`, `error.type`, ..). Each event is one
 //! line. No workload and no result is ever told, at most its length; nor is what a server or a handler wrote.
@@ -132,9 +133,9 @@ mod trace;
 mod work;
 #[cfg(feature = "tokio")]
 mod worker;
-
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use self::ledger::{CrashLedger, Running, Verdict};
+mod worker_view;
+
 pub use self::{
     address::Address,
     error::{Deadline, Error, ErrorKind, Fate},
@@ -155,6 +156,11 @@ pub use self::{
     job::Job,
     many::{CallMany, SubmitMany},
     worker::{GrabbedJob, JobContext, Worker},
+};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub use self::{
+    ledger::{CrashLedger, Running, Verdict},
+    worker_view::WorkerView,
 };
 #[cfg(feature = "tokio")]
 pub use queue_core::Stream;

@@ -14,6 +14,7 @@ use tokio::{runtime::Handle, task::JoinSet, time::timeout};
 
 use crate::{
     Error, ErrorKind, Failure, Fate, FunctionName, JobLimit, Result, WorkerOptions, WorkerReport,
+    WorkerView,
     dispatch::Dispatch,
     lane::Lane,
     protocol::{Assignment, End, Report},
@@ -296,9 +297,15 @@ impl Worker {
         self.give_up();
         let mut total = WorkerReport::default();
         for lane in &self.lanes {
-            total.merge(lane.report());
+            total.merge(lane.gauge().report());
         }
         total
+    }
+
+    /// A way to look at it while it [runs](Self::run).
+    #[must_use]
+    pub fn view(&self) -> WorkerView {
+        WorkerView::new(self.lanes.iter().map(|lane| lane.gauge()))
     }
 
     fn give_up(&self) {

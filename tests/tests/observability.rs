@@ -11,5 +11,7 @@
 mod beanstalk;
 #[path = "observability/gearman.rs"]
 mod gearman;
+#[path = "observability/gearman_worker.rs"]
+mod gearman_worker;
 #[path = "observability/record.rs"]
 mod record;

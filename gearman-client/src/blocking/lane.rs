@@ -9,13 +9,14 @@ use std::{
 use queue_core::{blocking::Transport, now};
 
 use crate::{
-    Address, ConnectOptions, Deadline, Error, FunctionName, JobHandle, JobLimit, Result,
-    WorkerOptions, WorkerReport,
+    Address, ConnectOptions, ConnectionState, Deadline, Error, FunctionName, JobHandle, JobLimit,
+    Result, WorkerOptions, WorkerReport,
     deadline::Limit,
     error::{closed, lost},
     protocol::{Assignment, Backoff, Decoder, End, Grab, Magic, Report, WorkerSession},
     route::LEAST_WAIT,
     trace,
+    worker_view::Gauge,
 };
 
 /// The worker role towards one server.
@@ -33,7 +34,7 @@ pub(super) struct Lane {
     is_started: bool,
     is_stopping: bool,
     last_error: Option<Error>,
-    report: WorkerReport,
+    gauge: Gauge,
 }
 
 /// What a new connection is told.
@@ -73,13 +74,17 @@ impl Lane {
             is_started: false,
             is_stopping: false,
             last_error: None,
-            report: WorkerReport::default(),
+            gauge: Gauge::default(),
             options,
         }
     }
 
     pub(super) fn is_connected(&self) -> bool {
         self.transport.is_some()
+    }
+
+    pub(super) fn gauge(&self) -> &Gauge {
+        &self.gauge
     }
 
     pub(super) fn address(&self) -> &Address {
@@ -147,9 +152,11 @@ impl Lane {
         if self.retry_in().is_some_and(|wait| !wait.is_zero()) {
             return Ok(());
         }
+        self.gauge.is(ConnectionState::Connecting);
         let limit = self.options.connect_limit(Limit::never());
         match self.options.connect_blocking(limit) {
             Ok(transport) => {
+                self.gauge.connected();
                 self.transport = Some(transport);
                 self.decoder = Decoder::new(Magic::Response, self.options.max_packet_size);
                 self.session = self.role.session(&self.address);
@@ -161,6 +168,9 @@ impl Lane {
             }
             Err(error) => {
                 self.retry_at = self.later();
+                trace::backing_off(&self.address, self.retry_in().unwrap_or_default());
+                self.gauge.is(ConnectionState::Backoff);
+                self.gauge.failed(&error);
                 self.last_error = Some(error.share());
                 Err(error)
             }
@@ -187,6 +197,10 @@ impl Lane {
 
     /// Writes what is queued. A failure closes the lane.
     pub(super) fn flush(&mut self) -> Result<()> {
+        if self.session.outgoing().is_empty() {
+            return Ok(());
+        }
+        self.gauge.follow(&mut self.session);
         let limit = self.options.write_limit(Limit::never());
         while !self.session.outgoing().is_empty() {
             if let Err(error) = self.write_some(limit) {
@@ -206,6 +220,7 @@ impl Lane {
         let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
         if let Some(n) = transport.write(self.session.outgoing(), stuck).map_err(lost)? {
             self.session.sent(n);
+            self.gauge.update(|seen| seen.metrics.bytes_out += n as u64);
             if self.session.outgoing().is_empty() && !transport.flush(limit).map_err(lost)? {
                 return Err(limit.error());
             }
@@ -229,9 +244,7 @@ impl Lane {
             }
             Ok(())
         });
-        for settled in self.session.settled() {
-            self.report.add(settled);
-        }
+        self.gauge.follow(&mut self.session);
         if let Err(error) = outcome {
             self.close(&error);
         }
@@ -257,6 +270,7 @@ impl Lane {
             Some(0) => Err(lost(io::ErrorKind::UnexpectedEof.into())),
             Some(n) => {
                 self.decoder.received(n);
+                self.gauge.update(|seen| seen.metrics.bytes_in += n as u64);
                 Ok(true)
             }
             None => Ok(false),
@@ -268,6 +282,7 @@ impl Lane {
         let mut found = false;
         while let Some(packet) = self.decoder.next()? {
             found = true;
+            self.gauge.update(|seen| seen.metrics.replies += 1);
             jobs.extend(self.session.accept(&packet, now())?);
             if !self.is_proven {
                 self.is_proven = true;
@@ -315,19 +330,26 @@ impl Lane {
         }
         // The last results, if they were not confirmed.
         let _ = self.flush();
-        self.close(&Error::protocol("the worker was stopped"));
-        self.report
+        self.shut();
+        self.gauge.is(ConnectionState::Closed);
+        self.gauge.report()
     }
 
+    /// Gives up a connection that cannot be used any further.
     fn close(&mut self, error: &Error) {
-        if self.transport.take().is_some() {
+        if self.is_connected() {
             trace::lost(&self.address, error);
+            self.gauge.failed(error);
+            self.gauge.is(ConnectionState::Idle);
         }
         self.last_error = Some(error.share());
+        self.shut();
+    }
+
+    fn shut(&mut self) {
+        self.transport = None;
         self.session.close();
-        for settled in self.session.settled() {
-            self.report.add(settled);
-        }
+        self.gauge.follow(&mut self.session);
     }
 }
 

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     Deadline, Error, Failure, FunctionName, JobLimit, Result, WorkerOptions, WorkerReport,
+    WorkerView,
     deadline::Limit,
     protocol::{Assignment, End, Report, work::job_lost},
     route::no_server,
@@ -233,6 +234,12 @@ impl Worker {
     #[must_use]
     pub fn stop_handle(&self) -> StopHandle {
         self.stop.clone()
+    }
+
+    /// A way to look at it while it [runs](Self::run), from another thread.
+    #[must_use]
+    pub fn view(&self) -> WorkerView {
+        WorkerView::new(self.lanes.iter().map(Lane::gauge))
     }
 
     /// The next job of a function that was announced with [`can_do`](Self::can_do); `None` when none came within

@@ -44,8 +44,8 @@ use crate::{
 pub struct WorkerSession {
     origin: Origin,
     outgoing: BytesMut,
-    sent: u64,
-    queued: u64,
+    /// How many packets were queued since somebody asked.
+    commands: u64,
     functions: HashSet<FunctionName>,
     places: usize,
     grab: Grab,
@@ -88,8 +88,7 @@ impl WorkerSession {
         WorkerSession {
             origin: Origin { server, epoch: Epoch::next() },
             outgoing: BytesMut::new(),
-            sent: 0,
-            queued: 0,
+            commands: 0,
             functions: HashSet::new(),
             places: places.max(1),
             grab,
@@ -406,9 +405,8 @@ impl WorkerSession {
     }
 
     fn put(&mut self, packet_type: PacketType, arguments: &[&[u8]], last: &[u8]) {
-        let before = self.outgoing.len();
         request(&mut self.outgoing, packet_type, arguments, last);
-        self.queued += (self.outgoing.len() - before) as u64;
+        self.commands += 1;
         self.confirmations.count();
     }
 
@@ -421,7 +419,6 @@ impl WorkerSession {
     /// Notes that the transport took the first `n` outgoing bytes.
     pub fn sent(&mut self, n: usize) {
         let n = n.min(self.outgoing.len());
-        self.sent += n as u64;
         self.outgoing.advance(n);
         if self.outgoing.is_empty() && self.outgoing.capacity() > KEEP_OUTGOING {
             self.outgoing = BytesMut::new();
@@ -435,6 +432,11 @@ impl WorkerSession {
             *empty = BytesMut::new();
         }
         std::mem::swap(&mut self.outgoing, empty);
+    }
+
+    /// How many packets were queued since it was last asked.
+    pub fn take_commands(&mut self) -> u64 {
+        std::mem::take(&mut self.commands)
     }
 
     /// What became of results since it was last asked.

@@ -1,0 +1,126 @@
+//! What a worker is doing, for whoever looks at it from elsewhere.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::{ConnectionState, Error, Metrics, WorkerReport, protocol::WorkerSession};
+
+/// A look at a worker while it runs, from anywhere, and at what it was when it has ended. Cloning is cheap.
+///
+/// It keeps nothing of the worker alive but these numbers.
+#[derive(Clone)]
+pub struct WorkerView {
+    lanes: Arc<[Gauge]>,
+}
+
+impl WorkerView {
+    pub(crate) fn new<'a>(lanes: impl Iterator<Item = &'a Gauge>) -> Self {
+        WorkerView { lanes: lanes.cloned().collect() }
+    }
+
+    /// What became of jobs so far. A result is counted once the server has shown what it made of it, which is with its
+    /// next answer.
+    #[must_use]
+    pub fn report(&self) -> WorkerReport {
+        let mut total = WorkerReport::default();
+        self.lanes.iter().for_each(|lane| lane.update(|seen| total.merge(seen.report)));
+        total
+    }
+
+    /// What was sent and received so far, over all connections. `commands` and `replies` are packets. `errors` are the
+    /// connections that were lost, and the attempts to connect in vain, by the kind of the failure.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        let mut total = Metrics::default();
+        self.lanes.iter().for_each(|lane| lane.update(|seen| total.add(&seen.metrics)));
+        total
+    }
+
+    /// How many jobs it holds.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.update(|seen| seen.running)).sum()
+    }
+
+    /// What each connection is doing: one for each server, in their order, as often as the worker has
+    /// [connections](crate::WorkerOptions::connections) to each.
+    #[must_use]
+    pub fn connection_states(&self) -> Vec<ConnectionState> {
+        self.lanes.iter().map(|lane| lane.update(|seen| seen.state)).collect()
+    }
+}
+
+impl fmt::Debug for WorkerView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerView")
+            .field("connections", &self.connection_states())
+            .field("running", &self.running())
+            .field("report", &self.report())
+            .finish()
+    }
+}
+
+/// Where one connection of a worker writes what it does.
+#[derive(Clone, Default)]
+pub(crate) struct Gauge(Arc<Mutex<Seen>>);
+
+/// What is known of one connection of a worker, those before it included.
+pub(crate) struct Seen {
+    pub(crate) metrics: Metrics,
+    pub(crate) report: WorkerReport,
+    pub(crate) running: usize,
+    pub(crate) state: ConnectionState,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Seen {
+            metrics: Metrics::default(),
+            report: WorkerReport::default(),
+            running: 0,
+            state: ConnectionState::Idle,
+        }
+    }
+}
+
+impl Gauge {
+    pub(crate) fn update<T>(&self, step: impl FnOnce(&mut Seen) -> T) -> T {
+        step(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn report(&self) -> WorkerReport {
+        self.update(|seen| seen.report)
+    }
+
+    pub(crate) fn is(&self, state: ConnectionState) {
+        self.update(|seen| seen.state = state);
+    }
+
+    pub(crate) fn connected(&self) {
+        self.update(|seen| {
+            seen.metrics.connected();
+            seen.state = ConnectionState::Ready;
+        });
+    }
+
+    pub(crate) fn failed(&self, error: &Error) {
+        self.update(|seen| seen.metrics.failed(error.kind()));
+    }
+
+    /// Takes over what has happened on the connection since it was last asked.
+    pub(crate) fn follow(&self, session: &mut WorkerSession) {
+        self.update(|seen| seen.follow(session));
+    }
+}
+
+impl Seen {
+    pub(crate) fn follow(&mut self, session: &mut WorkerSession) {
+        for settled in session.settled() {
+            self.report.add(settled);
+        }
+        self.metrics.commands += session.take_commands();
+        self.running = session.running();
+    }
+}

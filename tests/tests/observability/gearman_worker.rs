@@ -1,0 +1,162 @@
+//! What can be seen of a Gearman worker while it runs, without `tracing`; and that its end is no failure.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use fixtures::gearmand::Server;
+use gearman_client::{
+    ConnectOptions, ConnectionState, ErrorKind, Failure, Outcome, RetryPolicy, SubmitOptions,
+    Worker, WorkerReport, WorkerView, blocking,
+};
+use tests::face::runtime;
+
+use super::record::{check, find, record_of};
+
+const BODY: &[u8] = &[b'x'; 1000];
+
+fn options(server: &Server) -> ConnectOptions {
+    let retry = RetryPolicy::new(2).backoff(Duration::from_millis(20), Duration::from_millis(40));
+    server.address().parse::<ConnectOptions>().unwrap().retry(retry)
+}
+
+/// A worker that runs in a thread of its own: `echo`, `fail`, and `hold`, which waits for the gate.
+struct Running {
+    view: WorkerView,
+    gate: Arc<AtomicBool>,
+    stop: Box<dyn FnOnce() -> WorkerReport>,
+}
+
+fn run_async(server: &Server) -> Running {
+    let options = options(server);
+    let gate = Arc::new(AtomicBool::new(false));
+    let opened = gate.clone();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let (seen, view) = std::sync::mpsc::channel();
+    let worker = thread::spawn(move || {
+        runtime().block_on(async move {
+            let mut worker = Worker::connect(options).await.unwrap();
+            seen.send(worker.view()).unwrap();
+            worker.register("echo", |job| async move { Ok(job.workload.clone()) }).unwrap();
+            worker.register("fail", |_| async { Err::<Vec<u8>, _>(Failure::Fail) }).unwrap();
+            let hold = move |job: gearman_client::JobContext| {
+                let opened = opened.clone();
+                async move {
+                    while !opened.load(Ordering::SeqCst) {
+                        tokio::time::sleep(Duration::from_millis(2)).await;
+                    }
+                    Ok(job.workload.clone())
+                }
+            };
+            worker.register("hold", hold).unwrap();
+            worker.run_until(stopped).await
+        })
+    });
+    let stop = Box::new(move || {
+        stop.send(()).unwrap();
+        worker.join().unwrap()
+    });
+    Running { view: view.recv().unwrap(), gate, stop }
+}
+
+fn run_blocking(server: &Server) -> Running {
+    let mut worker = blocking::Worker::connect(options(server)).unwrap();
+    let gate = Arc::new(AtomicBool::new(false));
+    let opened = gate.clone();
+    worker.register("echo", |job| Ok(job.workload.clone())).unwrap();
+    worker.register("fail", |_| Err::<Vec<u8>, _>(Failure::Fail)).unwrap();
+    let hold = move |job: &mut blocking::JobContext<'_>| {
+        while !opened.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(2));
+        }
+        Ok(job.workload.clone())
+    };
+    worker.register("hold", hold).unwrap();
+    let (view, stop) = (worker.view(), worker.stop_handle());
+    let worker = thread::spawn(move || worker.run().unwrap());
+    let stop = Box::new(move || {
+        stop.stop();
+        worker.join().unwrap()
+    });
+    Running { view, gate, stop }
+}
+
+/// Waits until something can be seen.
+fn until(what: &str, view: &WorkerView, is_so: impl Fn(&WorkerView) -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !is_so(view) {
+        assert!(Instant::now() < end, "{what}: {view:?}, {:?}", view.metrics());
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn look(start: fn(&Server) -> Running) {
+    let server = Server::start().unwrap();
+    let Running { view, gate, stop } = start(&server);
+    let mut client = blocking::Client::connect(options(&server)).unwrap();
+    let outcome = client.run("echo", BODY, SubmitOptions::default()).unwrap();
+    assert_eq!(outcome, Outcome::Complete(BODY.into()));
+    let outcome = client.run("fail", BODY, SubmitOptions::default()).unwrap();
+    assert_eq!(outcome, Outcome::Fail);
+    client.submit_background("hold", BODY, SubmitOptions::default()).unwrap();
+    until("a job runs", &view, |view| view.running() == 1);
+    until("two have ended", &view, |view| {
+        (view.report().completed, view.report().failed) == (1, 1)
+    });
+    assert_eq!(view.connection_states(), [ConnectionState::Ready]);
+    gate.store(true, Ordering::SeqCst);
+    until("all have ended", &view, |view| view.report().completed == 2 && view.running() == 0);
+    let seen = view.metrics();
+    assert_eq!((seen.connections, seen.reconnects, seen.errors.len()), (1, 0, 0), "{seen:?}");
+    // 3 of CAN_DO, then a grab and a result for each job
+    assert!(seen.commands >= 9 && seen.replies >= 3, "{seen:?}");
+    assert!(seen.bytes_in > 3 * 1000 && seen.bytes_out > 2 * 1000, "{seen:?}");
+    assert!(seen.bytes_in < 5 * 1000 && seen.bytes_out < 4 * 1000, "{seen:?}");
+
+    drop(server);
+    until("the server is missed", &view, |view| {
+        let seen = view.metrics();
+        seen.errors_of(ErrorKind::ConnectionLost) > 0 && seen.errors_of(ErrorKind::Connect) > 0
+    });
+    until("it waits", &view, |view| view.connection_states() == [ConnectionState::Backoff]);
+    let report = stop();
+    assert_eq!(report, view.report());
+    assert_eq!((report.completed, report.failed, report.unknown), (2, 1, 0), "{report:?}");
+    assert_eq!(view.connection_states(), [ConnectionState::Closed]);
+}
+
+#[test]
+fn an_async_worker_can_be_looked_at_from_elsewhere() {
+    check(&record_of(|| look(run_async)));
+}
+
+#[test]
+fn a_blocking_worker_can_be_looked_at_from_elsewhere() {
+    check(&record_of(|| look(run_blocking)));
+}
+
+/// A worker that is stopped closes its connections: nothing was lost.
+fn end(start: fn(&Server) -> Running) {
+    let server = Server::start().unwrap();
+    let record = record_of(|| {
+        let Running { stop, .. } = start(&server);
+        stop();
+    });
+    find(&record, &["INFO", "connected"]);
+    assert!(!record.concat().contains("WARN"), "{}", record.concat());
+}
+
+#[test]
+fn an_async_worker_that_is_stopped_has_lost_nothing() {
+    end(run_async);
+}
+
+#[test]
+fn a_blocking_worker_that_is_stopped_has_lost_nothing() {
+    end(run_blocking);
+}
