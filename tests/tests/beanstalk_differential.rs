@@ -6,7 +6,9 @@
 //! sequence depends on timing: its times to run, delays and pauses are minutes. Timing has
 //! scripts of its own, with margins of half a second and more.
 //!
-//! `DIFFERENTIAL_CASES=10000` runs more sequences than the usual 300.
+//! Usually it is the same 300 sequences, so that a run says something about the change it tests; `DIFFERENTIAL_CASES=10000`
+//! runs as many new ones. About one in 30,000 depends on which connection the real server turns to first, after one has woken
+//! another in the middle of a write.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,7 +33,7 @@ use fixtures::{
 };
 use proptest::{
     prelude::*,
-    test_runner::{Config, TestError, TestRunner},
+    test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner},
 };
 
 use crate::{
@@ -81,8 +83,11 @@ fn random_sequences_are_answered_alike() {
         max_shrink_iters: 2000,
         ..Config::default()
     };
-    let result =
-        TestRunner::new(config).run(&steps(), |steps| compare(&steps).map_err(TestCaseError::fail));
+    let mut runner = match std::env::var_os("DIFFERENTIAL_CASES") {
+        Some(_) => TestRunner::new(config),
+        None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
+    };
+    let result = runner.run(&steps(), |steps| compare(&steps).map_err(TestCaseError::fail));
     if let Err(TestError::Fail(reason, steps)) = result {
         let steps: String = steps.iter().map(|step| format!("  {step:?}\n")).collect();
         panic!("{reason}\nthe shortest sequence found:\n{steps}");
