@@ -61,11 +61,12 @@
 //!
 //! # What it tells
 //!
-//! [`Client::metrics`] counts connections, commands, replies, bytes, and errors by their kind; producers and workers have
-//! reports of their own with the state of every connection. With the feature `tracing` there are spans
-//! (`beanstalk_connect`, `beanstalk_command`, `beanstalk_job`) and events with the names that OpenTelemetry has for
-//! messaging (`messaging.operation.name`, `messaging.message.id`, `server.address`, `error.type`, ..). Each event is one
-//! line. No body is ever told, at most its length; nor is what a server or a handler wrote.
+//! [`Client::metrics`] counts connections, commands, replies, bytes, and errors by their kind; [`WorkerHandle`] gives the
+//! same of a worker while it runs, and what became of its jobs so far; producers have reports of their own with the state
+//! of every connection. With the feature `tracing` there are spans (`beanstalk_connect`, `beanstalk_command`,
+//! `beanstalk_job`) and events with the names that OpenTelemetry has for messaging (`messaging.operation.name`,
+//! `messaging.message.id`, `server.address`, `error.type`, ..). Each event is one line. No body is ever told, at most its
+//! length; nor is what a server or a handler wrote.
 //!
 //! # Features
 //!

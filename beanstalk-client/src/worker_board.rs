@@ -9,11 +9,13 @@ use std::{
 };
 
 use crate::{
-    Address, JobFate, SlotState, SlotStatus, WorkerEvent, WorkerEventKind, WorkerOptions,
-    WorkerReport, worker_options::Observer,
+    Address, JobFate, Metrics, SlotState, SlotStatus, WorkerEvent, WorkerEventKind, WorkerOptions,
+    WorkerReport, protocol::WorkerSession, worker_options::Observer,
 };
 
-/// A way to stop a worker and to look at it, from anywhere. Cloning is cheap.
+/// A way to stop a worker and to look at it, from anywhere, and at what it was when it has ended. Cloning is cheap.
+///
+/// It keeps nothing of the worker alive but its numbers.
 #[derive(Clone)]
 pub struct WorkerHandle {
     pub(crate) board: Arc<Board>,
@@ -42,10 +44,29 @@ impl WorkerHandle {
         self.board.report()
     }
 
+    /// What was sent and received so far, over all connections, the heartbeat included. `errors` are the connections that
+    /// were lost, and the attempts to connect in vain, by the kind of the failure.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        let mut total = Metrics::default();
+        self.board.slots.iter().for_each(|slot| total.add(&lock(slot).metrics));
+        total
+    }
+
+    /// How many jobs it holds.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        let held = |slot: &Mutex<Seen>| match lock(slot).status.state {
+            SlotState::Busy(held) => held,
+            _ => 0,
+        };
+        self.board.slots.iter().map(held).sum()
+    }
+
     /// What every slot is doing.
     #[must_use]
     pub fn slots(&self) -> Vec<SlotStatus> {
-        lock(&self.board.slots).clone()
+        self.board.slots.iter().map(|slot| lock(slot).status.clone()).collect()
     }
 }
 
@@ -53,6 +74,7 @@ impl std::fmt::Debug for WorkerHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("WorkerHandle")
             .field("stopping", &self.is_stopping())
+            .field("running", &self.running())
             .field("report", &self.report())
             .finish_non_exhaustive()
     }
@@ -66,7 +88,7 @@ pub(crate) struct Board {
     stop: AtomicU8,
     /// Slots that sleep until somebody stops the worker.
     sleepers: Mutex<Vec<Option<Waker>>>,
-    slots: Mutex<Vec<SlotStatus>>,
+    slots: Vec<Mutex<Seen>>,
     /// The id of the server at each address, in the order of the options.
     servers: Mutex<Vec<Option<String>>>,
     observer: Option<Observer>,
@@ -78,19 +100,26 @@ pub(crate) struct Board {
     unknown: AtomicU64,
 }
 
+/// What is known of a slot, over all its connections.
+struct Seen {
+    status: SlotStatus,
+    metrics: Metrics,
+}
+
 impl Board {
     pub(crate) fn new(options: &WorkerOptions) -> Arc<Self> {
-        let slots: Vec<SlotStatus> = options
+        let slots: Vec<Mutex<Seen>> = options
             .lanes()
-            .map(|lane| SlotStatus {
-                server: options.address(lane.server).clone(),
-                state: SlotState::default(),
+            .map(|lane| {
+                let server = options.address(lane.server).clone();
+                let status = SlotStatus { server, state: SlotState::default() };
+                Mutex::new(Seen { status, metrics: Metrics::default() })
             })
             .collect();
         Arc::new(Board {
             stop: AtomicU8::new(0),
             sleepers: Mutex::new(slots.iter().map(|_| None).collect()),
-            slots: Mutex::new(slots),
+            slots,
             servers: Mutex::new(options.servers.iter().map(|_| None).collect()),
             observer: options.observer.clone(),
             finished: AtomicU64::new(0),
@@ -124,8 +153,22 @@ impl Board {
     }
 
     pub(crate) fn set_state(&self, slot: usize, state: SlotState) {
-        if let Some(status) = lock(&self.slots).get_mut(slot) {
-            status.state = state;
+        self.update(slot, |seen| seen.status.state = state);
+    }
+
+    pub(crate) fn connected(&self, slot: usize) {
+        self.update(slot, |seen| seen.metrics.connected());
+    }
+
+    /// Adds what has happened on a slot's connection since it was last asked.
+    pub(crate) fn follow(&self, slot: usize, session: &mut WorkerSession) {
+        let news = session.take_metrics();
+        self.update(slot, |seen| seen.metrics.add(&news));
+    }
+
+    fn update(&self, slot: usize, step: impl FnOnce(&mut Seen)) {
+        if let Some(seen) = self.slots.get(slot) {
+            step(&mut lock(seen));
         }
     }
 
@@ -139,8 +182,12 @@ impl Board {
 
     pub(crate) fn tell(&self, server: &Address, slot: usize, what: WorkerEventKind) {
         crate::trace::worker(server, slot, &what);
-        if let WorkerEventKind::Settled { fate, .. } = what {
-            self.count(fate);
+        match &what {
+            WorkerEventKind::Settled { fate, .. } => self.count(*fate),
+            WorkerEventKind::Disconnected(error) => {
+                self.update(slot, |seen| seen.metrics.failed(error.kind()));
+            }
+            _ => {}
         }
         if let Some(observer) = &self.observer {
             observer(&WorkerEvent { server: server.clone(), slot, what });

@@ -9,6 +9,8 @@
 
 #[path = "observability/beanstalk.rs"]
 mod beanstalk;
+#[path = "observability/beanstalk_worker.rs"]
+mod beanstalk_worker;
 #[path = "observability/gearman.rs"]
 mod gearman;
 #[path = "observability/gearman_worker.rs"]

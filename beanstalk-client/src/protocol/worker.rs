@@ -418,6 +418,12 @@ impl WorkerSession {
         self.session.end_of_stream();
     }
 
+    /// What was sent and received since this was last asked.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn take_metrics(&mut self) -> crate::Metrics {
+        std::mem::take(self.session.metrics_mut())
+    }
+
     /// How many jobs this connection holds.
     #[must_use]
     pub fn held(&self) -> usize {

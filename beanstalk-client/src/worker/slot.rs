@@ -120,6 +120,7 @@ impl Slot {
             Ok(stream) => stream,
             Err(error) => return Some(Err(error)),
         };
+        self.board.connected(self.lane.slot);
         let now = Instant::now().into_std();
         let machine = WorkerSession::new(&self.options, self.lane.server, self.quota.clone(), now);
         Some(Ok(Link { stream, machine, unflushed: false, half_close: false, timer: None }))
@@ -139,7 +140,12 @@ impl Slot {
 
     /// Serves one connection to its end.
     async fn serve(&mut self, mut link: Link) {
-        let outcome = poll_fn(|cx| self.poll_link(&mut link, cx)).await;
+        let outcome = poll_fn(|cx| {
+            let polled = self.poll_link(&mut link, cx);
+            self.board.follow(self.lane.slot, &mut link.machine);
+            polled
+        })
+        .await;
         match outcome {
             Ok(()) => self.is_finished = true,
             Err(error) => self.tell(WorkerEventKind::Disconnected(error)),

@@ -126,6 +126,7 @@ impl<'a> Slot<'a> {
     fn open(&self) -> Result<Link> {
         let options = self.options.connect(self.lane.server);
         let transport = options.connect_blocking(options.connect_limit(options.total_limit()))?;
+        self.board.connected(self.lane.slot);
         let now = Instant::now();
         let machine = WorkerSession::new(self.options, self.lane.server, self.quota.clone(), now);
         Ok(Link { transport, machine, unflushed: false, half_close: false, looked: now })
@@ -140,7 +141,10 @@ impl<'a> Slot<'a> {
             let until = loop {
                 match link.machine.poll(now) {
                     Action::Wait(until) => break until,
-                    Action::Close(outcome) => return outcome,
+                    Action::Close(outcome) => {
+                        self.board.follow(self.lane.slot, &mut link.machine);
+                        return outcome;
+                    }
                     action => {
                         has_moved = true;
                         self.act(link, action);
@@ -157,6 +161,7 @@ impl<'a> Slot<'a> {
                     held => SlotState::Busy(held),
                 });
             }
+            self.board.follow(self.lane.slot, &mut link.machine);
             self.wait(link, now, until);
         }
     }

@@ -1,0 +1,187 @@
+//! What can be seen of a beanstalkd worker while it runs, without `tracing`; and that its end is no failure.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use beanstalk_client::{
+    ConnectOptions, ErrorKind, Outcome, PutOptions, SlotState, Worker, WorkerHandle, WorkerOptions,
+    WorkerReport, blocking,
+};
+use fixtures::{beanstalkd::Server, fault::Fault};
+use tests::face::runtime;
+
+use super::record::{check, find, record_of};
+
+fn options(server: &Server) -> WorkerOptions {
+    let connect: ConnectOptions = server.address().parse().unwrap();
+    let (base, cap) = (Duration::from_millis(20), Duration::from_millis(40));
+    WorkerOptions::from(connect).reconnect_backoff(base, cap).seed(7)
+}
+
+/// A body of 1000 bytes that begins with what is to become of it.
+fn body(what: &str) -> Vec<u8> {
+    let mut body = what.as_bytes().to_vec();
+    body.resize(1000, b' ');
+    body
+}
+
+fn outcome(body: &[u8]) -> Outcome {
+    if body.starts_with(b"bury") { Outcome::bury() } else { Outcome::Delete }
+}
+
+/// A worker that runs in a thread of its own: jobs that begin with `hold` wait for the gate.
+struct Running {
+    handle: WorkerHandle,
+    gate: Arc<AtomicBool>,
+    worker: thread::JoinHandle<WorkerReport>,
+}
+
+fn run_async(server: &Server) -> Running {
+    let worker = Worker::new(options(server)).unwrap();
+    let (handle, gate) = (worker.handle(), Arc::new(AtomicBool::new(false)));
+    let opened = gate.clone();
+    let handler = move |job: beanstalk_client::JobContext| {
+        let opened = opened.clone();
+        async move {
+            while job.body.starts_with(b"hold") && !opened.load(Ordering::SeqCst) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            outcome(&job.body)
+        }
+    };
+    let worker = thread::spawn(move || runtime().block_on(worker.run(handler)));
+    Running { handle, gate, worker }
+}
+
+fn run_blocking(server: &Server) -> Running {
+    let worker = blocking::Worker::new(options(server)).unwrap();
+    let (handle, gate) = (worker.handle(), Arc::new(AtomicBool::new(false)));
+    let opened = gate.clone();
+    let handler = move |job: blocking::JobContext| {
+        while job.body.starts_with(b"hold") && !opened.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(2));
+        }
+        outcome(&job.body)
+    };
+    let worker = thread::spawn(move || worker.run(handler));
+    Running { handle, gate, worker }
+}
+
+impl Running {
+    /// Waits until something can be seen.
+    fn until(&self, what: &str, is_so: impl Fn(&WorkerHandle) -> bool) {
+        let end = Instant::now() + Duration::from_secs(30);
+        while !is_so(&self.handle) {
+            assert!(Instant::now() < end, "{what}: {:?}, {:?}", self.handle, self.handle.metrics());
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn stop(self) -> WorkerReport {
+        self.handle.stop();
+        self.worker.join().unwrap()
+    }
+}
+
+fn states(handle: &WorkerHandle) -> Vec<SlotState> {
+    handle.slots().into_iter().map(|slot| slot.state).collect()
+}
+
+fn look(start: fn(&Server) -> Running) {
+    let server = Server::start().unwrap();
+    let running = start(&server);
+    let mut client = blocking::Client::connect(server.address()).unwrap();
+    for what in ["delete", "bury", "hold"] {
+        let _ = client.put(body(what), PutOptions::default()).unwrap();
+    }
+    running.until("two have ended, and one runs", |seen| {
+        let report = seen.report();
+        (report.finished, report.buried, seen.running()) == (1, 1, 1)
+            && seen.metrics().bytes_in > 3 * 1000
+    });
+    running.gate.store(true, Ordering::SeqCst);
+    running.until("it has ended", |seen| {
+        seen.report().finished == 2 && states(seen) == [SlotState::Waiting]
+    });
+
+    let seen = running.handle.metrics();
+    assert_eq!((seen.connections, seen.reconnects, seen.errors.len()), (1, 0, 0), "{seen:?}");
+    // stats, then a reserve and an end for each job, and its counters; the last reserve waits
+    assert!(seen.commands >= 8 && seen.replies >= 7, "{seen:?}");
+    assert!(seen.replies < seen.commands, "{seen:?}");
+    assert!(seen.bytes_out > 100 && seen.bytes_out < 3 * 1000, "no body is sent: {seen:?}");
+
+    drop(server);
+    running.until("the server is missed", |seen| {
+        let seen = seen.metrics();
+        seen.errors_of(ErrorKind::ConnectionLost) == 1 && seen.errors_of(ErrorKind::Connect) > 0
+    });
+    running.until("it waits", |seen| states(seen) == [SlotState::BackingOff]);
+    let handle = running.handle.clone();
+    let report = running.stop();
+    assert_eq!(report, handle.report());
+    assert_eq!((report.finished, report.buried, report.total()), (2, 1, 3), "{report:?}");
+    assert_eq!(states(&handle), [SlotState::Ended]);
+    assert_eq!(handle.metrics().connections, 1);
+}
+
+#[test]
+fn an_async_worker_can_be_looked_at_from_elsewhere() {
+    check(&record_of(|| look(run_async)));
+}
+
+#[test]
+fn a_blocking_worker_can_be_looked_at_from_elsewhere() {
+    check(&record_of(|| look(run_blocking)));
+}
+
+/// A worker that is stopped closes its connections: nothing was lost.
+fn end(start: fn(&Server) -> Running) {
+    let server = Server::start().unwrap();
+    let record = record_of(|| {
+        let running = start(&server);
+        running.until("it waits", |seen| states(seen) == [SlotState::Waiting]);
+        let handle = running.handle.clone();
+        running.stop();
+        assert_eq!(handle.metrics().errors, [], "{handle:?}");
+    });
+    find(&record, &["INFO", "connected"]);
+    assert!(!record.concat().contains("WARN"), "{}", record.concat());
+}
+
+#[test]
+fn an_async_worker_that_is_stopped_has_lost_nothing() {
+    end(run_async);
+}
+
+#[test]
+fn a_blocking_worker_that_is_stopped_has_lost_nothing() {
+    end(run_blocking);
+}
+
+/// A connection that follows another is a reconnect.
+fn come_back(start: fn(&Server) -> Running) {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::nth(1).of("reserve-with-timeout").reply("TIMED_OUT").cut_after(0));
+    let running = start(&server);
+    running.until("it is back", |seen| seen.metrics().reconnects == 1);
+    let seen = running.handle.metrics();
+    assert_eq!((seen.connections, seen.errors_of(ErrorKind::ConnectionLost)), (2, 1), "{seen:?}");
+    running.stop();
+}
+
+#[test]
+fn an_async_worker_counts_its_reconnects() {
+    come_back(run_async);
+}
+
+#[test]
+fn a_blocking_worker_counts_its_reconnects() {
+    come_back(run_blocking);
+}
