@@ -159,6 +159,7 @@ pub const PROGRAM: Program = Program {
             "GEARMAND_CA_CERTIFICATE, GEARMAN_CLIENT_PEM, GEARMAN_CLIENT_KEY",
             "files for TLS, as --tls-ca, --tls-cert, --tls-key",
         ),
+        ("GEARCTL_TLS_CRL", "as --tls-crl"),
         ("GEARCTL_TIMEOUT", "as --timeout"),
         ("GEARCTL_OUTPUT", "as --output"),
         ("GEARCTL_LOG", "what is logged, as RUST_LOG: debug, or gearctl::protocol=trace"),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use fixtures::gearmand::Server;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer,
+    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use rustls::server::WebPkiClientVerifier;
@@ -19,12 +20,24 @@ type Authority = CertifiedIssuer<'static, KeyPair>;
 fn authority() -> Authority {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
 /// A certificate for this machine, and its key, as files.
 fn identity(authority: &Authority, directory: &Path, name: &str) -> (PathBuf, PathBuf) {
+    numbered(authority, directory, name, 1)
+}
+
+/// The same, with a serial number.
+fn numbered(
+    authority: &Authority,
+    directory: &Path,
+    name: &str,
+    serial: u64,
+) -> (PathBuf, PathBuf) {
     let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    params.serial_number = Some(serial.into());
     params.extended_key_usages =
         vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     let key = KeyPair::generate().unwrap();
@@ -140,4 +153,81 @@ fn the_tool_shows_its_certificate() {
         let ran = ping(&["--tls-cert", &text(&pem), "--tls-key", &text(&key)]).exits(0);
         assert!(ran.err.contains("other users can read the key"), "{}", ran.err);
     }
+}
+
+/// A list of the authority that revokes these certificates, as a file.
+fn revoking(authority: &Authority, file: &Path, serials: &[u64]) -> String {
+    let (then, later) = (rcgen::date_time_ymd(2024, 1, 1), rcgen::date_time_ymd(4000, 1, 1));
+    let revoked = |serial: &u64| RevokedCertParams {
+        serial_number: (*serial).into(),
+        revocation_time: then,
+        reason_code: None,
+        invalidity_date: None,
+    };
+    let list = CertificateRevocationListParams {
+        this_update: then,
+        next_update: later,
+        crl_number: 1.into(),
+        issuing_distribution_point: None,
+        revoked_certs: serials.iter().map(revoked).collect(),
+        key_identifier_method: KeyIdMethod::Sha256,
+    };
+    std::fs::write(file, list.signed_by(authority).unwrap().pem().unwrap()).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_revoked_certificate_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let in_directory = |name: &str| directory.path().join(name);
+    let (server, known) = (Server::start().unwrap(), authority());
+    std::fs::write(in_directory("ca.pem"), known.pem()).unwrap();
+    let ca = in_directory("ca.pem").to_str().unwrap().to_owned();
+    let identity = numbered(&known, directory.path(), "server", 7);
+    let address = proxy(&identity, None, &server).to_string();
+    let ping = ["ping", "-s", &address, "--tls", "--tls-ca", &ca, "-o", "json"];
+    let with = |flags: &[&str]| bare(&[&ping, flags].concat());
+    let revoked = revoking(&known, &in_directory("revoked.pem"), &[6, 7]);
+    let others = revoking(&known, &in_directory("others.pem"), &[6, 8]);
+    let foreign = revoking(&authority(), &in_directory("foreign.pem"), &[]);
+
+    with(&[]).exits(0);
+    with(&["--tls-crl", &others]).exits(0);
+    let error = with(&["--tls-crl", &revoked]).exits(77).error();
+    assert_eq!(error["code"], "TLS");
+    assert!(error["message"].as_str().unwrap().contains("Revoked"), "{error}");
+    // Of a certificate that no list is for nothing is known.
+    with(&["--tls-crl", &foreign]).exits(77);
+    let mut by_environment = command(&ping);
+    ended(by_environment.env("GEARCTL_TLS_CRL", &revoked).spawn().unwrap()).exits(77);
+    // The flag wins, and where nothing is checked a list would be of no use.
+    let mut by_both = command(&[&ping[..], &["--tls-crl", &others]].concat());
+    ended(by_both.env("GEARCTL_TLS_CRL", &revoked).spawn().unwrap()).exits(0);
+    with(&["--tls-crl", &revoked, "--tls-insecure"]).exits(2);
+}
+
+#[test]
+fn a_file_that_is_no_revocation_list_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let known = authority();
+    let ca = directory.path().join("ca.pem");
+    std::fs::write(&ca, known.pem()).unwrap();
+    let ca = ca.to_str().unwrap();
+    let broken = directory.path().join("broken.pem");
+    std::fs::write(&broken, "-----BEGIN X509 CRL-----\n?\n-----END X509 CRL-----\n").unwrap();
+    // Nothing is asked of the server.
+    let ping = ["ping", "-s", "127.0.0.1:1", "--tls", "-o", "json"];
+    let message = |code: i32, flags: &[&str]| {
+        let error = bare(&[&ping, flags].concat()).exits(code).error();
+        error["message"].as_str().unwrap().to_owned()
+    };
+    let said = message(77, &["--tls-crl", ca]);
+    assert!(said.contains("no PEM revocation list") && said.contains(ca), "{said}");
+    let said = message(77, &["--tls-ca", ca, "--tls-crl", broken.to_str().unwrap()]);
+    assert!(said.contains("the revocation lists"), "{said}");
+    let said = message(77, &["--tls-ca", broken.to_str().unwrap()]);
+    assert!(said.contains("no PEM certificate") && said.contains("broken.pem"), "{said}");
+    assert!(message(66, &["--tls-crl", "/no/such/list"]).contains("/no/such/list"));
+    let said = bare(&["ping", "-s", "127.0.0.1:1", "--tls-crl", ca]).exits(2);
+    assert!(said.err.contains("no server is to have it"), "{}", said.err);
 }
