@@ -52,7 +52,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `BodyTooLarge`, with the job still reserved; a failure of the connection.
+    /// `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a failure of the connection.
     ///
     /// # Cancel safety
     ///
@@ -68,7 +68,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a timeout over 2147483647 s; `BodyTooLarge`, with the job still reserved; a failure of the connection.
+    /// `InvalidInput` for a timeout over 2147483647 s; `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a
+    /// failure of the connection.
     ///
     /// # Cancel safety
     ///
@@ -82,7 +83,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Unsupported` before server 1.12; a failure of the connection.
+    /// `Unsupported` before server 1.12; `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a failure of the
+    /// connection.
     ///
     /// # Cancel safety
     ///
@@ -206,7 +208,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// `BodyTooLarge`; `BodyDamaged`; a failure of the connection.
     ///
     /// # Cancel safety
     ///
@@ -219,7 +221,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// `BodyTooLarge`; `BodyDamaged`; a failure of the connection.
     ///
     /// # Cancel safety
     ///
@@ -232,7 +234,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// `BodyTooLarge`; `BodyDamaged`; a failure of the connection.
     ///
     /// # Cancel safety
     ///

@@ -21,6 +21,7 @@ struct Inner {
     command: Option<&'static str>,
     message: Cow<'static, str>,
     job: Option<JobRef>,
+    /// The reply line, or the body, that the kind of error speaks of.
     reply: Option<Bytes>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -63,6 +64,10 @@ pub enum ErrorKind {
     Protocol,
     /// A job's body is larger than the client's limit. The job is reserved; [`job`](Error::job) names it.
     BodyTooLarge,
+    /// The server lost the end of a job's body, and perhaps all of it, in a crash while the job was put;
+    /// [`body`](Error::body) has what came. After a reserve the job is reserved: [`job`](Error::job) names it, to
+    /// bury or delete it. The connection stays usable.
+    BodyDamaged,
     /// The connection that held this reservation is gone, and with it the reservation. Nothing was sent.
     ReservationLost,
     /// The producer's queue is full. Nothing was sent.
@@ -98,6 +103,7 @@ impl ErrorKind {
             ErrorKind::Timeout(Deadline::Total) => "total_timeout",
             ErrorKind::Protocol => "protocol",
             ErrorKind::BodyTooLarge => "body_too_large",
+            ErrorKind::BodyDamaged => "body_damaged",
             ErrorKind::ReservationLost => "reservation_lost",
             ErrorKind::Tls => "tls",
             ErrorKind::QueueFull => "queue_full",
@@ -150,7 +156,8 @@ impl Error {
         self.0.command
     }
 
-    /// The job that this connection still holds, for [`ErrorKind::BodyTooLarge`].
+    /// The job, for [`ErrorKind::BodyTooLarge`] and [`ErrorKind::BodyDamaged`]: after a reserve this connection still
+    /// holds it.
     #[must_use]
     pub fn job(&self) -> Option<JobRef> {
         self.0.job
@@ -159,7 +166,13 @@ impl Error {
     /// The reply line, for [`ErrorKind::UnexpectedReply`].
     #[must_use]
     pub fn reply(&self) -> Option<&[u8]> {
-        self.0.reply.as_deref()
+        self.0.reply.as_deref().filter(|_| self.kind() == ErrorKind::UnexpectedReply)
+    }
+
+    /// The body as the server has it, for [`ErrorKind::BodyDamaged`].
+    #[must_use]
+    pub fn body(&self) -> Option<&Bytes> {
+        self.0.reply.as_ref().filter(|_| self.kind() == ErrorKind::BodyDamaged)
     }
 
     /// Whether trying again later may succeed: the server is draining or out of memory, the connection could not be

@@ -186,6 +186,8 @@ pub enum Poison {
     Timeouts(u64),
     /// Its body has so many bytes, more than the client takes.
     Size(u64),
+    /// The server lost the end of its body in a crash: [`ErrorKind::BodyDamaged`](crate::ErrorKind::BodyDamaged).
+    Damaged,
 }
 
 impl fmt::Display for Poison {
@@ -194,6 +196,7 @@ impl fmt::Display for Poison {
             Poison::Reserves(times) => write!(f, "it was reserved {times} times"),
             Poison::Timeouts(times) => write!(f, "its time to run was over {times} times"),
             Poison::Size(bytes) => write!(f, "its body has {bytes} bytes"),
+            Poison::Damaged => f.write_str("the server lost the end of its body in a crash"),
         }
     }
 }

@@ -13,6 +13,7 @@ fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
         Kind::JobTooBig => (Exit::BadData, "JOB_TOO_BIG"),
         Kind::InvalidInput => (Exit::BadData, "INVALID_INPUT"),
         Kind::BodyTooLarge => (Exit::BadData, "BODY_TOO_LARGE"),
+        Kind::BodyDamaged => (Exit::BadData, BODY_DAMAGED),
         Kind::Connect => (Exit::Unavailable, "UNAVAILABLE"),
         Kind::ConnectionLost => (Exit::Unavailable, "CONNECTION_LOST"),
         Kind::Timeout(Deadline::Connect) => (Exit::Unavailable, "CONNECT_TIMEOUT"),
@@ -33,6 +34,9 @@ fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
 
 /// The stable name for a job or tube that is not there.
 pub const NOT_FOUND: &str = "NOT_FOUND";
+
+/// The stable name for a job whose body the server lost in a crash.
+pub const BODY_DAMAGED: &str = "BODY_DAMAGED";
 
 /// The client's error as the tool's.
 #[must_use]

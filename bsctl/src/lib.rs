@@ -9,6 +9,7 @@ pub mod names;
 pub mod producer;
 pub mod repl;
 pub mod scan;
+pub mod seen;
 pub mod sweep;
 pub mod taker;
 pub mod tool;

@@ -1,15 +1,17 @@
 //! Finding the jobs of a server. The protocol has no command for it: the ids are asked one by one, pipelined.
 
 use beanstalk_client::protocol::{
-    AnyCommand, ListTubes, PeekBuried, PeekDelayed, PeekReady, Response, Stats, StatsJob,
+    AnyCommand, ListTubes, Peek, PeekBuried, PeekDelayed, PeekReady, Response, Stats, StatsJob,
     StatsTube, Use,
 };
 use beanstalk_client::{JobId, JobStats, TubeName};
+use bytes::Bytes;
 use clap::ValueEnum;
 use ctl_core::bulk::Gate;
 use ctl_core::error::CliError;
 use ctl_core::progress::Progress;
 
+use crate::error::BODY_DAMAGED;
 use crate::link::Link;
 
 /// A job's state, as `--state` names it.
@@ -189,13 +191,18 @@ fn highest_head(link: &mut Link) -> Result<u64, CliError> {
     }
     let mut highest = 0;
     for reply in link.pipeline(commands)? {
-        if let Response::Found(job) = reply? {
-            highest = highest.max(job.id.get());
+        match reply? {
+            Response::Found(job) => highest = highest.max(job.id.get()),
+            Response::BodyDamaged { job, .. } => highest = highest.max(job.id().get()),
+            _ => {}
         }
     }
     link.use_tube(&used)?;
     Ok(highest)
 }
+
+/// A job's body, if it was asked for; an error when the server lost it in a crash.
+pub type Body = Option<Result<Bytes, CliError>>;
 
 /// The statistics and, if asked for, the bodies of jobs; jobs that are gone or changed are left out.
 ///
@@ -206,9 +213,9 @@ pub fn fetch(
     ids: &[JobId],
     wanted: &Wanted,
     with_body: bool,
-) -> Result<Vec<(JobStats, Option<bytes::Bytes>)>, CliError> {
+) -> Result<Vec<(JobStats, Body)>, CliError> {
     let stats = link.pipeline(ids.iter().copied().map(StatsJob))?;
-    let mut jobs = Vec::with_capacity(ids.len());
+    let mut jobs: Vec<(JobStats, Body)> = Vec::with_capacity(ids.len());
     for stats in stats {
         if let Some(job) = stats?.filter(|job| wanted.includes(job)) {
             jobs.push((job, None));
@@ -218,9 +225,13 @@ pub fn fetch(
         return Ok(jobs);
     }
     let ids: Vec<JobId> = jobs.iter().map(|(stats, _)| stats.id).collect();
-    let bodies = link.pipeline(ids.into_iter().map(beanstalk_client::protocol::Peek))?;
-    for ((_, body), found) in jobs.iter_mut().zip(bodies) {
-        *body = found?.map(|job| job.body);
+    let found = link.pipeline(ids.into_iter().map(Peek))?;
+    for ((_, body), found) in jobs.iter_mut().zip(found) {
+        *body = match found {
+            Ok(job) => job.map(|job| Ok(job.body)),
+            Err(error) if error.code == BODY_DAMAGED => Some(Err(error)),
+            Err(error) => return Err(error),
+        };
     }
     jobs.retain(|(_, body)| body.is_some());
     Ok(jobs)

@@ -1,7 +1,9 @@
 //! Removing the jobs of one tube and state. beanstalkd has no command for it: ready jobs are reserved and
 //! deleted in batches, delayed and buried ones are deleted one by one from the head of their list.
 
-use beanstalk_client::protocol::{Command, Delete, PeekBuried, PeekDelayed, PeekReady, StatsTube};
+use beanstalk_client::protocol::{
+    AnyCommand, Command, Delete, PeekBuried, PeekDelayed, PeekReady, StatsTube,
+};
 use beanstalk_client::{Job, TubeName, TubeStats};
 use clap::ValueEnum;
 use ctl_core::bulk::Bulk;
@@ -9,7 +11,8 @@ use ctl_core::error::CliError;
 
 use crate::error::NOT_FOUND;
 use crate::link::Link;
-use crate::taker::{delete_all, reserve_ready};
+use crate::seen::{Seen, damaged};
+use crate::taker::{bury_damaged, delete_all, reserve_ready};
 
 /// A state that jobs can be removed in. Reserved jobs belong to their connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -102,8 +105,13 @@ pub fn describe(targets: &[Target]) -> String {
     format!("{}{detail} from {place}", ctl_core::units::count(total, "job"))
 }
 
-/// Removes the jobs of one target, at most `most`. `keep` is given each batch before it is deleted: what it
-/// writes is safe first, and its failure leaves the jobs in the queue.
+/// What becomes of the jobs before they are deleted: what it writes is safe first, and its failure leaves the jobs
+/// in the queue.
+pub type Keep<'a> = &'a mut dyn FnMut(&mut Link, &[Job]) -> Result<(), CliError>;
+
+/// Removes the jobs of one target, at most `most`. `keep` is given each batch before it is deleted. A job whose body
+/// the server lost in a crash cannot be kept: it is a failure, and stays, buried. With nothing to keep it is deleted
+/// like the others.
 ///
 /// # Errors
 /// The failure of the connection, or of `keep`.
@@ -113,51 +121,66 @@ pub fn sweep(
     most: u64,
     window: usize,
     bulk: &mut Bulk,
-    mut keep: impl FnMut(&mut Link, &[Job]) -> Result<(), CliError>,
+    mut keep: Option<Keep<'_>>,
 ) -> Result<(), CliError> {
     let mut left = most;
     if target.state == State::Ready {
         link.watch_only(std::slice::from_ref(&target.tube))?;
         while left > 0 && bulk.gate().is_open() {
             let batch = usize::try_from(left).unwrap_or(window).min(window);
-            let jobs = reserve_ready(link, batch, &[])?;
-            if jobs.is_empty() {
+            let taken = reserve_ready(link, batch, &[])?;
+            let count = taken.jobs.len() + taken.damaged.len();
+            if count == 0 {
                 break;
             }
-            keep(link, &jobs)?;
-            delete_all(link, &jobs, bulk)?;
-            left = left.saturating_sub(jobs.len() as u64);
+            if let Some(keep) = &mut keep {
+                keep(link, &taken.jobs)?;
+                bury_damaged(link, &taken.damaged, bulk)?;
+            } else {
+                delete_all(link, taken.damaged, bulk)?;
+            }
+            delete_all(link, &taken.jobs, bulk)?;
+            left = left.saturating_sub(count as u64);
         }
     }
     // What a pause keeps from being reserved is reached at the head, too.
     link.use_tube(&target.tube)?;
     match target.state {
-        State::Ready => heads(link, PeekReady, left, bulk, keep),
-        State::Delayed => heads(link, PeekDelayed, left, bulk, keep),
-        State::Buried => heads(link, PeekBuried, left, bulk, keep),
+        State::Ready => heads(link, &PeekReady, left, bulk, keep),
+        State::Delayed => heads(link, &PeekDelayed, left, bulk, keep),
+        State::Buried => heads(link, &PeekBuried, left, bulk, keep),
     }
 }
 
 /// Deletes from the head of a list; each delete goes out together with the next look.
-fn heads<P: Command<Reply = Option<Job>> + Clone>(
+fn heads<P: Command<Reply = Option<Job>>>(
     link: &mut Link,
-    peek: P,
+    peek: &P,
     mut left: u64,
     bulk: &mut Bulk,
-    mut keep: impl FnMut(&mut Link, &[Job]) -> Result<(), CliError>,
+    mut keep: Option<Keep<'_>>,
 ) -> Result<(), CliError> {
     let gate = bulk.gate();
     if left == 0 || !gate.is_open() {
         return Ok(());
     }
-    let mut head = link.call(peek.clone())?;
-    while let Some(job) = head {
+    let mut head = Seen::ask(link, peek)?;
+    while let Some(seen) = head {
         if left == 0 || !gate.is_open() {
             break;
         }
         left -= 1;
-        keep(link, std::slice::from_ref(&job))?;
-        let (deleted, next) = link.pair(Delete::new(job.id), peek.clone())?;
+        let id = seen.job().id();
+        if let Some(keep) = &mut keep {
+            match &seen {
+                Seen::Whole(job) => keep(link, std::slice::from_ref(job))?,
+                // It stays, in the way of the jobs behind it.
+                Seen::Damaged(job, _) => {
+                    return bulk.failure(format!("job {id}"), damaged(*job));
+                }
+            }
+        }
+        let (deleted, next) = link.pair(Delete::new(id), AnyCommand::new(peek))?;
         let gone = match deleted {
             Ok(()) => {
                 bulk.success();
@@ -169,12 +192,12 @@ fn heads<P: Command<Reply = Option<Job>> + Clone>(
                 false
             }
             Err(error) => {
-                bulk.failure(format!("job {}", job.id), error)?;
+                bulk.failure(format!("job {id}"), error)?;
                 false
             }
         };
-        head = next?;
-        let stuck = !gone && head.as_ref().is_some_and(|next| next.id == job.id);
+        head = Seen::of(peek, next?)?;
+        let stuck = !gone && head.as_ref().is_some_and(|next| next.job().id() == id);
         if stuck {
             break;
         }

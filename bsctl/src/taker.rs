@@ -3,14 +3,18 @@
 
 use std::time::{Duration, Instant};
 
-use beanstalk_client::protocol::{Bury, Delete, ReserveWithTimeout, StatsJob, Touch};
-use beanstalk_client::{Job, JobStats, Reserved};
+use beanstalk_client::protocol::{
+    AnyCommand, Bury, Delete, ReserveWithTimeout, Response, StatsJob, Touch,
+};
+use beanstalk_client::{Job, JobRef, JobStats, Priority};
 use ctl_core::bulk::Bulk;
 use ctl_core::error::CliError;
+use ctl_core::messages::Messages;
 use ctl_core::signals::Interrupts;
 
 use crate::error::{NOT_FOUND, cli_error};
 use crate::link::Link;
+use crate::seen::damaged;
 
 /// The longest wait in one command.
 const SLICE: Duration = Duration::from_secs(1);
@@ -18,6 +22,7 @@ const SLICE: Duration = Duration::from_secs(1);
 /// Takes jobs from the watch list of a connection.
 pub struct Taker {
     interrupts: Interrupts,
+    messages: Messages,
     /// How long to wait for jobs; none takes only what is ready now.
     until: Option<Instant>,
 }
@@ -25,56 +30,72 @@ pub struct Taker {
 impl Taker {
     /// Takes what is ready now, or waits up to `wait`.
     #[must_use]
-    pub fn new(wait: Option<Duration>, interrupts: Interrupts) -> Self {
+    pub fn new(wait: Option<Duration>, interrupts: Interrupts, messages: &Messages) -> Self {
         let until = wait.filter(|wait| !wait.is_zero()).map(|wait| Instant::now() + wait);
-        Self { interrupts, until }
+        Self { interrupts, messages: messages.clone(), until }
     }
 
     /// The next jobs, at most `most`; empty when there are none in time, or a signal came. `held` jobs are kept
-    /// from running out of time.
+    /// from running out of time. Damaged ones are buried, with a warning: they would come again for ever.
     ///
     /// # Errors
     /// The failure of the connection.
     pub fn next(&self, link: &mut Link, most: usize, held: &[Job]) -> Result<Vec<Job>, CliError> {
+        let mut taken = reserve_ready(link, most, held)?;
         loop {
-            let jobs = reserve_ready(link, most, held)?;
-            if !jobs.is_empty() || self.interrupts.requested().is_some() {
-                return Ok(jobs);
+            for &job in &taken.damaged {
+                bury_as_it_is(link, job)?;
+                let error = damaged(job);
+                self.messages.warn(format!("{}: {}; it is buried now", error.code, error.message));
             }
-            let Some(until) = self.until else { return Ok(jobs) };
-            let rest = until.saturating_duration_since(Instant::now());
-            if rest.is_zero() {
-                return Ok(jobs);
+            let rest = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+            let rest = rest.filter(|rest| !rest.is_zero());
+            let looks_on = !taken.damaged.is_empty() || rest.is_some();
+            if !taken.jobs.is_empty() || self.interrupts.requested().is_some() || !looks_on {
+                return Ok(taken.jobs);
             }
-            let slice = ReserveWithTimeout::new(rest.min(SLICE)).map_err(cli_error)?;
-            match link.call(slice)? {
-                Reserved::Job(job) => return Ok(vec![job]),
-                Reserved::DeadlineSoon => touch_all(link, held)?,
-                Reserved::TimedOut => {}
-            }
+            taken = match rest {
+                Some(rest) if taken.damaged.is_empty() => reserve(link, 1, rest.min(SLICE), held)?,
+                _ => reserve_ready(link, most, held)?,
+            };
         }
     }
+}
+
+/// What reserving came to.
+#[derive(Default)]
+pub struct Taken {
+    /// Whole jobs.
+    pub jobs: Vec<Job>,
+    /// Jobs whose body the server lost in a crash.
+    pub damaged: Vec<JobRef>,
 }
 
 /// Reserves jobs that are ready now, at most `most`, in one pipeline.
 ///
 /// # Errors
 /// The failure of the connection.
-pub fn reserve_ready(link: &mut Link, most: usize, held: &[Job]) -> Result<Vec<Job>, CliError> {
-    let look = ReserveWithTimeout::new(Duration::ZERO).map_err(cli_error)?;
-    let mut jobs = Vec::new();
+pub fn reserve_ready(link: &mut Link, most: usize, held: &[Job]) -> Result<Taken, CliError> {
+    reserve(link, most, Duration::ZERO, held)
+}
+
+fn reserve(link: &mut Link, times: usize, wait: Duration, held: &[Job]) -> Result<Taken, CliError> {
+    let command = AnyCommand::new(&ReserveWithTimeout::new(wait).map_err(cli_error)?);
+    let mut taken = Taken::default();
     let mut deadline_soon = false;
-    for reply in link.pipeline(std::iter::repeat_n(look, most))? {
+    for reply in link.pipeline(std::iter::repeat_n(command, times))? {
         match reply? {
-            Reserved::Job(job) => jobs.push(job),
-            Reserved::DeadlineSoon => deadline_soon = true,
-            Reserved::TimedOut => {}
+            Response::Reserved(job) => taken.jobs.push(job),
+            Response::BodyDamaged { job, .. } => taken.damaged.push(job),
+            Response::DeadlineSoon => deadline_soon = true,
+            Response::TimedOut => {}
+            refusal => return Err(cli_error(refusal.refuse())),
         }
     }
     if deadline_soon {
         touch_all(link, held)?;
     }
-    Ok(jobs)
+    Ok(taken)
 }
 
 /// Gives held jobs their full time again; one that ran out meanwhile is noticed when it is finished.
@@ -100,12 +121,34 @@ pub fn stats_of(link: &mut Link, jobs: &[Job]) -> Result<Vec<Option<JobStats>>, 
 ///
 /// # Errors
 /// The failure of the connection.
-pub fn delete_all(link: &mut Link, jobs: &[Job], bulk: &mut Bulk) -> Result<(), CliError> {
-    let replies = link.pipeline(jobs.iter().map(Delete::new))?;
-    for (job, reply) in jobs.iter().zip(replies) {
+pub fn delete_all(
+    link: &mut Link,
+    jobs: impl IntoIterator<Item = impl Into<JobRef>>,
+    bulk: &mut Bulk,
+) -> Result<(), CliError> {
+    let jobs: Vec<JobRef> = jobs.into_iter().map(Into::into).collect();
+    let replies = link.pipeline(jobs.iter().copied().map(Delete::new))?;
+    for (&job, reply) in jobs.iter().zip(replies) {
         count(bulk, job, reply)?;
     }
     Ok(())
+}
+
+/// Buries damaged jobs with their own priority and counts each as a failure.
+///
+/// # Errors
+/// The failure of the connection.
+pub fn bury_damaged(link: &mut Link, jobs: &[JobRef], bulk: &mut Bulk) -> Result<(), CliError> {
+    for &job in jobs {
+        bury_as_it_is(link, job)?;
+        bulk.failure(format!("job {}", job.id()), damaged(job))?;
+    }
+    Ok(())
+}
+
+fn bury_as_it_is(link: &mut Link, job: JobRef) -> Result<(), CliError> {
+    let stats = link.call(StatsJob(job.id()))?;
+    link.call(Bury::new(job, own_priority(&stats)))
 }
 
 /// Buries reserved jobs with their own priority and counts them.
@@ -118,27 +161,30 @@ pub fn bury_all(
     stats: &[Option<JobStats>],
     bulk: &mut Bulk,
 ) -> Result<(), CliError> {
-    let priority = |stats: &Option<JobStats>| stats.as_ref().map(|s| s.pri).unwrap_or_default();
-    let commands = jobs.iter().zip(stats).map(|(job, stats)| Bury::new(job, priority(stats)));
+    let commands = jobs.iter().zip(stats).map(|(job, stats)| Bury::new(job, own_priority(stats)));
     for (job, reply) in jobs.iter().zip(link.pipeline(commands)?) {
-        count(bulk, job, reply)?;
+        count(bulk, job.into(), reply)?;
     }
     Ok(())
 }
 
-fn count(bulk: &mut Bulk, job: &Job, reply: Result<(), CliError>) -> Result<(), CliError> {
+fn own_priority(stats: &Option<JobStats>) -> Priority {
+    stats.as_ref().map(|stats| stats.pri).unwrap_or_default()
+}
+
+fn count(bulk: &mut Bulk, job: JobRef, reply: Result<(), CliError>) -> Result<(), CliError> {
+    let id = job.id();
     match reply {
         Ok(()) => {
             bulk.success();
             Ok(())
         }
         Err(error) if error.code == NOT_FOUND => bulk.failure(
-            format!("job {}", job.id),
+            format!("job {id}"),
             CliError::not_found(format!(
-                "job {}: its time to run was over before it was finished",
-                job.id
+                "job {id}: its time to run was over before it was finished"
             )),
         ),
-        Err(error) => bulk.failure(format!("job {}", job.id), error),
+        Err(error) => bulk.failure(format!("job {id}"), error),
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use beanstalk_client::JobState;
 use beanstalk_client::blocking::Client;
-use fixtures::beanstalkd::Server;
+use fixtures::beanstalkd::{Seed, Server};
 use fixtures::real::Beanstalkd;
 
 /// How a session ended.
@@ -513,6 +513,29 @@ fn after_a_cut_reads_are_asked_again_and_writes_are_not() {
     assert!(ended.stderr.contains("stdin:3: CONNECTION_LOST"), "{ended:?}");
     let uses = server.requests().iter().filter(|r| r.text() == "use mail").count();
     assert_eq!(uses, 1);
+}
+
+/// The server lost the end of its body in a crash: the session has it reserved all the same, and can finish it.
+#[test]
+fn a_damaged_job_is_held_and_can_be_finished() {
+    let server = Server::start().unwrap();
+    server.seed(Seed::new("half\0").damaged()).unwrap();
+    server.seed(Seed::new("whole")).unwrap();
+    let ended = repl(server.address(), &[], "reserve 0\n");
+    assert_eq!(ended.code, Some(65), "{ended:?}");
+    assert!(ended.says("stdin:1: BODY_DAMAGED"), "{ended:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("body");
+    let script = format!(
+        "reserve 0\nsave 1 {}\nbury 1\nreserve 0 -o raw\ndelete\nreserved -o name\n",
+        file.display()
+    );
+    let ended = repl(server.address(), &["--keep-going"], script);
+    assert!(ended.stdout().contains("whole"), "{ended:?}");
+    assert_eq!(std::fs::read(file).unwrap(), b"half\0");
+    let mut client = Client::connect(server.address()).unwrap();
+    assert_eq!(client.stats_job(1).unwrap().unwrap().state, JobState::Buried);
+    assert_eq!(client.stats_job(2).unwrap(), None);
 }
 
 #[cfg(unix)]

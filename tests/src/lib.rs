@@ -6,6 +6,7 @@
 
 pub mod catalogue;
 pub mod connectors;
+pub mod damaged;
 pub mod face;
 pub mod listener;
 pub mod place;

@@ -17,6 +17,8 @@ mod commands;
 mod connections;
 #[path = "beanstalk/connectors.rs"]
 mod connectors;
+#[path = "beanstalk/damaged.rs"]
+mod damaged;
 #[path = "beanstalk/deadlines.rs"]
 mod deadlines;
 #[path = "beanstalk/faults.rs"]

@@ -44,7 +44,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `BodyTooLarge`, with the job still reserved; a failure of the connection.
+    /// `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a failure of the connection.
     pub fn reserve(&mut self) -> Result<Reserved> {
         self.call(&Reserve)
     }
@@ -56,7 +56,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a timeout over 2147483647 s; `BodyTooLarge`, with the job still reserved; a failure of the connection.
+    /// `InvalidInput` for a timeout over 2147483647 s; `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a
+    /// failure of the connection.
     pub fn reserve_with_timeout(&mut self, timeout: Duration) -> Result<Reserved> {
         self.call(&ReserveWithTimeout::new(timeout)?)
     }
@@ -66,7 +67,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Unsupported` before server 1.12; a failure of the connection.
+    /// `Unsupported` before server 1.12; `BodyTooLarge` and `BodyDamaged`, with the job still reserved; a failure of the
+    /// connection.
     pub fn reserve_job(&mut self, id: impl Into<JobId>) -> Result<Option<Job>> {
         self.call(&ReserveJob(id.into()))
     }
@@ -150,7 +152,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// `BodyTooLarge`; `BodyDamaged`; a failure of the connection.
     pub fn peek_ready(&mut self) -> Result<Option<Job>> {
         self.call(&PeekReady)
     }
@@ -159,7 +161,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// `BodyTooLarge`; `BodyDamaged`; a failure of the connection.
     pub fn peek_delayed(&mut self) -> Result<Option<Job>> {
         self.call(&PeekDelayed)
     }
@@ -168,7 +170,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A failure of the connection.
+    /// `BodyTooLarge`; `BodyDamaged`; a failure of the connection.
     pub fn peek_buried(&mut self) -> Result<Option<Job>> {
         self.call(&PeekBuried)
     }

@@ -44,7 +44,9 @@ impl Client {
             };
             match response? {
                 Response::Reserved(job) => self.session.keep_orphan(job),
-                outcome @ (Response::DeadlineSoon | Response::BodyTooLarge { .. }) => {
+                outcome @ (Response::DeadlineSoon
+                | Response::BodyTooLarge { .. }
+                | Response::BodyDamaged { .. }) => {
                     return Ok(Some(outcome));
                 }
                 _ if patience.has_passed() => return Ok(Some(Response::TimedOut)),

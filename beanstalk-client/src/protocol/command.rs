@@ -178,6 +178,17 @@ impl Response {
                 ),
             )
             .with_job(job),
+            Response::BodyDamaged { job, body } => Error::new(
+                K::BodyDamaged,
+                Fate::Refused,
+                format!(
+                    "the server lost the end of the body of job {} in a crash (bury or delete it, and put it again if \
+                     its put was not answered)",
+                    job.id()
+                ),
+            )
+            .with_job(job)
+            .with_reply(body),
             Response::Other(line) => Error::refused(K::UnexpectedReply, "unexpected reply")
                 .with_source(crate::error::excerpt(&line))
                 .with_reply(line),

@@ -67,6 +67,18 @@ pub enum Response {
         /// The client's limit in bytes.
         limit: usize,
     },
+    /// A job whose end the server lost: its body is followed by NULs in place of CRLF.
+    ///
+    /// beanstalkd 1.12 with a write-ahead log (`-b`) serves such a job when it was killed, or its machine went down,
+    /// while the job was written to the log: what was not written comes back as NULs, the CRLF with it. As the `put`
+    /// is answered after the write, its caller was told of a lost connection, unless the machine lost what the server
+    /// had not synced yet (`-f`).
+    BodyDamaged {
+        /// The job; after a reserve this connection holds it.
+        job: JobRef,
+        /// The body as it came.
+        body: Bytes,
+    },
     /// The server closed the connection in answer to `quit`.
     Closed,
     /// Any other line, without its CRLF: compatible servers extend the protocol.
@@ -102,6 +114,7 @@ impl Response {
             Response::BadFormat => "BAD_FORMAT",
             Response::UnknownCommand => "UNKNOWN_COMMAND",
             Response::BodyTooLarge { .. } => "a body over the limit",
+            Response::BodyDamaged { .. } => "a damaged body",
             Response::Closed => "end of stream",
             Response::Other(_) => "an unknown word",
         }
@@ -145,8 +158,8 @@ enum State {
 /// The reply line in front of a body.
 #[derive(Debug, Clone, Copy)]
 enum Head {
-    Reserved(JobId),
-    Found(JobId),
+    /// With a reservation it is `RESERVED`, without one `FOUND`.
+    Job(JobRef),
     Ok,
 }
 
@@ -279,9 +292,8 @@ impl Decoder {
                 exact(extra)?;
                 let id = JobId::from(number(first)?);
                 let reserved = word == b"RESERVED";
-                let head = if reserved { Head::Reserved(id) } else { Head::Found(id) };
                 let job = JobRef { id, reservation: reserved.then_some(self.epoch) };
-                self.expect_body(head, job, number(second)?);
+                self.expect_body(Head::Job(job), job, number(second)?);
                 return Ok(None);
             }
             b"OK" => {
@@ -314,16 +326,15 @@ impl Decoder {
         }
         let mut body = self.take(size + 2);
         self.state = State::Line;
-        if !body.ends_with(b"\r\n") {
-            return Err(Error::protocol("the body of the reply is not followed by CRLF"));
-        }
-        body.truncate(size);
-        Ok(Some(match head {
-            Head::Reserved(id) => {
-                Response::Reserved(Job { id, body, reservation: Some(self.epoch) })
+        let end = body.split_off(size);
+        Ok(Some(match (head, end.as_ref()) {
+            (Head::Job(JobRef { id, reservation }), b"\r\n") => {
+                let job = Job { id, body, reservation };
+                if reservation.is_some() { Response::Reserved(job) } else { Response::Found(job) }
             }
-            Head::Found(id) => Response::Found(Job { id, body, reservation: None }),
-            Head::Ok => Response::Ok(body),
+            (Head::Ok, b"\r\n") => Response::Ok(body),
+            (Head::Job(job), b"\0\0" | b"\r\0") => Response::BodyDamaged { job, body },
+            _ => return Err(Error::protocol("the body of the reply is not followed by CRLF")),
         }))
     }
 }

@@ -322,9 +322,10 @@ impl Session {
             }
             // Nobody will run it, and no reserve may be given it: closing gives it back with its priority unchanged.
             (Effect::ReserveJob, Response::Reserved(_))
-            | (Effect::Reserve | Effect::ReserveJob, Response::BodyTooLarge { .. })
-                if !wanted =>
-            {
+            | (
+                Effect::Reserve | Effect::ReserveJob,
+                Response::BodyTooLarge { .. } | Response::BodyDamaged { .. },
+            ) if !wanted => {
                 self.close_after_replies();
             }
             _ => {}

@@ -88,7 +88,7 @@ pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
         let most = if args.sweep.until_empty { left } else { target.count.min(left) };
         let window = args.bulk.window();
         let link = tool.link.side();
-        if let Err(error) = sweep(link, target, most, window, &mut bulk, |_, _| Ok(())) {
+        if let Err(error) = sweep(link, target, most, window, &mut bulk, None) {
             return Err(bulk.abort(error));
         }
         left = left.saturating_sub(bulk.succeeded() - done);

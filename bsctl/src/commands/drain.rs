@@ -109,7 +109,8 @@ fn sweep_all(
     for target in targets {
         let done = bulk.succeeded();
         let most = if args.until_empty { left } else { target.count.min(left) };
-        sweep(link, target, most, bulk_args.window(), bulk, |link, jobs| write(link, jobs, list))?;
+        let mut keep = |link: &mut Link, jobs: &[Job]| write(link, jobs, list);
+        sweep(link, target, most, bulk_args.window(), bulk, Some(&mut keep))?;
         left = left.saturating_sub(bulk.succeeded() - done);
     }
     Ok(())

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use beanstalk_client::protocol::ListTubes;
+use bytes::Bytes;
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
@@ -102,8 +103,13 @@ pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
             break;
         }
         for (stats, body) in fetch(&mut tool.link, chunk, &wanted, true)? {
-            bulk.success();
-            list.push(jobs::record(&stats).with_body(body.unwrap_or_default()))?;
+            match body.unwrap_or_else(|| Ok(Bytes::new())) {
+                Ok(body) => {
+                    bulk.success();
+                    list.push(jobs::record(&stats).with_body(body))?;
+                }
+                Err(error) => bulk.failure(format!("job {}", stats.id), error)?,
+            }
         }
     }
     list.finish()?;

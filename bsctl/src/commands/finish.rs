@@ -12,6 +12,7 @@ use ctl_core::units;
 use super::delete::{limited, start, would};
 use crate::error::cli_error;
 use crate::link::Link;
+use crate::seen::Seen;
 use crate::tool::Tool;
 use crate::{jobs, names};
 
@@ -167,8 +168,8 @@ fn take_and_act(
     act: &impl Fn(&mut Link, JobRef, Priority) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let pri = own_priority(link, id, pri)?;
-    match link.call(ReserveJob(id))? {
-        Some(job) => act(link, (&job).into(), pri),
+    match Seen::ask(link, &ReserveJob(id))? {
+        Some(seen) => act(link, seen.job(), pri),
         None => Err(jobs::explain_not_found(link, id)),
     }
 }

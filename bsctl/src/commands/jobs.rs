@@ -87,7 +87,11 @@ pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
             bulk.success();
             let record = jobs::record(&stats);
             list.push(match body {
-                Some(body) => record.with_body(body),
+                Some(Ok(body)) => record.with_body(body),
+                Some(Err(error)) => {
+                    tool.messages.warn(format!("{}: {}", error.code, error.message));
+                    record
+                }
                 None => record,
             })?;
         }

@@ -1,7 +1,7 @@
 //! `peek`: look at jobs without touching them.
 
+use beanstalk_client::JobId;
 use beanstalk_client::protocol::{Peek, PeekBuried, PeekDelayed, PeekReady, StatsJob};
-use beanstalk_client::{Job, JobId};
 use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
@@ -96,14 +96,14 @@ fn by_id(tool: &mut Tool, texts: &[String]) -> Result<Exit, CliError> {
         let stats = tool.link.pipeline(chunk.iter().copied().map(StatsJob))?;
         let stats = stats.collect::<Result<Vec<_>, _>>()?;
         let found = tool.link.pipeline(chunk.iter().copied().map(Peek))?;
-        let found: Vec<Option<Job>> = found.collect::<Result<_, _>>()?;
-        for ((id, stats), job) in chunk.iter().zip(stats).zip(found) {
-            match job {
-                Some(job) => {
+        for ((id, stats), found) in chunk.iter().zip(stats).zip(found) {
+            match found {
+                Ok(Some(job)) => {
                     bulk.success();
                     list.push(jobs::record_with_body(job.id, stats.as_ref(), &job.body))?;
                 }
-                None => bulk.failure(format!("job {id}"), missing(*id))?,
+                Ok(None) => bulk.failure(format!("job {id}"), missing(*id))?,
+                Err(error) => bulk.failure(format!("job {id}"), error)?,
             }
         }
     }

@@ -41,7 +41,7 @@ pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
     }
     let interrupts = tool.interrupts()?;
     args.take.prepare(tool)?;
-    let taker = Taker::new(args.take.wait, interrupts.clone());
+    let taker = Taker::new(args.take.wait, interrupts.clone(), &tool.messages);
     let action = Action { past: "took", noun: "job", place: String::new() };
     let progress = tool.globals.progress.unwrap_or_default();
     let known = Some(args.take.count);

@@ -86,6 +86,7 @@ fn refusal(response: &Response) -> Option<CliError> {
             | Response::UnknownCommand
             | Response::ExpectedCrlf
             | Response::BodyTooLarge { .. }
+            | Response::BodyDamaged { .. }
     );
     if refused {
         let mut error = cli_error(response.clone().refuse());

@@ -177,7 +177,7 @@ fn take_one(tool: &mut Tool, id: JobId) -> Result<Taken, CliError> {
 }
 
 fn take_many(tool: &mut Tool, args: &TakeArgs) -> Result<Taken, CliError> {
-    let taker = Taker::new(args.wait, tool.interrupts()?);
+    let taker = Taker::new(args.wait, tool.interrupts()?, &tool.messages);
     let link = tool.link.side();
     let mut held: Vec<Job> = Vec::new();
     while (held.len() as u64) < args.count {

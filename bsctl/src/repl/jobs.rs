@@ -5,8 +5,10 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use beanstalk_client::protocol::{Peek, ReserveJob, ReserveWithTimeout, StatsJob};
-use beanstalk_client::{Job, JobId, Reserved};
+use beanstalk_client::JobId;
+use beanstalk_client::protocol::{
+    AnyCommand, Peek, ReserveJob, ReserveWithTimeout, Response, StatsJob,
+};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Format, Record, Shape};
 use ctl_core::units;
@@ -14,6 +16,7 @@ use ctl_core::units;
 use super::state::State;
 use crate::error::cli_error;
 use crate::jobs::{BODIES, explain_not_found, record_with_body};
+use crate::seen::{Seen, damaged};
 
 /// The longest wait in one command: touches can go in between, and Ctrl-C is noticed.
 const SLICE: Duration = Duration::from_secs(1);
@@ -40,12 +43,16 @@ impl State<'_> {
         wait: Option<Duration>,
         job: Option<u64>,
     ) -> Result<Exit, CliError> {
-        let (job, sent) = match job {
+        let (seen, sent) = match job {
             Some(id) => self.reserve_one(id.into())?,
             None => self.reserve_next(wait)?,
         };
-        let stats = self.tool.link.call(StatsJob(job.id))?;
-        self.add(&job, stats.as_ref(), sent);
+        let stats = self.tool.link.call(StatsJob(seen.job().id()))?;
+        self.add(&seen, stats.as_ref(), sent);
+        let job = match seen {
+            Seen::Whole(job) => job,
+            Seen::Damaged(job, _) => return Err(damaged(job)),
+        };
         let shown = self.cut(&job.body);
         let record = record_with_body(job.id, stats.as_ref(), shown);
         self.tool.out.object(&BODIES, record)?;
@@ -63,17 +70,17 @@ impl State<'_> {
         if for_person { body.get(..SHOWN).unwrap_or(body) } else { body }
     }
 
-    fn reserve_one(&mut self, id: JobId) -> Result<(Job, Instant), CliError> {
+    fn reserve_one(&mut self, id: JobId) -> Result<(Seen, Instant), CliError> {
         let sent = Instant::now();
-        match self.tool.link.call(ReserveJob(id))? {
-            Some(job) => Ok((job, sent)),
+        match Seen::ask(&mut self.tool.link, &ReserveJob(id))? {
+            Some(seen) => Ok((seen, sent)),
             None => Err(explain_not_found(&mut self.tool.link, id)),
         }
     }
 
     /// Waits in slices: as long as `wait` or `--timeout` say; else a person until Ctrl-C, while a script, which nobody
     /// may be watching, looks once.
-    fn reserve_next(&mut self, wait: Option<Duration>) -> Result<(Job, Instant), CliError> {
+    fn reserve_next(&mut self, wait: Option<Duration>) -> Result<(Seen, Instant), CliError> {
         let interrupts = self.tool.interrupts()?;
         let look_once = (!self.person).then_some(Duration::ZERO);
         let bound = wait.or_else(|| self.tool.link.timeout()).or(look_once);
@@ -84,10 +91,14 @@ impl State<'_> {
             let slice = rest.map_or(SLICE, |rest| rest.min(SLICE));
             let sent = Instant::now();
             let command = ReserveWithTimeout::new(slice).map_err(cli_error)?;
-            match self.tool.link.call(command)? {
-                Reserved::Job(job) => return Ok((job, sent)),
-                Reserved::TimedOut => {}
-                Reserved::DeadlineSoon => self.save_the_nearly_over()?,
+            match self.tool.link.call(AnyCommand::new(&command))? {
+                Response::Reserved(job) => return Ok((Seen::Whole(job), sent)),
+                Response::BodyDamaged { job, body } => {
+                    return Ok((Seen::Damaged(job, body), sent));
+                }
+                Response::TimedOut => {}
+                Response::DeadlineSoon => self.save_the_nearly_over()?,
+                refusal => return Err(cli_error(refusal.refuse())),
             }
             if until.is_some_and(|until| Instant::now() >= until) {
                 return Err(self.nothing_came(bound.unwrap_or_default()));
@@ -225,8 +236,9 @@ impl State<'_> {
     pub(super) fn save(&mut self, id: JobId, file: &Path) -> Result<Exit, CliError> {
         let body = match self.notebook.get(id) {
             Some(note) => note.body.clone(),
-            None => match self.tool.link.call(Peek(id))? {
-                Some(job) => job.body,
+            // Of a damaged one this is what there is.
+            None => match Seen::ask(&mut self.tool.link, &Peek(id))? {
+                Some(seen) => seen.body().clone(),
                 None => return Err(CliError::not_found(format!("job {id} does not exist"))),
             },
         };

@@ -10,6 +10,7 @@ use ctl_core::error::CliError;
 use super::held::{Due, Notebook, list};
 use super::values::Names;
 use crate::error::NOT_FOUND;
+use crate::seen::Seen;
 use crate::tool::{Held, Session, Tool};
 
 /// What happens to reserved jobs when a session ends.
@@ -259,23 +260,24 @@ impl<'t> State<'t> {
     /// have started before.
     pub(super) fn add(
         &mut self,
-        job: &beanstalk_client::Job,
+        seen: &Seen,
         stats: Option<&beanstalk_client::JobStats>,
         sent: Instant,
     ) {
         let ttr = stats.map_or(1, |stats| u64::try_from(stats.ttr).unwrap_or(1).max(1));
         let ttr = Duration::from_secs(ttr);
         let held = Held {
-            job: job.into(),
+            job: seen.job(),
             tube: stats.map(|stats| stats.tube.clone()),
-            size: job.body.len(),
+            size: seen.body().len(),
             ttr,
             deadline: sent + ttr,
         };
-        self.session().held.insert(job.id, held);
+        let id = seen.job().id();
+        self.session().held.insert(id, held);
         let pri = stats.map_or_else(Priority::default, |stats| stats.pri);
-        self.notebook.add(job.id, job.body.clone(), pri, sent);
-        self.last_shown = Some(job.id);
+        self.notebook.add(id, seen.body().clone(), pri, sent);
+        self.last_shown = Some(id);
         self.tidy();
     }
 

@@ -12,6 +12,7 @@ mod change;
 mod check;
 mod color;
 mod consume;
+mod damaged;
 mod docs;
 mod exits;
 mod export;

@@ -59,6 +59,7 @@ fn describe(response: &Response) -> String {
         Response::BodyTooLarge { job, size, limit } => {
             format!("{} bytes of job {} over {limit}", size, job.id())
         }
+        Response::BodyDamaged { job, body } => format!("damaged job {} {body:?}", job.id()),
         other => format!("{other:?}"),
     }
 }
@@ -66,6 +67,7 @@ fn describe(response: &Response) -> String {
 fn length(response: &Response) -> usize {
     match response {
         Response::Reserved(job) | Response::Found(job) => job.body.len(),
+        Response::BodyDamaged { body, .. } => body.len(),
         Response::Ok(text) | Response::Using(text) | Response::Other(text) => text.len(),
         _ => 0,
     }

@@ -375,6 +375,9 @@ fn replies_that_break_the_protocol_close_the_connection() {
     let cases: Vec<(&[u8], &str)> = vec![
         (b"RESERVED 1 2\r\nabcd", "not followed by CRLF"),
         (b"RESERVED 1 2\r\nab\n\r", "not followed by CRLF"),
+        (b"RESERVED 1 2\r\nab\0\n", "not followed by CRLF"),
+        (b"RESERVED 1 2\r\nab\0\r", "not followed by CRLF"),
+        (b"OK 2\r\nab\0\0", "not followed by CRLF"),
         (b"RESERVED 1\r\n", "not valid"),
         (b"RESERVED 1 2 3\r\n", "not valid"),
         (b"RESERVED 01 2\r\n", "not valid"),
@@ -412,6 +415,29 @@ fn a_reply_that_answers_nothing_is_never_taken_for_the_next_one() {
     }
     check::<Async>();
     check::<Blocking>();
+}
+
+#[test]
+fn a_damaged_body_is_told_from_the_next_reply_however_the_bytes_are_cut() {
+    fn check<F: Over>(end: &str, piece: usize) {
+        let reserved = [b"RESERVED 7 3\r\nab\0", end.as_bytes()].concat();
+        let replies = [&reserved[..], b"FOUND 7 0\r\n\0\0", b"BURIED\r\n"];
+        let reads = replies.iter().flat_map(|reply| pieces(reply, piece)).map(Step::Bytes);
+        let mut client = F::over_script(Scripted::reading(reads), options());
+        let error = client.reserve().unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::BodyDamaged, Fate::Refused));
+        assert_eq!(error.body().unwrap(), &b"ab\0"[..]);
+        assert_eq!(error.reply(), None);
+        let looked = client.peek(7).unwrap_err();
+        assert_eq!((looked.kind(), looked.body().unwrap().len()), (ErrorKind::BodyDamaged, 0));
+        client.bury(error.job().unwrap(), 0).unwrap();
+    }
+    for end in ["\0\0", "\r\0"] {
+        for piece in 1..20 {
+            check::<Async>(end, piece);
+            check::<Blocking>(end, piece);
+        }
+    }
 }
 
 #[test]

@@ -23,15 +23,7 @@ use tokio::net::TcpStream;
 const NOW: Duration = Duration::ZERO;
 
 fn seed(server: &Server, body: &str, priority: u32) -> u64 {
-    let seed = Seed {
-        tube: "default".into(),
-        priority,
-        delay: 0,
-        ttr: 60,
-        body: body.into(),
-        buried: false,
-    };
-    server.seed(seed).unwrap()
+    server.seed(Seed::new(body).priority(priority)).unwrap()
 }
 
 async fn client(server: &Server) -> Client {
@@ -479,6 +471,19 @@ fn a_late_job_over_the_body_limit_is_reported_to_the_next_reserve() {
     let job = error.job().unwrap();
     assert_eq!(job.id().get(), id);
     face.bury(job, 7).unwrap();
+    assert_eq!(face.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
+}
+
+#[test]
+fn a_late_job_that_is_damaged_is_reported_to_the_next_reserve() {
+    let server = Server::start().unwrap();
+    let mut face = Async::connect(options(server.address())).unwrap();
+    abandon(&server, &mut face, Duration::from_secs(3600));
+    let id = server.seed(Seed::new("half\0\0\0\0").damaged()).unwrap();
+    let error = face.reserve().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BodyDamaged);
+    assert_eq!(error.job().unwrap().id().get(), id);
+    face.bury(error.job().unwrap(), 7).unwrap();
     assert_eq!(face.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
 }
 

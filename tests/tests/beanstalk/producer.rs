@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, thread, time::Duration};
 
 use beanstalk_client::{
-    Delivery, ErrorKind, Fate, Inserted, ProducerOptions, ProducerState, PutOptions, Reserved,
-    blocking,
+    Delivery, ErrorKind, Fate, Inserted, ProducerOptions, ProducerState, PutOptions, blocking,
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
 use tests::{
-    Environment,
+    Blocking, Environment, Face,
+    damaged::next_whole,
     listener::{Scripts, read_bytes, relay, reset},
-    place::options,
+    place::{connect, options},
     producing::Producing,
 };
 
@@ -35,12 +35,12 @@ pub(crate) fn producer_options(address: &str) -> ProducerOptions {
 
 /// Takes every job of a server: tube to bodies, in the order in which they come.
 pub(crate) fn drain(address: &str) -> BTreeMap<String, Vec<Vec<u8>>> {
-    let mut client = blocking::Client::connect(address).unwrap();
+    let mut client: Blocking = connect(address);
     let mut found: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
     for tube in client.list_tubes().unwrap() {
-        client.watch(&tube).unwrap();
+        client.watch(tube.as_str()).unwrap();
     }
-    while let Reserved::Job(job) = client.reserve_with_timeout(Duration::ZERO).unwrap() {
+    while let Some(job) = next_whole(&mut client) {
         let tube = client.stats_job(job.id).unwrap().unwrap().tube.to_string();
         client.delete(&job).unwrap();
         found.entry(tube).or_default().push(job.body.to_vec());

@@ -223,6 +223,9 @@ fn without_connection(response: Response) -> Response {
         Response::BodyTooLarge { job, size, .. } => {
             Response::Other(format!("too large: {} {size}", job.id()).into())
         }
+        Response::BodyDamaged { job, body } => {
+            Response::Other(format!("damaged: {} {}", job.id(), body.escape_ascii()).into())
+        }
         other => other,
     }
 }

@@ -32,7 +32,11 @@ impl Client {
             match self.receive_unless(ticket, limit, patience)? {
                 None => return Ok(Some(Response::TimedOut)),
                 Some(Response::Reserved(job)) => self.session.keep_orphan(job),
-                Some(outcome @ (Response::DeadlineSoon | Response::BodyTooLarge { .. })) => {
+                Some(
+                    outcome @ (Response::DeadlineSoon
+                    | Response::BodyTooLarge { .. }
+                    | Response::BodyDamaged { .. }),
+                ) => {
                     return Ok(Some(outcome));
                 }
                 Some(_) if patience.has_passed() => return Ok(Some(Response::TimedOut)),

@@ -69,9 +69,6 @@ impl WorkerSession {
     }
 
     fn reserved(&mut self, response: Response, sent: Instant, now: Instant) -> Result<(), Error> {
-        if !matches!(response, Response::Reserved(_) | Response::BodyTooLarge { .. }) {
-            self.quota.give_back();
-        }
         match response {
             Response::Reserved(job) => {
                 self.window = (self.window * 2).min(self.settings.places);
@@ -79,10 +76,32 @@ impl WorkerSession {
                 Ok(())
             }
             Response::BodyTooLarge { job, size, .. } => {
-                let key = self.hold(job, None, sent);
-                self.actions.push_back(Action::Poisoned(job.id(), Poison::Size(size)));
-                self.conclude(key, Verdict::Outcome(Outcome::bury()), now)
+                self.bury_poisoned(job, Poison::Size(size), sent, now)
             }
+            Response::BodyDamaged { job, .. } => {
+                self.bury_poisoned(job, Poison::Damaged, sent, now)
+            }
+            other => {
+                self.quota.give_back();
+                self.nothing_reserved(other, now)
+            }
+        }
+    }
+
+    fn bury_poisoned(
+        &mut self,
+        job: JobRef,
+        why: Poison,
+        sent: Instant,
+        now: Instant,
+    ) -> Result<(), Error> {
+        let key = self.hold(job, None, sent);
+        self.actions.push_back(Action::Poisoned(job.id(), why));
+        self.conclude(key, Verdict::Outcome(Outcome::bury()), now)
+    }
+
+    fn nothing_reserved(&mut self, response: Response, now: Instant) -> Result<(), Error> {
+        match response {
             Response::TimedOut => {
                 self.window = 1;
                 self.is_dry = true;

@@ -16,6 +16,7 @@ use crate::error::cli_error;
 use crate::jobs;
 use crate::link::Link;
 use crate::names;
+use crate::seen::Seen;
 use crate::tool::Tool;
 
 /// Asks the server.
@@ -100,8 +101,8 @@ fn tubes(
 /// The age of the job that would be reserved next.
 fn oldest_age(link: &mut Link, tube: &TubeName) -> Result<u64, CliError> {
     link.use_tube(tube)?;
-    let Some(job) = link.call(PeekReady)? else { return Ok(0) };
-    let age = link.call(StatsJob(job.id))?.map_or(0, |stats| stats.age);
+    let Some(seen) = Seen::ask(link, &PeekReady)? else { return Ok(0) };
+    let age = link.call(StatsJob(seen.job().id()))?.map_or(0, |stats| stats.age);
     Ok(u64::try_from(age).unwrap_or(0))
 }
 

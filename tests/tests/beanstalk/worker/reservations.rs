@@ -1,7 +1,7 @@
 //! How long a job is ours, and what happens when it is not any more.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -10,7 +10,7 @@ use beanstalk_client::{
     ErrorKind, Heartbeat, JobState, LostReason, Outcome, PutOptions, WorkerOptions,
 };
 use tests::{
-    Environment, Face, Place,
+    Environment, Face, Place, damaged,
     place::{PATIENCE, options},
     scenarios,
 };
@@ -38,6 +38,7 @@ scenarios!(
     a_lost_connection_is_told_to_the_handler_and_the_slot_goes_on,
     short_times_to_run_are_warned_of,
     an_oversized_job_is_buried,
+    a_damaged_job_is_buried_and_the_others_run,
 );
 
 /// B11.
@@ -197,4 +198,26 @@ fn an_oversized_job_is_buried<F: WorkerFace>(environment: Environment) {
     assert_eq!(events.count(&format!("poisoned {large}: its body has 1001 bytes")), 1);
     let stats = client.stats_job(large).unwrap().unwrap();
     assert_eq!((stats.state, stats.pri.get()), (JobState::Buried, 77));
+}
+
+/// They would come again and again, each time in the way of the jobs behind them.
+fn a_damaged_job_is_buried_and_the_others_run<F: WorkerFace>(environment: Environment) {
+    let (place, _folder) = damaged::start(environment);
+    let (ran, runs) = mpsc::channel();
+    let worker = F::start(worker_options(&place).tubes(["a"]).unwrap().until_empty(), move |job| {
+        ran.send(job.body()).unwrap();
+        Ok(Outcome::Delete)
+    });
+    let events = worker.events.clone();
+    let report = worker.end();
+    assert_eq!((report.finished, report.buried, report.total()), (2, 3, 5));
+    assert_eq!(runs.into_iter().collect::<Vec<_>>(), [b"first".to_vec(), b"last".to_vec()]);
+    let told = "the server lost the end of its body in a crash";
+    let mut client: F = place.connect();
+    for id in 2..=4 {
+        assert_eq!(events.count(&format!("poisoned {id}: {told}")), 1, "{:?}", events.all());
+        let stats = client.stats_job(id).unwrap().unwrap();
+        assert_eq!((stats.state, stats.pri.get(), stats.reserves), (JobState::Buried, 77, 1));
+    }
+    assert_eq!(events.count("connected"), 1);
 }
