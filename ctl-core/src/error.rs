@@ -36,6 +36,8 @@ pub enum Exit {
     Config,
     /// 124: a time limit ran out.
     Timeout,
+    /// 129: ended by SIGHUP after orderly clean-up.
+    HungUp,
     /// 130: ended by SIGINT after orderly clean-up.
     Interrupted,
     /// 143: ended by SIGTERM after orderly clean-up.
@@ -95,6 +97,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     row(Exit::Permission, "permission", "TLS or permission"),
     row(Exit::Config, "config", "wrong setting in the environment or configuration"),
     row(Exit::Timeout, "timeout", "a --timeout or --wait ran out, as with timeout(1)"),
+    row(Exit::HungUp, "hung-up", "SIGHUP, after orderly clean-up"),
     row(Exit::Interrupted, "interrupted", "SIGINT, after orderly clean-up"),
     row(Exit::Terminated, "terminated", "SIGTERM, after orderly clean-up"),
 ];
@@ -118,6 +121,7 @@ impl Exit {
             Self::Permission => 77,
             Self::Config => 78,
             Self::Timeout => 124,
+            Self::HungUp => 129,
             Self::Interrupted => 130,
             Self::Terminated => 143,
             Self::Own(code) => code,
@@ -290,7 +294,7 @@ mod tests {
     fn table_is_ascending_and_complete() {
         let codes: Vec<u8> = EXIT_CODES.iter().map(|row| row.exit.code()).collect();
         assert!(codes.is_sorted_by(|a, b| a < b), "{codes:?}");
-        assert_eq!(codes, [0, 1, 2, 3, 65, 66, 69, 70, 74, 75, 76, 77, 78, 124, 130, 143]);
+        assert_eq!(codes, [0, 1, 2, 3, 65, 66, 69, 70, 74, 75, 76, 77, 78, 124, 129, 130, 143]);
     }
 
     #[test]

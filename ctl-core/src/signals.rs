@@ -1,4 +1,7 @@
-//! Ctrl-C and SIGTERM: once means "finish what is in flight", twice means "stop at once".
+//! Ctrl-C, SIGTERM and SIGHUP: once means "finish what is in flight", twice means "stop at once".
+//!
+//! SIGHUP does not say the second thing: a terminal that goes away sends it more than once. Where it is ignored from the
+//! start, as under nohup, it stays ignored.
 
 use std::io;
 use std::sync::Arc;
@@ -25,18 +28,27 @@ impl Interrupts {
         Self::default()
     }
 
-    /// Catches SIGINT and SIGTERM from now on; with `second_stops` the second one ends the process at once.
+    /// Catches SIGINT, SIGTERM and SIGHUP from now on; with `second_stops` the second one of SIGINT or SIGTERM ends the
+    /// process at once.
     ///
     /// # Errors
     /// The operating system refuses the handlers: exit 70.
     pub fn install(second_stops: bool) -> Result<Self, CliError> {
         let interrupts = Self::default();
-        for (signal, exit) in [(SIGINT, Exit::Interrupted), (SIGTERM, Exit::Terminated)] {
-            interrupts
-                .catch(signal, exit, second_stops)
-                .map_err(|error| CliError::internal(format!("cannot catch signals: {error}")))?;
-        }
+        interrupts
+            .catch_all(second_stops)
+            .map_err(|error| CliError::internal(format!("cannot catch signals: {error}")))?;
         Ok(interrupts)
+    }
+
+    fn catch_all(&self, second_stops: bool) -> io::Result<()> {
+        for (signal, exit) in [(SIGINT, Exit::Interrupted), (SIGTERM, Exit::Terminated)] {
+            self.catch(signal, exit, second_stops)?;
+        }
+        if let Some(signal) = hangup() {
+            self.also(signal)?;
+        }
+        Ok(())
     }
 
     fn catch(&self, signal: i32, exit: Exit, second_stops: bool) -> io::Result<()> {
@@ -49,8 +61,7 @@ impl Interrupts {
         self.also(signal)
     }
 
-    /// Catches a further signal.
-    pub(crate) fn also(&self, signal: i32) -> io::Result<()> {
+    fn also(&self, signal: i32) -> io::Result<()> {
         let number = usize::try_from(signal).unwrap_or(usize::MAX);
         flag::register_usize(signal, Arc::clone(&self.signal), number).map(|_| ())
     }
@@ -61,6 +72,8 @@ impl Interrupts {
         match i32::try_from(self.signal.load(Ordering::SeqCst)) {
             Ok(0) => None,
             Ok(SIGTERM) => Some(Exit::Terminated),
+            #[cfg(unix)]
+            Ok(signal_hook::consts::SIGHUP) => Some(Exit::HungUp),
             _ => Some(Exit::Interrupted),
         }
     }
@@ -68,7 +81,7 @@ impl Interrupts {
     /// Ends with the exit that a signal asks for, if one came.
     ///
     /// # Errors
-    /// Exit 130 or 143.
+    /// Exit 129, 130 or 143.
     pub fn check(&self) -> Result<(), CliError> {
         self.requested().map_or(Ok(()), |exit| Err(CliError::interrupted(exit)))
     }
@@ -86,7 +99,7 @@ impl Interrupts {
     /// Waits for `duration`, or less when a signal comes.
     ///
     /// # Errors
-    /// Exit 130 or 143 when a signal came.
+    /// Exit 129, 130 or 143 when a signal came.
     pub fn sleep(&self, duration: Duration) -> Result<(), CliError> {
         let slice = Duration::from_millis(50);
         let start = Instant::now();
@@ -101,9 +114,58 @@ impl Interrupts {
     }
 }
 
+/// SIGHUP, unless it is ignored or does not exist.
+pub(crate) fn hangup() -> Option<i32> {
+    #[cfg(unix)]
+    let signal = Some(signal_hook::consts::SIGHUP);
+    #[cfg(not(unix))]
+    let signal = None;
+    signal.filter(|_| !is_hangup_ignored())
+}
+
+/// Whether this process was started to ignore SIGHUP, as by nohup. Elsewhere than on Unix: no.
+#[must_use]
+pub fn is_hangup_ignored() -> bool {
+    #[cfg(unix)]
+    return hangup::system_says().unwrap_or_else(hangup::shell_says);
+    #[cfg(not(unix))]
+    false
+}
+
+/// Whether SIGHUP is ignored. Nobody but the system's C interface tells that everywhere, which is not safe to call.
+#[cfg(unix)]
+mod hangup {
+    use std::fs;
+    use std::process::{Command, Stdio};
+
+    /// What Linux tells of this process: the signals that it ignores, as bits.
+    pub(super) fn system_says() -> Option<bool> {
+        let status = fs::read_to_string("/proc/self/status").ok()?;
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+        let ignored = u64::from_str_radix(ignored.trim(), 16).ok()?;
+        Some(ignored >> (signal_hook::consts::SIGHUP - 1) & 1 == 1)
+    }
+
+    /// What a shell finds: it cannot catch what it was started to ignore (POSIX, Shell Command Language, trap).
+    pub(super) fn shell_says() -> bool {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "trap 'exit 1' HUP; kill -HUP $$; exit 0"]);
+        shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        shell.status().is_ok_and(|status| status.success())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn the_shell_agrees_with_the_system() {
+        if let Some(is_ignored) = hangup::system_says() {
+            assert_eq!(hangup::shell_says(), is_ignored);
+        }
+    }
 
     #[test]
     fn a_raised_interrupt_ends_waiting_until_it_is_cleared() {

@@ -92,7 +92,7 @@ impl Tool {
         })
     }
 
-    /// Ctrl-C and SIGTERM for long commands. The first call catches the signals; before it they end the process.
+    /// Ctrl-C, SIGTERM and SIGHUP for long commands. The first call catches the signals; before it they end the process.
     ///
     /// # Errors
     /// The operating system refuses the handlers.

@@ -42,8 +42,8 @@ While a command runs, its job is touched at a third of its time to run. When the
 connection broke or the time to run was over, the command is ended with all that it has started.
 What commands print goes to stdout on a terminal; in a pipe, and with -o or --log-jobs, stdout has records, and it goes
 to stderr.
-SIGTERM or SIGINT: running jobs are finished, for at most --grace; a second one, or the end of that time, ends the
-commands with all that they have started, and releases their jobs.
+SIGTERM, SIGINT or SIGHUP: running jobs are finished, for at most --grace; a second SIGTERM or SIGINT, or the end of
+that time, ends the commands with all that they have started, and releases their jobs. Under nohup, SIGHUP is ignored.
 
 Examples:
   bsctl work -t mail -t sms -j 4 --exec ./handler {id}
@@ -114,7 +114,7 @@ pub struct WorkArgs {
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     max_runtime: Option<Duration>,
 
-    /// How long running jobs may take after SIGTERM
+    /// How long running jobs may take after SIGTERM, SIGINT or SIGHUP
     #[arg(long, value_name = "DUR", default_value = "25s", value_parser = units::duration)]
     grace: Duration,
 
@@ -355,7 +355,7 @@ impl Supervisor<'_> {
                 self.handle.stop();
                 self.deadline = Instant::now().checked_add(self.grace);
                 self.shift.say_stopping(self.grace);
-            } else {
+            } else if exit != Exit::HungUp {
                 self.shift.kill();
             }
             self.signal.get_or_insert(exit);

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use beanstalk_client::PutOptions;
@@ -354,13 +354,22 @@ fn is_gone(pid: rustix::process::Pid) {
     });
 }
 
+/// The signals that end a worker, and its exit codes.
+#[cfg(unix)]
+fn endings() -> Vec<(rustix::process::Signal, i32)> {
+    use rustix::process::Signal;
+    let mut all = vec![(Signal::TERM, 143), (Signal::INT, 130)];
+    if !ctl_core::signals::is_hangup_ignored() {
+        all.push((Signal::HUP, 129));
+    }
+    all
+}
+
 #[cfg(unix)]
 #[test]
 fn the_first_signal_finishes_the_job() {
     on_both(|address| {
-        for (sent, code) in
-            [(rustix::process::Signal::TERM, 143), (rustix::process::Signal::INT, 130)]
-        {
+        for (sent, code) in endings() {
             let id = put(address, "default", "x");
             let mut slow = Slow::start(address, &["-o", "json"]);
             slow.grandchild();
@@ -368,6 +377,8 @@ fn the_first_signal_finishes_the_job() {
             signal(&slow.child, sent);
             slow.is_stopping();
             assert_eq!(state(address, id), "reserved");
+            // A terminal that goes away may say so twice.
+            signal(&slow.child, rustix::process::Signal::HUP);
             slow.go();
             let ran = slow.finish().exits(code);
             assert_eq!(ran.json()["deleted"], 1);
@@ -409,6 +420,31 @@ fn the_end_of_the_grace_is_as_a_second_signal() {
         assert_eq!(ran.json()["released"], 1);
         is_gone(grandchild);
         assert_eq!(state(address, id), "ready");
+    });
+}
+
+/// Under nohup a worker outlives its terminal.
+#[cfg(unix)]
+#[test]
+fn a_worker_that_is_to_ignore_sighup_goes_on() {
+    on_both(|address| {
+        let folder = tempfile::tempdir().unwrap();
+        let jobs = [put(address, "default", "x"), put(address, "default", "x")];
+        let line = "> begun-$BSCTL_JOB_ID; while [ ! -e go-$BSCTL_JOB_ID ]; do sleep 0.01; done";
+        let mut ignoring = Command::new("sh");
+        ignoring.args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_bsctl")]);
+        ignoring.args(["-a", address, "work", "--max-jobs", "2", "-o", "json", "--shell", line]);
+        ignoring.current_dir(folder.path());
+        ignoring.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = ignoring.spawn().unwrap();
+        for id in jobs {
+            let begun = folder.path().join(format!("begun-{id}"));
+            eventually("the command", || begun.exists().then_some(()));
+            signal(&child, rustix::process::Signal::HUP);
+            std::fs::write(folder.path().join(format!("go-{id}")), "").unwrap();
+        }
+        let ran = ended(child).exits(0);
+        assert_eq!(ran.json()["deleted"], 2);
     });
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::{CliError, Exit};
-use crate::signals::Interrupts;
+use crate::signals;
 
 /// Whether a signal has ended the session; clones share the state.
 #[derive(Clone, Debug, Default)]
@@ -13,16 +13,17 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Catches the signals from now on; each interrupts a command that is running, too.
+    /// Catches the signals from now on, beside [`Interrupts`](crate::signals::Interrupts), which are to come first: each
+    /// interrupts a command that is running, too.
     ///
     /// # Errors
     /// The operating system refuses the handlers: exit 70.
-    pub fn install(interrupts: &Interrupts) -> Result<Self, CliError> {
+    pub fn install() -> Result<Self, CliError> {
         let ending = Self::default();
-        for signal in SIGNALS {
-            let number = usize::try_from(*signal).unwrap_or(usize::MAX);
-            signal_hook::flag::register_usize(*signal, Arc::clone(&ending.signal), number)
-                .and_then(|_| interrupts.also(*signal))
+        for signal in [Some(signal_hook::consts::SIGTERM), signals::hangup()].into_iter().flatten()
+        {
+            let number = usize::try_from(signal).unwrap_or(usize::MAX);
+            signal_hook::flag::register_usize(signal, Arc::clone(&ending.signal), number)
                 .map_err(|error| CliError::internal(format!("cannot catch signals: {error}")))?;
         }
         Ok(ending)
@@ -35,16 +36,12 @@ impl Ending {
         // As a shell reports it: 128 and the signal's number.
         match u8::try_from(signal).ok()?.checked_add(128)? {
             128 => None,
+            129 => Some(Exit::HungUp),
             143 => Some(Exit::Terminated),
             code => Some(Exit::Own(code)),
         }
     }
 }
-
-#[cfg(unix)]
-const SIGNALS: &[i32] = &[signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP];
-#[cfg(not(unix))]
-const SIGNALS: &[i32] = &[signal_hook::consts::SIGTERM];
 
 /// Makes a line editor that is waiting for keys return, as if Ctrl-C had been typed.
 pub fn wake_editor() {

@@ -94,7 +94,7 @@ impl Start {
             vars: args.vars.iter().cloned().collect(),
         };
         let interrupts = Interrupts::install(false)?;
-        let ending = Ending::install(&interrupts)?;
+        let ending = Ending::install()?;
         let no_pager = args.no_pager;
         let (from, written) = (source(args), Written::default());
         Ok(Self { from, rules, no_pager, interrupts, ending, written })

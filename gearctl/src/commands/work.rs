@@ -32,8 +32,9 @@ completes the job, any other code or a signal fails it. {handle} and {function} 
 for the shell, which would run what a server puts there); the environment has GEARCTL_HANDLE,
 GEARCTL_FUNCTION, GEARCTL_UNIQUE and GEARCTL_REDUCER. No shell is involved unless --shell asks for one, and the workload
 is never part of a command line unless --arg makes an argument of it. A command that cannot be started gives its job back and ends the worker (126, 127).
-SIGTERM or SIGINT: running jobs are finished, for at most --grace; a second one, or the end of that time, ends the
-commands with all that they have started, and their jobs go back to the server.
+SIGTERM, SIGINT or SIGHUP: running jobs are finished, for at most --grace; a second SIGTERM or SIGINT, or the end of
+that time, ends the commands with all that they have started, and their jobs go back to the server. Under nohup, SIGHUP
+is ignored.
 The gearman program waits for ever for a job that ends with an exception, up to version 1.1 at least: serve it without
 --exception-from-stderr.
 
@@ -101,7 +102,7 @@ pub struct WorkArgs {
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     can_do_timeout: Option<Duration>,
 
-    /// How long running jobs may take after SIGTERM
+    /// How long running jobs may take after SIGTERM, SIGINT or SIGHUP
     #[arg(long, value_name = "DUR", default_value = "25s", value_parser = units::duration)]
     grace: Duration,
 
@@ -268,7 +269,7 @@ fn supervise(
                     "finishing running jobs, for at most {}; once more to give them back",
                     units::show_duration(grace)
                 ));
-            } else {
+            } else if exit != Exit::HungUp {
                 shift.kill();
             }
             signal.get_or_insert(exit);

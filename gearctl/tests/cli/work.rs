@@ -194,7 +194,16 @@ fn a_worker_ends_when_it_is_enough() {
 
 #[cfg(unix)]
 #[test]
-fn sigterm_finishes_the_job_first() {
+fn the_first_signal_finishes_the_job() {
+    use rustix::process::Signal;
+    finishes_first(Signal::TERM, 143);
+    if !ctl_core::signals::is_hangup_ignored() {
+        finishes_first(Signal::HUP, 129);
+    }
+}
+
+#[cfg(unix)]
+fn finishes_first(signal: rustix::process::Signal, code: i32) {
     on_both(|server| {
         let address = server.address();
         let directory = tempfile::tempdir().unwrap();
@@ -207,11 +216,11 @@ fn sigterm_finishes_the_job_first() {
         let worker = worker(address, "slow", &["--shell", &line]);
         let client = command(&["-s", address, "run", "slow", "x"]).spawn().unwrap();
         eventually("the job", || begun.exists().then_some(()));
-        send(&worker, rustix::process::Signal::TERM);
+        send(&worker, signal);
         std::fs::write(&go, "").unwrap();
         assert_eq!(ended(client).exits(0).out(), "done\n");
         let mut worker = worker;
-        let ran = finish(&mut worker.0).exits(143);
+        let ran = finish(&mut worker.0).exits(code);
         assert!(ran.err.contains("finishing running jobs"), "{}", ran.err);
     });
 }
