@@ -29,7 +29,13 @@ pub(crate) trait Served: Send + Sync {
     /// # Errors
     ///
     /// When the connection cannot be used any further.
-    fn exchange(self: &Arc<Self>, epoch: Epoch, io: &mut Io, cx: &Context<'_>) -> Result<Pulse>;
+    fn exchange(
+        self: &Arc<Self>,
+        epoch: Epoch,
+        io: &mut Io,
+        now: Instant,
+        cx: &Context<'_>,
+    ) -> Result<Pulse>;
 
     /// An answer is overdue. Whether the connection can go on even so.
     fn can_go_on_without_answer(&self) -> bool {
@@ -160,14 +166,14 @@ impl<S: Served> Driver<S> {
         let has_written = self.io.written > 0;
         let was_stuck = !self.io.writing.is_empty();
         self.io.has_read = self.read(cx);
-        let pulse = self.served.exchange(self.epoch, &mut self.io, cx)?;
+        let now = now();
+        let pulse = self.served.exchange(self.epoch, &mut self.io, now, cx)?;
         if let Some(error) = self.io.failure.take() {
             return Err(error);
         }
         let Pulse::Beats { is_waiting, has_answers, wake_at } = pulse else {
             return Ok(Turn::Over);
         };
-        let now = now();
         self.head_since = match self.head_since {
             Some(since) if is_waiting && !has_answers => Some(since),
             _ => is_waiting.then_some(now),

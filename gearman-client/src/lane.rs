@@ -367,8 +367,13 @@ impl Lane {
 }
 
 impl Served for Lane {
-    fn exchange(self: &Arc<Self>, epoch: Epoch, io: &mut Io, cx: &Context<'_>) -> Result<Pulse> {
-        let now = now();
+    fn exchange(
+        self: &Arc<Self>,
+        epoch: Epoch,
+        io: &mut Io,
+        now: Instant,
+        cx: &Context<'_>,
+    ) -> Result<Pulse> {
         let mut state = self.lock();
         if state.is_cut || state.session.origin().epoch != epoch {
             return Ok(Pulse::Over);

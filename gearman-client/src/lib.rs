@@ -104,6 +104,8 @@ mod error;
 mod event;
 mod handle;
 #[cfg(feature = "tokio")]
+mod hold;
+#[cfg(feature = "tokio")]
 mod job;
 #[cfg(feature = "tokio")]
 mod lane;

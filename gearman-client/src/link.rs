@@ -3,6 +3,8 @@
 //! Callers encode straight into the connection's one outgoing buffer, under a short lock, and take a slot. The driver
 //! swaps the buffer out and writes it, reads all that is there, puts it into the slots, and wakes callers outside the
 //! lock. So requests of many callers go out in one write, and nothing is allocated per request.
+//! While many are on their way, the driver [holds back](Hold) the next ones for a moment, so that they are not written one
+//! by one as answers come.
 
 use std::{
     future::poll_fn,
@@ -17,6 +19,7 @@ use crate::{
     Address, ConnectOptions, ConnectionState, Error, ErrorKind, Fate, Metrics, Origin, Result,
     connection,
     driver::{Io, Pulse, Served},
+    hold::{Hold, Load},
     protocol::{
         Backoff, Delivery, Epoch, Lost, Packet, PacketType, Request, Session, request::refusal,
     },
@@ -50,6 +53,7 @@ pub(crate) struct State {
     /// Connections made or tried since the last healthy exchange.
     unproven: u32,
     quarantine: Option<Instant>,
+    hold: Hold,
     /// No client is left.
     is_closing: bool,
     max_backlog: usize,
@@ -110,6 +114,7 @@ impl Link {
             backoff: options.retry.delays(),
             unproven: 0,
             quarantine: None,
+            hold: Hold::default(),
             is_closing: false,
             max_backlog: options.max_backlog,
         };
@@ -203,7 +208,7 @@ impl Link {
         match state.phase {
             Phase::Open if state.session.outgoing().len() < ENOUGH_OUTGOING => {
                 let done = step(&mut state);
-                let driver = state.driver.take();
+                let driver = state.take_driver();
                 drop(state);
                 if let Some(driver) = driver {
                     driver.wake();
@@ -236,6 +241,7 @@ impl Link {
     /// The driver has made a connection.
     pub(crate) fn opened(&self, mut session: Session<Ticket>) {
         let mut state = self.lock();
+        state.hold = Hold::default();
         session.follow(state.session.metrics());
         state.session = session;
         state.phase = Phase::Open;
@@ -322,7 +328,13 @@ impl Link {
 }
 
 impl Served for Link {
-    fn exchange(self: &Arc<Self>, epoch: Epoch, io: &mut Io, cx: &Context<'_>) -> Result<Pulse> {
+    fn exchange(
+        self: &Arc<Self>,
+        epoch: Epoch,
+        io: &mut Io,
+        now: Instant,
+        cx: &Context<'_>,
+    ) -> Result<Pulse> {
         let mut state = self.lock();
         if state.is_closing || !state.is_served_by(epoch) {
             return Ok(Pulse::Over);
@@ -338,7 +350,8 @@ impl Served for Link {
         }
         let has_answers = state.session.pending() < before;
         let was_stuck = !io.writing.is_empty();
-        if !was_stuck {
+        let wake_at = if was_stuck { None } else { state.hold_back(now) };
+        if !was_stuck && wake_at.is_none() {
             state.session.swap_outgoing(&mut io.writing);
             io.wakers.extend(state.take_waiting());
         }
@@ -348,7 +361,7 @@ impl Served for Link {
         }
         drop(state);
         io.wakers.drain(..).for_each(Waker::wake);
-        Ok(Pulse::Beats { is_waiting, has_answers, wake_at: None })
+        Ok(Pulse::Beats { is_waiting, has_answers, wake_at })
     }
 }
 
@@ -368,6 +381,25 @@ impl State {
         match &mut self.driver {
             Some(driver) => driver.clone_from(cx.waker()),
             none => *none = Some(cx.waker().clone()),
+        }
+    }
+
+    /// The driver, if it has to be told of a request that was queued. When it holds back requests it looks for itself.
+    fn take_driver(&mut self) -> Option<Waker> {
+        if self.hold.goes_on(self.load()) { None } else { self.driver.take() }
+    }
+
+    /// Until when the requests that wait are held back; `None` when they are to be written now.
+    fn hold_back(&mut self, now: Instant) -> Option<Instant> {
+        self.hold.check(self.load(), now)
+    }
+
+    fn load(&self) -> Load {
+        let waiting = self.session.unwritten();
+        Load {
+            under_way: self.session.pending().saturating_sub(waiting),
+            waiting,
+            bytes: self.session.outgoing().len(),
         }
     }
 
@@ -532,7 +564,7 @@ impl Mailbox {
             return false;
         }
         state.send(request, self.slot, tag);
-        let driver = state.driver.take();
+        let driver = state.take_driver();
         drop(state);
         if let Some(driver) = driver {
             driver.wake();

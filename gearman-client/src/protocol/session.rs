@@ -65,6 +65,8 @@ pub struct Session<T> {
     queued: u64,
     sent: u64,
     pending: VecDeque<Pending<T>>,
+    /// How many of them are still in `outgoing`.
+    unwritten: usize,
     jobs: HashMap<Short, Waiters<T>>,
     metrics: Metrics,
 }
@@ -123,6 +125,7 @@ impl<T: Copy> Session<T> {
             queued: 0,
             sent: 0,
             pending: VecDeque::new(),
+            unwritten: 0,
             jobs: HashMap::new(),
             metrics: Metrics::default(),
         }
@@ -153,6 +156,7 @@ impl<T: Copy> Session<T> {
         request.encode(&mut self.outgoing);
         self.metrics.commands += 1;
         self.queued += (self.outgoing.len() - before) as u64;
+        self.unwritten += 1;
         self.pending.push_back(Pending {
             end: self.queued,
             request: request.packet_type(),
@@ -173,6 +177,7 @@ impl<T: Copy> Session<T> {
         let n = n.min(self.outgoing.len());
         self.note_written(n);
         if n == self.outgoing.len() {
+            self.unwritten = 0;
             // Keeps the allocation for the next request, unless a large workload made it large.
             self.outgoing.clear();
             if self.outgoing.capacity() > KEEP_OUTGOING {
@@ -191,6 +196,7 @@ impl<T: Copy> Session<T> {
             *empty = BytesMut::new();
         }
         std::mem::swap(&mut self.outgoing, empty);
+        self.unwritten = 0;
     }
 
     /// Notes that the transport took `n` bytes of a buffer that was swapped out.
@@ -283,6 +289,7 @@ impl<T: Copy> Session<T> {
             }));
         }
         self.outgoing.clear();
+        self.unwritten = 0;
         lost
     }
 
@@ -290,6 +297,12 @@ impl<T: Copy> Session<T> {
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending.len()
+    }
+
+    /// How many of them wait to be written.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn unwritten(&self) -> usize {
+        self.unwritten
     }
 
     /// How many foreground jobs have not ended yet, by handle.

@@ -27,5 +27,6 @@ mod streams;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
+mod together;
 mod worker;
 mod worker_faults;

@@ -1,0 +1,104 @@
+//! When requests wait for others to go out with them.
+//!
+//! A write, and what it costs the server to be woken by it, is worth more than one request. So while many requests are on
+//! their way, the next ones are held back until they are as many as those whose answers are still to come: half of them
+//! travel while the server works on the other half. As long as few are on their way, each goes out at once.
+
+use std::time::{Duration, Instant};
+
+/// Requests are held back only while at least so many are on their way: few callers are not made to wait.
+const MANY: usize = 8;
+
+/// Requests are held back only while they are fewer bytes than this.
+const WORTH_A_WRITE: usize = 32 * 1024;
+
+/// The longest that requests are held back: a near server has answered by then, and a far one is not much farther for it.
+const LONGEST: Duration = Duration::from_millis(1);
+
+/// Holds back the requests of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Hold {
+    until: Option<Instant>,
+}
+
+/// What is on its way on a connection, and what is to follow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Requests that are written and have no answer yet.
+    pub(crate) under_way: usize,
+    /// Requests that wait to be written.
+    pub(crate) waiting: usize,
+    /// Their bytes.
+    pub(crate) bytes: usize,
+}
+
+impl Hold {
+    /// Until when the requests are held back, unless this is asked again before; `None` when they are to be written.
+    pub(crate) fn check(&mut self, load: Load, now: Instant) -> Option<Instant> {
+        let until = self.until.or_else(|| now.checked_add(LONGEST));
+        self.until = until.filter(|until| *until > now && load.is_worth_waiting());
+        self.until
+    }
+
+    /// Whether requests were held back when it was last [checked](Self::check), and still would be.
+    pub(crate) fn goes_on(&self, load: Load) -> bool {
+        self.until.is_some() && load.is_worth_waiting()
+    }
+}
+
+impl Load {
+    fn is_worth_waiting(self) -> bool {
+        self.waiting < self.under_way
+            && self.under_way >= MANY
+            && (1..WORTH_A_WRITE).contains(&self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(under_way: usize, waiting: usize) -> Load {
+        Load { under_way, waiting, bytes: waiting * 100 }
+    }
+
+    #[test]
+    fn many_wait_until_half_of_them_are_answered() {
+        let (mut hold, now) = (Hold::default(), Instant::now());
+        assert_eq!(hold.check(load(0, 64), now), None);
+        assert_eq!(hold.check(load(64, 0), now), None, "there is nothing to hold back");
+        let until = hold.check(load(48, 16), now).unwrap();
+        assert!(hold.goes_on(load(33, 31)));
+        assert_eq!(hold.check(load(33, 31), now + LONGEST / 2), Some(until), "it is not put off");
+        assert!(!hold.goes_on(load(32, 32)));
+        assert_eq!(hold.check(load(32, 32), now), None);
+    }
+
+    #[test]
+    fn few_never_wait() {
+        let mut hold = Hold::default();
+        for under_way in 0..MANY {
+            assert_eq!(hold.check(load(under_way, 1), Instant::now()), None, "{under_way}");
+        }
+    }
+
+    #[test]
+    fn large_ones_never_wait() {
+        let large = Load { under_way: 64, waiting: 1, bytes: WORTH_A_WRITE };
+        assert_eq!(Hold::default().check(large, Instant::now()), None);
+    }
+
+    #[test]
+    fn nobody_waits_long() {
+        let (mut hold, now) = (Hold::default(), Instant::now());
+        let until = hold.check(load(64, 1), now).unwrap();
+        assert_eq!(until - now, LONGEST);
+        assert_eq!(hold.check(load(64, 1), until), None);
+        assert!(!hold.goes_on(load(64, 1)), "they are written");
+        assert_eq!(
+            hold.check(load(65, 1), until),
+            Some(until + LONGEST),
+            "the next ones wait anew"
+        );
+    }
+}
