@@ -11,6 +11,8 @@
 #![deny(missing_docs)]
 
 mod address;
+#[cfg(feature = "tokio")]
+mod attentive;
 mod backoff;
 #[cfg(feature = "blocking")]
 pub mod blocking;

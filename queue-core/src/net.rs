@@ -17,6 +17,7 @@ use tokio::{
 
 use crate::{
     Dial, Endpoint, Error, Limit, Sdk,
+    attentive::Attentive,
     socket::{Attempts, no_answer_in_time, prepare},
 };
 
@@ -89,12 +90,12 @@ async fn transport<S: Sdk>(
     }
     match endpoint {
         Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => {
-            Ok(Box::new(tcp(dial, host, port, limit).await?))
+            Ok(Box::new(Attentive::new(tcp(dial, host, port, limit).await?)))
         }
         #[cfg(unix)]
         Endpoint::Unix(path) => {
             let stream = within(limit, tokio::net::UnixStream::connect(path)).await?;
-            Ok(Box::new(stream.map_err(cannot_connect)?))
+            Ok(Box::new(Attentive::new(stream.map_err(cannot_connect)?)))
         }
         #[cfg(not(unix))]
         Endpoint::Unix(_) => Err(cannot_connect(io::ErrorKind::Unsupported.into())),
