@@ -64,6 +64,8 @@ struct State {
     failures: u64,
     last_error: Option<Error>,
     gauge: Gauge,
+    /// How many results nobody confirms, as the last barrier has told.
+    told_unknown: u64,
 }
 
 /// No further report or result is taken while so many bytes wait to be written.
@@ -99,6 +101,7 @@ impl Lane {
             failures: 0,
             last_error: None,
             gauge: gauge.clone(),
+            told_unknown: 0,
         };
         Arc::new(Lane {
             options,
@@ -193,7 +196,7 @@ impl Lane {
         Some(delay)
     }
 
-    /// Waits for the first connection.
+    /// Waits until it is known whether there is a connection.
     pub(crate) async fn connected(&self) -> Result<()> {
         poll_fn(|cx| {
             let mut state = self.lock();
@@ -201,13 +204,20 @@ impl Lane {
                 return Poll::Ready(Ok(()));
             }
             if state.failures > 0 {
-                let error = state.last_error.as_ref().map(Error::share);
-                return Poll::Ready(Err(error.unwrap_or_else(crate::route::no_server)));
+                return Poll::Ready(Err(state.why_lost()));
             }
             state.waiting.push(cx.waker().clone());
             Poll::Pending
         })
         .await
+    }
+
+    /// Whether results were lost with a connection, and no barrier has told so: then it has now.
+    pub(crate) fn check_losses(&self) -> Result<()> {
+        let mut state = self.lock();
+        let unknown = self.gauge.report().unknown;
+        let told = std::mem::replace(&mut state.told_unknown, unknown);
+        if unknown > told { Err(state.why_lost()) } else { Ok(()) }
     }
 
     /// Waits for the answer to an echo: the server has read everything before.
@@ -217,8 +227,8 @@ impl Lane {
             let mut state = self.lock();
             let epoch = state.session.origin().epoch;
             if !state.is_open || sent.is_some_and(|(of, _)| of != epoch) {
-                let error = state.last_error.as_ref().map(Error::share);
-                return Poll::Ready(Err(error.unwrap_or_else(crate::route::no_server)));
+                state.told_unknown = self.gauge.report().unknown;
+                return Poll::Ready(Err(state.why_lost()));
             }
             let number = match sent {
                 Some((_, number)) => number,
@@ -434,6 +444,11 @@ impl Served for Lane {
 }
 
 impl State {
+    /// Why there is no connection, or not the same any more.
+    fn why_lost(&self) -> Error {
+        self.last_error.as_ref().map_or_else(crate::route::no_server, Error::share)
+    }
+
     fn take(&mut self, packet: &Packet, now: Instant) -> Result<Option<Assignment>> {
         let job = self.session.accept(packet, now)?;
         if !self.is_proven {

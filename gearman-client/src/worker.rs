@@ -38,7 +38,8 @@ pub struct Worker {
 
 impl Worker {
     /// Connects to the servers: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, [`Servers`](crate::Servers) or
-    /// [`WorkerOptions`]. One that can be reached is enough; the others are tried again later.
+    /// [`WorkerOptions`]. Each is tried once, all at the same time. One that can be reached is enough; the others are tried
+    /// again later.
     ///
     /// # Errors
     ///
@@ -54,14 +55,14 @@ impl Worker {
         Error: From<O::Error>,
     {
         let worker = Self::connect_lazy(options)?;
-        let mut last = no_server();
+        let mut outcome = Err(no_server());
         for lane in &worker.lanes {
-            match lane.connected().await {
-                Ok(()) => return Ok(worker),
-                Err(error) => last = error,
+            let tried = lane.connected().await;
+            if outcome.is_err() {
+                outcome = tried;
             }
         }
-        Err(last)
+        outcome.map(|()| worker)
     }
 
     /// A worker that connects when its servers can be reached, and keeps trying until then: for a service that may
@@ -246,20 +247,30 @@ impl Worker {
         self.dispatched().await
     }
 
-    /// Waits until every server has read what was sent so far, and the results among it are accounted for.
+    /// Waits until every server has read what was sent so far, and the results among it are accounted for. A server that
+    /// was never tried is connected to first; one that cannot be reached was sent nothing, and is left out.
     ///
     /// # Errors
     ///
-    /// When a connection is lost meanwhile.
+    /// When a connection is lost meanwhile, or was lost since the last barrier with results that nobody confirms, which
+    /// are counted as unknown; and when there is no connection at all.
     ///
     /// # Cancel safety
     ///
     /// Dropping it does no harm.
     pub async fn echo_barrier(&mut self) -> Result<()> {
+        let mut outcome = Err(no_server());
         for lane in &self.lanes {
-            lane.barrier().await?;
+            lane.check_losses()?;
+            let tried = lane.connected().await;
+            if tried.is_ok() {
+                lane.barrier().await?;
+            }
+            if outcome.is_err() {
+                outcome = tried;
+            }
         }
-        Ok(())
+        outcome
     }
 
     /// Whether the last job that it may take has come; if not, it is told when that is so.

@@ -35,6 +35,8 @@ pub(super) struct Lane {
     is_stopping: bool,
     last_error: Option<Error>,
     gauge: Gauge,
+    /// How many results nobody confirms, as the last barrier has told.
+    told_unknown: u64,
 }
 
 /// What a new connection is told.
@@ -75,6 +77,7 @@ impl Lane {
             is_stopping: false,
             last_error: None,
             gauge: Gauge::default(),
+            told_unknown: 0,
             options,
         }
     }
@@ -175,6 +178,23 @@ impl Lane {
                 Err(error)
             }
         }
+    }
+
+    /// Connects if it is time to; why there is no connection if there is none.
+    pub(super) fn try_to_connect(&mut self) -> Result<()> {
+        self.make_ready()?;
+        if self.is_connected() { Ok(()) } else { Err(self.why_lost()) }
+    }
+
+    fn why_lost(&self) -> Error {
+        self.last_error.as_ref().map_or_else(crate::route::no_server, Error::share)
+    }
+
+    /// Whether results were lost with a connection, and no barrier has told so: then it has now.
+    pub(super) fn check_losses(&mut self) -> Result<()> {
+        let unknown = self.gauge.report().unknown;
+        let told = std::mem::replace(&mut self.told_unknown, unknown);
+        if unknown > told { Err(self.why_lost()) } else { Ok(()) }
     }
 
     /// When to connect again should this fail. A connection that proved good is followed by one at once.
@@ -319,7 +339,8 @@ impl Lane {
         if self.is_connected() {
             return Ok(());
         }
-        Err(self.last_error.as_ref().map_or_else(crate::route::no_server, Error::share))
+        self.told_unknown = self.gauge.report().unknown;
+        Err(self.why_lost())
     }
 
     /// Makes sure that the server has taken all results, and closes.

@@ -59,7 +59,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 impl Worker {
     /// Connects to the servers: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, [`Servers`](crate::Servers) or
-    /// [`WorkerOptions`]. One that can be reached is enough; the others are tried again later.
+    /// [`WorkerOptions`]. Each is tried once, one after the other. One that can be reached is enough; the others are tried
+    /// again later.
     ///
     /// # Errors
     ///
@@ -331,19 +332,29 @@ impl Worker {
         lane.report(&job.handle, report)
     }
 
-    /// Waits until every server has read what was sent so far, and the results among it are accounted for.
+    /// Waits until every server has read what was sent so far, and the results among it are accounted for. A server that
+    /// was never tried is connected to first; one that cannot be reached was sent nothing, and is left out.
     ///
     /// # Errors
     ///
-    /// When a connection is lost meanwhile.
+    /// When a connection is lost meanwhile, or was lost since the last barrier with results that nobody confirms, which
+    /// are counted as unknown; and when there is no connection at all.
     pub fn echo_barrier(&mut self) -> Result<()> {
-        let mut jobs = Vec::new();
+        let mut outcome = Err(no_server());
         for (index, lane) in self.lanes.iter_mut().enumerate() {
-            let outcome = lane.barrier(&mut jobs);
-            self.inbox.extend(jobs.drain(..).map(|job| (index, job)));
-            outcome?;
+            lane.check_losses()?;
+            let tried = lane.try_to_connect();
+            if tried.is_ok() {
+                let mut jobs = Vec::new();
+                let passed = lane.barrier(&mut jobs);
+                self.inbox.extend(jobs.into_iter().map(|job| (index, job)));
+                passed?;
+            }
+            if outcome.is_err() {
+                outcome = tried;
+            }
         }
-        Ok(())
+        outcome
     }
 
     /// Stops: asks for no further job, makes sure that the results were taken, and closes. Jobs that are still held go

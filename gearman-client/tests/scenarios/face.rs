@@ -238,6 +238,7 @@ pub(crate) trait WorkFace: Sized + Send + 'static {
     fn data(&mut self, job: &Self::Job, data: &str) -> Result<()>;
     fn warning(&mut self, job: &Self::Job, data: &str) -> Result<()>;
     fn barrier(&mut self) -> Result<()>;
+    fn connected(&self) -> usize;
     fn stop(self) -> WorkerReport;
 
     /// A job that comes within the patience of a test.
@@ -298,6 +299,10 @@ impl WorkFace for blocking::Worker {
         self.echo_barrier()
     }
 
+    fn connected(&self) -> usize {
+        self.connected()
+    }
+
     fn stop(self) -> WorkerReport {
         self.stop()
     }
@@ -355,6 +360,10 @@ impl WorkFace for AsyncWorker {
 
     fn barrier(&mut self) -> Result<()> {
         self.runtime.block_on(self.worker.echo_barrier())
+    }
+
+    fn connected(&self) -> usize {
+        self.worker.connected()
     }
 
     fn stop(self) -> WorkerReport {

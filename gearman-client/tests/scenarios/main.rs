@@ -8,6 +8,7 @@
 )]
 
 mod admin;
+mod barriers;
 mod bytes_cut;
 mod cancellation;
 mod catalogue;

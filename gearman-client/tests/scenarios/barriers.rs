@@ -1,0 +1,89 @@
+//! When workers of several servers are connected, and what their barriers wait for.
+
+use std::time::Duration;
+
+use fixtures::{fault::Fault, gearmand::Server};
+use gearman_client::{ConnectOptions, ErrorKind, RetryPolicy, Servers, WorkerOptions, blocking};
+
+use super::{
+    face::{Face, WorkFace, both_faces},
+    support::options,
+};
+
+both_faces!(
+    a_worker_has_all_its_servers_when_it_is_connected,
+    a_barrier_leaves_out_a_server_that_cannot_be_reached,
+    a_result_that_is_lost_fails_the_next_barrier_and_no_other,
+);
+
+/// A server that is connected to only when others have had their turns.
+fn late(address: &str) -> ConnectOptions {
+    let retry = RetryPolicy::new(2).backoff(Duration::from_millis(5), Duration::from_millis(50));
+    let options: ConnectOptions = address.parse().unwrap();
+    options.retry(retry).connector(|address| async move {
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        tokio::net::TcpStream::connect(address.to_string()).await
+    })
+}
+
+fn worker<F: Face>(list: impl IntoIterator<Item = ConnectOptions>) -> F::Worker {
+    let mut worker = F::Worker::connect(WorkerOptions::new(Servers::new(list).unwrap())).unwrap();
+    worker.can_do("f");
+    worker
+}
+
+fn submit(server: &Server) {
+    let mut client = blocking::Client::connect(server.address()).unwrap();
+    client.submit_background("f", "x", options()).unwrap();
+}
+
+fn a_worker_has_all_its_servers_when_it_is_connected<F: Face>() {
+    let servers = [(); 3].map(|()| Server::start().unwrap());
+    let first = servers[0].address().parse().unwrap();
+    let others = servers[1..].iter().map(|server| late(server.address()));
+    let mut worker = worker::<F>([first].into_iter().chain(others));
+    assert_eq!(worker.connected(), 3);
+    worker.barrier().unwrap();
+    for server in &servers {
+        let said: Vec<_> = server.requests().iter().map(|request| request.name()).collect();
+        assert_eq!(said, ["CAN_DO", "ECHO_REQ"]);
+    }
+    worker.stop();
+}
+
+fn a_barrier_leaves_out_a_server_that_cannot_be_reached<F: Face>() {
+    let (gone, server) = (Server::start().unwrap(), Server::start().unwrap());
+    let list = [&gone, &server].map(|server| late(server.address()));
+    drop(gone);
+    let mut worker = worker::<F>(list);
+    assert_eq!(worker.connected(), 1);
+    submit(&server);
+    let job = worker.next();
+    worker.complete(job, "").unwrap();
+    worker.barrier().unwrap();
+    drop(server);
+    // It was there, and then there is nobody.
+    assert_eq!(worker.barrier().unwrap_err().kind(), ErrorKind::ConnectionLost);
+    assert!(worker.barrier().is_err());
+    let report = worker.stop();
+    assert_eq!((report.completed, report.unknown), (1, 0), "{report}");
+}
+
+fn a_result_that_is_lost_fails_the_next_barrier_and_no_other<F: Face>() {
+    let (bad, good) = (Server::start().unwrap(), Server::start().unwrap());
+    let mut worker = worker::<F>([&bad, &good].map(|server| late(server.address())));
+    bad.faults().add(Fault::nth(1).of("WORK_COMPLETE").reset_after(0));
+    submit(&bad);
+    let job = worker.next();
+    worker.complete(job, "lost").unwrap();
+    // By the time this one has come the loss may have been noticed, and the connection made again.
+    submit(&good);
+    let job = worker.next();
+    worker.complete(job, "").unwrap();
+    assert_eq!(worker.barrier().unwrap_err().kind(), ErrorKind::ConnectionLost);
+    worker.barrier().unwrap();
+    let report = worker.stop();
+    assert_eq!((report.completed, report.unknown), (1, 1), "{report}");
+}
