@@ -4,13 +4,21 @@ mod context;
 mod desk;
 mod slot;
 
-use std::{collections::hash_map::RandomState, hash::BuildHasher, sync::Arc, thread};
+use std::{
+    collections::hash_map::RandomState,
+    hash::BuildHasher,
+    sync::{Arc, Mutex},
+    thread,
+};
 
 pub use self::context::JobContext;
-use self::{desk::Desk, slot::Slot};
+use self::{
+    desk::{Desk, Ended},
+    slot::Slot,
+};
 use crate::{
     Error, ErrorKind, Fate, IntoOutcome, Result, SlotState, WorkerEventKind, WorkerHandle,
-    WorkerOptions, WorkerReport, protocol::Quota, worker_board::Board,
+    WorkerOptions, WorkerReport, protocol::Quota, worker_board::Board, worker_view::lock,
 };
 
 /// Runs a handler for every job that comes, and tells the server what became of it.
@@ -36,8 +44,9 @@ use crate::{
 /// ```
 ///
 /// It does what the async worker does, with threads: [`run`](Self::run) starts two for each slot, and has joined all of
-/// them when it returns. One drives the connection, and so the heartbeat; the other runs the handler, which may block
-/// for as long as it likes. A thread cannot be ended from outside: a handler that goes on after its job was
+/// them when it returns. One drives the connection and runs the handler, which may block for as long as it likes: the
+/// other drives the connection, and so the heartbeat, while it does. With [prefetch](WorkerOptions::prefetch) one of them
+/// drives all the time and the other runs handlers. A thread cannot be ended from outside: a handler that goes on after its job was
 /// [lost](JobContext::is_lost) keeps its slot from taking another, and keeps `run` from returning.
 pub struct Worker {
     options: WorkerOptions,
@@ -81,37 +90,60 @@ impl Worker {
         let run_job = |job: JobContext| handler(job).into_outcome();
         let lanes: Vec<_> = options.lanes().collect();
         let desks: Vec<Arc<Desk>> = lanes.iter().map(|_| Arc::default()).collect();
+        let slots: Vec<Mutex<Slot<'_>>> = lanes
+            .iter()
+            .zip(&desks)
+            .map(|(&lane, desk)| {
+                let seed = seed.wrapping_add(lane.slot as u64);
+                Mutex::new(Slot::new(lane, &options, &board, quota.clone(), desk.clone(), seed))
+            })
+            .collect();
         thread::scope(|scope| {
-            for (lane, desk) in lanes.into_iter().zip(&desks) {
-                let slot = Slot::new(
-                    lane,
-                    &options,
-                    &board,
-                    quota.clone(),
-                    desk.clone(),
-                    seed.wrapping_add(lane.slot as u64),
-                );
-                let server = options.address(lane.server);
+            for ((lane, desk), slot) in lanes.iter().zip(&desks).zip(&slots) {
+                let number = lane.slot;
                 let (board, run_job) = (&board, &run_job);
-                let handlers = thread::Builder::new()
-                    .name("handler".to_owned())
-                    .spawn_scoped(scope, move || desk.work(run_job, board, server, lane.slot));
-                let driver = handlers.and_then(|_| {
-                    thread::Builder::new()
-                        .name("slot".to_owned())
-                        .spawn_scoped(scope, move || slot.run())
+                let run = move |job: &JobContext| desk::run(job, run_job, board, number);
+                let named = |name: &str| thread::Builder::new().name(name.to_owned());
+                let second = if options.prefetch > 1 {
+                    named("handler").spawn_scoped(scope, move || desk.work(run))
+                } else {
+                    named("stand-in").spawn_scoped(scope, move || stand_in(slot, desk))
+                };
+                let first = second.and_then(|_| {
+                    named("slot").spawn_scoped(scope, move || drive(slot, desk, run))
                 });
-                if let Err(error) = driver {
+                if let Err(error) = first {
                     desk.close();
                     let error =
                         Error::new(ErrorKind::Connect, Fate::NotSent, "no thread for a slot")
                             .with_source(error);
-                    board.tell(server, lane.slot, WorkerEventKind::Disconnected(error));
-                    board.set_state(lane.slot, SlotState::Ended);
+                    let server = options.address(lane.server);
+                    board.tell(server, number, WorkerEventKind::Disconnected(error));
+                    board.set_state(number, SlotState::Ended);
                 }
             }
         });
+        drop(slots);
         board.report()
+    }
+}
+
+/// A slot's own thread. It lets go of the slot while it runs a handler.
+fn drive(slot: &Mutex<Slot<'_>>, desk: &Desk, run: impl Fn(&JobContext) -> Ended) {
+    loop {
+        let job = lock(slot).advance();
+        let Some(job) = job else { break };
+        desk.work_on(job, &run);
+    }
+    desk.close();
+}
+
+/// Drives the slot while a handler takes long: touches its job, and tells it when the reservation is lost.
+fn stand_in(slot: &Mutex<Slot<'_>>, desk: &Desk) {
+    let mut job = None;
+    while let Some(long) = desk.wait_for_long(job) {
+        lock(slot).stand_in(long);
+        job = Some(long);
     }
 }
 

@@ -1,4 +1,5 @@
-//! Where the thread that drives a connection and the thread that runs its handlers meet.
+//! Where the thread that drives a connection and the thread that runs its handlers meet. Without prefetch both are one
+//! thread, and what meets it here is the one that stands in while a handler takes long.
 
 use std::{
     any::Any,
@@ -10,7 +11,7 @@ use std::{
 
 use super::context::JobContext;
 use crate::{
-    Address, Outcome, WorkerEventKind,
+    Outcome, WorkerEventKind,
     protocol::JobKey,
     worker_board::Board,
     worker_view::{View, lock},
@@ -34,6 +35,8 @@ pub(super) struct Desk {
     jobs: Condvar,
     /// There is an outcome or a question.
     news: Condvar,
+    /// A handler has begun, or asks something, while nobody looks after it.
+    begun: Condvar,
 }
 
 #[derive(Default)]
@@ -43,6 +46,12 @@ struct State {
     running: Option<JobContext>,
     ended: VecDeque<(JobContext, Ended)>,
     asks: VecDeque<Ask>,
+    /// How many handlers have begun on the slot's own thread.
+    begun: u64,
+    /// Nobody looks whether a handler takes long, until one begins.
+    is_unwatched: bool,
+    /// Somebody stands in for the thread that runs the handler.
+    is_stood_in: bool,
     is_closed: bool,
 }
 
@@ -57,29 +66,18 @@ pub(super) struct News {
 const BATCH: usize = 32;
 const MOMENT: Duration = Duration::from_millis(1);
 
+/// How long a handler may run before somebody stands in for its thread, about.
+const SHORT: Duration = Duration::from_millis(20);
+
 /// Nobody needs more questions than that at once; the oldest are the ones that are being answered.
 const MAX_ASKS: usize = 1024;
 
 impl Desk {
-    /// Runs handlers until the desk is closed.
-    pub(super) fn work(
-        &self,
-        handler: impl Fn(JobContext) -> Ended,
-        board: &Board,
-        server: &Address,
-        slot: usize,
-    ) {
+    /// Runs the handlers of the jobs that are put, until the desk is closed.
+    pub(super) fn work(&self, run: impl Fn(&JobContext) -> Ended) {
         let mut told = Instant::now();
         while let Some(job) = self.next() {
-            let ended = if job.is_lost() {
-                // Its time was over while it waited for its turn.
-                (Outcome::Retry, None)
-            } else {
-                board.tell(server, slot, WorkerEventKind::Started(job.id));
-                let span = crate::trace::job(server, job.id, job.body.len());
-                catch_unwind(AssertUnwindSafe(|| span.run(|| handler(job.clone()))))
-                    .unwrap_or_else(|panic| panicked(&*panic))
-            };
+            let ended = run(&job);
             let mut state = lock(&self.state);
             state.running = None;
             state.ended.push_back((job, ended));
@@ -90,6 +88,58 @@ impl Desk {
                 self.news.notify_one();
             }
         }
+    }
+
+    /// Runs the handler of one job on the calling thread.
+    pub(super) fn work_on(&self, job: JobContext, run: impl Fn(&JobContext) -> Ended) {
+        let mut state = lock(&self.state);
+        state.running = Some(job.clone());
+        state.begun += 1;
+        let wakes = std::mem::take(&mut state.is_unwatched);
+        drop(state);
+        if wakes {
+            self.begun.notify_one();
+        }
+        let ended = run(&job);
+        let mut state = lock(&self.state);
+        state.running = None;
+        state.ended.push_back((job, ended));
+        let wakes = state.is_stood_in;
+        drop(state);
+        if wakes {
+            self.news.notify_one();
+        }
+    }
+
+    /// Waits for a handler that takes long, or asks something, so that somebody has to stand in for its thread; `None`
+    /// when the desk is closed. `done` is a handler that nothing can be done for any more.
+    pub(super) fn wait_for_long(&self, done: Option<JobKey>) -> Option<JobKey> {
+        let mut state = lock(&self.state);
+        state.is_stood_in = false;
+        let mut looked = None;
+        while !state.is_closed {
+            let now = Some(state.begun);
+            let running = state.running.as_ref().map(JobContext::key);
+            if running.is_some() && running != done && (looked == now || !state.asks.is_empty()) {
+                state.is_stood_in = true;
+                return running;
+            }
+            // Being woken for each of many short jobs would cost more than they do.
+            let is_quiet = running.is_none() && looked == now;
+            looked = now;
+            state = if is_quiet {
+                state.is_unwatched = true;
+                self.begun.wait(state).unwrap_or_else(PoisonError::into_inner)
+            } else {
+                self.begun.wait_timeout(state, SHORT).unwrap_or_else(PoisonError::into_inner).0
+            };
+        }
+        None
+    }
+
+    /// Whether this job's handler runs.
+    pub(super) fn runs(&self, job: JobKey) -> bool {
+        lock(&self.state).running.as_ref().is_some_and(|running| running.key() == job)
     }
 
     fn next(&self) -> Option<JobContext> {
@@ -106,10 +156,11 @@ impl Desk {
         }
     }
 
-    /// Lets the handlers' thread end.
+    /// Lets the other thread end.
     pub(super) fn close(&self) {
         lock(&self.state).is_closed = true;
         self.jobs.notify_one();
+        self.begun.notify_one();
     }
 
     pub(super) fn put(&self, job: JobContext) {
@@ -123,6 +174,7 @@ impl Desk {
             state.asks.push_back(ask);
         }
         drop(state);
+        self.begun.notify_one();
         self.news.notify_one();
     }
 
@@ -160,6 +212,22 @@ impl Desk {
             job.update(change);
         }
     }
+}
+
+/// Runs a handler, if its job's time was not over while it waited for its turn.
+pub(super) fn run(
+    job: &JobContext,
+    handler: impl Fn(JobContext) -> Ended,
+    board: &Board,
+    slot: usize,
+) -> Ended {
+    if job.is_lost() {
+        return (Outcome::Retry, None);
+    }
+    board.tell(job.server(), slot, WorkerEventKind::Started(job.id));
+    let span = crate::trace::job(job.server(), job.id, job.body.len());
+    catch_unwind(AssertUnwindSafe(|| span.run(|| handler(job.clone()))))
+        .unwrap_or_else(|panic| panicked(&*panic))
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Ended {

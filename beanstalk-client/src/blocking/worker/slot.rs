@@ -1,4 +1,6 @@
 //! One slot: a connection to one server, kept for as long as the worker works.
+//!
+//! Whoever holds the slot drives it: its own thread, or the one that stands in while that thread runs a handler.
 
 use std::{
     sync::Arc,
@@ -16,7 +18,7 @@ use crate::{
     Address, Result, SlotState, WorkerEventKind, WorkerOptions,
     deadline::Limit,
     error::lost,
-    protocol::{Action, Backoff, Quota, WorkerSession},
+    protocol::{Action, Backoff, JobKey, Quota, WorkerSession},
     worker_board::{Board, Lane, STOP, STOP_NOW},
 };
 
@@ -30,6 +32,9 @@ pub(super) struct Slot<'a> {
     backoff: Backoff,
     /// When running jobs are given up; set by a stop.
     grace: Option<Instant>,
+    link: Option<Link>,
+    /// The job that the slot's own thread is to run.
+    next: Option<JobContext>,
     is_finished: bool,
 }
 
@@ -75,27 +80,51 @@ impl<'a> Slot<'a> {
             desk,
             backoff: Backoff::new(base, cap, seed),
             grace: None,
+            link: None,
+            next: None,
             is_finished: false,
         }
     }
 
-    /// Works until the worker is stopped, or all is done.
-    pub(super) fn run(mut self) {
-        while !self.is_stopping() && !self.is_finished {
-            self.set_state(SlotState::Connecting);
-            match self.open().and_then(|mut link| self.serve(&mut link)) {
-                Ok(()) => self.is_finished = true,
-                Err(error) => self.tell(WorkerEventKind::Disconnected(error)),
+    /// Works until there is a job for the calling thread to run; `None` when the worker is stopped, or all is done.
+    pub(super) fn advance(&mut self) -> Option<JobContext> {
+        loop {
+            if let Some(job) = self.next.take() {
+                return Some(job);
             }
-            // Their jobs are lost. A slot runs one at a time, so it takes no other before they have ended.
-            self.see_handlers_off();
-            if !self.is_finished {
-                self.set_state(SlotState::BackingOff);
-                self.pause();
+            if self.link.is_some() {
+                self.pass();
+            } else if self.is_stopping() || self.is_finished {
+                self.set_state(SlotState::Ended);
+                return None;
+            } else {
+                self.set_state(SlotState::Connecting);
+                match self.open() {
+                    Ok(link) => self.link = Some(link),
+                    Err(error) => self.tell(WorkerEventKind::Disconnected(error)),
+                }
+            }
+            if self.link.is_none() {
+                self.rest();
             }
         }
-        self.desk.close();
-        self.set_state(SlotState::Ended);
+    }
+
+    /// Does what is to be done while the slot's own thread runs a handler, until it has ended.
+    pub(super) fn stand_in(&mut self, job: JobKey) {
+        while self.link.is_some() && self.next.is_none() && self.desk.runs(job) {
+            self.pass();
+        }
+    }
+
+    /// After the end of a connection: its jobs are lost. A slot runs one at a time, so it takes no other before their
+    /// handlers have ended.
+    fn rest(&mut self) {
+        self.see_handlers_off();
+        if !self.is_finished {
+            self.set_state(SlotState::BackingOff);
+            self.pause();
+        }
     }
 
     fn is_stopping(&self) -> bool {
@@ -132,38 +161,49 @@ impl<'a> Slot<'a> {
         Ok(Link { transport, machine, unflushed: false, half_close: false, looked: now })
     }
 
-    /// Serves one connection to its end.
-    fn serve(&mut self, link: &mut Link) -> Result<()> {
-        loop {
-            let now = Instant::now();
-            self.heed_stop(link, now);
-            let mut has_moved = self.take_news(link, now);
-            let until = loop {
-                match link.machine.poll(now) {
-                    Action::Wait(until) => break until,
-                    Action::Close(outcome) => {
-                        self.board.follow(self.lane.slot, &mut link.machine);
-                        return outcome;
-                    }
-                    action => {
-                        has_moved = true;
-                        self.act(link, action);
-                    }
+    /// Serves the connection until something has come, or is to be done; until its end, at the latest.
+    fn pass(&mut self) {
+        let Some(mut link) = self.link.take() else { return };
+        match self.serve(&mut link) {
+            None => self.link = Some(link),
+            Some(Ok(())) => self.is_finished = true,
+            Some(Err(error)) => self.tell(WorkerEventKind::Disconnected(error)),
+        }
+    }
+
+    /// As [`pass`](Self::pass); what the connection came to when it has ended.
+    fn serve(&mut self, link: &mut Link) -> Option<Result<()>> {
+        let now = Instant::now();
+        self.heed_stop(link, now);
+        let mut has_moved = self.take_news(link, now);
+        let until = loop {
+            match link.machine.poll(now) {
+                Action::Wait(until) => break until,
+                Action::Close(outcome) => {
+                    self.board.follow(self.lane.slot, &mut link.machine);
+                    return Some(outcome);
                 }
-            };
-            if let Err(error) = link.write() {
-                link.machine.fail(error);
-                continue;
+                action => {
+                    has_moved = true;
+                    self.act(link, action);
+                }
             }
-            if !has_moved {
-                self.set_state(match link.machine.held() {
-                    0 => SlotState::Waiting,
-                    held => SlotState::Busy(held),
-                });
-            }
-            self.board.follow(self.lane.slot, &mut link.machine);
+        };
+        if let Err(error) = link.write() {
+            link.machine.fail(error);
+            return None;
+        }
+        if !has_moved || self.next.is_some() {
+            self.set_state(match link.machine.held() {
+                0 => SlotState::Waiting,
+                held => SlotState::Busy(held),
+            });
+        }
+        self.board.follow(self.lane.slot, &mut link.machine);
+        if self.next.is_none() {
             self.wait(link, now, until);
         }
+        None
     }
 
     /// Waits for an answer, or for the handler.
@@ -199,7 +239,7 @@ impl<'a> Slot<'a> {
             .grace
             .get_or_insert_with(|| now.checked_add(self.options.grace).unwrap_or_else(far));
         link.machine.stop();
-        for job in self.desk.take_waiting() {
+        for job in self.desk.take_waiting().into_iter().chain(self.next.take()) {
             link.machine.give_back(job.key(), now);
         }
         if level >= STOP_NOW || now >= grace {
@@ -233,7 +273,12 @@ impl<'a> Slot<'a> {
     fn act(&mut self, link: &mut Link, action: Action) {
         match action {
             Action::Run(taken) => {
-                self.desk.put(JobContext::new(taken, self.server.clone(), self.desk.clone()));
+                let job = JobContext::new(taken, self.server.clone(), self.desk.clone());
+                if self.options.prefetch > 1 {
+                    self.desk.put(job);
+                } else {
+                    self.next = Some(job);
+                }
             }
             Action::Touched(key, end) => self.desk.update(key, |view| view.touched(end)),
             Action::TouchRefused(key, kind) => {
@@ -260,8 +305,9 @@ impl<'a> Slot<'a> {
     }
 
     /// Waits for the handlers of lost jobs. They are the caller's own code, and end when they end.
-    fn see_handlers_off(&self) {
+    fn see_handlers_off(&mut self) {
         drop(self.desk.take_waiting());
+        self.next = None;
         loop {
             for (job, (_, failure)) in self.desk.take_news().ended {
                 self.tell_failure(&job, failure);

@@ -32,6 +32,7 @@ fn worker_options(place: &Place) -> WorkerOptions {
 
 scenarios!(
     a_long_job_is_kept_by_touches_while_its_handler_blocks,
+    a_long_job_between_short_ones_is_kept,
     a_job_that_is_not_kept_goes_to_others_and_its_outcome_is_not_sent,
     a_handler_can_keep_its_job_itself,
     a_bounded_heartbeat_contains_a_handler_that_never_ends,
@@ -62,6 +63,30 @@ fn a_long_job_is_kept_by_touches_while_its_handler_blocks<F: WorkerFace>(environ
     assert_eq!(stats.job_timeouts, 0);
     assert!((3..=8).contains(&stats.cmd_touch), "a touch every 2/3 s: {}", stats.cmd_touch);
     assert_eq!(worker.stop().finished, 1);
+}
+
+/// B11: however busy the slot was before, and however idle.
+fn a_long_job_between_short_ones_is_kept<F: WorkerFace>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let worker = F::start(worker_options(&place), |job| {
+        if job.body() == b"long" {
+            thread::sleep(Duration::from_millis(2500));
+        }
+        Ok(Outcome::Delete)
+    });
+    for round in 1..=2 {
+        for _ in 0..100 {
+            put(&mut client, "short", 2);
+        }
+        let long = put(&mut client, "long", 2);
+        put(&mut client, "short", 2);
+        worker.events.wait_for(&format!("deleted {long}"), 1);
+        worker.events.wait_for("deleted", round * 102);
+    }
+    assert_eq!(client.stats().unwrap().job_timeouts, 0);
+    let report = worker.stop();
+    assert_eq!((report.finished, report.total()), (204, 204));
 }
 
 /// B12: the other one gets it; the first one's delete would hit the other's job, and is not sent.
