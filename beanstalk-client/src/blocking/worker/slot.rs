@@ -32,7 +32,8 @@ pub(super) struct Slot<'a> {
     backoff: Backoff,
     /// When running jobs are given up; set by a stop.
     grace: Option<Instant>,
-    link: Option<Link>,
+    /// In a box, as each pass takes it out and puts it back.
+    link: Option<Box<Link>>,
     /// The job that the slot's own thread is to run.
     next: Option<JobContext>,
     is_finished: bool,
@@ -100,7 +101,7 @@ impl<'a> Slot<'a> {
             } else {
                 self.set_state(SlotState::Connecting);
                 match self.open() {
-                    Ok(link) => self.link = Some(link),
+                    Ok(link) => self.link = Some(Box::new(link)),
                     Err(error) => self.tell(WorkerEventKind::Disconnected(error)),
                 }
             }
