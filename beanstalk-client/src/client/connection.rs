@@ -5,19 +5,24 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use queue_core::{Timer, now, within};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-use super::{Client, IDLE};
+use super::{Client, IDLE, named};
 use crate::{
-    Error, ErrorKind, Fate, Result,
+    Error, ErrorKind, Fate, Job, Result,
     deadline::{Limit, patience},
     error::{closed, lost},
     protocol::{Response, ServerWait, Session, Ticket, Touch, is_gone},
     trace,
 };
+
+/// How long a job is held for certain once a touch was sent that the server has carried out: no time to run is shorter
+/// than a second.
+const HELD: Duration = Duration::from_millis(250);
 
 impl Client {
     /// Gives a reserve the job of an earlier one whose caller went away, if there is such a job.
@@ -56,7 +61,7 @@ impl Client {
         while let Some(job) = self.session.orphan().cloned() {
             // Its time to run started when the server assigned it. A touch tells whether it is still ours; until it
             // has, the session keeps the job, so that dropping this call does not lose it.
-            let touched = self.exchange(&Touch::new(&job), total).await;
+            let touched = self.confirm(&job, total).await;
             self.session.take_orphan();
             match touched {
                 Ok(()) => return Ok(Some(Response::Reserved(job))),
@@ -65,6 +70,27 @@ impl Client {
             }
         }
         Ok(None)
+    }
+
+    /// Has the server confirm that the oldest orphan is still ours. One touch is under way at a time, however many calls are
+    /// dropped while they wait for it.
+    async fn confirm(&mut self, job: &Job, total: Limit) -> Result<()> {
+        loop {
+            let began = now();
+            let (ticket, sent) = self
+                .submit(false, total, |session| {
+                    session.touch_orphan(began).map(|asked| (asked.0, asked))
+                })
+                .await
+                .map_err(named::<Touch>)?;
+            let response =
+                self.receive(ticket, ServerWait::None, total).await.map_err(named::<Touch>)?;
+            self.session.decode(&Touch::new(job), response)?;
+            // The answer to one that was left behind may be as old as that.
+            if sent == began || now().saturating_duration_since(sent) < HELD {
+                return Ok(());
+            }
+        }
     }
 
     /// Queues commands and writes them. `queue` gives the ticket whose fate is the whole's, and what to return.

@@ -3,14 +3,14 @@
 use std::{
     collections::VecDeque,
     sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::{Buf, BytesMut};
 
 use crate::{
     Error, ErrorKind, Fate, Job, JobRef, Metrics, TubeName,
-    protocol::{Command, Effect, Response, ServerWait, command::line, response::Decoder},
+    protocol::{Command, Effect, Response, ServerWait, Touch, command::line, response::Decoder},
 };
 
 /// Which connection something belongs to. Every connection that this process makes has a number of its own.
@@ -67,6 +67,8 @@ pub struct Session {
     used: TubeName,
     watched: Vec<TubeName>,
     orphans: VecDeque<Job>,
+    /// The touch that asks for the oldest orphan, and when it was sent.
+    asked: Option<(Ticket, Instant)>,
     end_of_stream: bool,
     health: Health,
     max_body: usize,
@@ -113,6 +115,7 @@ impl Session {
             used: TubeName::default(),
             watched: vec![TubeName::default()],
             orphans: VecDeque::new(),
+            asked: None,
             end_of_stream: false,
             health: Health::Good,
             max_body,
@@ -440,8 +443,32 @@ impl Session {
         self.orphans.push_back(job);
     }
 
+    /// Sends a `touch` for the oldest orphan, unless one is under way that an earlier call has left behind: its ticket, and
+    /// when it was sent.
+    ///
+    /// # Errors
+    ///
+    /// `ReservationLost` when there is no orphan any more; as [`send`](Self::send).
+    pub fn touch_orphan(&mut self, now: Instant) -> Result<(Ticket, Instant), Error> {
+        if let Some(asked) = self.asked.filter(|(ticket, _)| self.is_unanswered(*ticket)) {
+            return Ok(asked);
+        }
+        let Some(touch) = self.orphan().map(Touch::new) else {
+            let why = "the connection that held the job is gone";
+            return Err(Error::new(ErrorKind::ReservationLost, Fate::NotSent, why));
+        };
+        let asked = (self.send(&touch)?, now);
+        self.asked = Some(asked);
+        Ok(asked)
+    }
+
+    fn is_unanswered(&self, ticket: Ticket) -> bool {
+        (self.answered..self.answered + self.pending.len() as u64).contains(&ticket.0)
+    }
+
     /// Takes the oldest orphan: it was handed to somebody, or the server has taken it back.
     pub fn take_orphan(&mut self) -> Option<Job> {
+        self.asked = None;
         self.orphans.pop_front()
     }
 

@@ -370,6 +370,62 @@ fn a_late_job_is_given_to_the_next_reserve_once_a_touch_has_confirmed_it() {
     face.delete(&job).unwrap();
 }
 
+fn touches(server: &Server) -> usize {
+    lines(server).iter().filter(|line| line.starts_with("touch")).count()
+}
+
+/// A reserve that is dropped when it has asked for a job that was kept for it.
+fn ask_and_drop(face: &mut Async) {
+    let Async { client, runtime } = face;
+    assert!(runtime.block_on(drop_after(1, client.reserve())).is_none());
+}
+
+/// Reserves that are dropped again and again ask once whether a job is still held.
+#[test]
+fn dropped_reserves_of_a_late_job_send_one_touch_until_it_is_answered() {
+    let server = Server::builder().virtual_clock().start().unwrap();
+    server.faults().add(Fault::nth(1).of("touch").delay(Duration::from_secs(1)));
+    let mut face: Async = connect(server.address());
+    abandon(&server, &mut face, PATIENCE);
+    let id = seed(&server, "late", 7);
+    // The job has come when the touch has.
+    while touches(&server) == 0 {
+        ask_and_drop(&mut face);
+    }
+    for _ in 0..100 {
+        ask_and_drop(&mut face);
+    }
+    assert_eq!(touches(&server), 1);
+    server.advance(Duration::from_secs(1));
+    assert_eq!(face.reserve().unwrap().job().unwrap().id.get(), id);
+    // An answer that may be old is asked for once more.
+    assert!(touches(&server) <= 2, "{:?}", lines(&server));
+    assert_eq!(face.list_tube_used().unwrap(), "default");
+}
+
+/// What a touch has confirmed that was left behind may not be so any more.
+#[test]
+fn an_old_answer_about_a_late_job_is_not_believed() {
+    let server = Server::builder().virtual_clock().start().unwrap();
+    server.faults().add(Fault::nth(1).of("touch").delay(Duration::from_secs(1)));
+    let mut face: Async = connect(server.address());
+    abandon(&server, &mut face, Duration::from_secs(3600));
+    let mut other: Async = connect(server.address());
+    let id = other.put(b"late", PutOptions::default().ttr(Duration::from_secs(5))).unwrap().id();
+    while touches(&server) == 0 {
+        ask_and_drop(&mut face);
+    }
+    server.advance(Duration::from_secs(6));
+    let taken = other.reserve().unwrap().job().unwrap();
+    assert_eq!(taken.id, id);
+    // So old that the client does not trust it: no time to run is over by then.
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(face.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
+    assert_eq!(touches(&server), 2);
+    other.delete(&taken).unwrap();
+    assert_eq!(server.view().jobs, 0);
+}
+
 /// B6: its time to run started when the server assigned it, not when somebody looked.
 #[test]
 fn a_late_job_whose_time_is_over_is_not_given_out() {
