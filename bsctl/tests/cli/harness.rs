@@ -1,7 +1,6 @@
 //! Running the program, and a server of each kind to run it against.
 
 use std::io::Write;
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -143,7 +142,7 @@ pub(crate) fn state(address: &str, id: JobId) -> String {
 
 /// An address where nobody listens.
 pub(crate) fn dead_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    fixtures::Port::take().unwrap().address().to_string()
 }
 
 /// Sends a signal to a child.

@@ -8,6 +8,7 @@ use std::{
 };
 
 use fixtures::{
+    Port,
     fault::Fault,
     gearmand::Server,
     proxy::{Ending, Proxy, Toxics},
@@ -269,8 +270,8 @@ fn a_connection_that_is_lost_while_idle_is_replaced_before_it_is_used<F: Face>()
 
 /// C1.
 fn a_refused_connection_names_every_address<F: Face>() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let other = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (free, other) = (Port::take().unwrap(), Port::take().unwrap());
+    let (free, other) = (free.address().port(), other.address().port());
     let both: Servers = format!("localhost:{free},127.0.0.1:{other}").parse().unwrap();
     let error = F::connect(both).err().unwrap();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));

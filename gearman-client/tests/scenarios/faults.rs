@@ -225,7 +225,8 @@ fn a_backlog_that_nobody_reads_is_bounded() {
 
 #[test]
 fn nothing_listens_and_the_error_names_the_address() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = fixtures::Port::take().unwrap();
+    let free = nobody.address();
     let error = blocking::Client::connect(free.to_string()).unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
     assert!(error.to_string().contains(&free.to_string()), "{error}");

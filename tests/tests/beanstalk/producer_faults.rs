@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     io::Write,
-    net::{Ipv4Addr, TcpListener, TcpStream},
+    net::TcpStream,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -49,8 +49,7 @@ const SHORT: Duration = Duration::from_millis(300);
 
 /// The address of a port where nobody listens.
 fn nobody() -> String {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().to_string()
+    fixtures::Port::take().unwrap().address().to_string()
 }
 
 fn total() -> ErrorKind {

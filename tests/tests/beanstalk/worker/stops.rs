@@ -209,11 +209,11 @@ fn a_stop_at_any_moment_loses_no_job<F: WorkerFace>(environment: Environment) {
 }
 
 fn a_stop_while_there_is_no_server<F: WorkerFace>() {
-    // Nobody listens there any more.
-    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let worker = F::start(WorkerOptions::new(address.to_string()).unwrap().slots(2), |_| {
-        Ok(Outcome::Delete)
-    });
+    let nobody = fixtures::Port::take().unwrap();
+    let worker =
+        F::start(WorkerOptions::new(nobody.address().to_string()).unwrap().slots(2), |_| {
+            Ok(Outcome::Delete)
+        });
     worker.events.wait_for("disconnected", 4);
     let start = Instant::now();
     assert_eq!(worker.stop().total(), 0);
