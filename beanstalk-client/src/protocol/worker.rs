@@ -12,11 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use self::held::{Held, Jobs, Last, Phase, Verdict};
 pub use self::quota::Quota;
-use self::{
-    held::{Held, Last, Phase, Verdict},
-    lease::Lease,
-};
 use crate::{
     Deadline, Error, ErrorKind, Fate, Heartbeat, Inspect, Job, JobFate, JobId, JobStats,
     LostReason, Poison, TubeName, WorkerOptions,
@@ -52,7 +49,7 @@ pub struct WorkerSession {
     expected: VecDeque<Expected>,
     /// When the last answer came: from then on the next one is waited for.
     answered: Instant,
-    held: VecDeque<Held>,
+    held: Jobs,
     keys: u64,
     /// Reserves that were not answered yet.
     reserves: usize,
@@ -207,7 +204,7 @@ impl WorkerSession {
             quota,
             expected: VecDeque::new(),
             answered: now,
-            held: VecDeque::new(),
+            held: Jobs::default(),
             keys: 0,
             reserves: 0,
             window: 1,
@@ -301,13 +298,11 @@ impl WorkerSession {
     /// Asks for jobs, as far as there is room for them.
     fn ask(&mut self, now: Instant) -> Result<(), Error> {
         // It is about jobs that this connection holds.
-        let holds = self.held.iter().any(|held| held.phase != Phase::Finishing);
-        if holds && self.pause.is_some_and(|until| until > now) {
+        let (active, ghosts) = (self.held.active(), self.held.lost());
+        if active + ghosts > 0 && self.pause.is_some_and(|until| until > now) {
             return Ok(());
         }
         self.pause = None;
-        let active = self.held.iter().filter(|held| held.phase.is_active()).count();
-        let ghosts = self.held.iter().filter(|held| held.phase == Phase::Lost).count();
         let mut free = self.settings.places.saturating_sub(active + ghosts + self.reserves);
         if active == 0 && self.reserves == 0 {
             self.is_dry = false;
@@ -344,15 +339,13 @@ impl WorkerSession {
         let unstarted: Vec<JobKey> = self
             .held
             .iter()
-            .filter(|held| held.phase == Phase::Checking)
+            .filter(|held| held.phase() == Phase::Checking)
             .map(|held| held.key)
             .collect();
         for key in unstarted {
             self.conclude(key, Verdict::GiveBack, now)?;
         }
-        let is_busy =
-            self.held.iter().any(|held| held.phase.is_active() || held.phase == Phase::Finishing);
-        if is_busy {
+        if self.held.active() + self.held.finishing() > 0 {
             return Ok(());
         }
         if self.expected.is_empty() {
@@ -385,11 +378,11 @@ impl WorkerSession {
     }
 
     fn find(&self, key: JobKey) -> Option<&Held> {
-        self.held.iter().find(|held| held.key == key)
+        self.held.find(key)
     }
 
     fn find_mut(&mut self, key: JobKey) -> Option<&mut Held> {
-        self.held.iter_mut().find(|held| held.key == key)
+        self.held.find_mut(key)
     }
 
     /// The bytes to write next.

@@ -30,10 +30,10 @@ impl WorkerSession {
         now: Instant,
     ) -> Result<(), Error> {
         let retries = self.settings.retries;
-        let Some(held) = self.find_mut(key) else { return Ok(()) };
-        match held.phase {
+        let Some(held) = self.find(key) else { return Ok(()) };
+        match held.phase() {
             Phase::Lost => {
-                self.held.retain(|held| held.key != key);
+                self.held.remove(key);
                 return Ok(());
             }
             Phase::Finishing => return Ok(()),
@@ -41,19 +41,19 @@ impl WorkerSession {
         }
         if held.lease.is_over(now) {
             self.lose(key, LostReason::TimeToRun);
-            self.held.retain(|held| held.key != key);
+            self.held.remove(key);
             return Ok(());
         }
         // While the time to run is not known, the reservation may be over without anybody having noticed.
         let is_certain = held.lease.is_known() || held.lease.is_fresh(now);
         match held.command(verdict, &retries) {
             Some(last) if is_certain => {
-                held.phase = Phase::Finishing;
                 let job = held.job;
+                self.held.set_phase(key, Phase::Finishing);
                 self.send_last(key, job, last, now)
             }
             _ => {
-                held.phase = Phase::Deciding(verdict);
+                self.held.set_phase(key, Phase::Deciding(verdict));
                 self.look(key, now);
                 self.plan(key);
                 Ok(())
@@ -85,8 +85,8 @@ impl WorkerSession {
         if self.ending == Ending::Closed {
             return;
         }
-        for held in std::mem::take(&mut self.held) {
-            match held.phase {
+        for held in self.held.take() {
+            match held.phase() {
                 Phase::Running => {
                     self.actions.push_back(Action::Lost(held.key, LostReason::Stopped));
                     self.settle(held.job.id(), JobFate::Abandoned);
@@ -107,8 +107,8 @@ impl WorkerSession {
             return;
         }
         self.session.poison();
-        for held in std::mem::take(&mut self.held) {
-            match held.phase {
+        for held in self.held.take() {
+            match held.phase() {
                 Phase::Running | Phase::Deciding(_) => {
                     self.actions.push_back(Action::Lost(held.key, LostReason::ConnectionLost));
                     self.settle(held.job.id(), JobFate::Lost(LostReason::ConnectionLost));
@@ -137,13 +137,13 @@ impl WorkerSession {
     }
 
     pub(super) fn lose(&mut self, key: JobKey, reason: LostReason) {
-        let Some(held) = self.find_mut(key) else { return };
-        if held.phase == Phase::Finishing {
+        let Some(held) = self.find(key) else { return };
+        if held.phase() == Phase::Finishing {
             // The answer to its last command tells what became of it: a delete takes a job that is ready again, too.
             return;
         }
-        let phase = std::mem::replace(&mut held.phase, Phase::Lost);
         let id = held.job.id();
+        let Some(phase) = self.held.set_phase(key, Phase::Lost) else { return };
         match phase {
             Phase::Running => {
                 self.actions.push_back(Action::Lost(key, reason));
@@ -151,10 +151,12 @@ impl WorkerSession {
             }
             Phase::Deciding(_) => {
                 self.settle(id, JobFate::Lost(reason));
-                self.held.retain(|held| held.key != key);
+                self.held.remove(key);
             }
             // Nobody has begun with it.
-            Phase::Checking => self.held.retain(|held| held.key != key),
+            Phase::Checking => {
+                self.held.remove(key);
+            }
             Phase::Finishing | Phase::Lost => {}
         }
     }

@@ -1,17 +1,110 @@
-//! A job that the connection holds.
+//! The jobs that the connection holds.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use super::{JobKey, Settings, lease::Lease};
 use crate::{Heartbeat, Job, JobFate, JobRef, JobStats, Outcome, ReleaseOptions};
 
+/// All of them, in the order in which they came. How many are in which phase is counted, since it is asked at every step.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    all: VecDeque<Held>,
+    active: usize,
+    lost: usize,
+}
+
+impl Jobs {
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// How many the server has down as ours.
+    pub(super) fn active(&self) -> usize {
+        self.active
+    }
+
+    /// How many are lost, and their handlers have not ended.
+    pub(super) fn lost(&self) -> usize {
+        self.lost
+    }
+
+    /// How many wait for the answer to their last command.
+    pub(super) fn finishing(&self) -> usize {
+        self.all.len() - self.active - self.lost
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Held> {
+        self.all.iter()
+    }
+
+    pub(super) fn keys(&self) -> Vec<JobKey> {
+        self.all.iter().map(|held| held.key).collect()
+    }
+
+    /// Takes a job that came after all others.
+    pub(super) fn push(&mut self, held: Held) {
+        self.enter(held.phase);
+        self.all.push_back(held);
+    }
+
+    pub(super) fn find(&self, key: JobKey) -> Option<&Held> {
+        self.place(key).and_then(|place| self.all.get(place))
+    }
+
+    pub(super) fn find_mut(&mut self, key: JobKey) -> Option<&mut Held> {
+        self.place(key).and_then(|place| self.all.get_mut(place))
+    }
+
+    /// Changes a job's phase; gives the one before.
+    pub(super) fn set_phase(&mut self, key: JobKey, phase: Phase) -> Option<Phase> {
+        let before = std::mem::replace(&mut self.find_mut(key)?.phase, phase);
+        self.leave(before);
+        self.enter(phase);
+        Some(before)
+    }
+
+    pub(super) fn remove(&mut self, key: JobKey) -> Option<Held> {
+        let held = self.place(key).and_then(|place| self.all.remove(place))?;
+        self.leave(held.phase);
+        Some(held)
+    }
+
+    /// Takes all of them.
+    pub(super) fn take(&mut self) -> VecDeque<Held> {
+        std::mem::take(self).all
+    }
+
+    /// Keys only grow.
+    fn place(&self, key: JobKey) -> Option<usize> {
+        self.all.binary_search_by_key(&key.0, |held| held.key.0).ok()
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.active += usize::from(phase.is_active());
+        self.lost += usize::from(phase == Phase::Lost);
+    }
+
+    fn leave(&mut self, phase: Phase) {
+        self.active -= usize::from(phase.is_active());
+        self.lost -= usize::from(phase == Phase::Lost);
+    }
+}
+
+/// One of them.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) key: JobKey,
     pub(super) job: JobRef,
     /// Until it is given to the handler.
     pub(super) body: Option<Job>,
-    pub(super) phase: Phase,
+    phase: Phase,
     pub(super) lease: Lease,
     pub(super) stats: Option<Box<JobStats>>,
     /// A `stats-job` is under way.
@@ -70,6 +163,24 @@ pub(super) enum Last {
 }
 
 impl Held {
+    /// A job that came in answer to a reserve of that moment; `body` unless it is not to be run.
+    pub(super) fn new(key: JobKey, job: JobRef, body: Option<Job>, sent: Instant) -> Self {
+        Held {
+            key,
+            job,
+            body,
+            phase: Phase::Checking,
+            lease: Lease::new(sent),
+            stats: None,
+            is_looking: false,
+            started: None,
+        }
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.phase
+    }
+
     /// The command for a verdict; `None` while the job's counters are needed for it.
     pub(super) fn command(&self, verdict: Verdict, retries: &crate::Retries) -> Option<Last> {
         let known = self.stats.as_ref().map(|stats| stats.pri);
@@ -87,5 +198,34 @@ impl Held {
                 return self.command(Verdict::Outcome(retries.failed(stats)), retries);
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::JobId;
+
+    #[test]
+    fn counts_are_those_of_the_phases() {
+        let (mut jobs, now) = (Jobs::default(), Instant::now());
+        let counts = |jobs: &Jobs| (jobs.active(), jobs.lost(), jobs.finishing(), jobs.len());
+        for key in 1..=5 {
+            let job = JobRef::from(JobId::from(7));
+            jobs.push(Held::new(JobKey(key), job, None, now));
+        }
+        assert_eq!(counts(&jobs), (5, 0, 0, 5));
+        assert_eq!(jobs.set_phase(JobKey(1), Phase::Running), Some(Phase::Checking));
+        assert_eq!(jobs.set_phase(JobKey(2), Phase::Finishing), Some(Phase::Checking));
+        assert_eq!(jobs.set_phase(JobKey(4), Phase::Lost), Some(Phase::Checking));
+        assert_eq!(jobs.set_phase(JobKey(6), Phase::Lost), None);
+        assert_eq!(counts(&jobs), (3, 1, 1, 5));
+        assert_eq!(jobs.remove(JobKey(2)).map(|held| held.phase()), Some(Phase::Finishing));
+        assert!(jobs.remove(JobKey(2)).is_none() && jobs.find(JobKey(2)).is_none());
+        assert_eq!(jobs.remove(JobKey(4)).map(|held| held.phase()), Some(Phase::Lost));
+        assert_eq!(counts(&jobs), (3, 0, 0, 3));
+        assert_eq!(jobs.keys(), [1, 3, 5].map(JobKey));
+        assert_eq!(jobs.find(JobKey(1)).map(Held::phase), Some(Phase::Running));
+        assert_eq!((jobs.take().len(), counts(&jobs)), (3, (0, 0, 0, 0)));
     }
 }

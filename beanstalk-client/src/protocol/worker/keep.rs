@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Ending, Held, JobKey, NUDGE, NUDGES, Phase, What, WorkerSession};
+use super::{Ending, Held, JobKey, NUDGE, NUDGES, What, WorkerSession};
 use crate::{
     Error, LostReason,
     protocol::{ListTubeUsed, StatsJob, Touch},
@@ -14,7 +14,7 @@ impl WorkerSession {
         if self.nudge.is_none_or(|nudge| nudge > now) {
             return;
         }
-        let is_waited_for = self.held.iter().any(|held| held.phase == Phase::Lost);
+        let is_waited_for = self.held.lost() > 0;
         self.nudges = self.nudges.saturating_sub(1);
         self.nudge = None;
         if is_waited_for && matches!(self.ending, Ending::No | Ending::Stopping) {
@@ -28,8 +28,7 @@ impl WorkerSession {
     /// Touches the jobs that need it, looks at those that run longer than a moment, and gives up those whose time is
     /// over.
     pub(super) fn tend(&mut self, now: Instant) -> Result<(), Error> {
-        let keys: Vec<JobKey> = self.held.iter().map(|held| held.key).collect();
-        for key in keys {
+        for key in self.held.keys() {
             self.tend_one(key, now)?;
         }
         self.due = self.held.iter().filter_map(|held| self.needs(held)).min();
@@ -38,7 +37,7 @@ impl WorkerSession {
 
     pub(super) fn tend_one(&mut self, key: JobKey, now: Instant) -> Result<(), Error> {
         let Some(held) = self.find(key) else { return Ok(()) };
-        if !held.phase.is_active() {
+        if !held.phase().is_active() {
             return Ok(());
         }
         if held.lease.is_over(now) {
@@ -62,7 +61,7 @@ impl WorkerSession {
 
     /// When a job needs something next.
     pub(super) fn needs(&self, held: &Held) -> Option<Instant> {
-        if !held.phase.is_active() {
+        if !held.phase().is_active() {
             return None;
         }
         let Some(end) = held.lease.end() else {
@@ -85,7 +84,7 @@ impl WorkerSession {
     /// Prolongs a reservation (`touch`), for the handler. Its end is told by an action.
     pub fn touch(&mut self, key: JobKey, now: Instant) {
         let Some(held) = self.find_mut(key) else { return };
-        if held.phase.is_active() && !held.lease.is_touching() {
+        if held.phase().is_active() && !held.lease.is_touching() {
             held.lease.touch_sent(now);
             let job = held.job;
             self.send(&Touch::new(job), What::Touch(key), now);
@@ -96,7 +95,7 @@ impl WorkerSession {
     /// Reads a job's counters (`stats-job`), for the handler. They are told by an action.
     pub fn look(&mut self, key: JobKey, now: Instant) {
         let Some(held) = self.find_mut(key) else { return };
-        if held.phase.is_active() && !held.is_looking {
+        if held.phase().is_active() && !held.is_looking {
             held.is_looking = true;
             let id = held.job.id();
             self.send(&StatsJob(id), What::Look(key), now);

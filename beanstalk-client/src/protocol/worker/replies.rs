@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{
-    Action, Ending, Expected, Held, JobKey, Lease, MARGIN, Phase, SHORT, Verdict, What,
-    WorkerSession,
+    Action, Ending, Expected, Held, JobKey, MARGIN, Phase, SHORT, Verdict, What, WorkerSession,
 };
 use crate::{
     Error, ErrorKind, Fate, Inspect, Job, JobFate, JobRef, JobState, JobStats, LostReason, Outcome,
@@ -121,8 +120,7 @@ impl WorkerSession {
                 let since_last = self.soon.map(|last| now.saturating_duration_since(last));
                 self.is_stormy = since_last.is_some_and(|time| time < 2 * MARGIN);
                 self.soon = Some(now);
-                let keys: Vec<JobKey> = self.held.iter().map(|held| held.key).collect();
-                for key in keys {
+                for key in self.held.keys() {
                     if self.find(key).is_some_and(|held| self.settings.beats(held.started, now)) {
                         self.touch(key, now);
                     }
@@ -136,16 +134,7 @@ impl WorkerSession {
     fn hold(&mut self, job: JobRef, body: Option<Job>, sent: Instant) -> JobKey {
         self.keys += 1;
         let key = JobKey(self.keys);
-        self.held.push_back(Held {
-            key,
-            job,
-            body,
-            phase: Phase::Checking,
-            lease: Lease::new(sent),
-            stats: None,
-            is_looking: false,
-            started: None,
-        });
+        self.held.push(Held::new(key, job, body, sent));
         key
     }
 
@@ -176,9 +165,9 @@ impl WorkerSession {
     fn run(&mut self, key: JobKey, now: Instant) {
         let Some(held) = self.find_mut(key) else { return };
         let Some(job) = held.body.take() else { return };
-        held.phase = Phase::Running;
         held.started = Some(now);
         let taken = super::Taken { key, job, stats: held.stats.clone(), end: held.lease.end() };
+        self.held.set_phase(key, Phase::Running);
         self.actions.push_back(Action::Run(taken));
         self.plan(key);
     }
@@ -188,7 +177,7 @@ impl WorkerSession {
         match response {
             Response::Touched => {
                 held.lease.touch_done();
-                let (end, is_running) = (held.lease.end(), held.phase == Phase::Running);
+                let (end, is_running) = (held.lease.end(), held.phase() == Phase::Running);
                 if !self.is_stormy {
                     self.pause = None;
                 }
@@ -225,7 +214,7 @@ impl WorkerSession {
         held.lease.learn(ttr);
         let stats = Box::new(stats);
         held.stats = Some(stats.clone());
-        let (phase, end, id) = (held.phase, held.lease.end(), held.job.id());
+        let (phase, end, id) = (held.phase(), held.lease.end(), held.job.id());
         if phase == Phase::Running {
             self.actions.push_back(Action::Known(key, stats, end));
         }
@@ -243,7 +232,7 @@ impl WorkerSession {
     /// A job that was looked at goes to the handler, once all that was asked is answered.
     fn start_if_ready(&mut self, key: JobKey, now: Instant) {
         let Some(held) = self.find(key) else { return };
-        if held.phase != Phase::Checking || held.is_looking || held.lease.is_touching() {
+        if held.phase() != Phase::Checking || held.is_looking || held.lease.is_touching() {
             return;
         }
         let poison =
@@ -266,8 +255,7 @@ impl WorkerSession {
     }
 
     fn finished(&mut self, key: JobKey, fate: JobFate, response: Response) -> Result<(), Error> {
-        let Some(at) = self.held.iter().position(|held| held.key == key) else { return Ok(()) };
-        let Some(held) = self.held.remove(at) else { return Ok(()) };
+        let Some(held) = self.held.remove(key) else { return Ok(()) };
         let fate = match (fate, response) {
             (JobFate::Deleted, Response::Deleted)
             | (JobFate::Released(_) | JobFate::Abandoned, Response::Released)
