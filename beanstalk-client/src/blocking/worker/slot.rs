@@ -191,8 +191,9 @@ impl<'a> Slot<'a> {
             }
         };
         if let Err(error) = link.write() {
+            // Nothing that has just come is run: it is lost.
             link.machine.fail(error);
-            return None;
+            return self.serve(link);
         }
         if !has_moved || self.next.is_some() {
             self.set_state(match link.machine.held() {
