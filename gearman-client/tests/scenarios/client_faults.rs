@@ -27,8 +27,8 @@ fn quick(address: &str) -> ConnectOptions {
     let options: ConnectOptions = address.parse().unwrap();
     let retry = RetryPolicy::new(5).backoff(Duration::from_millis(5), Duration::from_millis(50));
     options
-        .reply_timeout(Duration::from_millis(300))
-        .connect_timeout(Duration::from_millis(500))
+        .reply_timeout(Duration::from_secs(1))
+        .connect_timeout(Duration::from_secs(1))
         .retry(retry)
 }
 
@@ -307,7 +307,7 @@ fn a_full_backlog_of_a_listener_meets_the_connect_deadline<F: Face>() {
 fn the_total_deadline_bounds_retries<F: Face>() {
     let server = Server::start().unwrap();
     let patient = quick(server.address()).retry(RetryPolicy::new(1_000_000));
-    let total = Duration::from_millis(300);
+    let total = Duration::from_secs(1);
     let mut client = F::connect(patient.total_timeout(Some(total))).unwrap();
     drop(server);
     let started = Instant::now();

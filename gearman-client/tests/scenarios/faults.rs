@@ -11,7 +11,7 @@ use super::support::{Peer, options, wire};
 
 fn impatient(address: &str) -> ConnectOptions {
     let options: ConnectOptions = address.parse().unwrap();
-    options.reply_timeout(Duration::from_millis(200)).retry(RetryPolicy::new(1))
+    options.reply_timeout(Duration::from_secs(1)).retry(RetryPolicy::new(1))
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -69,7 +69,7 @@ fn a_submission_whose_total_time_is_over_before_its_answer_came_may_have_been_ca
     };
     let short = |address: &str| {
         let options: ConnectOptions = address.parse().unwrap();
-        options.total_timeout(Some(Duration::from_millis(300)))
+        options.total_timeout(Some(Duration::from_secs(1)))
     };
     let expected = (ErrorKind::Timeout(Deadline::Total), Fate::Unknown);
 

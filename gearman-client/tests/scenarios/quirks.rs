@@ -17,7 +17,7 @@ use super::{
 
 fn to_peer(address: &str) -> ConnectOptions {
     let options: ConnectOptions = address.parse().unwrap();
-    options.reply_timeout(Duration::from_millis(300)).retry(RetryPolicy::never())
+    options.reply_timeout(Duration::from_secs(1)).retry(RetryPolicy::never())
 }
 
 both_faces!(

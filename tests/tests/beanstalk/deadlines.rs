@@ -18,7 +18,7 @@ use tests::{
 };
 
 /// Short, but longer than a round trip takes on a busy machine.
-const SHORT: Duration = Duration::from_millis(300);
+const SHORT: Duration = Duration::from_millis(800);
 
 /// Short waits, and no retries that would stretch them.
 fn short(address: &str) -> ConnectOptions {
@@ -111,7 +111,7 @@ fn the_total_deadline_covers_everything<F: Face>() {
 
 fn a_plain_reserve_waits_longer_than_any_reply<F: Face>() {
     let server = Server::start().unwrap();
-    server.faults().add(Fault::nth(1).of("reserve").delay(SHORT * 4));
+    server.faults().add(Fault::nth(1).of("reserve").delay(SHORT * 2));
     let mut client = F::connect(short(server.address())).unwrap();
     let _ = client.put(b"x", PutOptions::default()).unwrap();
     assert_eq!(client.reserve().unwrap().job().unwrap().body, "x");
