@@ -1,17 +1,22 @@
 //! Everything one connection knows, without its socket: bytes to write, bytes read, who waits for which reply.
 
+mod leftover;
+
 use std::{
     collections::VecDeque,
     sync::atomic::{AtomicU64, Ordering},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bytes::{Buf, BytesMut};
 
 use crate::{
     Error, ErrorKind, Fate, Job, JobRef, Metrics, TubeName,
-    protocol::{Command, Effect, Response, ServerWait, Touch, command::line, response::Decoder},
+    protocol::{Command, Effect, Response, ServerWait, command::line, response::Decoder},
 };
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) use self::leftover::is_gone;
 
 /// Which connection something belongs to. Every connection that this process makes has a number of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -149,15 +154,6 @@ impl Session {
         let before = self.outgoing.len();
         line(&mut self.outgoing, verb, &[&tube]);
         self.queue(before, ServerWait::None, Meaning::Restore);
-    }
-
-    /// Jobs reserved under another watch list are not offered: closing the connection returns them to the server with
-    /// their priorities unchanged.
-    fn give_orphans_back(&mut self) {
-        if !self.orphans.is_empty() {
-            self.orphans.clear();
-            self.close_after_replies();
-        }
     }
 
     /// Encodes a command for writing and gives it the next number.
@@ -400,78 +396,6 @@ impl Session {
         self.pending.is_empty() && !self.decoder.is_at_boundary()
     }
 
-    /// A reserve that was sent, has no reply yet, and may keep the server waiting: its caller is gone.
-    ///
-    /// Until it is answered the server reads nothing else from this connection, so the next command either takes its
-    /// job over or ends it by closing the sending side.
-    #[must_use]
-    pub fn abandoned_reserve(&self) -> Option<(Ticket, ServerWait)> {
-        self.unanswered_reserves().find(|(_, wait)| *wait != ServerWait::AtMost(Duration::ZERO))
-    }
-
-    /// The oldest reserve that has no reply yet, also one that the server answers at once.
-    #[must_use]
-    pub fn unanswered_reserve(&self) -> Option<(Ticket, ServerWait)> {
-        self.unanswered_reserves().next()
-    }
-
-    fn unanswered_reserves(&self) -> impl Iterator<Item = (Ticket, ServerWait)> {
-        let numbered = self.pending.iter().zip(self.answered..);
-        numbered.filter_map(|(pending, number)| match pending.meaning {
-            Meaning::Command(Effect::Reserve) => Some((Ticket(number), pending.wait)),
-            _ => None,
-        })
-    }
-
-    /// The oldest job that was reserved for a call that is gone.
-    ///
-    /// The next reserve takes it over after a `touch` has shown that it is still this connection's: its time to run
-    /// started when the server assigned it, which may be long ago.
-    #[must_use]
-    pub fn orphan(&self) -> Option<&Job> {
-        self.orphans.front()
-    }
-
-    /// Whether the next reserve has something to take over: a reserve that still waits, or a job.
-    #[must_use]
-    pub fn has_leftover_reserve(&self) -> bool {
-        !self.orphans.is_empty() || self.abandoned_reserve().is_some()
-    }
-
-    /// Keeps a job that was reserved for a call that is gone, for the next reserve.
-    pub fn keep_orphan(&mut self, job: Job) {
-        self.orphans.push_back(job);
-    }
-
-    /// Sends a `touch` for the oldest orphan, unless one is under way that an earlier call has left behind: its ticket, and
-    /// when it was sent.
-    ///
-    /// # Errors
-    ///
-    /// `ReservationLost` when there is no orphan any more; as [`send`](Self::send).
-    pub fn touch_orphan(&mut self, now: Instant) -> Result<(Ticket, Instant), Error> {
-        if let Some(asked) = self.asked.filter(|(ticket, _)| self.is_unanswered(*ticket)) {
-            return Ok(asked);
-        }
-        let Some(touch) = self.orphan().map(Touch::new) else {
-            let why = "the connection that held the job is gone";
-            return Err(Error::new(ErrorKind::ReservationLost, Fate::NotSent, why));
-        };
-        let asked = (self.send(&touch)?, now);
-        self.asked = Some(asked);
-        Ok(asked)
-    }
-
-    fn is_unanswered(&self, ticket: Ticket) -> bool {
-        (self.answered..self.answered + self.pending.len() as u64).contains(&ticket.0)
-    }
-
-    /// Takes the oldest orphan: it was handed to somebody, or the server has taken it back.
-    pub fn take_orphan(&mut self) -> Option<Job> {
-        self.asked = None;
-        self.orphans.pop_front()
-    }
-
     /// The number of this connection.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
@@ -503,12 +427,6 @@ impl Session {
     }
 }
 
-/// Whether a touch failed because the job is not ours any more: its time was over, or its connection is gone.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) fn is_gone(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ReservationLost)
-}
-
 /// The largest outgoing buffer that is kept for the next command.
 const KEEP_OUTGOING: usize = 256 * 1024;
 
@@ -524,7 +442,7 @@ fn ended() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Delete, Ignore, Put, Quit, Reserve, ReserveJob, Use, Watch};
+    use crate::protocol::{Delete, Ignore, Put, Quit, Reserve, Use, Watch};
 
     fn feed(session: &mut Session, bytes: &[u8]) {
         let space = session.space();
@@ -566,32 +484,6 @@ mod tests {
         assert_eq!(session.fail(first, lost()).fate(), Fate::Unknown);
         assert_eq!(session.fail(second, lost()).fate(), Fate::NotSent);
         assert!(!session.is_open());
-    }
-
-    #[test]
-    fn an_orphaned_job_is_kept_for_the_next_reserve() {
-        let mut session = Session::new(1024);
-        session.send(&Reserve).unwrap();
-        assert!(session.abandoned_reserve().is_some());
-        let next = session.send(&Delete::new(1)).unwrap();
-        flush(&mut session);
-        feed(&mut session, b"RESERVED 7 2\r\nhi\r\nDELETED\r\n");
-        assert!(session.reply(next).unwrap().is_some());
-        assert!(session.abandoned_reserve().is_none());
-        assert_eq!(session.take_orphan().map(|job| job.id.get()), Some(7));
-        assert!(session.is_open());
-    }
-
-    #[test]
-    fn an_orphan_reserved_by_id_closes_the_connection() {
-        let mut session = Session::new(1024);
-        session.send(&ReserveJob(7.into())).unwrap();
-        let next = session.send(&Delete::new(1)).unwrap();
-        flush(&mut session);
-        feed(&mut session, b"RESERVED 7 2\r\nhi\r\nDELETED\r\n");
-        assert!(session.reply(next).unwrap().is_some());
-        assert!(!session.is_open());
-        assert_eq!(session.orphan(), None);
     }
 
     #[test]

@@ -1,0 +1,162 @@
+//! What calls that went away have left behind: reserves that still wait, and jobs that came for nobody.
+
+use std::time::{Duration, Instant};
+
+use super::{Meaning, Session, Ticket};
+use crate::{
+    Error, ErrorKind, Fate, Job,
+    protocol::{Effect, ServerWait, Touch},
+};
+
+impl Session {
+    /// A reserve that was sent, has no reply yet, and may keep the server waiting: its caller is gone.
+    ///
+    /// Until it is answered the server reads nothing else from this connection, so the next command either takes its
+    /// job over or ends it by closing the sending side.
+    #[must_use]
+    pub fn abandoned_reserve(&self) -> Option<(Ticket, ServerWait)> {
+        self.unanswered_reserves().find(|(_, wait)| *wait != ServerWait::AtMost(Duration::ZERO))
+    }
+
+    /// The oldest reserve that has no reply yet, also one that the server answers at once.
+    #[must_use]
+    pub fn unanswered_reserve(&self) -> Option<(Ticket, ServerWait)> {
+        self.unanswered_reserves().next()
+    }
+
+    fn unanswered_reserves(&self) -> impl Iterator<Item = (Ticket, ServerWait)> {
+        let numbered = self.pending.iter().zip(self.answered..);
+        numbered.filter_map(|(pending, number)| match pending.meaning {
+            Meaning::Command(Effect::Reserve) => Some((Ticket(number), pending.wait)),
+            _ => None,
+        })
+    }
+
+    /// The oldest job that was reserved for a call that is gone.
+    ///
+    /// The next reserve takes it over after a `touch` has shown that it is still this connection's: its time to run
+    /// started when the server assigned it, which may be long ago.
+    #[must_use]
+    pub fn orphan(&self) -> Option<&Job> {
+        self.orphans.front()
+    }
+
+    /// Whether the next reserve has something to take over: a reserve that still waits, or a job.
+    #[must_use]
+    pub fn has_leftover_reserve(&self) -> bool {
+        !self.orphans.is_empty() || self.abandoned_reserve().is_some()
+    }
+
+    /// Keeps a job that was reserved for a call that is gone, for the next reserve.
+    pub fn keep_orphan(&mut self, job: Job) {
+        self.orphans.push_back(job);
+    }
+
+    /// Sends a `touch` for the oldest orphan, unless one is under way that an earlier call has left behind: its ticket, and
+    /// when it was sent.
+    ///
+    /// # Errors
+    ///
+    /// `ReservationLost` when there is no orphan any more; as [`send`](Self::send).
+    pub fn touch_orphan(&mut self, now: Instant) -> Result<(Ticket, Instant), Error> {
+        if let Some(asked) = self.asked.filter(|(ticket, _)| self.is_unanswered(*ticket)) {
+            return Ok(asked);
+        }
+        let Some(touch) = self.orphan().map(Touch::new) else {
+            let why = "the connection that held the job is gone";
+            return Err(Error::new(ErrorKind::ReservationLost, Fate::NotSent, why));
+        };
+        let asked = (self.send(&touch)?, now);
+        self.asked = Some(asked);
+        Ok(asked)
+    }
+
+    fn is_unanswered(&self, ticket: Ticket) -> bool {
+        (self.answered..self.answered + self.pending.len() as u64).contains(&ticket.0)
+    }
+
+    /// Takes the oldest orphan: it was handed to somebody, or the server has taken it back.
+    pub fn take_orphan(&mut self) -> Option<Job> {
+        self.asked = None;
+        self.orphans.pop_front()
+    }
+
+    /// Jobs reserved under another watch list are not offered: closing the connection returns them to the server with
+    /// their priorities unchanged.
+    pub(super) fn give_orphans_back(&mut self) {
+        if !self.orphans.is_empty() {
+            self.orphans.clear();
+            self.close_after_replies();
+        }
+    }
+}
+
+/// Whether a touch failed because the job is not ours any more: its time was over, or its connection is gone.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) fn is_gone(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ReservationLost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Delete, Reserve, ReserveJob, Response};
+
+    /// A connection that holds a job which nobody waits for.
+    fn with_orphan() -> Session {
+        let mut session = Session::new(1024);
+        session.send(&Reserve).unwrap();
+        let next = session.send(&Delete::new(1)).unwrap();
+        answer(&mut session, b"RESERVED 7 2\r\nhi\r\nDELETED\r\n");
+        assert!(session.reply(next).unwrap().is_some());
+        session
+    }
+
+    /// What was sent, and is answered by this.
+    fn answer(session: &mut Session, bytes: &[u8]) -> Vec<u8> {
+        let sent = session.outgoing().to_vec();
+        session.sent(sent.len());
+        session.space()[..bytes.len()].copy_from_slice(bytes);
+        session.received(bytes.len());
+        sent
+    }
+
+    #[test]
+    fn an_orphaned_job_is_kept_for_the_next_reserve() {
+        let mut session = Session::new(1024);
+        session.send(&Reserve).unwrap();
+        assert!(session.abandoned_reserve().is_some());
+        let next = session.send(&Delete::new(1)).unwrap();
+        answer(&mut session, b"RESERVED 7 2\r\nhi\r\nDELETED\r\n");
+        assert!(session.reply(next).unwrap().is_some());
+        assert!(session.abandoned_reserve().is_none());
+        assert_eq!(session.take_orphan().map(|job| job.id.get()), Some(7));
+        assert!(session.is_open());
+    }
+
+    #[test]
+    fn an_orphan_reserved_by_id_closes_the_connection() {
+        let mut session = Session::new(1024);
+        session.send(&ReserveJob(7.into())).unwrap();
+        let next = session.send(&Delete::new(1)).unwrap();
+        answer(&mut session, b"RESERVED 7 2\r\nhi\r\nDELETED\r\n");
+        assert!(session.reply(next).unwrap().is_some());
+        assert!(!session.is_open());
+        assert_eq!(session.orphan(), None);
+    }
+
+    #[test]
+    fn one_touch_is_under_way_for_an_orphan() {
+        let (mut session, now) = (with_orphan(), Instant::now());
+        let later = now + Duration::from_secs(1);
+        let asked = session.touch_orphan(now).unwrap();
+        assert_eq!(session.touch_orphan(later).unwrap(), asked, "nothing was answered");
+        assert_eq!(answer(&mut session, b"TOUCHED\r\n"), b"touch 7\r\n");
+        assert_eq!(session.reply(asked.0).unwrap(), Some(Response::Touched));
+        let again = session.touch_orphan(later).unwrap();
+        assert!(again.0 > asked.0 && again.1 == later);
+        session.take_orphan();
+        let error = session.touch_orphan(later).unwrap_err();
+        assert!(is_gone(&error) && error.fate() == Fate::NotSent, "{error}");
+    }
+}
