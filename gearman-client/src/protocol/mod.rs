@@ -23,6 +23,7 @@
 //! otherwise, this crate does as gearmand.
 
 mod admin;
+mod admin_reply;
 mod assignment;
 mod budget;
 mod confirm;
@@ -40,7 +41,8 @@ mod worker_tests;
 pub use queue_core::Backoff;
 
 pub use self::{
-    admin::{AdminCommand, AdminReply, MaxQueue, RawLine, ReplyShape, TextDecoder},
+    admin::{AdminCommand, MaxQueue, RawLine},
+    admin_reply::{AdminReply, ReplyShape, TextDecoder},
     assignment::{Assignment, Grab},
     decoder::Decoder,
     limit::JobLimit,

@@ -1,0 +1,315 @@
+//! The text protocol for administrators: replies, out of the bytes that were read.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::{Error, ErrorKind, Fate, error::excerpt, text::decimal};
+
+/// How a text reply ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReplyShape {
+    /// With its first line.
+    Line,
+    /// With a line that is a single dot.
+    List,
+}
+
+/// A reply of the text protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdminReply {
+    /// One line, without its end.
+    Line(Bytes),
+    /// The lines of a list, without their ends and without the closing dot.
+    List {
+        /// The lines.
+        lines: Vec<Bytes>,
+        /// Whether a line in the middle was a single dot: some name forges the list's end.
+        is_forged: bool,
+    },
+}
+
+impl AdminReply {
+    /// The reply to a command that only succeeds: `OK`.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` for anything else.
+    pub fn ok(self) -> Result<(), Error> {
+        match self.value()?.as_str() {
+            "" => Ok(()),
+            other => Err(unexpected(other.as_bytes())),
+        }
+    }
+
+    /// The value behind `OK`, or the whole line where a server writes the value alone, as the Perl server does.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when the reply is a list.
+    pub fn value(self) -> Result<String, Error> {
+        match self {
+            AdminReply::Line(line) => {
+                let text = String::from_utf8_lossy(&line);
+                let value = text.strip_prefix("OK").unwrap_or(&text).trim();
+                Ok(value.to_owned())
+            }
+            AdminReply::List { .. } => Err(unexpected(b"(a list)")),
+        }
+    }
+
+    /// The number behind `OK`.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when it is none.
+    pub fn number(self) -> Result<u64, Error> {
+        let value = self.value()?;
+        decimal(value.as_bytes()).ok_or_else(|| unexpected(value.as_bytes()))
+    }
+}
+
+fn unexpected(reply: &[u8]) -> Error {
+    Error::protocol("the server answered with something else than was asked")
+        .with_source(excerpt(reply))
+}
+
+/// Finds the reply to one command in the bytes that were read.
+#[derive(Debug)]
+pub struct TextDecoder {
+    buffer: BytesMut,
+    filled: usize,
+    /// Where each line that was found starts and ends, without its line end.
+    lines: Vec<(usize, usize)>,
+    line_start: usize,
+    scanned: usize,
+    is_forged: bool,
+    max: usize,
+}
+
+/// How far the receive buffer may grow ahead of the bytes that have come.
+const READ_AHEAD: usize = 16 * 1024;
+
+impl TextDecoder {
+    /// Accepts replies of at most `max` bytes.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        TextDecoder {
+            buffer: BytesMut::new(),
+            filled: 0,
+            lines: Vec::new(),
+            line_start: 0,
+            scanned: 0,
+            is_forged: false,
+            max,
+        }
+    }
+
+    /// Room for the next read: never empty.
+    pub fn space(&mut self) -> &mut [u8] {
+        self.buffer.resize(self.filled + READ_AHEAD, 0);
+        self.buffer.get_mut(self.filled..).unwrap_or_default()
+    }
+
+    /// Notes that the first `n` bytes of [`space`](Self::space) were read.
+    pub fn received(&mut self, n: usize) {
+        self.filled = (self.filled + n).min(self.buffer.len());
+    }
+
+    /// Whether nothing was read that belongs to no reply.
+    #[must_use]
+    pub fn is_at_boundary(&self) -> bool {
+        self.filled == 0
+    }
+
+    /// The whole reply, or `None` if more bytes are needed.
+    ///
+    /// # Errors
+    ///
+    /// What the server refused, and `PacketTooLarge` over the limit.
+    pub fn reply(&mut self, shape: ReplyShape) -> Result<Option<AdminReply>, Error> {
+        while let Some((start, end)) = self.next_line() {
+            let text = self.buffer.get(start..end).unwrap_or_default();
+            let is_first = self.lines.is_empty();
+            // Lines of lists end with LF alone, errors with CRLF.
+            let with_cr = self.buffer.get(end) == Some(&b'\r');
+            if is_first
+                && (text.starts_with(b"ERR ") || text == b"ERR")
+                && (with_cr || shape == ReplyShape::Line)
+            {
+                let error = refusal(text);
+                self.finish();
+                return Err(error);
+            }
+            if shape == ReplyShape::Line {
+                let line = Bytes::copy_from_slice(text);
+                self.finish();
+                return Ok(Some(AdminReply::Line(line)));
+            }
+            if text == b"." {
+                if self.line_start == self.filled {
+                    return Ok(Some(self.take_list()));
+                }
+                // Nothing may follow the end of a reply, so this is not the end.
+                self.is_forged = true;
+            }
+            self.lines.push((start, end));
+        }
+        if self.filled > self.max {
+            return Err(Error::new(
+                ErrorKind::PacketTooLarge,
+                Fate::Unknown,
+                format!(
+                    "reply is larger than the limit of {} bytes (raise max_packet_size if this is expected)",
+                    self.max
+                ),
+            ));
+        }
+        Ok(None)
+    }
+
+    /// Where the next whole line is.
+    fn next_line(&mut self) -> Option<(usize, usize)> {
+        let fresh = self.buffer.get(self.scanned..self.filled).unwrap_or_default();
+        let Some(at) = fresh.iter().position(|byte| *byte == b'\n') else {
+            self.scanned = self.filled;
+            return None;
+        };
+        let start = self.line_start;
+        let newline = self.scanned + at;
+        self.scanned = newline + 1;
+        self.line_start = self.scanned;
+        let has_cr = newline > start && self.buffer.get(newline - 1) == Some(&b'\r');
+        Some((start, if has_cr { newline - 1 } else { newline }))
+    }
+
+    fn take_list(&mut self) -> AdminReply {
+        let ends = std::mem::take(&mut self.lines);
+        let is_forged = self.is_forged;
+        let text = self.finish();
+        let lines = ends.into_iter().map(|(start, end)| text.slice(start..end)).collect();
+        AdminReply::List { lines, is_forged }
+    }
+
+    /// Takes everything up to here off the buffer.
+    fn finish(&mut self) -> Bytes {
+        let taken = self.buffer.split_to(self.line_start.min(self.buffer.len())).freeze();
+        self.filled = self.filled.saturating_sub(taken.len());
+        self.lines.clear();
+        self.line_start = 0;
+        self.scanned = 0;
+        self.is_forged = false;
+        taken
+    }
+}
+
+/// The error in a line that starts with `ERR`.
+fn refusal(text: &[u8]) -> Error {
+    let text = String::from_utf8_lossy(text);
+    let text = text.strip_prefix("ERR").unwrap_or_default().trim();
+    let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let is_code = !first.is_empty()
+        && first.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && (first.contains('_') || first.bytes().all(|byte| byte.is_ascii_uppercase()));
+    let (code, words) =
+        if is_code { (first, rest.replace('+', " ")) } else { ("", text.to_owned()) };
+    let kind = match code.to_ascii_uppercase().as_str() {
+        "UNKNOWN_JOB" => ErrorKind::JobNotFound,
+        "UNKNOWN_COMMAND" | "UNKNOWN_SHOW_ARGUMENTS" => ErrorKind::Unsupported,
+        "" if words == "function not found" => ErrorKind::FunctionNotFound,
+        "" if words.starts_with("there are still connected workers") => ErrorKind::FunctionInUse,
+        _ => ErrorKind::Server,
+    };
+    let said = [code, &words].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+    let said = excerpt(said.join(" ").as_bytes());
+    Error::refused(kind, code, format!("the server refused: {said}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(text: &[u8], shape: ReplyShape, piece: usize) -> Result<Option<AdminReply>, Error> {
+        let mut decoder = TextDecoder::new(1 << 20);
+        for chunk in text.chunks(piece) {
+            decoder.space()[..chunk.len()].copy_from_slice(chunk);
+            decoder.received(chunk.len());
+            if let Some(reply) = decoder.reply(shape)? {
+                assert!(decoder.is_at_boundary());
+                return Ok(Some(reply));
+            }
+        }
+        Ok(None)
+    }
+
+    #[test]
+    fn lists_are_the_same_however_the_bytes_are_cut() {
+        let text = b"rev\t1\t0\t0\n\nwith . dot\n.\n";
+        let whole = reply(text, ReplyShape::List, text.len()).unwrap().unwrap();
+        let AdminReply::List { lines, is_forged } = &whole else { panic!("it is a list") };
+        assert_eq!(lines[..], [&b"rev\t1\t0\t0"[..], b"", b"with . dot"]);
+        assert!(!is_forged);
+        for piece in 1..text.len() {
+            assert_eq!(reply(text, ReplyShape::List, piece).unwrap().as_ref(), Some(&whole));
+        }
+    }
+
+    #[test]
+    fn a_dot_in_the_middle_does_not_end_the_list() {
+        let found = reply(b"a\n.\nb\n.\n", ReplyShape::List, 100).unwrap().unwrap();
+        assert_eq!(
+            found,
+            AdminReply::List { lines: vec!["a".into(), ".".into(), "b".into()], is_forged: true }
+        );
+    }
+
+    #[test]
+    fn refusals_are_decoded() {
+        for (text, kind, code, message) in [
+            (
+                "ERR UNKNOWN_COMMAND Unknown+server+commandfoo\r\n",
+                ErrorKind::Unsupported,
+                "UNKNOWN_COMMAND",
+                "the server refused: \"UNKNOWN_COMMAND Unknown server commandfoo\"",
+            ),
+            (
+                "ERR UNKNOWN_JOB\r\n",
+                ErrorKind::JobNotFound,
+                "UNKNOWN_JOB",
+                "the server refused: \"UNKNOWN_JOB\"",
+            ),
+            (
+                "ERR function not found\r\n",
+                ErrorKind::FunctionNotFound,
+                "",
+                "the server refused: \"function not found\"",
+            ),
+            (
+                "ERR there are still connected workers or executing clients\r\n",
+                ErrorKind::FunctionInUse,
+                "",
+                "the server refused: \"there are still connected workers or executing clients\"",
+            ),
+            (
+                "ERR unknown_command \r\n",
+                ErrorKind::Unsupported,
+                "unknown_command",
+                "the server refused: \"unknown_command\"",
+            ),
+        ] {
+            for shape in [ReplyShape::Line, ReplyShape::List] {
+                let error = reply(text.as_bytes(), shape, 7).unwrap_err();
+                assert_eq!((error.kind(), error.code()), (kind, Some(code)), "{text}");
+                assert_eq!(error.to_string(), message);
+                assert_eq!(error.fate(), Fate::Refused);
+            }
+        }
+    }
+
+    #[test]
+    fn an_endless_reply_is_an_error() {
+        let mut decoder = TextDecoder::new(1000);
+        decoder.space()[..1001].fill(b'x');
+        decoder.received(1001);
+        let error = decoder.reply(ReplyShape::Line).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PacketTooLarge);
+    }
+}
