@@ -176,6 +176,8 @@ fn a_producer_tells_of_its_connections_and_no_body() {
             let producer = beanstalk_client::Producer::connect(server.address()).await.unwrap();
             let _ = producer.put("mail", SENTINEL, PutOptions::default()).await.unwrap();
             drop(server);
+            // It is written to the server that has gone, or waits for one that never comes.
+            let producer = producer.timeout(Duration::from_secs(1));
             let late: Result<_, Error> =
                 producer.put("mail", SENTINEL, PutOptions::default()).await;
             assert!(late.is_err());
