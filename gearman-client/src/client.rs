@@ -1,17 +1,23 @@
 //! The async client.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Poll, ready},
 };
 
 use queue_core::{Span, Stream, within};
 use tokio::time::sleep;
 
 use crate::{
-    Address, ConnectOptions, ConnectionState, Error, Fate, JobHandle, Metrics, Result, Servers,
+    Address, ConnectOptions, ConnectionState, Error, JobHandle, Metrics, Result, Servers,
+    call::Call,
     deadline::Limit,
-    link::{Link, Mailbox},
+    link::Link,
     protocol::{Epoch, Request},
     route::{Attempts, Order, Router, Step, no_server},
     trace,
@@ -154,52 +160,32 @@ impl Client {
         request: &R,
         idempotent: bool,
     ) -> Result<R::Reply> {
-        self.send_and_wait(request, idempotent, Limit::never()).await.map(|(reply, _)| reply)
+        let call = self.calling(request, idempotent, Limit::never());
+        self.told(trace::request(request), call).await
     }
 
-    /// The answer to a request, with the mailbox that events come by. It ends with `limit`, if that is sooner than the
-    /// limit of a call.
-    pub(crate) async fn send_and_wait<R: Request>(
-        &self,
-        request: &R,
+    /// A request to the first server that takes it. It ends with `limit`, if that is sooner than the limit of a call.
+    pub(crate) fn calling<'a, R: Request>(
+        &'a self,
+        request: &'a R,
         idempotent: bool,
         limit: Limit,
-    ) -> Result<(R::Reply, Mailbox)> {
-        let call = self.send_to_some(request, idempotent, limit);
-        self.told(trace::request(request), call).await
+    ) -> Call<'a, R> {
+        Call::new(Route::new(self, request.route(), idempotent).until(limit), request)
     }
 
     /// A call, with its span, and counted if it fails.
     pub(crate) async fn told<T>(
         &self,
         span: Span,
-        call: impl Future<Output = Result<T>>,
+        mut call: impl Future<Output = Result<T>> + Unpin,
     ) -> Result<T> {
-        let call = async {
-            let outcome = call.await;
+        let counted = poll_fn(|cx| {
+            let outcome = ready!(Pin::new(&mut call).poll(cx));
             self.count(&outcome);
-            outcome
-        };
-        span.follow(call).await
-    }
-
-    pub(crate) async fn send_to_some<R: Request>(
-        &self,
-        request: &R,
-        idempotent: bool,
-        limit: Limit,
-    ) -> Result<(R::Reply, Mailbox)> {
-        let mut route = Route::new(self, request.route(), idempotent).until(limit);
-        loop {
-            let (index, link) = route.next().await?;
-            match exchange(link, request, route.total).await {
-                Ok(done) => return Ok(done),
-                Err(error) => {
-                    let error = error.with_command(request.packet_type().name());
-                    route.attempts.failed(index, error)?;
-                }
-            }
-        }
+            Poll::Ready(outcome)
+        });
+        span.follow(counted).await
     }
 
     /// The limit of a call that starts now, and how many rounds over the servers it may make after the first.
@@ -272,20 +258,6 @@ impl Client {
     }
 }
 
-/// Sends a request over one link, and waits for its answer.
-pub(crate) async fn exchange<R: Request>(
-    link: &Arc<Link>,
-    request: &R,
-    total: Limit,
-) -> Result<(R::Reply, Mailbox)> {
-    let mailbox = within(total, link.send(request, false)).await.unwrap_or_else(Err)?;
-    // From here on it is written, whether anybody waits for its answer or not.
-    let mail = within(total, mailbox.next()).await;
-    let (_, mail, origin) = mail.map_err(|late| late.with_fate(Fate::Unknown))?;
-    let reply = link.decode(request, &origin, mail)?;
-    Ok((reply, mailbox))
-}
-
 /// The servers that a call goes to, one after the other.
 pub(crate) struct Route<'a> {
     client: &'a Client,
@@ -295,7 +267,10 @@ pub(crate) struct Route<'a> {
 
 impl<'a> Route<'a> {
     pub(crate) fn new(client: &'a Client, route: Option<&[u8]>, idempotent: bool) -> Self {
-        let turn = client.inner.turn.fetch_add(1, Ordering::Relaxed);
+        let turn = match client.inner.links.as_slice() {
+            [_] => 0,
+            _ => client.inner.turn.fetch_add(1, Ordering::Relaxed),
+        };
         Self::among(client, client.inner.router.order(turn, route), idempotent)
     }
 
@@ -311,14 +286,21 @@ impl<'a> Route<'a> {
         self
     }
 
+    /// What to do next.
+    pub(crate) fn step(&mut self) -> Step {
+        let links = &self.client.inner.links;
+        self.attempts.step(|index| links.get(index)?.quarantine(), self.total)
+    }
+
+    pub(crate) fn link(&self, index: usize) -> Result<&'a Arc<Link>> {
+        self.client.inner.links.get(index).ok_or_else(no_server)
+    }
+
     /// The next server to try; waits when none may be tried yet.
     pub(crate) async fn next(&mut self) -> Result<(usize, &'a Arc<Link>)> {
-        let links = &self.client.inner.links;
         loop {
-            match self.attempts.step(|index| links.get(index)?.quarantine(), self.total) {
-                Step::Try(index) => {
-                    return links.get(index).map(|link| (index, link)).ok_or_else(no_server);
-                }
+            match self.step() {
+                Step::Try(index) => return self.link(index).map(|link| (index, link)),
                 Step::Wait(time) => sleep(time).await,
                 Step::GiveUp(error) => return Err(error),
             }

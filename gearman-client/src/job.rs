@@ -1,5 +1,7 @@
 //! A foreground job that is waited for, async.
 
+use std::pin::pin;
+
 use bytes::Bytes;
 use queue_core::within;
 use tokio::time::sleep;
@@ -7,6 +9,7 @@ use tokio::time::sleep;
 use crate::{
     Client, Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
     UniqueId,
+    call::Call,
     client::Route,
     deadline::Limit,
     link::Mailbox,
@@ -41,8 +44,10 @@ impl Job {
         let limit = Limit::of(Deadline::Job, options.timeout);
         let mut attempts = if options.idempotent { client.policy().1 } else { 0 };
         let whole = limit.sooner(client.policy().0);
-        let creation = client.create(&mut submit, &mut attempts, whole);
-        let (submitted, mailbox) = client.told(span, creation).await?;
+        let (submitted, mailbox) = {
+            let creation = pin!(client.create(&mut submit, &mut attempts, whole));
+            client.told(span, creation).await?
+        };
         let again = options.idempotent.then(|| (submit.owned(), attempts));
         Ok(Job { client: client.clone(), mailbox, submitted, limit, has_ended: false, again })
     }
@@ -151,13 +156,16 @@ impl Client {
     ) -> Result<(Submitted, Mailbox)> {
         let mut may_exist = false;
         loop {
-            match self.send_to_some(submit, false, limit).await {
+            let mut call = self.calling(&*submit, false, limit);
+            match (&mut call).await {
+                Ok(submitted) => return Ok((submitted, call.into_mailbox()?)),
                 Err(error) if is_worth_another(&error, attempts) => {
+                    drop(call);
                     may_exist = true;
                     self.make_fresh(submit, limit).await;
                 }
                 Err(error) if may_exist => return Err(error.with_fate(Fate::Unknown)),
-                done => return done,
+                Err(error) => return Err(error),
             }
         }
     }
@@ -188,7 +196,8 @@ impl Client {
         options: SubmitOptions,
     ) -> Result<Outcome> {
         let span = trace::request(&submit);
-        self.told(span, self.submit_to_some(submit, options)).await
+        let outcome = pin!(self.submit_to_some(submit, options));
+        self.told(span, outcome).await
     }
 
     async fn submit_to_some<W: AsRef<[u8]>>(
@@ -247,7 +256,8 @@ impl Client {
         let all = self.inner.router.order(0, request.route());
         let mut last = Err(no_server());
         for index in server.map_or(all, Order::only).iter() {
-            let status = self.told(trace::request(request), self.ask(index, request, limit)).await;
+            let status = pin!(self.ask(index, request, limit));
+            let status = self.told(trace::request(request), status).await;
             if status.as_ref().is_ok_and(|status| status.is_known) {
                 return status;
             }
@@ -261,13 +271,6 @@ impl Client {
 
     async fn ask<R: Request>(&self, index: usize, request: &R, limit: Limit) -> Result<R::Reply> {
         // A question does no harm, so it may be asked twice.
-        let mut route = Route::among(self, Order::only(index), true).until(limit);
-        loop {
-            let (index, link) = route.next().await?;
-            match crate::client::exchange(link, request, route.total).await {
-                Ok((reply, _)) => return Ok(reply),
-                Err(error) => route.attempts.failed(index, error)?,
-            }
-        }
+        Call::new(Route::among(self, Order::only(index), true).until(limit), request).await
     }
 }

@@ -91,6 +91,8 @@ mod admin;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 #[cfg(feature = "tokio")]
+mod call;
+#[cfg(feature = "tokio")]
 mod client;
 #[cfg(feature = "tokio")]
 mod connection;

@@ -8,8 +8,11 @@
 
 use std::{
     future::poll_fn,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, Waker},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Waker, ready},
     time::{Duration, Instant},
 };
 
@@ -33,6 +36,8 @@ pub(crate) struct Link {
     pub(crate) options: ConnectOptions,
     pub(crate) address: Arc<Address>,
     can_reconnect: bool,
+    /// Whether there may be a time before which the server is not to be tried: asked by each call.
+    has_failed: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -118,7 +123,13 @@ impl Link {
             is_closing: false,
             max_backlog: options.max_backlog,
         };
-        Link { options, address, can_reconnect, state: Mutex::new(state) }
+        Link {
+            options,
+            address,
+            can_reconnect,
+            has_failed: AtomicBool::new(false),
+            state: Mutex::new(state),
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -153,7 +164,13 @@ impl Link {
 
     /// How long the server is not to be tried yet.
     pub(crate) fn quarantine(&self) -> Option<Duration> {
+        if !self.has_failed.load(Ordering::Relaxed) {
+            return None;
+        }
         let state = self.lock();
+        if state.quarantine.is_none() {
+            self.has_failed.store(false, Ordering::Relaxed);
+        }
         if state.phase == Phase::Open {
             return None;
         }
@@ -184,6 +201,52 @@ impl Link {
         .await
     }
 
+    /// Queues a request, with one attempt to connect; gives the slot that its mail comes to. The caller is woken by it.
+    pub(crate) fn poll_send<R: Request>(
+        self: &Arc<Self>,
+        cx: &Context<'_>,
+        seen: &mut Option<u64>,
+        request: &R,
+    ) -> Poll<Result<u32>> {
+        self.poll_open(cx, seen, |state| {
+            let index = state.open_slot(false);
+            state.send(request, index, 0);
+            if let Some(slot) = state.slot(index) {
+                slot.wait(cx);
+            }
+            index
+        })
+    }
+
+    /// The next mail of a slot, and whether it was the last: then the slot is free again.
+    pub(crate) fn poll_answer(&self, cx: &Context<'_>, index: u32) -> Poll<(Mail, Origin, bool)> {
+        let mut state = self.lock();
+        let (_, mail, epoch) = ready!(state.poll_mail(index, cx));
+        let is_over = state.slot(index).is_none_or(|slot| slot.is_over());
+        if is_over {
+            state.release(index);
+        }
+        drop(state);
+        Poll::Ready((mail, self.origin(epoch), is_over))
+    }
+
+    fn origin(&self, epoch: Epoch) -> Origin {
+        Origin { server: self.address.clone(), epoch }
+    }
+
+    /// Nobody waits for the mail of a slot any more: what still comes is passed over.
+    pub(crate) fn leave_slot(&self, index: u32) {
+        let mut state = self.lock();
+        let Some(slot) = state.slot(index) else { return };
+        if slot.open == 0 {
+            state.release(index);
+        } else {
+            slot.is_abandoned = true;
+            slot.waker = None;
+            slot.mail.clear();
+        }
+    }
+
     /// A mailbox for many requests, once there is a connection.
     pub(crate) async fn mailbox(self: &Arc<Self>) -> Result<Mailbox> {
         let mut seen = None;
@@ -200,7 +263,7 @@ impl Link {
     /// caller came.
     fn poll_open<T>(
         self: &Arc<Self>,
-        cx: &mut Context<'_>,
+        cx: &Context<'_>,
         seen: &mut Option<u64>,
         step: impl FnOnce(&mut State) -> T,
     ) -> Poll<Result<T>> {
@@ -238,6 +301,13 @@ impl Link {
         Poll::Pending
     }
 
+    fn back_off(&self, state: &mut State) {
+        let delay = state.backoff.next_delay();
+        trace::backing_off(&self.address, delay);
+        state.quarantine = now().checked_add(delay);
+        self.has_failed.store(true, Ordering::Relaxed);
+    }
+
     /// The driver has made a connection.
     pub(crate) fn opened(&self, mut session: Session<Ticket>) {
         let mut state = self.lock();
@@ -255,7 +325,7 @@ impl Link {
         let mut state = self.lock();
         state.unproven = state.unproven.saturating_add(1);
         if state.unproven > 1 {
-            state.back_off();
+            self.back_off(&mut state);
         }
     }
 
@@ -263,7 +333,7 @@ impl Link {
     pub(crate) fn closed(&self, epoch: Option<Epoch>, error: &Error) {
         let mut state = self.lock();
         match epoch {
-            None => state.back_off(),
+            None => self.back_off(&mut state),
             Some(epoch) if !state.is_served_by(epoch) => return,
             Some(_) => trace::lost(&self.address, error),
         }
@@ -351,9 +421,11 @@ impl Served for Link {
         let has_answers = state.session.pending() < before;
         let was_stuck = !io.writing.is_empty();
         let wake_at = if was_stuck { None } else { state.hold_back(now) };
-        if !was_stuck && wake_at.is_none() {
-            state.session.swap_outgoing(&mut io.writing);
-            io.wakers.extend(state.take_waiting());
+        if !was_stuck {
+            if wake_at.is_none() {
+                state.session.swap_outgoing(&mut io.writing);
+            }
+            io.wakers.append(&mut state.waiting);
         }
         let is_waiting = state.session.pending() > 0;
         if !io.is_busy(was_stuck) {
@@ -409,12 +481,6 @@ impl State {
 
     fn wait(&mut self, cx: &Context<'_>) {
         self.waiting.push(cx.waker().clone());
-    }
-
-    fn back_off(&mut self) {
-        let delay = self.backoff.next_delay();
-        trace::backing_off(&self.session.origin().server, delay);
-        self.quarantine = now().checked_add(delay);
     }
 
     fn open_slot(&mut self, wants_end_only: bool) -> u32 {
@@ -493,12 +559,23 @@ impl State {
     /// A slot that nobody uses any more.
     fn release(&mut self, index: u32) {
         if let Some(slot) = self.slot(index) {
-            let mut mail = std::mem::take(&mut slot.mail);
-            mail.clear();
-            // The queue's memory serves the next caller.
-            *slot = Slot { mail, ..Slot::default() };
+            slot.reset();
             self.free.push(index);
         }
+    }
+
+    /// The next mail of a slot, with the tag of its request and the connection that it came by.
+    fn poll_mail(&mut self, index: u32, cx: &Context<'_>) -> Poll<(u32, Mail, Epoch)> {
+        let Some(slot) = self.slot(index) else { return Poll::Pending };
+        let Some((tag, mail)) = slot.mail.pop_front() else {
+            slot.wait(cx);
+            return Poll::Pending;
+        };
+        if let Mail::Event(event) = &mail {
+            slot.backlog = slot.backlog.saturating_sub(event.weight());
+        }
+        let epoch = slot.epoch.unwrap_or_else(Epoch::next);
+        Poll::Ready((tag, mail, epoch))
     }
 
     /// A complete exchange: the server is alive, so the next reconnect need not back off.
@@ -534,27 +611,18 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
+    pub(crate) fn new(link: Arc<Link>, slot: u32) -> Self {
+        Mailbox { link, slot }
+    }
+
     /// The next mail, with the tag of its request, and where it came from.
     pub(crate) async fn next(&self) -> (u32, Mail, Origin) {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
     pub(crate) fn poll_next(&self, cx: &Context<'_>) -> Poll<(u32, Mail, Origin)> {
-        let mut state = self.link.lock();
-        let Some(slot) = state.slot(self.slot) else { return Poll::Pending };
-        let Some((tag, mail)) = slot.mail.pop_front() else {
-            match &mut slot.waker {
-                Some(waker) => waker.clone_from(cx.waker()),
-                none => *none = Some(cx.waker().clone()),
-            }
-            return Poll::Pending;
-        };
-        if let Mail::Event(event) = &mail {
-            slot.backlog = slot.backlog.saturating_sub(event.weight());
-        }
-        let epoch = slot.epoch.unwrap_or_else(Epoch::next);
-        drop(state);
-        Poll::Ready((tag, mail, Origin { server: self.link.address.clone(), epoch }))
+        let (tag, mail, epoch) = ready!(self.link.lock().poll_mail(self.slot, cx));
+        Poll::Ready((tag, mail, self.link.origin(epoch)))
     }
 
     /// Queues a request of this mailbox; `false` when the connection does not take it now.
@@ -575,14 +643,6 @@ impl Mailbox {
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        let mut state = self.link.lock();
-        let Some(slot) = state.slot(self.slot) else { return };
-        if slot.open == 0 {
-            state.release(self.slot);
-        } else {
-            slot.is_abandoned = true;
-            slot.waker = None;
-            slot.mail.clear();
-        }
+        self.link.leave_slot(self.slot);
     }
 }

@@ -196,12 +196,9 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
         let outcome = self.head().await?;
         let InFlight { request, .. } = self.in_flight.pop_front()?;
         Some(match outcome {
-            Err(error) if may_repeat(&error, false) => self
-                .boxes
-                .client
-                .send_to_some(&request, false, Limit::never())
-                .await
-                .map(|(reply, _)| reply),
+            Err(error) if may_repeat(&error, false) => {
+                self.boxes.client.calling(&request, false, Limit::never()).await
+            }
             outcome => outcome.map_err(|error| error.with_command(request.packet_type().name())),
         })
     }

@@ -1,6 +1,9 @@
 //! Where the driver of a connection puts what is for a caller.
 
-use std::{collections::VecDeque, task::Waker};
+use std::{
+    collections::VecDeque,
+    task::{Context, Waker},
+};
 
 use crate::{
     Error, ErrorKind, Fate, JobEvent,
@@ -35,6 +38,29 @@ pub(crate) enum Mail {
 }
 
 impl Slot {
+    /// Makes it as new. The memory of its queues serves the next caller.
+    pub(crate) fn reset(&mut self) {
+        let Slot { mail, waker, open, backlog, choked, epoch, is_abandoned, wants_end_only } = self;
+        mail.clear();
+        choked.clear();
+        (*waker, *epoch) = (None, None);
+        (*open, *backlog) = (0, 0);
+        (*is_abandoned, *wants_end_only) = (false, false);
+    }
+
+    /// Lets the caller sleep until there is mail.
+    pub(crate) fn wait(&mut self, cx: &Context<'_>) {
+        match &mut self.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+    }
+
+    /// Whether all mail has come and is taken.
+    pub(crate) fn is_over(&self) -> bool {
+        self.open == 0 && self.mail.is_empty()
+    }
+
     pub(crate) fn put(&mut self, tag: u32, mail: Mail) {
         if !self.is_abandoned {
             self.mail.push_back((tag, mail));

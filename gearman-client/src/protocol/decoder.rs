@@ -1,6 +1,6 @@
 //! Packets out of the bytes that were read, in whatever pieces they came.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
 use crate::{
     Error, ErrorKind, Fate,
@@ -104,7 +104,7 @@ impl Decoder {
         }
         let packet_type = PacketType::from(self.number(4).unwrap_or_default());
         let mut body = self.take(HEADER + size);
-        let _header = body.split_to(HEADER);
+        body.advance(HEADER);
         Ok(Some(Packet { magic: self.magic, packet_type, body }))
     }
 

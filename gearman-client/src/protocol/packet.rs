@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::Error;
 
@@ -335,7 +335,8 @@ impl Packet {
             )));
         };
         let argument = rest.split_to(end);
-        let _nul = rest.split_to(1);
+        // The NUL.
+        rest.advance(1);
         Ok(argument)
     }
 
