@@ -102,6 +102,12 @@ fn the_same_seed_gives_the_same_trace() {
             assert_eq!(once.trace, again.trace, "seed {seed}");
         }
     }
+    for seed in 0..5 {
+        let reserves = || simulate(seed, |seed| cancelled::reserves(seed, 300, false));
+        assert_eq!(format!("{:?}", reserves()), format!("{:?}", reserves()), "seed {seed}");
+        let next_jobs = || simulate(seed, |seed| cancelled::next_jobs(seed, 300, false));
+        assert_eq!(format!("{:?}", next_jobs()), format!("{:?}", next_jobs()), "seed {seed}");
+    }
 }
 
 #[test]

@@ -172,10 +172,12 @@ pub async fn reserves(seed: u64, count: u64, loses: bool) -> Report {
 }
 
 async fn reserve(desk: Desk, actor: u32, mut rng: Rng) {
-    use beanstalk_client::{Client, ConnectOptions, ReleaseOptions, Reserved};
+    use beanstalk_client::{Client, ConnectOptions, ReleaseOptions, Reserved, RetryPolicy};
     let world = desk.world.clone();
     let options: ConnectOptions = "simulated:11300".parse().unwrap();
-    let options = options.connector(move |_| world.clone().connect());
+    let options = options
+        .connector(move |_| world.clone().connect())
+        .retry(RetryPolicy::default().seed(rng.next()));
     let mut client = Client::connect(options.clone()).await.unwrap();
     while !desk.is_over() {
         let is_closing = desk.is_closing();
