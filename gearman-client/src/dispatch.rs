@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use queue_core::now;
 
-use crate::{CrashLedger, Failure, FunctionName, GrabbedJob, JobContext, trace};
+use crate::{CrashLedger, Failure, FunctionName, GrabbedJob, JobContext, keys::Keys, trace};
 
 /// What a handler's future gives.
 pub(crate) type Outcome = Result<Bytes, Failure>;
@@ -29,7 +29,7 @@ type Handler =
 /// Shared by all connections of a worker.
 #[derive(Default)]
 pub(crate) struct Dispatch {
-    handlers: RwLock<HashMap<FunctionName, Arc<Registered>>>,
+    handlers: RwLock<HashMap<FunctionName, Arc<Registered>, Keys>>,
     tasks: Mutex<JoinSet<()>>,
     ledger: Option<CrashLedger>,
     queue: Mutex<Queue>,

@@ -354,8 +354,13 @@ impl Lane {
             state.waiting.push(cx.waker().clone());
             return Poll::Pending;
         }
+        let done = step(&mut state);
+        let driver = state.driver.take();
         drop(state);
-        Poll::Ready(self.change(step))
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        Poll::Ready(done)
     }
 
     /// Whether a job is still this connection's.

@@ -109,6 +109,7 @@ mod handle;
 mod hold;
 #[cfg(feature = "tokio")]
 mod job;
+mod keys;
 #[cfg(feature = "tokio")]
 mod lane;
 #[cfg(any(feature = "tokio", feature = "blocking"))]

@@ -10,6 +10,7 @@ use crate::{
     Client, Error, JobEvent, JobHandle, Origin, Result,
     client::Route,
     deadline::Limit,
+    keys::Keys,
     link::Mailbox,
     protocol::{Request, Submit},
     route::{may_repeat, no_server},
@@ -75,7 +76,7 @@ impl Client {
             boxes: Boxes::new(self),
             jobs: jobs.into_iter(),
             unsent: VecDeque::new(),
-            running: HashMap::new(),
+            running: HashMap::default(),
             ready: VecDeque::new(),
             window: WINDOW,
             taken: 0,
@@ -251,7 +252,7 @@ pub struct SubmitMany<W, I> {
     /// Jobs that were taken and not sent yet.
     unsent: VecDeque<Running<W>>,
     /// Jobs that have not ended, by tag.
-    running: HashMap<u32, Running<W>>,
+    running: HashMap<u32, Running<W>, Keys>,
     ready: VecDeque<(usize, Result<JobEvent>)>,
     window: usize,
     taken: usize,

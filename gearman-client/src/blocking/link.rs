@@ -347,10 +347,11 @@ impl Link {
 
     /// Sorts the packets that were read.
     fn sort(&mut self) -> Result<()> {
+        let now = now();
         while let Some(packet) = self.decoder.next()? {
             match self.session.accept(packet)? {
                 Delivery::Answer(token, packet) | Delivery::Created(token, packet) => {
-                    self.head_since = now();
+                    self.head_since = now;
                     if token != HELLO {
                         self.prove();
                     }

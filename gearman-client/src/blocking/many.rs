@@ -9,6 +9,7 @@ use super::{Client, link::Mail};
 use crate::{
     Deadline, Error, Fate, JobEvent, JobHandle, Result,
     deadline::Limit,
+    keys::Keys,
     protocol::{Request, Submit},
     route::{may_repeat, no_server},
 };
@@ -93,7 +94,7 @@ impl Client {
         SubmitMany {
             client: self,
             jobs: jobs.into_iter(),
-            running: HashMap::new(),
+            running: HashMap::default(),
             ready: VecDeque::new(),
             window: WINDOW,
             taken: 0,
@@ -179,7 +180,10 @@ impl<I: Iterator<Item: Request>> CallMany<'_, I> {
 
     /// The answer to one request. Those to others in flight are kept for them.
     fn mail(&mut self, index: usize, token: u64) -> Result<Mail> {
-        if let Some(mail) = self.early.remove(&token) {
+        // Nearly always there are none.
+        if !self.early.is_empty()
+            && let Some(mail) = self.early.remove(&token)
+        {
             return Ok(mail);
         }
         let link = self.client.links.get_mut(index).ok_or_else(no_server)?;
@@ -221,7 +225,7 @@ pub struct SubmitMany<'a, W, I> {
     client: &'a mut Client,
     jobs: I,
     /// The jobs that have not ended, by token.
-    running: HashMap<u64, Running<W>>,
+    running: HashMap<u64, Running<W>, Keys>,
     ready: VecDeque<(usize, Result<JobEvent>)>,
     window: usize,
     taken: usize,

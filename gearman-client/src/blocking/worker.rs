@@ -21,6 +21,7 @@ use crate::{
     Deadline, Error, Failure, FunctionName, JobLimit, Result, WorkerOptions, WorkerReport,
     WorkerView,
     deadline::Limit,
+    keys::Keys,
     protocol::{Assignment, End, Report, work::job_lost},
     route::no_server,
     trace,
@@ -36,7 +37,7 @@ use crate::{
 /// workers, or take several jobs by hand (see [`WorkerOptions::concurrency`]).
 pub struct Worker {
     lanes: Vec<Lane>,
-    handlers: HashMap<FunctionName, Handler>,
+    handlers: HashMap<FunctionName, Handler, Keys>,
     inbox: VecDeque<(usize, Assignment)>,
     /// Whose turn it is to be looked at first.
     turn: usize,
@@ -98,7 +99,7 @@ impl Worker {
         let lanes = options.lanes().map(|server| Lane::new(server, &options)).collect();
         Ok(Worker {
             lanes,
-            handlers: HashMap::new(),
+            handlers: HashMap::default(),
             inbox: VecDeque::new(),
             turn: 0,
             options,

@@ -1,6 +1,6 @@
 //! Every packet of the protocol: one table, and the packet as a value.
 
-use std::fmt;
+use std::{ffi::CStr, fmt};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -327,7 +327,8 @@ impl Packet {
     }
 
     fn cut(&self, rest: &mut Bytes) -> Result<Bytes, Error> {
-        let Some(end) = rest.iter().position(|byte| *byte == 0) else {
+        // It is found several bytes at a time so.
+        let Some(end) = CStr::from_bytes_until_nul(rest).ok().map(CStr::count_bytes) else {
             return Err(Error::protocol(format!(
                 "{} does not have its {} arguments",
                 self.packet_type,

@@ -10,6 +10,7 @@ use bytes::{Buf, BytesMut};
 
 use crate::{
     Address, Error, Fate, JobEvent, JobHandle, Metrics, Origin, Progress,
+    keys::Keys,
     protocol::{
         Packet, PacketType, Request,
         request::{created_handle, received_handle},
@@ -67,7 +68,7 @@ pub struct Session<T> {
     pending: VecDeque<Pending<T>>,
     /// How many of them are still in `outgoing`.
     unwritten: usize,
-    jobs: HashMap<Short, Waiters<T>>,
+    jobs: HashMap<Short, Waiters<T>, Keys>,
     metrics: Metrics,
 }
 
@@ -126,7 +127,7 @@ impl<T: Copy> Session<T> {
             sent: 0,
             pending: VecDeque::new(),
             unwritten: 0,
-            jobs: HashMap::new(),
+            jobs: HashMap::default(),
             metrics: Metrics::default(),
         }
     }

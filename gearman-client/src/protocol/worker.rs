@@ -10,6 +10,7 @@ use bytes::{Buf, BytesMut};
 
 use crate::{
     Address, ClientId, Error, ErrorKind, FunctionName, JobHandle, Origin,
+    keys::Keys,
     protocol::{
         Assignment, Epoch, Grab, Packet, PacketType,
         budget::Budget,
@@ -46,7 +47,7 @@ pub struct WorkerSession {
     outgoing: BytesMut,
     /// How many packets were queued since somebody asked.
     commands: u64,
-    functions: HashSet<FunctionName>,
+    functions: HashSet<FunctionName, Keys>,
     places: usize,
     grab: Grab,
     /// Whether the server has answered a grab of this kind.
@@ -54,7 +55,7 @@ pub struct WorkerSession {
     confirmations: Confirmations,
     /// How many grabs may be under way.
     window: usize,
-    running: HashSet<Short>,
+    running: HashSet<Short, Keys>,
     /// Jobs that nobody will end: they go back to the server when the connection closes.
     left: usize,
     rest: Rest,
@@ -89,13 +90,13 @@ impl WorkerSession {
             origin: Origin { server, epoch: Epoch::next() },
             outgoing: BytesMut::new(),
             commands: 0,
-            functions: HashSet::new(),
+            functions: HashSet::default(),
             places: places.max(1),
             grab,
             is_grab_proven: false,
             confirmations: Confirmations::default(),
             window: 1,
-            running: HashSet::new(),
+            running: HashSet::default(),
             left: 0,
             rest: Rest::Awake,
             regrab,
@@ -360,8 +361,7 @@ impl WorkerSession {
     ///
     /// `JobLost` when this connection does not hold the job.
     pub fn finish(&mut self, job: &JobHandle, end: End<'_>, now: Instant) -> Result<(), Error> {
-        let handle = self.held(job)?;
-        self.running.remove(&handle);
+        let handle = self.let_go(job)?;
         match end {
             End::Complete(data) => self.put_work(PacketType::WorkComplete, handle, data),
             End::Exception(data) => self.put_work(PacketType::WorkException, handle, data),
@@ -379,8 +379,7 @@ impl WorkerSession {
 
     /// Nobody will end this job. It goes back to the server when the connection closes, which need not wait for it.
     pub fn leave(&mut self, job: &JobHandle) {
-        if let Ok(handle) = self.held(job) {
-            self.running.remove(&handle);
+        if self.let_go(job).is_ok() {
             self.left += 1;
         }
     }
@@ -389,6 +388,14 @@ impl WorkerSession {
     #[must_use]
     pub fn holds(&self, job: &JobHandle) -> bool {
         self.held(job).is_ok()
+    }
+
+    fn let_go(&mut self, job: &JobHandle) -> Result<Short, Error> {
+        let handle = job.short();
+        if job.epoch() == Some(self.origin.epoch) && self.running.remove(&handle) {
+            return Ok(handle);
+        }
+        Err(job_lost(job))
     }
 
     fn held(&self, job: &JobHandle) -> Result<Short, Error> {
