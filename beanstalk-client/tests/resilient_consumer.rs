@@ -71,9 +71,20 @@ impl Worker {
     }
 
     /// Closes its input, and waits for its end; what it has printed.
-    fn end(mut self) -> Vec<String> {
+    fn end(self) -> Vec<String> {
+        self.end_beside(|| thread::sleep(Duration::from_millis(2)))
+    }
+
+    /// The same, while something else is done again and again.
+    fn end_beside(mut self, mut beside: impl FnMut()) -> Vec<String> {
         drop(self.child.stdin.take());
-        assert!(self.child.wait().unwrap().success());
+        let status = loop {
+            beside();
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+        };
+        assert!(status.success());
         self.reader.join().unwrap();
         let bodies = self.bodies.lock().unwrap();
         bodies.clone()
@@ -186,20 +197,16 @@ fn leaves_alone_what_it_lost_while_frozen(name: &str) {
     let mut client = Client::connect(address).unwrap();
     client.watch("numbers").unwrap();
     for round in 0..20 {
-        put(address, 0..100, 1);
+        put(address, 0..100, 2);
         let worker = Worker::start(name, address);
         eventually("some work", || worker.count() > 5);
         worker.signal("-STOP");
         // What it held becomes ready, and all there is is taken and kept here.
-        thread::sleep(Duration::from_millis(1200));
+        thread::sleep(Duration::from_millis(2200));
         let timeouts = client.stats().unwrap().job_timeouts;
         let mut held = Vec::new();
         while let Some(job) = client.reserve_with_timeout(Duration::ZERO).unwrap().job() {
             held.push(job);
-        }
-        for job in &held {
-            // Longer than what follows takes: a touch starts a time to run of a second.
-            client.touch(job).unwrap();
         }
         let lost: Vec<_> = held
             .iter()
@@ -207,7 +214,12 @@ fn leaves_alone_what_it_lost_while_frozen(name: &str) {
             .collect();
         let deletes = client.stats().unwrap().cmd_delete;
         worker.signal("-CONT");
-        worker.end();
+        // However long it takes to end, the jobs stay here.
+        worker.end_beside(|| {
+            for job in &held {
+                client.touch(job).unwrap();
+            }
+        });
         let stale = client.stats().unwrap().cmd_delete - deletes;
         for job in &held {
             client.delete(job).unwrap();

@@ -109,7 +109,7 @@ fn reserve_then_bury_or_delete() {
 #[test]
 fn hold_touches_until_ctrl_c() {
     let server = Server::start().unwrap();
-    let options = beanstalk_client::PutOptions::default().ttr(Duration::from_secs(1));
+    let options = beanstalk_client::PutOptions::default().ttr(Duration::from_secs(2));
     let id = put_with(server.address(), "t", "x", options);
     let line = ["-a", server.address(), "reserve", "-t", "t", "--then", "hold"];
     let child = command(&line).spawn().unwrap();
