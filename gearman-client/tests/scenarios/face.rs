@@ -1,7 +1,11 @@
 //! The two faces behind traits, so that a scenario is written once.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use fixtures::gearmand::Server;
 use gearman_client::{
     Client, Error, JobEvent, JobHandle, JobStatus, Outcome, Result, Servers, SubmitOptions, Worker,
     WorkerOptions, WorkerReport, blocking,
@@ -244,6 +248,15 @@ pub(crate) trait WorkFace: Sized + Send + 'static {
     /// A job that comes within the patience of a test.
     fn next(&mut self) -> Self::Job {
         self.next_within(super::support::PATIENCE).expect("no job came")
+    }
+
+    /// Works, in vain, until the server knows that it sleeps.
+    fn fall_asleep(&mut self, server: &Server) {
+        let started = Instant::now();
+        while server.view().sleeping == 0 {
+            assert!(self.next_within(Duration::from_millis(1)).is_none());
+            assert!(started.elapsed() < super::support::PATIENCE, "it does not sleep");
+        }
     }
 }
 

@@ -19,8 +19,8 @@ use fixtures::{
     real::{Beanstalkd, RealServer},
 };
 use tests::{
-    Environment,
-    place::{PATIENCE, options},
+    Environment, Face,
+    place::{PATIENCE, connect, options},
     producing::Producing,
 };
 
@@ -150,7 +150,11 @@ fn a_server_that_is_away_is_passed_over_and_used_again_when_it_is_back<P: Produc
     let producer = P::connect(several(&names, Selection::InOrder)).unwrap();
     let put = || producer.put_plain("a", b"x");
     let _ = put().unwrap();
+    // Made after the producer's connection, it hears of the end after it.
+    let mut witness: tests::Blocking = connect(first.address());
+    let _ = witness.list_tube_used().unwrap();
     first.kill();
+    while witness.check_connection() {}
     for _ in 0..10 {
         let _ = put().unwrap();
     }
