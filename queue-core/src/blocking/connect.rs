@@ -163,9 +163,16 @@ fn first_of<S: Sdk>(
 #[cfg(unix)]
 fn unix<S: Sdk>(path: &Path, limit: Limit<S>) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    socket.set_write_timeout(limit.remaining().map(|left| left.max(Duration::from_millis(1))))?;
-    socket.connect(&SockAddr::unix(path)?)?;
-    Ok(socket.into())
+    let address = SockAddr::unix(path)?;
+    loop {
+        let left = limit.remaining().map(|left| left.max(Duration::from_millis(1)));
+        socket.set_write_timeout(left)?;
+        match socket.connect(&address) {
+            // A signal came while it waited, and nothing was begun that would go on.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => return outcome.map(|()| socket.into()),
+        }
+    }
 }
 
 #[cfg(all(test, target_os = "linux"))]
