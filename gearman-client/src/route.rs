@@ -209,9 +209,14 @@ pub(crate) fn is_worth_another(error: &Error, attempts: &mut u32) -> bool {
     is
 }
 
-/// Whether a job that the server knows may be one that it will pass over, as nobody waits for it.
-pub(crate) fn may_be_passed_over(status: &JobStatus) -> bool {
-    status.is_known && !status.is_running && status.waiting == Some(0)
+/// How often a job that somebody waits for is looked at: that may be the submission that was lost, of which the server
+/// has not heard yet. It hears of a connection that was cut within milliseconds, and these looks take more than 100.
+const LOOKS: usize = 5;
+
+/// Whether a job that the server knows may be one that it will pass over, as nobody waits for it, or will not in a moment.
+/// It was looked at `looks` times.
+pub(crate) fn may_be_passed_over(status: &JobStatus, looks: usize) -> bool {
+    status.is_known && !status.is_running && (status.waiting == Some(0) || looks < LOOKS)
 }
 
 /// The waits between looks at such a job: it is there until a worker comes by.

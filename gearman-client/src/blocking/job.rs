@@ -144,15 +144,16 @@ impl Client {
     /// Sees to it that a submission whose connection was lost can be sent again.
     ///
     /// A server may still hold the job: queued, and to be passed over, because its submitter has gone. A submission
-    /// with the same unique id is joined to it, and never run (seen on 1.1.20).
+    /// with the same unique id is joined to it, and never run (seen on 1.1.20). While the server has not heard of the
+    /// loss, the lost submitter counts as one that waits.
     fn make_fresh<W: AsRef<[u8]>>(&mut self, submit: &mut Submit<W>, limit: Limit) {
         if submit.renew() {
             return;
         }
         let Some(unique) = submit.unique() else { return };
-        for wait in pauses() {
+        for (wait, looks) in pauses().zip(1..) {
             match self.ask_each(None, &GetStatusUnique(unique), limit) {
-                Ok(status) if may_be_passed_over(&status) && !limit.has_passed() => {
+                Ok(status) if may_be_passed_over(&status, looks) && !limit.has_passed() => {
                     std::thread::sleep(limit.remaining().map_or(wait, |left| left.min(wait)));
                 }
                 _ => return,
