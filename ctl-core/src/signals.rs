@@ -5,6 +5,8 @@
 
 use std::io;
 use std::sync::Arc;
+#[cfg(unix)]
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -45,10 +47,7 @@ impl Interrupts {
         for (signal, exit) in [(SIGINT, Exit::Interrupted), (SIGTERM, Exit::Terminated)] {
             self.catch(signal, exit, second_stops)?;
         }
-        if let Some(signal) = hangup() {
-            self.also(signal)?;
-        }
-        Ok(())
+        hangup().map_or(Ok(()), |signal| note(signal, &self.signal))
     }
 
     fn catch(&self, signal: i32, exit: Exit, second_stops: bool) -> io::Result<()> {
@@ -58,24 +57,13 @@ impl Interrupts {
             flag::register_conditional_shutdown(signal, exit.code().into(), Arc::clone(&armed))?;
             flag::register(signal, armed)?;
         }
-        self.also(signal)
-    }
-
-    fn also(&self, signal: i32) -> io::Result<()> {
-        let number = usize::try_from(signal).unwrap_or(usize::MAX);
-        flag::register_usize(signal, Arc::clone(&self.signal), number).map(|_| ())
+        note(signal, &self.signal)
     }
 
     /// The exit that a signal asks for, if one came.
     #[must_use]
     pub fn requested(&self) -> Option<Exit> {
-        match i32::try_from(self.signal.load(Ordering::SeqCst)) {
-            Ok(0) => None,
-            Ok(SIGTERM) => Some(Exit::Terminated),
-            #[cfg(unix)]
-            Ok(signal_hook::consts::SIGHUP) => Some(Exit::HungUp),
-            _ => Some(Exit::Interrupted),
-        }
+        asked_for(&self.signal)
     }
 
     /// Ends with the exit that a signal asks for, if one came.
@@ -114,6 +102,23 @@ impl Interrupts {
     }
 }
 
+/// Has a signal leave its number in `last` from now on.
+pub(crate) fn note(signal: i32, last: &Arc<AtomicUsize>) -> io::Result<()> {
+    let number = usize::try_from(signal).unwrap_or(usize::MAX);
+    flag::register_usize(signal, Arc::clone(last), number).map(|_| ())
+}
+
+/// The exit that the last signal asks for, 0 being none.
+pub(crate) fn asked_for(last: &AtomicUsize) -> Option<Exit> {
+    match i32::try_from(last.load(Ordering::SeqCst)) {
+        Ok(0) => None,
+        Ok(SIGTERM) => Some(Exit::Terminated),
+        #[cfg(unix)]
+        Ok(signal_hook::consts::SIGHUP) => Some(Exit::HungUp),
+        _ => Some(Exit::Interrupted),
+    }
+}
+
 /// SIGHUP, unless it is ignored or does not exist.
 pub(crate) fn hangup() -> Option<i32> {
     #[cfg(unix)]
@@ -126,8 +131,12 @@ pub(crate) fn hangup() -> Option<i32> {
 /// Whether this process was started to ignore SIGHUP, as by nohup. Elsewhere than on Unix: no.
 #[must_use]
 pub fn is_hangup_ignored() -> bool {
+    // A session asks twice, and a shell is not for nothing.
     #[cfg(unix)]
-    return hangup::system_says().unwrap_or_else(hangup::shell_says);
+    static IS_IGNORED: LazyLock<bool> =
+        LazyLock::new(|| hangup::system_says().unwrap_or_else(hangup::shell_says));
+    #[cfg(unix)]
+    return *IS_IGNORED;
     #[cfg(not(unix))]
     false
 }

@@ -1,7 +1,7 @@
 //! The signals that end a session: SIGTERM and SIGHUP. Unlike Ctrl-C they cannot be taken back.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use crate::error::{CliError, Exit};
 use crate::signals;
@@ -22,8 +22,7 @@ impl Ending {
         let ending = Self::default();
         for signal in [Some(signal_hook::consts::SIGTERM), signals::hangup()].into_iter().flatten()
         {
-            let number = usize::try_from(signal).unwrap_or(usize::MAX);
-            signal_hook::flag::register_usize(signal, Arc::clone(&ending.signal), number)
+            signals::note(signal, &ending.signal)
                 .map_err(|error| CliError::internal(format!("cannot catch signals: {error}")))?;
         }
         Ok(ending)
@@ -32,14 +31,7 @@ impl Ending {
     /// The exit that the signal asks for, if one came.
     #[must_use]
     pub fn requested(&self) -> Option<Exit> {
-        let signal = self.signal.load(Ordering::SeqCst);
-        // As a shell reports it: 128 and the signal's number.
-        match u8::try_from(signal).ok()?.checked_add(128)? {
-            128 => None,
-            129 => Some(Exit::HungUp),
-            143 => Some(Exit::Terminated),
-            code => Some(Exit::Own(code)),
-        }
+        signals::asked_for(&self.signal)
     }
 }
 
@@ -52,6 +44,8 @@ pub fn wake_editor() {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
 
     #[test]
