@@ -326,14 +326,15 @@ impl Decoder {
         }
         let mut body = self.take(size + 2);
         self.state = State::Line;
-        let end = body.split_off(size);
+        let end = body.get(size..).and_then(|end| <[u8; 2]>::try_from(end).ok());
+        body.truncate(size);
         Ok(Some(match (head, end.as_ref()) {
-            (Head::Job(JobRef { id, reservation }), b"\r\n") => {
+            (Head::Job(JobRef { id, reservation }), Some(b"\r\n")) => {
                 let job = Job { id, body, reservation };
                 if reservation.is_some() { Response::Reserved(job) } else { Response::Found(job) }
             }
-            (Head::Ok, b"\r\n") => Response::Ok(body),
-            (Head::Job(job), b"\0\0" | b"\r\0") => Response::BodyDamaged { job, body },
+            (Head::Ok, Some(b"\r\n")) => Response::Ok(body),
+            (Head::Job(job), Some(b"\0\0" | b"\r\0")) => Response::BodyDamaged { job, body },
             _ => return Err(Error::protocol("the body of the reply is not followed by CRLF")),
         }))
     }
