@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::Random;
+
 /// The delays between attempts to reconnect.
 ///
 /// The n-th delay is a random share of `base × 2ⁿ`, capped, so that clients of a restarted server do not come back all
@@ -11,37 +13,27 @@ pub struct Backoff {
     base: Duration,
     cap: Duration,
     attempt: u32,
-    random: u64,
+    random: Random,
 }
 
 impl Backoff {
     /// Delays from `base`, doubling, at most `cap`.
     #[must_use]
     pub fn new(base: Duration, cap: Duration, seed: u64) -> Self {
-        Backoff { base, cap, attempt: 0, random: seed }
+        Backoff { base, cap, attempt: 0, random: Random::new(seed) }
     }
 
     /// The delay before the next attempt.
     pub fn next_delay(&mut self) -> Duration {
         let ceiling = self.base.saturating_mul(1 << self.attempt.min(20)).min(self.cap);
         self.attempt = self.attempt.saturating_add(1);
-        ceiling.mul_f64(self.share())
+        ceiling.mul_f64(self.random.share())
     }
 
     /// Starts over. To be called after a complete healthy exchange only: a server that accepts and then closes must
     /// not be hammered.
     pub fn reset(&mut self) {
         self.attempt = 0;
-    }
-
-    /// The next share of the ceiling, in 0..1, by SplitMix64.
-    fn share(&mut self) -> f64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        (z >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 

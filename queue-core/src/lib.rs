@@ -7,6 +7,8 @@
 //! * [`Limit`] is a point in time with a name, and [`Sdk`] makes a client's own error of one that has passed;
 //! * [`Dial`] is how connections are made: TLS, keepalive, a connector of the caller's own;
 //! * [`RetryPolicy`] and [`Backoff`] say when to try again;
+//! * [`Role`] decides about a connection, from [`Io`] and the time alone, by [`Health`] and [`Pace`]; `Wire` and
+//!   `blocking::Wire` move its bytes;
 //! * `connect` makes the connection (feature `tokio`), and so does `blocking::connect` (feature `blocking`).
 #![deny(missing_docs)]
 
@@ -19,11 +21,24 @@ pub mod blocking;
 mod clock;
 mod dial;
 mod error;
+mod health;
+mod io;
 mod limit;
 mod metrics;
 #[cfg(feature = "tokio")]
 mod net;
+mod pace;
+#[cfg(any(test, feature = "proof"))]
+pub mod proof;
+#[cfg(feature = "tokio")]
+mod pump;
+mod random;
 mod retry;
+mod role;
+#[cfg(test)]
+mod role_tests;
+#[cfg(feature = "tokio")]
+mod shared;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod socket;
 mod span;
@@ -33,6 +48,10 @@ mod tls;
 
 #[cfg(feature = "tokio")]
 pub use self::net::{Connector, Stream, Timer, connect, within};
+#[cfg(feature = "tokio")]
+pub use self::pump::{Dialing, Wire};
+#[cfg(feature = "tokio")]
+pub use self::shared::{Driver, Shared};
 #[cfg(feature = "__rustls")]
 pub use self::tls::TlsOptions;
 pub use self::{
@@ -41,9 +60,14 @@ pub use self::{
     clock::now,
     dial::Dial,
     error::{Error, ErrorKind},
-    limit::{Limit, Sdk},
+    health::Health,
+    io::{End, Io},
+    limit::{Limit, Sdk, Until},
     metrics::{ConnectionState, Metrics},
+    pace::{Late, Pace},
+    random::Random,
     retry::RetryPolicy,
+    role::{Pulse, Role, earliest},
     span::{Line, Span},
     text::{decimal, excerpt},
 };

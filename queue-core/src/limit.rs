@@ -7,6 +7,24 @@ use std::{
 
 use crate::{Error, Scheme, now};
 
+/// By when a step has to be done.
+pub trait Until: Copy {
+    /// What is left; zero when it is over, `None` when there is no limit.
+    fn remaining(self) -> Option<Duration>;
+}
+
+impl Until for Option<Instant> {
+    fn remaining(self) -> Option<Duration> {
+        self.map(|at| at.saturating_duration_since(now()))
+    }
+}
+
+impl<S: Sdk> Until for Limit<S> {
+    fn remaining(self) -> Option<Duration> {
+        self.at.remaining()
+    }
+}
+
 /// What a client calls its deadlines, and the errors it makes of failures.
 pub trait Sdk: Copy + Debug + 'static {
     /// The names of its deadlines.
@@ -77,7 +95,7 @@ impl<S: Sdk> Limit<S> {
     /// What is left; zero when the limit has passed, `None` when there is no limit.
     #[must_use]
     pub fn remaining(self) -> Option<Duration> {
-        self.at.map(|at| at.saturating_duration_since(now()))
+        self.at.remaining()
     }
 
     /// Whether the limit has passed.

@@ -1,6 +1,7 @@
 //! Streams with timeouts, and how to connect one: std alone, no runtime, no hidden thread.
 
 mod connect;
+mod pump;
 mod stream;
 #[cfg(feature = "__rustls")]
 mod tls;
@@ -8,6 +9,7 @@ mod transport;
 
 pub use self::{
     connect::{Connector, connect},
+    pump::{Drive, Wire},
     stream::Stream,
     transport::Transport,
 };

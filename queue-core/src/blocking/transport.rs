@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use super::Stream;
-use crate::{Limit, Sdk};
+use crate::Until;
 
 /// A stream, and the timeouts that are set on it, so that they are only set when they have to change.
 pub struct Transport {
@@ -32,7 +32,7 @@ impl Transport {
     /// # Errors
     ///
     /// As the operating system says; an interruption is none.
-    pub fn read<S: Sdk>(&mut self, space: &mut [u8], limit: Limit<S>) -> io::Result<Option<usize>> {
+    pub fn read(&mut self, space: &mut [u8], limit: impl Until) -> io::Result<Option<usize>> {
         loop {
             if let Some(timeout) = change(self.read_timeout, limit) {
                 self.stream.set_read_timeout(timeout)?;
@@ -50,7 +50,7 @@ impl Transport {
     /// # Errors
     ///
     /// As the operating system says; an interruption is none, and taking nothing is one.
-    pub fn write<S: Sdk>(&mut self, bytes: &[u8], limit: Limit<S>) -> io::Result<Option<usize>> {
+    pub fn write(&mut self, bytes: &[u8], limit: impl Until) -> io::Result<Option<usize>> {
         loop {
             if let Some(timeout) = change(self.write_timeout, limit) {
                 self.stream.set_write_timeout(timeout)?;
@@ -69,7 +69,7 @@ impl Transport {
     /// # Errors
     ///
     /// As the operating system says.
-    pub fn flush<S: Sdk>(&mut self, limit: Limit<S>) -> io::Result<bool> {
+    pub fn flush(&mut self, limit: impl Until) -> io::Result<bool> {
         loop {
             match settle(self.stream.flush().map(|()| 0), limit) {
                 Some(outcome) => return outcome.map(|done| done.is_some()),
@@ -100,7 +100,7 @@ impl std::fmt::Debug for Transport {
 }
 
 /// The timeout to set now, or `None` if the present one serves.
-fn change<S: Sdk>(present: Option<Duration>, limit: Limit<S>) -> Option<Option<Duration>> {
+fn change(present: Option<Duration>, limit: impl Until) -> Option<Option<Duration>> {
     let Some(left) = limit.remaining() else {
         return present.is_some().then_some(None);
     };
@@ -110,10 +110,7 @@ fn change<S: Sdk>(present: Option<Duration>, limit: Limit<S>) -> Option<Option<D
 }
 
 /// The outcome of one system call, or `None` to try it again.
-fn settle<S: Sdk>(
-    outcome: io::Result<usize>,
-    limit: Limit<S>,
-) -> Option<io::Result<Option<usize>>> {
+fn settle(outcome: io::Result<usize>, limit: impl Until) -> Option<io::Result<Option<usize>>> {
     match outcome {
         Ok(n) => Some(Ok(Some(n))),
         Err(error) => match error.kind() {

@@ -1,0 +1,239 @@
+//! Moves the bytes and the time of a role, in the caller's thread.
+
+use std::{
+    fmt, io,
+    task::Waker,
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::Transport;
+use crate::{End, Io, Pulse, Role, earliest, now};
+
+type Dialer<F> = Box<dyn FnMut(usize, Option<Instant>) -> Result<Transport, F> + Send>;
+
+/// A connection, and all bytes that are under way. Calls and threads only borrow it.
+pub struct Wire<F> {
+    dialer: Dialer<F>,
+    stream: Option<Transport>,
+    io: Io<F>,
+    /// The peer took nothing for a while: what it sends is read before the next attempt to write.
+    is_stuck: bool,
+    is_unflushed: bool,
+    is_half_closed: bool,
+}
+
+/// What came of moving bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drive<T> {
+    /// What was waited for.
+    Done(T),
+    /// There is nothing to wait for at the socket: to be called again at that moment, or when the role was changed.
+    Rest(Option<Instant>),
+    /// The time of this call was over first.
+    Late,
+    /// The role is over.
+    Over,
+}
+
+/// How long a write may be stuck before the peer, which may be stuck writing to us, is read from.
+const STUCK: Duration = Duration::from_millis(10);
+/// As short as a socket timeout can be.
+const GLANCE: Duration = Duration::from_millis(1);
+
+impl<F> Wire<F> {
+    /// Makes connections by `dial`, which is given the number of a server and the moment by which it has to be done.
+    pub fn new(
+        dial: impl FnMut(usize, Option<Instant>) -> Result<Transport, F> + Send + 'static,
+    ) -> Self {
+        Wire {
+            dialer: Box::new(dial),
+            stream: None,
+            io: Io::default(),
+            is_stuck: false,
+            is_unflushed: false,
+            is_half_closed: false,
+        }
+    }
+
+    /// Uses a stream that is connected, until a role asks for another one.
+    #[must_use]
+    pub fn over(mut self, stream: Transport) -> Self {
+        self.open(stream);
+        self
+    }
+
+    /// What is known of the connection.
+    #[must_use]
+    pub fn io(&self) -> &Io<F> {
+        &self.io
+    }
+
+    /// Moves bytes until `done` has something, but not beyond `at_most`: then another thread may have the wire.
+    pub fn drive<R, T>(
+        &mut self,
+        role: &mut R,
+        at_most: Option<Instant>,
+        mut done: impl FnMut(&mut R) -> Option<T>,
+    ) -> Drive<T>
+    where
+        R: Role<Failure = F> + ?Sized,
+    {
+        loop {
+            let now = now();
+            let pulse = role.exchange(&mut self.io, now);
+            self.io.wake.drain(..).for_each(Waker::wake);
+            let outcome = done(role);
+            // The caller may not come back: what is to be closed is closed before it is told its outcome.
+            let was_open = pulse.ends() && self.close();
+            if let Some(outcome) = outcome {
+                return Drive::Done(outcome);
+            }
+            let until = earliest([pulse.until(), at_most]);
+            let moved = match pulse {
+                Pulse::Over => return Drive::Over,
+                _ if at_most.is_some_and(|at| at <= now) => return Drive::Late,
+                Pulse::Close(_) if was_open => Ok(()),
+                Pulse::Close(until) => return Drive::Rest(until),
+                Pulse::Rest(until) if self.is_written() => return Drive::Rest(until),
+                Pulse::Go(until) | Pulse::HalfClose(until) if !self.io.is_open() => {
+                    return Drive::Rest(until);
+                }
+                Pulse::Dial(server, _) => {
+                    self.dial(server, until);
+                    Ok(())
+                }
+                Pulse::Look => self.look(now),
+                Pulse::Go(_) | Pulse::Rest(_) => self.move_bytes(false, until),
+                Pulse::HalfClose(_) => self.move_bytes(true, until),
+            };
+            if let Err(error) = moved {
+                self.io.ended(End::Lost(error));
+            }
+        }
+    }
+
+    /// Moves bytes until `done` has something, for a role that nobody else changes: sleeps while there is nothing to do.
+    /// `None` when the role is over, or waits for nothing.
+    pub fn call<R, T>(
+        &mut self,
+        role: &mut R,
+        mut done: impl FnMut(&mut R) -> Option<T>,
+    ) -> Option<T>
+    where
+        R: Role<Failure = F> + ?Sized,
+    {
+        loop {
+            match self.drive(role, None, &mut done) {
+                Drive::Done(outcome) => return Some(outcome),
+                Drive::Rest(Some(at)) => thread::sleep(at.saturating_duration_since(now())),
+                Drive::Rest(None) | Drive::Late | Drive::Over => return None,
+            }
+        }
+    }
+
+    fn dial(&mut self, server: usize, until: Option<Instant>) {
+        self.close();
+        match (self.dialer)(server, until) {
+            Ok(stream) => self.open(stream),
+            Err(failure) => self.io.ended(End::NotConnected(failure)),
+        }
+    }
+
+    fn open(&mut self, stream: Transport) {
+        self.stream = Some(stream);
+        (self.is_stuck, self.is_unflushed, self.is_half_closed) = (false, false, false);
+        self.io.opened();
+    }
+
+    /// Whether there was something to close.
+    fn close(&mut self) -> bool {
+        self.io.closed();
+        self.stream.take().is_some()
+    }
+
+    /// Whether the stream has sent on all that was queued.
+    fn is_written(&self) -> bool {
+        self.io.is_drained() && !self.is_unflushed
+    }
+
+    /// Reads what is here without waiting for it.
+    fn look(&mut self, now: Instant) -> io::Result<()> {
+        let has_something = self.stream.as_mut().is_some_and(Transport::is_stale);
+        if !(has_something && self.read(Some(now + GLANCE))?) {
+            self.io.looked(now);
+        }
+        Ok(())
+    }
+
+    /// Comes back when something came, when the time is over, and when a write makes no progress.
+    fn move_bytes(&mut self, half_close: bool, until: Option<Instant>) -> io::Result<()> {
+        if self.is_stuck {
+            // The peer may be stuck writing to us: all of that is read before the next attempt.
+            if self.read(Some(now() + GLANCE))? {
+                return Ok(());
+            }
+            self.is_stuck = false;
+        }
+        let written = self.write(half_close);
+        self.is_stuck = matches!(written, Ok(false));
+        match written {
+            Ok(true) => self.read(until).map(drop),
+            Ok(false) => Ok(()),
+            // What came before the write failed is the role's, and told before that.
+            Err(error) => match self.read(Some(now() + GLANCE)) {
+                Ok(true) => Ok(()),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Whether all is written.
+    fn write(&mut self, half_close: bool) -> io::Result<bool> {
+        let Some(stream) = &mut self.stream else { return Ok(true) };
+        if self.is_unflushed || !self.io.is_drained() {
+            let until = || Some(now() + STUCK);
+            while !self.io.is_drained() {
+                match stream.write(self.io.unsent(), until())? {
+                    Some(n) => self.io.took(n),
+                    None => return Ok(false),
+                }
+                self.is_unflushed = true;
+            }
+            if !stream.flush(until())? {
+                return Ok(false);
+            }
+            self.is_unflushed = false;
+        }
+        if half_close && !self.is_half_closed {
+            stream.shutdown_write()?;
+            self.is_half_closed = true;
+        }
+        Ok(true)
+    }
+
+    /// Whether something came.
+    fn read(&mut self, until: Option<Instant>) -> io::Result<bool> {
+        let Some(stream) = self.stream.as_mut().filter(|_| self.io.is_open()) else {
+            return Ok(false);
+        };
+        match stream.read(self.io.space(), until)? {
+            Some(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Some(n) => {
+                self.io.came(n);
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+}
+
+impl<F> fmt::Debug for Wire<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wire")
+            .field("is_open", &self.io.is_open())
+            .field("epoch", &self.io.epoch())
+            .field("is_stuck", &self.is_stuck)
+            .finish_non_exhaustive()
+    }
+}

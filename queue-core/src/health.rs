@@ -1,0 +1,149 @@
+//! When a server may be tried, and which of its connections is known.
+
+use std::time::{Duration, Instant};
+
+use crate::{Backoff, Io, Pulse, RetryPolicy};
+
+/// What a role knows of the server behind its connection: whether the connection is new, how long an attempt may take,
+/// and when the next one may begin.
+///
+/// Failures in a row put ever more time between attempts, with full jitter, until an exchange has succeeded: a server
+/// that accepts and closes is one that fails.
+#[derive(Clone, Debug)]
+pub struct Health {
+    backoff: Backoff,
+    connect_timeout: Option<Duration>,
+    epoch: u64,
+    failures: u32,
+    not_before: Option<Instant>,
+    dialing: Option<Instant>,
+}
+
+impl Health {
+    /// A server that was not tried yet. `None` waits for a connection for ever.
+    #[must_use]
+    pub fn new(retry: RetryPolicy, connect_timeout: Option<Duration>) -> Self {
+        Health {
+            backoff: retry.delays(),
+            connect_timeout,
+            epoch: 0,
+            failures: 0,
+            not_before: None,
+            dialing: None,
+        }
+    }
+
+    /// Whether there is a connection that was not known yet; told once for each.
+    pub fn is_new<F>(&mut self, io: &Io<F>) -> bool {
+        let is_new = io.is_open() && self.epoch != io.epoch();
+        if is_new {
+            (self.epoch, self.dialing) = (io.epoch(), None);
+        }
+        is_new
+    }
+
+    /// What to do about a missing connection: make one, or wait until that is allowed.
+    ///
+    /// An attempt that takes longer than the connect timeout is a failure. The pump gives it until then, so what it says
+    /// of the attempt comes first.
+    pub fn dial(&mut self, server: usize, now: Instant) -> Pulse {
+        if self.give_up_at().is_some_and(|at| at < now) {
+            self.failed(now);
+        }
+        if let Some(at) = self.not_before.filter(|at| *at > now) {
+            return Pulse::Close(Some(at));
+        }
+        self.dialing.get_or_insert(now);
+        Pulse::Dial(server, self.give_up_at())
+    }
+
+    /// The end of the attempt under way.
+    fn give_up_at(&self) -> Option<Instant> {
+        self.dialing?.checked_add(self.connect_timeout?)
+    }
+
+    /// An attempt failed, or a connection was lost before an exchange had succeeded on it.
+    pub fn failed(&mut self, now: Instant) {
+        self.dialing = None;
+        self.failures = self.failures.saturating_add(1);
+        self.not_before = now.checked_add(self.backoff.next_delay());
+    }
+
+    /// A connection was lost that had served: the next one may be made at once.
+    pub fn lost(&mut self) {
+        self.dialing = None;
+    }
+
+    /// An exchange succeeded.
+    pub fn proven(&mut self) {
+        if self.failures > 0 {
+            self.backoff.reset();
+            self.failures = 0;
+        }
+        self.not_before = None;
+    }
+
+    /// How often in a row the server failed.
+    #[must_use]
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Until when the server is not to be tried.
+    #[must_use]
+    pub fn quarantine(&self, now: Instant) -> Option<Instant> {
+        self.not_before.filter(|at| *at > now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn health() -> Health {
+        Health::new(RetryPolicy::default().seed(1).backoff(SECOND, 8 * SECOND), Some(5 * SECOND))
+    }
+
+    #[test]
+    fn an_attempt_goes_on_until_its_end_and_is_a_failure_then() {
+        let (mut health, start) = (health(), Instant::now());
+        let first = health.dial(3, start);
+        assert_eq!(first, Pulse::Dial(3, Some(start + 5 * SECOND)));
+        assert_eq!(health.dial(3, start + 5 * SECOND), first);
+        let Pulse::Close(Some(at)) = health.dial(3, start + 6 * SECOND) else { panic!() };
+        assert_eq!((health.failures(), health.quarantine(start)), (1, Some(at)));
+        assert_eq!(health.dial(3, at), Pulse::Dial(3, Some(at + 5 * SECOND)));
+    }
+
+    #[test]
+    fn a_server_that_accepts_and_closes_is_tried_ever_less() {
+        let (mut health, mut io, mut now) = (health(), Io::<()>::default(), Instant::now());
+        let mut attempts = 0;
+        let end = now + 100 * SECOND;
+        while now < end {
+            match health.dial(0, now) {
+                Pulse::Dial(..) => {
+                    attempts += 1;
+                    io.opened();
+                    assert!(health.is_new(&io) && !health.is_new(&io));
+                    io.closed();
+                    health.failed(now);
+                }
+                pulse => now = pulse.until().unwrap(),
+            }
+        }
+        assert!((12..60).contains(&attempts), "{attempts}");
+        health.proven();
+        assert_eq!((health.failures(), health.quarantine(now)), (0, None));
+    }
+
+    #[test]
+    fn durations_beyond_the_clock_wait_for_ever() {
+        let retry = RetryPolicy::default().backoff(Duration::MAX, Duration::MAX);
+        let mut health = Health::new(retry, Some(Duration::MAX));
+        let now = Instant::now();
+        assert_eq!(health.dial(0, now), Pulse::Dial(0, None));
+    }
+}

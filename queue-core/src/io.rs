@@ -1,0 +1,316 @@
+//! What a role and a pump hand each other.
+
+use std::{io, mem, task::Waker, time::Instant};
+
+use bytes::{Bytes, BytesMut};
+
+/// The bytes of one connection, and what is known of it. It outlives calls, futures and connections.
+///
+/// The receive buffer is initialised memory whose front part is data: a read goes straight into it, and a body is split
+/// off without being copied. It grows with what comes, by at most 64 KiB ahead, and never by a length that a peer
+/// announced.
+#[derive(Debug)]
+pub struct Io<F> {
+    incoming: BytesMut,
+    filled: usize,
+    wanted: usize,
+    /// Stays whole until all of it is written, so that a role can take back what was not sent.
+    writing: BytesMut,
+    taken: usize,
+    sent: u64,
+    received: u64,
+    epoch: u64,
+    is_open: bool,
+    looked_at: Option<Instant>,
+    end: Option<End<F>>,
+    /// Whom to wake once the exchange is over and no lock is held.
+    pub wake: Vec<Waker>,
+}
+
+/// Why there is no connection any more.
+#[derive(Debug)]
+pub enum End<F> {
+    /// None could be made.
+    NotConnected(F),
+    /// It was lost. The end of the stream is `UnexpectedEof`.
+    Lost(io::Error),
+}
+
+/// As much as a small reply needs, so that one read takes it.
+const MIN_READ: usize = 1024;
+/// As much as is allocated at a time.
+const CHUNK: usize = 8 << 10;
+/// No more is made ready for bytes that have not come.
+const READ_AHEAD: usize = 64 << 10;
+
+impl<F> Default for Io<F> {
+    fn default() -> Self {
+        Io {
+            incoming: BytesMut::new(),
+            filled: 0,
+            wanted: 0,
+            writing: BytesMut::new(),
+            taken: 0,
+            sent: 0,
+            received: 0,
+            epoch: 0,
+            is_open: false,
+            looked_at: None,
+            end: None,
+            wake: Vec::new(),
+        }
+    }
+}
+
+/// For roles.
+impl<F> Io<F> {
+    /// The number of the connection, from 1. A role that knows another number has a new connection before it.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Whether there is a connection. What came before its end can still be taken.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// What came and was not taken.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        self.incoming.get(..self.filled).unwrap_or_default()
+    }
+
+    /// Takes the first `n` bytes of what came, without copying them; all of it if `n` is more.
+    pub fn take(&mut self, n: usize) -> Bytes {
+        let n = n.min(self.filled);
+        self.filled -= n;
+        self.wanted = 0;
+        self.incoming.split_to(n).freeze()
+    }
+
+    /// Says how many bytes are missing for the next whole message, so that a read may bring them all. Only a hint: within
+    /// 64 KiB, and until the next [`take`](Self::take).
+    pub fn want(&mut self, missing: usize) {
+        self.wanted = missing;
+    }
+
+    /// Queues bytes behind what is queued already, and leaves `bytes` empty. They are not copied when all before them was
+    /// written. Without a connection they are dropped.
+    pub fn queue(&mut self, bytes: &mut BytesMut) {
+        if !self.is_open {
+            bytes.clear();
+        } else if self.is_drained() {
+            mem::swap(&mut self.writing, bytes);
+            self.taken = 0;
+            bytes.clear();
+        } else {
+            self.writing.extend_from_slice(bytes);
+            bytes.clear();
+        }
+    }
+
+    /// Takes back the last `n` queued bytes, which were not all sent. In the exchange that is told the end, or that asks
+    /// for it: after that they are gone.
+    pub fn take_back(&mut self, n: usize) -> BytesMut {
+        let kept = self.writing.len().saturating_sub(n);
+        self.taken = self.taken.min(kept);
+        self.writing.split_off(kept)
+    }
+
+    /// Whether all that was queued is written.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.taken >= self.writing.len()
+    }
+
+    /// How many bytes wait to be written.
+    #[must_use]
+    pub fn unwritten(&self) -> usize {
+        self.writing.len().saturating_sub(self.taken)
+    }
+
+    /// How many bytes this connection has taken in all: the fate of a request is told by whether its last one is among
+    /// them.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// How many bytes have come on this connection in all.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// When nothing more was here to be read, by a look that did not wait.
+    #[must_use]
+    pub fn looked_at(&self) -> Option<Instant> {
+        self.looked_at
+    }
+
+    /// Why the connection ended, or was not made: told once, to be asked for behind all that came. What was not taken by
+    /// then is dropped.
+    pub fn take_end(&mut self) -> Option<End<F>> {
+        let end = self.end.take()?;
+        self.drop_incoming();
+        Some(end)
+    }
+
+    fn drop_incoming(&mut self) {
+        (self.incoming, self.filled, self.wanted) = (BytesMut::new(), 0, 0);
+    }
+}
+
+/// For pumps, and for tests, which are pumps without sockets.
+impl<F> Io<F> {
+    /// A connection was made.
+    pub fn opened(&mut self) {
+        *self = Io {
+            epoch: self.epoch + 1,
+            is_open: true,
+            wake: mem::take(&mut self.wake),
+            ..Io::default()
+        };
+    }
+
+    /// The connection ended, or could not be made. The role is to be asked before another one is made.
+    pub fn ended(&mut self, why: End<F>) {
+        self.is_open = false;
+        self.end.get_or_insert(why);
+    }
+
+    /// The connection was closed as the role asked.
+    pub fn closed(&mut self) {
+        self.drop_incoming();
+        (self.is_open, self.end) = (false, None);
+        (self.writing, self.taken) = (BytesMut::new(), 0);
+    }
+
+    /// What is to be written now.
+    #[must_use]
+    pub fn unsent(&self) -> &[u8] {
+        self.writing.get(self.taken..).unwrap_or_default()
+    }
+
+    /// The stream took the first `n` bytes of [`unsent`](Self::unsent).
+    pub fn took(&mut self, n: usize) {
+        self.taken += n;
+        self.sent += n as u64;
+    }
+
+    /// Room for the next read, never empty.
+    pub fn space(&mut self) -> &mut [u8] {
+        let wanted = self.wanted.clamp(MIN_READ, READ_AHEAD);
+        if self.incoming.len() - self.filled < wanted {
+            self.incoming.truncate(self.filled);
+            self.incoming.reserve(wanted.max(CHUNK));
+            let room = self.incoming.capacity().min(self.filled + READ_AHEAD);
+            self.incoming.resize(room, 0);
+        }
+        self.incoming.get_mut(self.filled..).unwrap_or_default()
+    }
+
+    /// The first `n` bytes of [`space`](Self::space) were read.
+    pub fn came(&mut self, n: usize) {
+        let n = n.min(self.incoming.len() - self.filled);
+        self.filled += n;
+        self.received += n as u64;
+    }
+
+    /// Nothing more was here to be read.
+    pub fn looked(&mut self, now: Instant) {
+        self.looked_at = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open() -> Io<()> {
+        let mut io = Io::default();
+        io.opened();
+        io
+    }
+
+    fn bring(io: &mut Io<()>, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let space = io.space();
+            let n = rest.len().min(space.len());
+            space[..n].copy_from_slice(&rest[..n]);
+            io.came(n);
+            rest = &rest[n..];
+        }
+    }
+
+    #[test]
+    fn what_came_is_taken_in_order_and_once() {
+        let mut io = open();
+        bring(&mut io, b"INSERTED 1\r\nDEL");
+        assert_eq!(io.take(12), "INSERTED 1\r\n");
+        bring(&mut io, b"ETED\r\n");
+        assert_eq!((io.data(), io.received()), (&b"DELETED\r\n"[..], 21));
+        assert_eq!(io.take(usize::MAX), "DELETED\r\n");
+        assert!(io.data().is_empty());
+    }
+
+    #[test]
+    fn a_wish_for_bytes_allocates_no_more_than_64_kib_ahead() {
+        let mut io = open();
+        io.want(usize::MAX);
+        assert_eq!(io.space().len(), READ_AHEAD);
+        bring(&mut io, &[7; 3 * READ_AHEAD]);
+        assert!(io.incoming.len() <= 4 * READ_AHEAD, "{}", io.incoming.len());
+        assert_eq!(io.data(), [7; 3 * READ_AHEAD]);
+    }
+
+    #[test]
+    fn what_was_not_sent_whole_can_be_taken_back() {
+        let mut io = open();
+        io.queue(&mut b"first\n"[..].into());
+        io.took(6);
+        io.queue(&mut b"second\n"[..].into());
+        io.queue(&mut b"third\n"[..].into());
+        io.took(3);
+        io.ended(End::Lost(io::ErrorKind::ConnectionReset.into()));
+        assert_eq!(
+            (io.take_back(6), io.take_back(7)),
+            (b"third\n"[..].into(), b"second\n"[..].into())
+        );
+        assert_eq!((io.sent(), io.unwritten(), io.is_drained()), (9, 0, true));
+    }
+
+    #[test]
+    fn the_end_is_told_once_behind_what_came() {
+        let mut io = open();
+        bring(&mut io, b"last");
+        io.ended(End::Lost(io::ErrorKind::UnexpectedEof.into()));
+        io.ended(End::NotConnected(()));
+        assert_eq!((io.data(), io.is_open()), (&b"last"[..], false));
+        assert!(matches!(io.take_end(), Some(End::Lost(_))));
+        assert!(io.take_end().is_none() && io.data().is_empty());
+    }
+
+    #[test]
+    fn a_new_connection_begins_with_nothing_of_the_old_one() {
+        let mut io = open();
+        io.queue(&mut b"old"[..].into());
+        bring(&mut io, b"old");
+        io.took(1);
+        io.ended(End::Lost(io::ErrorKind::ConnectionReset.into()));
+        io.opened();
+        assert_eq!((io.epoch(), io.sent(), io.received(), io.unwritten()), (2, 0, 0, 0));
+        assert!(io.is_open() && io.data().is_empty() && io.take_end().is_none());
+    }
+
+    #[test]
+    fn nothing_is_queued_without_a_connection() {
+        let mut io = Io::<()>::default();
+        let mut bytes = BytesMut::from(&b"lost"[..]);
+        io.queue(&mut bytes);
+        assert!(bytes.is_empty() && io.is_drained());
+    }
+}

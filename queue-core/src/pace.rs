@@ -1,0 +1,137 @@
+//! The deadlines of a connection.
+
+use std::time::{Duration, Instant};
+
+use crate::{Io, earliest};
+
+/// How long a connection may take: for the answer to its oldest request, and for a write that makes no progress.
+///
+/// It is asked at every exchange, so a deadline also passes while bytes keep coming. A write that goes on, however slowly,
+/// is no failure: what bounds it is the deadline of its caller.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    reply: Option<Duration>,
+    write: Option<Duration>,
+    oldest: Option<Instant>,
+    stuck: Option<(u64, Instant)>,
+}
+
+/// The deadline that has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Late {
+    /// The oldest request has no answer.
+    Reply,
+    /// The peer takes no bytes.
+    Write,
+}
+
+impl Pace {
+    /// Bounds for an answer and for a write; `None` waits for ever.
+    #[must_use]
+    pub fn new(reply: Option<Duration>, write: Option<Duration>) -> Self {
+        Pace { reply, write, oldest: None, stuck: None }
+    }
+
+    /// Notes what is under way, and gives the next deadline.
+    ///
+    /// `holds` is how long the server may hold back the answer to the oldest request, if one is to come. `answered` says
+    /// that an answer came since the last call: the next request is the oldest from now on.
+    ///
+    /// # Errors
+    ///
+    /// The deadline that has passed. Asked again it says so again.
+    pub fn check<F>(
+        &mut self,
+        io: &Io<F>,
+        holds: Option<Duration>,
+        answered: bool,
+        now: Instant,
+    ) -> Result<Option<Instant>, Late> {
+        self.oldest = match holds {
+            Some(_) => self.oldest.filter(|_| !answered).or(Some(now)),
+            None => None,
+        };
+        self.stuck = match self.stuck {
+            _ if io.is_drained() => None,
+            Some((sent, since)) if sent == io.sent() => Some((sent, since)),
+            _ => Some((io.sent(), now)),
+        };
+        let reply = self.reply.and_then(|reply| {
+            self.oldest?.checked_add(reply.checked_add(holds.unwrap_or_default())?)
+        });
+        let write = self.write.and_then(|write| self.stuck?.1.checked_add(write));
+        if write.is_some_and(|at| at <= now) {
+            return Err(Late::Write);
+        }
+        if reply.is_some_and(|at| at <= now) {
+            return Err(Late::Reply);
+        }
+        Ok(earliest([reply, write]))
+    }
+
+    /// Forgets what was under way on a connection that has ended.
+    pub fn reset(&mut self) {
+        (self.oldest, self.stuck) = (None, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const NOW: Option<Duration> = Some(Duration::ZERO);
+
+    fn writing() -> (Pace, Io<()>, Instant) {
+        let mut io = Io::default();
+        io.opened();
+        io.queue(&mut b"put 0 0 60 5\r\nhello\r\n"[..].into());
+        (Pace::new(Some(10 * SECOND), Some(5 * SECOND)), io, Instant::now())
+    }
+
+    #[test]
+    fn an_answer_is_due_from_when_its_request_is_the_oldest() {
+        let (mut pace, mut io, start) = writing();
+        io.took(21);
+        assert_eq!(pace.check(&io, NOW, false, start), Ok(Some(start + 10 * SECOND)));
+        let later = start + 9 * SECOND;
+        assert_eq!(pace.check(&io, NOW, false, later), Ok(Some(start + 10 * SECOND)));
+        assert_eq!(pace.check(&io, NOW, true, later), Ok(Some(later + 10 * SECOND)));
+        assert_eq!(pace.check(&io, NOW, false, later + 10 * SECOND), Err(Late::Reply));
+        assert_eq!(pace.check(&io, None, false, later + 10 * SECOND), Ok(None));
+    }
+
+    #[test]
+    fn a_server_that_may_hold_an_answer_back_gets_that_time() {
+        let (mut pace, mut io, start) = writing();
+        io.took(21);
+        let held = Some(30 * SECOND);
+        assert_eq!(pace.check(&io, held, false, start), Ok(Some(start + 40 * SECOND)));
+        assert_eq!(pace.check(&io, Some(Duration::MAX), false, start), Ok(None));
+    }
+
+    #[test]
+    fn a_write_that_makes_progress_is_not_late() {
+        let (mut pace, mut io, start) = writing();
+        assert_eq!(pace.check(&io, None, false, start), Ok(Some(start + 5 * SECOND)));
+        for passed in 1..20 {
+            io.took(1);
+            let now = start + 4 * passed * SECOND;
+            assert_eq!(pace.check(&io, None, false, now), Ok(Some(now + 5 * SECOND)));
+        }
+        let late = start + 81 * SECOND;
+        assert_eq!(pace.check(&io, NOW, false, late), Err(Late::Write));
+        assert_eq!(pace.check(&io, NOW, false, late), Err(Late::Write));
+    }
+
+    #[test]
+    fn a_deadline_passes_while_bytes_keep_coming() {
+        let (mut pace, mut io, start) = writing();
+        io.took(21);
+        for passed in 0..10 {
+            io.came(0);
+            assert!(pace.check(&io, NOW, false, start + passed * SECOND).is_ok());
+        }
+        assert_eq!(pace.check(&io, NOW, false, start + 10 * SECOND), Err(Late::Reply));
+    }
+}

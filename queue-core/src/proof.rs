@@ -1,0 +1,178 @@
+//! Holds roles to their contract: a third pump, without sockets, that does what a pump may do and a good network does not.
+
+use std::time::{Duration, Instant};
+
+use crate::{End, Io, Pulse, Random, Role};
+
+/// A role that is asked twice at every exchange, and has to say the same again, taking nothing and queueing nothing.
+#[derive(Debug)]
+pub struct Steady<R>(pub R);
+
+impl<R: Role> Role for Steady<R> {
+    type Failure = R::Failure;
+
+    /// # Panics
+    ///
+    /// When the role did not mean what it said.
+    fn exchange(&mut self, io: &mut Io<R::Failure>, now: Instant) -> Pulse {
+        let pulse = self.0.exchange(io, now);
+        let left = |io: &Io<R::Failure>| (io.data().len(), io.unwritten(), io.wake.len());
+        let before = left(io);
+        let again = self.0.exchange(io, now);
+        assert_eq!(again, pulse, "asked again with nothing new, a role says the same");
+        assert_eq!(left(io), before, "asked again with nothing new, a role does nothing");
+        pulse
+    }
+}
+
+/// The server of a proof.
+pub trait Peer {
+    /// A connection was made to it; the one before is gone.
+    fn connected(&mut self);
+
+    /// These bytes came: what it says to that, and whether it goes on.
+    fn received(&mut self, bytes: &[u8], answer: &mut Vec<u8>) -> bool;
+}
+
+/// How bad the network is: one in so many steps, 0 for never.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// The connection breaks.
+    pub broken: usize,
+    /// An attempt to connect fails.
+    pub refused: usize,
+    /// The pump is dropped behind an exchange, before it has done what the role wants.
+    pub dropped: usize,
+    /// Nobody asks for an hour.
+    pub late: usize,
+}
+
+/// A pump without sockets. Bytes go in pieces of any size, time goes in steps of any length, and all of it by a seed.
+#[derive(Debug)]
+pub struct Proof<R: Role, P> {
+    /// The role.
+    pub role: Steady<R>,
+    /// Its server.
+    pub peer: P,
+    /// What goes wrong from now on.
+    pub faults: Faults,
+    io: Io<R::Failure>,
+    now: Instant,
+    random: Random,
+    /// What the peer said and the role did not get yet.
+    coming: Vec<u8>,
+    is_peer_done: bool,
+    refuse: fn() -> R::Failure,
+}
+
+impl<R: Role, P: Peer> Proof<R, P> {
+    /// A role and its server; `refuse` says why a connection cannot be made.
+    pub fn new(role: R, peer: P, refuse: fn() -> R::Failure, seed: u64) -> Self {
+        Proof {
+            role: Steady(role),
+            peer,
+            faults: Faults::default(),
+            io: Io::default(),
+            now: Instant::now(),
+            random: Random::new(seed),
+            coming: Vec::new(),
+            is_peer_done: false,
+            refuse,
+        }
+    }
+
+    /// The time of the proof.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Asks the role once, and does some of what it wants.
+    pub fn step(&mut self) -> Pulse {
+        let pulse = self.role.exchange(&mut self.io, self.now);
+        self.io.wake.clear();
+        if self.happens(self.faults.dropped) {
+            return pulse;
+        }
+        match pulse {
+            Pulse::Dial(..) => self.dial(),
+            Pulse::Close(_) | Pulse::Over => self.io.closed(),
+            Pulse::Look => {
+                if !self.read() {
+                    self.io.looked(self.now);
+                }
+            }
+            Pulse::Go(_) | Pulse::Rest(_) => self.go(),
+            Pulse::HalfClose(_) => {
+                self.go();
+                self.is_peer_done |= self.io.is_drained();
+            }
+        }
+        self.pass_time(pulse);
+        pulse
+    }
+
+    fn happens(&mut self, odds: usize) -> bool {
+        odds > 0 && self.random.one_in(odds)
+    }
+
+    fn dial(&mut self) {
+        self.io.closed();
+        if self.happens(self.faults.refused) {
+            return self.io.ended(End::NotConnected((self.refuse)()));
+        }
+        // An attempt may take its time.
+        if self.random.one_in(2) {
+            self.coming.clear();
+            self.is_peer_done = false;
+            self.peer.connected();
+            self.io.opened();
+        }
+    }
+
+    fn go(&mut self) {
+        if !self.io.is_open() {
+            return;
+        }
+        if self.happens(self.faults.broken) {
+            return self.io.ended(End::Lost(std::io::ErrorKind::ConnectionReset.into()));
+        }
+        let n = self.random.below(self.io.unwritten() + 1);
+        let written = self.io.unsent().get(..n).unwrap_or_default();
+        if !self.is_peer_done && !self.peer.received(written, &mut self.coming) {
+            self.is_peer_done = true;
+        }
+        self.io.took(n);
+        self.read();
+    }
+
+    /// Whether something came, the end included.
+    fn read(&mut self) -> bool {
+        if self.coming.is_empty() && self.is_peer_done {
+            self.io.ended(End::Lost(std::io::ErrorKind::UnexpectedEof.into()));
+            return true;
+        }
+        let n = self.random.below(self.coming.len() + 1);
+        let space = self.io.space();
+        let n = n.min(space.len());
+        for (place, byte) in space.iter_mut().zip(self.coming.drain(..n)) {
+            *place = byte;
+        }
+        self.io.came(n);
+        n > 0
+    }
+
+    /// Early, at the moment that the role said, or late.
+    fn pass_time(&mut self, pulse: Pulse) {
+        let hour = Duration::from_secs(3600);
+        if self.happens(self.faults.late) {
+            self.now += hour;
+        } else if let Some(until) = pulse.until().filter(|until| *until < self.now + hour)
+            && self.random.one_in(4)
+        {
+            self.now = self.now.max(until);
+        } else {
+            self.now += Duration::from_micros(self.random.below(5_000) as u64);
+        }
+    }
+}

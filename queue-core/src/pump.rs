@@ -1,0 +1,256 @@
+//! Moves the bytes and the time of a role, on tokio.
+
+use std::{
+    fmt, io,
+    pin::Pin,
+    task::{Context, Poll, Waker, ready},
+    time::Instant,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Sleep, sleep_until},
+};
+
+use crate::{End, Io, Pulse, Role, Stream, now};
+
+/// An attempt to make a connection, which gives up by itself.
+pub type Dialing<F> = Pin<Box<dyn Future<Output = Result<Box<dyn Stream>, F>> + Send>>;
+
+type Dialer<F> = Box<dyn FnMut(usize, Option<Instant>) -> Dialing<F> + Send>;
+
+/// A connection, or the attempt to make one, and all bytes that are under way.
+///
+/// Futures and tasks only borrow it, so one that is dropped loses no byte and no attempt.
+pub struct Wire<F> {
+    dialer: Dialer<F>,
+    stage: Stage<F>,
+    io: Io<F>,
+    alarm: Option<Pin<Box<Sleep>>>,
+    /// What was being done when the task went to sleep.
+    slept: Option<Pulse>,
+    is_unflushed: bool,
+    is_half_closed: bool,
+}
+
+enum Stage<F> {
+    Closed,
+    Dialing(usize, Dialing<F>),
+    Open(Box<dyn Stream>),
+}
+
+/// How often a role is asked before other tasks get their turn.
+const TURNS_IN_A_ROW: usize = 32;
+
+impl<F> Wire<F> {
+    /// Makes connections by `dial`, which is given the number of a server and the moment by which it has to be done.
+    pub fn new(dial: impl FnMut(usize, Option<Instant>) -> Dialing<F> + Send + 'static) -> Self {
+        Wire {
+            dialer: Box::new(dial),
+            stage: Stage::Closed,
+            io: Io::default(),
+            alarm: None,
+            slept: None,
+            is_unflushed: false,
+            is_half_closed: false,
+        }
+    }
+
+    /// Uses a stream that is connected, until a role asks for another one.
+    #[must_use]
+    pub fn over(mut self, stream: Box<dyn Stream>) -> Self {
+        self.open(stream);
+        self
+    }
+
+    /// What is known of the connection.
+    #[must_use]
+    pub fn io(&self) -> &Io<F> {
+        &self.io
+    }
+
+    /// Moves bytes until `done` has something; `None` when the role is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// A future that polls this may be dropped at any time: the next one goes on where it was.
+    pub fn poll<R, T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        role: &mut R,
+        mut done: impl FnMut(&mut R) -> Option<T>,
+    ) -> Poll<Option<T>>
+    where
+        R: Role<Failure = F> + ?Sized,
+    {
+        if let Some(pulse) = self.slept.take() {
+            // What woke the task is most often the peer: the role is asked once, after that was read.
+            self.obey(cx, pulse);
+        }
+        let mut pulse = Pulse::Over;
+        for _ in 0..TURNS_IN_A_ROW {
+            pulse = self.ask(role);
+            if let Some(outcome) = done(role) {
+                self.end_if(pulse);
+                return Poll::Ready(Some(outcome));
+            }
+            if pulse == Pulse::Over {
+                self.end_if(pulse);
+                return Poll::Ready(None);
+            }
+            if !self.obey(cx, pulse) && self.sleep(cx, pulse.until()).is_pending() {
+                self.slept = Some(pulse);
+                return Poll::Pending;
+            }
+        }
+        // Others get their turn, and the runtime hears of what came.
+        self.slept = Some(pulse);
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn ask<R: Role<Failure = F> + ?Sized>(&mut self, role: &mut R) -> Pulse {
+        let pulse = role.exchange(&mut self.io, now());
+        self.io.wake.drain(..).for_each(Waker::wake);
+        pulse
+    }
+
+    /// The caller may not come back: what is to be closed is closed before it is told its outcome.
+    fn end_if(&mut self, pulse: Pulse) {
+        if pulse.ends() {
+            self.close();
+        }
+    }
+
+    /// Does what the role wants as far as that goes without waiting; whether it is to be asked again at once.
+    fn obey(&mut self, cx: &mut Context<'_>, pulse: Pulse) -> bool {
+        match pulse {
+            Pulse::Dial(server, until) => self.dial(cx, server, until),
+            Pulse::Go(_) | Pulse::Rest(_) => self.move_bytes(cx, false),
+            Pulse::HalfClose(_) => self.move_bytes(cx, true),
+            Pulse::Look => {
+                if !self.read(cx) {
+                    self.io.looked(now());
+                }
+                true
+            }
+            Pulse::Close(_) | Pulse::Over => self.close(),
+        }
+    }
+
+    fn dial(&mut self, cx: &mut Context<'_>, server: usize, until: Option<Instant>) -> bool {
+        if !matches!(&self.stage, Stage::Dialing(of, _) if *of == server) {
+            self.close();
+            self.stage = Stage::Dialing(server, (self.dialer)(server, until));
+        }
+        let Stage::Dialing(_, attempt) = &mut self.stage else { return false };
+        let Poll::Ready(outcome) = attempt.as_mut().poll(cx) else { return false };
+        match outcome {
+            Ok(stream) => self.open(stream),
+            Err(failure) => {
+                self.stage = Stage::Closed;
+                self.io.ended(End::NotConnected(failure));
+            }
+        }
+        true
+    }
+
+    fn open(&mut self, stream: Box<dyn Stream>) {
+        self.stage = Stage::Open(stream);
+        (self.is_unflushed, self.is_half_closed) = (false, false);
+        self.io.opened();
+    }
+
+    /// Whether there was something to close.
+    fn close(&mut self) -> bool {
+        self.io.closed();
+        !matches!(std::mem::replace(&mut self.stage, Stage::Closed), Stage::Closed)
+    }
+
+    /// Writes what the stream takes, and reads once; whether something came of it.
+    fn move_bytes(&mut self, cx: &mut Context<'_>, half_close: bool) -> bool {
+        let written = self.write(cx, half_close);
+        // What came before a write failed is the role's, and told before that.
+        let has_read = self.read(cx);
+        if let Poll::Ready(Err(error)) = written
+            && !has_read
+        {
+            self.io.ended(End::Lost(error));
+            return true;
+        }
+        has_read
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<io::Result<()>> {
+        let (Stage::Open(stream), true) = (&mut self.stage, self.io.is_open()) else {
+            return Poll::Pending;
+        };
+        while !self.io.is_drained() {
+            match ready!(Pin::new(&mut *stream).poll_write(cx, self.io.unsent()))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                n => self.io.took(n),
+            }
+            self.is_unflushed = true;
+        }
+        if self.is_unflushed {
+            ready!(Pin::new(&mut *stream).poll_flush(cx))?;
+            self.is_unflushed = false;
+        }
+        if half_close && !self.is_half_closed {
+            ready!(Pin::new(stream).poll_shutdown(cx))?;
+            self.is_half_closed = true;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads once; whether something came, the end included.
+    fn read(&mut self, cx: &mut Context<'_>) -> bool {
+        let (Stage::Open(stream), true) = (&mut self.stage, self.io.is_open()) else {
+            return false;
+        };
+        let mut space = ReadBuf::new(self.io.space());
+        let read = Pin::new(stream).poll_read(cx, &mut space).map_ok(|()| space.filled().len());
+        match read {
+            Poll::Ready(Ok(0)) => self.io.ended(End::Lost(io::ErrorKind::UnexpectedEof.into())),
+            Poll::Ready(Ok(n)) => self.io.came(n),
+            Poll::Ready(Err(error)) => self.io.ended(End::Lost(error)),
+            Poll::Pending => return false,
+        }
+        true
+    }
+
+    /// The alarm is moved only when it would go off too late: most of the time deadlines only move on.
+    fn sleep(&mut self, cx: &mut Context<'_>, until: Option<Instant>) -> Poll<()> {
+        let Some(at) = until else { return Poll::Pending };
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(at.into())));
+        if alarm.is_elapsed() || alarm.deadline().into_std() > at {
+            alarm.as_mut().reset(at.into());
+        }
+        alarm.as_mut().poll(cx)
+    }
+
+    /// The task that moved the bytes goes away: the role is told as of a lost connection, and callers are woken.
+    pub(crate) fn abandon<R: Role<Failure = F> + ?Sized>(&mut self, role: &mut R) {
+        self.io.ended(End::Lost(io::ErrorKind::BrokenPipe.into()));
+        self.ask(role);
+        self.close();
+    }
+}
+
+impl<F> fmt::Debug for Wire<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match &self.stage {
+            Stage::Closed => "closed",
+            Stage::Dialing(..) => "dialing",
+            Stage::Open(_) => "open",
+        };
+        let Wire { io, slept, is_unflushed, is_half_closed, .. } = self;
+        f.debug_struct("Wire")
+            .field("stage", &stage)
+            .field("epoch", &io.epoch())
+            .field("slept", slept)
+            .field("is_unflushed", is_unflushed)
+            .field("is_half_closed", is_half_closed)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,37 @@
+//! Numbers that a seed decides.
+
+/// SplitMix64: quick, the same for the same seed, and predictable; not for secrets.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The numbers of this seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Random(seed)
+    }
+
+    /// The next number.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// The next share of a whole, in 0..1.
+    pub fn share(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// The next number below `bound`; 0 when that is 0.
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.next_u64().checked_rem(bound as u64).unwrap_or_default() as usize
+    }
+
+    /// Whether it happens, at odds of one in `n`.
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}

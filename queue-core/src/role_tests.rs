@@ -1,0 +1,460 @@
+//! A small role under both pumps, and under one without sockets.
+#![cfg(all(feature = "tokio", feature = "blocking"))]
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    io::{ErrorKind, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::{Arc, Mutex},
+    task::{Poll, Waker},
+    thread,
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+
+use crate::{
+    Dialing, Driver, End, Health, Io, Pace, Pulse, RetryPolicy, Role, Shared, Stream, Wire,
+    blocking::{self, Drive, Transport},
+    earliest, now,
+    proof::{Faults, Peer, Proof},
+};
+
+/// Asks questions of one line each, all of them at once, and is answered with the same lines.
+struct Asker {
+    health: Health,
+    pace: Pace,
+    /// Not sent whole on any connection.
+    queued: VecDeque<BytesMut>,
+    /// Sent, or on their way: where each one ends among the bytes of the connection.
+    asked: VecDeque<(BytesMut, u64)>,
+    queued_up_to: u64,
+    outcomes: Vec<(String, Result<(), bool>)>,
+    is_open: bool,
+    has_served: bool,
+    is_closing: bool,
+    callers: Vec<Waker>,
+}
+
+impl Asker {
+    fn new() -> Self {
+        let (base, cap) = (Duration::from_millis(10), Duration::from_secs(1));
+        Asker {
+            health: Health::new(
+                RetryPolicy::default().seed(3).backoff(base, cap),
+                Some(Duration::from_secs(5)),
+            ),
+            pace: Pace::new(Some(Duration::from_secs(10)), Some(Duration::from_secs(5))),
+            queued: VecDeque::new(),
+            asked: VecDeque::new(),
+            queued_up_to: 0,
+            outcomes: Vec::new(),
+            is_open: false,
+            has_served: false,
+            is_closing: false,
+            callers: Vec::new(),
+        }
+    }
+
+    fn ask(&mut self, question: &str) {
+        self.queued.push_back(format!("{question}\n").as_bytes().into());
+    }
+
+    fn take_answers(&mut self, io: &mut Io<String>) -> bool {
+        let mut has_answers = false;
+        while self.is_open
+            && let Some(at) = io.data().iter().position(|byte| *byte == b'\n')
+        {
+            let line = io.take(at + 1);
+            let Some((question, _)) = self.asked.pop_front() else { break };
+            assert_eq!(line, question, "answers come in order, and none belongs to another");
+            self.settle(&question, Ok(()), io);
+            self.health.proven();
+            (has_answers, self.has_served) = (true, true);
+        }
+        has_answers
+    }
+
+    fn settle(&mut self, question: &BytesMut, outcome: Result<(), bool>, io: &mut Io<String>) {
+        self.outcomes.push((String::from_utf8_lossy(question).trim_end().to_owned(), outcome));
+        io.wake.append(&mut self.callers);
+    }
+
+    /// What was sent whole may have been understood; the rest is asked again.
+    fn lose(&mut self, io: &mut Io<String>, now: Instant) {
+        while let Some((question, end)) = self.asked.pop_back() {
+            if end <= io.sent() {
+                self.asked.push_back((question, end));
+                break;
+            }
+            let taken = io.take_back(question.len());
+            assert_eq!(taken, question);
+            self.queued.push_front(taken);
+        }
+        for (question, _) in std::mem::take(&mut self.asked) {
+            self.settle(&question, Err(true), io);
+        }
+        match self.has_served {
+            true => self.health.lost(),
+            false => self.health.failed(now),
+        }
+        self.is_open = false;
+        self.pace.reset();
+    }
+}
+
+impl Role for Asker {
+    type Failure = String;
+
+    fn exchange(&mut self, io: &mut Io<String>, now: Instant) -> Pulse {
+        if self.health.is_new(io) {
+            (self.is_open, self.has_served, self.queued_up_to) = (true, false, 0);
+        }
+        let answered = self.take_answers(io);
+        match io.take_end() {
+            Some(_) if self.is_open => self.lose(io, now),
+            Some(_) => self.health.failed(now),
+            None => {}
+        }
+        let waits = (!self.asked.is_empty()).then_some(Duration::ZERO);
+        if self.is_open && self.pace.check(io, waits, answered, now).is_err() {
+            self.lose(io, now);
+        }
+        if self.is_open {
+            for mut question in std::mem::take(&mut self.queued) {
+                self.queued_up_to += question.len() as u64;
+                self.asked.push_back((question.clone(), self.queued_up_to));
+                io.queue(&mut question);
+            }
+        } else if io.is_open() {
+            return Pulse::Close(None);
+        } else if !self.queued.is_empty() {
+            return self.health.dial(0, now);
+        }
+        let waits = (!self.asked.is_empty()).then_some(Duration::ZERO);
+        match self.pace.check(io, waits, false, now) {
+            Ok(until) if waits.is_some() => Pulse::Go(earliest([until])),
+            _ if self.is_closing && self.is_open => Pulse::HalfClose(None),
+            _ if self.is_closing => Pulse::Over,
+            _ if self.is_open => Pulse::Rest(None),
+            _ => Pulse::Close(None),
+        }
+    }
+}
+
+/// Says every line again.
+#[derive(Default)]
+struct Echo {
+    line: Vec<u8>,
+    heard: Vec<String>,
+}
+
+impl Peer for Echo {
+    fn connected(&mut self) {
+        self.line.clear();
+    }
+
+    fn received(&mut self, bytes: &[u8], answer: &mut Vec<u8>) -> bool {
+        for byte in bytes {
+            self.line.push(*byte);
+            if *byte == b'\n' {
+                answer.extend_from_slice(&self.line);
+                self.heard.push(String::from_utf8(std::mem::take(&mut self.line)).unwrap());
+            }
+        }
+        true
+    }
+}
+
+/// Each question has one outcome; one that was answered was heard, and one that was sent at most once.
+#[test]
+fn any_schedule_and_any_network_gives_each_question_one_outcome() {
+    for seed in 0..2_000 {
+        let mut proof = Proof::new(Asker::new(), Echo::default(), || "refused".into(), seed);
+        proof.faults = Faults { broken: 12, refused: 4, dropped: 6, late: 60 };
+        let mut asked = 0;
+        for _ in 0..300 {
+            if asked < 40 && proof.step() != Pulse::Over {
+                proof.role.0.ask(&format!("question {asked}"));
+                asked += 1;
+            }
+            proof.step();
+        }
+        // Whatever was bad ends, and then everything has to.
+        proof.faults = Faults::default();
+        let mut steps = 0;
+        while proof.role.0.outcomes.len() < asked {
+            proof.step();
+            steps += 1;
+            assert!(steps < 10_000, "seed {seed}: {:?}", proof.role.0.outcomes);
+        }
+        let mut outcomes = proof.role.0.outcomes.clone();
+        outcomes.sort();
+        outcomes.dedup_by(|one, other| one.0 == other.0);
+        assert_eq!(outcomes.len(), asked, "seed {seed}: one outcome for each");
+        for (question, outcome) in outcomes {
+            let line = format!("{question}\n");
+            let heard = proof.peer.heard.iter().filter(|heard| **heard == line).count();
+            let expected = if outcome.is_ok() { 1..=1 } else { 0..=1 };
+            assert!(expected.contains(&heard), "seed {seed}: {question} was heard {heard} times");
+        }
+    }
+}
+
+fn listener() -> (TcpListener, std::net::SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+fn async_wire(address: std::net::SocketAddr) -> Wire<String> {
+    Wire::new(move |_, _| -> Dialing<String> {
+        Box::pin(async move {
+            let stream = tokio::net::TcpStream::connect(address).await;
+            Ok(Box::new(stream.map_err(|error| error.to_string())?) as Box<dyn Stream>)
+        })
+    })
+}
+
+fn blocking_wire(address: std::net::SocketAddr) -> blocking::Wire<String> {
+    blocking::Wire::new(move |_, _| {
+        let stream = TcpStream::connect(address).map_err(|error| error.to_string())?;
+        Transport::new(Box::new(stream)).map_err(|error| error.to_string())
+    })
+}
+
+fn answered(count: usize) -> impl FnMut(&mut Asker) -> Option<usize> {
+    move |asker| {
+        (asker.outcomes.len() >= count)
+            .then(|| asker.outcomes.iter().filter(|(_, outcome)| outcome.is_ok()).count())
+    }
+}
+
+/// Serves connections one after the other.
+fn echo(listener: TcpListener) {
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut buffer = [0; 4096];
+            while let Ok(n @ 1..) = stream.read(&mut buffer) {
+                if stream.write_all(&buffer[..n]).is_err() {
+                    break;
+                }
+            }
+        }
+    });
+}
+
+/// Reads nothing before it has written more than any buffer holds.
+fn writes_first(listener: TcpListener, question: String, count: usize) {
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let line = format!("{question}\n");
+        for _ in 0..count {
+            stream.write_all(line.as_bytes()).unwrap();
+        }
+        let mut all = vec![0; line.len() * count];
+        stream.read_exact(&mut all).unwrap();
+        // Until the other side is done.
+        let _ = stream.read(&mut [0]);
+    });
+}
+
+#[tokio::test]
+async fn the_async_pump_writes_and_reads_while_the_peer_only_writes() {
+    let (listener, address) = listener();
+    let question = "q".repeat(64 << 10);
+    writes_first(listener, question.clone(), 256);
+    let (mut asker, mut wire) = (Asker::new(), async_wire(address));
+    for _ in 0..256 {
+        asker.ask(&question);
+    }
+    let answered = poll_fn(|cx| wire.poll(cx, &mut asker, answered(256))).await;
+    assert_eq!(answered, Some(256));
+}
+
+#[test]
+fn the_blocking_pump_writes_and_reads_while_the_peer_only_writes() {
+    let (listener, address) = listener();
+    let question = "q".repeat(64 << 10);
+    writes_first(listener, question.clone(), 256);
+    let (mut asker, mut wire) = (Asker::new(), blocking_wire(address));
+    for _ in 0..256 {
+        asker.ask(&question);
+    }
+    assert_eq!(wire.call(&mut asker, answered(256)), Some(256));
+}
+
+/// Accepts, says nothing, and keeps the connection.
+fn silent(listener: TcpListener) {
+    thread::spawn(move || {
+        let kept: Vec<_> = listener.incoming().collect();
+        drop(kept);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_peer_ends_the_async_wait_by_the_roles_deadline() {
+    let (listener, address) = listener();
+    let (mut asker, mut wire) = (Asker::new(), async_wire(address));
+    silent(listener);
+    asker.ask("anybody?");
+    let start = now();
+    let answered = poll_fn(|cx| wire.poll(cx, &mut asker, answered(1))).await;
+    assert_eq!((answered, asker.outcomes[0].1), (Some(0), Err(true)));
+    assert!(start.elapsed() < Duration::from_secs(10), "by virtual time");
+    assert!(!wire.io().is_open(), "it is closed before the outcome is told");
+}
+
+/// A flood that answers nothing does not keep a deadline from passing, nor other tasks from their turn.
+#[tokio::test]
+async fn a_flood_holds_up_neither_deadlines_nor_other_tasks() {
+    struct Bounded(Instant, bool);
+    impl Role for Bounded {
+        type Failure = String;
+        fn exchange(&mut self, io: &mut Io<String>, now: Instant) -> Pulse {
+            io.take(usize::MAX);
+            self.1 |= self.0 <= now;
+            match self.1 {
+                true => Pulse::Close(None),
+                false if io.is_open() => Pulse::Go(Some(self.0)),
+                false => Pulse::Dial(0, Some(self.0)),
+            }
+        }
+    }
+    let (listener, address) = listener();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        while stream.write_all(&[0; 64 << 10]).is_ok() {}
+    });
+    let (mut wire, end) = (async_wire(address), now() + Duration::from_millis(300));
+    let turns = Arc::new(Mutex::new(0));
+    let counted = turns.clone();
+    let other = tokio::spawn(async move {
+        loop {
+            *counted.lock().unwrap() += 1;
+            tokio::task::yield_now().await;
+        }
+    });
+    let mut role = Bounded(end, false);
+    let over = poll_fn(|cx| wire.poll(cx, &mut role, |role| role.1.then_some(()))).await;
+    other.abort();
+    assert_eq!(over, Some(()));
+    assert!(*turns.lock().unwrap() > 5);
+
+    let (listener, address) = self::listener();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        while stream.write_all(&[0; 64 << 10]).is_ok() {}
+    });
+    let mut role = Bounded(now() + Duration::from_millis(300), false);
+    let over = tokio::task::spawn_blocking(move || {
+        blocking_wire(address).call(&mut role, |role| role.1.then_some(()))
+    });
+    assert_eq!(over.await.unwrap(), Some(()));
+}
+
+#[tokio::test]
+async fn callers_of_a_shared_role_get_their_answers_over_one_connection() {
+    let (listener, address) = listener();
+    echo(listener);
+    let shared = Shared::new(Asker::new());
+    let driver = tokio::spawn(Driver::new(shared.clone(), async_wire(address)));
+    let callers = (0..64).map(|n| {
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            let question = format!("caller {n}");
+            shared.with(|asker| (asker.ask(&question), true));
+            poll_fn(|cx| shared.with(|asker| (outcome(asker, &question, cx.waker()), false))).await
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        assert_eq!(caller.await.unwrap(), Ok(()));
+    }
+    shared.with(|asker| (asker.is_closing = true, true));
+    driver.await.unwrap();
+}
+
+fn outcome(asker: &mut Asker, question: &str, waker: &Waker) -> Poll<Result<(), bool>> {
+    match asker.outcomes.iter().find(|(asked, _)| asked == question) {
+        Some((_, outcome)) => Poll::Ready(*outcome),
+        None => {
+            asker.callers.push(waker.clone());
+            Poll::Pending
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_driver_that_is_dropped_tells_the_callers() {
+    let (listener, address) = listener();
+    let (heard, was_heard) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut [0; "anybody?\n".len()]).unwrap();
+        heard.send(()).unwrap();
+        let _ = stream.read(&mut [0]);
+    });
+    let shared = Shared::new(Asker::new());
+    let driver = tokio::spawn(Driver::new(shared.clone(), async_wire(address)));
+    shared.with(|asker| (asker.ask("anybody?"), true));
+    let waiting = shared.clone();
+    let caller = tokio::spawn(async move {
+        poll_fn(|cx| waiting.with(|asker| (outcome(asker, "anybody?", cx.waker()), false))).await
+    });
+    while was_heard.try_recv().is_err() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    driver.abort();
+    assert_eq!(caller.await.unwrap(), Err(true));
+}
+
+#[test]
+fn a_half_close_is_seen_by_the_peer_behind_what_was_written() {
+    let (listener, address) = listener();
+    let peer = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        stream.write_all(&all).unwrap();
+        all
+    });
+    struct Last(bool);
+    impl Role for Last {
+        type Failure = String;
+        fn exchange(&mut self, io: &mut Io<String>, _: Instant) -> Pulse {
+            if let Some(End::Lost(error)) = io.take_end() {
+                assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+                return Pulse::Over;
+            }
+            if io.is_open() && !self.0 {
+                io.queue(&mut b"last words"[..].into());
+                self.0 = true;
+            }
+            match self.0 {
+                true if io.is_open() => Pulse::HalfClose(None),
+                true => Pulse::Over,
+                false => Pulse::Dial(0, None),
+            }
+        }
+    }
+    let drive = blocking_wire(address).drive(&mut Last(false), None, |_| None::<()>);
+    assert_eq!(drive, Drive::Over);
+    assert_eq!(peer.join().unwrap(), b"last words");
+}
+
+#[test]
+fn the_wire_is_given_back_when_there_is_nothing_to_wait_for() {
+    let (listener, address) = listener();
+    echo(listener);
+    let (mut asker, mut wire) = (Asker::new(), blocking_wire(address));
+    assert_eq!(wire.drive(&mut asker, None, |_| None::<()>), Drive::Rest(None));
+    asker.ask("once");
+    assert_eq!(wire.drive(&mut asker, None, answered(1)), Drive::Done(1));
+    assert_eq!(wire.drive(&mut asker, None, answered(2)), Drive::Rest(None));
+    asker.ask("late");
+    let at_most = Some(now());
+    assert_eq!(wire.drive(&mut asker, at_most, answered(2)), Drive::Late);
+    assert_eq!(wire.drive(&mut asker, None, answered(2)), Drive::Done(2));
+}

@@ -1,0 +1,104 @@
+//! A role that many callers share, and the task that moves its bytes.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Instant,
+};
+
+use crate::{Io, Pulse, Role, Wire};
+
+/// A role that many callers change under a short lock, while a [`Driver`] moves its bytes. The wire is not under the lock.
+#[derive(Debug)]
+pub struct Shared<R>(Mutex<Inner<R>>);
+
+#[derive(Debug)]
+struct Inner<R> {
+    role: R,
+    /// The task, while it sleeps.
+    driver: Option<Waker>,
+}
+
+impl<R: Role> Shared<R> {
+    /// Shares a role.
+    pub fn new(role: R) -> Arc<Self> {
+        Arc::new(Shared(Mutex::new(Inner { role, driver: None })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<R>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the role. `step` also says whether its task has to see to that; it is woken outside of the lock.
+    pub fn with<T>(&self, step: impl FnOnce(&mut R) -> (T, bool)) -> T {
+        let mut inner = self.lock();
+        let (outcome, wakes) = step(&mut inner.role);
+        let driver = if wakes { inner.driver.take() } else { None };
+        drop(inner);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        outcome
+    }
+}
+
+/// The role as its task sees it. How to wake the task is left under the lock under which there was nothing more to do.
+struct Served<'a, R> {
+    shared: &'a Shared<R>,
+    task: &'a Waker,
+}
+
+impl<R: Role> Role for Served<'_, R> {
+    type Failure = R::Failure;
+
+    fn exchange(&mut self, io: &mut Io<R::Failure>, now: Instant) -> Pulse {
+        let mut inner = self.shared.lock();
+        let pulse = inner.role.exchange(io, now);
+        match &mut inner.driver {
+            Some(driver) => driver.clone_from(self.task),
+            none => *none = Some(self.task.clone()),
+        }
+        pulse
+    }
+}
+
+/// The task of a shared role: it ends when the role is over. One that is dropped before that tells the role by a last
+/// exchange, in which the connection is lost, and wakes its callers.
+#[derive(Debug)]
+pub struct Driver<R: Role> {
+    shared: Arc<Shared<R>>,
+    wire: Wire<R::Failure>,
+    is_over: bool,
+}
+
+impl<R: Role> Driver<R> {
+    /// Moves the bytes of `shared` over `wire`.
+    #[must_use]
+    pub fn new(shared: Arc<Shared<R>>, wire: Wire<R::Failure>) -> Self {
+        Driver { shared, wire, is_over: false }
+    }
+}
+
+impl<R: Role> Unpin for Driver<R> {}
+
+impl<R: Role> Future for Driver<R> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Driver { shared, wire, is_over } = &mut *self;
+        let task = cx.waker().clone();
+        let polled = wire.poll(cx, &mut Served { shared, task: &task }, |_| None::<()>).map(drop);
+        *is_over = polled.is_ready();
+        polled
+    }
+}
+
+impl<R: Role> Drop for Driver<R> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let mut role = Served { shared: &self.shared, task: Waker::noop() };
+            self.wire.abandon(&mut role);
+        }
+    }
+}
