@@ -5,6 +5,7 @@ use std::io;
 use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt};
 
 use bytes::Bytes;
+pub use queue_core::Fate;
 pub(crate) use queue_core::excerpt;
 
 use crate::JobRef;
@@ -124,17 +125,6 @@ pub enum Deadline {
     Reply,
     /// The whole operation, with reconnects and retries.
     Total,
-}
-
-/// Whether the server can have acted on a failed call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fate {
-    /// The last byte of the command never left: the server cannot have acted. Trying again is safe.
-    NotSent,
-    /// The command left, and no answer was read: the server may have acted.
-    Unknown,
-    /// The server answered no.
-    Refused,
 }
 
 impl Error {

@@ -4,6 +4,7 @@
 use std::io;
 use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt};
 
+pub use queue_core::Fate;
 pub(crate) use queue_core::excerpt;
 
 use crate::{JobHandle, UniqueId};
@@ -109,17 +110,6 @@ pub enum Deadline {
     Total,
     /// The end of a job, as [`SubmitOptions::timeout`](crate::SubmitOptions::timeout) has it.
     Job,
-}
-
-/// Whether the server can have acted on a failed call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fate {
-    /// The last byte of the request never left: the server cannot have acted. Trying again is safe.
-    NotSent,
-    /// The request left, and no answer was read: the server may have acted.
-    Unknown,
-    /// The server answered no.
-    Refused,
 }
 
 impl Error {

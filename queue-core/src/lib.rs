@@ -21,6 +21,7 @@ pub mod blocking;
 mod clock;
 mod dial;
 mod error;
+mod fate;
 mod health;
 mod io;
 mod limit;
@@ -60,6 +61,7 @@ pub use self::{
     clock::now,
     dial::Dial,
     error::{Error, ErrorKind},
+    fate::Fate,
     health::Health,
     io::{End, Io},
     limit::{Limit, Sdk, Until},
