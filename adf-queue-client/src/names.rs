@@ -1,0 +1,168 @@
+//! Names and ids of the protocol: each can only be built valid.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use queue_core::excerpt;
+
+use crate::{Error, Result};
+
+/// The name of a queue: any text of 1 to 65,535 bytes, compared byte by byte. `/order/new` is a convention, not a rule.
+///
+/// Binary frames carry ASCII names only: the server would take each other byte for a `?`, and act on another queue.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueName(Arc<str>);
+
+impl QueueName {
+    /// The longest name in bytes.
+    pub const MAX: usize = u16::MAX as usize;
+
+    /// Checks a name.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an empty one, and over [`MAX`](Self::MAX) bytes.
+    pub fn new(name: impl Into<Arc<str>>) -> Result<Self> {
+        let name = name.into();
+        if name.is_empty() || name.len() > Self::MAX {
+            return Err(Error::invalid(format!(
+                "queue name {} is not valid: a name has 1 to {} bytes, this one has {}",
+                excerpt(name.as_bytes()),
+                Self::MAX,
+                name.len()
+            )));
+        }
+        Ok(QueueName(name))
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The name of a request, by which its answer is found: 1 to 32 visible ASCII characters.
+///
+/// A delete or a return names the pull that brought the message. So a pull's id must be unlike that of any other pull
+/// whose message is not settled: on its connection, and over HTTP on the whole server.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(Arc<str>);
+
+impl RequestId {
+    /// The longest id in bytes.
+    pub const MAX: usize = 32;
+
+    /// Checks an id.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for one that the server would not answer, or could not give back unchanged.
+    pub fn new(id: impl Into<Arc<str>>) -> Result<Self> {
+        let id = id.into();
+        let bad = id.bytes().position(|byte| !byte.is_ascii_graphic());
+        if id.is_empty() || id.len() > Self::MAX || bad.is_some() {
+            return Err(Error::invalid(format!(
+                "request id {} is not valid: an id has 1 to {} visible ASCII characters",
+                excerpt(id.as_bytes()),
+                Self::MAX
+            )));
+        }
+        Ok(RequestId(id))
+    }
+
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+macro_rules! text {
+    ($($name:ident)+) => {$(
+        impl FromStr for $name {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self> {
+                $name::new(text)
+            }
+        }
+
+        impl TryFrom<&str> for $name {
+            type Error = Error;
+
+            fn try_from(text: &str) -> Result<Self> {
+                $name::new(text)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = Error;
+
+            fn try_from(text: String) -> Result<Self> {
+                $name::new(text)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({:?})"), self.0)
+            }
+        }
+    )+};
+}
+
+text!(QueueName RequestId);
+
+/// The number of a message in its queue: 1 for the first that was pushed since the queue was created.
+///
+/// A message keeps it when it is returned, also to another queue, so it is no name for a message across queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId(u64);
+
+impl MessageId {
+    /// The id as a number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<u64> for MessageId {
+    fn from(id: u64) -> Self {
+        MessageId(id)
+    }
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_names_say_the_value_and_the_rule() {
+        for bad in ["", "a b", "a\x1b[2J", "é", &"x".repeat(33)] {
+            let error = RequestId::new(bad).unwrap_err().to_string();
+            assert!(error.contains(&excerpt(bad.as_bytes())), "{error}");
+            assert!(error.ends_with("is not valid: an id has 1 to 32 visible ASCII characters"));
+        }
+        RequestId::new("~!x".repeat(10)).unwrap();
+        assert_eq!(
+            QueueName::new("").unwrap_err().to_string(),
+            "queue name \"\" is not valid: a name has 1 to 65535 bytes, this one has 0"
+        );
+        QueueName::new("q".repeat(QueueName::MAX)).unwrap();
+        QueueName::new("q".repeat(QueueName::MAX + 1)).unwrap_err();
+        QueueName::new("队 with a space").unwrap();
+    }
+}

@@ -1,0 +1,107 @@
+//! JSON text, as the server writes and reads it.
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, BytesMut};
+use queue_core::excerpt;
+use serde::{Deserialize, Serialize};
+
+use super::{Action, Delivered, Refusal, Request, Response, Success, response::OK};
+use crate::{Error, Result};
+
+#[derive(Serialize)]
+struct Asked<'a> {
+    action: &'static str,
+    requestid: &'a str,
+    queue: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<&'a str>,
+}
+
+/// What does not belong to an action, or to a failure, may be absent.
+#[derive(Deserialize)]
+struct Answered<'a> {
+    #[serde(borrow)]
+    action: Cow<'a, str>,
+    #[serde(borrow)]
+    requestid: Cow<'a, str>,
+    #[serde(borrow)]
+    queue: Cow<'a, str>,
+    #[serde(borrow)]
+    result: Cow<'a, str>,
+    messageid: Option<u64>,
+    count: Option<u32>,
+    duplications: Option<u16>,
+    body: Option<String>,
+}
+
+pub(super) fn encode(request: &Request, frame: &mut BytesMut) -> Result<()> {
+    let body = std::str::from_utf8(request.body()).map_err(|error| {
+        Error::invalid(format!(
+            "body is not UTF-8 at byte {}: JSON carries text only (use a binary transport)",
+            error.valid_up_to()
+        ))
+    })?;
+    let asked = Asked {
+        action: request.action().name(),
+        requestid: request.id().as_str(),
+        queue: request.queue().as_str(),
+        body: request.action().is_push().then_some(body),
+    };
+    let start = frame.len();
+    // Characters beyond the basic plane stay UTF-8: the server closes the connection at an escaped surrogate.
+    serde_json::to_writer(frame.writer(), &asked).map_err(|error| {
+        frame.truncate(start);
+        Error::invalid("the request cannot be written as JSON").with_source(error)
+    })
+}
+
+pub(super) fn decode(frame: &[u8]) -> Result<Response> {
+    let bad = |why: Option<serde_json::Error>| {
+        let error = Error::protocol("the text is no answer of the protocol");
+        let shown = excerpt(frame);
+        error.with_source(why.map_or(shown.clone(), |why| format!("{shown}: {why}")))
+    };
+    let valid = repaired(frame);
+    let answered: Answered<'_> = serde_json::from_slice(&valid).map_err(|why| bad(Some(why)))?;
+    let action = Action::from_name(&answered.action).ok_or_else(|| bad(None))?;
+    let outcome = match &*answered.result {
+        OK => Ok(success(action, &answered).ok_or_else(|| bad(None))?),
+        refusal => Err(Refusal::of(refusal.into())),
+    };
+    let (id, queue) = (answered.requestid.into(), answered.queue.into());
+    Ok(Response { action, id, queue, outcome })
+}
+
+fn success(action: Action, answered: &Answered<'_>) -> Option<Success> {
+    Some(match action {
+        Action::Lpush | Action::Rpush => Success::Pushed(answered.messageid?.into()),
+        Action::Clear | Action::Count => Success::Counted(answered.count?),
+        Action::Pull => Success::Delivered(Delivered {
+            message_id: answered.messageid?.into(),
+            duplications: answered.duplications?,
+            body: answered.body.clone()?.into(),
+        }),
+        Action::Delete
+        | Action::Lcancel
+        | Action::Rcancel
+        | Action::CreateQueue
+        | Action::DeleteQueue => Success::Done,
+    })
+}
+
+/// The server writes most control characters of names and bodies as they are, which JSON does not allow. It writes no
+/// white space between its tokens, so each is within a string.
+fn repaired(frame: &[u8]) -> Cow<'_, [u8]> {
+    if frame.iter().all(|byte| *byte >= b' ') {
+        return frame.into();
+    }
+    let mut valid = Vec::with_capacity(frame.len() + 64);
+    for byte in frame {
+        match byte {
+            0..b' ' => valid.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+            _ => valid.push(*byte),
+        }
+    }
+    valid.into()
+}

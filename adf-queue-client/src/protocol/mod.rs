@@ -1,0 +1,54 @@
+//! Requests and answers, and both of their encodings. No socket, no clock, no lock.
+
+mod action;
+mod binary;
+mod json;
+mod request;
+mod response;
+#[cfg(test)]
+mod vectors;
+
+use bytes::{Bytes, BytesMut};
+
+pub use self::{
+    action::Action,
+    request::Request,
+    response::{Delivered, Refusal, Response, Success},
+};
+use crate::Result;
+
+/// How requests and answers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Encoding {
+    /// Any body of up to 65,535 bytes; ASCII names. One message in each WebSocket binary frame, or HTTP body of `.bin`.
+    Binary,
+    /// Text of any length. One message in each WebSocket text frame, or HTTP body of `.json`.
+    Json,
+}
+
+impl Encoding {
+    /// Appends a request to `frame`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for what this encoding cannot carry unchanged; `frame` is left as it was.
+    pub fn encode(self, request: &Request, frame: &mut BytesMut) -> Result<()> {
+        match self {
+            Encoding::Binary => binary::encode(request, frame),
+            Encoding::Json => json::encode(request, frame),
+        }
+    }
+
+    /// Reads a whole answer. The body of a message that was pulled in binary is a part of `frame`, uncopied.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when it is none.
+    pub fn decode(self, frame: Bytes) -> Result<Response> {
+        match self {
+            Encoding::Binary => binary::decode(frame),
+            Encoding::Json => json::decode(&frame),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What is asked.
+
+use bytes::Bytes;
+
+use super::Action;
+use crate::{QueueName, RequestId};
+
+/// One request. Those that act on a pulled message carry the id of the pull.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    action: Action,
+    id: RequestId,
+    queue: QueueName,
+    body: Bytes,
+}
+
+macro_rules! plain {
+    ($($(#[$doc:meta])+ $method:ident $action:ident)+) => {$(
+        $(#[$doc])+
+        #[must_use]
+        pub fn $method(id: RequestId, queue: QueueName) -> Self {
+            Request { action: Action::$action, id, queue, body: Bytes::new() }
+        }
+    )+};
+}
+
+impl Request {
+    /// Adds a message at the left end.
+    #[must_use]
+    pub fn lpush(id: RequestId, queue: QueueName, body: impl Into<Bytes>) -> Self {
+        Request { action: Action::Lpush, id, queue, body: body.into() }
+    }
+
+    /// Adds a message at the right end.
+    #[must_use]
+    pub fn rpush(id: RequestId, queue: QueueName, body: impl Into<Bytes>) -> Self {
+        Request { action: Action::Rpush, id, queue, body: body.into() }
+    }
+
+    plain! {
+        /// Takes the leftmost message of the queue, when there is one.
+        pull Pull
+        /// Removes the message that the pull `id` of this queue brought.
+        delete Delete
+        /// Puts the message that the pull `id` of this queue brought back at the left end.
+        ///
+        /// The server looks only for the id. Named with another queue it moves the message there, and named with one
+        /// that does not exist it loses the message.
+        lcancel Lcancel
+        /// The same, at the right end.
+        rcancel Rcancel
+        /// Counts the messages that are ready.
+        count Count
+        /// Removes the messages that are ready.
+        clear Clear
+        /// Creates a queue.
+        create_queue CreateQueue
+        /// Removes a queue.
+        delete_queue DeleteQueue
+    }
+
+    /// What is asked.
+    #[must_use]
+    pub fn action(&self) -> Action {
+        self.action
+    }
+
+    /// By what the answer is found.
+    #[must_use]
+    pub fn id(&self) -> &RequestId {
+        &self.id
+    }
+
+    /// Of which queue.
+    #[must_use]
+    pub fn queue(&self) -> &QueueName {
+        &self.queue
+    }
+
+    /// The body of a push; empty otherwise.
+    #[must_use]
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+}

@@ -1,0 +1,117 @@
+//! What a server answers.
+
+use std::{borrow::Cow, error::Error as StdError, fmt};
+
+use bytes::Bytes;
+use queue_core::excerpt;
+
+use super::{Action, Request};
+use crate::MessageId;
+
+/// One answer. It names the request that it answers by action and id; the answer to a delete or a return has the id of
+/// the pull, so neither is enough alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Response {
+    /// What was asked.
+    pub action: Action,
+    /// The id of the request, as the server gives it back.
+    pub id: Box<str>,
+    /// The queue of the request, as the server gives it back.
+    pub queue: Box<str>,
+    /// What came of it.
+    pub outcome: Result<Success, Refusal>,
+}
+
+impl Response {
+    /// Whether this is the answer to that request.
+    #[must_use]
+    pub fn answers(&self, request: &Request) -> bool {
+        self.action == request.action() && *self.id == *request.id().as_str()
+    }
+}
+
+/// What a successful action gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Success {
+    /// Nothing but that it was done.
+    Done,
+    /// The message has this number.
+    Pushed(MessageId),
+    /// So many messages are ready, or were removed.
+    Counted(u32),
+    /// The leftmost message.
+    Delivered(Delivered),
+}
+
+/// A message that was pulled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Delivered {
+    /// Its number.
+    pub message_id: MessageId,
+    /// How often it was delivered, this time included: 1 at first, modulo 65,536.
+    pub duplications: u16,
+    /// Its bytes. In JSON, what was no UTF-8 has been replaced by U+FFFD.
+    pub body: Bytes,
+}
+
+impl Delivered {
+    /// Whether somebody had it before, and did not delete it.
+    #[must_use]
+    pub fn is_redelivered(&self) -> bool {
+        self.duplications != 1
+    }
+}
+
+/// Why a server did not do what was asked. The server's words can be had by `Display`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// `queue not exists.`: nothing creates a queue but `createqueue`.
+    QueueNotFound,
+    /// `queue exists.`
+    QueueExists,
+    /// `no set queue name.`: the name is empty.
+    EmptyQueueName,
+    /// `message was not pulled.`: no message came by the pull of that id on this connection, or it is settled.
+    NotPulled,
+    /// Words that no known version of the server uses.
+    Other(Box<str>),
+}
+
+/// What a result says on success.
+pub(super) const OK: &str = "ok";
+
+impl Refusal {
+    /// What the server calls it.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Refusal::QueueNotFound => "queue not exists.",
+            Refusal::QueueExists => "queue exists.",
+            Refusal::EmptyQueueName => "no set queue name.",
+            Refusal::NotPulled => "message was not pulled.",
+            Refusal::Other(text) => text,
+        }
+    }
+
+    /// The refusal with these words.
+    pub(super) fn of(text: Cow<'_, str>) -> Self {
+        [Refusal::QueueNotFound, Refusal::QueueExists, Refusal::EmptyQueueName, Refusal::NotPulled]
+            .into_iter()
+            .find(|known| known.text() == text)
+            .unwrap_or_else(|| Refusal::Other(text.into()))
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Other(text) => f.write_str(&excerpt(text.as_bytes())),
+            known => f.write_str(known.text()),
+        }
+    }
+}
+
+impl StdError for Refusal {}
