@@ -8,6 +8,7 @@ use beanstalk_client::{
 use fixtures::{beanstalkd::Server, fault::Fault};
 use tests::{
     Blocking, Environment, Face,
+    connectors::{NARROW, narrow, narrowed},
     damaged::next_whole,
     listener::{Scripts, read_bytes, relay, reset},
     place::{connect, options},
@@ -157,12 +158,14 @@ pub(crate) fn greet(stream: &mut std::net::TcpStream) -> Option<()> {
 
 /// B1.
 fn a_put_that_was_not_sent_whole_is_sent_again_and_exists_once<P: Producing>() {
-    const BODY: usize = 24 << 20;
-    for read in [0, 1, 5, 100, 70_000, 1_000_000] {
+    // With what the proxy reads, several times what the sockets hold.
+    const BODY: usize = 8 * NARROW;
+    for read in [0, 1, 5, 100, 70_000, 2 * NARROW] {
         let server = Server::builder().max_job_size(BODY as u32).start().unwrap();
         let address = server.address().to_owned();
         let proxy = Scripts::start(move |number, mut stream| {
             if number == 1 {
+                narrowed(&socket2::SockRef::from(&stream)).unwrap();
                 greet(&mut stream);
                 read_bytes(&mut stream, read);
                 reset(stream);
@@ -170,7 +173,8 @@ fn a_put_that_was_not_sent_whole_is_sent_again_and_exists_once<P: Producing>() {
                 relay(stream, &address);
             }
         });
-        let producer = P::connect(producer_options(&proxy.address())).unwrap();
+        let options = ProducerOptions::from(narrow(options(&proxy.address())));
+        let producer = P::connect(options).unwrap();
         let inserted = producer.put_plain("a", &vec![b'x'; BODY]).unwrap();
         assert_eq!(inserted.id().get(), 1, "after {read} bytes");
         let report = producer.close();
