@@ -59,16 +59,21 @@ macro_rules! stats {
         }
 
         /// A map of the keys that the server sent, in its order: numbers and booleans where this crate knows the key
-        /// to be one, text otherwise.
+        /// to be one. Of other keys, a whole number that is not in quotes is a number, and the rest is text.
         #[cfg(feature = "serde")]
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use serde::ser::SerializeMap;
                 let mut map = serializer.serialize_map(Some(self.entries().len()))?;
-                for (key, value) in self.entries() {
+                for (key, value, is_quoted) in self.entries.iter_quoted() {
                     match key {
                         $($key => map.serialize_entry(key, &self.$field)?,)+
-                        _ => map.serialize_entry(key, value)?,
+                        _ if is_quoted => map.serialize_entry(key, value)?,
+                        _ => match (queue_core::decimal(value.as_bytes()), negative(value)) {
+                            (Some(number), _) => map.serialize_entry(key, &number)?,
+                            (_, Some(number)) => map.serialize_entry(key, &number)?,
+                            (None, None) => map.serialize_entry(key, value)?,
+                        },
                     }
                 }
                 map.end()
@@ -325,6 +330,13 @@ impl serde::Serialize for JobState {
     }
 }
 
+/// A whole number below zero.
+#[cfg(feature = "serde")]
+fn negative(value: &str) -> Option<i64> {
+    let digits = queue_core::decimal(value.strip_prefix('-')?.as_bytes())?;
+    0_i64.checked_sub_unsigned(digits).filter(|number| *number < 0)
+}
+
 fn bad_value(key: &str, value: &str) -> Error {
     Error::protocol(format!(
         "the stats reply has an unexpected value for {key}: {}",
@@ -432,6 +444,18 @@ mod tests {
     fn a_known_key_of_another_type_is_named() {
         let error = JobStats::parse(JOB.replace("pri: 10", "pri: ten").as_bytes()).unwrap_err();
         assert_eq!(error.to_string(), "the stats reply has an unexpected value for pri: \"ten\"");
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn values_of_unknown_keys_that_read_as_whole_numbers_are_numbers() {
+        let extra = "---\nid: 0e1\nshards: 12\ndrift: -3\nbig: 18446744073709551615\nname: \"7\"\nload: 1.10\nzip: 007\nnone: \nminus: -0\n";
+        let stats = ServerStats::parse(extra.as_bytes()).unwrap();
+        assert_eq!(
+            serde_json::to_string(&stats).unwrap(),
+            r#"{"id":"0e1","shards":12,"drift":-3,"big":18446744073709551615,"name":"7","load":"1.10","zip":"007","none":"","minus":"-0"}"#
+        );
+        assert_eq!(stats.get("shards"), Some("12"));
     }
 
     #[cfg(feature = "serde")]

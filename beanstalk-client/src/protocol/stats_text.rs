@@ -35,6 +35,16 @@ impl Pairs {
         let part = |span: &Range<usize>| self.text.get(span.clone()).unwrap_or_default();
         self.spans.iter().map(move |[key, value]| (part(key), part(value)))
     }
+
+    /// The same, and whether the value stood in quotes: then it is text, whatever it looks like.
+    #[cfg(feature = "serde")]
+    pub(crate) fn iter_quoted(&self) -> impl ExactSizeIterator<Item = (&str, &str, bool)> {
+        let is_quoted = |value: &Range<usize>| {
+            self.text.get(..value.start).is_some_and(|before| before.ends_with('"'))
+        };
+        let quoted = self.spans.iter().map(move |[_, value]| is_quoted(value));
+        self.iter().zip(quoted).map(|((key, value), is_quoted)| (key, value, is_quoted))
+    }
 }
 
 impl PartialEq for Pairs {
