@@ -123,19 +123,20 @@ impl Client {
             return self.exchange(command, total).await;
         }
         let (wait, began) = (command.server_wait(), now());
-        let taken_over = self.take_over(wait, total).await.map_err(named::<C>)?;
+        let taken_over = self.take_over(wait, total).await.map_err(named(command))?;
         let response = match (taken_over, left_over(wait, now().saturating_duration_since(began))) {
             (Some(response), _) => response,
             (None, None) => return self.exchange(command, total).await,
-            (None, Some(left)) => {
-                self.respond(&ReserveWithTimeout::new(left)?, total).await.map_err(named::<C>)?
-            }
+            (None, Some(left)) => self
+                .respond(&ReserveWithTimeout::new(left)?, total)
+                .await
+                .map_err(named(command))?,
         };
         self.session.decode(command, response)
     }
 
     async fn exchange<C: Command>(&mut self, command: &C, total: Limit) -> Result<C::Reply> {
-        let response = self.respond(command, total).await.map_err(named::<C>)?;
+        let response = self.respond(command, total).await.map_err(named(command))?;
         self.session.decode(command, response)
     }
 
@@ -197,13 +198,13 @@ impl Client {
                 Ok((pair.0, pair))
             })
             .await
-            .map_err(named::<A>)?;
-        let response = self.receive(one, first.server_wait(), total).await.map_err(named::<A>)?;
+            .map_err(named(first))?;
+        let response = self.receive(one, first.server_wait(), total).await.map_err(named(first))?;
         let first_reply = self.session.decode(first, response);
         let second_reply = self
             .receive(two, second.server_wait(), total)
             .await
-            .map_err(named::<B>)
+            .map_err(named(second))
             .and_then(|response| self.session.decode(second, response));
         Ok((first_reply, second_reply))
     }
@@ -334,6 +335,7 @@ async fn yield_once() {
 }
 
 /// Names the command in an error that has no command yet.
-pub(crate) fn named<C: Command>(error: Error) -> Error {
-    error.with_command(C::NAME)
+pub(crate) fn named<C: Command>(command: &C) -> impl FnOnce(Error) -> Error + use<C> {
+    let name = command.name();
+    move |error| error.with_command(name)
 }

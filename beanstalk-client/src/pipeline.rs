@@ -98,7 +98,7 @@ where
             self.started = true;
             if let Err(error) = outcome {
                 self.window.end();
-                return self.commands.next().map(|_| Err(named::<I::Item>(error)));
+                return self.commands.next().map(|command| Err(named(&command)(error)));
             }
         }
         if self.window.is_empty() {

@@ -49,6 +49,9 @@ pub fn cli_error(error: Error) -> CliError {
     {
         message = after.to_owned();
     }
+    if let (ErrorKind::UnknownCommand, Some(command)) = (error.kind(), error.command()) {
+        message = format!("the server does not know the command {command}");
+    }
     let error = CliError::new(exit, code, message);
     match code {
         "UNAVAILABLE" | "CONNECT_TIMEOUT" => error

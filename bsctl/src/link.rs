@@ -358,6 +358,10 @@ impl<C: Command> Command for Traced<C> {
         self.command.decode(response)
     }
 
+    fn name(&self) -> &'static str {
+        self.command.name()
+    }
+
     fn effect(&self) -> Effect {
         self.command.effect()
     }

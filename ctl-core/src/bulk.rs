@@ -152,9 +152,14 @@ impl Bulk {
 
     /// One was done.
     pub fn success(&mut self) {
-        self.succeeded += 1;
+        self.successes(1);
+    }
+
+    /// So many were done at once; a server may name any number.
+    pub fn successes(&mut self, count: u64) {
+        self.succeeded = self.succeeded.saturating_add(count);
         self.show_failures();
-        self.progress.advance();
+        self.progress.advance_by(count);
     }
 
     /// One was not there any more, or not to be touched.

@@ -61,10 +61,15 @@ impl Progress {
 
     /// Counts one more.
     pub fn advance(&mut self) {
-        self.done += 1;
+        self.advance_by(1);
+    }
+
+    /// So many items are done.
+    pub fn advance_by(&mut self, count: u64) {
+        self.done = self.done.saturating_add(count);
         match (self.mode, &self.bar) {
             (Mode::Hidden, _) => {}
-            (Mode::Bar, Some(bar)) => bar.inc(1),
+            (Mode::Bar, Some(bar)) => bar.inc(count),
             (Mode::Bar, None) if self.started.elapsed() >= PATIENCE => self.show_bar(),
             (Mode::Bar, None) => {}
             (Mode::Lines, _) => {

@@ -62,7 +62,7 @@ pub fn each(visitor: &mut impl Visitor) {
     visitor.visit(Touch::new(7), &[b"TOUCHED\r\n"]);
     visitor.visit(Watch(tube()), &[b"WATCHING 2\r\n"]);
     visitor.visit(Ignore(tube()), &[b"WATCHING 1\r\n"]);
-    visitor.visit(Peek(7.into()), found);
+    visitor.visit(Peek(u64::MAX.into()), found);
     visitor.visit(PeekReady, found);
     visitor.visit(PeekDelayed, found);
     visitor.visit(PeekBuried, found);

@@ -25,6 +25,8 @@ mod deadlines;
 mod faults;
 #[path = "beanstalk/jobs.rs"]
 mod jobs;
+#[path = "beanstalk/out_of_step.rs"]
+mod out_of_step;
 #[path = "beanstalk/pipelines.rs"]
 mod pipelines;
 #[path = "beanstalk/producer.rs"]

@@ -115,19 +115,19 @@ impl Client {
             return self.exchange(command, total);
         }
         let (wait, began) = (command.server_wait(), now());
-        let taken_over = self.take_over(wait, total).map_err(named::<C>)?;
+        let taken_over = self.take_over(wait, total).map_err(named(command))?;
         let response = match (taken_over, left_over(wait, now().saturating_duration_since(began))) {
             (Some(response), _) => response,
             (None, None) => return self.exchange(command, total),
             (None, Some(left)) => {
-                self.respond(&ReserveWithTimeout::new(left)?, total).map_err(named::<C>)?
+                self.respond(&ReserveWithTimeout::new(left)?, total).map_err(named(command))?
             }
         };
         self.session.decode(command, response)
     }
 
     fn exchange<C: Command>(&mut self, command: &C, total: Limit) -> Result<C::Reply> {
-        let response = self.respond(command, total).map_err(named::<C>)?;
+        let response = self.respond(command, total).map_err(named(command))?;
         self.session.decode(command, response)
     }
 
@@ -196,12 +196,12 @@ impl Client {
                 let pair = (session.send(first)?, session.send(second)?);
                 Ok((pair.0, pair))
             })
-            .map_err(named::<A>)?;
-        let response = self.receive(one, first.server_wait(), total).map_err(named::<A>)?;
+            .map_err(named(first))?;
+        let response = self.receive(one, first.server_wait(), total).map_err(named(first))?;
         let first_reply = self.session.decode(first, response);
         let second_reply = self
             .receive(two, second.server_wait(), total)
-            .map_err(named::<B>)
+            .map_err(named(second))
             .and_then(|response| self.session.decode(second, response));
         Ok((first_reply, second_reply))
     }
@@ -318,6 +318,7 @@ impl std::fmt::Debug for Client {
 }
 
 /// Names the command in an error that has no command yet.
-pub(super) fn named<C: Command>(error: Error) -> Error {
-    error.with_command(C::NAME)
+pub(super) fn named<C: Command>(command: &C) -> impl FnOnce(Error) -> Error + use<C> {
+    let name = command.name();
+    move |error| error.with_command(name)
 }

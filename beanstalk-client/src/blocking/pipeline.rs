@@ -128,7 +128,7 @@ where
             && let Err(error) = self.start()
         {
             self.window.end();
-            return self.commands.next().map(|_| Err(named::<I::Item>(error)));
+            return self.commands.next().map(|command| Err(named(&command)(error)));
         }
         if self.window.is_empty() {
             self.head_since = now();

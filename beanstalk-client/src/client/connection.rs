@@ -75,6 +75,7 @@ impl Client {
     /// Has the server confirm that the oldest orphan is still ours. One touch is under way at a time, however many calls are
     /// dropped while they wait for it.
     async fn confirm(&mut self, job: &Job, total: Limit) -> Result<()> {
+        let touch = Touch::new(job);
         loop {
             let began = now();
             let (ticket, sent) = self
@@ -82,10 +83,10 @@ impl Client {
                     session.touch_orphan(began).map(|asked| (asked.0, asked))
                 })
                 .await
-                .map_err(named::<Touch>)?;
+                .map_err(named(&touch))?;
             let response =
-                self.receive(ticket, ServerWait::None, total).await.map_err(named::<Touch>)?;
-            self.session.decode(&Touch::new(job), response)?;
+                self.receive(ticket, ServerWait::None, total).await.map_err(named(&touch))?;
+            self.session.decode(&touch, response)?;
             // The answer to one that was left behind may be as old as that.
             if sent == began || now().saturating_duration_since(sent) < HELD {
                 return Ok(());

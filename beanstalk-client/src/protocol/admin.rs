@@ -1,6 +1,6 @@
 //! Looking at jobs, tubes and the server, and moving jobs without reserving them.
 
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
 use bytes::BytesMut;
 
@@ -22,7 +22,10 @@ impl Command for Peek {
     }
 
     fn decode(&self, response: Response) -> Result<Option<Job>, Error> {
-        found(response)
+        match found(response)? {
+            Some(other) if other.id != self.0 => Err(about_another("job", self.0, other.id)),
+            job => Ok(job),
+        }
     }
 }
 
@@ -57,6 +60,11 @@ peek_heads! {
     PeekBuried = "peek-buried";
 }
 
+/// The reply is out of step, or no reply to this command.
+pub(super) fn about_another(what: &str, asked: impl Display, told: impl Display) -> Error {
+    Error::protocol(format!("the reply is about {what} {told}, and {what} {asked} was asked for"))
+}
+
 fn found(response: Response) -> Result<Option<Job>, Error> {
     match response {
         Response::Found(job) => Ok(Some(job)),
@@ -69,18 +77,28 @@ fn found(response: Response) -> Result<Option<Job>, Error> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kick(pub u64);
 
+impl Kick {
+    /// The bound as it is sent: the server reads a C `unsigned int`.
+    fn bound(self) -> u64 {
+        self.0.min(u64::from(u32::MAX))
+    }
+}
+
 impl Command for Kick {
     type Reply = u64;
     const NAME: &'static str = "kick";
 
     fn encode(&self, out: &mut BytesMut) {
-        // The server reads the bound as a C `unsigned int`.
-        line(out, Self::NAME, &[&self.0.min(u64::from(u32::MAX))]);
+        line(out, Self::NAME, &[&self.bound()]);
     }
 
     fn decode(&self, response: Response) -> Result<u64, Error> {
         match response {
-            Response::Kicked(Some(count)) => Ok(count),
+            Response::Kicked(Some(count)) if count <= self.bound() => Ok(count),
+            Response::Kicked(Some(count)) => Err(Error::protocol(format!(
+                "the server says that it has kicked {count} jobs, and was asked for {} at most",
+                self.bound()
+            ))),
             other => Err(other.refuse()),
         }
     }
@@ -131,7 +149,10 @@ impl Command for StatsJob {
 
     fn decode(&self, response: Response) -> Result<Option<JobStats>, Error> {
         match response {
-            Response::Ok(text) => JobStats::parse(&text).map(Some),
+            Response::Ok(text) => match JobStats::parse(&text)? {
+                stats if stats.id == self.0 => Ok(Some(stats)),
+                other => Err(about_another("job", self.0, other.id)),
+            },
             Response::NotFound => Ok(None),
             other => Err(other.refuse()),
         }
@@ -152,7 +173,10 @@ impl Command for StatsTube {
 
     fn decode(&self, response: Response) -> Result<Option<TubeStats>, Error> {
         match response {
-            Response::Ok(text) => TubeStats::parse(&text).map(Some),
+            Response::Ok(text) => match TubeStats::parse(&text)? {
+                stats if stats.name == self.0 => Ok(Some(stats)),
+                other => Err(about_another("tube", &self.0, other.name)),
+            },
             Response::NotFound => Ok(None),
             other => Err(other.refuse()),
         }

@@ -33,6 +33,11 @@ pub trait Command {
         Effect::None
     }
 
+    /// The wire verb of this value, for error messages: that of the command inside, if this one carries another.
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
     /// How long the server itself may hold the answer back.
     fn server_wait(&self) -> ServerWait {
         ServerWait::None

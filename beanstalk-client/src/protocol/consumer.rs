@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use crate::{
     Error, ErrorKind, Job, JobId, JobRef, Priority, ReleaseOptions, Released, Reserved, Seconds,
     TubeName,
-    protocol::{Command, Effect, Response, ServerWait, command::line},
+    protocol::{Command, Effect, Response, ServerWait, admin::about_another, command::line},
 };
 
 /// `reserve`: takes a job from the watched tubes, however long that takes.
@@ -97,7 +97,8 @@ impl Command for ReserveJob {
 
     fn decode(&self, response: Response) -> Result<Option<Job>, Error> {
         match response {
-            Response::Reserved(job) => Ok(Some(job)),
+            Response::Reserved(job) if job.id == self.0 => Ok(Some(job)),
+            Response::Reserved(other) => Err(about_another("job", self.0, other.id)),
             Response::NotFound => Ok(None),
             // Old servers take it for a `reserve` with garbage behind it.
             Response::BadFormat | Response::UnknownCommand => Err(Error::refused(

@@ -17,6 +17,7 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct AnyCommand {
+    name: &'static str,
     frame: Bytes,
     effect: Effect,
     wait: ServerWait,
@@ -29,6 +30,7 @@ impl AnyCommand {
         let mut frame = BytesMut::new();
         command.encode(&mut frame);
         AnyCommand {
+            name: command.name(),
             frame: frame.freeze(),
             effect: command.effect(),
             wait: command.server_wait(),
@@ -47,6 +49,10 @@ impl Command for AnyCommand {
 
     fn decode(&self, response: Response) -> Result<Response, Error> {
         Ok(response)
+    }
+
+    fn name(&self) -> &'static str {
+        self.name
     }
 
     fn effect(&self) -> Effect {

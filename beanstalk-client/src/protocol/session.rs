@@ -69,6 +69,8 @@ pub struct Session {
     pending: VecDeque<Pending>,
     /// How many replies were read, which is the number of the reply that comes next.
     answered: u64,
+    /// Offset behind the last byte of the command that was answered last: the oldest pending one begins there.
+    answered_to: u64,
     used: TubeName,
     watched: Vec<TubeName>,
     orphans: VecDeque<Job>,
@@ -84,6 +86,8 @@ pub struct Session {
 struct Pending {
     /// Offset behind the command's last byte.
     end: u64,
+    /// Whether an old server may have cut its line, and taken the rest for a command of its own.
+    may_be_cut: bool,
     wait: ServerWait,
     meaning: Meaning,
 }
@@ -117,6 +121,7 @@ impl Session {
             decoder: Decoder::new(epoch, max_body),
             pending: VecDeque::new(),
             answered: 0,
+            answered_to: 0,
             used: TubeName::default(),
             watched: vec![TubeName::default()],
             orphans: VecDeque::new(),
@@ -193,9 +198,11 @@ impl Session {
     }
 
     fn queue(&mut self, before: usize, wait: ServerWait, meaning: Meaning) -> Ticket {
-        self.queued += (self.outgoing.len() - before) as u64;
+        let frame = self.outgoing.get(before..).unwrap_or_default();
+        let may_be_cut = may_be_cut(frame);
+        self.queued += frame.len() as u64;
         let ticket = Ticket(self.answered + self.pending.len() as u64);
-        self.pending.push_back(Pending { end: self.queued, wait, meaning });
+        self.pending.push_back(Pending { end: self.queued, may_be_cut, wait, meaning });
         self.metrics.commands += 1;
         ticket
     }
@@ -268,7 +275,7 @@ impl Session {
                 Ok(None) => return Ok(None),
                 Err(error) => return Err(self.fail(ticket, error)),
             };
-            let Some(answered) = self.pending.pop_front() else {
+            let Some(answered) = self.take_begun() else {
                 let error = Error::protocol("a reply came that answers no command");
                 return Err(self.fail(ticket, error));
             };
@@ -276,12 +283,29 @@ impl Session {
             self.answered += 1;
             self.metrics.replies += 1;
             let wanted = number == ticket.0;
+            if answered.may_be_cut
+                && matches!(response, Response::BadFormat | Response::UnknownCommand)
+            {
+                // What the server made of the rest of the line gets a reply, too: the next one would be out of step.
+                self.poison();
+            }
             self.take_effect(answered.meaning, &response, wanted)
                 .map_err(|error| self.fail(ticket, error))?;
             if wanted {
                 return Ok(Some(response));
             }
         }
+    }
+
+    /// Takes the oldest command, for its reply. None can have come before its first byte was sent; the last one need not
+    /// have been, since some refusals come as soon as the command line is read.
+    fn take_begun(&mut self) -> Option<Pending> {
+        if self.sent <= self.answered_to {
+            return None;
+        }
+        let oldest = self.pending.pop_front()?;
+        self.answered_to = oldest.end;
+        Some(oldest)
     }
 
     fn take_effect(
@@ -346,7 +370,7 @@ impl Session {
             if error.kind() == ErrorKind::Protocol {
                 self.poison();
             }
-            error.with_command(C::NAME)
+            error.with_command(command.name())
         })
     }
 
@@ -427,6 +451,18 @@ impl Session {
     }
 }
 
+/// The longest line, in bytes with its CRLF, that every server takes whole: version 1.10's.
+const SHORTEST_LIMIT: usize = 208;
+
+/// Whether the line of a command is longer than some servers' limit. Those up to 1.11 refuse such a line at its limit,
+/// and go on with what is left of it as the next one.
+fn may_be_cut(frame: &[u8]) -> bool {
+    frame.len() > SHORTEST_LIMIT
+        && frame
+            .get(..SHORTEST_LIMIT)
+            .is_some_and(|start| !start.windows(2).any(|pair| pair == b"\r\n"))
+}
+
 /// The largest outgoing buffer that is kept for the next command.
 const KEEP_OUTGOING: usize = 256 * 1024;
 
@@ -442,7 +478,7 @@ fn ended() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Delete, Ignore, Put, Quit, Reserve, Use, Watch};
+    use crate::protocol::{Delete, Ignore, Put, Quit, Reserve, StatsTube, Use, Watch};
 
     fn feed(session: &mut Session, bytes: &[u8]) {
         let space = session.space();
@@ -533,6 +569,44 @@ mod tests {
             assert!(session.reply(ticket).unwrap().is_some());
             assert_eq!(session.is_open(), open, "{reply}");
         }
+    }
+
+    #[test]
+    fn a_refused_line_that_an_old_server_may_have_cut_poisons() {
+        for (length, reply, open) in [
+            (195, "BAD_FORMAT", true),
+            (196, "BAD_FORMAT", false),
+            (200, "UNKNOWN_COMMAND", false),
+            (200, "NOT_FOUND", true),
+        ] {
+            let mut session = Session::new(1024);
+            let ticket = session.send(&StatsTube(tube(&"t".repeat(length)))).unwrap();
+            let behind = session.send(&Delete::new(5)).unwrap();
+            flush(&mut session);
+            feed(&mut session, format!("{reply}\r\nUNKNOWN_COMMAND\r\nDELETED\r\n").as_bytes());
+            assert!(session.reply(ticket).unwrap().is_some());
+            assert_eq!(session.is_open(), open, "{length} {reply}");
+            let next = session.reply(behind).map(|reply| reply.unwrap()).map_err(|e| e.fate());
+            assert_eq!(next, if open { Ok(Response::UnknownCommand) } else { Err(Fate::Unknown) });
+        }
+        // A long body is no long line.
+        let mut session = Session::new(1024);
+        session.send(&put(&[b'x'; 500])).unwrap();
+        assert!(!session.pending[0].may_be_cut);
+    }
+
+    #[test]
+    fn a_reply_that_comes_before_its_command_was_begun_poisons() {
+        let mut session = Session::new(1024);
+        let first = session.send(&put(b"a")).unwrap();
+        let second = session.send(&put(b"b")).unwrap();
+        // Some refusals come as soon as the line is read.
+        session.sent(3);
+        feed(&mut session, b"INSERTED 1\r\nINSERTED 2\r\n");
+        assert_eq!(session.reply(first).unwrap(), Some(Response::Inserted(1.into())));
+        let error = session.reply(second).unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::Protocol, Fate::NotSent));
+        assert!(!session.is_open());
     }
 
     #[test]

@@ -58,24 +58,31 @@ impl<C: Command> Window<C> {
 
     /// Takes commands while there is room. It waits until half of the window is free, so that many commands go out in
     /// one write while the server works on the other half.
+    ///
+    /// With nothing in flight it takes one in any case: only the end of `commands`, or an error that was given, ends a
+    /// pipeline.
     pub(crate) fn fill(&mut self, session: &mut Session, commands: &mut impl Iterator<Item = C>) {
         if self.in_flight.len() > self.size / 2 {
             return;
         }
-        while !self.ended
-            && self.in_flight.len() < self.size
-            && session.outgoing().len() < ENOUGH_OUTGOING
-        {
-            let next = if session.is_open() { commands.next() } else { None };
-            let Some(command) = next else {
+        while !self.ended && (self.in_flight.is_empty() || self.has_room(session)) {
+            let Some(command) = commands.next() else {
                 self.ended = true;
                 return;
             };
             self.in_flight.push_back(match session.send(&command) {
                 Ok(ticket) => InFlight::Sent(ticket, command),
-                Err(refusal) => InFlight::Refused(refusal.with_command(C::NAME)),
+                Err(refusal) => InFlight::Refused(refusal.with_command(command.name())),
             });
+            self.ended = !session.is_open();
         }
+    }
+
+    /// Whether one more command may follow those in flight.
+    fn has_room(&self, session: &Session) -> bool {
+        self.in_flight.len() < self.size
+            && session.is_open()
+            && session.outgoing().len() < ENOUGH_OUTGOING
     }
 
     /// The oldest command in flight; one that was refused is taken out.
@@ -89,7 +96,7 @@ impl<C: Command> Window<C> {
         }
     }
 
-    /// Takes the oldest command out with what became of it. An error of the connection ends the pipeline.
+    /// Takes the oldest command out with what became of it. An error that ends the connection ends the pipeline.
     pub(crate) fn complete(
         &mut self,
         session: &mut Session,
@@ -99,12 +106,11 @@ impl<C: Command> Window<C> {
             InFlight::Sent(_, command) => command,
             InFlight::Refused(refusal) => return Some(Err(refusal)),
         };
-        Some(match outcome {
+        let outcome = match outcome {
             Ok(response) => session.decode(&command, response),
-            Err(error) => {
-                self.ended = true;
-                Err(error.with_command(C::NAME))
-            }
-        })
+            Err(error) => Err(error.with_command(command.name())),
+        };
+        self.ended |= outcome.is_err() && !session.is_open();
+        Some(outcome)
     }
 }

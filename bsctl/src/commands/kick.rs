@@ -178,7 +178,7 @@ fn kick_tube(
     link.use_tube(tube)?;
     let Some(state) = state else {
         let kicked = if most == 0 { 0 } else { link.call(Kick(most))? };
-        (0..kicked).for_each(|_| bulk.success());
+        bulk.successes(kicked);
         return Ok(());
     };
     let mut left = most;
@@ -192,7 +192,7 @@ fn kick_tube(
         } else if others == 0 {
             // Nothing else is there that the server could kick instead.
             let kicked = link.call(Kick(left.min(there).min(STEP)))?;
-            (0..kicked).for_each(|_| bulk.success());
+            bulk.successes(kicked);
             kicked
         } else {
             match state {

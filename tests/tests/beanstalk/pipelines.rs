@@ -12,15 +12,18 @@ use beanstalk_client::{
     Client, ConnectOptions, Deadline, ErrorKind, Fate, JobId, PutOptions, Reserved,
     protocol::{
         AnyCommand, Delete, ListTubeUsed, Peek, Put, ReserveWithTimeout, Response, Stats, Use,
+        Watch,
     },
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
 use tests::{
     Async, Environment, Face, both_faces,
+    connectors::{NARROW, narrow},
     face::runtime,
     listener::{Scripts, read_bytes, read_line, read_to_end},
     place::{PATIENCE, connect, options},
     scenarios,
+    streams::{Scripted, Step},
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -155,6 +158,8 @@ both_faces!(
     a_server_that_reads_only_after_its_write_does_not_deadlock_a_pipeline,
     a_large_put_behind_unread_replies_does_not_deadlock,
     a_server_that_reads_drop_by_drop_meets_a_deadline,
+    a_reply_that_comes_before_its_command_is_written_does_not_end_a_pipeline,
+    a_pipeline_whose_connection_takes_no_more_ends_with_an_error,
 );
 
 fn a_lost_connection_gives_every_command_in_flight_one_result<F: Face>() {
@@ -215,7 +220,8 @@ fn a_pipeline_is_lazy_and_bounded<F: Face>() {
 
 /// C7: large replies and large commands at once; the server writes a whole reply before it reads on.
 fn a_server_that_reads_only_after_its_write_does_not_deadlock_a_pipeline<F: Face>() {
-    const BODY: usize = 4 << 20;
+    // Several times what the sockets hold.
+    const BODY: usize = 4 * NARROW;
     const COMMANDS: usize = 12;
     let server = Scripts::start(|_, mut stream| {
         for number in 1..=COMMANDS {
@@ -230,7 +236,7 @@ fn a_server_that_reads_only_after_its_write_does_not_deadlock_a_pipeline<F: Face
         }
         read_to_end(&mut stream);
     });
-    let mut client: F = connect(&server.address());
+    let mut client = F::connect(narrow(options(&server.address()))).unwrap();
     let body = vec![b'y'; BODY];
     let put = AnyCommand::new(&Put::new(&body, PutOptions::default()).unwrap());
     let replies = client.call_some(4, usize::MAX, vec![put; COMMANDS]);
@@ -242,9 +248,10 @@ fn a_server_that_reads_only_after_its_write_does_not_deadlock_a_pipeline<F: Face
 
 /// C7: what a dropped pipeline left unread keeps the server writing, and so from reading the next command.
 fn a_large_put_behind_unread_replies_does_not_deadlock<F: Face>() {
-    const BODY: usize = 16 << 20;
+    // What is unread is several times what the sockets hold: the server's own is 4 MiB on most machines.
+    const BODY: usize = 2 << 20;
     let server = Server::builder().max_job_size(BODY as u32).start().unwrap();
-    let mut client: F = connect(server.address());
+    let mut client = F::connect(narrow(options(server.address()))).unwrap();
     let body = vec![b'x'; BODY];
     let id = client.put(&body, PutOptions::default()).unwrap().id();
     let epoch = client.epoch();
@@ -278,6 +285,55 @@ fn a_server_that_reads_drop_by_drop_meets_a_deadline<F: Face>() {
     );
     assert_eq!(error.fate(), Fate::NotSent);
     assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+}
+
+/// C7: with the first reply here, and most of its command still to be written, nothing is in flight, and there is no room
+/// for another command.
+fn a_reply_that_comes_before_its_command_is_written_does_not_end_a_pipeline<F: Face>() {
+    const BODY: usize = 300 * 1024;
+    for window in [1, 256] {
+        let script = || {
+            // The first one comes early; nothing comes before the others are written.
+            let reply = |id| [Step::Bytes(format!("INSERTED {id}\r\n").into()), Step::WouldBlock];
+            let stuck = [Step::Accept(10), Step::WouldBlock];
+            Scripted::reading((1..=5).flat_map(reply)).writing(stuck)
+        };
+        let options = options("127.0.0.1")
+            .connector(move |_| async move { Ok(script()) })
+            .blocking_connector(move |_, _| Ok(script()));
+        let mut client = F::connect(options).unwrap();
+        let put = Put::new(vec![b'x'; BODY], PutOptions::default()).unwrap();
+        let replies = client.call_some(window, usize::MAX, vec![put; 5]);
+        let ids: Vec<u64> = replies.into_iter().map(|reply| reply.unwrap().id().get()).collect();
+        assert_eq!(ids, [1, 2, 3, 4, 5], "window {window}");
+    }
+}
+
+/// A new watch list has the connection closed behind the reply, because jobs under the old one came for nobody.
+fn a_pipeline_whose_connection_takes_no_more_ends_with_an_error<F: Face>() {
+    let server = Server::start().unwrap();
+    let mut client: F = connect(server.address());
+    for inserted in client.call_many(puts(3)) {
+        let _ = inserted.unwrap();
+    }
+    let look = ReserveWithTimeout::new(Duration::ZERO).unwrap();
+    let reserved = client.call_some(3, 1, vec![look; 3]);
+    assert!(reserved[0].as_ref().is_ok_and(|reserved| matches!(reserved, Reserved::Job(_))));
+    let commands = [
+        AnyCommand::new(&ListTubeUsed),
+        AnyCommand::new(&Watch("other".try_into().unwrap())),
+        AnyCommand::new(&Stats),
+        AnyCommand::new(&ListTubeUsed),
+    ];
+    let replies = client.call_some(1, usize::MAX, commands);
+    assert_eq!(replies.len(), 3);
+    assert!(replies[..2].iter().all(Result::is_ok));
+    let error = replies[2].as_ref().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.fate(), error.command()),
+        (ErrorKind::ConnectionLost, Fate::NotSent, Some("stats"))
+    );
+    assert_eq!(client.stats().unwrap().current_jobs_ready, 3);
 }
 
 /// C7 over a stream with room for 64 bytes in each direction.
