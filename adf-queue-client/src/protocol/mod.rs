@@ -2,11 +2,14 @@
 
 mod action;
 mod binary;
+mod head;
+pub mod http;
 mod json;
 mod request;
 mod response;
 #[cfg(test)]
 mod vectors;
+pub mod websocket;
 
 use bytes::{Bytes, BytesMut};
 

@@ -1,0 +1,101 @@
+//! Heads of HTTP requests and answers.
+
+use std::fmt::Write as _;
+
+use bytes::BytesMut;
+use queue_core::excerpt;
+
+use crate::{Error, Result};
+
+/// The server closes the connection, without a word, at a longer line.
+const MAX_LINE: usize = 512;
+/// The longest head of an answer that is read.
+const MAX_HEAD: usize = 16 << 10;
+const MAX_HEADERS: usize = 64;
+
+/// Appends the lines of a request and the empty one behind them.
+///
+/// # Errors
+///
+/// `InvalidInput` for a line that the server would not read; `out` is left as it was.
+pub(super) fn write(lines: &[&str], out: &mut BytesMut) -> Result<()> {
+    if let Some(long) = lines.iter().find(|line| line.len() > MAX_LINE) {
+        return Err(Error::invalid(format!(
+            "request line {} has {} bytes: the server reads lines of up to {MAX_LINE} (use a shorter queue name, or WebSocket)",
+            excerpt(long.as_bytes()),
+            long.len()
+        )));
+    }
+    for line in lines {
+        out.extend_from_slice(line.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+    Ok(())
+}
+
+/// The head of an answer.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) status: u16,
+    reason: String,
+    headers: Vec<(String, Vec<u8>)>,
+    /// Its length in bytes.
+    pub(super) len: usize,
+}
+
+impl Head {
+    /// The head at the front of `data`, once it is whole.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when this is no HTTP, or longer than 16 KiB.
+    pub(super) fn read(data: &[u8]) -> Result<Option<Self>> {
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+        let mut response = httparse::Response::new(&mut headers);
+        let bad = || {
+            Error::protocol("the peer does not speak HTTP: is this an Adf.QueueServer?")
+                .with_source(excerpt(data))
+        };
+        let within = data.get(..MAX_HEAD).unwrap_or(data);
+        match response.parse(within).map_err(|_| bad())? {
+            httparse::Status::Complete(len) => Ok(Some(Head {
+                status: response.code.unwrap_or_default(),
+                reason: response.reason.unwrap_or_default().to_owned(),
+                headers: response
+                    .headers
+                    .iter()
+                    .map(|header| (header.name.to_owned(), header.value.to_vec()))
+                    .collect(),
+                len,
+            })),
+            httparse::Status::Partial if data.len() >= MAX_HEAD => {
+                Err(Error::protocol(format!("the head of the answer has over {MAX_HEAD} bytes")))
+            }
+            httparse::Status::Partial => Ok(None),
+        }
+    }
+
+    /// The value of a header.
+    pub(super) fn get(&self, name: &str) -> Option<&[u8]> {
+        let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_slice())
+    }
+
+    /// Whether the value of a header is this word, whatever its case, without its parameters.
+    pub(super) fn is(&self, name: &str, word: &str) -> bool {
+        self.get(name).is_some_and(|value| {
+            let plain = value.split(|byte| *byte == b';').next().unwrap_or_default();
+            plain.trim_ascii().eq_ignore_ascii_case(word.as_bytes())
+        })
+    }
+
+    /// What it is, for a message.
+    pub(super) fn status_line(&self) -> String {
+        let mut shown = self.status.to_string();
+        if !self.reason.is_empty() {
+            let _ = write!(shown, " {}", self.reason.escape_debug());
+        }
+        shown
+    }
+}

@@ -1,0 +1,366 @@
+//! WebSocket without a socket: the upgrade of a connection, and frames.
+//!
+//! The server writes each message as one unmasked frame, reads each frame as one message, ignores frames of the other kind,
+//! and answers a ping by an empty pong and a close by nothing at all.
+
+use std::io::Cursor;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use queue_core::Random;
+use tungstenite::{
+    handshake::{client::generate_key, derive_accept_key},
+    protocol::frame::{
+        FrameHeader,
+        coding::{Control, Data, OpCode},
+    },
+};
+
+use super::{
+    Encoding,
+    head::{self, Head},
+};
+use crate::{Error, Result};
+
+impl Encoding {
+    /// The path under which a server speaks it over WebSocket.
+    #[must_use]
+    pub const fn websocket_path(self) -> &'static str {
+        match self {
+            Encoding::Binary => "/queue/bin",
+            Encoding::Json => "/queue/json",
+        }
+    }
+
+    fn opcode(self) -> OpCode {
+        OpCode::Data(match self {
+            Encoding::Binary => Data::Binary,
+            Encoding::Json => Data::Text,
+        })
+    }
+}
+
+/// The upgrade of one connection.
+#[derive(Debug)]
+pub struct Upgrade {
+    key: String,
+}
+
+impl Upgrade {
+    /// Appends the request of a new upgrade. `host` is the value of the `Host` header.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a host that the server would not read, being too long or no plain text.
+    pub fn start(encoding: Encoding, host: &str, out: &mut BytesMut) -> Result<Self> {
+        if !host.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let shown = queue_core::excerpt(host.as_bytes());
+            return Err(Error::invalid(format!(
+                "host {shown} is not valid: it has to be visible ASCII"
+            )));
+        }
+        let key = generate_key();
+        let path = encoding.websocket_path();
+        let lines = [
+            &format!("GET {path} HTTP/1.1"),
+            &format!("Host: {host}"),
+            "Connection: Upgrade",
+            "Upgrade: websocket",
+            "Sec-WebSocket-Version: 13",
+            &format!("Sec-WebSocket-Key: {key}"),
+        ];
+        head::write(&lines, out)?;
+        Ok(Upgrade { key })
+    }
+
+    /// How many bytes of `data` the answer takes, once it is whole. Frames follow.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when the server does not upgrade the connection, or is no WebSocket server.
+    pub fn finish(&self, data: &[u8]) -> Result<Option<usize>> {
+        let Some(head) = Head::read(data)? else { return Ok(None) };
+        if head.status != 101 || !head.is("Upgrade", "websocket") {
+            let status = head.status_line();
+            return Err(Error::protocol(format!(
+                "the server answered {status} instead of upgrading to WebSocket: is this an Adf.QueueServer?"
+            )));
+        }
+        let expected = derive_accept_key(self.key.as_bytes());
+        if head.get("Sec-WebSocket-Accept") != Some(expected.as_bytes()) {
+            return Err(Error::protocol(
+                "the answer to the WebSocket upgrade belongs to another request",
+            ));
+        }
+        Ok(Some(head.len))
+    }
+}
+
+/// Reads and writes the frames of one connection.
+#[derive(Debug)]
+pub struct Frames {
+    encoding: Encoding,
+    max_message: usize,
+    masks: Random,
+    /// The parts of a message that something between here and the server has split.
+    parts: Option<BytesMut>,
+}
+
+/// What comes from a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incoming {
+    /// A whole message of the connection's kind.
+    Message(Bytes),
+    /// To be answered by a pong with the same bytes.
+    Ping(Bytes),
+    /// The answer to a ping. The real server gives none of the ping's bytes back.
+    Pong,
+    /// The peer is about to close the connection.
+    Close,
+}
+
+/// What is at the front of the bytes that came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// So many bytes are a frame; there may be nothing in it for anybody.
+    Frame(usize, Option<Incoming>),
+    /// So many bytes are missing, at least.
+    Missing(usize),
+}
+
+/// The longest payload of a ping, a pong or a close.
+const MAX_CONTROL: usize = 125;
+
+impl Frames {
+    /// The frames of a new connection. `max_message` is the longest message that is read, in bytes; `seed` decides the
+    /// masks.
+    #[must_use]
+    pub fn new(encoding: Encoding, max_message: usize, seed: u64) -> Self {
+        Frames { encoding, max_message, masks: Random::new(seed), parts: None }
+    }
+
+    /// Appends a message.
+    pub fn message(&mut self, message: &[u8], out: &mut BytesMut) {
+        self.write(self.encoding.opcode(), message, out);
+    }
+
+    /// Appends a ping. Every pong is a sign of life, whatever it holds.
+    pub fn ping(&mut self, out: &mut BytesMut) {
+        self.write(OpCode::Control(Control::Ping), b"", out);
+    }
+
+    /// Appends the answer to a ping; no longer than a pong may be.
+    pub fn pong(&mut self, payload: &[u8], out: &mut BytesMut) {
+        let payload = payload.get(..MAX_CONTROL).unwrap_or(payload);
+        self.write(OpCode::Control(Control::Pong), payload, out);
+    }
+
+    /// Appends a close. The server does not answer it: the connection is to be closed behind it.
+    pub fn close(&mut self, out: &mut BytesMut) {
+        // 1000: its purpose is fulfilled.
+        self.write(OpCode::Control(Control::Close), &[0x03, 0xe8], out);
+    }
+
+    fn write(&mut self, opcode: OpCode, payload: &[u8], out: &mut BytesMut) {
+        let [mask @ .., _, _, _, _] = self.masks.next_u64().to_be_bytes();
+        let header = FrameHeader { opcode, mask: Some(mask), ..FrameHeader::default() };
+        out.reserve(14 + payload.len());
+        // Writing to memory does not fail.
+        let _ = header.format(payload.len() as u64, &mut out.writer());
+        out.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+    }
+
+    /// What is at the front of `data`. Its memory is that of the bytes which came, and no length that was announced.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when it is no frame of a server, or a message is longer than the limit.
+    pub fn next(&mut self, data: &Bytes) -> Result<Next> {
+        let mut cursor = Cursor::new(data);
+        let parsed = FrameHeader::parse(&mut cursor);
+        let parsed = parsed.map_err(|error| {
+            Error::protocol("the peer does not speak WebSocket").with_source(error)
+        })?;
+        let Some((header, len)) = parsed else { return Ok(Next::Missing(1)) };
+        if header.mask.is_some() || header.rsv1 || header.rsv2 || header.rsv3 {
+            return Err(Error::protocol(
+                "the frame is masked, or of an extension, as no server's is",
+            ));
+        }
+        let before = self.parts.as_ref().map_or(0, BytesMut::len);
+        let most = match header.opcode {
+            OpCode::Control(_) => MAX_CONTROL,
+            OpCode::Data(_) => self.max_message.saturating_sub(before),
+        };
+        let len = usize::try_from(len).ok().filter(|len| *len <= most).ok_or_else(|| {
+            Error::protocol(format!(
+                "message of {} bytes is larger than the limit of {} (raise max_message_size if this is expected)",
+                len.saturating_add(before as u64),
+                self.max_message
+            ))
+        })?;
+        let start = usize::try_from(cursor.position()).unwrap_or(usize::MAX);
+        let end = start.saturating_add(len);
+        if data.len() < end {
+            return Ok(Next::Missing(end - data.len()));
+        }
+        let incoming = self.sort(&header, data.slice(start..end))?;
+        Ok(Next::Frame(end, incoming))
+    }
+
+    fn sort(&mut self, header: &FrameHeader, payload: Bytes) -> Result<Option<Incoming>> {
+        match header.opcode {
+            OpCode::Control(_) if !header.is_final => {
+                Err(Error::protocol("a control frame comes in one piece"))
+            }
+            OpCode::Control(Control::Ping) => Ok(Some(Incoming::Ping(payload))),
+            OpCode::Control(Control::Pong) => Ok(Some(Incoming::Pong)),
+            OpCode::Control(Control::Close) => Ok(Some(Incoming::Close)),
+            OpCode::Data(Data::Continue) => {
+                let Some(mut parts) = self.parts.take() else {
+                    return Err(Error::protocol("a part of a message came without its beginning"));
+                };
+                parts.extend_from_slice(&payload);
+                if header.is_final {
+                    return Ok(Some(Incoming::Message(parts.freeze())));
+                }
+                self.parts = Some(parts);
+                Ok(None)
+            }
+            opcode if opcode != self.encoding.opcode() || self.parts.is_some() => {
+                Err(Error::protocol("a message of another kind came than this path has"))
+            }
+            _ if header.is_final => Ok(Some(Incoming::Message(payload))),
+            _ => {
+                self.parts = Some(payload.into());
+                Ok(None)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(encoding: Encoding) -> Frames {
+        Frames::new(encoding, 64 << 20, 1)
+    }
+
+    fn bytes(data: &'static [u8]) -> Bytes {
+        Bytes::from_static(data)
+    }
+
+    /// As the real server answers under Mono, and as it does on Windows.
+    fn answer(key: &str, end: &str) -> String {
+        let accept = derive_accept_key(key.as_bytes());
+        ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"]
+            .map(|line| format!("{line}{end}"))
+            .concat()
+            + &format!("Sec-WebSocket-Accept: {accept}{end}{end}")
+    }
+
+    #[test]
+    fn an_upgrade_is_asked_for_and_its_answer_is_read_however_it_is_cut() {
+        let mut out = BytesMut::new();
+        let upgrade = Upgrade::start(Encoding::Binary, "127.0.0.1:6230", &mut out).unwrap();
+        let asked = String::from_utf8(out.to_vec()).unwrap();
+        assert!(
+            asked.starts_with("GET /queue/bin HTTP/1.1\r\nHost: 127.0.0.1:6230\r\n"),
+            "{asked}"
+        );
+        assert!(asked.ends_with("\r\n\r\n") && !asked.contains("Protocol:"), "{asked}");
+        for end in ["\n", "\r\n"] {
+            let whole = answer(&upgrade.key, end);
+            for len in 0..whole.len() {
+                assert_eq!(upgrade.finish(&whole.as_bytes()[..len]).unwrap(), None);
+            }
+            let more = format!("{whole}\x02frames");
+            assert_eq!(upgrade.finish(more.as_bytes()).unwrap(), Some(whole.len()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_upgrade_is_said() {
+        let mut out = BytesMut::new();
+        let upgrade = Upgrade::start(Encoding::Json, "q", &mut out).unwrap();
+        let said = |data: &[u8]| upgrade.finish(data).unwrap_err().to_string();
+        assert_eq!(
+            said(b"HTTP/1.1 200 OK\nContent-Type: text/html\n\n"),
+            "the server answered 200 OK instead of upgrading to WebSocket: is this an Adf.QueueServer?"
+        );
+        assert!(said(answer("another key", "\n").as_bytes()).contains("another request"));
+        assert!(said(b"UNKNOWN_COMMAND\r\n").contains("does not speak HTTP"));
+        let endless = [&b"HTTP/1.1 101 X\nA: "[..], &[b'a'; 17 << 10]].concat();
+        assert!(said(&endless).contains("over 16384 bytes"));
+        let long = "h".repeat(513);
+        let before = out.clone();
+        assert!(Upgrade::start(Encoding::Json, &long, &mut out).is_err());
+        assert!(Upgrade::start(Encoding::Json, "a\r\nX: y", &mut out).is_err());
+        assert_eq!(out, before);
+    }
+
+    #[test]
+    fn a_message_is_one_masked_frame() {
+        let mut frames = frames(Encoding::Binary);
+        for (len, header) in [(8, 6), (125, 6), (126, 8), (65_535, 8), (65_536, 14)] {
+            let mut out = BytesMut::new();
+            frames.message(&vec![7; len], &mut out);
+            assert_eq!((out[0], out.len()), (0x82, header + len));
+            let mask: [u8; 4] = out[header - 4..header].try_into().unwrap();
+            assert!(
+                out[header..].iter().zip(mask.iter().cycle()).all(|(byte, mask)| byte ^ mask == 7)
+            );
+        }
+        let mut out = BytesMut::new();
+        frames.close(&mut out);
+        assert_eq!((out[0], out[1], out.len()), (0x88, 0x82, 8));
+    }
+
+    #[test]
+    fn frames_of_the_real_server_are_read_however_they_are_cut() {
+        let data = bytes(b"\x82\x0c\x09\0\x011\0\x02/q\0\x02ok\x8a\0");
+        let mut frames = frames(Encoding::Binary);
+        for len in 0..14 {
+            let missing = frames.next(&data.slice(..len)).unwrap();
+            assert!(matches!(missing, Next::Missing(n) if n > 0 && n <= 14 - len), "{missing:?}");
+        }
+        let message = bytes(b"\x09\0\x011\0\x02/q\0\x02ok");
+        assert_eq!(frames.next(&data).unwrap(), Next::Frame(14, Some(Incoming::Message(message))));
+        assert_eq!(frames.next(&data.slice(14..)).unwrap(), Next::Frame(2, Some(Incoming::Pong)));
+    }
+
+    #[test]
+    fn a_message_that_was_split_on_its_way_is_put_together() {
+        let mut frames = frames(Encoding::Json);
+        let parts = [
+            (bytes(b"\x01\x01{"), None),
+            (bytes(b"\x89\x01?"), Some(Incoming::Ping(bytes(b"?")))),
+            (bytes(b"\0\x01 "), None),
+            (bytes(b"\x80\x01}"), Some(Incoming::Message(bytes(b"{ }")))),
+        ];
+        for (frame, incoming) in parts {
+            assert_eq!(frames.next(&frame).unwrap(), Next::Frame(3, incoming));
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_of_a_server_is_an_error() {
+        for (data, why) in [
+            (&b"\x82\x81abcdx"[..], "masked"),
+            (b"\xc2\x01x", "of an extension"),
+            (b"\x81\x01x", "of another kind"),
+            (b"\x80\x01x", "without its beginning"),
+            (b"\x89\x7e\0\x7e", "larger than the limit"),
+            (b"\x09\x01x", "in one piece"),
+            (b"\x82\x7f\0\0\0\0\x04\0\0\x01", "larger than the limit"),
+            (b"\x82\x7f\xff\xff\xff\xff\xff\xff\xff\xff", "larger than the limit"),
+            (b"\x83\x01x", "does not speak WebSocket"),
+        ] {
+            let error = frames(Encoding::Binary).next(&bytes(data)).unwrap_err();
+            assert!(error.to_string().contains(why), "{data:x?}: {error}");
+        }
+        let mut frames = Frames::new(Encoding::Binary, 3, 1);
+        frames.next(&bytes(b"\x02\x02ab")).unwrap();
+        frames.next(&bytes(b"\x80\x02cd")).unwrap_err();
+    }
+}
