@@ -10,6 +10,7 @@ use ctl_core::bulk::Bulk;
 use ctl_core::error::CliError;
 
 use crate::error::NOT_FOUND;
+use crate::leaving::Leaving;
 use crate::link::Link;
 use crate::seen::{Seen, damaged};
 use crate::taker::{bury_damaged, delete_all, reserve_ready};
@@ -105,50 +106,48 @@ pub fn describe(targets: &[Target]) -> String {
     format!("{}{detail} from {place}", ctl_core::units::count(total, "job"))
 }
 
-/// What becomes of the jobs before they are deleted: what it writes is safe first, and its failure leaves the jobs
-/// in the queue.
-pub type Keep<'a> = &'a mut dyn FnMut(&mut Link, &[Job]) -> Result<(), CliError>;
-
-/// Removes the jobs of one target, at most `most`. `keep` is given each batch before it is deleted. A job whose body
+/// Removes the jobs of one target, at most `most`. With `leaving` they are deleted when they have
+/// arrived where they go to. A job whose body
 /// the server lost in a crash cannot be kept: it is a failure, and stays, buried. With nothing to keep it is deleted
 /// like the others.
 ///
 /// # Errors
-/// The failure of the connection, or of `keep`.
+/// The failure of the connection, or of writing.
 pub fn sweep(
     link: &mut Link,
     target: &Target,
     most: u64,
     window: usize,
     bulk: &mut Bulk,
-    mut keep: Option<Keep<'_>>,
+    mut leaving: Option<&mut Leaving<'_>>,
 ) -> Result<(), CliError> {
     let mut left = most;
     if target.state == State::Ready {
         link.watch_only(std::slice::from_ref(&target.tube))?;
         while left > 0 && bulk.gate().is_open() {
-            let batch = usize::try_from(left).unwrap_or(window).min(window);
+            let most = usize::try_from(left).unwrap_or(window).min(window);
+            let batch = leaving.as_mut().map_or(most, |leaving| leaving.window(most));
             let taken = reserve_ready(link, batch, &[])?;
             let count = taken.jobs.len() + taken.damaged.len();
             if count == 0 {
                 break;
             }
-            if let Some(keep) = &mut keep {
-                keep(link, &taken.jobs)?;
+            if let Some(leaving) = &mut leaving {
+                leaving.take(link, &taken.jobs, bulk)?;
                 bury_damaged(link, &taken.damaged, bulk)?;
             } else {
                 delete_all(link, taken.damaged, bulk)?;
+                delete_all(link, &taken.jobs, bulk)?;
             }
-            delete_all(link, &taken.jobs, bulk)?;
             left = left.saturating_sub(count as u64);
         }
     }
     // What a pause keeps from being reserved is reached at the head, too.
     link.use_tube(&target.tube)?;
     match target.state {
-        State::Ready => heads(link, &PeekReady, left, bulk, keep),
-        State::Delayed => heads(link, &PeekDelayed, left, bulk, keep),
-        State::Buried => heads(link, &PeekBuried, left, bulk, keep),
+        State::Ready => heads(link, &PeekReady, left, bulk, leaving),
+        State::Delayed => heads(link, &PeekDelayed, left, bulk, leaving),
+        State::Buried => heads(link, &PeekBuried, left, bulk, leaving),
     }
 }
 
@@ -158,7 +157,7 @@ fn heads<P: Command<Reply = Option<Job>>>(
     peek: &P,
     mut left: u64,
     bulk: &mut Bulk,
-    mut keep: Option<Keep<'_>>,
+    mut leaving: Option<&mut Leaving<'_>>,
 ) -> Result<(), CliError> {
     let gate = bulk.gate();
     if left == 0 || !gate.is_open() {
@@ -171,9 +170,9 @@ fn heads<P: Command<Reply = Option<Job>>>(
         }
         left -= 1;
         let id = seen.job().id();
-        if let Some(keep) = &mut keep {
+        if let Some(leaving) = &mut leaving {
             match &seen {
-                Seen::Whole(job) => keep(link, std::slice::from_ref(job))?,
+                Seen::Whole(job) => leaving.show(link, job)?,
                 // It stays, in the way of the jobs behind it.
                 Seen::Damaged(job, _) => {
                     return bulk.failure(format!("job {id}"), damaged(*job));

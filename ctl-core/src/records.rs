@@ -1,12 +1,13 @@
 //! Records of jobs that can be read back: their formats, and the files they go to.
 
 use std::ffi::OsStr;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, ErrorKind};
+use std::path::Path;
 
 use crate::args::GlobalArgs;
 use crate::error::CliError;
-use crate::output::{Encoding, Format, Output, Style};
+use crate::output::{Destination, Encoding, Format, Output, Style};
 
 /// Records go out as NDJSON unless another structured format was asked for.
 ///
@@ -58,6 +59,17 @@ pub fn create(path: &OsStr, style: &Style) -> Result<Output, CliError> {
             _ => failure,
         }
     })?;
+    sync_entry(path);
     let style = Style { format: Format::Ndjson, encoding: style.encoding, ..Style::default() };
-    Ok(Output::to(Box::new(BufWriter::new(file)), style))
+    let destination = Destination::file(name, &file);
+    Ok(Output::to(Box::new(BufWriter::new(file)), style).at(destination))
+}
+
+/// Brings the file's name onto the disk, where the system offers it: its data is worth little without.
+fn sync_entry(path: &OsStr) {
+    let parent = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Ok(directory) = File::open(parent.unwrap_or(Path::new("."))) {
+        // Some file systems cannot, and need not.
+        let _ = directory.sync_all();
+    }
 }

@@ -2,26 +2,25 @@
 
 use std::ffi::OsString;
 
-use beanstalk_client::Job;
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::List;
 use ctl_core::records;
 
 use super::clear::{SweepArgs, dry_run, limited_total, place, plan};
-use crate::jobs::{self, JOBS_WITH_BODY};
+use crate::jobs::JOBS_WITH_BODY;
+use crate::leaving::Leaving;
 use crate::link::Link;
 use crate::names;
 use crate::sweep::{Target, describe, sweep};
-use crate::taker::stats_of;
 use crate::tool::Tool;
 
 /// The end of `drain --help`.
 pub const HELP: &str = "\
 Protocol: as clear, with stats-job for each job's record.
-Every job is written and flushed first and deleted afterwards, so that an interruption or a closed pipe loses
-nothing: at worst a job is in the file and still in the queue. Records are those of `export`.
+A job is deleted when its record has arrived, as `pop` does, so that an interruption, a full disk or a closed pipe
+loses nothing: at worst jobs are in the file and still in the queue. In a file, ready jobs are brought onto the disk
+in batches (--batch), delayed and buried ones one by one. Records are those of `export`.
 It asks first; --yes answers.
 
 Examples:
@@ -84,16 +83,23 @@ pub fn drain(
     let interrupts = tool.interrupts()?;
     let action = Action { past: "drained", noun: "job", place: place(&tubes) };
     let when = tool.globals.progress.unwrap_or_default();
-    let mut bulk =
-        Bulk::start(action, bulk_args.on_error, Some(total), when, interrupts, &tool.messages);
+    let mut bulk = Bulk::start(
+        action,
+        bulk_args.on_error,
+        Some(total),
+        when,
+        interrupts.clone(),
+        &tool.messages,
+    );
     let mut file = if to_stdout { None } else { Some(records::create(to, &tool.out.style)?) };
     let out = file.as_mut().unwrap_or(&mut tool.out);
-    let mut list = out.list(&JOBS_WITH_BODY)?.eager();
+    let list = out.list(&JOBS_WITH_BODY)?;
+    let mut leaving = Leaving::new(list, interrupts, &tool.messages)?;
     let link = tool.link.side();
-    if let Err(error) = sweep_all(link, &targets, sweep_args, bulk_args, &mut bulk, &mut list) {
+    let swept = sweep_all(link, &targets, sweep_args, bulk_args, &mut bulk, &mut leaving);
+    if let Err(error) = swept.and_then(|()| leaving.finish()) {
         return Err(bulk.abort(error));
     }
-    list.finish()?;
     if to_stdout { bulk.finish_quietly() } else { bulk.finish(&mut tool.out) }
 }
 
@@ -103,25 +109,14 @@ fn sweep_all(
     args: &SweepArgs,
     bulk_args: &BulkArgs,
     bulk: &mut Bulk,
-    list: &mut List<'_>,
+    leaving: &mut Leaving<'_>,
 ) -> Result<(), CliError> {
     let mut left = bulk_args.limit.unwrap_or(u64::MAX);
     for target in targets {
         let done = bulk.succeeded();
         let most = if args.until_empty { left } else { target.count.min(left) };
-        let mut keep = |link: &mut Link, jobs: &[Job]| write(link, jobs, list);
-        sweep(link, target, most, bulk_args.window(), bulk, Some(&mut keep))?;
+        sweep(link, target, most, bulk_args.window(), bulk, Some(leaving))?;
         left = left.saturating_sub(bulk.succeeded() - done);
     }
     Ok(())
-}
-
-/// Writes jobs so that they are safe before they are deleted. When this fails, the connection is closed by the
-/// end of the command, and the jobs go back to the queue.
-fn write(link: &mut Link, jobs: &[Job], list: &mut List<'_>) -> Result<(), CliError> {
-    let stats = stats_of(link, jobs)?;
-    for (job, stats) in jobs.iter().zip(&stats) {
-        list.push(jobs::record_with_body(job.id, stats.as_ref(), &job.body))?;
-    }
-    list.flush()
 }

@@ -5,15 +5,19 @@ use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
 
 use super::reserve::TakeArgs;
-use crate::jobs::{self, BODIES};
-use crate::taker::{Taker, delete_all, stats_of};
+use crate::jobs::BODIES;
+use crate::leaving::Leaving;
+use crate::taker::Taker;
 use crate::tool::Tool;
 
 /// The end of `pop --help`.
 pub const HELP: &str = "\
 Protocol: watch TUBE, ignore default, reserve-with-timeout, delete.
-The job is written and flushed first and deleted afterwards: if the output cannot be written, the
-connection is closed and the job goes back to the queue (exit 74).
+A job is deleted when its output has arrived: in a file when it is on the disk, in a pipe when its reader has
+read it, elsewhere when it is written and the reader is still there. If the output cannot be written, the
+connection is closed and the jobs go back to the queue (exit 74). Into anything but a file one job goes at a time, so
+that a reader that goes away leaves the others in the queue; the one that it read last is named.
+Only on Linux can it be seen what the reader of a pipe has read.
 Without --wait only what is ready now is taken; nothing there is exit 1. A --wait that runs out is exit 124.
 
 Examples:
@@ -29,7 +33,7 @@ pub struct PopArgs {
 }
 
 /// Jobs that are held at once: the server's cost grows with them.
-const WINDOW: u64 = 100;
+const WINDOW: usize = 100;
 
 /// Runs `pop`.
 ///
@@ -47,38 +51,32 @@ pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
     let known = Some(args.take.count);
     let mut bulk =
         Bulk::start(action, OnError::Continue, known, progress, interrupts.clone(), &tool.messages);
-    let mut list = tool.out.list(&BODIES)?;
-    let streams = list.streams();
+    let list = tool.out.list(&BODIES)?;
+    let mut leaving = Leaving::new(list, interrupts.clone(), &tool.messages)?;
     let link = tool.link.side();
-    // Written, but not yet deleted: all of them when the format is one document.
-    let mut held = Vec::new();
     let mut taken = 0;
     while taken < args.take.count && bulk.gate().is_open() {
-        let most = usize::try_from((args.take.count - taken).min(WINDOW)).unwrap_or(1);
-        let jobs = taker.next(link, most, &held)?;
+        let left = usize::try_from(args.take.count - taken).unwrap_or(usize::MAX);
+        let jobs = taker.next(link, leaving.window(left.min(WINDOW)), &[])?;
         if jobs.is_empty() {
             break;
         }
         taken += jobs.len() as u64;
-        let stats = stats_of(link, &jobs)?;
-        for (job, stats) in jobs.iter().zip(&stats) {
-            list.push(jobs::record_with_body(job.id, stats.as_ref(), &job.body))?;
+        if taken == args.take.count {
+            return match leaving.take_last(link, &jobs, &mut bulk) {
+                Ok(()) => bulk.finish_quietly(),
+                Err(error) => Err(bulk.abort(error)),
+            };
         }
-        held.extend(jobs);
-        if streams {
-            list.flush()?;
-            if let Err(error) = delete_all(link, &held, &mut bulk) {
-                return Err(bulk.abort(error));
-            }
-            held.clear();
+        if let Err(error) = leaving.take(link, &jobs, &mut bulk) {
+            return Err(bulk.abort(error));
         }
     }
     if taken == 0 {
         interrupts.check()?;
         return Err(args.take.nothing());
     }
-    list.finish()?;
-    if let Err(error) = delete_all(link, &held, &mut bulk) {
+    if let Err(error) = leaving.finish() {
         return Err(bulk.abort(error));
     }
     bulk.finish_quietly()

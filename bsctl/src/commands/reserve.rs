@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use beanstalk_client::protocol::{ReserveJob, StatsJob};
+use beanstalk_client::protocol::ReserveJob;
 use beanstalk_client::{Job, JobId, JobStats};
 use clap::{Args, ValueEnum};
 use ctl_core::bulk::{Action, Bulk, OnError};
@@ -11,8 +11,9 @@ use ctl_core::output::Format;
 use ctl_core::units;
 
 use crate::jobs::{self, BODIES};
+use crate::leaving::Leaving;
 use crate::names;
-use crate::taker::{Taker, bury_all, delete_all, stats_of, touch_all};
+use crate::taker::{Taker, bury_all, stats_of, touch_all};
 use crate::tool::Tool;
 
 /// The end of `reserve --help`.
@@ -131,52 +132,64 @@ pub fn run(tool: &mut Tool, args: ReserveArgs) -> Result<Exit, CliError> {
     }
     let interrupts = tool.interrupts()?;
     args.take.prepare(tool)?;
-    let (held, stats) = match args.job {
-        Some(id) => take_one(tool, id.into())?,
+    let held = match args.job {
+        Some(id) => vec![take_one(tool, id.into())?],
         None => take_many(tool, &args.take)?,
     };
     if held.is_empty() {
         interrupts.check()?;
         return Err(args.take.nothing());
     }
+    if args.then == Then::Delete {
+        return delete(tool, &held);
+    }
+    let stats = stats_of(tool.link.side(), &held)?;
     let mut list = tool.out.list(&BODIES)?;
     for (job, stats) in held.iter().zip(&stats) {
         list.push(jobs::record_with_body(job.id, stats.as_ref(), &job.body))?;
     }
     list.finish()?;
-    let past = match args.then {
-        Then::Release => return Ok(give_back(tool, &held)),
-        Then::Hold => return hold(tool, &held, &stats),
-        Then::Delete => "deleted",
-        Then::Bury => "buried",
-    };
+    match args.then {
+        Then::Hold => hold(tool, &held, &stats),
+        Then::Bury => bury(tool, &held, &stats),
+        _ => Ok(give_back(tool, &held)),
+    }
+}
+
+fn start(tool: &mut Tool, past: &'static str) -> Result<Bulk, CliError> {
     let action = Action { past, noun: "job", place: String::new() };
     let progress = tool.globals.progress.unwrap_or_default();
-    let mut bulk =
-        Bulk::start(action, OnError::Continue, None, progress, interrupts, &tool.messages);
-    let link = tool.link.side();
-    let done = match args.then {
-        Then::Delete => delete_all(link, &held, &mut bulk),
-        _ => bury_all(link, &held, &stats, &mut bulk),
-    };
-    match done {
+    let interrupts = tool.interrupts()?;
+    Ok(Bulk::start(action, OnError::Continue, None, progress, interrupts, &tool.messages))
+}
+
+fn bury(tool: &mut Tool, held: &[Job], stats: &[Option<JobStats>]) -> Result<Exit, CliError> {
+    let mut bulk = start(tool, "buried")?;
+    match bury_all(tool.link.side(), held, stats, &mut bulk) {
         Ok(()) => bulk.finish_quietly(),
         Err(error) => Err(bulk.abort(error)),
     }
 }
 
-type Taken = (Vec<Job>, Vec<Option<JobStats>>);
-
-fn take_one(tool: &mut Tool, id: JobId) -> Result<Taken, CliError> {
-    let link = tool.link.side();
-    let Some(job) = link.call(ReserveJob(id))? else {
-        return Err(jobs::explain_not_found(link, id));
-    };
-    let stats = link.call(StatsJob(id))?;
-    Ok((vec![job], vec![stats]))
+fn delete(tool: &mut Tool, held: &[Job]) -> Result<Exit, CliError> {
+    let mut bulk = start(tool, "deleted")?;
+    let interrupts = tool.interrupts()?;
+    let leaving = Leaving::new(tool.out.list(&BODIES)?, interrupts, &tool.messages)?;
+    match leaving.take_last(tool.link.side(), held, &mut bulk) {
+        Ok(()) => bulk.finish_quietly(),
+        Err(error) => Err(bulk.abort(error)),
+    }
 }
 
-fn take_many(tool: &mut Tool, args: &TakeArgs) -> Result<Taken, CliError> {
+fn take_one(tool: &mut Tool, id: JobId) -> Result<Job, CliError> {
+    let link = tool.link.side();
+    match link.call(ReserveJob(id))? {
+        Some(job) => Ok(job),
+        None => Err(jobs::explain_not_found(link, id)),
+    }
+}
+
+fn take_many(tool: &mut Tool, args: &TakeArgs) -> Result<Vec<Job>, CliError> {
     let taker = Taker::new(args.wait, tool.interrupts()?, &tool.messages);
     let link = tool.link.side();
     let mut held: Vec<Job> = Vec::new();
@@ -188,8 +201,7 @@ fn take_many(tool: &mut Tool, args: &TakeArgs) -> Result<Taken, CliError> {
         }
         held.extend(jobs);
     }
-    let stats = stats_of(link, &held)?;
-    Ok((held, stats))
+    Ok(held)
 }
 
 fn give_back(tool: &mut Tool, held: &[Job]) -> Exit {

@@ -19,6 +19,7 @@ mod export;
 mod formats;
 mod harness;
 mod inspect;
+mod leaving;
 mod pipes;
 mod put;
 mod serve;

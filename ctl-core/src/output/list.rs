@@ -88,6 +88,11 @@ impl<'a> List<'a> {
         self.out.flush_now_and_then()
     }
 
+    /// Where the results go.
+    pub(super) fn output(&mut self) -> &mut Output {
+        self.out
+    }
+
     /// Whether results are written as they are pushed; else they all wait for [`List::finish`].
     #[must_use]
     pub fn streams(&self) -> bool {
@@ -113,6 +118,10 @@ impl<'a> List<'a> {
     /// # Errors
     /// Failures of writing.
     pub fn finish(mut self) -> Result<(), CliError> {
+        self.end()
+    }
+
+    pub(super) fn end(&mut self) -> Result<(), CliError> {
         let mut kept = std::mem::take(&mut self.kept);
         if let Some(key) = self.sort_by {
             kept.sort_by(|a, b| compare(a.get(key), b.get(key)));

@@ -4,6 +4,8 @@
 //! tables are for people and may change.
 
 mod body;
+mod destination;
+mod handover;
 mod list;
 mod record;
 mod table;
@@ -15,6 +17,8 @@ use clap::ValueEnum;
 use serde_json::{Map, Value};
 
 pub use body::{Encoding, base64, from_base64, from_hex, hex, is_text};
+pub use destination::Destination;
+pub use handover::{Handover, Leave};
 pub use list::List;
 pub use record::{BODY, Column, Field, Layout, Record, Shape, Show};
 
@@ -96,10 +100,13 @@ impl Default for Style {
 /// [`Output::flush`], or about every tenth of a second while a list grows.
 pub struct Output {
     sink: Box<dyn Write + Send>,
+    destination: Destination,
     /// How results look; commands may change it, a session gives each line its own.
     pub style: Style,
     flushed: Instant,
     rows: u64,
+    /// Bytes that were given to the sink.
+    written: u64,
 }
 
 impl Output {
@@ -107,12 +114,21 @@ impl Output {
     #[must_use]
     pub fn stdout(style: Style) -> Self {
         Self::to(Box::new(BufWriter::with_capacity(64 * 1024, io::stdout())), style)
+            .at(Destination::stdout())
     }
 
     /// Writes to `sink`, for sessions and tests.
     #[must_use]
     pub fn to(sink: Box<dyn Write + Send>, style: Style) -> Self {
-        Self { sink, style, flushed: Instant::now(), rows: 0 }
+        let destination = Destination::memory();
+        Self { sink, destination, style, flushed: Instant::now(), rows: 0, written: 0 }
+    }
+
+    /// Says where the sink writes to.
+    #[must_use]
+    pub fn at(mut self, destination: Destination) -> Self {
+        self.destination = destination;
+        self
     }
 
     /// Whether the process's stdout is a terminal.
@@ -269,7 +285,7 @@ impl Output {
     /// Failures of writing: exit 74, or a closed pipe.
     pub fn flush(&mut self) -> Result<(), CliError> {
         self.flushed = Instant::now();
-        self.sink.flush().map_err(|error| CliError::writing("stdout", &error))
+        self.sink.flush().map_err(|error| CliError::writing(self.destination.name(), &error))
     }
 
     /// Sends what is buffered if the last time is a moment ago.
@@ -278,7 +294,10 @@ impl Output {
     }
 
     fn bytes(&mut self, bytes: &[u8]) -> Result<(), CliError> {
-        self.sink.write_all(bytes).map_err(|error| CliError::writing("stdout", &error))
+        self.written = self.written.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        self.sink
+            .write_all(bytes)
+            .map_err(|error| CliError::writing(self.destination.name(), &error))
     }
 
     /// One line; on a terminal nothing in it acts.

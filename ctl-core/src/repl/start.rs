@@ -26,7 +26,7 @@ use super::watcher::Watcher;
 use crate::config::Environment;
 use crate::error::{CliError, Exit};
 use crate::input::Input;
-use crate::output::{Output, Style};
+use crate::output::{Destination, Output, Style};
 use crate::signals::Interrupts;
 
 /// The flags of `repl` in every tool.
@@ -109,7 +109,7 @@ impl Start {
     /// The way to stdout, for the tool.
     #[must_use]
     pub fn output(&self, style: Style) -> Output {
-        Output::to(Box::new(Sink::new(self.written.clone())), style)
+        Output::to(Box::new(Sink::new(self.written.clone())), style).at(Destination::stdout())
     }
 
     /// What `-` means in the session.

@@ -4,25 +4,27 @@ mod slots;
 mod waiting;
 
 use std::ffi::OsString;
+use std::sync::mpsc::Receiver;
 
 use clap::{Args, ValueEnum};
 use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::{Column, List, Record, Shape};
+use ctl_core::output::{Column, Handover, Record, Shape};
 use ctl_core::{records, units};
 use gearman_client::FunctionName;
 
 use super::functions::status_of;
 use crate::names::{self, show_function};
 use crate::tool::Tool;
-use slots::{News, Slots};
+use slots::{News, Slots, Taken};
 
 /// The end of `drain --help`.
 pub const HELP: &str = "\
 Protocol: status, show unique jobs, show jobs, GET_STATUS_UNIQUE; CAN_DO, GRAB_JOB_ALL, WORK_COMPLETE or WORK_FAIL.
 No server has a command that empties a function (`function drop` leaves its jobs behind), so this is a worker that does
-nothing with its jobs. With --to every job is written and flushed first and ended afterwards: an interruption or a closed
-pipe loses nothing, at worst a job is in the file and still in the queue. The records are those of `submit --ndjson`; the
+nothing with its jobs. With --to a job is ended when its record has arrived: in a file when it is on the disk, in a pipe when
+its reader has read it. So an interruption, a full disk or a closed pipe loses nothing: at worst a job is in the file and
+still in the queue. With more connections (-j) more jobs share one wait for the disk. The records are those of `submit --ndjson`; the
 server does not tell a job's priority.
 Clients may wait for the results of foreground jobs. While there is such a job nothing is drained, unless --as fail tells
 those clients that their job failed, or --background-only leaves such jobs alone: they are given back at the end, which
@@ -129,7 +131,7 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     let action = Action { past: "drained", noun: "job", place: format!("of {}", names.join(", ")) };
     let when = tool.globals.progress.unwrap_or_default();
     let mut bulk =
-        Bulk::start(action, args.on_error, Some(total), when, interrupts, &tool.messages);
+        Bulk::start(action, args.on_error, Some(total), when, interrupts.clone(), &tool.messages);
     let mut file = match &args.to {
         Some(to) if !to_stdout => Some(records::create(to, &tool.out.style)?),
         _ => None,
@@ -137,9 +139,9 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     let mut slots = Slots::new(&mut tool.link, &args, &bulk.gate(), &tool.messages)?;
     let drained = if args.to.is_some() {
         let out = file.as_mut().unwrap_or(&mut tool.out);
-        let mut list = out.list(&RECORDS)?.eager();
-        let drained = drain(&mut slots, &targets, &args, &mut bulk, Some(&mut list));
-        drained.and_then(|()| list.finish())
+        let mut handover = Handover::new(out.list(&RECORDS)?, interrupts, &tool.messages)?;
+        let drained = drain(&mut slots, &targets, &args, &mut bulk, Some(&mut handover));
+        drained.and_then(|()| handover.finish(&mut go_on))
     } else {
         drain(&mut slots, &targets, &args, &mut bulk, None)
     };
@@ -178,7 +180,7 @@ fn drain(
     targets: &[Target],
     args: &DrainArgs,
     bulk: &mut Bulk,
-    mut list: Option<&mut List<'_>>,
+    mut handover: Option<&mut Handover<'_, Taken>>,
 ) -> Result<(), CliError> {
     let mut left = args.limit.unwrap_or(u64::MAX);
     for target in targets {
@@ -186,19 +188,18 @@ fn drain(
         if most == 0 || !bulk.gate().is_open() {
             continue;
         }
-        let news = slots.start(&target.function, most)?;
-        for news in news {
+        let all_news = slots.start(&target.function, most)?;
+        while let Some(news) = next(&all_news, handover.as_deref_mut())? {
             match news {
                 News::Taken(job) => {
                     left = left.saturating_sub(1);
-                    let Some(list) = list.as_deref_mut() else {
+                    let Some(handover) = handover.as_deref_mut() else {
                         job.go_on();
                         continue;
                     };
                     // Not told to go on, the slot gives the job back.
-                    list.push(job.record(&target.function))?;
-                    list.flush()?;
-                    job.go_on();
+                    let record = job.record(&target.function);
+                    handover.push(record, format!("job {}", job.handle()), job, &mut go_on)?;
                 }
                 News::Ended => bulk.success(),
                 News::LeftAlone => bulk.skip(),
@@ -206,6 +207,27 @@ fn drain(
                 News::Broken(error) => return Err(error),
             }
         }
+    }
+    Ok(())
+}
+
+/// The next of the slots' news. While there is none, slots wait for their jobs to be safe, all of them by then.
+fn next(
+    news: &Receiver<News>,
+    handover: Option<&mut Handover<'_, Taken>>,
+) -> Result<Option<News>, CliError> {
+    if let Ok(news) = news.try_recv() {
+        return Ok(Some(news));
+    }
+    if let Some(handover) = handover {
+        handover.settle(&mut go_on)?;
+    }
+    Ok(news.recv().ok())
+}
+
+fn go_on(jobs: Vec<Taken>) -> Result<(), CliError> {
+    for job in jobs {
+        job.go_on();
     }
     Ok(())
 }

@@ -125,6 +125,30 @@ fn a_job_without_an_id_is_known_by_its_kind() {
 
 #[cfg(unix)]
 #[test]
+fn a_full_disk_is_named_and_loses_nothing() {
+    on_both(|server| {
+        let address = server.address();
+        for at in 0..100 {
+            queue(address, "mail", &vec![b'x'; 1000 + at]);
+        }
+        let directory = tempfile::tempdir().unwrap();
+        // The limit on the size of files stands for a full disk.
+        let script = "trap '' XFSZ; ulimit -f 64; \"$0\" -s \"$1\" drain mail --to here -y -j 3";
+        let line = ["-c", script, env!("CARGO_BIN_EXE_gearctl"), address];
+        let mut shell = std::process::Command::new("sh");
+        let output = shell.args(line).current_dir(&directory).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(74), "{said}");
+        assert!(said.contains("cannot write here: "), "{said}");
+        let text = std::fs::read(directory.path().join("here")).unwrap();
+        let lines = text.split(|byte| *byte == b'\n');
+        let whole = lines.filter(|line| serde_json::from_slice::<Value>(line).is_ok()).count();
+        eventually("the rest", || (whole as i64 + queued(address, "mail") >= 100).then_some(()));
+    });
+}
+
+#[cfg(unix)]
+#[test]
 fn a_reader_who_goes_away_loses_nothing() {
     on_both(|server| {
         let address = server.address();
@@ -142,6 +166,8 @@ fn a_reader_who_goes_away_loses_nothing() {
             .split_once("before that: drained ")
             .and_then(|(_, rest)| rest.split(' ').next()?.parse().ok())
             .unwrap_or_else(|| panic!("{said}"));
+        assert_eq!(taken, 1, "{said}");
+        assert!(said.contains("which it read last"), "{said}");
         // The one that could not be written goes back.
         eventually("the rest", || (queued(address, "mail") == 200 - taken).then_some(()));
     });

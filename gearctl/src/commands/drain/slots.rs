@@ -59,6 +59,11 @@ impl Taken {
             .with_body(self.workload.to_vec())
     }
 
+    /// What messages call it.
+    pub(super) fn handle(&self) -> &str {
+        &self.handle
+    }
+
     /// Lets the slot end the job.
     pub(super) fn go_on(&self) {
         let _ = self.answer.send(());

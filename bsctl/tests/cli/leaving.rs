@@ -1,0 +1,197 @@
+//! Jobs that leave the queue: deleted when their output has arrived, one at a time where somebody has to read it.
+#![cfg(unix)]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use fixtures::beanstalkd::Server;
+use serde_json::Value;
+
+use crate::harness::*;
+
+/// Runs a line of the shell in which `$0` is the program with the server's address.
+fn shell(address: &str, script: &str, directory: &Path) -> Ran {
+    let program = env!("CARGO_BIN_EXE_bsctl");
+    let mut command = Command::new("sh");
+    command.args(["-c", script, program]).current_dir(directory);
+    command.env("BSCTL_ADDR", address).env_remove("BSCTL_OUTPUT");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    ended(command.spawn().unwrap())
+}
+
+/// All jobs of a tube that nobody has taken.
+fn left(address: &str, tube: &str) -> u64 {
+    let stats = client(address).stats_tube(tube).unwrap();
+    stats.map_or(0, |stats| {
+        stats.current_jobs_ready + stats.current_jobs_delayed + stats.current_jobs_buried
+    })
+}
+
+#[test]
+fn a_reader_that_takes_one_job_of_many_costs_one() {
+    on_both(|address| {
+        let directory = tempfile::tempdir().unwrap();
+        for (at, line) in [
+            "pop -t T -c 1000",
+            "pop -t T -c 1000 -o ndjson",
+            "pop -t T -c 1000 -o json",
+            "reserve -t T -c 1000 --then delete",
+            "drain T --yes",
+            "drain T --yes --state buried",
+            "export T --drain --yes",
+        ]
+        .iter()
+        .enumerate()
+        {
+            let tube = format!("t{at}");
+            let all = 60;
+            for n in 0..all {
+                if line.contains("buried") {
+                    put_buried(address, &tube, format!("body {n}"));
+                } else {
+                    put(address, &tube, format!("body {n}"));
+                }
+            }
+            let line = line.replace('T', &tube);
+            let ran = shell(address, &format!("\"$0\" {line} | head -n 1"), directory.path());
+            assert_eq!(ran.lines().len(), 1, "{line}: {}", ran.err);
+            assert!(ran.err.contains("closed by its reader"), "{line}: {}", ran.err);
+            if line.ends_with("json") && !line.ends_with("ndjson") {
+                // The first line is not all of the first job.
+                assert!(left(address, &tube) >= all - 1, "{line}: {}", ran.err);
+                continue;
+            }
+            assert!(ran.err.contains("it read last"), "{line}: {}", ran.err);
+            assert_eq!(left(address, &tube), all - 1, "{line}: {}", ran.err);
+        }
+    });
+}
+
+#[test]
+fn jobs_that_nobody_reads_stay_in_the_queue() {
+    on_both(|address| {
+        for n in 0..5 {
+            put(address, "t", format!("body {n}"));
+        }
+        let mut child = command(&["-a", address, "pop", "-t", "t", "-c", "5"]).spawn().unwrap();
+        let pipe = child.stdout.take().unwrap();
+        // It is written, and nobody reads it.
+        while rustix::io::ioctl_fionread(&pipe).unwrap() == 0 {
+            std::thread::yield_now();
+        }
+        drop(pipe);
+        ended(child).exits(74);
+        assert_eq!(left(address, "t"), 5);
+    });
+}
+
+#[test]
+fn a_reader_may_be_slower_than_the_time_to_run() {
+    on_both(|address| {
+        let options =
+            beanstalk_client::PutOptions::default().ttr(std::time::Duration::from_secs(1));
+        for n in 0..4 {
+            put_with(address, "t", format!("body {n}"), options);
+        }
+        let script = "\"$0\" pop -t t -c 4 -o ndjson | { sleep 3; cat; }";
+        let ran = shell(address, script, Path::new("/"));
+        assert_eq!((ran.lines().len(), ran.err.contains("time to run")), (4, false), "{}", ran.err);
+        assert_eq!(left(address, "t"), 0);
+        assert_eq!(client(address).stats().unwrap().job_timeouts, 0);
+    });
+}
+
+#[test]
+fn jobs_go_into_files_whole() {
+    on_both(|address| {
+        let directory = tempfile::tempdir().unwrap();
+        for (tube, line) in [
+            ("a", "\"$0\" pop -t a -c 1000 -o ndjson > out"),
+            ("b", "\"$0\" drain b --yes --to out"),
+            ("c", "\"$0\" drain c --yes > out"),
+            ("d", "\"$0\" export d --drain --yes > out"),
+            ("e", "\"$0\" reserve -t e -c 1000 -o ndjson --then delete > out"),
+        ] {
+            for n in 0..250 {
+                put(address, tube, format!("body {n}"));
+            }
+            shell(address, line, directory.path()).exits(0);
+            let file = directory.path().join("out");
+            let text = std::fs::read_to_string(&file).unwrap();
+            assert_eq!((text.lines().count(), left(address, tube)), (250, 0), "{line}");
+            std::fs::remove_file(file).unwrap();
+        }
+    });
+}
+
+/// The limit on the size of files stands for a full disk.
+#[test]
+fn a_full_disk_is_named_and_loses_nothing() {
+    on_both(|address| {
+        for (tube, line, name) in [
+            ("a", "drain a --yes --to here.ndjson", "here.ndjson"),
+            ("b", "drain b --yes --state buried --to here.ndjson", "here.ndjson"),
+            ("c", "drain c --yes > here.ndjson", "stdout"),
+            ("d", "pop -t d -c 1000 -o ndjson > here.ndjson", "stdout"),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            for n in 0..300 {
+                if tube == "b" {
+                    put_buried(address, tube, format!("body {n}"));
+                } else {
+                    put(address, tube, format!("body {n}"));
+                }
+            }
+            let script = format!("trap '' XFSZ; ulimit -f 16; \"$0\" {line}");
+            let ran = shell(address, &script, directory.path()).exits(74);
+            assert!(ran.err.contains(&format!("cannot write {name}: ")), "{line}: {}", ran.err);
+            let text = std::fs::read(directory.path().join("here.ndjson")).unwrap();
+            let whole = text
+                .split(|byte| *byte == b'\n')
+                .filter(|line| serde_json::from_slice::<Value>(line).is_ok())
+                .count();
+            let left = usize::try_from(left(address, tube)).unwrap();
+            assert!(whole + left >= 300, "{line}: {whole} written, {left} left");
+            assert!(left > 0);
+        }
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_device_that_is_full_takes_no_job() {
+    on_both(|address| {
+        put(address, "t", "x");
+        for line in ["pop -t t", "drain t --yes", "reserve -t t --then delete"] {
+            let script = format!("\"$0\" {line} > /dev/full");
+            let ran = shell(address, &script, Path::new("/")).exits(74);
+            assert!(ran.err.contains("cannot write stdout: "), "{line}: {}", ran.err);
+        }
+        assert_eq!(left(address, "t"), 1);
+    });
+}
+
+/// Who waits for the process to end before the pipe is read is not waited for for ever; only the last job is unread.
+#[test]
+fn a_reader_that_waits_for_the_end_gets_the_job() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    put(address, "t", "x");
+    let mut child = command(&["-a", address, "pop", "-t", "t", "-o", "raw"]).spawn().unwrap();
+    assert!(child.wait().unwrap().success());
+    let ran = ended(child);
+    assert_eq!(ran.bytes, b"x");
+    assert_eq!(left(address, "t"), 0);
+    assert!(!cfg!(target_os = "linux") || ran.err.contains("has not read it"), "{}", ran.err);
+}
+
+#[test]
+fn jobs_that_are_deleted_are_not_sorted() {
+    on_both(|address| {
+        put(address, "t", "x");
+        for line in [&["pop", "-t", "t"][..], &["drain", "t", "--yes"]] {
+            bsctl(address, &[line, &["--sort-by", "id"]].concat()).exits(2);
+        }
+        assert_eq!(left(address, "t"), 1);
+    });
+}

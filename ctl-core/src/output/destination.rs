@@ -1,0 +1,194 @@
+//! Where results go, and how it is known that they have arrived: a file has them when they are on the disk, a pipe's
+//! reader when it has read them.
+
+use std::fs::File;
+use std::io;
+use std::time::Duration;
+
+/// Where an [`Output`](super::Output) writes to.
+#[derive(Debug)]
+pub struct Destination {
+    name: String,
+    kind: Kind,
+    /// A second handle, to ask and to sync; none for memory.
+    handle: Option<File>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A regular file.
+    Disk,
+    /// A pipe of which the system tells how much is unread.
+    Pipe,
+    /// A terminal, a socket, a device, memory: what is written is taken for read.
+    Unseen,
+}
+
+/// What has become of the bytes that were written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// They are where they were to go.
+    Arrived,
+    /// The reader is there and has not read all of them.
+    Unread,
+    /// The reader went away before it had read all of them.
+    Deserted,
+}
+
+impl Destination {
+    /// The process's stdout.
+    #[must_use]
+    pub fn stdout() -> Self {
+        Self::of("stdout".to_owned(), system::stdout())
+    }
+
+    /// A file, with the name that messages use.
+    #[must_use]
+    pub fn file(name: impl Into<String>, file: &File) -> Self {
+        Self::of(name.into(), file.try_clone().ok())
+    }
+
+    /// Memory that stands for stdout.
+    #[must_use]
+    pub fn memory() -> Self {
+        Self::of("stdout".to_owned(), None)
+    }
+
+    /// A file, whatever it is.
+    #[cfg(all(test, unix))]
+    pub(super) fn disk(name: &str, file: &File) -> Self {
+        Self { name: name.to_owned(), kind: Kind::Disk, handle: file.try_clone().ok() }
+    }
+
+    fn of(name: String, handle: Option<File>) -> Self {
+        let kind = match handle.as_ref().and_then(|file| file.metadata().ok()) {
+            Some(metadata) if metadata.is_file() => Kind::Disk,
+            Some(metadata) if system::tells_what_is_unread(&metadata) => Kind::Pipe,
+            _ => Kind::Unseen,
+        };
+        Self { name, kind, handle }
+    }
+
+    /// What messages call it.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is a regular file: what is written there needs no reader.
+    pub(super) fn is_disk(&self) -> bool {
+        self.kind == Kind::Disk
+    }
+
+    /// Whether it can be seen that a reader has read.
+    pub(super) fn shows_reading(&self) -> bool {
+        self.kind == Kind::Pipe
+    }
+
+    /// What has become of all that was written. A file's data is on the disk when this returns.
+    pub(super) fn arrival(&self) -> io::Result<Arrival> {
+        let Some(handle) = &self.handle else { return Ok(Arrival::Arrived) };
+        match self.kind {
+            Kind::Disk => handle.sync_data().map(|()| Arrival::Arrived),
+            Kind::Pipe => arrival_in_pipe(handle),
+            Kind::Unseen if system::has_reader(handle, Duration::ZERO)? => Ok(Arrival::Arrived),
+            Kind::Unseen => Ok(Arrival::Deserted),
+        }
+    }
+
+    /// Rests, or less long when the reader goes away.
+    pub(super) fn rest(&self, time: Duration) {
+        match &self.handle {
+            Some(handle) if self.kind == Kind::Pipe => {
+                // Its failure is seen by whoever looks next.
+                let _ = system::has_reader(handle, time);
+            }
+            _ => std::thread::sleep(time),
+        }
+    }
+}
+
+fn arrival_in_pipe(pipe: &File) -> io::Result<Arrival> {
+    if system::unread(pipe)? == 0 {
+        return Ok(Arrival::Arrived);
+    }
+    if system::has_reader(pipe, Duration::ZERO)? {
+        return Ok(Arrival::Unread);
+    }
+    // It may have read the rest just before it went away.
+    Ok(if system::unread(pipe)? == 0 { Arrival::Arrived } else { Arrival::Deserted })
+}
+
+#[cfg(unix)]
+mod system {
+    use std::fs::{File, Metadata};
+    use std::io;
+    use std::os::fd::AsFd as _;
+    use std::time::Duration;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::io::Errno;
+
+    pub(super) fn stdout() -> Option<File> {
+        io::stdout().as_fd().try_clone_to_owned().ok().map(File::from)
+    }
+
+    /// Only Linux answers FIONREAD at the writing end of a pipe.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(super) fn tells_what_is_unread(metadata: &Metadata) -> bool {
+        use std::os::unix::fs::FileTypeExt as _;
+        metadata.file_type().is_fifo()
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub(super) fn tells_what_is_unread(_: &Metadata) -> bool {
+        false
+    }
+
+    pub(super) fn unread(pipe: &File) -> io::Result<u64> {
+        Ok(rustix::io::ioctl_fionread(pipe)?)
+    }
+
+    /// Whether somebody can still read; waits that long for it to change.
+    pub(super) fn has_reader(file: &File, time: Duration) -> io::Result<bool> {
+        let mut fds = [PollFd::new(file, PollFlags::empty())];
+        let time = Timespec::try_from(time).unwrap_or_default();
+        match poll(&mut fds, Some(&time)) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        }
+        let gone = PollFlags::ERR | PollFlags::HUP;
+        Ok(!fds.iter().any(|fd| fd.revents().intersects(gone)))
+    }
+}
+
+#[cfg(not(unix))]
+mod system {
+    use std::fs::{File, Metadata};
+    use std::io;
+    use std::time::Duration;
+
+    #[cfg(windows)]
+    pub(super) fn stdout() -> Option<File> {
+        use std::os::windows::io::AsHandle as _;
+        io::stdout().as_handle().try_clone_to_owned().ok().map(File::from)
+    }
+
+    #[cfg(not(windows))]
+    pub(super) fn stdout() -> Option<File> {
+        None
+    }
+
+    pub(super) fn tells_what_is_unread(_: &Metadata) -> bool {
+        false
+    }
+
+    pub(super) fn unread(_: &File) -> io::Result<u64> {
+        Ok(0)
+    }
+
+    pub(super) fn has_reader(_: &File, time: Duration) -> io::Result<bool> {
+        std::thread::sleep(time);
+        Ok(true)
+    }
+}

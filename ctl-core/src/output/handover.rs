@@ -1,0 +1,455 @@
+//! Jobs that leave a queue through the output: each may be deleted once its record has arrived, not before.
+//!
+//! A file has arrived when it is on the disk, so many jobs share one sync. To anything else one job goes at a time:
+//! what a reader that goes away has not used is at most the job that it read last. Where the system does not tell
+//! what a reader has read (anything but a pipe on Linux), a job counts as read when it is written and the reader is
+//! still there.
+
+use std::collections::VecDeque;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::destination::Arrival;
+use super::{List, Record};
+use crate::error::CliError;
+use crate::messages::Messages;
+use crate::signals::Interrupts;
+use crate::units;
+
+/// Is given jobs to delete whose records have arrived; without jobs, a sign that a reader is being waited for.
+pub type Leave<'a, J> = &'a mut dyn FnMut(Vec<J>) -> Result<(), CliError>;
+
+/// A list of jobs that are deleted when they have been handed over. Only [`Handover::finish`] completes it.
+pub struct Handover<'a, J> {
+    list: List<'a>,
+    interrupts: Interrupts,
+    messages: Messages,
+    /// Written, and not known to have arrived.
+    under_way: Vec<(String, J)>,
+    /// To be deleted.
+    arrived: Vec<J>,
+    /// The jobs of which it is not known what their reader made of them, and where each ends in the output.
+    unsure: VecDeque<(String, u64)>,
+    /// The reader had to be waited for since the last batch.
+    was_slow: bool,
+    window: usize,
+}
+
+/// A reader that takes longer than this is slow.
+const SLOW: Duration = Duration::from_millis(50);
+/// How long a reader that is there may leave the last job unread. It may wait for this process to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a reader is looked at before the processor is left to others for longer.
+const EAGER_LOOKS: u32 = 100;
+/// The longest rest between two looks.
+const MAX_REST: Duration = Duration::from_millis(20);
+/// Jobs that a reader has read are deleted together, at most so many.
+const TOGETHER: usize = 100;
+/// What a terminal or socket may have taken without anybody having read it: bytes, and names that are remembered.
+const UNSEEN: (u64, usize) = (256 * 1024, 1000);
+/// Names in an error.
+const NAMED: usize = 10;
+
+impl<'a, J> Handover<'a, J> {
+    /// Hands jobs over by this list.
+    ///
+    /// # Errors
+    /// A list that is sorted, which would hold all jobs back to the end: exit 2.
+    pub fn new(
+        list: List<'a>,
+        interrupts: Interrupts,
+        messages: &Messages,
+    ) -> Result<Self, CliError> {
+        let list = list.eager();
+        if !list.streams() {
+            return Err(CliError::usage(
+                "--sort-by cannot be used where jobs are deleted: each is written before the next is taken",
+            )
+            .hint("write them to a file first, and sort that"));
+        }
+        Ok(Self {
+            list,
+            interrupts,
+            messages: messages.clone(),
+            under_way: Vec::new(),
+            arrived: Vec::new(),
+            unsure: VecDeque::new(),
+            was_slow: false,
+            window: 1,
+        })
+    }
+
+    /// How many jobs should be taken from the queue at once, `most` at most: few for a slow reader, so that the others
+    /// stay in the queue for someone else.
+    pub fn window(&mut self, most: usize) -> usize {
+        if self.list.output().destination.is_disk() {
+            return most;
+        }
+        let window = self.window.min(most);
+        self.window = window.saturating_mul(2);
+        window
+    }
+
+    /// Writes the record of the job that messages call `name`. Jobs that have arrived are given to `leave`, also when
+    /// this fails.
+    ///
+    /// # Errors
+    /// Failures of writing, with the names of jobs that may not have been used; a signal; what `leave` gives.
+    pub fn push(
+        &mut self,
+        record: Record,
+        name: String,
+        job: J,
+        leave: Leave<'_, J>,
+    ) -> Result<(), CliError> {
+        let pushed = self.try_push(record, name, job, leave);
+        self.end(pushed, self.arrived.len() >= TOGETHER, leave)
+    }
+
+    /// Waits until every job has arrived, and gives it to `leave`: before a longer wait for the next jobs.
+    ///
+    /// # Errors
+    /// As [`Handover::push`].
+    pub fn settle(&mut self, leave: Leave<'_, J>) -> Result<(), CliError> {
+        let arrived = self.arrive(None, leave);
+        if std::mem::take(&mut self.was_slow) {
+            self.window = 1;
+        }
+        self.end(arrived, true, leave)
+    }
+
+    /// Ends the list, after all jobs have been given to `leave`. A reader that does not read is not waited for for ever:
+    /// then nothing but the last job is unread.
+    ///
+    /// # Errors
+    /// As [`Handover::push`].
+    pub fn finish(&mut self, leave: Leave<'_, J>) -> Result<(), CliError> {
+        let arrived = self.arrive(Some(PATIENCE), leave);
+        self.end(arrived, true, leave)?;
+        let finished = self.list.end().and_then(|()| match self.is_on_disk() {
+            true => self.look().map(|_| ()),
+            false => Ok(()),
+        });
+        self.end(finished, true, leave)
+    }
+
+    fn try_push(
+        &mut self,
+        record: Record,
+        name: String,
+        job: J,
+        leave: Leave<'_, J>,
+    ) -> Result<(), CliError> {
+        if !self.is_on_disk() {
+            // One at a time: the one before it first.
+            self.arrive(None, leave)?;
+        }
+        self.list.push(record)?;
+        self.under_way.push((name, job));
+        if self.is_on_disk() {
+            return Ok(());
+        }
+        self.list.flush()?;
+        if self.list.output().destination.shows_reading() {
+            return Ok(());
+        }
+        self.arrive(None, leave)?;
+        leave(std::mem::take(&mut self.arrived))
+    }
+
+    /// Gives away what has arrived, if it is time or this is the end, and completes an error.
+    fn end(
+        &mut self,
+        outcome: Result<(), CliError>,
+        now: bool,
+        leave: Leave<'_, J>,
+    ) -> Result<(), CliError> {
+        let left = if (now || outcome.is_err()) && !self.arrived.is_empty() {
+            leave(std::mem::take(&mut self.arrived))
+        } else {
+            Ok(())
+        };
+        outcome.map_err(|error| self.with_names(error)).and(left)
+    }
+
+    /// Waits until what is under way has arrived; not for longer than `patience`.
+    fn arrive(&mut self, patience: Option<Duration>, leave: Leave<'_, J>) -> Result<(), CliError> {
+        if self.under_way.is_empty() {
+            return Ok(());
+        }
+        self.list.flush()?;
+        let start = Instant::now();
+        let mut looks = 0;
+        while !self.look()? {
+            if patience.is_some_and(|patience| start.elapsed() >= patience) {
+                self.warn_of_unread();
+                break;
+            }
+            self.interrupts.check()?;
+            looks += 1;
+            self.rest(looks, leave)?;
+        }
+        self.was_slow |= start.elapsed() >= SLOW && !self.is_on_disk();
+        self.account();
+        Ok(())
+    }
+
+    /// Whether all that was written has arrived.
+    fn look(&mut self) -> Result<bool, CliError> {
+        let destination = &self.list.output().destination;
+        let failed = |error: std::io::Error| CliError::writing(destination.name(), &error);
+        match destination.arrival().map_err(failed)? {
+            Arrival::Arrived => Ok(true),
+            Arrival::Unread => Ok(false),
+            Arrival::Deserted => Err(failed(std::io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    /// The first looks follow each other closely, for a reader that keeps up; then the pauses grow.
+    fn rest(&mut self, looks: u32, leave: Leave<'_, J>) -> Result<(), CliError> {
+        let Some(slow_looks) = looks.checked_sub(EAGER_LOOKS) else {
+            thread::yield_now();
+            return Ok(());
+        };
+        let rest = Duration::from_micros(20).saturating_mul(1 << slow_looks.min(10)).min(MAX_REST);
+        if rest == MAX_REST {
+            leave(std::mem::take(&mut self.arrived))?;
+        }
+        self.list.output().destination.rest(rest);
+        Ok(())
+    }
+
+    /// What was under way has arrived.
+    fn account(&mut self) {
+        let (end, unseen) = (self.list.output().written, !self.is_seen());
+        for (name, job) in self.under_way.drain(..) {
+            self.unsure.push_back((name, end));
+            self.arrived.push(job);
+        }
+        let (bytes, names) = if unseen { UNSEEN } else { (0, 1) };
+        let may_go = |at: u64| !unseen || end - at > bytes;
+        while self.unsure.len() > names
+            || (self.unsure.len() > 1 && self.unsure.front().is_some_and(|(_, at)| may_go(*at)))
+        {
+            self.unsure.pop_front();
+        }
+    }
+
+    fn is_on_disk(&mut self) -> bool {
+        self.list.output().destination.is_disk()
+    }
+
+    fn is_seen(&mut self) -> bool {
+        self.list.output().destination.shows_reading()
+    }
+
+    fn warn_of_unread(&mut self) {
+        let name = self.list.output().destination.name().to_owned();
+        let jobs: Vec<&str> = self.under_way.iter().map(|(name, _)| name.as_str()).collect();
+        let waited = units::show_duration(PATIENCE);
+        self.messages.warn(format!(
+            "{} is in {name}, but its reader has not read it for {waited}; it is deleted",
+            jobs.join(", ")
+        ));
+    }
+
+    /// Says of which jobs it is not known whether their reader has used them.
+    fn with_names(&mut self, error: CliError) -> CliError {
+        if self.is_on_disk() || self.unsure.is_empty() || error.exit != crate::error::Exit::Io {
+            return error;
+        }
+        let count = self.unsure.len();
+        let mut names: Vec<&str> =
+            self.unsure.iter().rev().take(NAMED).map(|(name, _)| name.as_str()).collect();
+        names.reverse();
+        let names = names.join(", ");
+        let what = if self.is_seen() {
+            format!("deleted, and perhaps not used: {names}, which it read last")
+        } else if count > NAMED {
+            format!("deleted, and perhaps not read: {} before {names}, and these", count - NAMED)
+        } else {
+            format!("deleted, and perhaps not read: {names}")
+        };
+        let message = format!("{}; {what}", error.message);
+        CliError { message, ..error }
+    }
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{BufWriter, Read as _};
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::super::{Column, Destination, Format, Output, Shape, Style};
+    use super::*;
+
+    static NUMBERS: Shape = Shape::rows("n", &[Column::new("n", "N")]);
+
+    fn messages() -> Messages {
+        Messages::to(Box::new(std::io::sink()), "tool", false, false)
+    }
+
+    fn output(end: impl Into<OwnedFd>) -> Output {
+        let file = File::from(end.into());
+        let destination = Destination::file("there", &file);
+        Output::to(Box::new(BufWriter::new(file)), Style::default()).at(destination)
+    }
+
+    /// Hands numbers over, and notes which may be deleted.
+    struct Case<'a> {
+        handover: Handover<'a, u64>,
+        left: Vec<u64>,
+    }
+
+    impl<'a> Case<'a> {
+        fn new(out: &'a mut Output) -> Self {
+            let list = out.list(&NUMBERS).unwrap();
+            let handover = Handover::new(list, Interrupts::none(), &messages()).unwrap();
+            Self { handover, left: Vec::new() }
+        }
+
+        fn push(&mut self, n: u64) -> Result<(), CliError> {
+            let record = Record::new().with("n", n);
+            let left = &mut self.left;
+            self.handover.push(record, format!("job {n}"), n, &mut |jobs| {
+                left.extend(jobs);
+                Ok(())
+            })
+        }
+
+        fn settle(&mut self) -> Result<(), CliError> {
+            let left = &mut self.left;
+            self.handover.settle(&mut |jobs| {
+                left.extend(jobs);
+                Ok(())
+            })
+        }
+    }
+
+    #[test]
+    fn jobs_for_a_file_go_together_when_they_are_on_the_disk() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut out = output(file.reopen().unwrap());
+        let mut case = Case::new(&mut out);
+        for n in 1..=300 {
+            case.push(n).unwrap();
+        }
+        assert!(case.left.is_empty());
+        case.settle().unwrap();
+        assert!(case.left.iter().copied().eq(1..=300));
+        assert_eq!(std::fs::read_to_string(file.path()).unwrap().lines().count(), 300);
+    }
+
+    /// A handle that takes bytes and cannot be synced stands for a disk that fails at the sync.
+    #[test]
+    fn a_file_that_is_not_on_the_disk_lets_no_job_go() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let file = File::from(OwnedFd::from(writer));
+        let destination = Destination::disk("there", &file);
+        let mut out = Output::to(Box::new(file), Style::default()).at(destination);
+        let mut case = Case::new(&mut out);
+        case.push(1).unwrap();
+        let error = case.settle().unwrap_err();
+        assert!(error.message.starts_with("cannot write there: "), "{error}");
+        assert!(case.left.is_empty());
+        let mut written = [0; 2];
+        reader.read_exact(&mut written).unwrap();
+        assert_eq!(&written, b"1\n");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_job_in_a_pipe_goes_when_it_has_been_read() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let mut out = output(writer);
+        let mut case = Case::new(&mut out);
+        case.push(1).unwrap();
+        let mut read = [0; 2];
+        reader.read_exact(&mut read).unwrap();
+        case.push(2).unwrap();
+        drop(reader);
+        let error = case.settle().unwrap_err();
+        assert!(error.is_broken_pipe());
+        assert!(error.message.contains("there was closed by its reader"), "{error}");
+        assert!(error.message.contains("job 1,") && !error.message.contains("job 2"), "{error}");
+        assert_eq!(case.left, [1]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_a_reader_took_before_it_went_away_was_read() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let mut out = output(writer);
+        let mut case = Case::new(&mut out);
+        case.push(1).unwrap();
+        reader.read_exact(&mut [0; 2]).unwrap();
+        drop(reader);
+        case.settle().unwrap();
+        assert_eq!(case.left, [1]);
+        assert!(case.push(2).unwrap_err().is_broken_pipe());
+        assert_eq!(case.left, [1]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_reader_that_is_waited_for_can_be_given_up() {
+        let (_reader, writer) = std::io::pipe().unwrap();
+        let mut out = output(writer);
+        let interrupts = Interrupts::none();
+        let list = out.list(&NUMBERS).unwrap();
+        let mut handover = Handover::new(list, interrupts.clone(), &messages()).unwrap();
+        let mut left = Vec::new();
+        let mut waits = 0;
+        let mut leave = |jobs: Vec<u64>| {
+            waits += 1;
+            interrupts.raise();
+            left.extend(jobs);
+            Ok(())
+        };
+        handover.push(Record::new().with("n", 1), "job 1".to_owned(), 1, &mut leave).unwrap();
+        let error = handover.settle(&mut leave).unwrap_err();
+        assert_eq!(error.exit.code(), 130);
+        assert!(left.is_empty());
+        assert!(waits > 0);
+    }
+
+    #[test]
+    fn jobs_that_a_socket_has_taken_are_named_when_its_reader_is_gone() {
+        let (reader, writer) = UnixStream::pair().unwrap();
+        let mut out = output(writer);
+        let mut case = Case::new(&mut out);
+        for n in 1..=3 {
+            case.push(n).unwrap();
+            // The next is not written before this one has left.
+            assert_eq!(case.left.last(), Some(&n));
+        }
+        drop(reader);
+        let error = case.push(4).unwrap_err();
+        assert!(error.message.ends_with("perhaps not read: job 1, job 2, job 3"), "{error}");
+        assert_eq!(case.left, [1, 2, 3]);
+    }
+
+    #[test]
+    fn few_jobs_are_taken_for_a_reader_until_it_keeps_up_and_many_for_a_file() {
+        let (_reader, writer) = UnixStream::pair().unwrap();
+        let mut out = output(writer);
+        let mut case = Case::new(&mut out);
+        let windows: Vec<usize> = (0..5).map(|_| case.handover.window(10)).collect();
+        assert_eq!(windows, [1, 2, 4, 8, 10]);
+        let mut out = output(tempfile::tempfile().unwrap());
+        assert_eq!(Case::new(&mut out).handover.window(10), 10);
+    }
+
+    #[test]
+    fn a_sorted_list_would_hold_jobs_back() {
+        let style =
+            Style { sort_by: Some("n".to_owned()), format: Format::Ndjson, ..Style::default() };
+        let mut out = Output::to(Box::new(std::io::sink()), style);
+        let list = out.list(&NUMBERS).unwrap();
+        let refused = Handover::<u64>::new(list, Interrupts::none(), &messages());
+        assert_eq!(refused.err().unwrap().exit.code(), 2);
+    }
+}
