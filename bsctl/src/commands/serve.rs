@@ -12,7 +12,8 @@ use crate::tool::Tool;
 pub const HELP: &str = "\
 An in-memory beanstalkd: nothing is stored, and everything is gone when it ends. It listens on this machine only
 unless --allow-remote is given, because it has no authentication. Its usual port is 11300. Its limits: 1024
-connections, 1,000,000 jobs, 1 GiB of bodies, 65535 bytes per body.
+connections, 65,536 tubes, 1,000,000 jobs, 1 GiB of bodies, 65535 bytes per body. Connections that never sent anything
+make room for others.
 With a command, the server lives as long as the command; BSCTL_ADDR and BEANSTALKD_ADDR tell it the address, and
 its exit code becomes this one's.
 

@@ -13,7 +13,8 @@ use crate::tool::Tool;
 pub const HELP: &str = "\
 An in-memory gearmand: nothing is stored, and everything is gone when it ends. It listens on this machine only
 unless --allow-remote is given, because it has no authentication. Its usual port is 4730. Its limits: 1024
-connections, 1,000,000 jobs, 1 GiB of workloads, 64 MiB per packet.
+connections, 65,536 functions, 1,000,000 jobs, 1 GiB of workloads, 64 MiB per packet. Connections that never sent
+anything make room for others.
 With a command, the server lives as long as the command; GEARCTL_SERVER, GEARMAN_SERVER and GEARMAN_SERVERS tell it
 the address, and its exit code becomes this one's.
 
