@@ -200,11 +200,8 @@ impl WorkerSession {
     }
 
     fn looked(&mut self, key: JobKey, response: Response, now: Instant) -> Result<(), Error> {
-        let stats = match response {
-            Response::NotFound => None,
-            response => StatsJob(0.into()).decode(response)?,
-        };
         let Some(held) = self.find_mut(key) else { return Ok(()) };
+        let stats = StatsJob(held.job.id()).decode(response)?;
         held.is_looking = false;
         let Some(stats) = stats.filter(|stats| stats.state == JobState::Reserved) else {
             self.lose(key, LostReason::NotFound);
