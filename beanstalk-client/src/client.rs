@@ -1,6 +1,6 @@
 //! The async client: one connection, one caller, no task spawned.
 
-mod connection;
+pub(crate) mod connection;
 
 use std::{
     future::poll_fn,

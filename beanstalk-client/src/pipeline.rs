@@ -10,7 +10,10 @@ use queue_core::{now, within};
 
 use crate::{
     Client, Deadline, Result,
-    client::named,
+    client::{
+        connection::{READS_IN_A_ROW, again_later},
+        named,
+    },
     protocol::{Command, Head, Response, ServerWait, Ticket, Window},
 };
 
@@ -147,12 +150,13 @@ where
 
 impl Client {
     fn poll_exchange(&mut self, cx: &mut Context<'_>, ticket: Ticket) -> Poll<Result<Response>> {
-        loop {
+        for _ in 0..READS_IN_A_ROW {
             let _ = self.poll_write(cx)?;
             if let Some(response) = self.session.reply(ticket)? {
                 return Poll::Ready(Ok(response));
             }
             ready!(self.poll_read(cx))?;
         }
+        again_later(cx)
     }
 }

@@ -187,9 +187,13 @@ impl Timer {
         limit: Limit<S>,
     ) -> Poll<Result<T, S::Error>> {
         match &mut self.0 {
-            Some(sleep) if limit.at.is_some() => {
-                sleep.as_mut().poll(cx).map(|()| Err(limit.error()))
-            }
+            Some(sleep) if limit.at.is_some() => match sleep.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(Err(limit.error())),
+                // A task that reads all the time has used up its turn before it gets here: the runtime then says that no
+                // timer has gone off, whatever the time is.
+                Poll::Pending if limit.has_passed() => Poll::Ready(Err(limit.error())),
+                Poll::Pending => Poll::Pending,
+            },
             _ => Poll::Pending,
         }
     }

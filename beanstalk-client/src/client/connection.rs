@@ -24,6 +24,15 @@ use crate::{
 /// than a second.
 const HELD: Duration = Duration::from_millis(250);
 
+/// How often a call reads before others have their turn, and its deadline is looked at, however much comes.
+pub(crate) const READS_IN_A_ROW: usize = 32;
+
+/// There is more to do, after others have had their turn.
+pub(crate) fn again_later<T>(cx: &Context<'_>) -> Poll<T> {
+    cx.waker().wake_by_ref();
+    Poll::Pending
+}
+
 impl Client {
     /// Gives a reserve the job of an earlier one whose caller went away, if there is such a job.
     ///
@@ -40,7 +49,9 @@ impl Client {
         }
         while let Some((ticket, earlier)) = self.session.unanswered_reserve() {
             // Its caller may have gone before it was written.
-            self.write_all(total).await.map_err(|error| self.session.fail(ticket, error))?;
+            self.write_all(ticket, total)
+                .await
+                .map_err(|error| self.session.fail(ticket, error))?;
             let patience = patience(wait, earlier);
             let since = self.leftover.since(self.session.epoch(), ticket);
             let limit = total.sooner(self.options.reply_limit_since(earlier, since));
@@ -106,11 +117,13 @@ impl Client {
             self.make_ready(total, &mut attempts).await?;
             let ends_a_wait = self.session.abandoned_reserve().is_some();
             let (ticket, queued) = queue(&mut self.session)?;
-            match self.write_all(total).await {
+            match self.write_all(ticket, total).await {
                 Ok(()) if ends_a_wait => {
-                    self.end_wait()
-                        .await
-                        .map_err(|error| self.session.fail(ticket, lost(error)))?;
+                    let limit = self.options.write_limit(total);
+                    let ended = within(limit, self.end_wait()).await;
+                    ended
+                        .and_then(|ended| ended.map_err(lost))
+                        .map_err(|error| self.session.fail(ticket, error))?;
                     return Ok(queued);
                 }
                 Ok(()) => return Ok(queued),
@@ -198,25 +211,33 @@ impl Client {
         Ok(())
     }
 
-    /// Writes everything that is queued.
-    pub(crate) async fn write_all(&mut self, total: Limit) -> Result<()> {
+    /// Writes everything that is queued, up to the command of this ticket or the one behind it.
+    async fn write_all(&mut self, ticket: Ticket, total: Limit) -> Result<()> {
         // Nearly always everything fits into the socket's buffer at once, and no clock has to be asked.
-        if let Poll::Ready(outcome) = poll_fn(|cx| Poll::Ready(self.poll_write_all(cx))).await {
+        let first = poll_fn(|cx| Poll::Ready(self.poll_write_all(cx, ticket)));
+        if let Poll::Ready(outcome) = first.await {
             return outcome;
         }
         let limit = self.options.write_limit(total);
-        within(limit, poll_fn(|cx| self.poll_write_all(cx))).await?
+        within(limit, poll_fn(|cx| self.poll_write_all(cx, ticket))).await?
     }
 
-    /// Writes; while that is stuck, reads, because the server may be stuck writing to us.
-    fn poll_write_all(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        while self.poll_write(cx)?.is_pending() {
+    /// Writes; while that is stuck, reads, because the server may be stuck writing to us what nobody waits for any more.
+    fn poll_write_all(&mut self, cx: &mut Context<'_>, ticket: Ticket) -> Poll<Result<()>> {
+        for _ in 0..READS_IN_A_ROW {
+            if self.poll_write(cx)?.is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            if self.session.is_full() {
+                return Poll::Pending;
+            }
             ready!(self.poll_read(cx))?;
             if self.session.has_ended() {
                 return Poll::Ready(Err(lost(io::ErrorKind::UnexpectedEof.into())));
             }
+            self.session.pass_over(ticket)?;
         }
-        Poll::Ready(Ok(()))
+        again_later(cx)
     }
 
     /// Writes and flushes what is queued; ready when nothing is left.
@@ -280,12 +301,13 @@ impl Client {
     }
 
     fn poll_reply(&mut self, cx: &mut Context<'_>, ticket: Ticket) -> Poll<Result<Response>> {
-        loop {
+        for _ in 0..READS_IN_A_ROW {
             if let Some(response) = self.session.reply(ticket)? {
                 return Poll::Ready(Ok(response));
             }
             ready!(self.poll_read(cx))?;
         }
+        again_later(cx)
     }
 
     /// A complete exchange: the server is alive, so the next reconnect need not back off.

@@ -284,9 +284,13 @@ async fn greet(connection: &mut Connection) -> Result<Option<u64>> {
     connection.stream.write_all(&question).await.map_err(lost)?;
     connection.stream.flush().await.map_err(lost)?;
     loop {
-        if let Some(response) = connection.decoder.next()? {
-            return max_job_size(response);
+        for _ in 0..READS_IN_A_ROW {
+            if let Some(response) = connection.decoder.next()? {
+                return max_job_size(response);
+            }
+            poll_fn(|cx| connection.poll_read(cx)).await?;
         }
-        poll_fn(|cx| connection.poll_read(cx)).await?;
+        // Others have their turn, and the deadline is looked at, however much comes.
+        tokio::task::yield_now().await;
     }
 }

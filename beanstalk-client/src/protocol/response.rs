@@ -202,6 +202,11 @@ impl Decoder {
         self.filled == 0 && matches!(self.state, State::Line)
     }
 
+    /// Whether more was read than the largest reply has.
+    pub(crate) fn is_full(&self) -> bool {
+        self.filled > self.max_body.saturating_add(2 * MAX_LINE)
+    }
+
     /// The next whole reply, or `None` if more bytes are needed.
     pub(crate) fn next(&mut self) -> Result<Option<Response>, Error> {
         loop {

@@ -259,42 +259,63 @@ impl Session {
     /// `Protocol` when the bytes are no reply, `ConnectionLost` when the stream ended before it. Both poison.
     pub fn reply(&mut self, ticket: Ticket) -> Result<Option<Response>, Error> {
         loop {
-            if self.health == Health::Poisoned {
-                return Err(self.fail(ticket, poisoned()));
-            }
-            let response = match self.decoder.next() {
-                Ok(Some(response)) => response,
-                Ok(None) if self.end_of_stream => match self.pending.front() {
-                    Some(Pending { meaning: Meaning::Command(Effect::Quit), .. })
-                        if self.decoder.is_at_boundary() =>
-                    {
-                        Response::Closed
-                    }
-                    _ => return Err(self.fail(ticket, ended())),
-                },
-                Ok(None) => return Ok(None),
-                Err(error) => return Err(self.fail(ticket, error)),
-            };
-            let Some(answered) = self.take_begun() else {
-                let error = Error::protocol("a reply came that answers no command");
-                return Err(self.fail(ticket, error));
-            };
-            let number = self.answered;
-            self.answered += 1;
-            self.metrics.replies += 1;
-            let wanted = number == ticket.0;
-            if answered.may_be_cut
-                && matches!(response, Response::BadFormat | Response::UnknownCommand)
-            {
-                // What the server made of the rest of the line gets a reply, too: the next one would be out of step.
-                self.poison();
-            }
-            self.take_effect(answered.meaning, &response, wanted)
-                .map_err(|error| self.fail(ticket, error))?;
-            if wanted {
-                return Ok(Some(response));
+            match self.next_reply(ticket)? {
+                Some((number, response)) if number == ticket => return Ok(Some(response)),
+                Some(_) => {}
+                None => return Ok(None),
             }
         }
+    }
+
+    /// Takes in the replies to the commands before this one, which nobody waits for, so that they need no room.
+    ///
+    /// # Errors
+    ///
+    /// As [`reply`](Self::reply).
+    pub fn pass_over(&mut self, ticket: Ticket) -> Result<(), Error> {
+        while self.answered < ticket.0 && self.next_reply(ticket)?.is_some() {}
+        Ok(())
+    }
+
+    /// Whether more was read than any reply has that the next one could be: there is nothing to gain by reading on.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.decoder.is_full()
+    }
+
+    /// The reply that comes next, and its number, for somebody who waits for that of `ticket`.
+    fn next_reply(&mut self, ticket: Ticket) -> Result<Option<(Ticket, Response)>, Error> {
+        if self.health == Health::Poisoned {
+            return Err(self.fail(ticket, poisoned()));
+        }
+        let response = match self.decoder.next() {
+            Ok(Some(response)) => response,
+            Ok(None) if self.end_of_stream => match self.pending.front() {
+                Some(Pending { meaning: Meaning::Command(Effect::Quit), .. })
+                    if self.decoder.is_at_boundary() =>
+                {
+                    Response::Closed
+                }
+                _ => return Err(self.fail(ticket, ended())),
+            },
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(self.fail(ticket, error)),
+        };
+        let Some(answered) = self.take_begun() else {
+            let error = Error::protocol("a reply came that answers no command");
+            return Err(self.fail(ticket, error));
+        };
+        let number = Ticket(self.answered);
+        self.answered += 1;
+        self.metrics.replies += 1;
+        if answered.may_be_cut && matches!(response, Response::BadFormat | Response::UnknownCommand)
+        {
+            // What the server made of the rest of the line gets a reply, too: the next one would be out of step.
+            self.poison();
+        }
+        self.take_effect(answered.meaning, &response, number == ticket)
+            .map_err(|error| self.fail(ticket, error))?;
+        Ok(Some((number, response)))
     }
 
     /// Takes the oldest command, for its reply. None can have come before its first byte was sent; the last one need not

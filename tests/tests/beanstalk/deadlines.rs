@@ -2,19 +2,27 @@
 
 use std::{
     io::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
 
 use beanstalk_client::{
-    ConnectOptions, Deadline, Error, ErrorKind, Fate, PutOptions, Reserved, RetryPolicy,
-    protocol::{Put, ReserveWithTimeout},
+    Client, ConnectOptions, Deadline, Error, ErrorKind, Fate, ProducerOptions, PutOptions,
+    Reserved, RetryPolicy,
+    protocol::{Peek, Put, ReserveWithTimeout},
 };
 use fixtures::{beanstalkd::Server, fault::Fault, real::Beanstalkd};
 use tests::{
-    Blocking, Face, both_faces,
+    Blocking, Face, both_faces, both_producers,
+    face::runtime,
     listener::{Scripts, read_bytes, read_line, read_to_end},
     place::{PATIENCE, connect, options},
+    producing::Producing,
+    streams::Flood,
 };
 
 /// Short, but longer than a round trip takes on a busy machine.
@@ -36,12 +44,14 @@ both_faces!(
     a_server_that_does_not_read_meets_the_write_deadline,
     the_total_deadline_covers_everything,
     a_plain_reserve_waits_longer_than_any_reply,
-    a_silent_timed_reserve_ends_after_its_time_and_the_grace,
+    a_silent_timed_reserve_ends_after_its_time_and_that_of_a_reply,
     each_waiter_of_a_silent_pipeline_gets_one_error,
     a_late_reply_is_not_taken_for_the_next,
     deadline_soon_is_asked_for_once_per_call,
     a_refused_connection_names_every_address,
     a_frozen_server_meets_a_deadline_and_is_used_again_when_it_thaws,
+    a_flood_of_bytes_meets_the_same_deadlines,
+    a_flood_while_nothing_can_be_written_meets_the_deadline_and_takes_no_room,
 );
 
 /// C2.
@@ -117,17 +127,88 @@ fn a_plain_reserve_waits_longer_than_any_reply<F: Face>() {
     assert_eq!(client.reserve().unwrap().job().unwrap().body, "x");
 }
 
-fn a_silent_timed_reserve_ends_after_its_time_and_the_grace<F: Face>() {
+fn a_silent_timed_reserve_ends_after_its_time_and_that_of_a_reply<F: Face>() {
     let server = Scripts::start(|_, mut stream| read_to_end(&mut stream));
-    // A grace of less than a second is not accepted.
-    let options = short(&server.address()).reserve_grace(Duration::ZERO);
-    let mut client = F::connect(options).unwrap();
+    let mut client = F::connect(short(&server.address())).unwrap();
     let started = Instant::now();
     let error = client.reserve_with_timeout(Duration::from_millis(1)).unwrap_err();
     assert_timeout(&error, Deadline::Reply, Fate::Unknown);
-    // The server's second and the grace of one, less what a timer may be early.
-    assert!(started.elapsed() > Duration::from_millis(1900), "{:?}", started.elapsed());
+    // The server's second and the time of a reply, less what a timer may be early; and no more than that.
+    let time = Duration::from_secs(1) + SHORT;
+    assert!(started.elapsed() > time - SHORT / 10, "{:?}", started.elapsed());
+    assert!(started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
 }
+
+/// A body without end: there is always something to read.
+const ENDLESS: &[u8] = b"FOUND 1 18446744073709551000\r\n";
+
+fn flooded(
+    options: ConnectOptions,
+    flood: impl Fn() -> Flood + Clone + Send + Sync + 'static,
+) -> ConnectOptions {
+    let flood_async = flood.clone();
+    options
+        .connector(move |_| {
+            let flood = flood_async();
+            async move { Ok(flood) }
+        })
+        .blocking_connector(move |_, _| Ok(flood()))
+}
+
+/// C4: the deadline is looked at while bytes come, too.
+fn a_flood_of_bytes_meets_the_same_deadlines<F: Face>() {
+    let short = flooded(short("127.0.0.1"), || Flood::new(ENDLESS));
+    let total = short.clone().reply_timeout(PATIENCE).total_timeout(Some(SHORT));
+    for (options, which) in [(short, Deadline::Reply), (total, Deadline::Total)] {
+        let started = Instant::now();
+        let mut client = F::connect(options.clone()).unwrap();
+        assert_timeout(&client.peek(1).unwrap_err(), which, Fate::Unknown);
+        if which == Deadline::Reply {
+            let mut client = F::connect(options).unwrap();
+            let replies = client.call_many([Peek(1.into()), Peek(1.into())]);
+            assert_timeout(replies[0].as_ref().unwrap_err(), which, Fate::Unknown);
+        }
+        assert!(started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
+    }
+}
+
+/// C7: it reads while it cannot write, but no more than a reply can have.
+fn a_flood_while_nothing_can_be_written_meets_the_deadline_and_takes_no_room<F: Face>() {
+    const LIMIT: u64 = 1 << 20;
+    let read = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&read);
+    let options = short("127.0.0.1").max_body_size(LIMIT as usize);
+    let options = flooded(options, move || Flood::new(ENDLESS).stuck().counted_by(&count));
+    let mut client = F::connect(options).unwrap();
+    let started = Instant::now();
+    let error = client.put(b"x", PutOptions::default()).unwrap_err();
+    assert_timeout(&error, Deadline::Write, Fate::NotSent);
+    assert!(started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
+    assert!(read.load(Ordering::Relaxed) < 2 * LIMIT, "{read:?} bytes were read");
+}
+
+/// Other tasks of the same thread have their turn.
+#[test]
+fn a_flood_of_bytes_leaves_room_for_others() {
+    let options = flooded(short("127.0.0.1"), || Flood::new(ENDLESS));
+    runtime().block_on(async {
+        let mut client = Client::connect(options).await.unwrap();
+        let other = tokio::spawn(async { tokio::time::sleep(SHORT / 20).await });
+        assert_timeout(&client.peek(1).await.unwrap_err(), Deadline::Reply, Fate::Unknown);
+        assert!(other.is_finished());
+    });
+}
+
+/// The question that a producer begins with.
+fn a_flood_in_place_of_a_greeting_meets_the_deadline<P: Producing>() {
+    let options = flooded(options("127.0.0.1").connect_timeout(SHORT), || Flood::new(ENDLESS));
+    let started = Instant::now();
+    let error = P::connect(ProducerOptions::from(options)).err().unwrap();
+    assert_timeout(&error, Deadline::Connect, Fate::NotSent);
+    assert!(started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
+}
+
+both_producers!(a_flood_in_place_of_a_greeting_meets_the_deadline);
 
 fn each_waiter_of_a_silent_pipeline_gets_one_error<F: Face>() {
     let server = Server::start().unwrap();

@@ -25,7 +25,7 @@ impl Client {
         }
         while let Some((ticket, earlier)) = self.session.unanswered_reserve() {
             // Its caller may have gone before it was written.
-            self.write_all(total).map_err(|error| self.session.fail(ticket, error))?;
+            self.write_all(ticket, total).map_err(|error| self.session.fail(ticket, error))?;
             let patience = patience(wait, earlier);
             let since = self.leftover.since(self.session.epoch(), ticket);
             let limit = total.sooner(self.options.reply_limit_since(earlier, since));
@@ -68,7 +68,7 @@ impl Client {
             self.make_ready(total, &mut attempts)?;
             let ends_a_wait = self.session.abandoned_reserve().is_some();
             let (ticket, queued) = queue(&mut self.session)?;
-            match self.write_all(total) {
+            match self.write_all(ticket, total) {
                 Ok(()) if ends_a_wait => {
                     self.end_wait().map_err(|error| self.session.fail(ticket, lost(error)))?;
                     return Ok(queued);
@@ -158,14 +158,16 @@ impl Client {
         Ok(())
     }
 
-    /// Writes everything that is queued.
-    pub(in crate::blocking) fn write_all(&mut self, total: Limit) -> Result<()> {
+    /// Writes everything that is queued, up to the command of this ticket or the one behind it.
+    fn write_all(&mut self, ticket: Ticket, total: Limit) -> Result<()> {
         let limit = self.options.write_limit(total);
         while !self.session.outgoing().is_empty() {
             self.write_some(limit)?;
             if self.session.has_ended() {
                 return Err(lost(io::ErrorKind::UnexpectedEof.into()));
             }
+            // What nobody waits for any more needs no room.
+            self.session.pass_over(ticket)?;
         }
         Ok(())
     }
@@ -173,7 +175,8 @@ impl Client {
     /// Writes some of what is queued; or reads, while writing is stuck, because the server may be stuck writing to us.
     pub(in crate::blocking) fn write_some(&mut self, limit: Limit) -> Result<()> {
         loop {
-            if self.is_stuck && self.read_until(Limit::never().shorter(GLANCE))? {
+            let reads = self.is_stuck && !self.session.is_full();
+            if reads && self.read_until(Limit::never().shorter(GLANCE))? {
                 return if limit.has_passed() { Err(limit.error()) } else { Ok(()) };
             }
             let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
