@@ -58,14 +58,11 @@ impl ConnectOptions {
         total.step(Deadline::Write, Some(self.write_timeout))
     }
 
-    /// The reply step: a timed reserve is given the server's timeout plus the grace, so that the server's clock always
-    /// decides first.
+    /// The reply step: a timed reserve is given its own time besides, so that the server's clock always decides first.
     pub(crate) fn reply_limit(&self, total: Limit, wait: ServerWait) -> Limit {
         let wait = match wait {
             ServerWait::None => Some(self.reply_timeout),
-            ServerWait::AtMost(time) => {
-                Some(time.saturating_add(self.reserve_grace.max(self.reply_timeout)))
-            }
+            ServerWait::AtMost(time) => Some(time.saturating_add(self.reply_timeout)),
             ServerWait::Forever => None,
         };
         total.step(Deadline::Reply, wait)

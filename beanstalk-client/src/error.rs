@@ -121,7 +121,7 @@ pub enum Deadline {
     Connect,
     /// Handing the command to the operating system.
     Write,
-    /// The server's answer after the command was written; for a timed reserve, its timeout plus a grace.
+    /// The server's answer after the command was written; for a timed reserve, its own timeout besides.
     Reply,
     /// The whole operation, with reconnects and retries.
     Total,

@@ -27,7 +27,7 @@ use crate::{deadline::Limit, trace};
 /// |---|---|---|
 /// | connect | 5 s | name resolution, TCP over all addresses, TLS handshake |
 /// | write | 10 s | handing one command to the operating system |
-/// | reply | 10 s | from the command written to its whole reply; a timed reserve adds its timeout and the grace |
+/// | reply | 10 s | from the command written to its whole reply; a timed reserve adds its own timeout |
 /// | total | none | the whole call, with reconnects and retries |
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
@@ -36,7 +36,6 @@ pub struct ConnectOptions {
     pub(crate) write_timeout: Duration,
     pub(crate) reply_timeout: Duration,
     pub(crate) total_timeout: Option<Duration>,
-    pub(crate) reserve_grace: Duration,
     pub(crate) max_body_size: usize,
     pub(crate) retry: RetryPolicy,
     pub(crate) dial: Dial,
@@ -52,7 +51,6 @@ impl ConnectOptions {
             write_timeout: Duration::from_secs(10),
             reply_timeout: Duration::from_secs(10),
             total_timeout: None,
-            reserve_grace: Duration::from_secs(5),
             max_body_size: 64 << 20,
             retry: RetryPolicy::default(),
             dial: Dial::default(),
@@ -73,7 +71,11 @@ impl ConnectOptions {
         self
     }
 
-    /// Bounds the wait for a whole reply once its command is written.
+    /// Bounds the wait for a whole reply once its command is written. A timed reserve is waited for by its own timeout
+    /// longer, and a plain one for ever.
+    ///
+    /// It has to be longer than the slowest round trip: a job that is already on its way when the time is over is given
+    /// back, with its connection.
     #[must_use]
     pub fn reply_timeout(mut self, timeout: Duration) -> Self {
         self.reply_timeout = timeout;
@@ -88,14 +90,6 @@ impl ConnectOptions {
         self
     }
 
-    /// How much longer than the server's own timeout a timed reserve is waited for. It has to be longer than the
-    /// slowest round trip, or a job that is already on its way is given up; at least a second is used.
-    #[must_use]
-    pub fn reserve_grace(mut self, grace: Duration) -> Self {
-        self.reserve_grace = grace.max(Duration::from_secs(1));
-        self
-    }
-
     /// The largest body, or stats text, that is received, in bytes; 64 MiB unless set. A larger body is skipped and
     /// reported as [`BodyTooLarge`](crate::ErrorKind::BodyTooLarge).
     #[must_use]
@@ -104,7 +98,11 @@ impl ConnectOptions {
         self
     }
 
-    /// How often a command that certainly did not reach the server is tried again.
+    /// How often a client connects again, and repeats a command that certainly did not reach the server, and after what
+    /// delays.
+    ///
+    /// A producer takes the delays from it, and tries for as long as its puts may take. A worker tries for as long as it
+    /// runs, after the delays of [`WorkerOptions::reconnect_backoff`](crate::WorkerOptions::reconnect_backoff).
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;

@@ -129,7 +129,6 @@ struct Settings {
     wait: Duration,
     until_empty: bool,
     reply_timeout: Duration,
-    reserve_grace: Duration,
 }
 
 #[derive(Debug)]
@@ -184,10 +183,9 @@ impl WorkerSession {
     #[must_use]
     pub fn new(options: &WorkerOptions, server: usize, quota: Quota, now: Instant) -> Self {
         let connect = options.servers.get(server).or_else(|| options.servers.first());
-        let (max_body, reply_timeout, reserve_grace) = connect
-            .map_or((0, Duration::from_secs(10), Duration::from_secs(5)), |connect| {
-                (connect.max_body_size, connect.reply_timeout, connect.reserve_grace)
-            });
+        let (max_body, reply_timeout) = connect.map_or((0, Duration::from_secs(10)), |connect| {
+            (connect.max_body_size, connect.reply_timeout)
+        });
         let settings = Settings {
             places: options.prefetch.max(1),
             inspect: options.inspect,
@@ -196,7 +194,6 @@ impl WorkerSession {
             wait: if options.until_empty { Duration::ZERO } else { options.reserve_wait },
             until_empty: options.until_empty,
             reply_timeout,
-            reserve_grace,
         };
         let mut worker = WorkerSession {
             session: Session::new(max_body),
@@ -280,11 +277,8 @@ impl WorkerSession {
     /// By when the oldest command has to be answered.
     fn deadline(&self) -> Option<Instant> {
         let head = self.expected.front()?;
-        let patience = match head.what {
-            What::Reserve => self.settings.reserve_grace.max(self.settings.reply_timeout),
-            _ => self.settings.reply_timeout,
-        };
-        head.sent.max(self.answered).checked_add(head.wait.saturating_add(patience))
+        let patience = head.wait.saturating_add(self.settings.reply_timeout);
+        head.sent.max(self.answered).checked_add(patience)
     }
 
     fn check_deadline(&self, now: Instant) -> Result<(), Error> {

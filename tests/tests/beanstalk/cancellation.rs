@@ -666,7 +666,7 @@ fn an_abandoned_reserve_that_is_never_answered_ends_its_connection() {
     let short = Duration::from_secs(1);
     let server = Server::start().unwrap();
     let silent = || server.faults().add(Fault::nth(1).of("reserve-with-timeout").hang());
-    let options = options(server.address()).reserve_grace(short).reply_timeout(short);
+    let options = options(server.address()).reply_timeout(short);
 
     silent();
     seed(&server, "for the async face", 0);

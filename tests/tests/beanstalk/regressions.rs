@@ -239,7 +239,7 @@ fn regress_redis_rs_275_a_lost_connection_ends_the_waiting_call<F: Face>() {
 
 fn regress_greenstalk_16_a_timed_reserve_on_a_silent_server_ends<F: Face>() {
     let server = Scripts::start(|_, mut stream| read_to_end(&mut stream));
-    let options = options(&server.address()).reply_timeout(LATE).reserve_grace(NOW);
+    let options = options(&server.address()).reply_timeout(LATE);
     let mut client = F::connect(options).unwrap();
     let started = Instant::now();
     let error = client.reserve_with_timeout(NOW).unwrap_err();

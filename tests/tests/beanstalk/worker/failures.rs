@@ -194,7 +194,7 @@ fn a_server_killed_again_and_again_loses_no_job<F: WorkerFace>() {
 fn a_frozen_server_is_noticed_and_used_again_when_it_thaws<F: WorkerFace>() {
     let Some(server) = Beanstalkd::start() else { return };
     let mut client: F = connect(server.address());
-    let impatient = at(server.address()).reply_timeout(SECOND).reserve_grace(SECOND);
+    let impatient = at(server.address()).reply_timeout(SECOND);
     let worker = F::start(worker_options(impatient).reserve_wait(SECOND), |_| Ok(Outcome::Delete));
     worker.events.wait_for("connected", 1);
     server.freeze().unwrap();
