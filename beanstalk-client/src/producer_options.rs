@@ -32,9 +32,12 @@ pub enum Delivery {
 /// | `timeout` | 30 s | bounds each put as a whole, with its wait for room, reconnects and retries |
 /// | `max_jobs` | 10,000 | so many puts may be in the queue, sent or not, until they are answered |
 /// | `max_bytes` | 16 MiB | so many bytes may they have together |
+/// | `reconnect_backoff` | 100 ms to 10 s | the delays between attempts to connect |
 ///
-/// The options of each server give its other deadlines, and the delays between attempts to connect
-/// ([`RetryPolicy::backoff`](crate::RetryPolicy::backoff)); the number of attempts is bounded by `timeout` alone.
+/// The options of each server give its other deadlines, and those delays where they are not set here
+/// ([`RetryPolicy::backoff`](crate::RetryPolicy::backoff)); the number of attempts is bounded by `timeout` alone. A put
+/// that finds nothing connected does not wait for a long delay to end: it has its server tried again, once in the
+/// shortest delay at most.
 #[derive(Clone, Debug)]
 pub struct ProducerOptions {
     pub(crate) servers: Servers,
@@ -43,6 +46,7 @@ pub struct ProducerOptions {
     pub(crate) timeout: Duration,
     pub(crate) max_jobs: usize,
     pub(crate) max_bytes: usize,
+    pub(crate) backoff: Option<(Duration, Duration)>,
     pub(crate) seed: Option<u64>,
 }
 
@@ -57,6 +61,7 @@ impl ProducerOptions {
             timeout: Duration::from_secs(30),
             max_jobs: 10_000,
             max_bytes: 16 << 20,
+            backoff: None,
             seed: None,
         }
     }
@@ -97,6 +102,14 @@ impl ProducerOptions {
         self
     }
 
+    /// The delays before a lost server is tried again: from `base`, doubling, at most `cap`, each a random share of
+    /// that. Those of each server's [`RetryPolicy`](crate::RetryPolicy) unless set: 100 ms and 10 s.
+    #[must_use]
+    pub fn reconnect_backoff(mut self, base: Duration, cap: Duration) -> Self {
+        self.backoff = Some((base, cap));
+        self
+    }
+
     /// Makes the jitter of reconnects, and random selection, the same each time. For tests.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
@@ -110,6 +123,12 @@ impl ProducerOptions {
         for server in self.servers.options() {
             let endpoint = server.address.endpoint();
             server.dial.check(&crate::address::SCHEME, endpoint).map_err(Error::of)?;
+        }
+        if let Some((base, cap)) = self.backoff {
+            self.servers = self.servers.each(|server| {
+                let retry = server.retry.backoff(base, cap);
+                server.retry(retry)
+            });
         }
         if let Some(seed) = self.seed {
             let mut next = seed;

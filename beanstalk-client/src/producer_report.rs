@@ -4,16 +4,17 @@ use std::fmt;
 
 /// What a producer's connection to a server is doing.
 ///
-/// Of several servers' states, the greatest says what the producer can do.
+/// Of several servers' states, the greatest says what the producer can do: a spare server that was not needed yet is
+/// better than one that has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ProducerState {
     /// It has ended, and is not made again.
     Closed,
+    /// It failed; the next attempt waits for its time, or for a put.
+    Backoff,
     /// There is none, because nothing is to be sent.
     Idle,
-    /// It failed; the next attempt waits for its time.
-    Backoff,
     /// It is being made.
     Connecting,
     /// Puts go out at once.

@@ -30,6 +30,12 @@ impl Backoff {
         ceiling.mul_f64(self.random.share())
     }
 
+    /// The most that the first delay can be.
+    #[must_use]
+    pub fn base(&self) -> Duration {
+        self.base.min(self.cap)
+    }
+
     /// Starts over. To be called after a complete healthy exchange only: a server that accepts and then closes must
     /// not be hammered.
     pub fn reset(&mut self) {

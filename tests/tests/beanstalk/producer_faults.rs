@@ -1,7 +1,7 @@
 //! Producers against servers that are slow, silent, full, frozen, killed and started again.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io::Write,
     net::TcpStream,
     sync::{
@@ -15,7 +15,12 @@ use std::{
 use beanstalk_client::{
     Deadline, Delivery, ErrorKind, Fate, ProducerOptions, ProducerState, RetryPolicy,
 };
-use fixtures::{beanstalkd::Server, fault::Fault, real::Beanstalkd};
+use fixtures::{
+    beanstalkd::Server,
+    fault::Fault,
+    proxy::{Ending, Proxy, Toxics},
+    real::Beanstalkd,
+};
 use tests::{
     listener::{Scripts, read_bytes, read_line, read_to_end},
     place::{PATIENCE, options},
@@ -43,6 +48,8 @@ tests::both_producers!(
     a_killed_server_loses_nothing_that_was_acknowledged,
     a_frozen_server_meets_deadlines_and_is_used_again_when_it_thaws,
     a_server_that_stops_reading_meets_the_write_deadline,
+    a_link_that_lives_for_a_while_gets_on_and_sends_little_twice,
+    a_put_after_an_outage_does_not_wait_for_a_delay_to_end,
 );
 
 /// Short, but longer than a round trip takes on a busy machine.
@@ -179,6 +186,44 @@ fn a_connection_lost_while_nobody_looked_costs_nothing<P: Producing>() {
     }
     let _ = producer.put_plain("a", b"x").unwrap();
     assert_eq!(producer.close().unknown, 0);
+}
+
+/// Each connection has something done before it ends, and what is sent again is not more than what is done.
+fn a_link_that_lives_for_a_while_gets_on_and_sends_little_twice<P: Producing>() {
+    const PUTS: usize = 1500;
+    let Some(server) = Beanstalkd::start() else { return };
+    let proxy = Proxy::start(server.address().parse().unwrap()).unwrap();
+    let producer = {
+        let options = producer_options(&proxy.address().to_string());
+        P::connect(options.delivery(Delivery::AtLeastOnce).timeout(3 * PATIENCE)).unwrap()
+    };
+    // The puts have six times as many bytes.
+    proxy.spoil_requests(Toxics::new().end_after(60_000, Ending::Reset));
+    let bodies: Vec<Vec<u8>> = (0..PUTS).map(|n| format!("{n:0>200}").into_bytes()).collect();
+    let answers = producer.put_all("a", &bodies);
+    assert!(answers.iter().all(Result::is_ok), "{}", producer.report());
+    let report = producer.close();
+    // The first connection may have had all of it under way.
+    assert!(report.resent <= 3 * PUTS as u64, "{report}");
+    let found: HashSet<Vec<u8>> =
+        drain(server.address()).remove("a").unwrap().into_iter().collect();
+    assert_eq!(found.len(), PUTS);
+}
+
+/// The delay is much longer than the put may wait, once enough attempts have failed.
+fn a_put_after_an_outage_does_not_wait_for_a_delay_to_end<P: Producing>() {
+    let address = nobody();
+    let base = Duration::from_millis(20);
+    let options = producer_options(&address).reconnect_backoff(base, Duration::from_secs(3600));
+    let producer = P::new(options.seed(5)).unwrap();
+    for _ in 0..16 {
+        let error = producer.timeout(2 * base).put_plain("a", b"x").unwrap_err();
+        assert_eq!(error.fate(), Fate::NotSent);
+    }
+    let listen = fixtures::beanstalkd::Listen::Tcp(address.parse().unwrap());
+    let _server = Server::builder().listen(listen).start().unwrap();
+    let _ = producer.timeout(PATIENCE / 4).put_plain("a", b"y").unwrap();
+    assert_eq!(producer.state(), ProducerState::Ready);
 }
 
 /// A server whose first put gets no answer until it is told to go on.

@@ -224,8 +224,8 @@ impl Outbox {
     pub(crate) fn failed(&mut self, server: usize, error: &Error, now: Instant) {
         self.expire(server, now);
         let Some(lane) = self.lanes.get_mut(server) else { return };
-        let taken = lane.log.take_all();
         lane.fail(error, now);
+        let taken = lane.log.take_all();
         lane.next_due = None;
         for mut put in taken {
             let is_live = put.parcel.owner.is_some();

@@ -13,6 +13,10 @@ pub(super) struct Lane {
     pub(super) log: Log,
     pub(super) phase: Phase,
     backoff: Backoff,
+    /// When the last attempt or connection failed.
+    failed_at: Option<Instant>,
+    /// A connection was lost with something under way: the next one has to show first that it lasts.
+    starts_slowly: bool,
     /// The server failed, and is not to be chosen before this.
     avoided_until: Option<Instant>,
     /// The server's limit, while a connection to it is open.
@@ -54,6 +58,8 @@ impl Lane {
             log: Log::default(),
             phase: Phase::Idle,
             backoff: options.retry.delays(),
+            failed_at: None,
+            starts_slowly: false,
             avoided_until: None,
             max_job_size: None,
             last_error: None,
@@ -96,14 +102,17 @@ impl Lane {
         self.avoided_until = None;
         self.head_since = None;
         self.stuck_since = None;
-        self.log.connect();
+        self.log.connect(self.starts_slowly);
     }
 
-    /// The connection was lost, or could not be made.
+    /// The connection was lost, or could not be made. The log is as it was.
     pub(super) fn fail(&mut self, error: &Error, now: Instant) {
-        if self.phase == Phase::Connecting {
-            self.attempts += 1;
+        match self.phase {
+            Phase::Connecting => self.attempts += 1,
+            Phase::Ready => self.starts_slowly = !self.log.is_quiet(),
+            _ => {}
         }
+        self.failed_at = Some(now);
         let until = self.avoid(now);
         self.phase = Phase::Backoff(until);
         self.max_job_size = None;
@@ -116,6 +125,16 @@ impl Lane {
         let until = now.checked_add(self.backoff.next_delay()).unwrap_or(now);
         self.avoided_until = Some(until);
         until
+    }
+
+    /// A put has come, and nothing is connected that could take it: the server is tried again as soon as the shortest
+    /// delay has passed since it failed last, however long the present one is.
+    pub(super) fn ask(&mut self, now: Instant) {
+        let Phase::Backoff(until) = self.phase else { return };
+        let soon = self.failed_at.and_then(|at| at.checked_add(self.backoff.base()));
+        let until = until.min(soon.map_or(now, |soon| soon.max(now)));
+        self.phase = Phase::Backoff(until);
+        self.avoided_until = Some(until);
     }
 
     /// A complete exchange: the server is alive, so the next failure is a new one.

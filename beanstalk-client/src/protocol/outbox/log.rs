@@ -34,6 +34,8 @@ pub(super) struct Log {
     written: u64,
     /// Up to here the driver has the bytes, and may be writing them.
     handed: u64,
+    /// How many bytes may be under way, if that is bounded: as many as this connection has had answers for.
+    window: Option<u64>,
     /// The tube in use behind the last entry; `None` while there is no connection that has one.
     used: Option<TubeName>,
     /// The tube in use before the first entry.
@@ -84,9 +86,13 @@ pub(super) struct Taken {
 
 impl Log {
     /// A connection was made: what is pushed from now on is for it. The log has to be empty.
-    pub(super) fn connect(&mut self) {
+    ///
+    /// One that `starts_slowly` is given one command at first, and then as much as it has had answers for. So what a
+    /// connection is lost with, and what may have to be said again, is about what it has got done at most.
+    pub(super) fn connect(&mut self, starts_slowly: bool) {
         self.used = Some(TubeName::default());
         self.settled = TubeName::default();
+        self.window = starts_slowly.then_some(0);
     }
 
     /// Adds a put behind the others, and in front of it a `use` if its tube is another one.
@@ -125,8 +131,22 @@ impl Log {
         }
         let at = self.chunks.partition_point(|chunk| chunk.end() <= self.written);
         let Some(chunk) = self.chunks.get(at) else { return Bytes::new() };
-        self.handed = chunk.end();
-        chunk.bytes.slice(size(self.written.saturating_sub(chunk.start))..)
+        let end = chunk.end().min(self.may_write_to()).max(self.written);
+        let offset = |at: u64| size(at.saturating_sub(chunk.start));
+        let bytes = chunk.bytes.slice(offset(self.written)..offset(end));
+        self.handed = end;
+        bytes
+    }
+
+    /// The end of what may be written before further answers: of the commands within the window, or of the first one.
+    fn may_write_to(&self) -> u64 {
+        let (Some(window), Some(oldest)) = (self.window, self.entries.front()) else {
+            return self.queued;
+        };
+        let limit = oldest.start.saturating_add(window);
+        let within = self.entries.partition_point(|entry| entry.end <= limit);
+        let last = within.checked_sub(1).and_then(|last| self.entries.get(last));
+        last.unwrap_or(oldest).end
     }
 
     /// Notes that the transport took the first `n` unwritten bytes, and that nobody is writing now.
@@ -142,7 +162,11 @@ impl Log {
         if self.entries.front()?.start >= self.written {
             return None;
         }
-        self.entries.pop_front()
+        let oldest = self.entries.pop_front()?;
+        if let Some(window) = &mut self.window {
+            *window = window.saturating_add(oldest.end - oldest.start);
+        }
+        Some(oldest)
     }
 
     /// The frame of a command, until the log is [released](Self::release).
@@ -252,14 +276,13 @@ impl Log {
     }
 
     /// Whether no byte of what is here was written.
-    #[cfg(feature = "blocking")]
     pub(super) fn is_quiet(&self) -> bool {
         self.entries.front().is_none_or(|entry| entry.start >= self.written)
     }
 
-    /// Whether there is something to write.
+    /// Whether there is something that may be written now.
     pub(super) fn has_unwritten(&self) -> bool {
-        self.written < self.queued
+        self.written < self.may_write_to()
     }
 
     /// Whether the server owes a reply.

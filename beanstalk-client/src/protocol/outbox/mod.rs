@@ -226,6 +226,7 @@ impl Outbox {
         self.room.enter(weight);
         self.report.accepted += 1;
         lane.next_due = sooner(lane.next_due, deadline);
+        lane.ask(now);
         lane.log.push(parcel, |out| put.encode(out));
         lane.nudge(&mut self.wakers);
         self.slots.set(slot, Slot::Queued { lane: server, waker: None });

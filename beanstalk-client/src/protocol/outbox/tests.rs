@@ -376,6 +376,124 @@ fn a_put_whose_connection_breaks_at_any_byte_has_the_fate_of_its_last_byte() {
     }
 }
 
+/// A link that lives for so many bytes, again and again: each connection has something done, and what is sent again is
+/// not more than what is done.
+#[test]
+fn a_link_that_dies_again_and_again_gets_on_and_sends_little_twice() {
+    const PUTS: u64 = 20;
+    for lives in [FRAMES, 60, 100, 200, 400] {
+        let mut world = World::new(1, Selection::InOrder, some_probes());
+        for _ in 0..PUTS {
+            world.put(0, Delivery::AtLeastOnce, 600);
+        }
+        let mut left = 0;
+        for _ in 0..1000 {
+            let Some(connection) = &world.servers[0].connection else {
+                left = lives;
+                world.now += Duration::from_millis(200);
+                world.turn(0, 0, 0);
+                continue;
+            };
+            let takes = connection.io.writing.len().min(left);
+            world.turn(0, takes, usize::MAX);
+            left -= takes;
+            if left == 0 {
+                world.step(&Step::Break { server: 0, takes: 0 });
+            }
+        }
+        world.settle();
+        world.check();
+        let report = world.outbox.report();
+        assert_eq!(report.inserted, PUTS, "{lives} bytes: {report}");
+        // A connection that has something under way has had as much answered, or has one put under way.
+        let (copies, stored) = (report.resent, world.servers[0].stored.len() as u64);
+        assert!(copies <= PUTS + report.connections, "{lives} bytes: {report}");
+        assert!(stored <= PUTS + copies, "{lives} bytes: {report}");
+    }
+}
+
+#[test]
+fn a_connection_after_a_loss_doubles_what_is_under_way_with_each_answer() {
+    let frame = (FRAMES - "use tube0\r\n".len()) as u64;
+    let mut world = World::new(1, Selection::InOrder, some_probes());
+    for _ in 0..20 {
+        world.put(0, Delivery::AtLeastOnce, 600);
+    }
+    let under_way = |world: &World| {
+        let io = &world.servers[0].connection.as_ref().unwrap().io;
+        io.writing.len() as u64 / frame
+    };
+    world.turn(0, 0, 0);
+    world.turn(0, 0, 0);
+    assert_eq!(under_way(&world), 20, "nothing was lost yet");
+    world.turn(0, usize::MAX, 0);
+    world.step(&Step::Break { server: 0, takes: 0 });
+    world.now += Duration::from_secs(1);
+    world.turn(0, 0, 0);
+    // What is written in one turn is answered in the next.
+    let mut seen = Vec::new();
+    for _ in 0..14 {
+        world.turn(0, usize::MAX, usize::MAX);
+        seen.extend(Some(under_way(&world)).filter(|puts| *puts > 0));
+    }
+    assert_eq!(seen, [1, 1, 2, 4, 8, 4], "behind the answer to `use`");
+    world.settle();
+    // A connection that is lost with nothing under way says nothing against the next.
+    world.step(&Step::Break { server: 0, takes: 0 });
+    for _ in 0..20 {
+        world.put(0, Delivery::AtLeastOnce, 600);
+    }
+    world.now += Duration::from_secs(1);
+    world.turn(0, 0, 0);
+    world.turn(0, 0, 0);
+    assert_eq!(under_way(&world), 20);
+}
+
+#[test]
+fn a_put_that_finds_nothing_connected_has_its_server_tried_again() {
+    let mut world = World::new(1, Selection::InOrder, some_probes());
+    world.servers[0].is_down = true;
+    let base = Duration::from_millis(100);
+    let mut last = world.now;
+    world.put(0, Delivery::AtMostOnce, 3600);
+    for attempt in 0..30 {
+        world.turn(0, 0, 0);
+        let Action::Wait(Some(until)) = world.outbox.next(0, world.now) else { panic!() };
+        let Phase::Backoff(until) = world.outbox.lanes[0].phase else { panic!("{until:?}") };
+        last = world.now;
+        // Nobody asks, and the delays grow.
+        world.now = until;
+        if attempt > 12 && until > last + 10 * base {
+            break;
+        }
+    }
+    world.now = last;
+    world.put(0, Delivery::AtMostOnce, 2);
+    assert!(
+        matches!(world.outbox.next(0, world.now), Action::Wait(_)),
+        "not sooner than the shortest delay"
+    );
+    world.now += base;
+    world.servers[0].is_down = false;
+    for _ in 0..4 {
+        world.turn(0, usize::MAX, usize::MAX);
+    }
+    world.collect();
+    assert!(world.jobs.iter().all(|job| matches!(job.outcome, Some(Ok(_)))));
+}
+
+#[test]
+fn a_spare_server_that_was_not_needed_yet_is_better_than_one_that_failed() {
+    let mut world = World::new(2, Selection::InOrder, some_probes());
+    assert_eq!(world.outbox.state(), ProducerState::Idle);
+    world.servers[0].is_down = true;
+    world.put(0, Delivery::AtMostOnce, 60);
+    world.turn(0, 0, 0);
+    let states: Vec<_> = world.outbox.report().servers.iter().map(|server| server.state).collect();
+    assert_eq!(states, [ProducerState::Backoff, ProducerState::Idle]);
+    assert_eq!(world.outbox.state(), ProducerState::Idle);
+}
+
 fn some_probes() -> Probes {
     #[cfg(feature = "blocking")]
     return Probes::ByPuts;
