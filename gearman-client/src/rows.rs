@@ -175,7 +175,7 @@ fn count(text: &[u8]) -> Option<i64> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct WorkerInfo {
-    /// The server's file descriptor.
+    /// The server's file descriptor; 0 from a server that does not tell it, as g2.
     pub fd: u64,
     /// Where the connection comes from.
     pub address: String,
@@ -189,7 +189,10 @@ impl Row for WorkerInfo {
     /// `FD ADDRESS ID : FUNCTION FUNCTION`. Ids may hold spaces, addresses colons.
     fn parse(line: &Bytes) -> Option<Self> {
         let mut fields = line.splitn(3, |byte| *byte == b' ');
-        let fd = decimal(fields.next()?)?;
+        let fd = match fields.next()? {
+            b"-" => 0,
+            number => decimal(number)?,
+        };
         let address = text(fields.next()?);
         let rest = fields.next()?;
         let (id, functions) = match last_colon(rest) {
@@ -316,8 +319,11 @@ mod tests {
             "42 127.0.0.1  :",
             "43 127.0.0.1",
             "forged line",
+            "- 127.0.0.1:40312 w1 : up",
         ]);
-        assert_eq!(rows.len(), 5);
+        assert_eq!(rows.len(), 6);
+        assert_eq!((rows[5].fd, rows[5].id.as_deref()), (0, Some("w1")));
+        assert_eq!(rows[5].functions, ["up"]);
         assert_eq!((rows[0].fd, rows[0].id.as_deref()), (38, None));
         assert!(rows[0].functions.is_empty() && rows[1].functions.is_empty());
         assert_eq!(rows[2].id.as_deref(), Some("my worker"));

@@ -28,15 +28,15 @@ pub enum AdminReply {
 }
 
 impl AdminReply {
-    /// The reply to a command that only succeeds: `OK`.
+    /// The reply to a command that only succeeds: `OK`, or rustygeard's `BYE` to `shutdown`.
     ///
     /// # Errors
     ///
     /// `Protocol` for anything else.
     pub fn ok(self) -> Result<(), Error> {
         match self.value()?.as_str() {
-            "" => Ok(()),
-            other => Err(unexpected(other.as_bytes())),
+            "" | "BYE" => Ok(()),
+            other => Err(no_answer(other.as_bytes())),
         }
     }
 
@@ -44,15 +44,18 @@ impl AdminReply {
     ///
     /// # Errors
     ///
-    /// `Protocol` when the reply is a list.
+    /// `Protocol` when the reply is a list, or the refusal of a server of another kind.
     pub fn value(self) -> Result<String, Error> {
         match self {
+            AdminReply::Line(line) if is_foreign(&line) => Err(no_answer(&line)),
             AdminReply::Line(line) => {
                 let text = String::from_utf8_lossy(&line);
                 let value = text.strip_prefix("OK").unwrap_or(&text).trim();
                 Ok(value.to_owned())
             }
-            AdminReply::List { .. } => Err(unexpected(b"(a list)")),
+            AdminReply::List { .. } => {
+                Err(Error::protocol("the server answered with a list, not with a line"))
+            }
         }
     }
 
@@ -63,13 +66,28 @@ impl AdminReply {
     /// `Protocol` when it is none.
     pub fn number(self) -> Result<u64, Error> {
         let value = self.value()?;
-        decimal(value.as_bytes()).ok_or_else(|| unexpected(value.as_bytes()))
+        decimal(value.as_bytes()).ok_or_else(|| no_answer(value.as_bytes()))
     }
 }
 
-fn unexpected(reply: &[u8]) -> Error {
-    Error::protocol("the server answered with something else than was asked")
-        .with_source(excerpt(reply))
+fn no_answer(reply: &[u8]) -> Error {
+    Error::protocol(format!(
+        "the server answered {}, which is no answer to this command of Gearman: is a Gearman server there?",
+        excerpt(reply)
+    ))
+}
+
+/// Whether this is how a server of another kind says that it does not understand: beanstalkd, Redis, a web server.
+fn is_foreign(line: &[u8]) -> bool {
+    let is_code = |byte: &u8| byte.is_ascii_uppercase() || *byte == b'_';
+    (line.contains(&b'_') && line.iter().all(is_code))
+        || line.starts_with(b"-ERR")
+        || line.starts_with(b"HTTP/")
+}
+
+/// Whether a first line can begin a list. A row ends with a line feed alone and has columns; only ids stand alone.
+fn can_begin_list(line: &[u8], with_cr: bool) -> bool {
+    !with_cr || line == b"." || line.contains(&b'\t') || line.windows(2).any(|two| two == b" :")
 }
 
 /// Finds the reply to one command in the bytes that were read.
@@ -124,20 +142,19 @@ impl TextDecoder {
     ///
     /// # Errors
     ///
-    /// What the server refused, and `PacketTooLarge` over the limit.
+    /// What the server refused, `PacketTooLarge` over the limit, and `Protocol` for what no Gearman server answers.
     pub fn reply(&mut self, shape: ReplyShape) -> Result<Option<AdminReply>, Error> {
         while let Some((start, end)) = self.next_line() {
             let text = self.buffer.get(start..end).unwrap_or_default();
             let is_first = self.lines.is_empty();
-            // Lines of lists end with LF alone, errors with CRLF.
             let with_cr = self.buffer.get(end) == Some(&b'\r');
-            if is_first
-                && (text.starts_with(b"ERR ") || text == b"ERR")
-                && (with_cr || shape == ReplyShape::Line)
-            {
+            if is_first && is_refusal(text) {
                 let error = refusal(text);
                 self.finish();
                 return Err(error);
+            }
+            if is_first && shape == ReplyShape::List && !can_begin_list(text, with_cr) {
+                return Err(no_answer(text));
             }
             if shape == ReplyShape::Line {
                 let line = Bytes::copy_from_slice(text);
@@ -201,9 +218,24 @@ impl TextDecoder {
     }
 }
 
-/// The error in a line that starts with `ERR`.
+/// Whether a first line says no: `ERR`, and `Error:` from g2. No row begins so, but for an id that forges it; then the
+/// list counts as refused, and what follows it as a connection out of step.
+fn is_refusal(text: &[u8]) -> bool {
+    let begins = text == b"ERR" || text.starts_with(b"ERR ") || text.starts_with(b"Error: ");
+    begins && !text.contains(&b'\t')
+}
+
+/// The error in a line that [`is_refusal`].
 fn refusal(text: &[u8]) -> Error {
     let text = String::from_utf8_lossy(text);
+    if let Some(words) = text.strip_prefix("Error: ") {
+        let kind = match words.ends_with("unimplemented") || words.starts_with("Invalid command") {
+            true => ErrorKind::Unsupported,
+            false => ErrorKind::Server,
+        };
+        let said = excerpt(words.trim().as_bytes());
+        return Error::refused(kind, "", format!("the server refused: {said}"));
+    }
     let text = text.strip_prefix("ERR").unwrap_or_default().trim();
     let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
     let is_code = !first.is_empty()
@@ -294,6 +326,19 @@ mod tests {
                 "unknown_command",
                 "the server refused: \"unknown_command\"",
             ),
+            (
+                "ERR UNKNOWN_COMMAND Unknown+server+command\n",
+                ErrorKind::Unsupported,
+                "UNKNOWN_COMMAND",
+                "the server refused: \"UNKNOWN_COMMAND Unknown server command\"",
+            ),
+            (
+                "Error: command `show` is currently unimplemented\n",
+                ErrorKind::Unsupported,
+                "",
+                "the server refused: \"command `show` is currently unimplemented\"",
+            ),
+            ("Error: no such job\n", ErrorKind::Server, "", "the server refused: \"no such job\""),
         ] {
             for shape in [ReplyShape::Line, ReplyShape::List] {
                 let error = reply(text.as_bytes(), shape, 7).unwrap_err();
@@ -302,6 +347,36 @@ mod tests {
                 assert_eq!(error.fate(), Fate::Refused);
             }
         }
+    }
+
+    #[test]
+    fn a_row_that_begins_like_a_refusal_is_a_row() {
+        for row in ["ERR a\t1\t0\t0", "Error: b\t1\t0\t0"] {
+            let text = format!("{row}\n.\n");
+            let found = reply(text.as_bytes(), ReplyShape::List, 100).unwrap().unwrap();
+            let lines = vec![row.to_owned().into()];
+            assert_eq!(found, AdminReply::List { lines, is_forged: false });
+        }
+    }
+
+    #[test]
+    fn what_another_kind_of_server_says_is_an_error_at_once() {
+        for text in
+            ["UNKNOWN_COMMAND\r\n", "HTTP/1.1 400 Bad Request\r\n", "-ERR unknown command\r\n"]
+        {
+            let in_list = reply(text.as_bytes(), ReplyShape::List, 7).unwrap_err();
+            let line = reply(text.as_bytes(), ReplyShape::Line, 7).unwrap().unwrap();
+            for error in [in_list, line.clone().value().unwrap_err(), line.ok().unwrap_err()] {
+                assert_eq!((error.kind(), error.fate()), (ErrorKind::Protocol, Fate::Unknown));
+                assert!(error.to_string().contains(text.trim()), "{error}");
+                assert!(error.to_string().contains("is a Gearman server there?"), "{error}");
+            }
+        }
+        // Rows of servers that end their lines like people do.
+        let list = b"f\t1\t0\t0\r\n7 ::1 - : f\r\n.\r\n";
+        assert!(reply(list, ReplyShape::List, 100).unwrap().is_some());
+        let version = reply(b"v1.130.1\n", ReplyShape::Line, 100).unwrap().unwrap();
+        assert_eq!(version.value().unwrap(), "v1.130.1");
     }
 
     #[test]
