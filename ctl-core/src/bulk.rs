@@ -70,6 +70,8 @@ const LISTED: usize = 10;
 pub struct Bulk {
     action: Action,
     on_error: OnError,
+    /// What a look at the start said.
+    total: Option<u64>,
     gate: Gate,
     progress: Progress,
     messages: Messages,
@@ -126,6 +128,7 @@ impl Bulk {
         Self {
             action,
             on_error,
+            total,
             gate: Gate { closed: Arc::default(), stops: on_error == OnError::Stop, interrupts },
             progress: Progress::start(progress, messages, label, total),
             messages: messages.clone(),
@@ -206,12 +209,23 @@ impl Bulk {
         self.progress = Progress::start(ProgressWhen::Never, &self.messages, "", None);
     }
 
-    /// The command cannot go on: says what was done until then and gives the error back.
+    /// The command cannot go on: says what was done until then and gives the error back. Of a single one, the error
+    /// says it all.
     #[must_use]
     pub fn abort(mut self, error: CliError) -> CliError {
         self.progress.finish();
-        self.messages.note(format!("before that: {}", self.sentence()));
+        if !self.is_single() {
+            self.messages.note(format!("before that: {}", self.sentence()));
+        }
         error
+    }
+
+    /// Whether there is one item at most, as far as is known.
+    fn is_single(&self) -> bool {
+        match self.total {
+            Some(total) => total <= 1,
+            None => self.succeeded + self.failed + self.skipped <= 1,
+        }
     }
 
     /// Reports, and gives the exit code: 0, 3 for partial success, 130 or 143 after a signal. When everything
@@ -423,6 +437,30 @@ mod tests {
         let mut bulk = bulk(OnError::Continue, Interrupts::none());
         assert!(bulk.failure("job 7", CliError::unavailable("lost")).is_err());
         assert!(!bulk.gate().is_open());
+    }
+
+    #[test]
+    fn what_was_done_before_is_told_of_several_and_not_of_one() {
+        for (total, succeeded, told) in
+            [(Some(1), 0, None), (None, 0, None), (Some(2), 0, Some(0)), (None, 1, Some(1))]
+        {
+            let sink = Sink::default();
+            let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
+            let action = Action { past: "put", noun: "job", place: String::new() };
+            let never = ProgressWhen::Never;
+            let interrupts = Interrupts::none();
+            let mut bulk =
+                Bulk::start(action, OnError::Continue, total, never, interrupts, &messages);
+            (0..succeeded).for_each(|_| bulk.success());
+            let error = bulk.failure("job", CliError::unavailable("lost")).unwrap_err();
+            let _ = bulk.abort(error);
+            let said = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+            match told {
+                None => assert_eq!(said, ""),
+                Some(1) => assert!(said.contains("before that: put 1 job, 1 failed"), "{said}"),
+                Some(_) => assert!(said.contains("before that: put 0 jobs, 1 failed"), "{said}"),
+            }
+        }
     }
 
     #[test]
