@@ -36,6 +36,17 @@ pub fn size(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("`{text}` is not a size (examples: 512, 1k, 64KiB, 1MB)"))
 }
 
+/// A size for people, without loss: `256 MiB`, `1000 bytes`.
+#[must_use]
+pub fn show_size(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let exact = units.iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    match exact {
+        Some((shift, unit)) => format!("{} {unit}", bytes >> shift),
+        None => count(bytes, "byte"),
+    }
+}
+
 /// A duration for people, in its two largest units: `1h 30m`, `12s`, `3ms`.
 #[must_use]
 pub fn show_duration(duration: Duration) -> String {
@@ -59,6 +70,20 @@ pub fn count(n: u64, singular: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_for_people_are_those_that_were_typed() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (1, "1 byte"),
+            (1000, "1000 bytes"),
+            (1024, "1 KiB"),
+            (1 << 30, "1 GiB"),
+        ] {
+            assert_eq!(show_size(bytes), text);
+        }
+        assert_eq!(show_size(size("256MiB").unwrap()), "256 MiB");
+    }
 
     #[test]
     fn durations() {

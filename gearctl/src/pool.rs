@@ -1,6 +1,7 @@
 //! Threads that submit jobs, each over its own connection, and tell what becomes of them.
 
 mod order;
+mod room;
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +17,7 @@ use gearman_client::{JobEvent, JobHandle, UniqueId};
 use crate::error::cli_error;
 use crate::tasks::{Task, Tasks};
 use order::Order;
+use room::Room;
 
 /// How jobs are submitted.
 #[derive(Debug, Clone, Copy)]
@@ -95,19 +97,21 @@ pub enum Poll {
 pub struct Pool {
     receiver: Receiver<News>,
     order: Option<Order>,
+    room: Arc<Room>,
 }
 
 /// How often a waiting consumer looks for signals.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// News that may wait for the consumer.
-const BACKLOG: usize = 64;
+/// News that may wait for the consumer, and the bytes they may have where there is no order to be kept.
+const BACKLOG: (usize, usize) = (64, 16 << 20);
 
 /// The jobs that are left, and how many were taken.
 type Source = Arc<Mutex<(Tasks, u64)>>;
 
 impl Pool {
-    /// Starts a thread for each client. With `ordered` all news of a job come before those of the next.
+    /// Starts a thread for each client. With `ordered` all news of a job come before those of the next; results of that
+    /// many bytes are kept for their turn, and what is more waits at the server.
     ///
     /// # Errors
     /// The operating system refuses a thread: exit 70.
@@ -115,16 +119,22 @@ impl Pool {
         clients: Vec<Client>,
         tasks: Tasks,
         kind: Kind,
-        ordered: bool,
+        ordered: Option<usize>,
         gate: &Gate,
     ) -> Result<Self, CliError> {
-        let order = ordered.then(Order::default);
-        let (sender, receiver) = mpsc::sync_channel(BACKLOG);
+        let room = Arc::new(Room::new(ordered.unwrap_or(BACKLOG.1)));
+        let order = ordered.map(|_| Order::new(Arc::clone(&room)));
+        let (sender, receiver) = mpsc::sync_channel(BACKLOG.0);
         let source: Source = Arc::new(Mutex::new((tasks, 0)));
         for mut client in clients {
             let (source, gate) = (Arc::clone(&source), gate.clone());
-            let mut wire =
-                Wire { sender: sender.clone(), gate: gate.clone(), job: 0, label: String::new() };
+            let mut wire = Wire {
+                sender: sender.clone(),
+                room: Arc::clone(&room),
+                gate: gate.clone(),
+                job: 0,
+                label: String::new(),
+            };
             let window = order.as_ref().map(Order::window);
             let may_go_on =
                 move || gate.is_open() && window.as_ref().is_none_or(|window| window.enter(&gate));
@@ -135,19 +145,19 @@ impl Pool {
                 .spawn(work)
                 .map_err(|error| CliError::internal(format!("cannot start a thread: {error}")))?;
         }
-        Ok(Self { receiver, order })
+        Ok(Self { receiver, order, room })
     }
 
     /// Looks for news without waiting.
     pub fn poll(&mut self) -> Poll {
         loop {
             if let Some(news) = self.order.as_mut().and_then(Order::next) {
-                return Poll::News(news);
+                return Poll::News(self.taken(news));
             }
             match self.receiver.try_recv() {
                 Ok(news) => match &mut self.order {
                     Some(order) => order.add(news),
-                    None => return Poll::News(news),
+                    None => return Poll::News(self.taken(news)),
                 },
                 Err(TryRecvError::Empty) => return Poll::Nothing,
                 Err(TryRecvError::Disconnected) => return Poll::Over,
@@ -163,23 +173,35 @@ impl Pool {
         loop {
             interrupts.check()?;
             if let Some(news) = self.order.as_mut().and_then(Order::next) {
-                return Ok(Some(news));
+                return Ok(Some(self.taken(news)));
             }
             match self.receiver.recv_timeout(SLICE) {
                 Ok(news) => match &mut self.order {
                     Some(order) => order.add(news),
-                    None => return Ok(Some(news)),
+                    None => return Ok(Some(self.taken(news))),
                 },
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
             }
         }
     }
+
+    fn taken(&self, news: News) -> News {
+        self.room.leave(&news);
+        news
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.room.close();
+    }
 }
 
 /// A thread's way to the consumer.
 struct Wire {
     sender: SyncSender<News>,
+    room: Arc<Room>,
     gate: Gate,
     job: u64,
     label: String,
@@ -278,6 +300,10 @@ impl Wire {
             // Told here: the consumer may hear of it when the next job is on its way.
             self.gate.failed();
         }
-        self.sender.send(News { job: self.job, label: self.label.clone(), what }).ok()
+        let news = News { job: self.job, label: self.label.clone(), what };
+        if !self.room.enter(&news) {
+            return None;
+        }
+        self.sender.send(news).ok()
     }
 }

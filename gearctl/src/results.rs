@@ -1,13 +1,15 @@
 //! Results of foreground jobs on their way to stdout.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use clap::Args;
 use ctl_core::args::ProgressWhen;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::escape;
 use ctl_core::messages::Messages;
 use ctl_core::output::{self, Column, Format, Output, Record};
 use ctl_core::progress::Progress;
+use ctl_core::units;
 use gearman_client::{JobEvent, Progress as Share};
 
 use crate::names::{show_handle, show_unique};
@@ -24,6 +26,49 @@ static RESULTS: output::Shape = output::Shape::rows(
         Column::new("body", "BODY"),
     ],
 );
+
+/// How much of results may be in memory.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct KeepArgs {
+    /// Keep at most so much in memory: of one result, where it is not written as it comes, and of all that wait for
+    /// their turn or the end
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = units::size)]
+    max_result: u64,
+}
+
+impl KeepArgs {
+    /// In bytes.
+    #[must_use]
+    pub(crate) fn most(&self) -> usize {
+        usize::try_from(self.max_result).unwrap_or(usize::MAX)
+    }
+}
+
+/// The error for a result that is not kept.
+#[must_use]
+pub(crate) fn too_large(handle: &str, most: usize) -> CliError {
+    let most = units::show_size(u64::try_from(most).unwrap_or(u64::MAX));
+    let text =
+        format!("the result of the job {handle} is larger than the {most} that --max-result keeps");
+    CliError::new(Exit::BadData, RESULT_TOO_LARGE, text)
+        .hint("a larger --max-result")
+        .hint("gearctl run -o raw without -j, which writes data as it comes")
+}
+
+/// The error for a result that is one too many to be kept until the end.
+#[must_use]
+pub(crate) fn too_much(handle: &str, most: usize) -> CliError {
+    let most = units::show_size(u64::try_from(most).unwrap_or(u64::MAX));
+    let text = format!(
+        "with the result of the job {handle} those that wait for the end are larger than the {most} that --max-result keeps"
+    );
+    CliError::new(Exit::BadData, RESULT_TOO_LARGE, text)
+        .hint("-o ndjson, which writes each result as it comes")
+        .hint("a larger --max-result")
+}
+
+/// The stable name for a result that is not kept.
+const RESULT_TOO_LARGE: &str = "RESULT_TOO_LARGE";
 
 /// What became of a job by some news.
 pub(crate) enum Step {
@@ -49,8 +94,11 @@ struct Open {
 #[derive(Default)]
 pub(crate) struct Results {
     jobs: HashMap<u64, Open>,
-    /// Records of documents that are written at the end.
+    /// Jobs whose result is too large: what still comes of them is passed over.
+    given_up: HashSet<u64>,
+    /// Records of documents that are written at the end, and the bytes of their results.
     kept: Vec<Record>,
+    kept_bytes: usize,
 }
 
 /// The way of results to stdout.
@@ -86,6 +134,12 @@ impl<'a> View<'a> {
     /// Failures of writing.
     pub(crate) fn take(&mut self, news: News) -> Result<Step, CliError> {
         let number = news.job;
+        if self.results.given_up.contains(&number) {
+            if news.is_last() {
+                self.results.given_up.remove(&number);
+            }
+            return Ok(Step::Going);
+        }
         match news.what {
             What::Taken(handle, unique) => {
                 let unique = unique.as_ref().map(show_unique);
@@ -106,7 +160,9 @@ impl<'a> View<'a> {
     fn job_event(&mut self, number: u64, event: JobEvent) -> Result<Step, CliError> {
         match event {
             JobEvent::Data(bytes) => {
-                self.data(number, &bytes)?;
+                if let Some(error) = self.data(number, &bytes)? {
+                    return Ok(self.give_up(number, false, error));
+                }
                 self.event(number, "data", |record| record.with_body(bytes.to_vec()))?;
             }
             JobEvent::Warning(bytes) => {
@@ -126,10 +182,11 @@ impl<'a> View<'a> {
             }
             JobEvent::Complete(bytes) => {
                 self.end_progress();
-                self.data(number, &bytes)?;
+                if let Some(error) = self.data(number, &bytes)? {
+                    return Ok(self.give_up(number, true, error));
+                }
                 self.event(number, "complete", |record| record.with_body(bytes.to_vec()))?;
-                self.complete(number)?;
-                return Ok(Step::Done);
+                return self.complete(number);
             }
             JobEvent::Fail => return self.failed(number, "fail", None),
             JobEvent::Exception(bytes) => return self.failed(number, "exception", Some(&bytes)),
@@ -168,20 +225,46 @@ impl<'a> View<'a> {
         self.out.object(&EVENT, fill(record))
     }
 
-    fn data(&mut self, number: u64, bytes: &[u8]) -> Result<(), CliError> {
+    /// Writes or keeps a piece of a result. Gives the reason why it cannot be kept.
+    fn data(&mut self, number: u64, bytes: &[u8]) -> Result<Option<CliError>, CliError> {
         if self.is(Format::Ndjson) {
-            return Ok(());
+            return Ok(None);
         }
         if self.shape.streams && !self.is_document() {
             let mut open = self.results.jobs.remove(&number).unwrap_or_default();
             let written = self.write(number, &mut open, bytes);
             self.results.jobs.insert(number, open);
-            return written;
+            return written.map(|()| None);
         }
+        let most = self.shape.most;
         if let Some(open) = self.results.jobs.get_mut(&number) {
+            if bytes.len() > most.saturating_sub(open.data.len()) {
+                return Ok(Some(too_large(&open.handle, most)));
+            }
             open.data.extend_from_slice(bytes);
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// Forgets a job; it may have ended.
+    fn give_up(&mut self, number: u64, has_ended: bool, error: CliError) -> Step {
+        self.end_progress();
+        self.results.jobs.remove(&number);
+        if !has_ended {
+            self.results.given_up.insert(number);
+        }
+        Step::Failed(error)
+    }
+
+    /// Keeps the record of a job for the end. Gives the reason why it cannot be kept.
+    fn keep(&mut self, record: Record, open: Open) -> Option<CliError> {
+        let size = open.data.len();
+        if size > self.shape.most.saturating_sub(self.results.kept_bytes) {
+            return Some(too_much(&open.handle, self.shape.most));
+        }
+        self.results.kept_bytes += size;
+        self.results.kept.push(record.with_body(open.data));
+        None
     }
 
     fn write(&mut self, number: u64, open: &mut Open, bytes: &[u8]) -> Result<(), CliError> {
@@ -218,14 +301,14 @@ impl<'a> View<'a> {
         self.out.flush()
     }
 
-    fn complete(&mut self, number: u64) -> Result<(), CliError> {
+    fn complete(&mut self, number: u64) -> Result<Step, CliError> {
         let mut open = self.results.jobs.remove(&number).unwrap_or_default();
         if self.is(Format::Ndjson) {
-            return Ok(());
+            return Ok(Step::Done);
         }
         if self.is_document() {
-            self.results.kept.push(outcome(number, &open, "complete", true).with_body(open.data));
-            return Ok(());
+            let record = outcome(number, &open, "complete", true);
+            return Ok(self.keep(record, open).map_or(Step::Done, Step::Failed));
         }
         if !self.shape.streams {
             let data = std::mem::take(&mut open.data);
@@ -235,7 +318,8 @@ impl<'a> View<'a> {
         if self.shape.null {
             self.out.text("\0")?;
         }
-        self.out.flush()
+        self.out.flush()?;
+        Ok(Step::Done)
     }
 
     fn failed(
@@ -250,10 +334,13 @@ impl<'a> View<'a> {
             None => record,
         })?;
         let mut open = self.results.jobs.remove(&number).unwrap_or_default();
+        let handle = open.handle.clone();
         let said = text.map(|text| String::from_utf8_lossy(text).trim_end().to_owned());
         if self.is_document() {
             let record = outcome(number, &open, how, false).with("exception", said.as_deref());
-            self.results.kept.push(record.with_body(open.data));
+            if let Some(error) = self.keep(record, open) {
+                return Ok(Step::Failed(error));
+            }
         } else if !self.is(Format::Ndjson) {
             let data = std::mem::take(&mut open.data);
             if !data.is_empty() {
@@ -261,7 +348,6 @@ impl<'a> View<'a> {
             }
             self.end_line(&open)?;
         }
-        let handle = open.handle;
         Ok(Step::Failed(match said {
             Some(said) => CliError::new(
                 Exit::Negative,

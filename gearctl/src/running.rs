@@ -43,6 +43,8 @@ pub struct Shape {
     pub prefix: bool,
     /// How a worker's status is shown, if not as progress.
     pub status: Option<ProgressWhen>,
+    /// Bytes that are kept: of one result, and of all that wait for the end.
+    pub most: usize,
 }
 
 /// What is known of a job.

@@ -1,9 +1,13 @@
 //! Job bodies in text formats: never lossy, whatever the bytes are.
 
+use std::fmt;
+
 use base64::Engine as _;
+use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use clap::ValueEnum;
-use serde_json::{Map, Value};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use crate::error::CliError;
 use crate::escape;
@@ -25,29 +29,21 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Adds the body to a JSON object as `body`, `body_base64` or `body_hex`.
+    /// The body as JSON objects show it.
     ///
     /// # Errors
     /// [`Encoding::Utf8`] and the bytes are not UTF-8: exit 65.
-    pub fn insert(self, body: &[u8], object: &mut Map<String, Value>) -> Result<(), CliError> {
-        let text = std::str::from_utf8(body);
-        let (key, value) = match (self, text) {
-            (Self::Base64, _) | (Self::Auto | Self::Json, Err(_)) => {
-                ("body_base64", base64(body).into())
-            }
-            (Self::Hex, _) => ("body_hex", hex(body).into()),
-            (Self::Auto | Self::Utf8, Ok(text)) => ("body", text.into()),
+    pub fn shown(self, body: &[u8]) -> Result<Shown<'_>, CliError> {
+        Ok(match (self, std::str::from_utf8(body)) {
+            (Self::Base64, _) | (Self::Auto | Self::Json, Err(_)) => Shown::Base64(body),
+            (Self::Hex, _) => Shown::Hex(body),
+            (Self::Auto | Self::Utf8, Ok(text)) => Shown::Text(text),
             (Self::Utf8, Err(_)) => return Err(not_utf8()),
             (Self::Json, Ok(text)) => match serde_json::from_str(text) {
-                Ok(value) => ("body", value),
-                Err(_) => ("body", text.into()),
+                Ok(value) => Shown::Parsed(value),
+                Err(_) => Shown::Text(text),
             },
-        };
-        if self == Self::Json && (text.is_err() || serde_json::from_slice::<Value>(body).is_err()) {
-            object.insert("body_invalid_json".to_owned(), true.into());
-        }
-        object.insert(key.to_owned(), value);
-        Ok(())
+        })
     }
 
     /// The body as text for tables and plain lines, when this encoding asks for one; else the bytes stand.
@@ -61,6 +57,50 @@ impl Encoding {
             Self::Utf8 if std::str::from_utf8(body).is_err() => Err(not_utf8()),
             Self::Auto | Self::Utf8 | Self::Json => Ok(None),
         }
+    }
+}
+
+/// A body as JSON objects show it. It is encoded while it is written: bodies may be large.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shown<'a> {
+    /// As a string under `body`.
+    Text(&'a str),
+    /// As a string under `body_base64`.
+    Base64(&'a [u8]),
+    /// As a string under `body_hex`.
+    Hex(&'a [u8]),
+    /// As what it says, under `body`.
+    Parsed(Value),
+}
+
+impl Shown<'_> {
+    /// The key that tells the encoding.
+    #[must_use]
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Text(_) | Self::Parsed(_) => "body",
+            Self::Base64(_) => "body_base64",
+            Self::Hex(_) => "body_hex",
+        }
+    }
+}
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Base64(bytes) => serializer.collect_str(&Base64Display::new(bytes, &STANDARD)),
+            Self::Hex(bytes) => serializer.collect_str(&HexDisplay(bytes)),
+            Self::Parsed(value) => value.serialize(serializer),
+        }
+    }
+}
+
+struct HexDisplay<'a>(&'a [u8]);
+
+impl fmt::Display for HexDisplay<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -81,11 +121,7 @@ pub fn from_base64(text: &str) -> Result<Vec<u8>, String> {
 /// Lower-case hexadecimal.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    HexDisplay(bytes).to_string()
 }
 
 /// Reads hexadecimal of either case.
@@ -120,31 +156,6 @@ fn not_utf8() -> CliError {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use serde_json::json;
-
-    fn shown(encoding: Encoding, body: &[u8]) -> Value {
-        let mut object = Map::new();
-        encoding.insert(body, &mut object).unwrap();
-        Value::Object(object)
-    }
-
-    #[test]
-    fn each_encoding() {
-        assert_eq!(shown(Encoding::Auto, b"hi"), json!({"body": "hi"}));
-        assert_eq!(shown(Encoding::Auto, b"\xff"), json!({"body_base64": "/w=="}));
-        assert_eq!(shown(Encoding::Base64, b"hi"), json!({"body_base64": "aGk="}));
-        assert_eq!(shown(Encoding::Hex, b"\x00\xff"), json!({"body_hex": "00ff"}));
-        assert_eq!(shown(Encoding::Json, b"{\"a\":1}"), json!({"body": {"a": 1}}));
-        assert_eq!(
-            shown(Encoding::Json, b"nope"),
-            json!({"body_invalid_json": true, "body": "nope"})
-        );
-        assert_eq!(
-            shown(Encoding::Json, b"\xff"),
-            json!({"body_invalid_json": true, "body_base64": "/w=="})
-        );
-        assert_eq!(Encoding::Utf8.insert(b"\xff", &mut Map::new()).unwrap_err().exit.code(), 65);
-    }
 
     #[test]
     fn hexadecimal_refuses_other_text() {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::object::Object;
 use super::record::{Column, Field, Layout, Record, Shape, Show};
 use super::{BODY, Format, Output, no_body, table, unknown_column};
 use crate::error::CliError;
@@ -184,25 +185,25 @@ impl<'a> List<'a> {
         if let Some(keys) = &self.selected {
             record.select(keys);
         }
-        let value = self.out.json_object(&record)?;
+        let value = Object::new(&record, self.out.style.encoding)?;
         match self.out.style.format {
             Format::Ndjson => {
-                let line = self.out.json(&value);
-                self.out.text(&line)?;
+                self.out.json(&value)?;
                 self.out.text("\n")?;
             }
-            Format::Json if self.single => self.text = self.out.pretty(&value),
+            // Nothing comes behind it that could fail.
+            Format::Json if self.single => self.out.json(&value)?,
             Format::Json => {
                 self.text.push_str(if self.pushed == 1 { "[\n" } else { ",\n" });
-                let pretty = self.out.pretty(&value);
+                let pretty = self.out.pretty(&value)?;
                 for (at, line) in pretty.lines().enumerate() {
                     self.text.push_str(if at == 0 { "  " } else { "\n  " });
                     self.text.push_str(line);
                 }
             }
             _ => {
-                let document = if self.single { value } else { Value::Array(vec![value]) };
-                let text = self.out.yaml(&document)?;
+                let text =
+                    if self.single { self.out.yaml(&value)? } else { self.out.yaml(&[value])? };
                 self.text.push_str(&text);
             }
         }

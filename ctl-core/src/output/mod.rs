@@ -7,6 +7,7 @@ mod body;
 mod destination;
 mod handover;
 mod list;
+mod object;
 mod record;
 mod table;
 
@@ -14,9 +15,9 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use serde_json::{Map, Value};
+use serde::Serialize;
 
-pub use body::{Encoding, base64, from_base64, from_hex, hex, is_text};
+pub use body::{Encoding, Shown, base64, from_base64, from_hex, hex, is_text};
 pub use destination::Destination;
 pub use handover::{Handover, Leave};
 pub use list::List;
@@ -24,6 +25,7 @@ pub use record::{BODY, Column, Field, Layout, Record, Shape, Show};
 
 use crate::error::CliError;
 use crate::escape;
+use object::Object;
 
 /// The value of `-o`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -188,7 +190,7 @@ impl Output {
                 }
             }
             Format::Json | Format::Ndjson | Format::Yaml => {
-                let document = self.json_object(&record)?;
+                let document = Object::new(&record, self.style.encoding)?;
                 self.document(&document)?;
             }
             Format::Raw => return Err(no_body()),
@@ -231,24 +233,24 @@ impl Output {
                 self.line(line)?;
             }
             Format::Json | Format::Ndjson | Format::Yaml => {
-                let document = self.json_object(record)?;
+                let document = Object::new(record, self.style.encoding)?;
                 self.document(&document)?;
             }
         }
         self.flush()
     }
 
-    /// A JSON value as a whole document in the JSON, NDJSON or YAML format.
+    /// A value as a whole document in the JSON, NDJSON or YAML format.
     ///
     /// # Errors
     /// Failures of writing.
-    pub fn document(&mut self, value: &Value) -> Result<(), CliError> {
-        let text = match self.style.format {
-            Format::Yaml => self.yaml(value)?,
-            Format::Ndjson => format!("{}\n", self.json(value)),
-            _ => format!("{}\n", self.pretty(value)),
-        };
-        self.bytes(text.as_bytes())
+    pub fn document(&mut self, value: &impl Serialize) -> Result<(), CliError> {
+        if self.style.format == Format::Yaml {
+            let text = self.yaml(value)?;
+            return self.text(&text);
+        }
+        self.json(value)?;
+        self.text("\n")
     }
 
     /// Text that is itself the result, such as a completion script; the caller has escaped it.
@@ -322,37 +324,37 @@ impl Output {
         Ok(())
     }
 
-    fn json_object(&self, record: &Record) -> Result<Value, CliError> {
-        let mut object = Map::new();
-        for (key, field) in record.fields() {
-            match field {
-                Field::Value(value) => {
-                    object.insert(key.to_owned(), value.clone());
-                }
-                Field::Body(bytes) => self.style.encoding.insert(bytes, &mut object)?,
-            }
+    /// A value as JSON, on one line for NDJSON. Large values are not copied on their way.
+    fn json(&mut self, value: &impl Serialize) -> Result<(), CliError> {
+        let on_one_line = self.style.format == Format::Ndjson;
+        if self.style.terminal {
+            let text = if on_one_line { serde_json::to_string(value) } else { pretty(value) };
+            return self.text(&escape::json(&text.map_err(not_json)?));
         }
-        Ok(Value::Object(object))
+        let sink = Counted { sink: &mut *self.sink, written: &mut self.written };
+        let written = if on_one_line {
+            serde_json::to_writer(sink, value)
+        } else {
+            serde_json::to_writer_pretty(sink, value)
+        };
+        written.map_err(|error| match error.is_io() {
+            true => CliError::writing(self.destination.name(), &error.into()),
+            false => not_json(error),
+        })
     }
 
-    fn json(&self, value: &Value) -> String {
-        self.safe_json(value.to_string())
-    }
-
-    fn pretty(&self, value: &Value) -> String {
-        self.safe_json(serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string()))
-    }
-
-    fn safe_json(&self, text: String) -> String {
-        if self.style.terminal { escape::json(&text).into_owned() } else { text }
+    /// A value as indented JSON.
+    fn pretty(&self, value: &impl Serialize) -> Result<String, CliError> {
+        let text = pretty(value).map_err(not_json)?;
+        Ok(if self.style.terminal { escape::json(&text).into_owned() } else { text })
     }
 
     /// YAML; on a terminal, values that would act on it are shown as JSON, which is YAML too.
-    fn yaml(&self, value: &Value) -> Result<String, CliError> {
+    fn yaml(&self, value: &impl Serialize) -> Result<String, CliError> {
         let text = serde_yaml::to_string(value)
             .map_err(|error| CliError::internal(format!("cannot write YAML: {error}")))?;
         if self.style.terminal && text.chars().any(|c| c != '\n' && escape::acts(c)) {
-            return Ok(format!("{}\n", self.pretty(value)));
+            return Ok(format!("{}\n", self.pretty(value)?));
         }
         Ok(text)
     }
@@ -365,6 +367,32 @@ impl Output {
             width: if self.style.terminal { width() } else { None },
             encoding: self.style.encoding,
         }
+    }
+}
+
+fn pretty(value: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(value)
+}
+
+fn not_json(error: serde_json::Error) -> CliError {
+    CliError::internal(format!("cannot write JSON: {error}"))
+}
+
+/// The way to the sink for what writes in pieces.
+struct Counted<'a> {
+    sink: &'a mut (dyn Write + Send),
+    written: &'a mut u64,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = self.sink.write(bytes)?;
+        *self.written = self.written.saturating_add(u64::try_from(taken).unwrap_or(u64::MAX));
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
     }
 }
 

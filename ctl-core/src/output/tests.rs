@@ -1,5 +1,7 @@
 use std::sync::{Arc, Mutex};
 
+use serde_json::Value;
+
 use super::*;
 
 #[derive(Clone, Default)]

@@ -1,6 +1,6 @@
 //! `map`: a job for every line, a line for every result.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, OnError};
@@ -11,6 +11,7 @@ use gearman_client::JobEvent;
 use super::submit::{connect, would};
 use crate::names::show_handle;
 use crate::pool::{Kind, Pool, What};
+use crate::results::{KeepArgs, too_large, too_much};
 use crate::tasks::TaskArgs;
 use crate::tool::Tool;
 
@@ -19,7 +20,8 @@ pub const HELP: &str = "\
 Protocol: SUBMIT_JOB for every line.
 One line in, one line out, as xargs: results come when they are ready, in the order of the lines with --ordered. The
 line end of a result is not kept, and TAB, line ends and backslashes in it are escaped, so that it is one line. -o ndjson
-has a record for each job, also for those that failed. Some jobs failed: exit code 3; all: 1.
+has a record for each job, also for those that failed. Some jobs failed: exit code 3; all: 1. A result larger than
+--max-result is such a failure. With --ordered so much is kept for its turn, and what is more waits at the server.
 
 Examples:
   gearctl map resize -j 8 < files
@@ -34,6 +36,9 @@ pub struct MapArgs {
     /// Results in the order of the lines
     #[arg(long)]
     ordered: bool,
+
+    #[command(flatten)]
+    keep: KeepArgs,
 
     /// Take no new lines after the first failure
     #[arg(long)]
@@ -68,14 +73,16 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     let on_error = if args.fail_fast { OnError::Stop } else { OnError::Continue };
     let mut bulk = Bulk::start(action, on_error, None, when, interrupts.clone(), &tool.messages);
     let kind = Kind::Foreground { retries: 0 };
-    let mut pool = Pool::start(clients, tasks, kind, args.ordered, &bulk.gate())?;
+    let most = args.keep.most();
+    let ordered = args.ordered.then_some(most);
+    let mut pool = Pool::start(clients, tasks, kind, ordered, &bulk.gate())?;
     if tool.out.style.format == Format::Table && tool.globals.output.is_none() {
         // One line in, one line out, on a terminal too.
         tool.out.style.format = Format::Plain;
     }
     let mut list = tool.out.list(&RESULTS)?;
     let structured = tool.globals.output.is_some_and(Format::is_json);
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::new(most, !list.streams());
     loop {
         let news = match pool.next(&interrupts) {
             Ok(Some(news)) => news,
@@ -104,25 +111,44 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
 }
 
 /// Jobs that have not ended: their handles, and the results so far.
-#[derive(Default)]
-struct Jobs(HashMap<u64, (String, Vec<u8>)>);
+struct Jobs {
+    open: HashMap<u64, (String, Vec<u8>)>,
+    /// Jobs whose result is too large: what still comes of them is passed over.
+    given_up: HashSet<u64>,
+    /// The bytes of results that wait for the end; none when they do not.
+    kept: Option<usize>,
+    most: usize,
+}
 
 impl Jobs {
+    fn new(most: usize, keeps: bool) -> Self {
+        let (open, given_up) = (HashMap::new(), HashSet::new());
+        Self { open, given_up, kept: keeps.then_some(0), most }
+    }
+
     /// Takes news of a job. When it has ended: its record, if the server had it, and why it failed.
     fn take(&mut self, job: u64, what: What) -> Option<(Option<Record>, Option<CliError>)> {
         let failed = |text: String| Some(CliError::new(Exit::Negative, "JOB_FAILED", text));
+        if self.given_up.contains(&job) {
+            let is_last = matches!(&what, What::Error(_))
+                || matches!(&what, What::Event(event) if event.is_last());
+            if is_last {
+                self.given_up.remove(&job);
+            }
+            return None;
+        }
         let failure = match what {
             What::Taken(handle, _) => {
-                self.0.insert(job, (show_handle(&handle), Vec::new()));
+                self.open.insert(job, (show_handle(&handle), Vec::new()));
                 return None;
             }
             What::Event(JobEvent::Data(bytes)) => {
-                self.0.entry(job).or_default().1.extend_from_slice(&bytes);
-                return None;
+                let error = self.add(job, &bytes)?;
+                self.given_up.insert(job);
+                return Some(self.end(job, Some(error)));
             }
             What::Event(JobEvent::Complete(bytes)) => {
-                self.0.entry(job).or_default().1.extend_from_slice(&bytes);
-                None
+                self.add(job, &bytes).or_else(|| self.keep(job))
             }
             What::Event(JobEvent::Fail) => failed("the job failed".to_owned()),
             What::Event(JobEvent::Exception(text)) => {
@@ -130,15 +156,42 @@ impl Jobs {
             }
             What::Event(_) => return None,
             What::Error(error) => {
-                self.0.remove(&job);
+                self.open.remove(&job);
                 return Some((None, Some(error)));
             }
         };
-        let (handle, mut body) = self.0.remove(&job).unwrap_or_default();
+        Some(self.end(job, failure))
+    }
+
+    /// Adds to a result. When it is too large to be kept, it is forgotten, and this is the reason.
+    fn add(&mut self, job: u64, bytes: &[u8]) -> Option<CliError> {
+        let (handle, body) = self.open.entry(job).or_default();
+        if bytes.len() > self.most.saturating_sub(body.len()) {
+            *body = Vec::new();
+            return Some(too_large(handle, self.most));
+        }
+        body.extend_from_slice(bytes);
+        None
+    }
+
+    /// Counts a result that waits for the end. When it is one too many, it is forgotten, and this is the reason.
+    fn keep(&mut self, job: u64) -> Option<CliError> {
+        let kept = self.kept?;
+        let (handle, body) = self.open.entry(job).or_default();
+        if body.len() > self.most.saturating_sub(kept) {
+            *body = Vec::new();
+            return Some(too_much(handle, self.most));
+        }
+        self.kept = Some(kept + body.len());
+        None
+    }
+
+    fn end(&mut self, job: u64, failure: Option<CliError>) -> (Option<Record>, Option<CliError>) {
+        let (handle, mut body) = self.open.remove(&job).unwrap_or_default();
         if body.last() == Some(&b'\n') {
             body.pop();
         }
         let record = Record::new().with("i", job).with("handle", handle);
-        Some((Some(record.with("ok", failure.is_none()).with_body(body)), failure))
+        (Some(record.with("ok", failure.is_none()).with_body(body)), failure)
     }
 }

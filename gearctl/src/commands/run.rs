@@ -7,6 +7,7 @@ use ctl_core::error::{CliError, Exit};
 
 use super::submit::{self, SubmitArgs, connect, would};
 use crate::pool::{Kind, Pool};
+use crate::results::KeepArgs;
 use crate::running::{Followed, Running, Shape};
 use crate::tasks::{TaskArgs, Tasks};
 use crate::tool::Tool;
@@ -18,6 +19,8 @@ Results go to stdout byte for byte, data as it arrives (with -j, each job's when
 first that has not ended). Warnings and exceptions
 go to stderr; the worker's status is a progress bar on a terminal. -o ndjson prints every event as a record, -o json the
 outcome. A job that failed is exit code 1, some of several 3. --timeout bounds each job; there is no bound otherwise.
+What cannot be written as it comes is kept: -o json, and with -j each job's data. A result larger than --max-result is an
+error, 65. With --ordered so much is kept for its turn, and what is more waits at the server.
 
 Examples:
   gearctl run wc < file
@@ -45,6 +48,9 @@ pub struct RunArgs {
     /// Begin every line of a result with the number of its job and a TAB
     #[arg(long)]
     prefix: bool,
+
+    #[command(flatten)]
+    keep: KeepArgs,
 
     /// How the worker's status is shown, instead of --progress: auto, bar, plain, never
     #[arg(long, value_name = "WHEN", hide_possible_values = true)]
@@ -101,6 +107,7 @@ fn begin(tool: &mut Tool, args: &RunArgs, tasks: Tasks) -> Result<Running, CliEr
         null: args.task.null,
         prefix: args.prefix,
         status: args.show_status,
+        most: args.keep.most(),
     };
     // A single job is not counted: its worker says how far it is.
     let when = match shape.single {
@@ -111,7 +118,8 @@ fn begin(tool: &mut Tool, args: &RunArgs, tasks: Tasks) -> Result<Running, CliEr
     let interrupts = tool.interrupts()?;
     let bulk = Bulk::start(action, args.on_error, None, when, interrupts, &tool.messages);
     let kind = Kind::Foreground { retries: args.retries };
-    let pool = Pool::start(clients, tasks, kind, args.ordered, &bulk.gate())?;
+    let ordered = args.ordered.then_some(args.keep.most());
+    let pool = Pool::start(clients, tasks, kind, ordered, &bulk.gate())?;
     Ok(Running::new(args.task.function.clone(), shape, pool, bulk))
 }
 

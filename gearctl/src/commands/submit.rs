@@ -90,7 +90,7 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     let when = tool.globals.progress.unwrap_or_default();
     let mut bulk =
         Bulk::start(action, args.on_error, None, when, interrupts.clone(), &tool.messages);
-    let mut pool = Pool::start(clients, tasks, Kind::Background { at }, false, &bulk.gate())?;
+    let mut pool = Pool::start(clients, tasks, Kind::Background { at }, None, &bulk.gate())?;
     // Handles are what people and scripts want to see, on a terminal too.
     if matches!(tool.out.style.format, Format::Table) && tool.out.style.columns.is_none() {
         tool.out.style.format = Format::Name;

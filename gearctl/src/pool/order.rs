@@ -7,6 +7,7 @@ use std::time::Duration;
 use ctl_core::bulk::Gate;
 
 use super::News;
+use super::room::Room;
 
 /// Jobs that may be submitted before the first of them has ended: what they tell has to be kept.
 const AHEAD: u64 = 1000;
@@ -15,13 +16,13 @@ const AHEAD: u64 = 1000;
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Keeps the news of a job until all jobs before it have ended.
-#[derive(Default)]
 pub(super) struct Order {
     /// How many jobs have ended, without one missing.
     ended: u64,
     kept: BTreeMap<u64, Vec<News>>,
     ready: VecDeque<News>,
     window: Arc<Window>,
+    room: Arc<Room>,
 }
 
 /// How far jobs may be ahead of the first that has not ended.
@@ -38,6 +39,17 @@ struct Counts {
 }
 
 impl Order {
+    pub(super) fn new(room: Arc<Room>) -> Self {
+        room.turn(1);
+        Self {
+            ended: 0,
+            kept: BTreeMap::new(),
+            ready: VecDeque::new(),
+            window: Arc::default(),
+            room,
+        }
+    }
+
     pub(super) fn window(&self) -> Arc<Window> {
         Arc::clone(&self.window)
     }
@@ -57,6 +69,7 @@ impl Order {
             self.ready.extend(next);
         }
         self.window.ended(self.ended);
+        self.room.turn(self.ended + 1);
     }
 
     /// The news whose turn it is.
@@ -101,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_job_has_to_wait_for_those_before_it_and_what_failed_holds_up_nobody() {
-        let mut order = Order::default();
+        let mut order = Order::new(Arc::new(Room::new(100)));
         let data = || What::Event(JobEvent::Data(Bytes::from_static(b"x")));
         let done = || What::Event(JobEvent::Complete(Bytes::new()));
         assert!(add(&mut order, 2, data()).is_empty());

@@ -48,3 +48,42 @@ fn failed_lines_are_records_and_exit_3() {
         }
     });
 }
+
+#[test]
+fn a_result_too_large_fails_its_line_alone() {
+    on_both(|server| {
+        let address = server.address();
+        let shell = "read n; head -c $n /dev/zero | tr '\\0' x";
+        let line = ["-s", address, "work", "-f", "big", "-j", "2", "--shell", shell];
+        let _worker =
+            Running(command(&[&line[..], &["--stream", "chunks"]].concat()).spawn().unwrap());
+        workers(address, "big", 2);
+        let map = |flags: &[&str], lines: &[u8]| {
+            gearctl_with(address, &[&["map", "big", "-j", "2", "--ordered"], flags].concat(), lines)
+        };
+        let ran = map(&["--max-result", "100k"], b"3\n300000\n5\n").exits(3);
+        assert_eq!(ran.out(), "xxx\nxxxxx\n");
+        assert!(ran.err.contains("RESULT_TOO_LARGE"), "{}", ran.err);
+        let ran = map(&["--max-result", "10", "-o", "json"], b"6\n6\n2\n").exits(3);
+        let oks: Vec<bool> =
+            ran.json().as_array().unwrap().iter().map(|row| row["ok"] == true).collect();
+        assert_eq!(oks, [true, false, true]);
+    });
+}
+
+#[test]
+fn an_order_is_kept_within_little_memory() {
+    on_both(|server| {
+        let address = server.address();
+        // The first is the last to end, and all others have to wait for it; there is room for one of them.
+        let shell = "read n; case $n in 0) sleep 0.3;; esac; printf '%05d' $n";
+        let line = ["-s", address, "work", "-f", "n", "-j", "4", "--shell", shell];
+        let _worker = Running(command(&line).spawn().unwrap());
+        workers(address, "n", 4);
+        let lines: String = (0..20).map(|n| format!("{n}\n")).collect();
+        let line = ["map", "n", "-j", "4", "--ordered", "--max-result", "5"];
+        let ran = gearctl_with(address, &line, lines.as_bytes()).exits(0);
+        let wanted: String = (0..20).map(|n| format!("{n:05}\n")).collect();
+        assert_eq!(ran.out(), wanted);
+    });
+}

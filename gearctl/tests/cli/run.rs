@@ -223,3 +223,33 @@ fn a_worker_learns_the_reducer() {
         gearctl(address, &["submit", "split", "x", "--reduce", "join", "--in", "1h"]).exits(2);
     });
 }
+
+#[test]
+fn a_result_that_cannot_be_kept_is_an_error_and_raw_output_still_comes() {
+    on_both(|server| {
+        let address = server.address();
+        let shell = "head -c 300000 /dev/zero | tr '\\0' x";
+        for stream in [&[][..], &["--stream", "chunks"]] {
+            let line = ["-s", address, "work", "-f", "big", "-j", "2", "--shell", shell];
+            let _worker = Running(command(&[&line[..], stream].concat()).spawn().unwrap());
+            workers(address, "big", 2);
+            let run = |flags: &[&str]| gearctl(address, &[&["run", "big"], flags].concat());
+            let json = run(&["x", "-o", "json"]).exits(0).json();
+            assert_eq!(json["body"].as_str().unwrap().len(), 300_000);
+            let few = ["--max-result", "100k", "-o", "json"];
+            let error = run(&[&["x"], &few[..]].concat()).exits(65).error();
+            assert_eq!(error["code"], "RESULT_TOO_LARGE");
+            assert!(error["message"].to_string().contains("the 100 KiB that --max-result keeps"));
+            let raw = run(&["x", "--max-result", "100k"]).exits(0);
+            assert_eq!(raw.bytes.len(), 300_000);
+            // One is kept, the other would be too much; with records nothing waits for the end.
+            let some = ["x", "y", "--max-result", "400k", "-o", "json"];
+            let ran = run(&some).exits(3);
+            assert_eq!(ran.json().as_array().unwrap().len(), 1);
+            assert!(ran.err.contains("wait for the end"), "{}", ran.err);
+            run(&["x", "y", "-j", "2", "--max-result", "400k", "-o", "ndjson"]).exits(0);
+            let ran = run(&["x", "y", "-j", "2", "--max-result", "100k"]).exits(65);
+            assert!(ran.err.contains("RESULT_TOO_LARGE") && ran.err.contains("and 1 more"));
+        }
+    });
+}

@@ -1,0 +1,142 @@
+//! How much news may wait for the consumer: a slow reader, or an order to be kept, holds up jobs and not the memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::News;
+
+/// Room for the results of jobs that wait. What does not fit waits at the server.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// Bytes.
+    most: usize,
+    state: Mutex<State>,
+    moved: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Bytes that wait, of each job that has any.
+    waiting: BTreeMap<u64, usize>,
+    total: usize,
+    /// The job whose turn it is, where there is an order.
+    turn: Option<u64>,
+    is_closed: bool,
+}
+
+impl Room {
+    /// For so many bytes.
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, state: Mutex::default(), moved: Condvar::new() }
+    }
+
+    /// Waits until the news may wait. Of the job whose turn it is one may always, whatever it takes. False when nobody
+    /// will ever take them.
+    pub(super) fn enter(&self, news: &News) -> bool {
+        let size = news.size();
+        let mut state = self.state();
+        while !state.is_closed && !state.has_room(news.job, size, self.most) {
+            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if size > 0 {
+            state.total += size;
+            *state.waiting.entry(news.job).or_default() += size;
+        }
+        !state.is_closed
+    }
+
+    /// The consumer has taken the news.
+    pub(super) fn leave(&self, news: &News) {
+        let size = news.size();
+        if size == 0 {
+            return;
+        }
+        let mut state = self.state();
+        state.total = state.total.saturating_sub(size);
+        if let Some(waiting) = state.waiting.get_mut(&news.job) {
+            *waiting = waiting.saturating_sub(size);
+            if *waiting == 0 {
+                state.waiting.remove(&news.job);
+            }
+        }
+        self.moved.notify_all();
+    }
+
+    /// It is this job's turn.
+    pub(super) fn turn(&self, job: u64) {
+        self.state().turn = Some(job);
+        self.moved.notify_all();
+    }
+
+    /// The consumer has gone.
+    pub(super) fn close(&self) {
+        self.state().is_closed = true;
+        self.moved.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn has_room(&self, job: u64, size: usize, most: usize) -> bool {
+        let own_turn = || self.turn == Some(job) && !self.waiting.contains_key(&job);
+        size == 0 || self.total == 0 || size <= most.saturating_sub(self.total) || own_turn()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use bytes::Bytes;
+    use gearman_client::JobEvent;
+
+    use super::super::What;
+    use super::*;
+
+    fn data(job: u64, size: usize) -> News {
+        let what = What::Event(JobEvent::Data(Bytes::from(vec![0; size])));
+        News { job, label: String::new(), what }
+    }
+
+    fn fits(room: &Room, news: &News) -> bool {
+        room.state().has_room(news.job, news.size(), room.most)
+    }
+
+    #[test]
+    fn the_job_whose_turn_it_is_goes_on_when_others_have_taken_all_room() {
+        let room = Room::new(10);
+        room.turn(1);
+        assert!(room.enter(&data(2, 10)));
+        assert!(!fits(&room, &data(3, 1)));
+        assert!(room.enter(&data(1, 100)));
+        assert!(!fits(&room, &data(1, 1)), "one piece, then the next when it was taken");
+        room.leave(&data(1, 100));
+        assert!(room.enter(&data(1, 1)));
+        room.leave(&data(1, 1));
+        room.turn(3);
+        assert!(fits(&room, &data(3, 1)) && !fits(&room, &data(4, 1)));
+        room.leave(&data(2, 10));
+        assert!(room.enter(&data(4, 1_000)), "the only one, however large");
+    }
+
+    #[test]
+    fn who_waits_hears_of_room_and_of_the_end() {
+        let room = Arc::new(Room::new(1));
+        assert!(room.enter(&data(1, 1)));
+        let waiter = thread::spawn({
+            let room = Arc::clone(&room);
+            move || (room.enter(&data(2, 1)), room.enter(&data(2, 1)))
+        });
+        room.leave(&data(1, 1));
+        // The first has entered when it is full again.
+        while room.state().total == 0 {
+            thread::yield_now();
+        }
+        room.close();
+        assert_eq!(waiter.join().unwrap(), (true, false));
+    }
+}
