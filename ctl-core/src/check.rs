@@ -92,6 +92,24 @@ impl Metric {
     }
 }
 
+/// What a check has found out: figures, and why there are not more.
+#[derive(Debug)]
+pub struct Measured {
+    /// The figures that came.
+    pub metrics: Vec<Metric>,
+    /// Why others did not.
+    pub failure: Option<CliError>,
+}
+
+impl From<Result<Vec<Metric>, CliError>> for Measured {
+    fn from(measured: Result<Vec<Metric>, CliError>) -> Self {
+        match measured {
+            Ok(metrics) => Self { metrics, failure: None },
+            Err(error) => Self { metrics: Vec::new(), failure: Some(error) },
+        }
+    }
+}
+
 /// What is checked, as reports call it.
 #[derive(Debug, Clone, Copy)]
 pub struct Title<'a> {
@@ -103,7 +121,8 @@ pub struct Title<'a> {
     pub many: bool,
 }
 
-/// Judges what was measured, writes the report and gives the exit code. Failures are verdicts.
+/// Judges what was measured, writes the report and gives the exit code. Failures are verdicts; figures that came all
+/// the same are reported with them.
 ///
 /// # Errors
 /// Only failures of writing.
@@ -112,17 +131,22 @@ pub fn conclude(
     program: &Program,
     flags: &CheckFlags,
     title: Title<'_>,
-    measured: Result<Vec<Metric>, CliError>,
+    measured: impl Into<Measured>,
 ) -> Result<Exit, CliError> {
+    let Measured { metrics, failure } = measured.into();
     let format = match (flags.format, out.style.format) {
         (Some(format), _) => format,
         (None, Format::Json | Format::Ndjson) => CheckFormat::Json,
         (None, Format::Table | Format::Wide) => CheckFormat::Text,
         (None, _) => CheckFormat::Nagios,
     };
-    let report = match measured.and_then(|metrics| flags.judge(metrics)) {
+    let judged = match failure {
+        None => flags.require(&metrics).map(|()| flags.judge(metrics)),
+        Some(error) => Err((error, flags.judge(metrics))),
+    };
+    let report = match judged {
         Ok(judged) => Report::of(title, judged),
-        Err(error) => Report::failed(&error, flags.on_timeout),
+        Err((error, judged)) => Report::failed(&error, flags.on_timeout, judged),
     };
     let headline = program.headline(report.verdict, &report.summary);
     match format {
@@ -138,17 +162,23 @@ pub fn conclude(
 }
 
 impl CheckFlags {
-    fn judge(&self, metrics: Vec<Metric>) -> Result<Vec<Judged>, CliError> {
+    /// Refuses thresholds of metrics that there are not.
+    fn require(&self, metrics: &[Metric]) -> Result<(), (CliError, Vec<Judged>)> {
         for threshold in self.warning.iter().chain(&self.critical) {
             if !metrics.iter().any(|metric| metric.name == threshold.metric) {
                 let mut known: Vec<&str> = metrics.iter().map(|metric| metric.name).collect();
                 known.sort_unstable();
                 known.dedup();
-                return Err(CliError::usage(format!("there is no metric `{}`", threshold.metric))
-                    .hint(format!("metrics: {}", known.join(", "))));
+                let text = format!("there is no metric `{}`", threshold.metric);
+                let hint = format!("metrics: {}", known.join(", "));
+                return Err((CliError::usage(text).hint(hint), Vec::new()));
             }
         }
-        Ok(metrics.into_iter().map(|metric| self.judge_one(metric)).collect())
+        Ok(())
+    }
+
+    fn judge(&self, metrics: Vec<Metric>) -> Vec<Judged> {
+        metrics.into_iter().map(|metric| self.judge_one(metric)).collect()
     }
 
     fn judge_one(&self, metric: Metric) -> Judged {
@@ -213,8 +243,8 @@ impl Report {
         Self { verdict, summary: format!("{}: {shown}", title.name), judged }
     }
 
-    /// From the failure of the check itself.
-    fn failed(error: &CliError, on_timeout: OnTimeout) -> Self {
+    /// From the failure of the check itself, and what was found out all the same.
+    fn failed(error: &CliError, on_timeout: OnTimeout, judged: Vec<Judged>) -> Self {
         let late = error.exit == Exit::Timeout || error.code == "CONNECT_TIMEOUT";
         let verdict = match error.exit {
             _ if late && on_timeout == OnTimeout::Unknown => Verdict::Unknown,
@@ -225,11 +255,13 @@ impl Report {
             | Exit::Negative => Verdict::Critical,
             _ => Verdict::Unknown,
         };
+        let critical = judged.iter().any(|judged| judged.verdict == Verdict::Critical);
+        let verdict = if critical { Verdict::Critical } else { verdict };
         let mut summary = format!("{}: {}", error.code, error.message);
         for hint in &error.hints {
             summary.push_str(&format!(" ({hint})"));
         }
-        Self { verdict, summary, judged: Vec::new() }
+        Self { verdict, summary, judged }
     }
 
     fn nagios(&self, headline: &str) -> String {
@@ -312,5 +344,69 @@ impl Judged {
 
     fn number(&self) -> String {
         format!("{}{}", self.metric.value, self.metric.unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::output::Style;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: CheckFlags,
+    }
+
+    static PROGRAM: Program = Program {
+        name: "tool",
+        prefix: "TOOL",
+        tree: clap::Command::default,
+        groups: &[],
+        environment: &[],
+    };
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn figures_that_came_are_reported_with_what_did_not() {
+        for (line, exit, word) in [
+            (&["check"][..], 2, "CRITICAL"),
+            (&["check", "--on-timeout", "unknown"], 3, "UNKNOWN"),
+            (&["check", "--on-timeout", "unknown", "-c", "rtt=1"], 2, "CRITICAL"),
+            // Whether there is a metric of this name cannot be known.
+            (&["check", "--on-timeout", "unknown", "-c", "queued=1"], 3, "UNKNOWN"),
+        ] {
+            let flags = Line::parse_from(line).flags;
+            let failure = Some(CliError::timeout("status: no reply"));
+            let measured = Measured { metrics: vec![Metric::new("rtt", 5.0, "ms")], failure };
+            let sink = Sink::default();
+            let mut out = Output::to(Box::new(sink.clone()), Style::default());
+            let title = Title { name: "server", noun: "queue", many: false };
+            let verdict = conclude(&mut out, &PROGRAM, &flags, title, measured).unwrap();
+            let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+            assert_eq!(verdict.code(), exit, "{line:?}: {text}");
+            assert!(
+                text.starts_with(&format!("TOOL {word} - TIMEOUT: status: no reply")),
+                "{text}"
+            );
+            assert!(text.contains("'rtt'=5ms;"), "{text}");
+        }
     }
 }

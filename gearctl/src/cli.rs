@@ -91,7 +91,7 @@ pub enum Command {
     /// Check that client, worker, network and server work together (SUBMIT_JOB to WORK_COMPLETE)
     #[command(after_help = smoke::HELP)]
     Smoke(smoke::SmokeArgs),
-    /// Compare metrics with thresholds, for monitoring and CI (status, ECHO_REQ, SUBMIT_JOB)
+    /// Compare metrics with thresholds, for monitoring and CI (status, GET_STATUS, SUBMIT_JOB)
     #[command(after_help = check::HELP)]
     Check(check::CheckArgs),
     /// Wait until a condition is true (status, GET_STATUS)

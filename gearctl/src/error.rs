@@ -16,9 +16,9 @@ fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
         Kind::PacketTooLarge => (Exit::BadData, "PACKET_TOO_LARGE"),
         Kind::Backlog => (Exit::BadData, "BACKLOG"),
         Kind::Connect => (Exit::Unavailable, "UNAVAILABLE"),
-        Kind::ConnectionLost => (Exit::Unavailable, "CONNECTION_LOST"),
+        Kind::ConnectionLost => (Exit::Unavailable, CONNECTION_LOST),
         Kind::Timeout(Deadline::Connect) => (Exit::Unavailable, "CONNECT_TIMEOUT"),
-        Kind::Timeout(_) => (Exit::Timeout, "TIMEOUT"),
+        Kind::Timeout(_) => (Exit::Timeout, TIMEOUT),
         Kind::QueueFull => (Exit::TryAgain, "QUEUE_FULL"),
         Kind::Unsupported => (Exit::Protocol, UNSUPPORTED),
         Kind::UnknownOption => (Exit::Protocol, "UNKNOWN_OPTION"),
@@ -34,6 +34,12 @@ pub const NOT_FOUND: &str = "NOT_FOUND";
 /// The stable name for what this server does not serve.
 pub const UNSUPPORTED: &str = "UNSUPPORTED";
 
+/// The stable name for an answer that did not come in time.
+pub const TIMEOUT: &str = "TIMEOUT";
+
+/// The stable name for a connection that ended before the answer.
+pub const CONNECTION_LOST: &str = "CONNECTION_LOST";
+
 /// The client's error as the tool's.
 #[must_use]
 pub fn cli_error(error: Error) -> CliError {
@@ -47,9 +53,9 @@ pub fn cli_error(error: Error) -> CliError {
         "UNAVAILABLE" | "CONNECT_TIMEOUT" => {
             cli.hint("start gearmand there, or name another server with -s or GEARCTL_SERVER")
         }
-        "CONNECTION_LOST" => cli.hint("gearctl ping, to see whether the server is back"),
+        CONNECTION_LOST => cli.hint("gearctl ping, to see whether the server is back"),
         "QUEUE_FULL" => cli.hint("later, or a larger limit: gearctl function maxqueue"),
-        "TIMEOUT" => cli.hint("a longer --timeout"),
+        TIMEOUT => cli.hint("a longer --timeout"),
         UNSUPPORTED => cli.hint("gearctl server shows what this server supports"),
         _ => cli,
     }

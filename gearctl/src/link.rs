@@ -1,7 +1,7 @@
 //! The connections to the servers: opened when they are first needed, with what the flags say about time and
 //! retries. Jobs go over one, the text commands of administration over another.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ctl_core::args::GlobalArgs;
 use ctl_core::config::{Environment, Setting};
@@ -13,7 +13,7 @@ use gearman_client::blocking::{Admin, Client, Packets};
 use gearman_client::protocol::{AdminCommand, AdminReply, Request};
 use gearman_client::{Address, ConnectOptions, Error, Listing, RetryPolicy, Row, Servers};
 
-use crate::error::{UNSUPPORTED, cli_error};
+use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
 use crate::tls::TlsArgs;
 use crate::tool::PREFIX;
 
@@ -26,8 +26,65 @@ pub struct Link {
     environment: Environment,
     client: Option<Client>,
     admin: Option<Admin>,
+    /// For [`Link::probe`].
+    prober: Option<Admin>,
     messages: Messages,
 }
+
+/// What becomes of a question that not every server answers.
+pub enum Answer<T> {
+    /// The answer.
+    Came(T),
+    /// The server says that it has no such command.
+    Unsupported(CliError),
+    /// Nothing came in time, or the server hung up.
+    Silent(CliError),
+}
+
+impl<T> Answer<T> {
+    /// The answer, if one came.
+    #[must_use]
+    pub fn came(self) -> Option<T> {
+        match self {
+            Self::Came(answer) => Some(answer),
+            Self::Unsupported(_) | Self::Silent(_) => None,
+        }
+    }
+
+    /// The answer.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn required(self) -> Result<T, CliError> {
+        match self {
+            Self::Came(answer) => Ok(answer),
+            Self::Unsupported(error) | Self::Silent(error) => Err(error),
+        }
+    }
+
+    /// The same about what is made of the answer.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn and_then<U>(
+        self,
+        make: impl FnOnce(T) -> Result<U, CliError>,
+    ) -> Result<Answer<U>, CliError> {
+        Ok(match self {
+            Self::Came(answer) => Answer::Came(make(answer)?),
+            Self::Unsupported(error) => Answer::Unsupported(error),
+            Self::Silent(error) => Answer::Silent(error),
+        })
+    }
+}
+
+/// `GET_STATUS` of a job that there is not: geard leaves `ECHO_REQ` unanswered.
+fn round_trip(client: &mut Client) -> Result<(), CliError> {
+    client.status("H:gearctl:0").map(drop).map_err(cli_error)
+}
+
+/// How long an answer is waited for that may never come, where `--timeout` says nothing.
+pub const PROBE: Duration = Duration::from_secs(2);
 
 /// Messages of protocol lines come from here, for `GEARCTL_LOG`.
 pub const PROTOCOL: &str = "gearctl::protocol";
@@ -68,6 +125,7 @@ impl Link {
             environment: environment.clone(),
             client: None,
             admin: None,
+            prober: None,
             messages: messages.clone(),
         })
     }
@@ -144,7 +202,7 @@ impl Link {
         self.open(|link| {
             let mut client = Client::connect(servers.clone()).map_err(cli_error)?;
             if link.plan.wait_for_server.is_some() {
-                client.echo(b"").map_err(cli_error)?;
+                round_trip(&mut client)?;
             }
             Ok(client)
         })
@@ -160,6 +218,7 @@ impl Link {
     pub fn close(&mut self) {
         self.client = None;
         self.admin = None;
+        self.prober = None;
     }
 
     /// Points a session at other servers; the connections are closed.
@@ -180,6 +239,7 @@ impl Link {
             environment: self.environment.clone(),
             client: None,
             admin: None,
+            prober: None,
             messages: self.messages.clone(),
         }
     }
@@ -207,19 +267,65 @@ impl Link {
         Ok(reply)
     }
 
+    /// A round trip to the server, of a kind that every server answers.
+    ///
+    /// # Errors
+    /// The failure of the connection.
+    pub fn round_trip(&mut self) -> Result<Duration, CliError> {
+        self.client()?;
+        let start = Instant::now();
+        round_trip(self.client()?)?;
+        Ok(start.elapsed())
+    }
+
     /// One text command, on the first server.
     ///
     /// # Errors
     /// The server's refusal, or the failure of the connection.
     pub fn admin(&mut self, command: &AdminCommand) -> Result<AdminReply, CliError> {
-        self.trace(format_args!("> {}", command.name()));
         let mut admin = match self.admin.take() {
             Some(admin) => admin,
-            None => self.open_admin()?,
+            None => self.open_admin(None)?,
         };
-        let reply = admin.call(command).map_err(cli_error);
+        let reply = self.exchange(&mut admin, command);
         self.admin = Some(admin);
-        let reply = reply?;
+        reply
+    }
+
+    /// One text command that not every server answers, on the first server. An answer is waited for as long as
+    /// `--timeout` says, or [`PROBE`].
+    ///
+    /// # Errors
+    /// Another refusal, or no connection.
+    pub fn probe(&mut self, command: &AdminCommand) -> Result<Answer<AdminReply>, CliError> {
+        let mut admin = match self.prober.take() {
+            Some(admin) => admin,
+            None => self.open_admin(Some(PROBE))?,
+        };
+        let reply = self.exchange(&mut admin, command);
+        self.prober = Some(admin);
+        match reply {
+            Ok(reply) => Ok(Answer::Came(reply)),
+            Err(error) if error.code == UNSUPPORTED => Ok(Answer::Unsupported(error)),
+            Err(error) if matches!(error.code, TIMEOUT | CONNECTION_LOST) => {
+                Ok(Answer::Silent(error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn exchange(&self, admin: &mut Admin, command: &AdminCommand) -> Result<AdminReply, CliError> {
+        let name = command.name();
+        self.trace(format_args!("> {name}"));
+        let reply = admin.call(command).map_err(cli_error).map_err(|error| {
+            let everywhere = matches!(command, AdminCommand::Status | AdminCommand::Workers);
+            if everywhere || error.code != TIMEOUT {
+                return error;
+            }
+            error.hint(format!(
+                "not every server has `{name}`, and some keep silent then: gearctl server shows what this one answers"
+            ))
+        })?;
         match &reply {
             AdminReply::Line(line) => {
                 self.trace(format_args!("< {}", String::from_utf8_lossy(line)));
@@ -234,7 +340,31 @@ impl Link {
     /// # Errors
     /// The server's refusal, or the failure of the connection.
     pub fn listing<T: Row>(&mut self, command: &AdminCommand) -> Result<Listing<T>, CliError> {
-        let listing = Listing::parse(self.admin(command)?).map_err(cli_error)?;
+        let reply = self.admin(command)?;
+        self.rows(command, reply)
+    }
+
+    /// As [`Link::listing`], of a list that not every server has; bounded as [`Link::probe`].
+    ///
+    /// # Errors
+    /// As [`Link::probe`].
+    pub fn probe_listing<T: Row>(
+        &mut self,
+        command: &AdminCommand,
+    ) -> Result<Answer<Listing<T>>, CliError> {
+        self.probe(command)?.and_then(|reply| self.rows(command, reply))
+    }
+
+    /// The rows of a reply. Names that forge rows are warned about.
+    ///
+    /// # Errors
+    /// The reply is no list.
+    pub fn rows<T: Row>(
+        &self,
+        command: &AdminCommand,
+        reply: AdminReply,
+    ) -> Result<Listing<T>, CliError> {
+        let listing = Listing::parse(reply).map_err(cli_error)?;
         if listing.is_untrusted() {
             let name = command.name();
             self.messages.warn(format!(
@@ -242,21 +372,6 @@ impl Link {
             ));
         }
         Ok(listing)
-    }
-
-    /// A list that not every server has: none when this one does not.
-    ///
-    /// # Errors
-    /// The failure of the connection.
-    pub fn listing_if_known<T: Row>(
-        &mut self,
-        command: &AdminCommand,
-    ) -> Result<Option<Listing<T>>, CliError> {
-        match self.listing(command) {
-            Ok(listing) => Ok(Some(listing)),
-            Err(error) if error.code == UNSUPPORTED => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     /// A connection to the first server for single packets, and its address.
@@ -272,19 +387,24 @@ impl Link {
         Ok((packets, address))
     }
 
-    fn open_admin(&mut self) -> Result<Admin, CliError> {
+    /// Connects to the first server for text; `patience` bounds its answers where `--timeout` says nothing.
+    fn open_admin(&mut self, patience: Option<Duration>) -> Result<Admin, CliError> {
         let options = self.options()?.to_vec();
-        let Some(first) = options.first() else {
+        let Some(mut first) = options.first().cloned() else {
             return Err(CliError::usage("no server is given"));
         };
+        if let (Some(bound), None) = (patience, self.plan.timeout) {
+            first = first.reply_timeout(bound);
+        }
         if options.len() > 1 {
             self.messages
                 .decision(format!("of several servers, {} is administered", first.address()));
         }
         self.open(|link| {
-            let mut admin = Admin::connect(first).map_err(cli_error)?;
+            let mut admin = Admin::connect(first.clone()).map_err(cli_error)?;
             if link.plan.wait_for_server.is_some() {
-                admin.version().map_err(cli_error)?;
+                // The command that every server answers.
+                admin.status().map_err(cli_error)?;
             }
             Ok(admin)
         })

@@ -3,23 +3,22 @@
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
-use ctl_core::check::{CheckFlags, Metric, Title, conclude};
+use ctl_core::check::{CheckFlags, Measured, Metric, Title, conclude};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::glob::glob;
-use gearman_client::protocol::Echo;
 use gearman_client::{FunctionStatus, SubmitOptions};
 
 use super::functions::{no_function, status_of, statuses};
 use super::ping::{PATIENCE, milliseconds};
 use crate::cli::PROGRAM;
-use crate::error::cli_error;
+use crate::error::{TIMEOUT, cli_error};
 use crate::link::Link;
 use crate::names::{self, show_function};
 use crate::tool::Tool;
 
 /// The end of `check --help`.
 pub const HELP: &str = "\
-Protocol: status; ECHO_REQ; SUBMIT_JOB for a roundtrip through a function.
+Protocol: status; GET_STATUS; SUBMIT_JOB for a roundtrip through a function.
 Thresholds are METRIC=RANGE, with the ranges of monitoring plugins: 10 alerts below 0 and above 10, 10: below 10,
 ~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside.
 Metrics:
@@ -103,25 +102,41 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
 }
 
-fn measure(link: &mut Link, what: &What) -> Result<Vec<Metric>, CliError> {
-    let rtt = echo(link)?;
+/// What came, although some of it may not: a server that leaves one question unanswered may answer the other.
+fn measure(link: &mut Link, what: &What) -> Measured {
+    let (rtt, late) = match ping(link) {
+        Ok(rtt) => (Some(rtt), None),
+        Err(error) if error.code == TIMEOUT => (None, Some(error)),
+        Err(error) => return Err(error).into(),
+    };
+    match figures_of(link, what, rtt.clone()) {
+        Ok(metrics) => Measured { metrics, failure: late },
+        Err(error) if error.code == TIMEOUT => {
+            Measured { metrics: rtt.into_iter().collect(), failure: late.or(Some(error)) }
+        }
+        Err(error) => Err(late.unwrap_or(error)).into(),
+    }
+}
+
+fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Vec<Metric>, CliError> {
     match what {
         What::Server => {
             let all = statuses(link)?;
             let sum = |of: fn(&FunctionStatus) -> i64| all.iter().map(of).sum::<i64>() as f64;
-            Ok(vec![
+            let mut metrics = vec![
                 Metric::new("queued", sum(FunctionStatus::queued), ""),
                 Metric::new("running", sum(|function| function.running), ""),
                 Metric::new("workers", sum(|function| function.workers), ""),
                 Metric::new("functions", all.len() as f64, ""),
-                rtt,
-            ])
+            ];
+            metrics.extend(rtt);
+            Ok(metrics)
         }
         What::Function { function } => {
             let function = names::function(function)?;
             let status = status_of(link, &function)?.ok_or_else(|| no_function(&function))?;
             let mut metrics = figures(&status);
-            metrics.push(rtt.of(&show_function(&function)));
+            metrics.extend(rtt.map(|rtt| rtt.of(&show_function(&function))));
             Ok(metrics)
         }
         What::Functions { patterns, exclude } => {
@@ -138,7 +153,7 @@ fn measure(link: &mut Link, what: &What) -> Result<Vec<Metric>, CliError> {
             }
             Ok(all.iter().flat_map(figures).collect())
         }
-        What::Roundtrip { function: None, .. } => Ok(vec![rtt]),
+        What::Roundtrip { function: None, .. } => Ok(rtt.into_iter().collect()),
         What::Roundtrip { function: Some(function), send, expect } => {
             worker(link, function, send, expect.as_deref())
                 .map_err(|error| error.context("worker roundtrip"))
@@ -147,11 +162,9 @@ fn measure(link: &mut Link, what: &What) -> Result<Vec<Metric>, CliError> {
 }
 
 /// The way to the server and back.
-fn echo(link: &mut Link) -> Result<Metric, CliError> {
-    link.client()?;
-    let start = Instant::now();
-    link.call(&Echo(b"gearctl check")).map_err(|error| error.context("server ping"))?;
-    Ok(Metric::new("rtt", milliseconds(start.elapsed()), "ms"))
+fn ping(link: &mut Link) -> Result<Metric, CliError> {
+    let took = link.round_trip().map_err(|error| error.context("server ping"))?;
+    Ok(Metric::new("rtt", milliseconds(took), "ms"))
 }
 
 fn figures(status: &FunctionStatus) -> Vec<Metric> {

@@ -28,7 +28,8 @@ still in the queue. With more connections (-j) more jobs share one wait for the 
 server does not tell a job's priority.
 Clients may wait for the results of foreground jobs. While there is such a job nothing is drained, unless --as fail tells
 those clients that their job failed, or --background-only leaves such jobs alone: they are given back at the end, which
-counts as a retry, so a server with --job-retries may drop them.
+counts as a retry, so a server with --job-retries may drop them. Servers other than gearmand do not tell for which jobs
+clients wait: there only --as fail works.
 Taken are as many jobs as are queued at the start; --until-empty goes on until there is none. Running jobs, and jobs for
 a later time, stay. It asks first; --yes answers.
 
@@ -119,7 +120,9 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
         tool.out.done_with(&record, &["jobs"], &format!("would drain {what}"))?;
         return Ok(Exit::Done);
     }
-    if args.end != Some(End::Fail) && !args.background_only {
+    if args.background_only {
+        waiting::require_lookout(&mut tool.link)?;
+    } else if args.end != Some(End::Fail) {
         waiting::refuse(&mut tool.link)?;
     }
     if total > 0 || args.until_empty {

@@ -9,13 +9,13 @@ use ctl_core::output::{Column, Format, Record, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionPriorities, FunctionStatus};
 
-use crate::link::Link;
+use crate::link::{Answer, Link};
 use crate::names::show_function;
 use crate::tool::Tool;
 
 /// The end of `functions --help`.
 pub const HELP: &str = "\
-Protocol: status; prioritystatus for the columns HIGH NORMAL LOW (-o wide, json, ndjson, yaml).
+Protocol: status; prioritystatus for the columns HIGH NORMAL LOW (-o wide, json, ndjson, yaml), where the server has it.
 QUEUED is TOTAL without RUNNING. It counts jobs for a later time, too, and jobs that were cancelled or whose submitter
 went away, until a worker asks for work: `gearctl jobs` shows those as ignored. WORKERS counts registrations.
 A count below zero is one that the server let wrap.
@@ -63,7 +63,15 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
     let priorities = if few && style.columns.is_none() && style.sort_by.is_none() {
         HashMap::new()
     } else {
-        priorities(&mut tool.link)?
+        match priorities(&mut tool.link)? {
+            Answer::Came(rows) => rows,
+            Answer::Unsupported(_) => HashMap::new(),
+            Answer::Silent(error) => {
+                let text = "so HIGH, NORMAL and LOW are not known";
+                tool.messages.warn(format!("{}, {text}", error.message));
+                HashMap::new()
+            }
+        }
     };
     let mut list = tool.out.list(&FUNCTIONS)?;
     for function in &functions {
@@ -102,14 +110,15 @@ pub fn status_of(
     Ok(statuses(link)?.into_iter().find(|row| row.name == *function))
 }
 
-/// What is queued by priority; empty from a server that does not tell.
+/// What is queued by priority, from a server that tells.
 ///
 /// # Errors
 /// The failure of the connection.
-pub fn priorities(link: &mut Link) -> Result<HashMap<FunctionName, FunctionPriorities>, CliError> {
-    let rows = link.listing_if_known::<FunctionPriorities>(&AdminCommand::PriorityStatus)?;
-    let rows = rows.into_iter().flatten();
-    Ok(rows.map(|row| (row.name.clone(), row)).collect())
+fn priorities(
+    link: &mut Link,
+) -> Result<Answer<HashMap<FunctionName, FunctionPriorities>>, CliError> {
+    link.probe_listing::<FunctionPriorities>(&AdminCommand::PriorityStatus)?
+        .and_then(|rows| Ok(rows.into_iter().map(|row| (row.name.clone(), row)).collect()))
 }
 
 /// The error for a function that the server does not know.

@@ -8,6 +8,7 @@ use ctl_core::output::{Column, Record, Shape};
 use ctl_core::units;
 use gearman_client::protocol::Echo;
 
+use crate::error::TIMEOUT;
 use crate::tool::Tool;
 
 /// The end of `ping --help`.
@@ -56,7 +57,7 @@ pub fn run(tool: &mut Tool, args: PingArgs) -> Result<Exit, CliError> {
         }
         let sent = format!("gearctl {n}");
         let start = Instant::now();
-        let back = tool.link.call(&Echo(sent.as_bytes()))?;
+        let back = tool.link.call(&Echo(sent.as_bytes())).map_err(explained)?;
         let ms = milliseconds(start.elapsed());
         if back != sent {
             let text = "the server sent back other bytes than it was sent";
@@ -66,6 +67,16 @@ pub fn run(tool: &mut Tool, args: PingArgs) -> Result<Exit, CliError> {
     }
     list.finish()?;
     Ok(Exit::Done)
+}
+
+/// geard answers everything but this.
+fn explained(error: CliError) -> CliError {
+    if error.code != TIMEOUT {
+        return error;
+    }
+    error.hint(
+        "gearctl wait --for server, if it is a server that does not answer ECHO_REQ, as geard",
+    )
 }
 
 /// Milliseconds with three decimals.

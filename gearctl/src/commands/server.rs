@@ -1,19 +1,23 @@
 //! `server`, `version`, `pid`, `verbose`: what kind of server this is and what it supports.
 
+use std::thread;
+
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
-use gearman_client::protocol::AdminCommand;
-use gearman_client::{FunctionPriorities, FunctionStatus, JobInfo, UniqueJob, WorkerInfo};
+use gearman_client::protocol::{AdminCommand, AdminReply};
+use gearman_client::{FunctionStatus, JobInfo, Listing, WorkerInfo};
 use serde_json::Value;
 
-use crate::error::{UNSUPPORTED, cli_error};
+use crate::error::cli_error;
+use crate::link::{Answer, Link};
 use crate::tool::Tool;
 
 /// The end of `server --help`.
 pub const HELP: &str = "\
 Protocol: version, getpid, verbose, status, workers; show jobs, show unique jobs and prioritystatus, to see whether the
-server has them. Of several servers it is the first.
+server has them. Of several servers it is the first. Not every server has all of these, and some keep silent then: an
+answer is waited for at most 2s, or as long as --timeout says. What did not come is empty (null), and NO-ANSWER names it.
 
 Example:
   gearctl server -o json";
@@ -41,33 +45,93 @@ pub struct VerboseArgs {}
 pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
     let address = tool.link.address()?;
     let link = &mut tool.link;
-    let version = link.admin(&AdminCommand::Version)?.value().map_err(cli_error)?;
-    let pid = optional(link.admin(&AdminCommand::GetPid))?;
-    let verbose = optional(link.admin(&AdminCommand::Verbose))?;
-    let functions = link.listing::<FunctionStatus>(&AdminCommand::Status)?;
-    let connections = link.listing::<WorkerInfo>(&AdminCommand::Workers)?;
-    let jobs = link.listing_if_known::<JobInfo>(&AdminCommand::ShowJobs)?;
-    let unique_jobs = link.listing_if_known::<UniqueJob>(&AdminCommand::ShowUniqueJobs)?;
-    let priorities = link.listing_if_known::<FunctionPriorities>(&AdminCommand::PriorityStatus)?;
-    let sum = |of: fn(&FunctionStatus) -> i64| functions.iter().map(of).sum::<i64>();
-    let workers = connections.iter().filter(|worker| !worker.functions.is_empty()).count();
+    // Every server answers these. One that answers neither is asked nothing more.
+    let functions = link.probe_listing::<FunctionStatus>(&AdminCommand::Status)?;
+    let connections = link.probe_listing::<WorkerInfo>(&AdminCommand::Workers)?;
+    let (functions, connections) = match (functions, connections) {
+        (Answer::Silent(error), Answer::Silent(_)) => return Err(error),
+        some => some,
+    };
+    let mut silent = Vec::new();
+    note(&mut silent, &AdminCommand::Status, &functions);
+    note(&mut silent, &AdminCommand::Workers, &connections);
+    let [version, pid, verbose, jobs, unique_jobs, priorities] =
+        ask_at_once(link, &OPTIONAL, &mut silent);
+    let value = |reply: AdminReply| reply.value().map_err(cli_error);
+    let pid = pid.and_then(value)?.came();
+    let jobs = jobs.and_then(|reply| link.rows::<JobInfo>(&AdminCommand::ShowJobs, reply))?;
+    let (functions, connections) = (functions.came(), connections.came());
+    let sum = |of: fn(&FunctionStatus) -> i64| {
+        functions.as_ref().map(|all| all.iter().map(of).sum::<i64>())
+    };
+    let workers = |all: &Listing<WorkerInfo>| {
+        all.iter().filter(|worker| !worker.functions.is_empty()).count()
+    };
+    let has_jobs = is_there(&jobs);
+    let ignored = |all: Listing<JobInfo>| all.iter().filter(|job| job.is_ignored).count();
     let record = Record::new()
         .with("address", address)
-        .with("address-from", link.source())
-        .with("version", version)
+        .with("address-from", tool.link.source())
+        .with("version", version.and_then(value)?.came())
         .with("pid", pid.and_then(|text| text.parse::<u64>().ok()))
-        .with("verbose", verbose)
-        .with("functions", functions.len())
+        .with("verbose", verbose.and_then(value)?.came())
+        .with("functions", functions.as_ref().map(|all| all.len()))
         .with("queued", sum(FunctionStatus::queued))
         .with("running", sum(|function| function.running))
-        .with("workers", workers)
-        .with("connections", connections.len())
-        .with("ignored", jobs.as_ref().map(|j| j.iter().filter(|job| job.is_ignored).count()))
-        .with("show-jobs", jobs.is_some())
-        .with("show-unique-jobs", unique_jobs.is_some())
-        .with("prioritystatus", priorities.is_some());
+        .with("workers", connections.as_ref().map(workers))
+        .with("connections", connections.as_ref().map(|all| all.len()))
+        .with("ignored", jobs.came().map(ignored))
+        .with("show-jobs", has_jobs)
+        .with("show-unique-jobs", is_there(&unique_jobs))
+        .with("prioritystatus", is_there(&priorities))
+        .with("no-answer", silent);
     tool.out.pairs(record)?;
     Ok(Exit::Done)
+}
+
+/// What not every server answers.
+static OPTIONAL: [AdminCommand; 6] = [
+    AdminCommand::Version,
+    AdminCommand::GetPid,
+    AdminCommand::Verbose,
+    AdminCommand::ShowJobs,
+    AdminCommand::ShowUniqueJobs,
+    AdminCommand::PriorityStatus,
+];
+
+/// Asks over a connection for each command, so that silence is waited for once. `silent` gets those without an answer.
+fn ask_at_once<const N: usize>(
+    link: &Link,
+    commands: &'static [AdminCommand; N],
+    silent: &mut Vec<&'static str>,
+) -> [Answer<AdminReply>; N] {
+    let answers = thread::scope(|scope| {
+        let threads = commands.each_ref().map(|command| {
+            let mut link = link.sibling();
+            scope.spawn(move || link.probe(command).unwrap_or_else(Answer::Silent))
+        });
+        let lost = |_| Answer::Silent(CliError::internal("a probe panicked"));
+        threads.map(|thread| thread.join().unwrap_or_else(lost))
+    });
+    for (command, answer) in commands.iter().zip(&answers) {
+        note(silent, command, answer);
+    }
+    answers
+}
+
+fn note<T>(silent: &mut Vec<&'static str>, command: &AdminCommand, answer: &Answer<T>) {
+    if matches!(answer, Answer::Silent(_)) {
+        silent.push(command.name());
+    }
+}
+
+/// Whether the server has a command; unknown when it kept silent.
+fn is_there<T>(answer: &Answer<T>) -> Option<bool> {
+    match answer {
+        Answer::Came(_) => Some(true),
+        Answer::Unsupported(_) => Some(false),
+        Answer::Silent(_) => None,
+    }
 }
 
 /// Runs `version`.
@@ -75,7 +139,8 @@ pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn version(tool: &mut Tool, _: VersionArgs) -> Result<Exit, CliError> {
-    let version = tool.link.admin(&AdminCommand::Version)?.value().map_err(cli_error)?;
+    let version =
+        tool.link.probe(&AdminCommand::Version)?.required()?.value().map_err(cli_error)?;
     one(tool, "version", version.into())
 }
 
@@ -84,7 +149,7 @@ pub fn version(tool: &mut Tool, _: VersionArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn pid(tool: &mut Tool, _: PidArgs) -> Result<Exit, CliError> {
-    let pid = tool.link.admin(&AdminCommand::GetPid)?.number().map_err(cli_error)?;
+    let pid = tool.link.probe(&AdminCommand::GetPid)?.required()?.number().map_err(cli_error)?;
     one(tool, "pid", pid.into())
 }
 
@@ -93,7 +158,7 @@ pub fn pid(tool: &mut Tool, _: PidArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn verbose(tool: &mut Tool, _: VerboseArgs) -> Result<Exit, CliError> {
-    let level = tool.link.admin(&AdminCommand::Verbose)?.value().map_err(cli_error)?;
+    let level = tool.link.probe(&AdminCommand::Verbose)?.required()?.value().map_err(cli_error)?;
     one(tool, "verbose", level.into())
 }
 
@@ -101,15 +166,4 @@ fn one(tool: &mut Tool, key: &'static str, value: Value) -> Result<Exit, CliErro
     let sentence = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     tool.out.done(&Record::new().with(key, value), &sentence)?;
     Ok(Exit::Done)
-}
-
-/// The value of a reply, or none from a server that does not know the command.
-fn optional(
-    reply: Result<gearman_client::protocol::AdminReply, CliError>,
-) -> Result<Option<String>, CliError> {
-    match reply {
-        Ok(reply) => reply.value().map(Some).map_err(cli_error),
-        Err(error) if error.code == UNSUPPORTED => Ok(None),
-        Err(error) => Err(error),
-    }
 }

@@ -13,14 +13,15 @@ use gearman_client::{FunctionName, Servers, SubmitOptions, WorkerOptions};
 use super::functions::status_of;
 use super::ping::milliseconds;
 use crate::error::cli_error;
-use crate::link::Link;
+use crate::link::{Answer, Link};
 use crate::names::{self, show_handle};
 use crate::tool::Tool;
 
 /// The end of `smoke --help`.
 pub const HELP: &str = "\
 Protocol: CAN_DO, SUBMIT_JOB, GRAB_JOB_ALL, GET_STATUS, WORK_COMPLETE, status, version, drop function, with a function of
-its own with a random name. The workload has every byte value and must come back as it was. Nothing is left behind.
+its own with a random name. The workload has every byte value and must come back as it was. Nothing is left behind but
+that name, on servers that have no drop function. What a server need not have (version, drop function) is no failure.
 Exit 0 when every step passed, 1 when one failed; 69, 76, 124 when the connection itself is the problem.
 
 Example:
@@ -42,6 +43,11 @@ static STEPS: Shape = Shape::rows(
     ],
 );
 
+/// What is shown of a command that the server says it has not.
+const UNSUPPORTED: &str = "not supported";
+/// What is shown of a command that the server leaves unanswered.
+const SILENT: &str = "no answer";
+
 /// The bound of each step where `--timeout` says nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -53,8 +59,11 @@ pub fn run(tool: &mut Tool, _: SmokeArgs) -> Result<Exit, CliError> {
     let function = scratch_function("smoke")?;
     let bound = tool.link.timeout().unwrap_or(PATIENCE);
     tool.link.client()?;
-    let mut smoke = Smoke { rows: Vec::new(), since: Instant::now(), bound };
+    let mut smoke = Smoke { rows: Vec::new(), since: Instant::now(), bound, left_behind: None };
     let outcome = smoke.run(&mut tool.link, &function);
+    if let Some(why) = smoke.left_behind.take() {
+        tool.messages.note(format!("the function {function} stays on the server: {why}"));
+    }
     let mut list = tool.out.list(&STEPS)?;
     let failed = smoke.rows.iter().any(|row| !row.ok);
     let broken = match outcome {
@@ -108,6 +117,8 @@ struct Smoke {
     /// When the present step began.
     since: Instant,
     bound: Duration,
+    /// Why the function could not be dropped.
+    left_behind: Option<String>,
 }
 
 impl Smoke {
@@ -164,19 +175,39 @@ impl Smoke {
         let left = status_of(link, function)?.map(|status| status.total);
         let got = left.map_or_else(|| "no such function".to_owned(), |left| format!("{left} jobs"));
         self.step("admin", "status", "0 jobs", &got, left == Some(0))?;
-        let version = link.admin(&AdminCommand::Version)?.value().map_err(cli_error)?;
-        self.step("version", "version", "a version", &version, !version.is_empty())?;
+        let version = link
+            .probe(&AdminCommand::Version)?
+            .and_then(|reply| reply.value().map_err(cli_error))?;
+        let (got, ok) = match version {
+            Answer::Came(version) => (version.clone(), !version.is_empty()),
+            Answer::Unsupported(_) => (UNSUPPORTED.to_owned(), true),
+            Answer::Silent(_) => (SILENT.to_owned(), true),
+        };
+        self.step("version", "version", "a version", &got, ok)?;
         let _ = worker.stop();
         // The server sees a moment later that the worker has gone.
-        let dropped = self.until(|| {
+        let mut dropped = Answer::Came(());
+        let over = self.until(|| {
             let command = AdminCommand::DropFunction(function.clone());
-            match link.admin(&command).and_then(|reply| reply.ok().map_err(cli_error)) {
-                Ok(()) => Ok(true),
-                Err(error) if error.code == "FUNCTION_IN_USE" => Ok(false),
-                Err(error) => Err(error),
-            }
+            let reply = link
+                .probe(&command)
+                .and_then(|answer| answer.and_then(|reply| reply.ok().map_err(cli_error)));
+            dropped = match reply {
+                Err(error) if error.code == "FUNCTION_IN_USE" => return Ok(false),
+                other => other?,
+            };
+            Ok(true)
         })?;
-        self.step("clean up", "drop function", "OK", if dropped { "OK" } else { "in use" }, dropped)
+        let got = match (over, dropped) {
+            (false, _) => "in use",
+            (true, Answer::Came(())) => "OK",
+            (true, Answer::Unsupported(_)) => UNSUPPORTED,
+            (true, Answer::Silent(_)) => SILENT,
+        };
+        if over && got != "OK" {
+            self.left_behind = Some(format!("{got} to drop function"));
+        }
+        self.step("clean up", "drop function", "OK", got, over)
     }
 
     /// Looks again until it is true, or the time of a step is over.

@@ -7,7 +7,6 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
 use ctl_core::repl::expect::Condition;
 use ctl_core::units;
-use gearman_client::protocol::Echo;
 use gearman_client::{FunctionName, FunctionStatus, JobHandle};
 use serde_json::json;
 
@@ -18,7 +17,7 @@ use crate::tool::Tool;
 
 /// The end of `wait --help`.
 pub const HELP: &str = "\
-Protocol: status, GET_STATUS or ECHO_REQ, again and again.
+Protocol: status or GET_STATUS, again and again.
 Conditions:
   function-exists  the server knows the function
   queued==0        and likewise != < <= > >= with total, queued, running, workers
@@ -146,7 +145,7 @@ impl Goal {
     /// Looks once: whether the condition holds, and what was seen.
     fn look(&mut self, tool: &mut Tool, must_exist: bool) -> Result<(bool, String), CliError> {
         match self {
-            Self::Server => Ok(match tool.link.call(&Echo(b"wait")) {
+            Self::Server => Ok(match tool.link.round_trip() {
                 Ok(_) => (true, "an answer".to_owned()),
                 Err(error) => (false, error.message),
             }),

@@ -12,6 +12,7 @@ mod check;
 mod docs;
 mod drain;
 mod exits;
+mod foreign;
 mod harness;
 mod map;
 mod observe;

@@ -7,8 +7,8 @@ use ctl_core::units;
 use gearman_client::protocol::{AdminCommand, Assignment, GetStatusUnique};
 use gearman_client::{JobInfo, UniqueId, UniqueJob};
 
-use crate::error::{UNSUPPORTED, cli_error};
-use crate::link::Link;
+use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
+use crate::link::{Answer, Link, PROBE};
 
 /// Refuses to go on when clients wait for queued jobs. The server tells of no job which function it is of.
 ///
@@ -25,17 +25,21 @@ pub(super) fn refuse(link: &mut Link) -> Result<(), CliError> {
     )))
 }
 
+/// The stable name for a drain that would lose somebody's result.
+const CLIENTS_WAITING: &str = "CLIENTS_WAITING";
+
 /// The error for jobs that clients wait for.
 pub(super) fn refusal(why: String) -> CliError {
-    CliError::new(Exit::Negative, "CLIENTS_WAITING", why)
+    CliError::new(Exit::Negative, CLIENTS_WAITING, why)
         .hint("--background-only leaves such jobs alone")
         .hint("--as fail tells the clients that their jobs failed")
 }
 
 /// How many queued jobs have clients that wait.
 fn count(link: &mut Link) -> Result<u64, CliError> {
-    let Some(jobs) = link.listing_if_known::<UniqueJob>(&AdminCommand::ShowUniqueJobs)? else {
-        return Err(unknown("show unique jobs"));
+    let jobs = match link.probe_listing::<UniqueJob>(&AdminCommand::ShowUniqueJobs)? {
+        Answer::Came(jobs) => jobs,
+        other => return Err(unknown("show unique jobs", &other)),
     };
     let ids: Vec<UniqueId> =
         jobs.iter().filter_map(|job| UniqueId::try_from(job.unique.as_deref()?).ok()).collect();
@@ -58,8 +62,41 @@ fn count(link: &mut Link) -> Result<u64, CliError> {
     Ok(queued + u64::try_from(others).unwrap_or(u64::MAX))
 }
 
-fn unknown(command: &str) -> CliError {
-    refusal(format!("the server has no `{command}`, so it cannot tell which jobs clients wait for"))
+/// The error for a server that does not tell of which jobs clients wait for the results.
+fn unknown<T>(command: &str, answer: &Answer<T>) -> CliError {
+    let why = match answer {
+        Answer::Silent(_) => format!("the server does not answer `{command}`"),
+        Answer::Came(_) | Answer::Unsupported(_) => format!("the server has no `{command}`"),
+    };
+    let text = format!("{why}, so it cannot tell which jobs clients wait for");
+    CliError::new(Exit::Negative, CLIENTS_WAITING, text)
+        .hint("--as fail tells the clients that their jobs failed, if there are any")
+}
+
+/// Refuses `--background-only` where the server cannot say of a job whether clients wait for it, before any is taken.
+///
+/// # Errors
+/// The server cannot tell: exit 1. The failure of the connection.
+pub(super) fn require_lookout(link: &mut Link) -> Result<(), CliError> {
+    let mut link = link.sibling();
+    link.default_timeout(PROBE);
+    let nobody = UniqueId::of_payload(b"gearctl drain --background-only");
+    match is_waited_for(&mut link, nobody)? {
+        Answer::Came(_) => Ok(()),
+        other => Err(unknown(GET_STATUS_UNIQUE, &other)),
+    }
+}
+
+const GET_STATUS_UNIQUE: &str = "GET_STATUS_UNIQUE";
+
+/// Whether clients wait for the job with this id.
+fn is_waited_for(link: &mut Link, id: UniqueId) -> Result<Answer<bool>, CliError> {
+    match link.call(&GetStatusUnique(id)) {
+        Ok(status) => Ok(Answer::Came(status.waiting.unwrap_or(0) > 0)),
+        Err(error) if error.code == UNSUPPORTED => Ok(Answer::Unsupported(error)),
+        Err(error) if matches!(error.code, TIMEOUT | CONNECTION_LOST) => Ok(Answer::Silent(error)),
+        Err(error) => Err(error),
+    }
 }
 
 /// Which jobs are background jobs, by handle, as far as was looked.
@@ -68,8 +105,9 @@ struct Kinds(HashMap<Vec<u8>, bool>);
 
 impl Kinds {
     fn read(link: &mut Link) -> Result<Self, CliError> {
-        let Some(rows) = link.listing_if_known::<JobInfo>(&AdminCommand::ShowJobs)? else {
-            return Err(unknown("show jobs"));
+        let rows = match link.probe_listing::<JobInfo>(&AdminCommand::ShowJobs)? {
+            Answer::Came(rows) => rows,
+            other => return Err(unknown("show jobs", &other)),
         };
         // Nobody waits for a job that is ignored.
         let kind = |row: &JobInfo| (row.handle.name().to_vec(), row.is_queued || row.is_ignored);
@@ -94,10 +132,9 @@ impl Lookout {
     /// The server cannot tell: exit 1. The failure of the connection.
     pub(super) fn is_waited_for(&mut self, job: &Assignment) -> Result<bool, CliError> {
         if let Ok(id) = UniqueId::try_from(&job.unique[..]) {
-            return match self.link.call(&GetStatusUnique(id)) {
-                Ok(status) => Ok(status.waiting.unwrap_or(0) > 0),
-                Err(error) if error.code == UNSUPPORTED => Err(unknown("GET_STATUS_UNIQUE")),
-                Err(error) => Err(error),
+            return match is_waited_for(&mut self.link, id)? {
+                Answer::Came(waited_for) => Ok(waited_for),
+                other => Err(unknown(GET_STATUS_UNIQUE, &other)),
             };
         }
         if !self.kinds.0.contains_key(job.handle.name()) {
