@@ -8,6 +8,8 @@ use std::{
     task::Waker,
 };
 
+use queue_core::Signal;
+
 use crate::{
     Address, JobFate, Metrics, SlotState, SlotStatus, WorkerEvent, WorkerEventKind, WorkerOptions,
     WorkerReport, protocol::WorkerSession, worker_options::Observer,
@@ -86,6 +88,8 @@ pub(crate) const STOP_NOW: u8 = 2;
 /// What the slots share.
 pub(crate) struct Board {
     stop: AtomicU8,
+    /// Tells handlers.
+    pub(crate) stopping: Arc<Signal>,
     /// Slots that sleep until somebody stops the worker.
     sleepers: Mutex<Vec<Option<Waker>>>,
     slots: Vec<Mutex<Seen>>,
@@ -118,6 +122,7 @@ impl Board {
             .collect();
         Arc::new(Board {
             stop: AtomicU8::new(0),
+            stopping: Arc::default(),
             sleepers: Mutex::new(slots.iter().map(|_| None).collect()),
             slots,
             servers: Mutex::new(options.servers.iter().map(|_| None).collect()),
@@ -133,6 +138,7 @@ impl Board {
 
     fn stop(&self, level: u8) {
         self.stop.fetch_max(level, Ordering::SeqCst);
+        self.stopping.set();
         let sleepers: Vec<Waker> =
             lock(&self.sleepers).iter_mut().filter_map(Option::take).collect();
         sleepers.into_iter().for_each(Waker::wake);

@@ -9,6 +9,7 @@
 //! * [`RetryPolicy`] and [`Backoff`] say when to try again;
 //! * [`Role`] decides about a connection, from [`Io`] and the time alone, by [`Health`] and [`Pace`]; `Wire` and
 //!   `blocking::Wire` move its bytes;
+//! * [`Signal`] is something that happens once, and that tasks and threads wait for;
 //! * `connect` makes the connection (feature `tokio`), and so does `blocking::connect` (feature `blocking`).
 #![deny(missing_docs)]
 
@@ -40,6 +41,7 @@ mod role;
 mod role_tests;
 #[cfg(feature = "tokio")]
 mod shared;
+mod signal;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod socket;
 mod span;
@@ -70,6 +72,7 @@ pub use self::{
     random::Random,
     retry::RetryPolicy,
     role::{Pulse, Role, earliest},
+    signal::Signal,
     span::{Line, Span},
     text::{decimal, excerpt},
 };

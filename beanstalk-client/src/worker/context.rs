@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use queue_core::Signal;
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{
@@ -27,13 +28,20 @@ struct Inner {
     view: Mutex<View>,
     changed: Notify,
     mail: Arc<Mail>,
+    stopping: Arc<Signal>,
 }
 
 impl JobContext {
-    pub(super) fn new(taken: Taken, server: Arc<Address>, mail: Arc<Mail>) -> Self {
+    pub(super) fn new(
+        taken: Taken,
+        server: Arc<Address>,
+        mail: Arc<Mail>,
+        stopping: Arc<Signal>,
+    ) -> Self {
         let Taken { key, job, stats, end } = taken;
         let view = Mutex::new(View { stats, end, ..View::default() });
-        JobContext(Arc::new(Inner { key, job, server, view, changed: Notify::new(), mail }))
+        let changed = Notify::new();
+        JobContext(Arc::new(Inner { key, job, server, view, changed, mail, stopping }))
     }
 
     pub(super) fn key(&self) -> JobKey {
@@ -64,6 +72,22 @@ impl JobContext {
     /// Dropping it does no harm.
     pub async fn lost(&self) -> LostReason {
         self.wait(|view| view.lost).await
+    }
+
+    /// Whether the worker was told to stop. The job may still end, within the [grace](crate::WorkerOptions::grace).
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.0.stopping.is_set()
+    }
+
+    /// Waits until the worker is told to stop: a handler that takes long can then come to an early end, within the
+    /// [grace](crate::WorkerOptions::grace).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    pub async fn stopping(&self) {
+        self.0.stopping.wait().await;
     }
 
     /// What is left of the reservation, as far as is known; a heartbeat prolongs it before it is over. `None` while the

@@ -241,7 +241,8 @@ impl Slot {
     fn act(&mut self, link: &mut Link, action: Action) {
         match action {
             Action::Run(taken) => {
-                let job = JobContext::new(taken, self.server.clone(), self.mail.clone());
+                let (server, mail) = (self.server.clone(), self.mail.clone());
+                let job = JobContext::new(taken, server, mail, self.board.stopping.clone());
                 self.handlers.push(job);
             }
             Action::Touched(key, end) => self.handlers.update(key, |view| view.touched(end)),

@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use queue_core::Signal;
+
 use super::desk::{Ask, Desk};
 use crate::{
     Address, Job, JobStats, LostReason, Result,
@@ -24,13 +26,20 @@ struct Inner {
     view: Mutex<View>,
     changed: Condvar,
     desk: Arc<Desk>,
+    stopping: Arc<Signal>,
 }
 
 impl JobContext {
-    pub(super) fn new(taken: Taken, server: Arc<Address>, desk: Arc<Desk>) -> Self {
+    pub(super) fn new(
+        taken: Taken,
+        server: Arc<Address>,
+        desk: Arc<Desk>,
+        stopping: Arc<Signal>,
+    ) -> Self {
         let Taken { key, job, stats, end } = taken;
         let view = Mutex::new(View { stats, end, ..View::default() });
-        JobContext(Arc::new(Inner { key, job, server, view, changed: Condvar::new(), desk }))
+        let changed = Condvar::new();
+        JobContext(Arc::new(Inner { key, job, server, view, changed, desk, stopping }))
     }
 
     pub(super) fn key(&self) -> JobKey {
@@ -59,6 +68,19 @@ impl JobContext {
     pub fn wait_lost(&self, timeout: Duration) -> Option<LostReason> {
         let deadline = Instant::now().checked_add(timeout);
         self.wait(deadline, |view| view.lost)
+    }
+
+    /// Whether the worker was told to stop. The job may still end, within the [grace](crate::WorkerOptions::grace).
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.0.stopping.is_set()
+    }
+
+    /// Waits until the worker is told to stop, at most for `timeout`; whether it was. A handler that takes long can then
+    /// come to an early end, within the [grace](crate::WorkerOptions::grace).
+    #[must_use]
+    pub fn wait_stopping(&self, timeout: Duration) -> bool {
+        self.0.stopping.wait_timeout(timeout)
     }
 
     /// What is left of the reservation, as far as is known; a heartbeat prolongs it before it is over. `None` while the

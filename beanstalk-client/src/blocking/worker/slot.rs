@@ -275,7 +275,8 @@ impl<'a> Slot<'a> {
     fn act(&mut self, link: &mut Link, action: Action) {
         match action {
             Action::Run(taken) => {
-                let job = JobContext::new(taken, self.server.clone(), self.desk.clone());
+                let (server, desk) = (self.server.clone(), self.desk.clone());
+                let job = JobContext::new(taken, server, desk, self.board.stopping.clone());
                 if self.options.prefetch > 1 {
                     self.desk.put(job);
                 } else {

@@ -20,6 +20,9 @@ pub(super) trait Seen {
     fn is_lost(&self) -> bool;
     /// Waits for the end of the reservation, with the patience of a test.
     fn wait_lost(&self) -> Option<LostReason>;
+    fn is_stopping(&self) -> bool;
+    /// Waits for a stop, with the patience of a test; whether it came.
+    fn wait_stopping(&self) -> bool;
     fn time_left(&self) -> Option<Duration>;
     fn touch(&self) -> Result<()>;
     fn stats(&self) -> Result<JobStats>;
@@ -149,6 +152,15 @@ impl Seen for SeenAsync {
         self.1.block_on(lost).ok()
     }
 
+    fn is_stopping(&self) -> bool {
+        self.0.is_stopping()
+    }
+
+    fn wait_stopping(&self) -> bool {
+        let stopping = async { tokio::time::timeout(PATIENCE, self.0.stopping()).await };
+        self.1.block_on(stopping).is_ok()
+    }
+
     fn time_left(&self) -> Option<Duration> {
         self.0.time_left()
     }
@@ -190,6 +202,14 @@ impl Seen for blocking::JobContext {
 
     fn wait_lost(&self) -> Option<LostReason> {
         Self::wait_lost(self, PATIENCE)
+    }
+
+    fn is_stopping(&self) -> bool {
+        Self::is_stopping(self)
+    }
+
+    fn wait_stopping(&self) -> bool {
+        Self::wait_stopping(self, PATIENCE)
     }
 
     fn time_left(&self) -> Option<Duration> {

@@ -36,6 +36,7 @@ fn wait_for_slots(worker: &Running, state: SlotState) {
 scenarios!(
     a_stop_ends_waiting_reserves_at_once,
     a_stop_lets_running_jobs_end,
+    a_handler_is_told_that_its_worker_stops,
     jobs_that_outlive_the_grace_go_back_unchanged,
     a_second_stop_gives_running_jobs_back_at_once,
     prefetched_jobs_go_back_when_the_worker_stops,
@@ -83,6 +84,25 @@ fn a_stop_lets_running_jobs_end<F: WorkerFace>(environment: Environment) {
     assert_eq!(client.stats_job(first).unwrap(), None);
     let stats = client.stats_job(second).unwrap().unwrap();
     assert_eq!((stats.state, stats.reserves), (JobState::Ready, 0));
+}
+
+/// A handler that takes long comes to an early end by itself, and decides on its job.
+fn a_handler_is_told_that_its_worker_stops<F: WorkerFace>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let id = put(&mut client, "long");
+    let (began, begun) = std::sync::mpsc::channel();
+    let worker = F::start(worker_options(&place), move |job| {
+        assert!(!job.is_stopping());
+        began.send(()).unwrap();
+        assert!(job.wait_stopping() && job.is_stopping() && !job.is_lost());
+        Ok(Outcome::release())
+    });
+    begun.recv_timeout(PATIENCE).unwrap();
+    let report = worker.stop();
+    assert_eq!((report.released, report.total()), (1, 1));
+    let stats = client.stats_job(id).unwrap().unwrap();
+    assert_eq!((stats.state, stats.pri.get(), stats.releases), (JobState::Ready, 77, 1));
 }
 
 /// B23.

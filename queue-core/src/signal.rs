@@ -1,0 +1,103 @@
+//! Something that happens once, and that any number of tasks and threads wait for.
+
+use std::{
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Something that happens once, such as a stop. What waits for it holds nothing when it is dropped.
+#[derive(Debug, Default)]
+pub struct Signal {
+    is_set: Mutex<bool>,
+    threads: Condvar,
+    #[cfg(feature = "tokio")]
+    tasks: tokio::sync::Notify,
+}
+
+impl Signal {
+    /// Lets it happen, and wakes whatever waits for it.
+    pub fn set(&self) {
+        *self.lock() = true;
+        self.threads.notify_all();
+        #[cfg(feature = "tokio")]
+        self.tasks.notify_waiters();
+    }
+
+    /// Whether it has happened.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        *self.lock()
+    }
+
+    /// Waits until it has happened.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    #[cfg(feature = "tokio")]
+    pub async fn wait(&self) {
+        let mut set = std::pin::pin!(self.tasks.notified());
+        // From here on it cannot be missed.
+        set.as_mut().enable();
+        if !self.is_set() {
+            set.await;
+        }
+    }
+
+    /// Blocks until it has happened, at most for `timeout`; whether it has.
+    #[must_use]
+    pub fn wait_timeout(&self, timeout: Duration) -> bool {
+        let end = Instant::now().checked_add(timeout);
+        let mut is_set = self.lock();
+        while !*is_set {
+            let left = end.map_or(timeout, |end| end.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.threads.wait_timeout(is_set, left);
+            is_set = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *is_set
+    }
+
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.is_set.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, thread};
+
+    use super::*;
+
+    #[test]
+    fn threads_wait_for_it_and_no_longer_than_they_want() {
+        let signal = Arc::new(Signal::default());
+        assert!(
+            !signal.wait_timeout(Duration::ZERO) && !signal.wait_timeout(Duration::from_millis(1))
+        );
+        let waits = thread::spawn({
+            let signal = signal.clone();
+            move || signal.wait_timeout(Duration::MAX)
+        });
+        signal.set();
+        assert!(waits.join().unwrap() && signal.is_set());
+        assert!(signal.wait_timeout(Duration::ZERO));
+    }
+
+    #[cfg(feature = "tokio")]
+    #[tokio::test]
+    async fn tasks_wait_for_it_before_and_after() {
+        let signal = Arc::new(Signal::default());
+        let waits = tokio::spawn({
+            let signal = signal.clone();
+            async move { signal.wait().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waits.is_finished());
+        signal.set();
+        waits.await.unwrap();
+        signal.wait().await;
+    }
+}
