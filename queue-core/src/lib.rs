@@ -74,5 +74,5 @@ pub use self::{
     role::{Pulse, Role, earliest},
     signal::Signal,
     span::{Line, Span},
-    text::{decimal, excerpt},
+    text::{decimal, excerpt, panic_text},
 };

@@ -1,9 +1,12 @@
 //! Streams of the async face, and how to connect one.
 
 use std::{
-    fmt, io,
+    fmt,
+    future::poll_fn,
+    io,
     net::SocketAddr,
-    pin::Pin,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
 };
@@ -108,12 +111,22 @@ async fn tcp<S: Sdk>(
     port: u16,
     limit: Limit<S>,
 ) -> Result<TcpStream, S::Error> {
-    let addresses = within(limit, lookup_host((host, port)))
+    let addresses = within(limit, resolve(host, port))
         .await
         .map_err(|_| limit.error_while(format!("the name {host} was not resolved in this time")))?
-        .map_err(|error| S::failed(Error::cannot_connect(format_args!("{host}:{port}"), error)))?
-        .collect::<Vec<_>>();
+        .map_err(|error| S::failed(Error::cannot_connect(format_args!("{host}:{port}"), error)))?;
     first_of(dial, Attempts::new(host, port, addresses.len()), addresses, limit).await
+}
+
+/// Looks a name up. tokio does so in a thread, and panics when it cannot start one: the machine may have some again later.
+async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let mut lookup = pin!(lookup_host((host, port)));
+    let addresses = poll_fn(|cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| lookup.as_mut().poll(cx)));
+        let no_thread = || io::Error::other("no thread can be started to look the name up");
+        polled.unwrap_or_else(|_| Poll::Ready(Err(no_thread())))
+    });
+    Ok(addresses.await?.collect())
 }
 
 /// The first address that answers.

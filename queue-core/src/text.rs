@@ -1,10 +1,19 @@
 //! Numbers and text as they stand in replies and messages.
 
+use std::any::Any;
+
 /// Strict decimal: digits only, no sign, no leading zero, no overflow.
 #[must_use]
 pub fn decimal(text: &[u8]) -> Option<u64> {
     let plain = text.iter().all(u8::is_ascii_digit) && (text.len() == 1 || !text.starts_with(b"0"));
     if plain { std::str::from_utf8(text).ok()?.parse().ok() } else { None }
+}
+
+/// What a panic says, if it says something.
+#[must_use]
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
 /// Somebody else's text as it may appear in a message: control and non-ASCII bytes escaped, cut to 64 bytes.
