@@ -1,8 +1,9 @@
 //! Where the jobs of an async worker go: to handlers, or to whoever takes them by hand.
 
 use std::{
+    any::Any,
     collections::{HashMap, VecDeque},
-    future::Future,
+    future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{
@@ -16,9 +17,11 @@ use std::{
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use queue_core::now;
+use queue_core::{Signal, now};
 
-use crate::{CrashLedger, Failure, FunctionName, GrabbedJob, JobContext, keys::Keys, trace};
+use crate::{
+    CrashLedger, Failure, FunctionName, GrabbedJob, JobContext, keys::Keys, trace, work::Failed,
+};
 
 /// What a handler's future gives.
 pub(crate) type Outcome = Result<Bytes, Failure>;
@@ -32,6 +35,8 @@ pub(crate) struct Dispatch {
     handlers: RwLock<HashMap<FunctionName, Arc<Registered>, Keys>>,
     tasks: Mutex<JoinSet<()>>,
     ledger: Option<CrashLedger>,
+    /// Tells handlers that the worker is to stop.
+    pub(crate) stopping: Signal,
     queue: Mutex<Queue>,
 }
 
@@ -88,6 +93,7 @@ impl Dispatch {
             }
             return;
         };
+        job.begin();
         let ledger = self.ledger.clone();
         let is_quick = registered.is_quick();
         let span = trace::job(&job);
@@ -95,14 +101,13 @@ impl Dispatch {
             // What remembers that the job runs is dropped before its end is sent.
             let outcome = match ledger.map_or(Ok(None), |ledger| ledger.admit(&job)) {
                 Ok(_running) => registered.run(job.context()).await,
-                Err(poison) => Err(poison),
+                Err(poison) => Err(Failed::Handler(poison)),
             };
-            trace::done(&job.handle, &outcome);
+            job.teller().ended(&job, &outcome);
             // A job that is lost is counted, and the server has given it to others.
-            let _ = match outcome {
+            let _ = match &outcome {
                 Ok(result) => job.complete(result).await,
-                Err(Failure::Fail) => job.fail().await,
-                Err(Failure::Exception(what)) => job.exception(what).await,
+                Err(failed) => job.end(failed.end()).await,
             };
         }));
         if is_quick && runs_to_its_end(&mut task) {
@@ -155,7 +160,7 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Runs a job where it came from, as far as it goes without waiting; whether that was to its end.
 fn runs_to_its_end(task: &mut Task) -> bool {
     let mut cx = Context::from_waker(Waker::noop());
-    // A task that has panicked is over: dropping it fails its job.
+    // What panics here is no handler, but the observer: dropping the task fails its job.
     catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(&mut cx).is_ready())).unwrap_or(true)
 }
 
@@ -171,14 +176,27 @@ impl Registered {
         self.quick.load(Ordering::Relaxed) >= QUICK_JOBS
     }
 
-    async fn run(&self, job: JobContext) -> Outcome {
+    async fn run(&self, job: JobContext) -> Result<Bytes, Failed> {
         let start = now();
-        let outcome = (self.handler)(job).await;
+        let outcome = self.run_contained(job).await;
         if now().saturating_duration_since(start) > QUICK {
             self.quick.store(0, Ordering::Relaxed);
         } else if !self.is_quick() {
             self.quick.fetch_add(1, Ordering::Relaxed);
         }
         outcome
+    }
+
+    /// A panic is a failure of its job, and of nothing else.
+    async fn run_contained(&self, job: JobContext) -> Result<Bytes, Failed> {
+        let failed = |panic: Box<dyn Any + Send>| Failed::panic(&*panic);
+        let begun = catch_unwind(AssertUnwindSafe(|| (self.handler)(job)));
+        let mut running = begun.map_err(failed)?;
+        let outcome =
+            poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))) {
+                Ok(polled) => polled.map(Ok),
+                Err(panic) => Poll::Ready(Err(panic)),
+            });
+        outcome.await.map_err(failed)?.map_err(Failed::Handler)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
@@ -12,16 +13,14 @@ use tokio::{sync::Notify, time::timeout};
 use queue_core::now;
 
 use crate::{
-    Address, ClientId, ConnectOptions, ConnectionState, Error, FunctionName, GrabbedJob, JobHandle,
-    JobLimit, Result, WorkerOptions,
+    Address, ConnectOptions, ConnectionState, Error, FunctionName, GrabbedJob, JobHandle,
+    LostReason, Result, WorkerOptions,
     deadline::Limit,
     dispatch::Dispatch,
     driver::{Driver, Io, Pulse, Served},
-    protocol::{
-        Assignment, Backoff, Decoder, End, Epoch, Grab, Magic, Packet, Report, WorkerSession,
-        work::job_lost,
-    },
+    protocol::{Assignment, Backoff, Decoder, End, Epoch, Magic, Packet, Report, WorkerSession},
     trace,
+    worker_events::Teller,
     worker_view::Gauge,
 };
 
@@ -32,6 +31,9 @@ pub(crate) struct Lane {
     dispatch: Arc<Dispatch>,
     state: Mutex<State>,
     gauge: Gauge,
+    teller: Teller,
+    /// Tells handlers that a connection is gone.
+    losses: Notify,
     /// Wakes the task when it waits between two attempts to connect.
     nudge: Notify,
     with_barrier: bool,
@@ -39,13 +41,6 @@ pub(crate) struct Lane {
 
 struct State {
     session: WorkerSession,
-    /// What a new connection is told.
-    client_id: Option<ClientId>,
-    functions: Vec<(FunctionName, Option<Duration>)>,
-    places: usize,
-    grab: Grab,
-    regrab: Duration,
-    limit: Option<JobLimit>,
     is_open: bool,
     /// The driver, when it sleeps.
     driver: Option<Waker>,
@@ -53,7 +48,6 @@ struct State {
     waiting: Vec<Waker>,
     /// Callers that wait for an echo.
     barriers: Vec<Waker>,
-    is_started: bool,
     is_stopping: bool,
     /// Everything is given up at once.
     is_cut: bool,
@@ -78,21 +72,13 @@ impl Lane {
         dispatch: Arc<Dispatch>,
     ) -> Arc<Self> {
         let address = Arc::new(options.address.clone());
-        let (places, grab, regrab) = (worker.concurrency, worker.grab, worker.regrab);
         let gauge = Gauge::default();
         let state = State {
-            session: WorkerSession::new(address.clone(), places, grab, regrab, now()),
-            client_id: worker.client_id.clone(),
-            functions: Vec::new(),
-            places,
-            grab,
-            regrab,
-            limit: worker.limit.clone(),
+            session: worker.session(&address),
             is_open: false,
             driver: None,
             waiting: Vec::new(),
             barriers: Vec::new(),
-            is_started: false,
             is_stopping: false,
             is_cut: false,
             has_sent_barrier: false,
@@ -105,10 +91,12 @@ impl Lane {
         };
         Arc::new(Lane {
             options,
+            teller: Teller::new(address.clone(), worker),
             address,
             dispatch,
             state: Mutex::new(state),
             gauge,
+            losses: Notify::new(),
             nudge: Notify::new(),
             with_barrier: worker.barrier,
         })
@@ -140,37 +128,31 @@ impl Lane {
         }
     }
 
-    /// Starts a session on a new connection: who this is, and what it can do.
+    /// Starts a session on a new connection.
     fn opened(&self) -> Epoch {
         let mut state = self.lock();
-        let now = now();
-        let mut session =
-            WorkerSession::new(self.address.clone(), state.places, state.grab, state.regrab, now);
-        if let Some(limit) = &state.limit {
-            session.set_limit(limit.clone());
-        }
-        if let Some(id) = &state.client_id {
-            session.set_client_id(id);
-        }
-        for (function, timeout) in &state.functions {
-            session.can_do(function, *timeout);
-        }
-        if state.is_started {
-            session.start();
-        }
-        if state.is_stopping {
-            session.stop();
-        }
-        let epoch = session.origin().epoch;
-        state.session = session;
+        state.session.reopen(now());
+        let epoch = state.session.origin().epoch;
         state.is_open = true;
         self.gauge.connected();
         state.wake_waiting();
+        drop(state);
+        self.teller.connected();
         epoch
     }
 
     /// The connection has ended. How long to wait before the next one; `None` when there is to be none.
     fn closed(&self, error: Option<Error>) -> Option<Duration> {
+        let told = error.as_ref().map(Error::share);
+        let wait = self.close(error);
+        self.losses.notify_waiters();
+        if let Some(error) = told.filter(|_| wait.is_some()) {
+            self.teller.disconnected(&error);
+        }
+        wait
+    }
+
+    fn close(&self, error: Option<Error>) -> Option<Duration> {
         let mut state = self.lock();
         state.is_open = false;
         state.failures += 1;
@@ -182,11 +164,10 @@ impl Lane {
             self.gauge.is(ConnectionState::Closed);
             return None;
         }
-        // A connection that proved good is followed by one at once.
         if let Some(error) = &state.last_error {
-            trace::lost(&self.address, error);
             self.gauge.failed(error);
         }
+        // A connection that proved good is followed by one at once.
         let was_proven = std::mem::replace(&mut state.is_proven, false);
         let delay = if was_proven { Duration::ZERO } else { state.backoff.next_delay() };
         trace::backing_off(&self.address, delay);
@@ -254,34 +235,19 @@ impl Lane {
     }
 
     pub(crate) fn can_do(&self, function: &FunctionName, timeout: Option<Duration>) {
-        self.change(|state| {
-            state.functions.retain(|(known, _)| known != function);
-            state.functions.push((function.clone(), timeout));
-            state.session.can_do(function, timeout);
-        });
+        self.change(|state| state.session.can_do(function, timeout));
     }
 
     pub(crate) fn cant_do(&self, function: &FunctionName) -> Result<()> {
-        self.change(|state| {
-            state.session.cant_do(function)?;
-            state.functions.retain(|(known, _)| known != function);
-            Ok(())
-        })
+        self.change(|state| state.session.cant_do(function))
     }
 
     pub(crate) fn reset_abilities(&self) -> Result<()> {
-        self.change(|state| {
-            state.session.reset_abilities()?;
-            state.functions.clear();
-            Ok(())
-        })
+        self.change(|state| state.session.reset_abilities())
     }
 
     pub(crate) fn start(&self) {
-        self.change(|state| {
-            state.is_started = true;
-            state.session.start();
-        });
+        self.change(|state| state.session.start());
     }
 
     /// Asks for no further job, and ends when those that run have ended.
@@ -302,6 +268,15 @@ impl Lane {
         });
         self.gauge.is(ConnectionState::Closed);
         self.nudge.notify_one();
+        self.losses.notify_waiters();
+    }
+
+    pub(crate) fn dispatch(&self) -> &Dispatch {
+        &self.dispatch
+    }
+
+    pub(crate) fn teller(&self) -> &Teller {
+        &self.teller
     }
 
     pub(crate) fn gauge(&self) -> &Gauge {
@@ -327,7 +302,7 @@ impl Lane {
         job: &JobHandle,
         report: Report<'_>,
     ) -> Poll<Result<()>> {
-        self.poll_with_room(cx, job, |state| state.session.report(job, report))
+        self.poll_with_room(cx, |state| state.session.report(job, report))
     }
 
     /// Ends a job, once there is room for its result.
@@ -337,20 +312,16 @@ impl Lane {
         job: &JobHandle,
         end: End<'_>,
     ) -> Poll<Result<()>> {
-        self.poll_with_room(cx, job, |state| state.session.finish(job, end, now()))
+        self.poll_with_room(cx, |state| state.session.finish(job, end, now()))
     }
 
     fn poll_with_room(
         &self,
         cx: &Context<'_>,
-        job: &JobHandle,
         step: impl FnOnce(&mut State) -> Result<()>,
     ) -> Poll<Result<()>> {
         let mut state = self.lock();
-        if !state.is_open {
-            return Poll::Ready(Err(job_lost(job)));
-        }
-        if state.session.outgoing().len() >= ENOUGH_OUTGOING {
+        if state.is_open && state.session.outgoing().len() >= ENOUGH_OUTGOING {
             state.waiting.push(cx.waker().clone());
             return Poll::Pending;
         }
@@ -361,6 +332,34 @@ impl Lane {
             driver.wake();
         }
         Poll::Ready(done)
+    }
+
+    /// A handler begins with a job.
+    pub(crate) fn begin(&self, job: &JobHandle) {
+        self.lock().session.begin(job);
+    }
+
+    /// Why a job is not this connection's any more, unless it is.
+    pub(crate) fn why_lost(&self, job: &JobHandle) -> Option<LostReason> {
+        let state = self.lock();
+        if state.is_cut {
+            return Some(LostReason::Stopped);
+        }
+        let is_here = state.is_open && job.epoch() == Some(state.session.origin().epoch);
+        (!is_here).then_some(LostReason::ConnectionLost)
+    }
+
+    /// Waits until a job is not this connection's any more.
+    pub(crate) async fn lost(&self, job: &JobHandle) -> LostReason {
+        loop {
+            let mut lost = pin!(self.losses.notified());
+            // From here on it cannot be missed.
+            lost.as_mut().enable();
+            if let Some(reason) = self.why_lost(job) {
+                return reason;
+            }
+            lost.await;
+        }
     }
 
     /// Whether a job is still this connection's.
@@ -408,6 +407,7 @@ impl Served for Lane {
         if state.session.waiting_since() != was_waiting_since {
             io.wakers.append(&mut state.barriers);
         }
+        jobs.extend(std::iter::from_fn(|| state.session.released()));
         let wake_at = state.session.poll(now);
         let is_over = state.is_stopping && state.wind_up(self.with_barrier, now);
         self.gauge.update(|seen| {
@@ -456,7 +456,7 @@ impl State {
 
     fn take(&mut self, packet: &Packet, now: Instant) -> Result<Option<Assignment>> {
         let job = self.session.accept(packet, now)?;
-        if !self.is_proven {
+        if !self.is_proven && self.session.is_proven() {
             self.is_proven = true;
             self.backoff.reset();
         }

@@ -51,7 +51,11 @@
 //! * **A worker accounts for every job** ([`WorkerReport`]): the server does not acknowledge results, but answers in
 //!   order, so a later answer shows that a result was taken.
 //! * **A job that ends its workers' processes is not run for ever**, if there is a [`CrashLedger`].
-//! * **A worker never spins**, whatever the server wakes it for, and looks for jobs though nothing woke it.
+//! * **A worker never spins**, whatever the server wakes it for or refuses, and looks for jobs though nothing woke it.
+//! * **A handler learns that its job is lost** and that its worker stops ([`JobContext::lost`],
+//!   [`JobContext::stopping`]), and a worker begins no second run of a job while the first goes on in it.
+//! * **An error of a handler is an exception at the submitter; a panic is a plain failure**, and its message stays here.
+//!   Both are told to [`WorkerOptions::on_event`], for background jobs too.
 //! * **Nothing invalid is sent**: names, ids, handles and sizes are checked when a value is built.
 //! * **Every wait has a named deadline**, and every buffer a limit.
 //!
@@ -67,7 +71,8 @@
 //! worker while it runs, and what became of its jobs so far. With the feature `tracing` there are
 //! spans (`gearman_connect`, `gearman_request`, `gearman_job`) and events with the names that OpenTelemetry has for
 //! messaging (`messaging.operation.name`, `messaging.message.id`, `server.address`, `error.type`, ..). Each event is one
-//! line. No workload and no result is ever told, at most its length; nor is what a server or a handler wrote.
+//! line. No workload and no result is ever told, at most its length; nor is what a server wrote, nor, unless
+//! [`WorkerOptions::log_errors`] asks for it, what a handler wrote.
 //!
 //! # Features
 //!
@@ -139,6 +144,8 @@ mod work;
 #[cfg(feature = "tokio")]
 mod worker;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
+mod worker_events;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
 mod worker_view;
 
 pub use self::{
@@ -152,7 +159,7 @@ pub use self::{
     rows::{FunctionPriorities, FunctionStatus, JobInfo, Listing, Row, UniqueJob, WorkerInfo},
     servers::{Selection, Servers},
     submit::{Priority, Schedule, SubmitOptions, Unique},
-    work::{Failure, WorkerOptions, WorkerReport},
+    work::{Failure, LostReason, WorkerOptions, WorkerReport},
 };
 #[cfg(feature = "tokio")]
 pub use self::{
@@ -165,6 +172,7 @@ pub use self::{
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::{
     ledger::{CrashLedger, Running, Verdict},
+    worker_events::{WorkerEvent, WorkerEventKind},
     worker_view::WorkerView,
 };
 #[cfg(feature = "tokio")]

@@ -1,6 +1,6 @@
 //! What this crate tells `tracing`: spans for connections, requests and jobs, and events for what changes, with the names
-//! that OpenTelemetry has for messaging. Never a workload or a result, at most its length; nothing that a server or a
-//! handler wrote, except handles.
+//! that OpenTelemetry has for messaging. Never a workload or a result, at most its length; nothing that a server
+//! wrote, except handles; and what a handler wrote only with `WorkerOptions::log_errors`.
 //!
 //! Without the feature `tracing` all of it is nothing.
 
@@ -13,8 +13,9 @@ use queue_core::Span;
 #[cfg(feature = "tracing")]
 use crate::ErrorKind;
 use crate::{
-    Address, Error, Failure, JobHandle, Result,
+    Address, Error, JobHandle, Result,
     protocol::{Assignment, Packet, Request},
+    work::Failed,
 };
 
 #[cfg(feature = "tracing")]
@@ -185,24 +186,38 @@ pub(crate) fn job(job: &Assignment) -> Span {
     }
 }
 
-/// What a handler made of a job. Not its words: they may quote the job.
-pub(crate) fn done<T>(job: &JobHandle, outcome: &std::result::Result<T, Failure>) {
+/// What a handler made of a job. Its words only where that was asked for: they may quote the job.
+pub(crate) fn done<T>(
+    job: &JobHandle,
+    outcome: &std::result::Result<T, Failed>,
+    tells_errors: bool,
+) {
     #[cfg(feature = "tracing")]
     match outcome {
         Ok(_) => {
             tracing::debug!(messaging.message.id = %job.name().escape_ascii(), "the job is done");
         }
-        Err(failure) => {
-            let outcome = match failure {
-                Failure::Fail => "fail",
-                Failure::Exception(_) => "exception",
-            };
-            tracing::warn!(messaging.message.id = %job.name().escape_ascii(), outcome, "the job's handler failed");
+        Err(failed) => {
+            let words = tells_errors.then(|| failed.words());
+            let error = words.as_deref().map(|words| {
+                let end = words.char_indices().nth(MAX_WORDS).map_or(words.len(), |(at, _)| at);
+                tracing::field::display(Line(words.get(..end).unwrap_or(words)))
+            });
+            tracing::warn!(
+                messaging.message.id = %job.name().escape_ascii(),
+                outcome = failed.kind(),
+                error,
+                "the job's handler failed"
+            );
         }
     }
     #[cfg(not(feature = "tracing"))]
-    let _ = (job, outcome);
+    let _ = (job, outcome, tells_errors);
 }
+
+/// No error needs more characters than that in a log.
+#[cfg(feature = "tracing")]
+const MAX_WORDS: usize = 256;
 
 /// A job was running when processes of its workers ended, and is run once more or no more.
 #[cfg(any(feature = "tokio", feature = "blocking"))]

@@ -1,5 +1,7 @@
 //! What both faces of the worker share: options, failures of handlers, and what became of jobs.
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use std::{any::Any, borrow::Cow};
 use std::{fmt, time::Duration};
 
 use bytes::Bytes;
@@ -31,6 +33,10 @@ pub struct WorkerOptions {
     pub(crate) limit: Option<JobLimit>,
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) ledger: Option<crate::CrashLedger>,
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) observer: Option<crate::worker_events::Observer>,
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) logs_errors: bool,
 }
 
 impl WorkerOptions {
@@ -50,6 +56,10 @@ impl WorkerOptions {
             limit: None,
             #[cfg(any(feature = "tokio", feature = "blocking"))]
             ledger: None,
+            #[cfg(any(feature = "tokio", feature = "blocking"))]
+            observer: None,
+            #[cfg(any(feature = "tokio", feature = "blocking"))]
+            logs_errors: false,
         }
     }
 
@@ -75,7 +85,9 @@ impl WorkerOptions {
         self
     }
 
-    /// With what to ask for jobs first. A server that does not know it is asked in an older way.
+    /// With what to ask for jobs first. A server that answers it with an ERROR, not within a second, or by closing the
+    /// connection twice, is asked in an older way. What it has answered is asked first on its next connections, for an
+    /// hour.
     #[must_use]
     pub fn grab(mut self, grab: Grab) -> Self {
         self.grab = grab;
@@ -132,10 +144,53 @@ impl WorkerOptions {
         self
     }
 
+    /// Tells `observer` what happens: connections, and handlers that failed, with the words of their errors. It is called
+    /// where that happens, and must not wait.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[must_use]
+    pub fn on_event(
+        mut self,
+        observer: impl Fn(&crate::WorkerEvent) + Send + Sync + 'static,
+    ) -> Self {
+        self.observer = Some(crate::worker_events::Observer::new(observer));
+        self
+    }
+
+    /// Whether the log says what the errors and panics of handlers say (feature `tracing`), on one line and cut to 256
+    /// characters; no unless set, for they may quote the job.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[must_use]
+    pub fn log_errors(mut self, log: bool) -> Self {
+        self.logs_errors = log;
+        self
+    }
+
     /// The servers.
     #[must_use]
     pub fn servers(&self) -> &Servers {
         &self.servers
+    }
+
+    /// The worker role towards one server.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn session(
+        &self,
+        server: &std::sync::Arc<Address>,
+    ) -> crate::protocol::WorkerSession {
+        let mut session = crate::protocol::WorkerSession::new(
+            server.clone(),
+            self.concurrency,
+            self.grab,
+            self.regrab,
+            queue_core::now(),
+        );
+        if let Some(limit) = &self.limit {
+            session.set_limit(limit.clone());
+        }
+        if let Some(id) = &self.client_id {
+            session.set_client_id(id);
+        }
+        session
     }
 
     /// The options of each connection.
@@ -201,7 +256,24 @@ impl TryFrom<&String> for WorkerOptions {
     }
 }
 
-/// Why a handler did not do its job. Any error becomes one with `?`: an exception with the error's text.
+/// Why a handler did not do its job.
+///
+/// Any type that implements [`std::error::Error`] becomes one with `?`: an exception with the error's text. A boxed error
+/// or one of anyhow, which do not implement it, become one by [`display`](Self::display):
+///
+/// ```
+/// use gearman_client::Failure;
+///
+/// fn resize() -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+///     Err("no such picture".into())
+/// }
+///
+/// fn handler() -> Result<Vec<u8>, Failure> {
+///     let picture = resize().map_err(Failure::display)?;
+///     Ok(picture)
+/// }
+/// # assert_eq!(handler(), Err(Failure::exception("no such picture")));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// WORK_FAIL: it failed.
@@ -216,11 +288,81 @@ impl Failure {
     pub fn exception(what: impl Into<Bytes>) -> Self {
         Failure::Exception(what.into())
     }
+
+    /// It failed, and this is what went wrong: for errors that `?` does not take, in their alternate form (`{:#}`), which
+    /// for those of anyhow has the causes.
+    #[must_use]
+    #[allow(clippy::needless_pass_by_value)]
+    pub fn display(error: impl fmt::Display) -> Self {
+        Failure::Exception(format!("{error:#}").into())
+    }
 }
 
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Failure::Exception(error.to_string().into())
+    }
+}
+
+/// Why a job is not its worker's any more although its handler goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// The connection that held it is gone: the server gives the job to others.
+    ConnectionLost,
+    /// The worker was stopped, and its grace is over; or it was dropped.
+    Stopped,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LostReason::ConnectionLost => "the connection was lost",
+            LostReason::Stopped => "the worker was stopped",
+        })
+    }
+}
+
+/// How a handler failed.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+#[derive(Debug)]
+pub(crate) enum Failed {
+    Handler(Failure),
+    /// With this message. No submitter is told: it may hold anything.
+    Panic(String),
+}
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+impl Failed {
+    pub(crate) fn panic(panic: &(dyn Any + Send)) -> Self {
+        Failed::Panic(queue_core::panic_text(panic).to_owned())
+    }
+
+    /// What the submitters are told.
+    pub(crate) fn end(&self) -> crate::protocol::End<'_> {
+        match self {
+            Failed::Handler(Failure::Exception(what)) => crate::protocol::End::Exception(what),
+            Failed::Handler(Failure::Fail) | Failed::Panic(_) => crate::protocol::End::Fail,
+        }
+    }
+
+    /// What its own side is told.
+    pub(crate) fn words(&self) -> Cow<'_, str> {
+        match self {
+            Failed::Handler(Failure::Exception(what)) => String::from_utf8_lossy(what),
+            Failed::Handler(Failure::Fail) => "the handler gave no reason".into(),
+            Failed::Panic(text) => format!("the handler panicked: {text}").into(),
+        }
+    }
+
+    /// One word for it.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Failed::Handler(Failure::Fail) => "fail",
+            Failed::Handler(Failure::Exception(_)) => "exception",
+            Failed::Panic(_) => "panic",
+        }
     }
 }
 

@@ -13,12 +13,13 @@ use bytes::Bytes;
 use tokio::{runtime::Handle, task::JoinSet, time::timeout};
 
 use crate::{
-    Error, ErrorKind, Failure, Fate, FunctionName, JobLimit, Result, WorkerOptions, WorkerReport,
-    WorkerView,
+    Error, ErrorKind, Failure, Fate, FunctionName, JobLimit, LostReason, Result, WorkerOptions,
+    WorkerReport, WorkerView,
     dispatch::Dispatch,
     lane::Lane,
     protocol::{Assignment, End, Report},
     route::no_server,
+    worker_events::Teller,
 };
 
 /// A worker for one or more Gearman servers.
@@ -26,6 +27,10 @@ use crate::{
 /// Functions are [registered](Self::register) with a handler and served by [`run_until`](Self::run_until), each job in a
 /// task of its own; or announced with [`can_do`](Self::can_do) and taken by hand with [`next_job`](Self::next_job). Each
 /// connection has a task that keeps it, connects again when it is lost, and registers all functions anew.
+///
+/// **Lost jobs.** When a connection is lost the server gives its jobs to others, or to this worker again, while their
+/// handlers go on. [`JobContext::lost`] tells them, and their outcomes are not sent. Until such a handler has ended it
+/// keeps its place, and this worker begins no other run of the same job from that server.
 ///
 /// Dropping the worker closes its connections: jobs that are not finished go back to the servers.
 pub struct Worker {
@@ -92,8 +97,9 @@ impl Worker {
         Ok(Worker { lanes, tasks, dispatch, grace: options.grace, limit: options.limit })
     }
 
-    /// Serves a function: `handler` runs its jobs. What its future gives is the result; a failure or a panic fails the
-    /// job.
+    /// Serves a function: `handler` runs its jobs. What its future gives is the result. A [`Failure`] fails the job, with
+    /// an exception or without. So does a panic, without: its message goes to [`WorkerOptions::on_event`] and to nobody
+    /// else, for it may hold what no submitter is to see.
     ///
     /// # Errors
     ///
@@ -300,6 +306,7 @@ impl Worker {
     ///
     /// Dropping closes the connections at once.
     pub async fn stop(mut self) -> WorkerReport {
+        self.dispatch.stopping.set();
         self.lanes.iter().for_each(|lane| lane.stop());
         self.dispatch.leave_untaken();
         let all = async { while self.tasks.join_next().await.is_some() {} };
@@ -384,6 +391,38 @@ impl JobContext {
         self.say(Report::Warning(data.as_ref())).await
     }
 
+    /// Whether the connection that brought the job is gone. The outcome will not be sent then: others run the job.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.lane.why_lost(&self.assignment.handle).is_some()
+    }
+
+    /// Waits until the connection that brought the job is gone, and says why. For `select!`, to abandon work whose result
+    /// nobody takes.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    pub async fn lost(&self) -> LostReason {
+        self.lane.lost(&self.assignment.handle).await
+    }
+
+    /// Whether the worker was told to stop. The job may still end, within the [grace](WorkerOptions::grace).
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.lane.dispatch().stopping.is_set()
+    }
+
+    /// Waits until the worker is told to stop: a handler that takes long can then come to an early end, within the
+    /// [grace](WorkerOptions::grace).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    pub async fn stopping(&self) {
+        self.lane.dispatch().stopping.wait().await;
+    }
+
     async fn say(&self, report: Report<'_>) -> Result<()> {
         poll_fn(|cx| self.lane.poll_say(cx, &self.assignment.handle, report)).await
     }
@@ -412,6 +451,15 @@ impl GrabbedJob {
 
     pub(crate) fn context(&self) -> JobContext {
         self.context.clone()
+    }
+
+    /// A handler begins with it.
+    pub(crate) fn begin(&self) {
+        self.context.lane.begin(&self.context.assignment.handle);
+    }
+
+    pub(crate) fn teller(&self) -> &Teller {
+        self.context.lane.teller()
     }
 
     fn is_held(&self) -> bool {
@@ -466,7 +514,7 @@ impl GrabbedJob {
         self.end(End::Exception(what.as_ref())).await
     }
 
-    async fn end(mut self, end: End<'_>) -> Result<()> {
+    pub(crate) async fn end(mut self, end: End<'_>) -> Result<()> {
         let JobContext { assignment, lane } = &self.context;
         let outcome = poll_fn(|cx| lane.poll_finish(cx, &assignment.handle, end)).await;
         self.has_ended = true;

@@ -3,11 +3,14 @@
 use std::{
     ops::Deref,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
+
+use queue_core::Signal;
 
 use super::lane::Lane;
 use crate::{
-    JobHandle, Result,
+    JobHandle, LostReason, Result,
     protocol::{Assignment, Report},
 };
 
@@ -18,6 +21,7 @@ pub(super) type Dropped = Arc<Mutex<Vec<(usize, JobHandle)>>>;
 pub struct JobContext<'a> {
     pub(super) assignment: &'a Assignment,
     pub(super) lane: &'a mut Lane,
+    pub(super) stopping: &'a Signal,
 }
 
 impl JobContext<'_> {
@@ -46,6 +50,33 @@ impl JobContext<'_> {
     /// `JobLost`; a failure of the connection.
     pub fn warning(&mut self, data: impl AsRef<[u8]>) -> Result<()> {
         self.lane.report(&self.assignment.handle, Report::Warning(data.as_ref()))
+    }
+
+    /// Whether the connection that brought the job is gone, as far as can be seen without waiting. The outcome will not be
+    /// sent then: others run the job.
+    #[must_use]
+    pub fn is_lost(&mut self) -> bool {
+        self.lane.is_lost(&self.assignment.handle)
+    }
+
+    /// Waits until the connection that brought the job is gone, at most for `timeout`, and says why; `None` when it is
+    /// not gone.
+    #[must_use]
+    pub fn wait_lost(&mut self, timeout: Duration) -> Option<LostReason> {
+        self.lane.wait_lost(&self.assignment.handle, timeout)
+    }
+
+    /// Whether the worker was told to stop.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.is_set()
+    }
+
+    /// Waits until the worker is told to stop, at most for `timeout`; whether it was. A handler that takes long can then
+    /// come to an early end.
+    #[must_use]
+    pub fn wait_stopping(&self, timeout: Duration) -> bool {
+        self.stopping.wait_timeout(timeout)
     }
 }
 

@@ -9,13 +9,14 @@ use std::{
 use queue_core::{blocking::Transport, now};
 
 use crate::{
-    Address, ConnectOptions, ConnectionState, Deadline, Error, FunctionName, JobHandle, JobLimit,
+    Address, ConnectOptions, ConnectionState, Deadline, Error, FunctionName, JobHandle, LostReason,
     Result, WorkerOptions, WorkerReport,
     deadline::Limit,
     error::{closed, lost},
-    protocol::{Assignment, Backoff, Decoder, End, Grab, Magic, Report, WorkerSession},
+    protocol::{Assignment, Backoff, Decoder, End, Magic, Report, WorkerSession},
     route::LEAST_WAIT,
     trace,
+    worker_events::Teller,
     worker_view::Gauge,
 };
 
@@ -23,7 +24,6 @@ use crate::{
 pub(super) struct Lane {
     options: ConnectOptions,
     address: Arc<Address>,
-    role: Role,
     transport: Option<Transport>,
     session: WorkerSession,
     decoder: Decoder,
@@ -31,49 +31,40 @@ pub(super) struct Lane {
     is_proven: bool,
     /// When the next attempt to connect is due.
     retry_at: Option<Instant>,
-    is_started: bool,
+    /// Jobs that came while something else was waited for.
+    arrived: Vec<Assignment>,
     is_stopping: bool,
     last_error: Option<Error>,
     gauge: Gauge,
+    teller: Teller,
     /// How many results nobody confirms, as the last barrier has told.
     told_unknown: u64,
-}
-
-/// What a new connection is told.
-#[derive(Clone)]
-struct Role {
-    client_id: Option<crate::ClientId>,
-    functions: Vec<(FunctionName, Option<Duration>)>,
-    places: usize,
-    grab: Grab,
-    regrab: Duration,
-    limit: Option<JobLimit>,
 }
 
 /// How long a write may be stuck before the lane reads: server and worker must not both wait for the other to read.
 const STUCK: Duration = Duration::from_millis(10);
 
+/// How often the lane reads before it judges what it has read, or goes on with other things.
+const MAX_READS: usize = 64;
+
+/// A read that does not wait, as far as a socket's timeout can say so.
+fn at_once() -> Limit {
+    Limit::of(Deadline::Reply, Some(Duration::from_millis(1)))
+}
+
 impl Lane {
     pub(super) fn new(options: ConnectOptions, worker: &WorkerOptions) -> Self {
         let address = Arc::new(options.address.clone());
-        let role = Role {
-            client_id: worker.client_id.clone(),
-            functions: Vec::new(),
-            places: worker.concurrency,
-            grab: worker.grab,
-            regrab: worker.regrab,
-            limit: worker.limit.clone(),
-        };
         Lane {
-            session: role.session(&address),
+            session: worker.session(&address),
+            teller: Teller::new(address.clone(), worker),
             address,
-            role,
             transport: None,
             decoder: Decoder::new(Magic::Response, options.max_packet_size),
             backoff: options.retry.delays(),
             is_proven: true,
             retry_at: None,
-            is_started: false,
+            arrived: Vec::new(),
             is_stopping: false,
             last_error: None,
             gauge: Gauge::default(),
@@ -84,6 +75,10 @@ impl Lane {
 
     pub(super) fn is_connected(&self) -> bool {
         self.transport.is_some()
+    }
+
+    pub(super) fn teller(&self) -> &Teller {
+        &self.teller
     }
 
     pub(super) fn gauge(&self) -> &Gauge {
@@ -106,25 +101,18 @@ impl Lane {
     }
 
     pub(super) fn can_do(&mut self, function: &FunctionName, timeout: Option<Duration>) {
-        self.role.functions.retain(|(known, _)| known != function);
-        self.role.functions.push((function.clone(), timeout));
         self.session.can_do(function, timeout);
     }
 
     pub(super) fn cant_do(&mut self, function: &FunctionName) -> Result<()> {
-        self.session.cant_do(function)?;
-        self.role.functions.retain(|(known, _)| known != function);
-        Ok(())
+        self.session.cant_do(function)
     }
 
     pub(super) fn reset_abilities(&mut self) -> Result<()> {
-        self.session.reset_abilities()?;
-        self.role.functions.clear();
-        Ok(())
+        self.session.reset_abilities()
     }
 
     pub(super) fn start(&mut self) {
-        self.is_started = true;
         self.session.start();
     }
 
@@ -162,10 +150,8 @@ impl Lane {
                 self.gauge.connected();
                 self.transport = Some(transport);
                 self.decoder = Decoder::new(Magic::Response, self.options.max_packet_size);
-                self.session = self.role.session(&self.address);
-                if self.is_started {
-                    self.session.start();
-                }
+                self.session.reopen(now());
+                self.teller.connected();
                 self.retry_at = self.later();
                 self.flush()
             }
@@ -174,6 +160,7 @@ impl Lane {
                 trace::backing_off(&self.address, self.retry_in().unwrap_or_default());
                 self.gauge.is(ConnectionState::Backoff);
                 self.gauge.failed(&error);
+                self.teller.disconnected(&error);
                 self.last_error = Some(error.share());
                 Err(error)
             }
@@ -246,28 +233,84 @@ impl Lane {
             }
             return Ok(());
         }
-        self.read_once(Limit::of(Deadline::Reply, Some(Duration::from_millis(1)))).map(|_| ())
+        // What comes is taken at once: it may be without end.
+        if self.read_once(at_once())? {
+            let mut arrived = std::mem::take(&mut self.arrived);
+            let taken = self.take(&mut arrived);
+            self.arrived = arrived;
+            taken?;
+        }
+        Ok(())
     }
 
     /// Reads until the limit, or until something has come; gives the jobs among it. A failure closes the lane.
     pub(super) fn receive(&mut self, limit: Limit, jobs: &mut Vec<Assignment>) {
-        let outcome = self.take(jobs).and_then(|found| {
-            if found {
-                return Ok(());
-            }
-            let reply = self.reply_limit();
-            if !reply.has_passed() && self.read_once(limit.sooner(reply))? {
-                return self.take(jobs).map(|_| ());
-            }
-            if reply.has_passed() && !self.session.give_up_waiting(now()) {
-                return Err(reply.error());
-            }
-            Ok(())
-        });
+        if !self.arrived.is_empty() {
+            return jobs.append(&mut self.arrived);
+        }
+        let outcome =
+            self.take(jobs).and_then(|found| if found { Ok(()) } else { self.wait(limit, jobs) });
+        jobs.extend(std::iter::from_fn(|| self.session.released()));
         self.gauge.follow(&mut self.session);
         if let Err(error) = outcome {
             self.close(&error);
         }
+    }
+
+    fn wait(&mut self, limit: Limit, jobs: &mut Vec<Assignment>) -> Result<()> {
+        let reply = self.reply_limit();
+        if !reply.has_passed() {
+            if self.read_once(limit.sooner(reply))? {
+                self.take(jobs)?;
+            }
+            return Ok(());
+        }
+        // Nobody has read while a handler ran: the answer may be here.
+        for _ in 0..MAX_READS {
+            if !self.read_once(at_once())? {
+                break;
+            }
+            self.take(jobs)?;
+            if !self.reply_limit().has_passed() {
+                return Ok(());
+            }
+        }
+        if self.session.give_up_waiting(now()) { Ok(()) } else { Err(reply.error()) }
+    }
+
+    /// Takes what has come while a handler runs. A failure closes the lane.
+    fn look(&mut self, limit: Limit) {
+        let mut arrived = std::mem::take(&mut self.arrived);
+        self.receive(limit, &mut arrived);
+        self.arrived = arrived;
+    }
+
+    /// The jobs that came while something else was waited for.
+    pub(super) fn take_arrived(&mut self) -> impl Iterator<Item = Assignment> {
+        self.arrived.drain(..)
+    }
+
+    /// Whether a job is not this connection's any more, as far as can be seen without waiting.
+    pub(super) fn is_lost(&mut self, job: &JobHandle) -> bool {
+        for _ in 0..MAX_READS {
+            if !self.transport.as_mut().is_some_and(Transport::is_stale) {
+                break;
+            }
+            self.look(at_once());
+        }
+        !self.holds(job)
+    }
+
+    /// Waits until a job is not this connection's any more, at most for `timeout`; why.
+    pub(super) fn wait_lost(&mut self, job: &JobHandle, timeout: Duration) -> Option<LostReason> {
+        let limit = Limit::of(Deadline::Total, Some(timeout));
+        while self.holds(job) {
+            if limit.has_passed() {
+                return None;
+            }
+            self.look(limit);
+        }
+        Some(LostReason::ConnectionLost)
     }
 
     /// A question that is not answered in time means that the connection is out of step.
@@ -304,7 +347,7 @@ impl Lane {
             found = true;
             self.gauge.update(|seen| seen.metrics.replies += 1);
             jobs.extend(self.session.accept(&packet, now())?);
-            if !self.is_proven {
+            if !self.is_proven && self.session.is_proven() {
                 self.is_proven = true;
                 self.backoff.reset();
             }
@@ -359,7 +402,7 @@ impl Lane {
     /// Gives up a connection that cannot be used any further.
     fn close(&mut self, error: &Error) {
         if self.is_connected() {
-            trace::lost(&self.address, error);
+            self.teller.disconnected(error);
             self.gauge.failed(error);
             self.gauge.is(ConnectionState::Idle);
         }
@@ -369,26 +412,8 @@ impl Lane {
 
     fn shut(&mut self) {
         self.transport = None;
+        self.arrived.clear();
         self.session.close();
         self.gauge.follow(&mut self.session);
-    }
-}
-
-impl Role {
-    /// A connection that knows all this.
-    fn session(&self, address: &Arc<Address>) -> WorkerSession {
-        let now = now();
-        let mut session =
-            WorkerSession::new(address.clone(), self.places, self.grab, self.regrab, now);
-        if let Some(limit) = &self.limit {
-            session.set_limit(limit.clone());
-        }
-        if let Some(id) = &self.client_id {
-            session.set_client_id(id);
-        }
-        for (function, timeout) in &self.functions {
-            session.can_do(function, *timeout);
-        }
-        session
     }
 }

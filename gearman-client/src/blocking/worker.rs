@@ -18,13 +18,14 @@ use super::{
     stop::StopHandle,
 };
 use crate::{
-    Deadline, Error, Failure, FunctionName, JobLimit, Result, WorkerOptions, WorkerReport,
-    WorkerView,
+    Deadline, Error, Failure, FunctionName, JobLimit, LostReason, Result, WorkerOptions,
+    WorkerReport, WorkerView,
     deadline::Limit,
     keys::Keys,
     protocol::{Assignment, End, Report, work::job_lost},
     route::no_server,
     trace,
+    work::Failed,
 };
 
 /// A worker for one or more Gearman servers.
@@ -32,6 +33,10 @@ use crate::{
 /// Functions are [registered](Self::register) with a handler and served by [`run`](Self::run), or announced with
 /// [`can_do`](Self::can_do) and taken by hand with [`next_job`](Self::next_job). It connects again to a server that was
 /// lost, with all functions registered anew.
+///
+/// **Lost jobs.** When a connection is lost the server gives its jobs to others, or to this worker again.
+/// [`JobContext::is_lost`] tells a handler that goes on, and its outcome is not sent. The next job, be it the same one, is
+/// begun when it has ended.
 ///
 /// There is no thread behind it: handlers run one after the other, in the thread that calls `run`. For more, run several
 /// workers, or take several jobs by hand (see [`WorkerOptions::concurrency`]).
@@ -109,7 +114,9 @@ impl Worker {
         })
     }
 
-    /// Serves a function: `handler` runs its jobs. What it returns is the result; a failure or a panic fails the job.
+    /// Serves a function: `handler` runs its jobs. What it returns is the result. A [`Failure`] fails the job, with an
+    /// exception or without. So does a panic, without: its message goes to [`WorkerOptions::on_event`] and to nobody else,
+    /// for it may hold what no submitter is to see.
     ///
     /// # Errors
     ///
@@ -333,6 +340,20 @@ impl Worker {
         lane.report(&job.handle, report)
     }
 
+    /// Whether the connection that brought a job is gone, as far as can be seen without waiting. Its end will not be sent
+    /// then: others run it.
+    #[must_use]
+    pub fn is_lost(&mut self, job: &GrabbedJob) -> bool {
+        self.lanes.get_mut(job.lane).is_none_or(|lane| lane.is_lost(&job.handle))
+    }
+
+    /// Waits until the connection that brought a job is gone, at most for `timeout`, and says why; `None` when it is not
+    /// gone.
+    #[must_use]
+    pub fn wait_lost(&mut self, job: &GrabbedJob, timeout: Duration) -> Option<LostReason> {
+        self.lanes.get_mut(job.lane)?.wait_lost(&job.handle, timeout)
+    }
+
     /// Waits until every server has read what was sent so far, and the results among it are accounted for. A server that
     /// was never tried is connected to first; one that cannot be reached was sent nothing, and is left out.
     ///
@@ -456,16 +477,19 @@ impl Worker {
             Some(handler) => {
                 let ledger = self.options.ledger.as_ref();
                 let admitted = ledger.map_or(Ok(None), |ledger| ledger.admit(job));
-                let outcome = admitted.and_then(|_running| {
-                    let mut context = JobContext { assignment: job, lane: &mut *lane };
-                    let run = || trace::job(job).run(|| handler(&mut context));
+                let span = trace::job(job);
+                let outcome = admitted.map_err(Failed::Handler).and_then(|_running| {
+                    let stopping = &*self.stop.stopping;
+                    let mut context = JobContext { assignment: job, lane: &mut *lane, stopping };
+                    let run = || span.run(|| handler(&mut context));
                     // The handler's own state may be left half done; that is the handler's to deal with.
-                    catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(Failure::Fail))
+                    let ended = catch_unwind(AssertUnwindSafe(run));
+                    ended.map_err(|panic| Failed::panic(&*panic))?.map_err(Failed::Handler)
                 });
-                trace::done(&job.handle, &outcome);
+                span.run(|| lane.teller().ended(job, &outcome));
                 outcome
             }
-            None => Err(Failure::Fail),
+            None => Err(Failed::Handler(Failure::Fail)),
         };
         if self.stop.is_stopped() {
             lane.stop();
@@ -473,9 +497,9 @@ impl Worker {
         // A job that is lost is counted, and the server has given it to others.
         let _ = match &outcome {
             Ok(result) => lane.finish(&job.handle, End::Complete(result)),
-            Err(Failure::Fail) => lane.finish(&job.handle, End::Fail),
-            Err(Failure::Exception(what)) => lane.finish(&job.handle, End::Exception(what)),
+            Err(failed) => lane.finish(&job.handle, failed.end()),
         };
+        self.inbox.extend(lane.take_arrived().map(|job| (index, job)));
         let may_wait = self.options.batch_results && lane.outgoing() < ENOUGH_OUTGOING;
         if self.inbox.is_empty() || !may_wait {
             self.flush_all();
@@ -548,6 +572,7 @@ impl Worker {
         let mut waits = false;
         for (index, lane) in self.lanes.iter_mut().enumerate() {
             if lane.is_connected() && lane.is_asking() {
+                lane.ask();
                 lane.receive(grace.shorter(PAUSE), &mut jobs);
                 self.inbox.extend(jobs.drain(..).map(|job| (index, job)));
                 waits = true;

@@ -9,7 +9,7 @@ use crate::{
 
 /// How a worker asks for a job. gearmand knows all three; other servers answer the newer ones with an error, or not at
 /// all, and the worker then falls back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Grab {
     /// GRAB_JOB: neither unique id nor reducer are told.
     Plain,
@@ -26,6 +26,16 @@ impl Grab {
             Grab::Plain => PacketType::GrabJob,
             Grab::Uniq => PacketType::GrabJobUniq,
             Grab::All => PacketType::GrabJobAll,
+        }
+    }
+
+    /// The kind of the grab that such a packet answers; `None` for NO_JOB, which answers any.
+    pub(super) fn answered_with(answer: PacketType) -> Option<Self> {
+        match answer {
+            PacketType::JobAssign => Some(Grab::Plain),
+            PacketType::JobAssignUniq => Some(Grab::Uniq),
+            PacketType::JobAssignAll => Some(Grab::All),
+            _ => None,
         }
     }
 

@@ -1,4 +1,4 @@
-//! How often a worker lets itself be woken for nothing.
+//! How often a worker lets itself be woken for nothing, and how long it waits when it is refused.
 
 use std::time::{Duration, Instant};
 
@@ -40,5 +40,29 @@ impl Budget {
     /// A wake-up was worth it.
     pub(super) fn refill(&mut self, now: Instant) {
         *self = Self::new(now);
+    }
+}
+
+/// Refusals in a row: each lets the next question wait twice as long.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(u32);
+
+/// What the first refusal costs.
+const FIRST: Duration = Duration::from_millis(100);
+
+/// What every further one costs at most.
+const LONGEST: Duration = Duration::from_secs(10);
+
+impl Refusals {
+    /// It was refused once more; how long to wait.
+    pub(super) fn next_delay(&mut self) -> Duration {
+        let delay = FIRST.saturating_mul(1 << self.0.min(16)).min(LONGEST);
+        self.0 = self.0.saturating_add(1);
+        delay
+    }
+
+    /// It was not refused.
+    pub(super) fn reset(&mut self) {
+        self.0 = 0;
     }
 }

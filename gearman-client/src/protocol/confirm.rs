@@ -7,7 +7,7 @@ use std::{collections::VecDeque, time::Instant};
 
 use crate::{
     Error,
-    protocol::{PacketType, work::Settled},
+    protocol::{Grab, PacketType, work::Settled},
 };
 
 /// What was sent and is not answered or confirmed yet.
@@ -21,12 +21,14 @@ pub(super) struct Confirmations {
     /// Results and reports that no later answer has confirmed yet.
     unconfirmed: VecDeque<Work>,
     settled: VecDeque<Settled>,
+    has_answers: bool,
 }
 
 #[derive(Debug)]
 struct Asked {
     number: u64,
-    is_grab: bool,
+    /// Of which kind, if it is a grab.
+    grab: Option<Grab>,
     since: Instant,
 }
 
@@ -50,9 +52,9 @@ impl Confirmations {
     }
 
     /// That packet was a question; gives its number.
-    pub(super) fn asked(&mut self, is_grab: bool, now: Instant) -> u64 {
-        self.asked.push_back(Asked { number: self.number, is_grab, since: now });
-        self.grabs += usize::from(is_grab);
+    pub(super) fn asked(&mut self, grab: Option<Grab>, now: Instant) -> u64 {
+        self.asked.push_back(Asked { number: self.number, grab, since: now });
+        self.grabs += usize::from(grab.is_some());
         self.number
     }
 
@@ -76,24 +78,44 @@ impl Confirmations {
         self.asked.front().map(|asked| asked.since)
     }
 
+    /// The kind of the oldest question, if it is a grab.
+    pub(super) fn next_grab(&self) -> Option<Grab> {
+        self.asked.front().and_then(|asked| asked.grab)
+    }
+
+    /// Since when the oldest question waits for its answer, if it is a grab.
+    pub(super) fn waiting_grab(&self) -> Option<Instant> {
+        self.asked.front().filter(|asked| asked.grab.is_some()).map(|asked| asked.since)
+    }
+
+    /// Whether a question was answered.
+    pub(super) fn has_answers(&self) -> bool {
+        self.has_answers
+    }
+
     /// Whether results or reports are not confirmed yet.
     pub(super) fn has_unconfirmed(&self) -> bool {
         !self.unconfirmed.is_empty()
     }
 
-    /// The oldest question has its answer, which confirms what was sent before it.
+    /// The oldest question has its answer, which confirms what was sent before it. Gives the kind of a grab.
     ///
     /// # Errors
     ///
     /// `Protocol` when there is no such question.
-    pub(super) fn answered(&mut self, by: PacketType, is_grab: bool) -> Result<(), Error> {
+    pub(super) fn answered(
+        &mut self,
+        by: PacketType,
+        is_grab: bool,
+    ) -> Result<Option<Grab>, Error> {
         let Some(asked) = self.asked.pop_front() else {
             return Err(Error::protocol(format!("{by} came, which answers no request")));
         };
-        if asked.is_grab != is_grab {
+        if asked.grab.is_some() != is_grab {
             return Err(Error::protocol(format!("{by} came, which answers another request")));
         }
         self.grabs -= usize::from(is_grab);
+        self.has_answers = true;
         while self.unconfirmed.front().is_some_and(|work| work.number < asked.number) {
             let Some(work) = self.unconfirmed.pop_front() else { break };
             self.settled.extend(match work.packet_type {
@@ -102,17 +124,15 @@ impl Confirmations {
                 _ => None,
             });
         }
-        Ok(())
+        Ok(asked.grab)
     }
 
-    /// Takes the oldest question back if it is a grab; whether it is.
-    pub(super) fn withdraw_grab(&mut self) -> bool {
-        let is_grab = self.asked.front().is_some_and(|asked| asked.is_grab);
-        if is_grab {
-            self.asked.pop_front();
-            self.grabs -= 1;
-        }
-        is_grab
+    /// Takes the oldest question back if it is a grab; gives its kind.
+    pub(super) fn withdraw_grab(&mut self) -> Option<Grab> {
+        let grab = self.next_grab()?;
+        self.asked.pop_front();
+        self.grabs -= 1;
+        Some(grab)
     }
 
     /// The server does not have the job of a result or a report any more: it gave it to others.
@@ -134,6 +154,11 @@ impl Confirmations {
     /// What became of results since it was last asked.
     pub(super) fn settled(&mut self) -> impl Iterator<Item = Settled> {
         self.settled.drain(..)
+    }
+
+    /// There is a new connection.
+    pub(super) fn reopen(&mut self) {
+        self.has_answers = false;
     }
 
     /// The connection is gone, with so many jobs unfinished: no answer will come any more.

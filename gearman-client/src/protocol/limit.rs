@@ -94,14 +94,16 @@ impl JobLimit {
         count.asked = count.asked.saturating_sub(asked);
     }
 
-    /// What was asked for came.
-    pub(super) fn take(&self) {
+    /// A job came; whether it may be taken. One that was not `asked` for any more may be one too many.
+    pub(super) fn take(&self, asked: bool) -> bool {
         let mut count = self.lock();
-        count.asked = count.asked.saturating_sub(1);
-        count.left = count.left.saturating_sub(1);
+        count.asked = count.asked.saturating_sub(u64::from(asked));
+        let Some(left) = count.left.checked_sub(1) else { return false };
+        count.left = left;
         let waiting = if count.left == 0 { std::mem::take(&mut count.waiting) } else { Vec::new() };
         drop(count);
         waiting.into_iter().for_each(Waker::wake);
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, Count> {

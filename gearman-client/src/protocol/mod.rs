@@ -28,6 +28,7 @@ mod assignment;
 mod budget;
 mod confirm;
 mod decoder;
+mod dialect;
 mod limit;
 pub(crate) mod packet;
 mod question;

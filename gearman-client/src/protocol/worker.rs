@@ -1,7 +1,7 @@
 //! The worker role of one connection, without its socket and its clock.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,8 +13,9 @@ use crate::{
     keys::Keys,
     protocol::{
         Assignment, Epoch, Grab, Packet, PacketType,
-        budget::Budget,
+        budget::{Budget, Refusals},
         confirm::Confirmations,
+        dialect::Dialect,
         limit::{Ask, JobLimit, SHARED},
         packet::request,
         request::refusal,
@@ -24,7 +25,7 @@ use crate::{
     text::Decimal,
 };
 
-/// The worker role of one connection.
+/// The worker role on the connections to one server, one after the other: [`reopen`](Self::reopen) begins the next.
 ///
 /// It asks for jobs while there is room, sleeps on the server when there is none, and is told of new ones:
 ///
@@ -41,26 +42,42 @@ use crate::{
 /// * The server does not acknowledge results. It answers in order, though: the answer to a later grab or echo shows that
 ///   a result was taken, and an ERROR before it that it was not.
 /// * With a [`JobLimit`] it never asks for more jobs than are left.
+/// * A server that does not know a kind of grab answers with an ERROR, or not within a second, or closes the connection,
+///   twice: then an older kind is tried. What a server has answered is asked first on later connections, for an hour.
+/// * When every kind is refused, it asks again after a time that doubles, until a grab is answered.
+/// * A handler that goes on after its connection was lost keeps its place until it has ended, and no other run of the
+///   same job begins before that.
 #[derive(Debug)]
 pub struct WorkerSession {
     origin: Origin,
     outgoing: BytesMut,
     /// How many packets were queued since somebody asked.
     commands: u64,
+    client_id: Option<ClientId>,
     functions: HashSet<FunctionName, Keys>,
+    /// The same with their timeouts, as each new connection is told them.
+    abilities: Vec<(FunctionName, Option<Duration>)>,
     places: usize,
-    grab: Grab,
-    /// Whether the server has answered a grab of this kind.
+    dialect: Dialect,
+    /// Whether the server has answered a grab on this connection.
     is_grab_proven: bool,
+    /// Grabs without an answer, instead of which others were sent. An answer may still come.
+    given_up: VecDeque<Grab>,
     confirmations: Confirmations,
     /// How many grabs may be under way.
     window: usize,
-    running: HashSet<Short, Keys>,
+    /// The jobs that this connection holds, and whether a handler has begun with them.
+    running: HashMap<Short, bool, Keys>,
+    /// Those among them that may not begin yet.
+    waiting: Vec<Assignment>,
+    /// Jobs of earlier connections whose handlers go on.
+    going_on: Vec<(Epoch, Short)>,
     /// Jobs that nobody will end: they go back to the server when the connection closes.
     left: usize,
     rest: Rest,
     regrab: Duration,
     budget: Budget,
+    refusals: Refusals,
     is_started: bool,
     is_stopping: bool,
     limit: Option<JobLimit>,
@@ -73,6 +90,15 @@ enum Rest {
     Asleep(Instant),
     /// Nothing is asked before.
     Paused(Instant),
+}
+
+/// What an answer to a grab is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// The oldest grab that is waited for.
+    Expected,
+    /// One that was given up.
+    Late,
 }
 
 impl WorkerSession {
@@ -90,34 +116,67 @@ impl WorkerSession {
             origin: Origin { server, epoch: Epoch::next() },
             outgoing: BytesMut::new(),
             commands: 0,
+            client_id: None,
             functions: HashSet::default(),
+            abilities: Vec::new(),
             places: places.max(1),
-            grab,
+            dialect: Dialect::new(grab),
             is_grab_proven: false,
+            given_up: VecDeque::new(),
             confirmations: Confirmations::default(),
             window: 1,
-            running: HashSet::default(),
+            running: HashMap::default(),
+            waiting: Vec::new(),
+            going_on: Vec::new(),
             left: 0,
             rest: Rest::Awake,
             regrab,
             budget: Budget::new(now),
+            refusals: Refusals::default(),
             is_started: false,
             is_stopping: false,
             limit: None,
         }
     }
 
+    /// The connection was made anew: the server is told who this is and what it can do. What was learnt of the server
+    /// is kept, and so is what goes on.
+    pub fn reopen(&mut self, now: Instant) {
+        self.close();
+        self.origin.epoch = Epoch::next();
+        self.commands = 0;
+        self.is_grab_proven = false;
+        self.confirmations.reopen();
+        self.window = 1;
+        self.rest = Rest::Awake;
+        self.budget = Budget::new(now);
+        self.dialect.reconnected(now);
+        if let Some(id) = self.client_id.clone() {
+            self.set_client_id(&id);
+        }
+        for (function, timeout) in std::mem::take(&mut self.abilities) {
+            self.announce(&function, timeout);
+            self.abilities.push((function, timeout));
+        }
+    }
+
     /// Names the worker (SET_CLIENT_ID).
     pub fn set_client_id(&mut self, id: &ClientId) {
+        self.client_id = Some(id.clone());
         self.put(PacketType::SetClientId, &[], id.as_bytes());
     }
 
     /// Registers a function (CAN_DO), or one whose jobs the server gives to others after `timeout` (CAN_DO_TIMEOUT, in
-    /// whole milliseconds, rounded up). A function that is registered already is not registered twice.
+    /// whole milliseconds, rounded up). A function that is registered already is not registered twice on a connection.
     pub fn can_do(&mut self, function: &FunctionName, timeout: Option<Duration>) {
-        if !self.functions.insert(function.clone()) {
-            return;
+        self.abilities.retain(|(known, _)| known != function);
+        self.abilities.push((function.clone(), timeout));
+        if self.functions.insert(function.clone()) {
+            self.announce(function, timeout);
         }
+    }
+
+    fn announce(&mut self, function: &FunctionName, timeout: Option<Duration>) {
         match timeout {
             None => self.put(PacketType::CanDo, &[], function.as_bytes()),
             Some(timeout) => {
@@ -137,6 +196,7 @@ impl WorkerSession {
     pub fn cant_do(&mut self, function: &FunctionName) -> Result<(), Error> {
         self.refuse_while_running("CANT_DO")?;
         self.functions.remove(function);
+        self.abilities.retain(|(known, _)| known != function);
         self.put(PacketType::CantDo, &[], function.as_bytes());
         Ok(())
     }
@@ -149,6 +209,7 @@ impl WorkerSession {
     pub fn reset_abilities(&mut self) -> Result<(), Error> {
         self.refuse_while_running("RESET_ABILITIES")?;
         self.functions.clear();
+        self.abilities.clear();
         self.put(PacketType::ResetAbilities, &[], b"");
         Ok(())
     }
@@ -174,6 +235,9 @@ impl WorkerSession {
     /// Asks for no further job. Grabs under way may still bring some.
     pub fn stop(&mut self) {
         self.is_stopping = true;
+        for job in std::mem::take(&mut self.waiting) {
+            self.leave(&job.handle);
+        }
     }
 
     /// Whether no job is running and none can come any more.
@@ -185,7 +249,7 @@ impl WorkerSession {
     /// Sends ECHO_REQ: its answer confirms everything before. Gives a number for [`is_past`](Self::is_past).
     pub fn send_barrier(&mut self, now: Instant) -> u64 {
         self.put(PacketType::EchoReq, &[], b"");
-        self.confirmations.asked(false, now)
+        self.confirmations.asked(None, now)
     }
 
     /// Whether the barrier with this number was answered.
@@ -202,6 +266,35 @@ impl WorkerSession {
 
     /// Asks for jobs, or sleeps, as it is time to. Gives when to be called again, if nothing comes before.
     pub fn poll(&mut self, now: Instant) -> Option<Instant> {
+        while self.silent_until().is_some_and(|until| until <= now) {
+            self.skip_grab();
+        }
+        let due = self.advance(now);
+        [due, self.silent_until()].into_iter().flatten().min()
+    }
+
+    /// When a grab that a server may not know has waited long enough for its answer.
+    fn silent_until(&self) -> Option<Instant> {
+        let is_new = self.may_be_unknown() && !self.dialect.is_learnt();
+        let asked = self.confirmations.waiting_grab().filter(|_| is_new)?;
+        asked.checked_add(SILENCE)
+    }
+
+    /// Whether the kind of grab that is asked with may be one that the server does not know.
+    fn may_be_unknown(&self) -> bool {
+        !self.is_grab_proven && self.dialect.has_older()
+    }
+
+    /// Gives up the answer to a grab: an older kind is next.
+    fn skip_grab(&mut self) {
+        let Some(grab) = self.confirmations.withdraw_grab() else { return };
+        self.given_up.push_back(grab);
+        self.give_back(1);
+        self.dialect.step_down();
+        self.rest = Rest::Awake;
+    }
+
+    fn advance(&mut self, now: Instant) -> Option<Instant> {
         if !self.is_started || self.is_stopping || self.functions.is_empty() {
             return None;
         }
@@ -215,7 +308,8 @@ impl WorkerSession {
                 self.rest = Rest::Awake;
             }
         }
-        let free = self.places.saturating_sub(self.running.len() + self.left);
+        let taken = self.running.len() + self.left + self.going_on.len();
+        let free = self.places.saturating_sub(taken);
         while self.confirmations.grabs() < self.window.min(free) {
             match self.limit.as_ref().map_or(Ask::Granted, JobLimit::ask) {
                 Ask::Granted => self.ask(now),
@@ -229,8 +323,9 @@ impl WorkerSession {
     }
 
     fn ask(&mut self, now: Instant) {
-        self.put(self.grab.packet_type(), &[], b"");
-        self.confirmations.asked(true, now);
+        let grab = self.dialect.grab();
+        self.put(grab.packet_type(), &[], b"");
+        self.confirmations.asked(Some(grab), now);
     }
 
     /// Takes a packet; gives the job that it brings.
@@ -249,7 +344,9 @@ impl WorkerSession {
                 }
             }
             PacketType::NoJob => {
-                self.answered_grab(packet.packet_type)?;
+                if self.answered_grab(packet.packet_type, now)? == Answer::Late {
+                    return Ok(None);
+                }
                 self.give_back(1);
                 self.window = 1;
                 if self.confirmations.grabs() == 0 && !self.is_stopping {
@@ -258,18 +355,20 @@ impl WorkerSession {
                 }
             }
             PacketType::JobAssign | PacketType::JobAssignUniq | PacketType::JobAssignAll => {
-                self.answered_grab(packet.packet_type)?;
-                if let Some(limit) = &self.limit {
-                    limit.take();
-                }
+                let answer = self.answered_grab(packet.packet_type, now)?;
                 self.window = (self.window * 2).min(self.places);
                 self.budget.refill(now);
                 let known = |name: &[u8]| self.functions.get(name).cloned();
                 let job = Assignment::parse(packet, &self.origin, known)?;
-                self.running.insert(job.handle.short());
-                return Ok(Some(job));
+                return Ok(self.take(job, answer));
             }
-            PacketType::EchoRes => self.confirmations.answered(packet.packet_type, false)?,
+            PacketType::EchoRes => {
+                if self.may_be_unknown() && self.confirmations.next_grab().is_some() {
+                    // Answers come in order: the grab before it gets none.
+                    self.skip_grab();
+                }
+                self.confirmations.answered(packet.packet_type, false)?;
+            }
             PacketType::Error => self.refused(packet, now),
             other => {
                 return Err(Error::protocol(format!("{other} came, which answers no request")));
@@ -278,10 +377,69 @@ impl WorkerSession {
         Ok(None)
     }
 
-    fn answered_grab(&mut self, by: PacketType) -> Result<(), Error> {
-        self.confirmations.answered(by, true)?;
+    /// Takes a job that came, unless it has to wait for another or nobody may take it any more.
+    fn take(&mut self, job: Assignment, answer: Answer) -> Option<Assignment> {
+        let is_allowed =
+            self.limit.as_ref().is_none_or(|limit| limit.take(answer == Answer::Expected));
+        if !is_allowed {
+            self.left += 1;
+            return None;
+        }
+        let may_begin = self.may_begin(&job);
+        self.running.insert(job.handle.short(), false);
+        if may_begin {
+            return Some(job);
+        }
+        self.waiting.push(job);
+        None
+    }
+
+    /// Whether there is a place for a job, and no earlier run of it goes on.
+    fn may_begin(&self, job: &Assignment) -> bool {
+        let handle = job.handle.short();
+        self.running() < self.places && self.going_on.iter().all(|(_, going)| *going != handle)
+    }
+
+    /// A job that had to wait, and may begin now.
+    pub fn released(&mut self) -> Option<Assignment> {
+        let at = self.waiting.iter().position(|job| self.may_begin(job))?;
+        Some(self.waiting.remove(at))
+    }
+
+    /// A handler has begun with a job: until the job is [finished](Self::finish) it keeps its place, even when the
+    /// connection is lost before that.
+    pub fn begin(&mut self, job: &JobHandle) {
+        if job.epoch() == Some(self.origin.epoch)
+            && let Some(has_begun) = self.running.get_mut(&job.short())
+        {
+            *has_begun = true;
+        }
+    }
+
+    fn answered_grab(&mut self, by: PacketType, now: Instant) -> Result<Answer, Error> {
+        let named = Grab::answered_with(by);
+        let late = match (named, self.confirmations.next_grab()) {
+            (Some(named), Some(next)) if named == next => None,
+            (None, Some(_)) => None,
+            (Some(named), _) => self.given_up.iter().position(|grab| *grab == named),
+            (None, None) => (!self.given_up.is_empty()).then_some(0),
+        };
+        let (grab, answer) = match late.and_then(|at| self.given_up.drain(..=at).last()) {
+            Some(grab) => (Some(grab), Answer::Late),
+            None => (self.confirmations.answered(by, true)?, Answer::Expected),
+        };
+        if let Some(grab) = grab {
+            self.dialect.understood(grab, now);
+        }
+        self.refusals.reset();
         self.is_grab_proven = true;
-        Ok(())
+        Ok(answer)
+    }
+
+    /// Whether the server has answered anything on this connection with what it was asked for.
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        self.confirmations.has_answers()
     }
 
     /// Grabs have not brought a job.
@@ -298,17 +456,18 @@ impl WorkerSession {
         if error.kind() == ErrorKind::JobNotFound {
             return self.confirmations.rejected(&packet.body);
         }
-        if !self.is_grab_proven && self.confirmations.withdraw_grab() {
-            self.fall_back(now);
+        // The oldest question is answered first.
+        if self.is_grab_proven || self.given_up.pop_front().is_some() {
+            return;
         }
-    }
-
-    /// Asks with an older kind of grab.
-    fn fall_back(&mut self, now: Instant) {
-        self.give_back(1);
-        if let Some(older) = self.grab.fallback() {
-            self.grab = older;
-            self.rest = Rest::Awake;
+        if self.confirmations.withdraw_grab().is_some() {
+            self.give_back(1);
+            self.rest = if self.dialect.step_down() {
+                Rest::Awake
+            } else {
+                let until = now.checked_add(self.refusals.next_delay());
+                until.map_or(Rest::Awake, Rest::Paused)
+            };
             self.poll(now);
         }
     }
@@ -316,10 +475,10 @@ impl WorkerSession {
     /// The oldest question got no answer in time. Some servers leave a grab that they do not know unanswered: then an
     /// older kind is tried, and this gives `true`. Otherwise the connection is out of step.
     pub fn give_up_waiting(&mut self, now: Instant) -> bool {
-        let may_be_unknown = !self.is_grab_proven && self.grab != Grab::Plain;
-        let is_unknown_grab = may_be_unknown && self.confirmations.withdraw_grab();
+        let is_unknown_grab = self.may_be_unknown() && self.confirmations.waiting_grab().is_some();
         if is_unknown_grab {
-            self.fall_back(now);
+            self.skip_grab();
+            self.poll(now);
         }
         is_unknown_grab
     }
@@ -392,15 +551,20 @@ impl WorkerSession {
 
     fn let_go(&mut self, job: &JobHandle) -> Result<Short, Error> {
         let handle = job.short();
-        if job.epoch() == Some(self.origin.epoch) && self.running.remove(&handle) {
+        if job.epoch() == Some(self.origin.epoch) && self.running.remove(&handle).is_some() {
             return Ok(handle);
+        }
+        // A handler of an earlier connection has ended: its place is free.
+        let is_it = |going: &(Epoch, Short)| job.epoch() == Some(going.0) && going.1 == handle;
+        if let Some(at) = self.going_on.iter().position(is_it) {
+            self.going_on.swap_remove(at);
         }
         Err(job_lost(job))
     }
 
     fn held(&self, job: &JobHandle) -> Result<Short, Error> {
         let handle = job.short();
-        if job.epoch() == Some(self.origin.epoch) && self.running.contains(&handle) {
+        if job.epoch() == Some(self.origin.epoch) && self.running.contains_key(&handle) {
             return Ok(handle);
         }
         Err(job_lost(job))
@@ -454,16 +618,27 @@ impl WorkerSession {
     /// The connection is lost or closed: nothing can be sent for its jobs any more.
     pub fn close(&mut self) {
         self.give_back(self.confirmations.grabs());
+        if !self.is_grab_proven && self.confirmations.waiting_grab().is_some() {
+            // A server that was silent to every kind has shown nothing.
+            match self.given_up.is_empty() {
+                true => self.dialect.closed(),
+                false => self.dialect.forget(),
+            }
+        }
+        self.given_up.clear();
         self.confirmations.close(self.running.len() + self.left);
-        self.running.clear();
+        let epoch = self.origin.epoch;
+        let begun = self.running.drain().filter(|(_, has_begun)| *has_begun);
+        self.going_on.extend(begun.map(|(handle, _)| (epoch, handle)));
+        self.waiting.clear();
         self.left = 0;
         self.outgoing.clear();
     }
 
-    /// How many jobs this connection holds.
+    /// How many jobs this connection holds that may run.
     #[must_use]
     pub fn running(&self) -> usize {
-        self.running.len()
+        self.running.len() - self.waiting.len()
     }
 
     /// The server and the number of this connection.
@@ -478,6 +653,9 @@ impl Drop for WorkerSession {
         self.give_back(self.confirmations.grabs());
     }
 }
+
+/// How long a server that never answered a kind of grab is waited for before an older kind is tried.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// The longest timeout that is sent: gearmand takes up to 20 digits, and keeps 31 bits.
 const MAX_TIMEOUT_MS: u128 = i32::MAX as u128;

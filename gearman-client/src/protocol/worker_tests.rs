@@ -335,3 +335,217 @@ fn a_job_that_nobody_will_end_does_not_keep_a_connection_open() {
     bench.worker.close();
     assert_eq!(bench.settled(), [Settled::Abandoned, Settled::Unknown]);
 }
+
+/// Refuses every grab for this long; how many were sent.
+fn refuse(bench: &mut Bench, time: Duration) -> usize {
+    let (end, mut grabs) = (bench.now + time, 0);
+    while bench.now < end {
+        let sent = bench.sent();
+        grabs += sent.len();
+        for _ in &sent {
+            bench.gets(PacketType::Error, &["server_error", "no"]);
+        }
+        if sent.is_empty() {
+            bench.now = bench.worker.poll(bench.now).unwrap();
+        }
+    }
+    grabs
+}
+
+#[test]
+fn refusals_in_a_row_are_followed_by_longer_and_longer_pauses() {
+    let mut bench = Bench::started(1);
+    bench.gets(PacketType::Error, &["server_error", "no"]);
+    // Three kinds of grab each time.
+    let first_second = refuse(&mut bench, Duration::from_secs(1));
+    assert!((6..=15).contains(&first_second), "{first_second}");
+    let hour = refuse(&mut bench, Duration::from_secs(3600));
+    assert!((300..=3 * 370).contains(&hour), "{hour} in an hour");
+    assert!(!bench.worker.is_proven(), "a refusal proves nothing");
+    // Another connection does not begin anew.
+    bench.worker.reopen(bench.now);
+    let next = refuse(&mut bench, Duration::from_secs(60));
+    assert!((10..=30).contains(&next), "{next} in a minute");
+    bench.worker.poll(bench.now);
+    bench.now += Duration::from_secs(10);
+    bench.sent();
+    bench.gets(PacketType::NoJob, &[]);
+    assert!(bench.worker.is_proven());
+    bench.worker.reopen(bench.now);
+    let after_success = refuse(&mut bench, Duration::from_secs(1));
+    assert!((6..=15).contains(&after_success), "{after_success}");
+}
+
+#[test]
+fn a_silent_server_is_asked_with_older_grabs_within_seconds() {
+    let mut bench = Bench::started(1);
+    for grab in ["GRAB_JOB_UNIQ", "GRAB_JOB"] {
+        let due = bench.worker.poll(bench.now).unwrap();
+        assert_eq!(due, bench.now + Duration::from_secs(1));
+        bench.now = due - Duration::from_nanos(1);
+        assert!(bench.sent().is_empty());
+        bench.now = due;
+        assert_eq!(bench.sent(), [grab]);
+    }
+    assert_eq!(bench.worker.poll(bench.now), None, "the last has the time of any reply");
+    assert!(!bench.worker.give_up_waiting(bench.now));
+    // That was no matter of the kind.
+    bench.worker.close();
+    bench.worker.reopen(bench.now);
+    assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+    bench.gets(PacketType::NoJob, &[]);
+    bench.worker.reopen(bench.now);
+    assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+    bench.now += Duration::from_secs(5);
+    assert!(bench.sent().is_empty(), "it has answered such a grab before");
+}
+
+#[test]
+fn an_echo_that_overtakes_a_grab_shows_that_the_grab_is_not_known() {
+    let mut bench = Bench::started(1);
+    let barrier = bench.worker.send_barrier(bench.now);
+    bench.sent();
+    bench.gets(PacketType::EchoRes, &[""]);
+    assert!(bench.worker.is_past(barrier));
+    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+}
+
+#[test]
+fn answers_to_grabs_that_were_given_up_are_taken_in_any_number() {
+    let mut bench = Bench::started(1);
+    bench.now += Duration::from_secs(1);
+    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    bench.gets(PacketType::NoJob, &[]);
+    bench.gets(PacketType::NoJob, &[]);
+    assert_eq!(bench.sent(), ["PRE_SLEEP"]);
+    bench.gets(PacketType::Noop, &[]);
+    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"], "it was only slow");
+}
+
+#[test]
+fn a_job_for_a_grab_that_was_given_up_is_not_run_beside_the_next() {
+    let mut bench = Bench::started(1);
+    bench.now += Duration::from_secs(1);
+    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    let late = bench.gets_job(1);
+    assert_eq!(bench.gets(PacketType::JobAssignUniq, &["H:x:2", "f", "u", "w"]), None);
+    assert_eq!(bench.worker.running(), 1);
+    assert!(bench.worker.released().is_none() && bench.sent().is_empty());
+    bench.completes(&late);
+    let next = bench.worker.released().unwrap().handle;
+    assert_eq!((next.name(), bench.sent()), (&b"H:x:2"[..], vec!["WORK_COMPLETE".to_owned()]));
+    bench.completes(&next);
+    assert_eq!(bench.sent(), ["WORK_COMPLETE", "GRAB_JOB_ALL"]);
+}
+
+#[test]
+fn a_late_answer_brings_no_job_over_the_limit() {
+    let limit = JobLimit::new(1);
+    let mut bench = Bench::limited(2, &limit);
+    bench.sent();
+    bench.now += Duration::from_secs(1);
+    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    bench.gets_job(1);
+    assert!(limit.is_reached());
+    assert_eq!(bench.gets(PacketType::JobAssignUniq, &["H:x:2", "f", "u", "w"]), None);
+    assert!(bench.worker.released().is_none(), "it goes back with the connection");
+    bench.worker.close();
+    assert_eq!(bench.settled(), [Settled::Abandoned, Settled::Abandoned]);
+}
+
+#[test]
+fn a_server_that_closes_upon_a_grab_is_asked_with_older_ones_and_that_is_remembered() {
+    let mut bench = Bench::started(1);
+    let reconnected = |bench: &mut Bench| {
+        bench.worker.close();
+        bench.worker.reopen(bench.now);
+        let sent = bench.sent();
+        assert_eq!((sent.len(), sent[0].as_str()), (2, "CAN_DO"));
+        sent[1].clone()
+    };
+    assert_eq!(reconnected(&mut bench), "GRAB_JOB_ALL", "one can end for any reason");
+    for _ in 0..2 {
+        assert_eq!(reconnected(&mut bench), "GRAB_JOB_UNIQ");
+    }
+    for _ in 0..2 {
+        assert_eq!(reconnected(&mut bench), "GRAB_JOB");
+    }
+    assert_eq!(reconnected(&mut bench), "GRAB_JOB_ALL", "it was none of them");
+    for _ in 0..2 {
+        reconnected(&mut bench);
+    }
+    bench.gets(PacketType::NoJob, &[]);
+    for _ in 0..5 {
+        bench.now += Duration::from_secs(600);
+        assert_eq!(reconnected(&mut bench), "GRAB_JOB_UNIQ", "it has answered that");
+        bench.gets(PacketType::NoJob, &[]);
+    }
+    bench.now += Duration::from_secs(600);
+    assert_eq!(reconnected(&mut bench), "GRAB_JOB_ALL", "by now it may be another version");
+}
+
+#[test]
+fn a_new_connection_is_told_everything_again() {
+    let mut bench = Bench::started(1);
+    bench.worker.set_client_id(&ClientId::try_from("me").unwrap());
+    let second = FunctionName::try_from("g").unwrap();
+    bench.worker.can_do(&second, Some(Duration::from_secs(1)));
+    bench.sent();
+    bench.gets(PacketType::NoJob, &[]);
+    bench.worker.close();
+    bench.worker.reopen(bench.now);
+    assert_eq!(bench.sent(), ["SET_CLIENT_ID", "CAN_DO", "CAN_DO_TIMEOUT", "GRAB_JOB_ALL"]);
+    bench.worker.cant_do(&second).unwrap();
+    bench.worker.reopen(bench.now);
+    assert_eq!(bench.sent(), ["SET_CLIENT_ID", "CAN_DO", "GRAB_JOB_ALL"]);
+}
+
+#[test]
+fn a_handler_that_outlives_its_connection_keeps_its_place() {
+    let mut bench = Bench::started(1);
+    let job = bench.gets_job(1);
+    bench.worker.begin(&job);
+    bench.worker.close();
+    bench.worker.reopen(bench.now);
+    assert_eq!(bench.sent(), ["CAN_DO"]);
+    bench.worker.close();
+    bench.worker.reopen(bench.now);
+    assert_eq!(bench.sent(), ["CAN_DO"], "over any number of connections");
+    let ended = bench.worker.finish(&job, End::Complete(b"late"), bench.now);
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::JobLost);
+    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
+}
+
+#[test]
+fn a_second_run_of_a_job_waits_for_the_end_of_the_first() {
+    let mut bench = Bench::started(3);
+    let job = bench.gets_job(1);
+    bench.worker.begin(&job);
+    bench.worker.close();
+    bench.worker.reopen(bench.now);
+    assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+    assert_eq!(bench.gets(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]), None);
+    assert_eq!((bench.worker.running(), bench.sent().len()), (0, 1), "one place is free");
+    let other = bench.gets_job(2);
+    assert!(bench.worker.released().is_none());
+    assert!(bench.worker.finish(&job, End::Fail, bench.now).is_err());
+    let again = bench.worker.released().unwrap();
+    assert_eq!(again.handle.name(), b"H:x:1");
+    bench.completes(&again.handle);
+    bench.completes(&other);
+    bench.worker.send_barrier(bench.now);
+    assert_eq!(bench.settled(), [Settled::Abandoned]);
+}
+
+#[test]
+fn a_job_that_waits_for_its_first_run_goes_back_when_the_worker_stops() {
+    let mut bench = Bench::started(2);
+    let job = bench.gets_job(1);
+    bench.worker.begin(&job);
+    bench.worker.reopen(bench.now);
+    bench.sent();
+    assert_eq!(bench.gets(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]), None);
+    bench.worker.stop();
+    bench.worker.poll(bench.now);
+    assert!(bench.worker.is_drained() && bench.worker.released().is_none());
+}

@@ -3,6 +3,7 @@
 use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
+    sync::Arc,
     thread,
     time::Duration,
 };
@@ -161,6 +162,54 @@ impl Peer {
     pub(crate) fn wait_for_end(mut self) {
         while self.read().is_some() {}
     }
+}
+
+/// A server whose every connection is a conversation of this kind, in a thread of its own.
+pub(crate) fn serve(conversation: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let conversation = Arc::new(conversation);
+    // It ends with the test.
+    thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let conversation = conversation.clone();
+            thread::spawn(move || conversation(stream.unwrap(), number));
+        }
+    });
+    address
+}
+
+/// Reads packets until the end, and gives each to `answer`, until that is `false`.
+pub(crate) fn answer(
+    stream: &mut TcpStream,
+    mut answer: impl FnMut(&mut TcpStream, PacketType) -> bool,
+) {
+    let mut decoder = Decoder::new(Magic::Request, 1 << 24);
+    loop {
+        while let Some(packet) = decoder.next().unwrap() {
+            if !answer(stream, packet.packet_type) {
+                return;
+            }
+        }
+        match stream.read(decoder.space()) {
+            Ok(n) if n > 0 => decoder.received(n),
+            _ => return,
+        }
+    }
+}
+
+pub(crate) fn is_grab(packet: PacketType) -> bool {
+    matches!(packet, PacketType::GrabJob | PacketType::GrabJobUniq | PacketType::GrabJobAll)
+}
+
+/// Reads until the first grab, and answers that.
+pub(crate) fn answer_grab(stream: &mut TcpStream, with: &[u8]) {
+    answer(stream, |stream, packet| {
+        if is_grab(packet) {
+            stream.write_all(with).unwrap();
+        }
+        !is_grab(packet)
+    });
 }
 
 pub(crate) fn wire(packet_type: PacketType, arguments: &[&str]) -> Vec<u8> {

@@ -12,7 +12,7 @@ use std::{
 use fixtures::gearmand::Server;
 use gearman_client::{
     ConnectOptions, ConnectionState, ErrorKind, Failure, Outcome, RetryPolicy, SubmitOptions,
-    Worker, WorkerReport, WorkerView, blocking,
+    Worker, WorkerOptions, WorkerReport, WorkerView, blocking,
 };
 use tests::face::runtime;
 
@@ -138,6 +138,49 @@ fn an_async_worker_can_be_looked_at_from_elsewhere() {
 #[test]
 fn a_blocking_worker_can_be_looked_at_from_elsewhere() {
     check(&record_of(|| look(run_blocking)));
+}
+
+/// What handlers say is in the log where that was asked for: on one line, cut.
+#[test]
+fn words_of_failed_handlers_are_logged_when_that_is_asked_for() {
+    let record_with = |logs: bool| {
+        record_of(|| {
+            let server = Server::start().unwrap();
+            let options = WorkerOptions::from(options(&server)).log_errors(logs);
+            let mut worker = blocking::Worker::connect(options).unwrap();
+            let long = "x".repeat(1000);
+            let words = format!("disk\nfull \u{1b}[2J {long}");
+            worker
+                .register("f", move |job| -> Result<String, Failure> {
+                    match job.workload.is_empty() {
+                        true => Err(Failure::exception(words.clone())),
+                        false => panic!("{words}"),
+                    }
+                })
+                .unwrap();
+            let stop = worker.stop_handle();
+            let worker = thread::spawn(move || worker.run().unwrap());
+            let mut client = blocking::Client::connect(server.address()).unwrap();
+            for workload in ["", "panic"] {
+                let _failed = client.run("f", workload, SubmitOptions::default()).unwrap();
+            }
+            stop.stop();
+            assert_eq!(worker.join().unwrap().failed, 2);
+        })
+    };
+    let record = record_with(true);
+    check(&record);
+    let words = "disk\\nfull \\u{1b}[2J xxx";
+    let in_span = ["WARN", "gearman_job", "the job's handler failed"];
+    for (outcome, begin) in [("exception", ""), ("panic", "the handler panicked: ")] {
+        let outcome = format!("outcome=\"{outcome}\"");
+        let error = format!("error={begin}{words}");
+        let line = find(&record, &[&in_span[..], &[&outcome, &error]].concat());
+        assert!(line.matches('x').count() <= 256, "{line}");
+    }
+    let record = record_with(false);
+    find(&record, &["WARN", "the job's handler failed", "outcome=\"exception\""]);
+    assert!(!record.concat().contains("disk"), "{}", record.concat());
 }
 
 /// A worker that is stopped closes its connections: nothing was lost.

@@ -1,0 +1,106 @@
+//! What a worker tells of itself while it runs.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::{
+    Address, Assignment, Error, ErrorKind, FunctionName, JobHandle, WorkerOptions, trace,
+    work::Failed,
+};
+
+/// Something that happened to a worker.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct WorkerEvent {
+    /// The server that it is about.
+    pub server: Address,
+    /// What happened.
+    pub what: WorkerEventKind,
+}
+
+/// What happened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum WorkerEventKind {
+    /// A connection was made.
+    Connected,
+    /// No connection could be made, or it was lost. The worker tries again, unless it stops. Until there is a connection
+    /// again, each kind of error is told once.
+    Disconnected(Error),
+    /// A handler failed or panicked, and its job with it.
+    Failed {
+        /// The job.
+        job: JobHandle,
+        /// The function that it is of.
+        function: FunctionName,
+        /// What the handler's error or its panic says, as it came. It may quote the job.
+        error: String,
+    },
+}
+
+/// Who is told.
+#[derive(Clone)]
+pub(crate) struct Observer(Arc<dyn Fn(&WorkerEvent) + Send + Sync>);
+
+impl Observer {
+    pub(crate) fn new(observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
+        Observer(Arc::new(observer))
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
+    }
+}
+
+/// Tells what happens on one connection of a worker.
+pub(crate) struct Teller {
+    server: Arc<Address>,
+    observer: Option<Observer>,
+    logs_errors: bool,
+    /// What was told since there was a connection.
+    outage: Mutex<Vec<ErrorKind>>,
+}
+
+impl Teller {
+    pub(crate) fn new(server: Arc<Address>, options: &WorkerOptions) -> Self {
+        let (observer, logs_errors) = (options.observer.clone(), options.logs_errors);
+        Teller { server, observer, logs_errors, outage: Mutex::default() }
+    }
+
+    pub(crate) fn connected(&self) {
+        self.outage.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.tell(|| WorkerEventKind::Connected);
+    }
+
+    pub(crate) fn disconnected(&self, error: &Error) {
+        trace::lost(&self.server, error);
+        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
+        if !outage.contains(&error.kind()) {
+            outage.push(error.kind());
+            drop(outage);
+            self.tell(|| WorkerEventKind::Disconnected(error.share()));
+        }
+    }
+
+    /// A handler has ended.
+    pub(crate) fn ended<T>(&self, job: &Assignment, outcome: &Result<T, Failed>) {
+        trace::done(&job.handle, outcome, self.logs_errors);
+        if let Err(failed) = outcome {
+            self.tell(|| WorkerEventKind::Failed {
+                job: job.handle.clone(),
+                function: job.function.clone(),
+                error: failed.words().into_owned(),
+            });
+        }
+    }
+
+    fn tell(&self, what: impl FnOnce() -> WorkerEventKind) {
+        if let Some(Observer(observer)) = &self.observer {
+            observer(&WorkerEvent { server: Address::clone(&self.server), what: what() });
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Handlers of both faces behind one trait: written once, as a function that may block its thread.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use gearman_client::{
+    Failure, JobContext, LostReason, Worker, WorkerOptions, WorkerReport, WorkerView, blocking,
+};
+use tokio::runtime::Handle;
+
+use super::{
+    face::{Async, Blocking, Face},
+    support::PATIENCE,
+};
+
+/// A job as a test's handler sees it.
+pub(crate) trait Seen {
+    fn workload(&self) -> Vec<u8>;
+    fn is_lost(&mut self) -> bool;
+    /// Waits until the job is lost, with the patience of a test.
+    fn wait_lost(&mut self) -> Option<LostReason>;
+    fn is_stopping(&self) -> bool;
+    /// Waits until the worker stops, with the patience of a test; whether it does.
+    fn wait_stopping(&self) -> bool;
+}
+
+type Outcome = Result<String, Failure>;
+
+/// A worker of either face that runs handlers.
+pub(crate) trait HandlerFace: Face {
+    /// Serves `f`.
+    fn start<H>(options: WorkerOptions, handler: H) -> Running
+    where
+        H: Fn(&mut dyn Seen) -> Outcome + Send + Sync + 'static;
+}
+
+/// A worker that runs in threads of its own.
+pub(crate) struct Running {
+    pub(crate) view: WorkerView,
+    stop: Box<dyn FnOnce() + Send>,
+    thread: thread::JoinHandle<WorkerReport>,
+}
+
+impl Running {
+    /// Stops it, and waits for its end.
+    pub(crate) fn stop(self) -> WorkerReport {
+        (self.stop)();
+        self.thread.join().unwrap()
+    }
+
+    /// Waits until something can be seen of it.
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&WorkerView) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !is_so(&self.view) {
+            assert!(Instant::now() < end, "{what}: {:?}, {:?}", self.view, self.view.metrics());
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl HandlerFace for Blocking {
+    fn start<H>(options: WorkerOptions, handler: H) -> Running
+    where
+        H: Fn(&mut dyn Seen) -> Outcome + Send + Sync + 'static,
+    {
+        let mut worker = blocking::Worker::connect_lazy(options).unwrap();
+        worker.register("f", move |job| handler(job)).unwrap();
+        let (view, stop) = (worker.view(), worker.stop_handle());
+        let thread = thread::spawn(move || worker.run().unwrap());
+        Running { view, stop: Box::new(move || stop.stop()), thread }
+    }
+}
+
+impl Seen for blocking::JobContext<'_> {
+    fn workload(&self) -> Vec<u8> {
+        self.workload.to_vec()
+    }
+
+    fn is_lost(&mut self) -> bool {
+        Self::is_lost(self)
+    }
+
+    fn wait_lost(&mut self) -> Option<LostReason> {
+        Self::wait_lost(self, PATIENCE)
+    }
+
+    fn is_stopping(&self) -> bool {
+        Self::is_stopping(self)
+    }
+
+    fn wait_stopping(&self) -> bool {
+        Self::wait_stopping(self, PATIENCE)
+    }
+}
+
+impl HandlerFace for Async {
+    fn start<H>(options: WorkerOptions, handler: H) -> Running
+    where
+        H: Fn(&mut dyn Seen) -> Outcome + Send + Sync + 'static,
+    {
+        let handler = Arc::new(handler);
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let (seen, view) = std::sync::mpsc::channel();
+        let thread = thread::spawn(move || {
+            super::face::runtime().block_on(async move {
+                let mut worker = Worker::connect_lazy(options).unwrap();
+                seen.send(worker.view()).unwrap();
+                let handler = move |job: JobContext| {
+                    let handler = handler.clone();
+                    async move {
+                        let mut seen = SeenAsync(job, Handle::current());
+                        match tokio::task::spawn_blocking(move || handler(&mut seen)).await {
+                            Ok(outcome) => outcome,
+                            Err(error) => std::panic::resume_unwind(error.into_panic()),
+                        }
+                    }
+                };
+                worker.register("f", handler).unwrap();
+                worker.run_until(stopped).await
+            })
+        });
+        let stop = Box::new(move || stop.send(()).unwrap());
+        Running { view: view.recv().unwrap(), stop, thread }
+    }
+}
+
+struct SeenAsync(JobContext, Handle);
+
+impl Seen for SeenAsync {
+    fn workload(&self) -> Vec<u8> {
+        self.0.workload.to_vec()
+    }
+
+    fn is_lost(&mut self) -> bool {
+        self.0.is_lost()
+    }
+
+    fn wait_lost(&mut self) -> Option<LostReason> {
+        let lost = async { tokio::time::timeout(PATIENCE, self.0.lost()).await };
+        self.1.block_on(lost).ok()
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.0.is_stopping()
+    }
+
+    fn wait_stopping(&self) -> bool {
+        let stopping = async { tokio::time::timeout(PATIENCE, self.0.stopping()).await };
+        self.1.block_on(stopping).is_ok()
+    }
+}
+
+/// A door that handlers wait at until the test opens it for good.
+#[derive(Clone, Default)]
+pub(crate) struct Door(Arc<AtomicBool>);
+
+impl Door {
+    pub(crate) fn open(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn pass(&self) {
+        let end = Instant::now() + PATIENCE;
+        while !self.0.load(Ordering::SeqCst) {
+            assert!(Instant::now() < end, "nobody opens");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What handlers learn of their jobs and their worker, and what is learnt of handlers.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
+
+use fixtures::{gearmand::Server, proxy::Proxy};
+use gearman_client::{
+    ConnectOptions, Failure, JobEvent, LostReason, Outcome, RetryPolicy, WorkerEvent,
+    WorkerEventKind, WorkerOptions, blocking,
+};
+
+use super::{
+    face::{WorkFace, both_faces, scenarios},
+    handlers::{Door, HandlerFace},
+    support::{PATIENCE, on_each_server_async, options},
+};
+
+scenarios!(
+    a_handler_learns_that_its_job_is_lost,
+    a_second_run_of_a_job_begins_when_the_first_has_ended,
+    a_handler_learns_that_its_worker_stops,
+    errors_and_panics_of_handlers_are_told_where_they_happen,
+);
+both_faces!(a_long_handler_costs_no_connection_that_answered_meanwhile);
+
+fn quick(address: &str) -> WorkerOptions {
+    let retry = RetryPolicy::new(20).backoff(Duration::from_millis(5), Duration::from_millis(50));
+    WorkerOptions::from(address.parse::<ConnectOptions>().unwrap().retry(retry))
+}
+
+fn a_handler_learns_that_its_job_is_lost<F: HandlerFace>(address: &str) {
+    let proxy = Proxy::start(address.parse().unwrap()).unwrap();
+    let (began, begun) = mpsc::channel();
+    let worker = F::start(quick(&proxy.address().to_string()), move |job| {
+        assert!(!job.is_lost());
+        began.send(()).unwrap();
+        if job.workload() == b"lost" {
+            assert_eq!(job.wait_lost(), Some(LostReason::ConnectionLost));
+            assert!(job.is_lost() && !job.is_stopping());
+        }
+        Ok("whatever".into())
+    });
+    let mut client = F::to(address);
+    client.submit_background("f", b"lost", options()).unwrap();
+    begun.recv_timeout(PATIENCE).unwrap();
+    proxy.refuse_connections();
+    proxy.reset_connections();
+    // Another takes the job before this worker is back.
+    let mut other = F::Worker::connect(address).unwrap();
+    other.can_do("f");
+    let job = other.next();
+    other.complete(job, "").unwrap();
+    assert_eq!(other.stop().completed, 1);
+    proxy.accept_connections();
+    client.submit_background("f", b"next", options()).unwrap();
+    begun.recv_timeout(PATIENCE).unwrap();
+    let report = worker.stop();
+    assert_eq!((report.completed, report.abandoned, report.unknown), (1, 1, 0), "{report}");
+}
+
+/// The server gives a lost job to whoever asks, and that may be the worker that still runs it.
+fn a_second_run_of_a_job_begins_when_the_first_has_ended<F: HandlerFace>(address: &str) {
+    for places in [1, 2] {
+        let proxy = Proxy::start(address.parse().unwrap()).unwrap();
+        let (began, begun) = mpsc::channel();
+        let door = Door::default();
+        let running = Arc::new(AtomicUsize::new(0));
+        let handler = {
+            let (door, running) = (door.clone(), running.clone());
+            move |_: &mut dyn super::handlers::Seen| {
+                assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "two runs at once");
+                began.send(()).unwrap();
+                door.pass();
+                running.fetch_sub(1, Ordering::SeqCst);
+                Ok("done".into())
+            }
+        };
+        let worker = F::start(quick(&proxy.address().to_string()).concurrency(places), handler);
+        let mut client = F::to(address);
+        let job = client.submit_background("f", b"", options()).unwrap().handle;
+        begun.recv_timeout(PATIENCE).unwrap();
+        proxy.reset_connections();
+        if F::NAME == "async" {
+            worker.until("it is back", |view| view.metrics().connections == 2);
+            // With a place that is free it is given the job again.
+            while places == 2 && !client.status(&job).unwrap().is_running {}
+        }
+        assert!(begun.recv_timeout(Duration::from_millis(100)).is_err(), "{places} places");
+        door.open();
+        begun.recv_timeout(PATIENCE).expect("it is not run again");
+        worker.until("it is done", |view| view.report().completed == 1);
+        let report = worker.stop();
+        // A blocking worker has ended it before it looked at the connection.
+        assert_eq!((report.completed, report.abandoned + report.unknown), (1, 1), "{report}");
+        assert!(!client.status(&job).unwrap().is_known);
+    }
+}
+
+fn a_handler_learns_that_its_worker_stops<F: HandlerFace>(address: &str) {
+    let (began, begun) = mpsc::channel();
+    let worker = F::start(quick(address), move |job| {
+        assert!(!job.is_stopping());
+        began.send(()).unwrap();
+        assert!(job.wait_stopping() && job.is_stopping() && !job.is_lost());
+        Ok("early".into())
+    });
+    let submit = std::thread::spawn({
+        let mut client = F::to(address);
+        move || client.submit("f", b"", options()).unwrap().1
+    });
+    begun.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(worker.stop().completed, 1);
+    let events: Vec<_> = submit.join().unwrap().into_iter().map(Result::unwrap).collect();
+    assert_eq!(events, [JobEvent::Complete("early".into())]);
+}
+
+/// A job that was taken by hand is told as well.
+#[test]
+fn a_job_taken_by_hand_is_known_to_be_lost() {
+    on_each_server_async(|address| async move {
+        let client = gearman_client::Client::connect(&address).await.unwrap();
+        client.submit_background("f", "", options()).await.unwrap();
+        let mut worker = gearman_client::Worker::connect(&address).await.unwrap();
+        worker.can_do("f", None).unwrap();
+        let job = worker.next_job().await;
+        assert!(!job.is_lost() && !job.is_stopping());
+        drop(worker);
+        assert_eq!(job.lost().await, LostReason::Stopped);
+        assert!(job.is_lost());
+    });
+    let server = Server::start().unwrap();
+    let mut client = blocking::Client::connect(server.address()).unwrap();
+    client.submit_background("f", "", options()).unwrap();
+    let mut worker = blocking::Worker::connect(server.address()).unwrap();
+    worker.can_do("f", None).unwrap();
+    let job = worker.next_job(PATIENCE).unwrap().unwrap();
+    assert!(!worker.is_lost(&job));
+    assert_eq!(worker.wait_lost(&job, Duration::from_millis(1)), None);
+    server.reset_connections();
+    assert_eq!(worker.wait_lost(&job, PATIENCE), Some(LostReason::ConnectionLost));
+    assert!(worker.is_lost(&job));
+    assert!(worker.complete(job, "").is_err());
+}
+
+/// Nobody but the worker's own side hears of a background job's error, nor of what a panic says.
+fn errors_and_panics_of_handlers_are_told_where_they_happen<F: HandlerFace>(address: &str) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let options_ = quick(address).on_event({
+        let told = told.clone();
+        move |event: &WorkerEvent| {
+            assert!(event.server.to_string().starts_with("127.0.0.1:"));
+            if let WorkerEventKind::Failed { job, function, error } = &event.what {
+                assert!(job.server().is_some());
+                told.lock().unwrap().push(format!("{function}: {error}"));
+            }
+        }
+    });
+    let worker = F::start(options_, |job| match &*job.workload() {
+        b"panic" => panic!("a secret {}", 7),
+        b"plain" => panic!("in one piece"),
+        b"fail" => Err(Failure::Fail),
+        b"boxed" => Err(Failure::display(Box::<dyn std::error::Error>::from("boxed"))),
+        _ => Err(std::io::Error::other("disk full").into()),
+    });
+    let mut client = F::to(address);
+    client.submit_background("f", b"", options()).unwrap();
+    worker.until("it has failed", |view| view.report().failed == 1);
+    for panics in [b"panic", b"plain"] {
+        let (_, events) = client.submit("f", panics, options()).unwrap();
+        assert!(matches!(events[..], [Ok(JobEvent::Fail)]), "{events:?}");
+    }
+    assert_eq!(client.run("f", b"fail", options()).unwrap(), Outcome::Fail);
+    let boxed = client.run("f", b"boxed", options()).unwrap();
+    assert_eq!(boxed, Outcome::Exception("boxed".into()));
+    assert_eq!(worker.stop().failed, 5);
+    let words = [
+        "f: disk full",
+        "f: the handler panicked: a secret 7",
+        "f: the handler panicked: in one piece",
+        "f: the handler gave no reason",
+        "f: boxed",
+    ];
+    assert_eq!(*told.lock().unwrap(), words);
+}
+
+/// A blocking worker does not read while a handler runs; the answer to the grab for its other place is there when it has
+/// ended, however long that took.
+fn a_long_handler_costs_no_connection_that_answered_meanwhile<F: HandlerFace>() {
+    let server = Server::start().unwrap();
+    let mut client = F::to(server.address());
+    for _ in 0..2 {
+        client.submit_background("f", b"", options()).unwrap();
+    }
+    const REPLY: Duration = Duration::from_millis(300);
+    let to: ConnectOptions = server.address().parse().unwrap();
+    let options_ = WorkerOptions::from(to.reply_timeout(REPLY)).concurrency(2);
+    let worker = F::start(options_, |_| {
+        std::thread::sleep(2 * REPLY);
+        Ok(String::new())
+    });
+    worker.until("both are done", |view| {
+        let report = view.report();
+        report.completed + report.unknown == 2
+    });
+    assert_eq!(worker.view.metrics().connections, 1);
+    let report = worker.stop();
+    assert_eq!((report.completed, report.unknown), (2, 0), "{report}");
+}
+
+/// The whole of a panic stays here, also when it comes after an await.
+#[test]
+fn a_panic_behind_an_await_is_told() {
+    on_each_server_async(|address| async move {
+        let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
+        let options_ = quick(&address).on_event(move |event| {
+            if let WorkerEventKind::Failed { error, .. } = &event.what {
+                told.send(error.clone()).unwrap();
+            }
+        });
+        let mut worker = gearman_client::Worker::connect(options_).await.unwrap();
+        worker
+            .register("f", |_| async {
+                tokio::task::yield_now().await;
+                if true {
+                    panic!("later");
+                }
+                Ok("never")
+            })
+            .unwrap();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let running = tokio::spawn(worker.run_until(stopped));
+        let client = gearman_client::Client::connect(&address).await.unwrap();
+        assert_eq!(client.run("f", "", options()).await.unwrap(), Outcome::Fail);
+        assert_eq!(tells.recv().await.unwrap(), "the handler panicked: later");
+        stop.send(()).unwrap();
+        assert_eq!(running.await.unwrap().failed, 1);
+    });
+}

@@ -1,0 +1,201 @@
+//! Servers that refuse, close, or say nothing; and machines that have nothing left.
+
+use std::{
+    io::{self, Write},
+    net::TcpStream,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use fixtures::gearmand::{Flavour, Server};
+use gearman_client::{
+    ConnectOptions, ErrorKind, RetryPolicy, WorkerEvent, WorkerEventKind, WorkerOptions,
+    protocol::PacketType,
+};
+
+use super::{
+    face::{Face, WorkFace, both_faces},
+    handlers::HandlerFace,
+    support::{PATIENCE, answer, answer_grab, is_grab, options, serve, wire},
+};
+
+both_faces!(
+    a_server_that_refuses_every_grab_is_asked_less_and_less,
+    a_server_that_refuses_a_grab_and_closes_is_tried_less_and_less,
+    quirk_servers_without_gearmands_grabs_are_worked_for,
+    a_worker_without_file_descriptors_waits_and_tells_that_once,
+);
+
+fn quick(address: &str) -> ConnectOptions {
+    let options: ConnectOptions = address.parse().unwrap();
+    let retry = RetryPolicy::new(20).backoff(Duration::from_millis(50), Duration::from_secs(10));
+    options.reply_timeout(Duration::from_secs(1)).retry(retry)
+}
+
+fn refusal() -> Vec<u8> {
+    wire(PacketType::Error, &["server_error", "not now"])
+}
+
+/// 40,000 commands a second before.
+fn a_server_that_refuses_every_grab_is_asked_less_and_less<F: Face>() {
+    let grabs = Arc::new(AtomicUsize::new(0));
+    let is_well = Arc::new(AtomicBool::new(false));
+    let address = serve({
+        let (grabs, is_well) = (grabs.clone(), is_well.clone());
+        move |mut stream, _| {
+            answer(&mut stream, |stream, packet| {
+                if is_grab(packet) {
+                    grabs.fetch_add(1, Ordering::SeqCst);
+                    let answer = match is_well.load(Ordering::SeqCst) {
+                        true => wire(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]),
+                        false => refusal(),
+                    };
+                    return stream.write_all(&answer).is_ok();
+                }
+                true
+            });
+        }
+    });
+    let mut worker = F::Worker::connect(WorkerOptions::from(quick(&address))).unwrap();
+    worker.can_do("f");
+    assert!(worker.next_within(Duration::from_secs(2)).is_none());
+    let asked = grabs.load(Ordering::SeqCst);
+    // Three kinds at 0, 0.1, 0.3, 0.7, 1.5 and perhaps 3.1 s.
+    assert!((3..=18).contains(&asked), "{asked} grabs");
+    is_well.store(true, Ordering::SeqCst);
+    let job = worker.next();
+    assert_eq!(F::Worker::assignment(&job).workload, "w");
+}
+
+fn a_server_that_refuses_a_grab_and_closes_is_tried_less_and_less<F: Face>() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let address = serve({
+        let connections = connections.clone();
+        move |mut stream, _| {
+            connections.fetch_add(1, Ordering::SeqCst);
+            answer_grab(&mut stream, &refusal());
+        }
+    });
+    let mut worker = F::Worker::connect(WorkerOptions::from(quick(&address))).unwrap();
+    worker.can_do("f");
+    assert!(worker.next_within(Duration::from_secs(3)).is_none());
+    let tried = connections.load(Ordering::SeqCst);
+    assert!((2..=25).contains(&tried), "{tried} connections in three seconds");
+}
+
+/// geard is silent to the newest and the oldest kind, rustygeard to none, g2 closes the connection on the newest.
+fn quirk_servers_without_gearmands_grabs_are_worked_for<F: Face>() {
+    for flavour in Flavour::ALL {
+        let server = Server::builder().flavour(flavour).start().unwrap();
+        let to: ConnectOptions = server.address().parse().unwrap();
+        let mut client = F::connect(to.clone().exceptions(false)).unwrap();
+        let retry =
+            RetryPolicy::new(20).backoff(Duration::from_millis(5), Duration::from_millis(9));
+        let to = to.retry(retry).reply_timeout(PATIENCE);
+        let mut worker = F::Worker::connect(WorkerOptions::from(to).barrier(false)).unwrap();
+        worker.can_do("f");
+        for round in 0..3 {
+            client.submit_background("f", b"w", options()).unwrap();
+            let started = Instant::now();
+            let job = worker.next();
+            // Not the time of a reply.
+            assert!(started.elapsed() < PATIENCE / 2, "{flavour}, round {round}");
+            assert_eq!(F::Worker::assignment(&job).workload, "w");
+            worker.complete(job, "").unwrap();
+            assert!(worker.next_within(Duration::from_millis(20)).is_none());
+            if round == 1 {
+                server.clear_requests();
+                server.reset_connections();
+                // What the server understands is remembered.
+                assert!(worker.next_within(Duration::from_millis(300)).is_none());
+                let grabs: Vec<String> = server
+                    .requests()
+                    .iter()
+                    .map(|request| request.name())
+                    .filter(|verb| verb.starts_with("GRAB"))
+                    .collect();
+                let kind = match flavour {
+                    Flavour::Geard | Flavour::G2 => "GRAB_JOB_UNIQ",
+                    _ => "GRAB_JOB_ALL",
+                };
+                assert!(!grabs.is_empty() && grabs.iter().all(|grab| grab == kind), "{grabs:?}");
+            }
+        }
+    }
+}
+
+/// EMFILE; and later there are some again.
+fn a_worker_without_file_descriptors_waits_and_tells_that_once<F: HandlerFace>() {
+    const EMFILE: i32 = 24;
+    let server = Server::start().unwrap();
+    let at = server.socket_addr().unwrap();
+    let shortage = Arc::new(AtomicUsize::new(8));
+    let resolve = move || {
+        let left = shortage.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        if left.is_ok() { Err(io::Error::from_raw_os_error(EMFILE)) } else { Ok(at) }
+    };
+    let again = resolve.clone();
+    let retry = RetryPolicy::new(20).backoff(Duration::from_millis(5), Duration::from_millis(20));
+    let to = server.address().parse::<ConnectOptions>().unwrap().retry(retry);
+    let to = to
+        .connector(move |_| {
+            let found = resolve();
+            async move { tokio::net::TcpStream::connect(found?).await }
+        })
+        .blocking_connector(move |_, _| TcpStream::connect(again()?));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let options_ = WorkerOptions::from(to).on_event({
+        let told = told.clone();
+        move |event: &WorkerEvent| {
+            told.lock().unwrap().push(match &event.what {
+                WorkerEventKind::Connected => "connected".to_owned(),
+                WorkerEventKind::Disconnected(error) => error.to_string(),
+                other => format!("{other:?}"),
+            });
+        }
+    });
+    let worker = F::start(options_, |_| Ok(String::new()));
+    F::to(server.address()).submit_background("f", b"", options()).unwrap();
+    worker.until("the job is done", |view| view.report().completed == 1);
+    assert_eq!(worker.view.metrics().errors_of(ErrorKind::Connect), 8);
+    assert_eq!(worker.stop().completed, 1);
+    let told = told.lock().unwrap();
+    assert!(told.len() == 2 && told[0].contains("os error 24"), "{told:?}");
+    assert_eq!(told[1], "connected");
+}
+
+/// tokio gives up with a panic when it cannot start the thread that looks a name up.
+#[test]
+fn a_worker_without_threads_waits() {
+    let server = Server::start().unwrap();
+    let port = server.socket_addr().unwrap().port();
+    // No machine has so much memory for a stack, so no thread can be started.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .thread_stack_size(1 << 46)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
+        let to = quick(&format!("localhost:{port}"));
+        let options_ = WorkerOptions::from(to).on_event(move |event| {
+            if let WorkerEventKind::Disconnected(error) = &event.what {
+                told.send((error.kind(), error.to_string())).unwrap();
+            }
+        });
+        let worker = gearman_client::Worker::connect_lazy(options_).unwrap();
+        let view = worker.view();
+        let (kind, text) = tells.recv().await.unwrap();
+        assert_eq!(kind, ErrorKind::Connect, "{text}");
+        assert!(text.contains("thread"), "{text}");
+        // And goes on trying.
+        while view.metrics().errors_of(ErrorKind::Connect) < 4 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        assert!(tells.try_recv().is_err(), "it is told once");
+        worker.stop().await;
+    });
+}
