@@ -154,7 +154,10 @@ impl Lane {
 
     fn close(&self, error: Option<Error>) -> Option<Duration> {
         let mut state = self.lock();
-        state.is_open = false;
+        if std::mem::replace(&mut state.is_open, false) && state.session.is_proven(now()) {
+            state.is_proven = true;
+            state.backoff.reset();
+        }
         state.failures += 1;
         state.last_error = error;
         state.session.close();
@@ -455,12 +458,7 @@ impl State {
     }
 
     fn take(&mut self, packet: &Packet, now: Instant) -> Result<Option<Assignment>> {
-        let job = self.session.accept(packet, now)?;
-        if !self.is_proven && self.session.is_proven() {
-            self.is_proven = true;
-            self.backoff.reset();
-        }
-        Ok(job)
+        self.session.accept(packet, now)
     }
 
     fn account(&mut self) {

@@ -152,7 +152,7 @@ impl Lane {
                 self.decoder = Decoder::new(Magic::Response, self.options.max_packet_size);
                 self.session.reopen(now());
                 self.teller.connected();
-                self.retry_at = self.later();
+                self.retry_at = None;
                 self.flush()
             }
             Err(error) => {
@@ -184,7 +184,7 @@ impl Lane {
         if unknown > told { Err(self.why_lost()) } else { Ok(()) }
     }
 
-    /// When to connect again should this fail. A connection that proved good is followed by one at once.
+    /// When to connect again after this failure. A connection that proved good is followed by one at once.
     fn later(&mut self) -> Option<Instant> {
         let wait = if self.is_proven { LEAST_WAIT } else { self.backoff.next_delay() };
         self.is_proven = false;
@@ -347,10 +347,6 @@ impl Lane {
             found = true;
             self.gauge.update(|seen| seen.metrics.replies += 1);
             jobs.extend(self.session.accept(&packet, now())?);
-            if !self.is_proven && self.session.is_proven() {
-                self.is_proven = true;
-                self.backoff.reset();
-            }
         }
         Ok(found)
     }
@@ -405,6 +401,11 @@ impl Lane {
             self.teller.disconnected(error);
             self.gauge.failed(error);
             self.gauge.is(ConnectionState::Idle);
+            if self.session.is_proven(now()) {
+                self.is_proven = true;
+                self.backoff.reset();
+            }
+            self.retry_at = self.later();
         }
         self.last_error = Some(error.share());
         self.shut();

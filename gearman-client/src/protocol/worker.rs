@@ -50,6 +50,7 @@ use crate::{
 #[derive(Debug)]
 pub struct WorkerSession {
     origin: Origin,
+    opened: Instant,
     outgoing: BytesMut,
     /// How many packets were queued since somebody asked.
     commands: u64,
@@ -61,6 +62,8 @@ pub struct WorkerSession {
     dialect: Dialect,
     /// Whether the server has answered a grab on this connection.
     is_grab_proven: bool,
+    /// Whether this connection has brought a job.
+    has_brought_job: bool,
     /// Grabs without an answer, instead of which others were sent. An answer may still come.
     given_up: VecDeque<Grab>,
     confirmations: Confirmations,
@@ -114,6 +117,7 @@ impl WorkerSession {
     ) -> Self {
         WorkerSession {
             origin: Origin { server, epoch: Epoch::next() },
+            opened: now,
             outgoing: BytesMut::new(),
             commands: 0,
             client_id: None,
@@ -122,6 +126,7 @@ impl WorkerSession {
             places: places.max(1),
             dialect: Dialect::new(grab),
             is_grab_proven: false,
+            has_brought_job: false,
             given_up: VecDeque::new(),
             confirmations: Confirmations::default(),
             window: 1,
@@ -144,6 +149,8 @@ impl WorkerSession {
     pub fn reopen(&mut self, now: Instant) {
         self.close();
         self.origin.epoch = Epoch::next();
+        self.opened = now;
+        self.has_brought_job = false;
         self.commands = 0;
         self.is_grab_proven = false;
         self.confirmations.reopen();
@@ -358,6 +365,7 @@ impl WorkerSession {
                 let answer = self.answered_grab(packet.packet_type, now)?;
                 self.window = (self.window * 2).min(self.places);
                 self.budget.refill(now);
+                self.has_brought_job = true;
                 let known = |name: &[u8]| self.functions.get(name).cloned();
                 let job = Assignment::parse(packet, &self.origin, known)?;
                 return Ok(self.take(job, answer));
@@ -424,7 +432,7 @@ impl WorkerSession {
             (Some(named), _) => self.given_up.iter().position(|grab| *grab == named),
             (None, None) => (!self.given_up.is_empty()).then_some(0),
         };
-        let (grab, answer) = match late.and_then(|at| self.given_up.drain(..=at).last()) {
+        let (grab, answer) = match late.and_then(|at| self.given_up.drain(..=at).next_back()) {
             Some(grab) => (Some(grab), Answer::Late),
             None => (self.confirmations.answered(by, true)?, Answer::Expected),
         };
@@ -436,10 +444,12 @@ impl WorkerSession {
         Ok(answer)
     }
 
-    /// Whether the server has answered anything on this connection with what it was asked for.
+    /// Whether this connection was good: it has brought a job, or has lasted and its questions were answered. Others are
+    /// to be followed by the next after a while.
     #[must_use]
-    pub fn is_proven(&self) -> bool {
-        self.confirmations.has_answers()
+    pub fn is_proven(&self, now: Instant) -> bool {
+        let has_lasted = now.saturating_duration_since(self.opened) >= LASTED;
+        self.has_brought_job || (has_lasted && self.confirmations.has_answers())
     }
 
     /// Grabs have not brought a job.
@@ -653,6 +663,9 @@ impl Drop for WorkerSession {
         self.give_back(self.confirmations.grabs());
     }
 }
+
+/// A server that answers and then closes, again and again, gets no further.
+const LASTED: Duration = Duration::from_secs(1);
 
 /// How long a server that never answered a kind of grab is waited for before an older kind is tried.
 const SILENCE: Duration = Duration::from_secs(1);

@@ -361,7 +361,7 @@ fn refusals_in_a_row_are_followed_by_longer_and_longer_pauses() {
     assert!((6..=15).contains(&first_second), "{first_second}");
     let hour = refuse(&mut bench, Duration::from_secs(3600));
     assert!((300..=3 * 370).contains(&hour), "{hour} in an hour");
-    assert!(!bench.worker.is_proven(), "a refusal proves nothing");
+    assert!(!bench.worker.is_proven(bench.now), "a refusal proves nothing");
     // Another connection does not begin anew.
     bench.worker.reopen(bench.now);
     let next = refuse(&mut bench, Duration::from_secs(60));
@@ -370,7 +370,7 @@ fn refusals_in_a_row_are_followed_by_longer_and_longer_pauses() {
     bench.now += Duration::from_secs(10);
     bench.sent();
     bench.gets(PacketType::NoJob, &[]);
-    assert!(bench.worker.is_proven());
+    assert!(bench.worker.is_proven(bench.now));
     bench.worker.reopen(bench.now);
     let after_success = refuse(&mut bench, Duration::from_secs(1));
     assert!((6..=15).contains(&after_success), "{after_success}");
@@ -548,4 +548,18 @@ fn a_job_that_waits_for_its_first_run_goes_back_when_the_worker_stops() {
     bench.worker.stop();
     bench.worker.poll(bench.now);
     assert!(bench.worker.is_drained() && bench.worker.released().is_none());
+}
+
+#[test]
+fn a_connection_is_good_when_it_has_brought_a_job_or_has_lasted() {
+    let mut bench = Bench::started(1);
+    bench.gets(PacketType::NoJob, &[]);
+    assert!(!bench.worker.is_proven(bench.now), "it may be closed at once");
+    assert!(bench.worker.is_proven(bench.now + Duration::from_secs(1)));
+    let mut busy = Bench::started(1);
+    assert!(!busy.worker.is_proven(busy.now + Duration::from_secs(9)), "nothing was answered");
+    busy.gets_job(1);
+    assert!(busy.worker.is_proven(busy.now));
+    busy.worker.reopen(busy.now);
+    assert!(!busy.worker.is_proven(busy.now));
 }

@@ -25,6 +25,7 @@ use super::{
 both_faces!(
     a_server_that_refuses_every_grab_is_asked_less_and_less,
     a_server_that_refuses_a_grab_and_closes_is_tried_less_and_less,
+    a_server_that_closes_when_it_has_no_job_is_tried_less_and_less,
     quirk_servers_without_gearmands_grabs_are_worked_for,
     a_worker_without_file_descriptors_waits_and_tells_that_once,
 );
@@ -71,12 +72,21 @@ fn a_server_that_refuses_every_grab_is_asked_less_and_less<F: Face>() {
 }
 
 fn a_server_that_refuses_a_grab_and_closes_is_tried_less_and_less<F: Face>() {
+    closes_after::<F>(refusal());
+}
+
+/// Answers alone are no proof that the next connection is of more use.
+fn a_server_that_closes_when_it_has_no_job_is_tried_less_and_less<F: Face>() {
+    closes_after::<F>(wire(PacketType::NoJob, &[]));
+}
+
+fn closes_after<F: Face>(reply: Vec<u8>) {
     let connections = Arc::new(AtomicUsize::new(0));
     let address = serve({
         let connections = connections.clone();
         move |mut stream, _| {
             connections.fetch_add(1, Ordering::SeqCst);
-            answer_grab(&mut stream, &refusal());
+            answer_grab(&mut stream, &reply);
         }
     });
     let mut worker = F::Worker::connect(WorkerOptions::from(quick(&address))).unwrap();
