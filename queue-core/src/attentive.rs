@@ -10,6 +10,8 @@ use std::{
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::socket::{WRITE_SIZE, portion};
+
 /// After so long without use, the operating system is asked instead of the runtime. What follows quicker than this, one
 /// exchange after the other, does not pay for it.
 const IDLE: Duration = Duration::from_micros(100);
@@ -75,7 +77,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Attentive<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let outcome = Pin::new(&mut self.socket).poll_write(cx, bytes);
+        let outcome = Pin::new(&mut self.socket).poll_write(cx, portion(bytes));
         self.note_use(outcome)
     }
 
@@ -92,7 +94,16 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Attentive<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let outcome = Pin::new(&mut self.socket).poll_write_vectored(cx, slices);
+        let (first, rest) = slices.split_first().map_or((&[][..], &[][..]), |(a, b)| (&**a, b));
+        let fitting = rest.iter().scan(first.len(), |sum, slice| {
+            *sum += slice.len();
+            (*sum <= WRITE_SIZE).then_some(())
+        });
+        let socket = Pin::new(&mut self.socket);
+        let outcome = match slices.get(..=fitting.count()) {
+            Some(several) if first.len() <= WRITE_SIZE => socket.poll_write_vectored(cx, several),
+            _ => socket.poll_write(cx, portion(first)),
+        };
         self.note_use(outcome)
     }
 
@@ -147,5 +158,55 @@ mod tests {
     async fn a_silent_peer_is_no_end() {
         let mut kept = None;
         assert_eq!(look(10 * IDLE, |peer| kept = Some(peer)).await, None);
+    }
+
+    /// Takes whatever it is offered, and notes how much that was.
+    #[derive(Default)]
+    struct Greedy(Vec<usize>);
+
+    impl AsyncWrite for Greedy {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.0.push(bytes.len());
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_write_vectored(
+            self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            slices: &[io::IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            self.poll_write(cx, &slices.iter().flat_map(|slice| slice.to_vec()).collect::<Vec<_>>())
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn much_is_written_a_little_at_a_time() {
+        let mut stream = Attentive::new(Greedy::default());
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let large = vec![7; 1_000_000];
+        for bytes in [&large[..], b"small"] {
+            assert!(Pin::new(&mut stream).poll_write(&mut cx, bytes).is_ready());
+        }
+        let half = &large[..WRITE_SIZE / 2];
+        for slices in
+            [&[&large[..], half][..], &[half, half, half], &[b"a", b"b"], &[half, &large], &[]]
+        {
+            let slices: Vec<_> = slices.iter().map(|slice| io::IoSlice::new(slice)).collect();
+            assert!(Pin::new(&mut stream).poll_write_vectored(&mut cx, &slices).is_ready());
+        }
+        let expected = [WRITE_SIZE, 5, WRITE_SIZE, WRITE_SIZE, 2, WRITE_SIZE / 2, 0];
+        assert_eq!(stream.socket.0, expected);
     }
 }

@@ -6,6 +6,16 @@ use socket2::{SockRef, TcpKeepalive};
 
 use crate::{Error, Limit, Sdk};
 
+/// Bytes given to a socket at a time. A write that fills a small send buffer alone goes out as one segment, and the other
+/// side takes its 40 ms to acknowledge a single one: a hundredth of the rate, where the operating system gives a socket no
+/// more than 16 to 64 KiB.
+pub(crate) const WRITE_SIZE: usize = 16 * 1024;
+
+/// What of these bytes is written at a time.
+pub(crate) fn portion(bytes: &[u8]) -> &[u8] {
+    bytes.get(..WRITE_SIZE).unwrap_or(bytes)
+}
+
 /// No delay for small writes, and a peer that gives no sign of life is given up in time.
 ///
 /// On an idle connection that is up to keepalive: a first probe at half the time, and three unanswered ones in the other

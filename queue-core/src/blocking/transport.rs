@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use super::Stream;
-use crate::Until;
+use crate::{Until, socket::portion};
 
 /// A stream, and the timeouts that are set on it, so that they are only set when they have to change.
 pub struct Transport {
@@ -45,7 +45,7 @@ impl Transport {
         }
     }
 
-    /// Writes some of `bytes`, at least one; `None` when the limit passed.
+    /// Writes some of `bytes`, at least one and never very many; `None` when the limit passed.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Transport {
                 self.stream.set_write_timeout(timeout)?;
                 self.write_timeout = timeout;
             }
-            match settle(self.stream.write(bytes), limit) {
+            match settle(self.stream.write(portion(bytes)), limit) {
                 Some(Ok(Some(0))) => return Err(io::ErrorKind::WriteZero.into()),
                 Some(outcome) => return outcome,
                 None => continue,
@@ -123,5 +123,56 @@ fn settle(outcome: io::Result<usize>, limit: impl Until) -> Option<io::Result<Op
             },
             _ => Some(Err(error)),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        sync::{Arc, Mutex},
+    };
+
+    use super::*;
+    use crate::{Limit, limit::tests::Test, socket::WRITE_SIZE};
+
+    /// Takes whatever it is offered, and notes how much that was.
+    struct Greedy(Arc<Mutex<Vec<usize>>>);
+
+    impl Read for Greedy {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Ok(0)
+        }
+    }
+
+    impl Write for Greedy {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().push(bytes.len());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Stream for Greedy {
+        fn set_read_timeout(&mut self, _: Option<Duration>) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn set_write_timeout(&mut self, _: Option<Duration>) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn much_is_written_a_little_at_a_time() {
+        let writes = Arc::new(Mutex::new(Vec::new()));
+        let mut transport = Transport::new(Box::new(Greedy(Arc::clone(&writes)))).unwrap();
+        let limit = Limit::<Test>::never();
+        assert_eq!(transport.write(&[7; 1_000_000], limit).unwrap(), Some(WRITE_SIZE));
+        assert_eq!(transport.write(&[7; 10], limit).unwrap(), Some(10));
+        assert_eq!(*writes.lock().unwrap(), [WRITE_SIZE, 10]);
     }
 }
