@@ -27,6 +27,10 @@ doc:
 test:
     cargo test --locked --workspace
 
+# The tests that depend on the size of socket buffers, in a network namespace where it is small.
+test-small-buffers:
+    .ci/small-buffers
+
 # Puts a job through the embedded server of each protocol.
 smoke:
     cargo run --locked -p bsctl -- --embedded smoke
