@@ -14,6 +14,7 @@ use ctl_core::output::{Column, Format, Record, Shape};
 use ctl_core::units;
 
 use self::lanes::{Batches, Event};
+use crate::link::Link;
 use crate::producer::{Defaults, NewJob, check_size};
 use crate::tool::Tool;
 use crate::{jobs, names};
@@ -124,7 +125,7 @@ pub fn run(tool: &mut Tool, mut args: PutArgs) -> Result<Exit, CliError> {
         |source| matches!(source, Argument::Literal(body) if body.len() as u64 <= USUAL_LIMIT),
     ) && !args.ndjson;
     let limit =
-        if simple || tool.globals.dry_run { u64::MAX } else { tool.link.call(Stats)?.max_job_size };
+        if simple || tool.globals.dry_run { u64::MAX } else { max_job_size(&mut tool.link)? };
     let mut items: Items = Box::new(std::iter::empty());
     for source in sources {
         let more = records(source, &args, limit, &mut tool.input)?;
@@ -142,6 +143,15 @@ pub fn run(tool: &mut Tool, mut args: PutArgs) -> Result<Exit, CliError> {
         return dry_run(tool, items, &defaults);
     }
     put_all(tool, items, &args, simple, limit, &defaults)
+}
+
+/// The largest body that the server takes; without a bound where it does not tell.
+fn max_job_size(link: &mut Link) -> Result<u64, CliError> {
+    match link.call(Stats) {
+        Ok(stats) => Ok(stats.max_job_size),
+        Err(error) if error.code == "UNKNOWN_COMMAND" => Ok(u64::MAX),
+        Err(error) => Err(error),
+    }
 }
 
 fn repeat(item: Item, times: usize) -> Box<dyn Iterator<Item = Item> + Send> {

@@ -1,6 +1,7 @@
 //! `delete`, `kick`, `bury`, `release`, `pause`, `resume`.
 
 use fixtures::beanstalkd::{Server, Version};
+use fixtures::fault::Fault;
 
 use crate::harness::*;
 
@@ -178,4 +179,17 @@ fn pause_and_resume() {
         bsctl(address, &["pause", "none", "1s"]).exits(1);
         bsctl(address, &["pause", "t", "99999999999"]).exits(65);
     });
+}
+
+/// As many as were asked for, and the server says so in one number.
+#[test]
+fn a_number_of_kicked_jobs_is_added_and_not_counted_to() {
+    let server = Server::start().unwrap();
+    let most = u32::MAX.to_string();
+    server.faults().add(Fault::nth(1).of("kick").reply(&format!("KICKED {most}")));
+    let line = ["kick", "-c", &most, "-o", "json"];
+    let ran = bsctl(server.address(), &line).exits(0);
+    assert_eq!(ran.json()["succeeded"], u32::MAX);
+    server.faults().add(Fault::nth(1).of("kick").reply("KICKED 18446744073709551615"));
+    bsctl(server.address(), &["kick"]).exits(76);
 }

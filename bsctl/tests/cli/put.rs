@@ -171,3 +171,13 @@ fn bad_records_and_refusals_are_counted_over_several_connections() {
     assert_eq!(ran.lines().len(), 19);
     assert!(ran.err.contains("2 failed"), "{}", ran.err);
 }
+
+#[test]
+fn a_server_without_stats_takes_records() {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::always().of("stats").reply("UNKNOWN_COMMAND"));
+    bsctl_with(server.address(), &["put", "-t", "t", "--lines"], b"a\nb").exits(0);
+    assert_eq!(bodies(server.address(), "t"), [b"a", b"b"]);
+    let error = bsctl(server.address(), &["stats", "-o", "json"]).exits(76).error();
+    assert_eq!(error["message"], "the server does not know the command stats");
+}
