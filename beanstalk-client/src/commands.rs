@@ -56,7 +56,7 @@ impl Client {
     ///
     /// # Cancel safety
     ///
-    /// No job is lost: one that comes after all is given to the next reserve. Any other command ends the waiting reserve on the server first, runs on this connection, and leaves it closed: jobs that it held go back to ready, and the next call connects again.
+    /// No job is lost: one that comes after all is given to the next reserve. Any other command ends the waiting reserve on the server first, runs on this connection, and leaves it closed: jobs that it held go back to ready, also one that was touched so, and the next call connects again. Finish a held job before waiting for another, or wait on a second client.
     pub async fn reserve(&mut self) -> Result<Reserved> {
         self.call(&Reserve).await
     }
@@ -73,7 +73,7 @@ impl Client {
     ///
     /// # Cancel safety
     ///
-    /// No job is lost: one that comes after all is given to the next reserve. Any other command ends the waiting reserve on the server first, runs on this connection, and leaves it closed: jobs that it held go back to ready, and the next call connects again.
+    /// No job is lost: one that comes after all is given to the next reserve. Any other command ends the waiting reserve on the server first, runs on this connection, and leaves it closed: jobs that it held go back to ready, also one that was touched so, and the next call connects again. Finish a held job before waiting for another, or wait on a second client.
     pub async fn reserve_with_timeout(&mut self, timeout: Duration) -> Result<Reserved> {
         self.call(&ReserveWithTimeout::new(timeout)?).await
     }

@@ -134,6 +134,9 @@ where
         if let Some(response) = client.session.reply(ticket)? {
             return Ok(response);
         }
+        // Nearly always everything fits into the socket's buffer at once, and then only the reply is waited for.
+        let written = poll_fn(|cx| Poll::Ready(client.poll_write(cx))).await;
+        let _ = written.map_err(|error| client.session.fail(ticket, error))?;
         let limit = if client.session.outgoing().is_empty() {
             client.options.reply_limit_since(wait, self.head_since)
         } else {

@@ -7,6 +7,7 @@ use queue_core::now;
 use super::{Client, client::named};
 use crate::{
     Deadline, Result,
+    deadline::Limit,
     protocol::{Command, Head, Response, ServerWait, Ticket, Window},
 };
 
@@ -82,13 +83,17 @@ where
     /// Writes and reads in turn until the oldest command has its reply.
     fn receive(&mut self, ticket: Ticket, wait: ServerWait) -> Result<Response> {
         let client = &mut *self.client;
-        let writes = !client.session.outgoing().is_empty();
-        let limit = if writes {
-            client.options.write_and_reply_limit(wait)
-        } else {
+        let mut has_moved = !client.session.outgoing().is_empty();
+        if has_moved {
+            // Nearly always everything fits into the socket's buffer at once, and then only the reply is waited for.
+            let limit = client.options.write_limit(Limit::never());
+            client.write_some(limit).map_err(|error| client.session.fail(ticket, error))?;
+        }
+        let limit = if client.session.outgoing().is_empty() {
             client.options.reply_limit_since(wait, self.head_since)
+        } else {
+            client.options.write_and_reply_limit(wait)
         };
-        let mut has_moved = false;
         loop {
             if let Some(response) = client.session.reply(ticket)? {
                 return Ok(response);

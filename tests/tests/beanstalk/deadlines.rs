@@ -137,6 +137,12 @@ fn a_silent_timed_reserve_ends_after_its_time_and_that_of_a_reply<F: Face>() {
     let time = Duration::from_secs(1) + SHORT;
     assert!(started.elapsed() > time - SHORT / 10, "{:?}", started.elapsed());
     assert!(started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
+    // In a pipeline, too: what was written at once leaves nothing of the time to write.
+    let options = short(&server.address()).write_timeout(PATIENCE);
+    let mut client = F::connect(options).unwrap();
+    let replies = client.call_many([ReserveWithTimeout::new(Duration::ZERO).unwrap()]);
+    assert_timeout(replies[0].as_ref().unwrap_err(), Deadline::Reply, Fate::Unknown);
+    assert!(started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
 }
 
 /// A body without end: there is always something to read.
