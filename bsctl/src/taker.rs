@@ -23,16 +23,17 @@ const SLICE: Duration = Duration::from_secs(1);
 pub struct Taker {
     interrupts: Interrupts,
     messages: Messages,
-    /// How long to wait for jobs; none takes only what is ready now.
-    until: Option<Instant>,
+    /// How long to wait for jobs; zero takes only what is ready now.
+    wait: Duration,
+    began: Instant,
 }
 
 impl Taker {
     /// Takes what is ready now, or waits up to `wait`.
     #[must_use]
     pub fn new(wait: Option<Duration>, interrupts: Interrupts, messages: &Messages) -> Self {
-        let until = wait.filter(|wait| !wait.is_zero()).map(|wait| Instant::now() + wait);
-        Self { interrupts, messages: messages.clone(), until }
+        let wait = wait.unwrap_or_default();
+        Self { interrupts, messages: messages.clone(), wait, began: Instant::now() }
     }
 
     /// The next jobs, at most `most`; empty when there are none in time, or a signal came. `held` jobs are kept
@@ -48,8 +49,7 @@ impl Taker {
                 let error = damaged(job);
                 self.messages.warn(format!("{}: {}; it is buried now", error.code, error.message));
             }
-            let rest = self.until.map(|until| until.saturating_duration_since(Instant::now()));
-            let rest = rest.filter(|rest| !rest.is_zero());
+            let rest = self.wait.checked_sub(self.began.elapsed()).filter(|rest| !rest.is_zero());
             let looks_on = !taken.damaged.is_empty() || rest.is_some();
             if !taken.jobs.is_empty() || self.interrupts.requested().is_some() || !looks_on {
                 return Ok(taken.jobs);

@@ -1,6 +1,6 @@
 //! What time it is.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The time by the clock that deadlines are kept by: monotonic, and never the wall clock.
 ///
@@ -13,4 +13,27 @@ pub fn now() -> Instant {
     return tokio::time::Instant::now().into_std();
     #[cfg(not(feature = "tokio"))]
     return Instant::now();
+}
+
+/// The moment that comes `time` after `from`. A time that the clock has no moment for, such as `Duration::MAX`, gives one
+/// so far away that it never comes.
+#[must_use]
+pub fn after(from: Instant, time: Duration) -> Instant {
+    from.checked_add(time).or_else(|| from.checked_add(NEVER)).unwrap_or(from)
+}
+
+/// Thirty years: longer than any process runs, and within every clock.
+const NEVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_duration_gives_a_moment() {
+        let start = now();
+        assert_eq!(after(start, Duration::from_secs(7)), start + Duration::from_secs(7));
+        assert_eq!(after(start, Duration::MAX), start + NEVER);
+        assert!(after(after(start, Duration::MAX), Duration::MAX) > start);
+    }
 }

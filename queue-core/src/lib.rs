@@ -60,7 +60,7 @@ pub use self::tls::TlsOptions;
 pub use self::{
     address::{Endpoint, Scheme},
     backoff::Backoff,
-    clock::now,
+    clock::{after, now},
     dial::Dial,
     error::{Error, ErrorKind},
     fate::Fate,

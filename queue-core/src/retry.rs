@@ -51,6 +51,12 @@ impl RetryPolicy {
         self.attempts
     }
 
+    /// The delays of the n-th of several connections to one server: a seed gives each of them its own.
+    #[must_use]
+    pub fn delays_of(&self, n: u64) -> Backoff {
+        RetryPolicy { seed: self.seed.map(|seed| seed.wrapping_add(n)), ..*self }.delays()
+    }
+
     /// The delays of one client.
     #[must_use]
     pub fn delays(&self) -> Backoff {

@@ -84,7 +84,7 @@ impl State<'_> {
         let interrupts = self.tool.interrupts()?;
         let look_once = (!self.person).then_some(Duration::ZERO);
         let bound = wait.or_else(|| self.tool.link.timeout()).or(look_once);
-        let until = bound.map(|bound| Instant::now() + bound);
+        let until = bound.and_then(|bound| Instant::now().checked_add(bound));
         loop {
             interrupts.check()?;
             let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
