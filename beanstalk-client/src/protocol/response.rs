@@ -124,6 +124,9 @@ impl Response {
 /// The longest reply line that is accepted, in bytes. The server's own lines stay below 250.
 const MAX_LINE: usize = 1024;
 
+/// A text of the server may have so many bytes whatever the limit for bodies is: its statistics are needed with any.
+const TEXT: usize = 64 * 1024;
+
 /// How far the receive buffer may grow ahead of the bytes that have come: never by an announced length.
 const READ_AHEAD: usize = 64 * 1024;
 
@@ -304,13 +307,13 @@ impl Decoder {
             b"OK" => {
                 exact(second.is_some())?;
                 let size = number(first)?;
-                if usize::try_from(size).is_ok_and(|size| size <= self.max_body) {
-                    self.expect_body(Head::Ok, JobId::from(0).into(), size);
+                let limit = self.max_body.max(TEXT);
+                if let Some(size) = usize::try_from(size).ok().filter(|size| *size <= limit) {
+                    self.state = State::Body { head: Head::Ok, size };
                     return Ok(None);
                 }
                 return Err(Error::protocol(format!(
-                    "reply of {size} bytes is larger than the limit of {} (raise max_body_size if this is expected)",
-                    self.max_body
+                    "reply of {size} bytes is larger than the limit of {limit} (raise max_body_size if this is expected)",
                 )));
             }
             _ => Response::Other(line.clone()),
