@@ -90,8 +90,9 @@ impl ConnectOptions {
         self
     }
 
-    /// The largest body, or stats text, that is received, in bytes; 64 MiB unless set. A larger body is skipped and
-    /// reported as [`BodyTooLarge`](crate::ErrorKind::BodyTooLarge).
+    /// The largest body that is received, in bytes; 64 MiB unless set. A larger one is skipped and reported as
+    /// [`BodyTooLarge`](crate::ErrorKind::BodyTooLarge). It is the limit for statistics and lists, too, which may have
+    /// 64 KiB in any case.
     #[must_use]
     pub fn max_body_size(mut self, bytes: usize) -> Self {
         self.max_body_size = bytes;
@@ -101,8 +102,9 @@ impl ConnectOptions {
     /// How often a client connects again, and repeats a command that certainly did not reach the server, and after what
     /// delays.
     ///
-    /// A producer takes the delays from it, and tries for as long as its puts may take. A worker tries for as long as it
-    /// runs, after the delays of [`WorkerOptions::reconnect_backoff`](crate::WorkerOptions::reconnect_backoff).
+    /// A producer takes the delays from it, and tries for as long as its puts may take. So does a worker, which tries for as
+    /// long as it runs, unless it has delays of its own
+    /// ([`WorkerOptions::reconnect_backoff`](crate::WorkerOptions::reconnect_backoff)).
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
@@ -191,6 +193,12 @@ impl ConnectOptions {
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Refuses what may not be connected to.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.dial.check(&crate::address::SCHEME, self.address.endpoint()).map_err(Error::of)
     }
 
     /// Makes one connection.
@@ -350,14 +358,10 @@ impl ReleaseOptions {
 #[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
 mod tests {
     use super::*;
-    use crate::address::SCHEME;
 
     #[test]
     fn require_tls_allows_plain_text_to_this_machine_only() {
-        let check = |text: &str| {
-            let options = text.parse::<ConnectOptions>().unwrap().require_tls(true);
-            options.dial.check(&SCHEME, options.address.endpoint()).map_err(Error::of)
-        };
+        let check = |text: &str| text.parse::<ConnectOptions>().unwrap().require_tls(true).check();
         assert!(check("127.0.0.1").is_ok() && check("[::1]").is_ok() && check("localhost").is_ok());
         assert!(check("beanstalks://10.0.0.5").is_ok() && check("unix:/s").is_ok());
         assert_eq!(

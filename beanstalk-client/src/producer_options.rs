@@ -121,8 +121,7 @@ impl ProducerOptions {
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn checked(mut self) -> Result<Self, Error> {
         for server in self.servers.options() {
-            let endpoint = server.address.endpoint();
-            server.dial.check(&crate::address::SCHEME, endpoint).map_err(Error::of)?;
+            server.check()?;
         }
         if let Some((base, cap)) = self.backoff {
             self.servers = self.servers.each(|server| {

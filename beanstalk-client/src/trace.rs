@@ -233,6 +233,17 @@ pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKi
             Kind::ServerReplaced => {
                 tracing::warn!(slot, server.address = %address.endpoint().host(), "another server is at this address");
             }
+            Kind::Refused { command, reply, in_a_row, pause } => tracing::warn!(
+                slot,
+                messaging.operation.name = command,
+                reply,
+                in_a_row,
+                pause_ms = pause.as_millis() as u64,
+                "the server refuses what the worker asks"
+            ),
+            Kind::Reclaimed(job) => {
+                tracing::info!(slot, messaging.message.id = job.get(), "the job is held again");
+            }
             Kind::ShortTimeToRun { job, ttr } => tracing::warn!(
                 slot,
                 messaging.message.id = job.get(),

@@ -4,9 +4,7 @@ mod context;
 mod handlers;
 mod slot;
 
-use std::{
-    collections::hash_map::RandomState, future::Future, hash::BuildHasher, pin::pin, sync::Arc,
-};
+use std::{future::Future, pin::pin, sync::Arc};
 
 use tokio::task::JoinSet;
 
@@ -64,13 +62,14 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address.
+    /// `InvalidInput` for a wrong address, and for plain text to another machine when TLS is required.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<WorkerOptions>,
         Error: From<O::Error>,
     {
         let options = options.try_into()?;
+        options.check()?;
         Ok(Worker { board: Board::new(&options), options })
     }
 
@@ -132,17 +131,10 @@ impl Worker {
         let Worker { options, board } = self;
         let options = Arc::new(options);
         let quota = Quota::new(options.max_jobs);
-        let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         let mut slots = JoinSet::new();
         for lane in options.lanes() {
-            let slot = Slot::new(
-                lane,
-                options.clone(),
-                board.clone(),
-                quota.clone(),
-                handler.clone(),
-                seed.wrapping_add(lane.slot as u64),
-            );
+            let slot =
+                Slot::new(lane, options.clone(), board.clone(), quota.clone(), handler.clone());
             slots.spawn(slot.run());
         }
         slots

@@ -102,6 +102,7 @@ pub(crate) struct Board {
     abandoned: AtomicU64,
     lost: AtomicU64,
     unknown: AtomicU64,
+    reclaimed: AtomicU64,
 }
 
 /// What is known of a slot, over all its connections.
@@ -133,6 +134,7 @@ impl Board {
             abandoned: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             unknown: AtomicU64::new(0),
+            reclaimed: AtomicU64::new(0),
         })
     }
 
@@ -190,6 +192,9 @@ impl Board {
         crate::trace::worker(server, slot, &what);
         match &what {
             WorkerEventKind::Settled { fate, .. } => self.count(*fate),
+            WorkerEventKind::Reclaimed(_) => {
+                self.reclaimed.fetch_add(1, Ordering::Relaxed);
+            }
             WorkerEventKind::Disconnected(error) => {
                 self.update(slot, |seen| seen.metrics.failed(error.kind()));
             }
@@ -220,6 +225,7 @@ impl Board {
             abandoned: self.abandoned.load(Ordering::Relaxed),
             lost: self.lost.load(Ordering::Relaxed),
             unknown: self.unknown.load(Ordering::Relaxed),
+            reclaimed: self.reclaimed.load(Ordering::Relaxed),
         }
     }
 }

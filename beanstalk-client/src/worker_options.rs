@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{ConnectOptions, Error, Retries, Servers, TubeName, WorkerEvent};
+use crate::{ConnectOptions, Error, Retries, Servers, TubeName, WorkerEvent, protocol::Backoff};
 
 /// How a worker works. Made from the addresses of one server or of several; setters consume and return it.
 ///
@@ -26,6 +26,7 @@ use crate::{ConnectOptions, Error, Retries, Servers, TubeName, WorkerEvent};
 /// | `inspect` | before | whether a job's counters are read before it is run |
 /// | `heartbeat` | on | touches a job at a third of its time to run while its handler runs |
 /// | `retries` | see [`Retries`] | what becomes of a job that failed |
+/// | `reclaim` | off | holds a job again whose connection was lost while its handler runs |
 /// | `reserve_wait` | 15 s | how long one reserve waits in the server |
 /// | `grace` | 25 s | how long running jobs may take after a stop |
 #[derive(Clone)]
@@ -37,11 +38,12 @@ pub struct WorkerOptions {
     pub(crate) inspect: Inspect,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) retries: Retries,
+    pub(crate) reclaim: bool,
     pub(crate) reserve_wait: Duration,
     pub(crate) grace: Duration,
     pub(crate) max_jobs: Option<u64>,
     pub(crate) until_empty: bool,
-    pub(crate) backoff: (Duration, Duration),
+    pub(crate) backoff: Option<(Duration, Duration)>,
     pub(crate) seed: Option<u64>,
     pub(crate) observer: Option<Observer>,
 }
@@ -154,6 +156,29 @@ impl WorkerOptions {
         self
     }
 
+    /// Holds a job again whose connection was lost while its handler runs, so that its outcome counts. Needs beanstalkd
+    /// 1.12 or later (`reserve-job`).
+    ///
+    /// Without it the job is [lost](crate::LostReason::ConnectionLost) at once: the server gives it to the next worker that
+    /// asks. With it the slot connects again while the handler runs on, and takes the job back if nobody else had it in
+    /// between: the server is the same by its id, and by the job's counters it was not reserved, released, buried, kicked or
+    /// timed out since. Then [`WorkerEventKind::Reclaimed`](crate::WorkerEventKind::Reclaimed) is told, its time to run
+    /// starts again, and its outcome is sent as usual. In every other case the job is lost as without it, and left alone:
+    ///
+    /// * another worker has it or had it, which is the rule where workers wait for jobs;
+    /// * the server was restarted, with or without a log, or it is too old;
+    /// * the old reservation would be over by now, or the worker is stopped while it has no connection;
+    /// * the job's counters were not read before: with [`Inspect::OnDemand`] they are after 250 ms.
+    ///
+    /// So a handler is told of the loss later, at the latest when its reservation would have ended, and until then another
+    /// worker may run the job beside it. An outcome that was sent before the connection was lost is not sent again: its
+    /// job's fate is unknown. Jobs that were fetched ahead are not taken back. The job's `reserves` grows by one each time.
+    #[must_use]
+    pub fn reclaim(mut self, reclaim: bool) -> Self {
+        self.reclaim = reclaim;
+        self
+    }
+
     /// How long one reserve waits in the server, in whole seconds (rounded up), at most an hour. A server that is gone
     /// without a word is noticed after this time and the reply timeout.
     #[must_use]
@@ -183,15 +208,16 @@ impl WorkerOptions {
         self
     }
 
-    /// The delays before a lost server is tried again: from `base`, doubling, at most `cap`, each a random share of
-    /// that. 100 ms and 10 s unless set.
+    /// The delays before a lost server is tried again, and before a server that refuses what a worker asks of it is asked
+    /// again: from `base`, doubling, at most `cap`, each a random share of that. Unless set they are those of the server's
+    /// [`ConnectOptions::retry`], 100 ms and 10 s by default.
     #[must_use]
     pub fn reconnect_backoff(mut self, base: Duration, cap: Duration) -> Self {
-        self.backoff = (base, cap);
+        self.backoff = Some((base, cap));
         self
     }
 
-    /// Makes those random shares repeatable.
+    /// Makes those random shares repeatable. Goes before the seed of [`ConnectOptions::retry`].
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -220,11 +246,12 @@ impl From<Servers> for WorkerOptions {
             inspect: Inspect::default(),
             heartbeat: Heartbeat::default(),
             retries: Retries::default(),
+            reclaim: false,
             reserve_wait: Duration::from_secs(15),
             grace: Duration::from_secs(25),
             max_jobs: None,
             until_empty: false,
-            backoff: (Duration::from_millis(100), Duration::from_secs(10)),
+            backoff: None,
             seed: None,
             observer: None,
         }
@@ -254,6 +281,24 @@ impl TryFrom<String> for WorkerOptions {
 }
 
 impl WorkerOptions {
+    /// Refuses servers that may not be connected to.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.servers.iter().try_for_each(ConnectOptions::check)
+    }
+
+    /// The delays of the `slot`-th slot, whose server has this index.
+    pub(crate) fn delays(&self, server: usize, slot: u64) -> Backoff {
+        let mut policy = self.servers.get(server).map(|server| server.retry).unwrap_or_default();
+        if let Some((base, cap)) = self.backoff {
+            policy = policy.backoff(base, cap);
+        }
+        if let Some(seed) = self.seed {
+            policy = policy.seed(seed);
+        }
+        policy.delays_of(slot)
+    }
+
     /// How to connect to a server, by its index.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[allow(clippy::indexing_slicing)]

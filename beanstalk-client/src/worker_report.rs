@@ -21,10 +21,13 @@ pub struct WorkerReport {
     pub lost: u64,
     /// The outcome was sent, but the connection was lost before it was acknowledged.
     pub unknown: u64,
+    /// Held again after their connection was lost ([`WorkerOptions::reclaim`](crate::WorkerOptions::reclaim)). They are
+    /// counted where they ended, too.
+    pub reclaimed: u64,
 }
 
 impl WorkerReport {
-    /// All of them.
+    /// All that have ended.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.finished + self.released + self.buried + self.abandoned + self.lost + self.unknown
@@ -33,12 +36,16 @@ impl WorkerReport {
 
 impl fmt::Display for WorkerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerReport { finished, released, buried, abandoned, lost, unknown } = self;
+        let WorkerReport { finished, released, buried, abandoned, lost, unknown, reclaimed } = self;
         write!(
             f,
             "{finished} finished, {released} released, {buried} buried, {abandoned} abandoned, {lost} lost, \
              {unknown} unknown"
-        )
+        )?;
+        if *reclaimed > 0 {
+            write!(f, ", {reclaimed} reclaimed")?;
+        }
+        Ok(())
     }
 }
 
@@ -121,10 +128,26 @@ pub struct WorkerEvent {
 pub enum WorkerEventKind {
     /// A connection was made, and has its watch list.
     Connected,
-    /// No connection could be made, or it was lost. The slot tries again, unless the worker stops.
+    /// No connection could be made, or it was lost; or there was no thread for the slot. The slot tries again, unless the
+    /// worker stops.
     Disconnected(Error),
     /// At this address is another server than before: its job ids are its own, and start again at 1.
     ServerReplaced,
+    /// The server refused what a worker has to ask of it, and the slot asks for no job before the pause has passed. Pauses
+    /// grow while there is no success between them, as delays of reconnects do; each is told once. A refusal that ends the
+    /// connection is told by [`Disconnected`](Self::Disconnected) instead.
+    Refused {
+        /// The command.
+        command: &'static str,
+        /// The word of the reply, such as `NOT_FOUND`. `TIMED_OUT` is one when it came long before its time.
+        reply: &'static str,
+        /// The number of pauses without a success between them, with this one.
+        in_a_row: u32,
+        /// How long it is.
+        pause: Duration,
+    },
+    /// A job whose connection was lost is held again; see [`WorkerOptions::reclaim`](crate::WorkerOptions::reclaim).
+    Reclaimed(JobId),
     /// A job's time to run is 3 s or less: a slow moment is enough to lose it, heartbeat or not. Told once for each
     /// connection.
     ShortTimeToRun {

@@ -59,9 +59,29 @@ fn fresh_pair() -> Option<(Server, RealServer)> {
 fn version() -> Version {
     static VERSION: LazyLock<Version> = LazyLock::new(|| {
         let version = Beanstalkd::version().expect("beanstalkd names its version");
-        version.parse().unwrap_or_else(|error| panic!("no comparison is possible: {error}"))
+        let release = release(&version).parse();
+        release.unwrap_or_else(|error| panic!("no comparison is possible: {error}"))
     });
     *VERSION
+}
+
+/// The release that a version was built from: what stands between releases says so behind a sign, as `1.13+6+g25085c5`.
+fn release(version: &str) -> &str {
+    let end = version.find(|c: char| !(c.is_ascii_digit() || c == '.'));
+    &version[..end.unwrap_or(version.len())]
+}
+
+#[test]
+fn a_version_between_releases_is_compared_with_the_release_before_it() {
+    for (version, expected) in [
+        ("1.13+6+g25085c5", Some(Version::V1_13)),
+        ("1.12-dirty", Some(Version::V1_12)),
+        ("1.12", Some(Version::V1_12)),
+        ("1.1", None),
+        ("unknown", None),
+    ] {
+        assert_eq!(release(version).parse().ok(), expected, "{version}");
+    }
 }
 
 fn cases() -> u32 {

@@ -5,20 +5,25 @@ mod desk;
 mod slot;
 
 use std::{
-    collections::hash_map::RandomState,
-    hash::BuildHasher,
+    io,
     sync::{Arc, Mutex},
     thread,
+    time::Instant,
 };
+
+use queue_core::after;
 
 pub use self::context::JobContext;
 use self::{
     desk::{Desk, Ended},
-    slot::Slot,
+    slot::{SLICE, Slot},
 };
 use crate::{
     Error, ErrorKind, Fate, IntoOutcome, Result, SlotState, WorkerEventKind, WorkerHandle,
-    WorkerOptions, WorkerReport, protocol::Quota, worker_board::Board, worker_view::lock,
+    WorkerOptions, WorkerReport,
+    protocol::Quota,
+    worker_board::{Board, Lane, STOP},
+    worker_view::lock,
 };
 
 /// Runs a handler for every job that comes, and tells the server what became of it.
@@ -59,13 +64,14 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a wrong address.
+    /// `InvalidInput` for a wrong address, and for plain text to another machine when TLS is required.
     pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<WorkerOptions>,
         Error: From<O::Error>,
     {
         let options = options.try_into()?;
+        options.check()?;
         Ok(Worker { board: Board::new(&options), options })
     }
 
@@ -86,46 +92,101 @@ impl Worker {
     {
         let Worker { options, board } = self;
         let quota = Quota::new(options.max_jobs);
-        let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         let run_job = |job: JobContext| handler(job).into_outcome();
-        let lanes: Vec<_> = options.lanes().collect();
-        let desks: Vec<Arc<Desk>> = lanes.iter().map(|_| Arc::default()).collect();
-        let slots: Vec<Mutex<Slot<'_>>> = lanes
-            .iter()
-            .zip(&desks)
-            .map(|(&lane, desk)| {
-                let seed = seed.wrapping_add(lane.slot as u64);
-                Mutex::new(Slot::new(lane, &options, &board, quota.clone(), desk.clone(), seed))
+        let seats: Vec<Seat<'_>> = options
+            .lanes()
+            .map(|lane| {
+                let desk: Arc<Desk> = Arc::default();
+                let slot = Slot::new(lane, &options, &board, quota.clone(), desk.clone());
+                Seat { lane, desk, slot: Mutex::new(slot) }
             })
             .collect();
         thread::scope(|scope| {
-            for ((lane, desk), slot) in lanes.iter().zip(&desks).zip(&slots) {
-                let number = lane.slot;
-                let (board, run_job) = (&board, &run_job);
+            let vacant =
+                seats.iter().map(|seat| Vacancy { seat, has_second: false, is_told: false });
+            fill(vacant.collect(), &options, &board, |vacancy| {
+                let Seat { lane, desk, slot } = vacancy.seat;
+                let (number, board, run_job) = (lane.slot, &board, &run_job);
                 let run = move |job: &JobContext| desk::run(job, run_job, board, number);
                 let named = |name: &str| thread::Builder::new().name(name.to_owned());
-                let second = if options.prefetch > 1 {
-                    named("handler").spawn_scoped(scope, move || desk.work(run))
-                } else {
-                    named("stand-in").spawn_scoped(scope, move || stand_in(slot, desk))
-                };
-                let first = second.and_then(|_| {
-                    named("slot").spawn_scoped(scope, move || drive(slot, desk, run))
-                });
-                if let Err(error) = first {
-                    desk.close();
-                    let error =
-                        Error::new(ErrorKind::Connect, Fate::NotSent, "no thread for a slot")
-                            .with_source(error);
-                    let server = options.address(lane.server);
-                    board.tell(server, number, WorkerEventKind::Disconnected(error));
-                    board.set_state(number, SlotState::Ended);
+                if !vacancy.has_second {
+                    if options.prefetch > 1 {
+                        named("handler").spawn_scoped(scope, move || desk.work(run))?;
+                    } else {
+                        named("stand-in").spawn_scoped(scope, move || stand_in(slot, desk))?;
+                    }
+                    vacancy.has_second = true;
                 }
-            }
+                named("slot").spawn_scoped(scope, move || drive(slot, desk, run))?;
+                Ok(())
+            });
         });
-        drop(slots);
+        drop(seats);
         board.report()
     }
+}
+
+/// A slot, and where its two threads meet.
+struct Seat<'a> {
+    lane: Lane,
+    desk: Arc<Desk>,
+    slot: Mutex<Slot<'a>>,
+}
+
+/// A slot without its threads.
+struct Vacancy<'a, 'b> {
+    seat: &'a Seat<'b>,
+    has_second: bool,
+    is_told: bool,
+}
+
+/// Starts the threads of all slots. What the system has none for now waits, without holding up the others.
+fn fill<'a, 'b>(
+    mut vacant: Vec<Vacancy<'a, 'b>>,
+    options: &WorkerOptions,
+    board: &Board,
+    mut start: impl FnMut(&mut Vacancy<'a, 'b>) -> io::Result<()>,
+) {
+    let mut delays = options.delays(0, vacant.len() as u64);
+    loop {
+        vacant.retain_mut(|vacancy| match start(vacancy) {
+            Ok(()) => false,
+            Err(error) => {
+                tell_once(vacancy, options, board, error);
+                true
+            }
+        });
+        if vacant.is_empty() {
+            return;
+        }
+        let until = after(Instant::now(), delays.next_delay());
+        while Instant::now() < until && board.stop_level() < STOP {
+            thread::sleep(SLICE.min(until.saturating_duration_since(Instant::now())));
+        }
+        if board.stop_level() >= STOP {
+            break;
+        }
+    }
+    for Vacancy { seat, .. } in vacant {
+        seat.desk.close();
+        board.set_state(seat.lane.slot, SlotState::Ended);
+    }
+}
+
+fn tell_once(
+    vacancy: &mut Vacancy<'_, '_>,
+    options: &WorkerOptions,
+    board: &Board,
+    error: io::Error,
+) {
+    if std::mem::replace(&mut vacancy.is_told, true) {
+        return;
+    }
+    let lane = vacancy.seat.lane;
+    let why = "there is no thread for a slot; it starts when there is one";
+    let error = Error::new(ErrorKind::Connect, Fate::NotSent, why).with_source(error);
+    board.tell(options.address(lane.server), lane.slot, WorkerEventKind::Disconnected(error));
+    board.set_state(lane.slot, SlotState::BackingOff);
 }
 
 /// A slot's own thread. It lets go of the slot while it runs a handler.

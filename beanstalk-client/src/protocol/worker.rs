@@ -5,6 +5,9 @@ mod held;
 mod keep;
 mod lease;
 mod quota;
+mod reclaim;
+mod reconnect;
+mod refusals;
 mod replies;
 
 use std::{
@@ -12,15 +15,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::held::{Held, Jobs, Last, Phase, Verdict};
 pub use self::quota::Quota;
+use self::{
+    held::{Held, Jobs, Last, Phase, Verdict},
+    reconnect::Reconnects,
+    refusals::Refusals,
+};
 use crate::{
     Deadline, Error, ErrorKind, Fate, Heartbeat, Inspect, Job, JobFate, JobId, JobStats,
     LostReason, Poison, TubeName, WorkerOptions,
-    protocol::{Command, Ignore, ReserveWithTimeout, Session, Stats, Ticket, Watch},
+    protocol::{Command, Ignore, ReserveWithTimeout, Response, Session, Stats, Ticket, Watch},
 };
 
-/// What a worker does on one connection: reserve, run, touch, finish, over and over.
+/// What a worker does on one connection at a time: reserve, run, touch, finish, over and over.
 ///
 /// ```text
 ///                          ┌───────── finish + reserve in one write ─────────┐
@@ -40,6 +47,10 @@ use crate::{
 ///   reserve, so touches and deletes would wait with it.
 /// * What it holds is bounded, and so are the commands under way: a few for each job.
 /// * A job whose reservation may be over is never acted on.
+/// * What the server refuses makes it pause, for longer each time in a row.
+///
+/// When the connection was lost it can go on with the next: [`rest`](Self::rest) says when to make it, and
+/// [`connected`](Self::connected) starts over on it.
 #[derive(Debug)]
 pub struct WorkerSession {
     session: Session,
@@ -71,6 +82,10 @@ pub struct WorkerSession {
     actions: VecDeque<Action>,
     has_warned: bool,
     ending: Ending,
+    refusals: Refusals,
+    reconnects: Reconnects,
+    /// The id of the server that was connected to last.
+    server: String,
 }
 
 /// Names a job that this connection holds: an id can come twice, while a handler still runs the job that it lost.
@@ -106,6 +121,19 @@ pub enum Action {
     Lost(JobKey, LostReason),
     /// The connection has its watch list; the server has this id.
     Connected(String),
+    /// The connection that held the job was lost, and this one holds it again, until then.
+    Reclaimed(JobKey, JobId, Option<Instant>),
+    /// The server refused what a worker has to ask of it, and is not asked for another job before the pause has passed.
+    Refused {
+        /// The command.
+        command: &'static str,
+        /// The word of the reply.
+        reply: &'static str,
+        /// The pauses without a success between them, with this one.
+        in_a_row: u32,
+        /// How long it is.
+        pause: Duration,
+    },
     /// A job's time to run is so short that a heartbeat may not keep it.
     ShortTimeToRun(JobId, Duration),
     /// A job is buried without being run.
@@ -122,7 +150,10 @@ pub enum Action {
 
 #[derive(Debug)]
 struct Settings {
+    tubes: Vec<TubeName>,
+    max_body: usize,
     places: usize,
+    reclaim: bool,
     inspect: Inspect,
     heartbeat: Heartbeat,
     retries: crate::Retries,
@@ -148,6 +179,11 @@ enum What {
     Look(JobKey),
     Touch(JobKey),
     Finish(JobKey, JobFate),
+    /// See the module `reclaim`.
+    Recall(JobKey),
+    Retake(JobKey),
+    Confirm(JobKey),
+    /// Whatever the answer is.
     Nudge,
 }
 
@@ -182,12 +218,28 @@ impl WorkerSession {
     /// first reserve are ready to be written.
     #[must_use]
     pub fn new(options: &WorkerOptions, server: usize, quota: Quota, now: Instant) -> Self {
+        let mut worker = WorkerSession::unconnected(options, server, 0, quota, now);
+        worker.connected(now);
+        worker
+    }
+
+    /// The state of the `slot`-th slot, which has no connection yet.
+    pub(crate) fn unconnected(
+        options: &WorkerOptions,
+        server: usize,
+        slot: u64,
+        quota: Quota,
+        now: Instant,
+    ) -> Self {
         let connect = options.servers.get(server).or_else(|| options.servers.first());
         let (max_body, reply_timeout) = connect.map_or((0, Duration::from_secs(10)), |connect| {
             (connect.max_body_size, connect.reply_timeout)
         });
         let settings = Settings {
+            tubes: options.tubes.clone(),
+            max_body,
             places: options.prefetch.max(1),
+            reclaim: options.reclaim,
             inspect: options.inspect,
             heartbeat: options.heartbeat,
             retries: options.retries,
@@ -195,7 +247,7 @@ impl WorkerSession {
             until_empty: options.until_empty,
             reply_timeout,
         };
-        let mut worker = WorkerSession {
+        WorkerSession {
             session: Session::new(max_body),
             settings,
             quota,
@@ -214,20 +266,23 @@ impl WorkerSession {
             nudges: 0,
             actions: VecDeque::new(),
             has_warned: false,
-            ending: Ending::No,
-        };
-        worker.prepare(&options.tubes, now);
-        worker
+            ending: Ending::Closed,
+            refusals: Refusals::new(options.delays(server, slot)),
+            reconnects: Reconnects::new(options.delays(server, slot)),
+            server: String::new(),
+        }
     }
 
     /// The server's id, and the watch list: `default` is on it from the start.
-    fn prepare(&mut self, tubes: &[TubeName], now: Instant) {
+    fn prepare(&mut self, now: Instant) {
         let default = TubeName::default();
+        let tubes = self.settings.tubes.clone();
+        let watches_default = tubes.contains(&default);
         self.send(&Stats, What::Server, now);
-        for tube in tubes.iter().filter(|tube| **tube != default) {
-            self.send(&Watch(tube.clone()), What::WatchList, now);
+        for tube in tubes.into_iter().filter(|tube| *tube != default) {
+            self.send(&Watch(tube), What::WatchList, now);
         }
-        if !tubes.contains(&default) {
+        if !watches_default {
             self.send(&Ignore(default), What::WatchList, now);
         }
     }
@@ -235,21 +290,18 @@ impl WorkerSession {
     /// What to do next. To be called again until it says to wait.
     pub fn poll(&mut self, now: Instant) -> Action {
         if self.actions.is_empty()
-            && self.ending != Ending::Closed
             && let Err(error) = self.step(now)
         {
-            self.fail(error);
+            self.fail_by(error, now);
         }
-        match self.actions.pop_front() {
-            Some(action) => action,
-            None if self.ending == Ending::Closed => Action::Wait(None),
-            None => Action::Wait(self.wake()),
-        }
+        self.actions.pop_front().unwrap_or_else(|| Action::Wait(self.wake()))
     }
 
     fn step(&mut self, now: Instant) -> Result<(), Error> {
-        self.read_replies(now)?;
-        self.check_deadline(now)?;
+        if self.ending != Ending::Closed {
+            self.read_replies(now)?;
+            self.check_deadline(now)?;
+        }
         if self.due.is_some_and(|due| due <= now) {
             self.tend(now)?;
         }
@@ -267,11 +319,17 @@ impl WorkerSession {
 
     /// The next moment at which something is to be done.
     fn wake(&self) -> Option<Instant> {
+        if self.ending == Ending::Closed {
+            return self.due;
+        }
         let goodbye = match self.ending {
             Ending::HalfClosed(since) => since.checked_add(GOODBYE),
             _ => None,
         };
-        [self.deadline(), self.due, self.pause, self.nudge, goodbye].into_iter().flatten().min()
+        let asks =
+            [self.pause, self.refusals.until()].map(|at| at.filter(|_| self.ending == Ending::No));
+        let times = [self.deadline(), self.due, self.nudge, goodbye];
+        times.into_iter().chain(asks).flatten().min()
     }
 
     /// By when the oldest command has to be answered.
@@ -291,9 +349,13 @@ impl WorkerSession {
 
     /// Asks for jobs, as far as there is room for them.
     fn ask(&mut self, now: Instant) -> Result<(), Error> {
+        self.pause = self.pause.filter(|until| *until > now);
+        if self.refusals.holds(now) || self.held.doubted() > 0 {
+            return Ok(());
+        }
         // It is about jobs that this connection holds.
         let (active, ghosts) = (self.held.active(), self.held.lost());
-        if active + ghosts > 0 && self.pause.is_some_and(|until| until > now) {
+        if active + ghosts > 0 && self.pause.is_some() {
             return Ok(());
         }
         self.pause = None;
@@ -339,7 +401,7 @@ impl WorkerSession {
         for key in unstarted {
             self.conclude(key, Verdict::GiveBack, now)?;
         }
-        if self.held.active() + self.held.finishing() > 0 {
+        if self.held.active() + self.held.finishing() + self.held.doubted() > 0 {
             return Ok(());
         }
         if self.expected.is_empty() {
@@ -357,6 +419,20 @@ impl WorkerSession {
         if self.ending == Ending::No {
             self.ending = Ending::Stopping;
         }
+    }
+
+    /// Notes that the server refused what it will be asked again; told once for each pause.
+    fn refuse(&mut self, command: &'static str, reply: &Response, now: Instant) {
+        if let Some((in_a_row, pause)) = self.refusals.refused(now) {
+            let reply = reply.word();
+            self.actions.push_back(Action::Refused { command, reply, in_a_row, pause });
+        }
+    }
+
+    /// Notes that the server carried out what a worker is there for.
+    fn succeed(&mut self) {
+        self.refusals.succeeded();
+        self.reconnects.succeeded();
     }
 
     /// Queues a command. It only fails when the connection is to be closed, and then nothing is sent.

@@ -5,10 +5,9 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
-use queue_core::Stream;
+use queue_core::{Stream, after};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Instant, Sleep, sleep, sleep_until},
@@ -22,7 +21,7 @@ use crate::{
     Address, ConnectOptions, Heartbeat, LostReason, Result, SlotState, WorkerEventKind,
     WorkerOptions,
     error::{closed, lost},
-    protocol::{Action, Backoff, Quota, WorkerSession},
+    protocol::{Action, Quota, WorkerSession},
     worker_board::{Board, Lane, STOP, STOP_NOW},
 };
 
@@ -30,11 +29,11 @@ pub(super) struct Slot {
     lane: Lane,
     options: Arc<WorkerOptions>,
     board: Arc<Board>,
-    quota: Quota,
     server: Arc<Address>,
     mail: Arc<Mail>,
     handlers: Handlers,
-    backoff: Backoff,
+    machine: WorkerSession,
+    timer: Option<Pin<Box<Sleep>>>,
     /// When running jobs are given up; set by a stop.
     grace: Option<Instant>,
     is_finished: bool,
@@ -43,12 +42,10 @@ pub(super) struct Slot {
 /// A connection of a slot.
 struct Link {
     stream: Box<dyn Stream>,
-    machine: WorkerSession,
     /// Whether the stream may still hold bytes that it took.
     unflushed: bool,
     /// The sending side is to be ended.
     half_close: bool,
-    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Slot {
@@ -58,20 +55,20 @@ impl Slot {
         board: Arc<Board>,
         quota: Quota,
         handler: Handler,
-        seed: u64,
     ) -> Self {
-        let (base, cap) = options.backoff;
+        let (server, number) = (lane.server, lane.slot as u64);
+        let now = Instant::now().into_std();
         Slot {
             lane,
-            server: Arc::new(options.address(lane.server).clone()),
+            server: Arc::new(options.address(server).clone()),
             mail: Arc::new(Mail::default()),
             handlers: Handlers::new(handler, options.prefetch > 1),
-            backoff: Backoff::new(base, cap, seed),
+            machine: WorkerSession::unconnected(&options, server, number, quota, now),
+            timer: None,
             grace: None,
             is_finished: false,
             options,
             board,
-            quota,
         }
     }
 
@@ -85,14 +82,14 @@ impl Slot {
                     Err(error) => self.tell(WorkerEventKind::Disconnected(error)),
                 }
             }
-            // Their jobs are lost. A slot runs one at a time, so it takes no other before they have ended.
             self.see_handlers_off().await;
             if !self.is_stopping() && !self.is_finished {
                 self.set_state(SlotState::BackingOff);
-                let delay = self.backoff.next_delay();
+                let delay = self.machine.rest(Instant::now().into_std());
                 self.unless_stopped(sleep(delay)).await;
             }
         }
+        self.see_handlers_off().await;
         self.set_state(SlotState::Ended);
     }
 
@@ -113,7 +110,7 @@ impl Slot {
     }
 
     /// Connects; `None` when the worker was stopped meanwhile.
-    async fn open(&self) -> Option<Result<Link>> {
+    async fn open(&mut self) -> Option<Result<Link>> {
         let options = self.connect_options();
         let limit = options.connect_limit(options.total_limit());
         let stream = match self.unless_stopped(options.connect(limit)).await? {
@@ -121,28 +118,50 @@ impl Slot {
             Err(error) => return Some(Err(error)),
         };
         self.board.connected(self.lane.slot);
-        let now = Instant::now().into_std();
-        let machine = WorkerSession::new(&self.options, self.lane.server, self.quota.clone(), now);
-        Some(Ok(Link { stream, machine, unflushed: false, half_close: false, timer: None }))
+        self.machine.connected(Instant::now().into_std());
+        Some(Ok(Link { stream, unflushed: false, half_close: false }))
     }
 
-    async fn unless_stopped<F: Future>(&self, step: F) -> Option<F::Output> {
+    /// Looks after a handler whose job may be held again, while there is no connection.
+    async fn unless_stopped<F: Future>(&mut self, step: F) -> Option<F::Output> {
         let mut step = pin!(step);
         poll_fn(|cx| {
             self.board.wake_on_stop(self.lane.slot, cx.waker());
             if self.is_stopping() {
                 return Poll::Ready(None);
             }
+            self.poll_doubts(cx);
             step.as_mut().poll(cx).map(Some)
         })
         .await
+    }
+
+    fn poll_doubts(&mut self, cx: &mut Context<'_>) {
+        while self.machine.has_doubts() {
+            let now = Instant::now();
+            self.poll_handlers(cx, now);
+            let until = self.drain(now);
+            if self.poll_timer(cx, until).is_pending() {
+                return;
+            }
+        }
+    }
+
+    /// Does what is to be done while there is no connection; when there is more.
+    fn drain(&mut self, now: Instant) -> Option<Instant> {
+        loop {
+            match self.machine.poll(now.into_std()) {
+                Action::Wait(until) => return until.map(Instant::from_std),
+                action => self.act(action),
+            }
+        }
     }
 
     /// Serves one connection to its end.
     async fn serve(&mut self, mut link: Link) {
         let outcome = poll_fn(|cx| {
             let polled = self.poll_link(&mut link, cx);
-            self.board.follow(self.lane.slot, &mut link.machine);
+            self.board.follow(self.lane.slot, &mut self.machine);
             polled
         })
         .await;
@@ -157,32 +176,32 @@ impl Slot {
         // Whatever comes, others of the runtime get their turn.
         for _ in 0..MAX_ROUNDS {
             let now = Instant::now();
-            self.heed_stop(link, now);
-            self.answer_mail(link, cx, now);
-            let mut has_moved = self.poll_handlers(link, cx, now);
-            has_moved |= link.poll_read(cx);
+            self.heed_stop(now);
+            self.answer_mail(cx, now);
+            let mut has_moved = self.poll_handlers(cx, now);
+            has_moved |= link.poll_read(&mut self.machine, cx);
             let until = loop {
-                match link.machine.poll(now.into_std()) {
-                    Action::Wait(until) => break until,
+                match self.machine.poll(now.into_std()) {
+                    Action::Wait(until) => break until.map(Instant::from_std),
                     Action::Close(outcome) => return Poll::Ready(outcome),
-                    action => {
-                        has_moved = true;
-                        self.act(link, action);
-                    }
+                    Action::HalfClose => link.half_close = true,
+                    action => self.act(action),
                 }
+                has_moved = true;
             };
             if has_moved {
                 continue;
             }
-            self.set_state(match link.machine.held() {
+            self.set_state(match self.machine.held() {
                 0 => SlotState::Waiting,
                 held => SlotState::Busy(held),
             });
-            if let Err(error) = link.poll_write(cx) {
-                link.machine.fail(error);
+            if let Err(error) = link.poll_write(&mut self.machine, cx) {
+                self.machine.fail(error);
                 continue;
             }
-            if link.poll_timer(cx, earlier(until, self.grace)).is_pending() {
+            let until = [until, self.grace].into_iter().flatten().min();
+            if self.poll_timer(cx, until).is_pending() {
                 return Poll::Pending;
             }
         }
@@ -190,34 +209,52 @@ impl Slot {
         Poll::Pending
     }
 
-    fn heed_stop(&mut self, link: &mut Link, now: Instant) {
+    fn poll_timer(&mut self, cx: &mut Context<'_>, until: Option<Instant>) -> Poll<()> {
+        let Some(until) = until else { return Poll::Pending };
+        match &mut self.timer {
+            Some(timer) if timer.deadline() != until => timer.as_mut().reset(until),
+            Some(_) => {}
+            none => *none = Some(Box::pin(sleep_until(until))),
+        }
+        self.timer.as_mut().map_or(Poll::Pending, |timer| timer.as_mut().poll(cx))
+    }
+
+    fn heed_stop(&mut self, now: Instant) {
         let level = self.board.stop_level();
         if level < STOP {
             return;
         }
-        let grace = *self.grace.get_or_insert_with(|| {
-            now.checked_add(self.options.grace).unwrap_or(now + Duration::from_secs(1 << 30))
-        });
-        link.machine.stop();
-        for job in self.handlers.take_waiting() {
-            link.machine.give_back(job.key(), now.into_std());
-        }
+        let grace = self.end_of_grace(now);
+        self.machine.stop();
+        self.give_waiting_back(now);
         if level >= STOP_NOW || now >= grace {
-            link.machine.abandon();
+            self.machine.abandon();
         }
     }
 
-    fn answer_mail(&self, link: &mut Link, cx: &Context<'_>, now: Instant) {
+    /// When running jobs are given up, counted from the first time that this is asked.
+    fn end_of_grace(&mut self, now: Instant) -> Instant {
+        let end = || Instant::from_std(after(now.into_std(), self.options.grace));
+        *self.grace.get_or_insert_with(end)
+    }
+
+    fn give_waiting_back(&mut self, now: Instant) {
+        for job in self.handlers.take_waiting() {
+            self.machine.give_back(job.key(), now.into_std());
+        }
+    }
+
+    fn answer_mail(&mut self, cx: &Context<'_>, now: Instant) {
         for ask in self.mail.take(cx.waker()) {
             match ask {
-                Ask::Touch(key) => link.machine.touch(key, now.into_std()),
-                Ask::Look(key) => link.machine.look(key, now.into_std()),
+                Ask::Touch(key) => self.machine.touch(key, now.into_std()),
+                Ask::Look(key) => self.machine.look(key, now.into_std()),
             }
         }
     }
 
     /// Begins with jobs, and tells of those that have ended; whether there was one.
-    fn poll_handlers(&mut self, link: &mut Link, cx: &mut Context<'_>, now: Instant) -> bool {
+    fn poll_handlers(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         let mut has_ended = false;
         loop {
             let (board, server, slot) = (&self.board, &self.server, self.lane.slot);
@@ -227,7 +264,7 @@ impl Slot {
                 return has_ended;
             };
             self.tell_failure(&job, failure);
-            link.machine.finish(job.key(), outcome, now.into_std());
+            self.machine.finish(job.key(), outcome, now.into_std());
             has_ended = true;
         }
     }
@@ -238,7 +275,7 @@ impl Slot {
         }
     }
 
-    fn act(&mut self, link: &mut Link, action: Action) {
+    fn act(&mut self, action: Action) {
         match action {
             Action::Run(taken) => {
                 let (server, mail) = (self.server.clone(), self.mail.clone());
@@ -259,55 +296,64 @@ impl Slot {
                     self.handlers.abort(key);
                 }
             }
+            Action::Reclaimed(key, job, end) => {
+                self.handlers.update(key, |view| view.touched(end));
+                self.tell(WorkerEventKind::Reclaimed(job));
+            }
             Action::Connected(id) => {
-                self.backoff.reset();
                 self.tell(WorkerEventKind::Connected);
                 if self.board.is_replaced(self.lane.server, &id) {
                     self.tell(WorkerEventKind::ServerReplaced);
                 }
+            }
+            Action::Refused { command, reply, in_a_row, pause } => {
+                self.tell(WorkerEventKind::Refused { command, reply, in_a_row, pause });
             }
             Action::ShortTimeToRun(job, ttr) => {
                 self.tell(WorkerEventKind::ShortTimeToRun { job, ttr });
             }
             Action::Poisoned(job, why) => self.tell(WorkerEventKind::Poisoned { job, why }),
             Action::Settled(job, fate) => self.tell(WorkerEventKind::Settled { job, fate }),
-            Action::HalfClose => link.half_close = true,
             // The caller has seen to these.
-            Action::Close(_) | Action::Wait(_) => {}
+            Action::HalfClose | Action::Close(_) | Action::Wait(_) => {}
         }
     }
 
-    /// Waits for the handlers of lost jobs; a stop gives them its grace.
+    /// Waits for the handlers of lost jobs, as a slot runs one at a time; a stop gives them its grace. One whose job may
+    /// be held again goes on beside the next attempt to connect, unless there will be none.
     async fn see_handlers_off(&mut self) {
-        drop(self.handlers.take_waiting());
-        let mut timer = pin!(sleep_until(Instant::now()));
-        poll_fn(|cx| {
-            self.board.wake_on_stop(self.lane.slot, cx.waker());
-            loop {
-                if self.handlers.is_empty() {
-                    return Poll::Ready(());
-                }
-                let no_news = |_: &JobContext| {};
-                match self.handlers.poll(cx, no_news) {
-                    Poll::Ready((job, (_, failure))) => self.tell_failure(&job, failure),
-                    Poll::Pending => break,
-                }
+        let now = Instant::now();
+        self.give_waiting_back(now);
+        if self.is_stopping() || self.is_finished {
+            self.machine.give_up_doubts();
+        }
+        self.drain(now);
+        if !self.machine.has_doubts() {
+            poll_fn(|cx| self.poll_leaving(cx)).await;
+        }
+    }
+
+    fn poll_leaving(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.board.wake_on_stop(self.lane.slot, cx.waker());
+        loop {
+            let now = Instant::now();
+            self.poll_handlers(cx, now);
+            self.drain(now);
+            if self.handlers.is_empty() {
+                return Poll::Ready(());
             }
             match self.board.stop_level() {
                 0 => return Poll::Pending,
                 STOP if !self.is_finished => {
-                    let grace = *self.grace.get_or_insert(Instant::now() + self.options.grace);
-                    timer.as_mut().reset(grace);
-                    if timer.as_mut().poll(cx).is_pending() {
+                    let grace = self.end_of_grace(now);
+                    if now < grace && self.poll_timer(cx, Some(grace)).is_pending() {
                         return Poll::Pending;
                     }
                 }
                 _ => {}
             }
             self.handlers.clear();
-            Poll::Ready(())
-        })
-        .await;
+        }
     }
 }
 
@@ -317,28 +363,23 @@ const MAX_ROUNDS: usize = 64;
 /// How often one round reads.
 const MAX_READS: usize = 16;
 
-fn earlier(until: Option<std::time::Instant>, grace: Option<Instant>) -> Option<Instant> {
-    let until = until.map(Instant::from_std);
-    [until, grace].into_iter().flatten().min()
-}
-
 impl Link {
     /// Reads what is there; whether there was something, or an end.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> bool {
+    fn poll_read(&mut self, machine: &mut WorkerSession, cx: &mut Context<'_>) -> bool {
         let mut has_read = false;
         for _ in 0..MAX_READS {
-            let mut space = ReadBuf::new(self.machine.space());
+            let mut space = ReadBuf::new(machine.space());
             match Pin::new(&mut self.stream).poll_read(cx, &mut space) {
                 Poll::Pending => return has_read,
                 Poll::Ready(Ok(())) => match space.filled().len() {
                     0 => {
-                        self.machine.end_of_stream();
+                        machine.end_of_stream();
                         return true;
                     }
-                    n => self.machine.received(n),
+                    n => machine.received(n),
                 },
                 Poll::Ready(Err(error)) => {
-                    self.machine.fail(lost(error));
+                    machine.fail(lost(error));
                     return true;
                 }
             }
@@ -348,11 +389,11 @@ impl Link {
     }
 
     /// Writes what is outgoing, as far as the stream takes it.
-    fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<()> {
-        while !self.machine.outgoing().is_empty() {
-            match Pin::new(&mut self.stream).poll_write(cx, self.machine.outgoing()) {
+    fn poll_write(&mut self, machine: &mut WorkerSession, cx: &mut Context<'_>) -> Result<()> {
+        while !machine.outgoing().is_empty() {
+            match Pin::new(&mut self.stream).poll_write(cx, machine.outgoing()) {
                 Poll::Ready(Ok(0)) => return Err(lost(closed())),
-                Poll::Ready(Ok(n)) => self.machine.sent(n),
+                Poll::Ready(Ok(n)) => machine.sent(n),
                 Poll::Ready(Err(error)) => return Err(lost(error)),
                 Poll::Pending => return Ok(()),
             }
@@ -373,15 +414,5 @@ impl Link {
             self.half_close = false;
         }
         Ok(())
-    }
-
-    fn poll_timer(&mut self, cx: &mut Context<'_>, until: Option<Instant>) -> Poll<()> {
-        let Some(until) = until else { return Poll::Pending };
-        match &mut self.timer {
-            Some(timer) if timer.deadline() != until => timer.as_mut().reset(until),
-            Some(_) => {}
-            none => *none = Some(Box::pin(sleep_until(until))),
-        }
-        self.timer.as_mut().map_or(Poll::Pending, |timer| timer.as_mut().poll(cx))
     }
 }

@@ -186,6 +186,13 @@ impl Shift {
                 "job {job} has a time to run of only {}: a slow moment is enough to lose it",
                 units::show_duration(*ttr)
             )),
+            // Once for each row of refusals.
+            WorkerEventKind::Refused { command, reply, in_a_row: 1, .. } => {
+                let server = &event.server;
+                self.messages.warn(format!(
+                    "{server} answers {command} with {reply}; trying again until it works"
+                ));
+            }
             WorkerEventKind::Poisoned { job, why } => {
                 self.messages.warn(format!("burying job {job} without running it: {why}"));
             }

@@ -8,8 +8,14 @@ mod clock;
 mod faces;
 #[path = "worker/failures.rs"]
 mod failures;
+#[path = "worker/limits.rs"]
+mod limits;
 #[path = "worker/outcomes.rs"]
 mod outcomes;
+#[path = "worker/reclaim.rs"]
+mod reclaim;
+#[path = "worker/refusals.rs"]
+mod refusals;
 #[path = "worker/regressions.rs"]
 mod regressions;
 #[path = "worker/reservations.rs"]

@@ -4,11 +4,10 @@
 
 use std::{
     sync::Arc,
-    thread,
     time::{Duration, Instant},
 };
 
-use queue_core::blocking::Transport;
+use queue_core::{after, blocking::Transport};
 
 use super::{
     context::JobContext,
@@ -18,7 +17,7 @@ use crate::{
     Address, Result, SlotState, WorkerEventKind, WorkerOptions,
     deadline::Limit,
     error::lost,
-    protocol::{Action, Backoff, JobKey, Quota, WorkerSession},
+    protocol::{Action, JobKey, Quota, WorkerSession},
     worker_board::{Board, Lane, STOP, STOP_NOW},
 };
 
@@ -26,10 +25,9 @@ pub(super) struct Slot<'a> {
     lane: Lane,
     options: &'a WorkerOptions,
     board: &'a Board,
-    quota: Quota,
     server: Arc<Address>,
     desk: Arc<Desk>,
-    backoff: Backoff,
+    machine: WorkerSession,
     /// When running jobs are given up; set by a stop.
     grace: Option<Instant>,
     /// In a box, as each pass takes it out and puts it back.
@@ -42,7 +40,6 @@ pub(super) struct Slot<'a> {
 /// A connection of a slot.
 struct Link {
     transport: Transport,
-    machine: WorkerSession,
     unflushed: bool,
     /// The sending side is to be ended.
     half_close: bool,
@@ -51,7 +48,7 @@ struct Link {
 }
 
 /// How long nothing but the socket, or the desk, is waited for.
-const SLICE: Duration = Duration::from_millis(200);
+pub(super) const SLICE: Duration = Duration::from_millis(200);
 
 /// The same while a handler runs and an answer is on its way.
 const BUSY_SLICE: Duration = Duration::from_millis(20);
@@ -69,17 +66,15 @@ impl<'a> Slot<'a> {
         board: &'a Board,
         quota: Quota,
         desk: Arc<Desk>,
-        seed: u64,
     ) -> Self {
-        let (base, cap) = options.backoff;
+        let (server, number) = (lane.server, lane.slot as u64);
         Slot {
             lane,
             options,
             board,
-            quota,
-            server: Arc::new(options.address(lane.server).clone()),
+            server: Arc::new(options.address(server).clone()),
             desk,
-            backoff: Backoff::new(base, cap, seed),
+            machine: WorkerSession::unconnected(options, server, number, quota, Instant::now()),
             grace: None,
             link: None,
             next: None,
@@ -93,33 +88,44 @@ impl<'a> Slot<'a> {
             if let Some(job) = self.next.take() {
                 return Some(job);
             }
-            if self.link.is_some() {
-                self.pass();
-            } else if self.is_stopping() || self.is_finished {
+            if self.link.is_none() && (self.is_stopping() || self.is_finished) {
+                self.see_handlers_off();
                 self.set_state(SlotState::Ended);
                 return None;
-            } else {
-                self.set_state(SlotState::Connecting);
-                match self.open() {
-                    Ok(link) => self.link = Some(Box::new(link)),
-                    Err(error) => self.tell(WorkerEventKind::Disconnected(error)),
-                }
             }
-            if self.link.is_none() {
-                self.rest();
-            }
+            self.step();
         }
     }
 
     /// Does what is to be done while the slot's own thread runs a handler, until it has ended.
     pub(super) fn stand_in(&mut self, job: JobKey) {
-        while self.link.is_some() && self.next.is_none() && self.desk.runs(job) {
-            self.pass();
+        while self.next.is_none() && self.desk.runs(job) && self.is_needed() {
+            self.step();
         }
     }
 
-    /// After the end of a connection: its jobs are lost. A slot runs one at a time, so it takes no other before their
-    /// handlers have ended.
+    /// Whether a handler that runs can still be helped.
+    fn is_needed(&self) -> bool {
+        self.link.is_some() || (self.machine.has_doubts() && !self.is_stopping())
+    }
+
+    fn step(&mut self) {
+        if self.link.is_some() {
+            self.pass();
+        } else {
+            self.set_state(SlotState::Connecting);
+            match self.open() {
+                Ok(link) => self.link = Some(Box::new(link)),
+                Err(error) => self.tell(WorkerEventKind::Disconnected(error)),
+            }
+        }
+        if self.link.is_none() {
+            self.rest();
+        }
+    }
+
+    /// After the end of a connection. A slot runs one job at a time, so it takes no other before the handlers of those that
+    /// were lost have ended.
     fn rest(&mut self) {
         self.see_handlers_off();
         if !self.is_finished {
@@ -140,26 +146,39 @@ impl<'a> Slot<'a> {
         self.board.tell(&self.server, self.lane.slot, what);
     }
 
-    /// Backs off, unless the worker is stopped.
+    /// Backs off, unless the worker is stopped. Looks after a handler whose job may be held again.
     fn pause(&mut self) {
-        let delay = self.backoff.next_delay();
         let start = Instant::now();
+        let delay = self.machine.rest(start);
         while !self.is_stopping() {
             let left = delay.saturating_sub(start.elapsed());
             if left.is_zero() {
                 break;
             }
-            thread::sleep(left.min(SLICE));
+            self.desk.wait(left.min(SLICE));
+            let now = Instant::now();
+            self.take_news(now);
+            self.drain(now);
         }
     }
 
-    fn open(&self) -> Result<Link> {
+    fn open(&mut self) -> Result<Link> {
         let options = self.options.connect(self.lane.server);
         let transport = options.connect_blocking(options.connect_limit(options.total_limit()))?;
         self.board.connected(self.lane.slot);
         let now = Instant::now();
-        let machine = WorkerSession::new(self.options, self.lane.server, self.quota.clone(), now);
-        Ok(Link { transport, machine, unflushed: false, half_close: false, looked: now })
+        self.machine.connected(now);
+        Ok(Link { transport, unflushed: false, half_close: false, looked: now })
+    }
+
+    /// Does what is to be done while there is no connection.
+    fn drain(&mut self, now: Instant) {
+        loop {
+            match self.machine.poll(now) {
+                Action::Wait(_) => return,
+                action => self.act(action),
+            }
+        }
     }
 
     /// Serves the connection until something has come, or is to be done; until its end, at the latest.
@@ -175,33 +194,32 @@ impl<'a> Slot<'a> {
     /// As [`pass`](Self::pass); what the connection came to when it has ended.
     fn serve(&mut self, link: &mut Link) -> Option<Result<()>> {
         let now = Instant::now();
-        self.heed_stop(link, now);
-        let mut has_moved = self.take_news(link, now);
+        self.heed_stop(now);
+        let mut has_moved = self.take_news(now);
         let until = loop {
-            match link.machine.poll(now) {
+            match self.machine.poll(now) {
                 Action::Wait(until) => break until,
                 Action::Close(outcome) => {
-                    self.board.follow(self.lane.slot, &mut link.machine);
+                    self.board.follow(self.lane.slot, &mut self.machine);
                     return Some(outcome);
                 }
-                action => {
-                    has_moved = true;
-                    self.act(link, action);
-                }
+                Action::HalfClose => link.half_close = true,
+                action => self.act(action),
             }
+            has_moved = true;
         };
-        if let Err(error) = link.write() {
+        if let Err(error) = link.write(&mut self.machine) {
             // Nothing that has just come is run: it is lost.
-            link.machine.fail(error);
+            self.machine.fail(error);
             return self.serve(link);
         }
         if !has_moved || self.next.is_some() {
-            self.set_state(match link.machine.held() {
+            self.set_state(match self.machine.held() {
                 0 => SlotState::Waiting,
                 held => SlotState::Busy(held),
             });
         }
-        self.board.follow(self.lane.slot, &mut link.machine);
+        self.board.follow(self.lane.slot, &mut self.machine);
         if self.next.is_none() {
             self.wait(link, now, until);
         }
@@ -209,58 +227,60 @@ impl<'a> Slot<'a> {
     }
 
     /// Waits for an answer, or for the handler.
-    fn wait(&self, link: &mut Link, now: Instant, until: Option<Instant>) {
+    fn wait(&mut self, link: &mut Link, now: Instant, until: Option<Instant>) {
         let ends = [until, self.grace].into_iter().flatten();
         let left = ends.map(|end| end.saturating_duration_since(now)).min();
         let left = left.map_or(SLICE, |left| left.min(SLICE));
-        if !link.machine.awaits_replies() {
+        if !self.machine.awaits_replies() {
             if now.saturating_duration_since(link.looked) >= LOOK {
                 link.looked = now;
                 if link.transport.is_stale() {
-                    return link.read(STUCK);
+                    return link.read(&mut self.machine, STUCK);
                 }
             }
             return self.desk.wait(left);
         }
-        link.read(if !link.machine.outgoing().is_empty() {
+        let time = if link.unflushed || !self.machine.outgoing().is_empty() {
             STUCK
         } else if self.desk.is_idle() {
             left
         } else {
             left.min(BUSY_SLICE)
-        });
+        };
+        link.read(&mut self.machine, time);
     }
 
-    fn heed_stop(&mut self, link: &mut Link, now: Instant) {
+    fn heed_stop(&mut self, now: Instant) {
         let level = self.board.stop_level();
         if level < STOP {
             return;
         }
-        let far = || now + Duration::from_secs(1 << 30);
-        let grace = *self
-            .grace
-            .get_or_insert_with(|| now.checked_add(self.options.grace).unwrap_or_else(far));
-        link.machine.stop();
-        for job in self.desk.take_waiting().into_iter().chain(self.next.take()) {
-            link.machine.give_back(job.key(), now);
-        }
+        let grace = *self.grace.get_or_insert_with(|| after(now, self.options.grace));
+        self.machine.stop();
+        self.give_waiting_back(now);
         if level >= STOP_NOW || now >= grace {
-            link.machine.abandon();
+            self.machine.abandon();
+        }
+    }
+
+    fn give_waiting_back(&mut self, now: Instant) {
+        for job in self.desk.take_waiting().into_iter().chain(self.next.take()) {
+            self.machine.give_back(job.key(), now);
         }
     }
 
     /// Takes what handlers have to say; whether there was something.
-    fn take_news(&self, link: &mut Link, now: Instant) -> bool {
+    fn take_news(&mut self, now: Instant) -> bool {
         let news = self.desk.take_news();
         let is_news = !news.ended.is_empty() || !news.asks.is_empty();
         for (job, (outcome, failure)) in news.ended {
             self.tell_failure(&job, failure);
-            link.machine.finish(job.key(), outcome, now);
+            self.machine.finish(job.key(), outcome, now);
         }
         for ask in news.asks {
             match ask {
-                Ask::Touch(key) => link.machine.touch(key, now),
-                Ask::Look(key) => link.machine.look(key, now),
+                Ask::Touch(key) => self.machine.touch(key, now),
+                Ask::Look(key) => self.machine.look(key, now),
             }
         }
         is_news
@@ -272,7 +292,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    fn act(&mut self, link: &mut Link, action: Action) {
+    fn act(&mut self, action: Action) {
         match action {
             Action::Run(taken) => {
                 let (server, desk) = (self.server.clone(), self.desk.clone());
@@ -289,33 +309,42 @@ impl<'a> Slot<'a> {
             }
             Action::Known(key, stats, end) => self.desk.update(key, |view| view.known(stats, end)),
             Action::Lost(key, reason) => self.desk.update(key, |view| view.lost = Some(reason)),
+            Action::Reclaimed(key, job, end) => {
+                self.desk.update(key, |view| view.touched(end));
+                self.tell(WorkerEventKind::Reclaimed(job));
+            }
             Action::Connected(id) => {
-                self.backoff.reset();
                 self.tell(WorkerEventKind::Connected);
                 if self.board.is_replaced(self.lane.server, &id) {
                     self.tell(WorkerEventKind::ServerReplaced);
                 }
+            }
+            Action::Refused { command, reply, in_a_row, pause } => {
+                self.tell(WorkerEventKind::Refused { command, reply, in_a_row, pause });
             }
             Action::ShortTimeToRun(job, ttr) => {
                 self.tell(WorkerEventKind::ShortTimeToRun { job, ttr });
             }
             Action::Poisoned(job, why) => self.tell(WorkerEventKind::Poisoned { job, why }),
             Action::Settled(job, fate) => self.tell(WorkerEventKind::Settled { job, fate }),
-            Action::HalfClose => link.half_close = true,
             // The caller has seen to these.
-            Action::Close(_) | Action::Wait(_) => {}
+            Action::HalfClose | Action::Close(_) | Action::Wait(_) => {}
         }
     }
 
-    /// Waits for the handlers of lost jobs. They are the caller's own code, and end when they end.
+    /// Waits for the handlers of lost jobs. They are the caller's own code, and end when they end. One whose job may be held
+    /// again goes on beside the next attempt to connect, unless there will be none.
     fn see_handlers_off(&mut self) {
-        drop(self.desk.take_waiting());
-        self.next = None;
         loop {
-            for (job, (_, failure)) in self.desk.take_news().ended {
-                self.tell_failure(&job, failure);
+            let now = Instant::now();
+            self.give_waiting_back(now);
+            if self.is_stopping() || self.is_finished {
+                self.machine.give_up_doubts();
             }
-            if self.desk.is_idle() || self.is_stopping() || self.is_finished {
+            self.take_news(now);
+            self.drain(now);
+            let is_last = self.is_stopping() || self.is_finished;
+            if self.desk.is_idle() || is_last || self.machine.has_doubts() {
                 return;
             }
             self.desk.wait(SLICE);
@@ -325,28 +354,31 @@ impl<'a> Slot<'a> {
 
 impl Link {
     /// Reads what is there, or what comes within this time.
-    fn read(&mut self, time: Duration) {
+    fn read(&mut self, machine: &mut WorkerSession, time: Duration) {
         let limit = Limit::never().shorter(time);
-        match self.transport.read(self.machine.space(), limit) {
-            Ok(Some(0)) => self.machine.end_of_stream(),
-            Ok(Some(n)) => self.machine.received(n),
+        match self.transport.read(machine.space(), limit) {
+            Ok(Some(0)) => machine.end_of_stream(),
+            Ok(Some(n)) => machine.received(n),
             Ok(None) => {}
-            Err(error) => self.machine.fail(lost(error)),
+            Err(error) => machine.fail(lost(error)),
         }
     }
 
     /// Writes what is outgoing, as far as the stream takes it.
-    fn write(&mut self) -> Result<()> {
+    fn write(&mut self, machine: &mut WorkerSession) -> Result<()> {
         let limit = Limit::never().shorter(STUCK);
-        while !self.machine.outgoing().is_empty() {
-            match self.transport.write(self.machine.outgoing(), limit).map_err(lost)? {
-                Some(n) => self.machine.sent(n),
+        while !machine.outgoing().is_empty() {
+            match self.transport.write(machine.outgoing(), limit).map_err(lost)? {
+                Some(n) => machine.sent(n),
                 None => return Ok(()),
             }
             self.unflushed = true;
         }
         if self.unflushed {
             self.unflushed = !self.transport.flush(limit).map_err(lost)?;
+        }
+        if self.unflushed {
+            return Ok(());
         }
         if std::mem::take(&mut self.half_close) {
             self.transport.shutdown_write().map_err(lost)?;

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::{Action, Ending, JobKey, Last, Phase, Verdict, What, WorkerSession};
+use super::{Action, Ending, JobKey, Last, Phase, Verdict, What, WorkerSession, held::Doubt};
 use crate::{
-    Error, JobFate, JobId, JobRef, LostReason, Outcome,
+    Error, ErrorKind, JobFate, JobId, JobRef, LostReason, Outcome,
     protocol::{Bury, Delete, Release},
 };
 
@@ -12,14 +12,14 @@ impl WorkerSession {
     /// The handler has ended.
     pub fn finish(&mut self, key: JobKey, outcome: Outcome, now: Instant) {
         if let Err(error) = self.conclude(key, Verdict::Outcome(outcome), now) {
-            self.fail(error);
+            self.fail_by(error, now);
         }
     }
 
     /// The handler will not run this job, for it is to stop.
     pub fn give_back(&mut self, key: JobKey, now: Instant) {
         if let Err(error) = self.conclude(key, Verdict::GiveBack, now) {
-            self.fail(error);
+            self.fail_by(error, now);
         }
     }
 
@@ -34,6 +34,16 @@ impl WorkerSession {
         match held.phase() {
             Phase::Lost => {
                 self.held.remove(key);
+                return Ok(());
+            }
+            Phase::Doubted(_) if verdict == Verdict::GiveBack => {
+                self.settle(held.job.id(), JobFate::Lost(LostReason::ConnectionLost));
+                self.held.remove(key);
+                return Ok(());
+            }
+            Phase::Doubted(doubt) => {
+                let doubt = Doubt { verdict: Some(verdict), ..doubt };
+                self.held.set_phase(key, Phase::Doubted(doubt));
                 return Ok(());
             }
             Phase::Finishing => return Ok(()),
@@ -95,6 +105,12 @@ impl WorkerSession {
                     self.settle(held.job.id(), JobFate::Abandoned);
                 }
                 Phase::Finishing => self.settle(held.job.id(), JobFate::Unknown),
+                Phase::Doubted(doubt) => {
+                    if doubt.verdict.is_none() {
+                        self.actions.push_back(Action::Lost(held.key, LostReason::Stopped));
+                    }
+                    self.settle(held.job.id(), JobFate::Lost(LostReason::ConnectionLost));
+                }
                 Phase::Lost => {}
             }
         }
@@ -109,7 +125,12 @@ impl WorkerSession {
         self.session.poison();
         for held in self.held.take() {
             match held.phase() {
-                Phase::Running | Phase::Deciding(_) => {
+                _ if self.may_reclaim(&held) => {
+                    let key = held.key;
+                    self.held.push(held.doubted());
+                    self.plan(key);
+                }
+                Phase::Running | Phase::Deciding(_) | Phase::Doubted(_) => {
                     self.actions.push_back(Action::Lost(held.key, LostReason::ConnectionLost));
                     self.settle(held.job.id(), JobFate::Lost(LostReason::ConnectionLost));
                 }
@@ -121,6 +142,14 @@ impl WorkerSession {
         // After a half-close the server ends the connection in its own way.
         let orderly = matches!(self.ending, Ending::HalfClosed(_));
         self.end(if orderly { Ok(()) } else { Err(error) });
+    }
+
+    /// The connection is to be closed for what was answered. It would be so again at once on the next.
+    pub(super) fn fail_by(&mut self, error: Error, now: Instant) {
+        if !matches!(error.kind(), ErrorKind::ConnectionLost | ErrorKind::Timeout(_)) {
+            self.refusals.refused(now);
+        }
+        self.fail(error);
     }
 
     pub(super) fn close(&mut self) {
@@ -145,11 +174,11 @@ impl WorkerSession {
         let id = held.job.id();
         let Some(phase) = self.held.set_phase(key, Phase::Lost) else { return };
         match phase {
-            Phase::Running => {
+            Phase::Running | Phase::Doubted(Doubt { verdict: None, .. }) => {
                 self.actions.push_back(Action::Lost(key, reason));
                 self.settle(id, JobFate::Lost(reason));
             }
-            Phase::Deciding(_) => {
+            Phase::Deciding(_) | Phase::Doubted(_) => {
                 self.settle(id, JobFate::Lost(reason));
                 self.held.remove(key);
             }

@@ -14,6 +14,7 @@ pub(super) struct Jobs {
     all: VecDeque<Held>,
     active: usize,
     lost: usize,
+    doubted: usize,
 }
 
 impl Jobs {
@@ -35,9 +36,14 @@ impl Jobs {
         self.lost
     }
 
+    /// How many the next connection may hold again.
+    pub(super) fn doubted(&self) -> usize {
+        self.doubted
+    }
+
     /// How many wait for the answer to their last command.
     pub(super) fn finishing(&self) -> usize {
-        self.all.len() - self.active - self.lost
+        self.all.len() - self.active - self.lost - self.doubted
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Held> {
@@ -89,11 +95,13 @@ impl Jobs {
     fn enter(&mut self, phase: Phase) {
         self.active += usize::from(phase.is_active());
         self.lost += usize::from(phase == Phase::Lost);
+        self.doubted += usize::from(matches!(phase, Phase::Doubted(_)));
     }
 
     fn leave(&mut self, phase: Phase) {
         self.active -= usize::from(phase.is_active());
         self.lost -= usize::from(phase == Phase::Lost);
+        self.doubted -= usize::from(matches!(phase, Phase::Doubted(_)));
     }
 }
 
@@ -110,6 +118,8 @@ pub(super) struct Held {
     /// A `stats-job` is under way.
     pub(super) is_looking: bool,
     pub(super) started: Option<Instant>,
+    /// When to look again whether it can be held again.
+    pub(super) recall: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -122,8 +132,26 @@ pub(super) enum Phase {
     Deciding(Verdict),
     /// The last command is on its way.
     Finishing,
+    /// The connection that held it is gone; the next one may hold it again.
+    Doubted(Doubt),
     /// The handler does not know yet, or has not ended.
     Lost,
+}
+
+/// A job that may be held again.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Doubt {
+    /// The handler has ended.
+    pub(super) verdict: Option<Verdict>,
+    pub(super) step: Step,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Step {
+    /// Nothing was done with it on another connection.
+    Looking,
+    /// `reserve-job` was sent.
+    Taking,
 }
 
 /// What is to become of a job.
@@ -174,11 +202,24 @@ impl Held {
             stats: None,
             is_looking: false,
             started: None,
+            recall: None,
         }
     }
 
     pub(super) fn phase(&self) -> Phase {
         self.phase
+    }
+
+    /// The job after its connection was lost.
+    pub(super) fn doubted(mut self) -> Self {
+        let verdict = match self.phase {
+            Phase::Doubted(doubt) => doubt.verdict,
+            _ => None,
+        };
+        self.phase = Phase::Doubted(Doubt { verdict, step: Step::Looking });
+        self.recall = None;
+        self.is_looking = false;
+        self
     }
 
     /// The command for a verdict; `None` while the job's counters are needed for it.

@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
-use super::{Ending, Held, JobKey, NUDGE, NUDGES, What, WorkerSession};
+use super::{
+    Ending, Held, JobKey, NUDGE, NUDGES, Phase, What, WorkerSession,
+    held::{Doubt, Step},
+};
 use crate::{
     Error, LostReason,
     protocol::{ListTubeUsed, StatsJob, Touch},
@@ -37,6 +40,10 @@ impl WorkerSession {
 
     pub(super) fn tend_one(&mut self, key: JobKey, now: Instant) -> Result<(), Error> {
         let Some(held) = self.find(key) else { return Ok(()) };
+        if let Phase::Doubted(doubt) = held.phase() {
+            self.tend_doubt(key, doubt, now);
+            return Ok(());
+        }
         if !held.phase().is_active() {
             return Ok(());
         }
@@ -59,10 +66,27 @@ impl WorkerSession {
         Ok(())
     }
 
+    /// The reservation is given up when it would have ended by itself.
+    fn tend_doubt(&mut self, key: JobKey, doubt: Doubt, now: Instant) {
+        let Some(held) = self.find(key) else { return };
+        if doubt.step == Step::Taking {
+            return;
+        }
+        if held.lease.is_over(now) {
+            self.lose(key, LostReason::ConnectionLost);
+        } else if held.recall.is_some_and(|recall| recall <= now) {
+            self.recall(key, now);
+        }
+    }
+
     /// When a job needs something next.
     pub(super) fn needs(&self, held: &Held) -> Option<Instant> {
-        if !held.phase().is_active() {
-            return None;
+        match held.phase() {
+            Phase::Doubted(Doubt { step: Step::Looking, .. }) => {
+                return [held.lease.end(), held.recall].into_iter().flatten().min();
+            }
+            phase if !phase.is_active() => return None,
+            _ => {}
         }
         let Some(end) = held.lease.end() else {
             return if held.is_looking { None } else { held.lease.stale_at() };

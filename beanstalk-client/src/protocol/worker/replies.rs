@@ -4,20 +4,23 @@ use std::time::{Duration, Instant};
 
 use super::{
     Action, Ending, Expected, Held, JobKey, MARGIN, Phase, SHORT, Verdict, What, WorkerSession,
+    reclaim::time_to_run,
 };
 use crate::{
     Error, ErrorKind, Fate, Inspect, Job, JobFate, JobRef, JobState, JobStats, LostReason, Outcome,
     Poison,
-    protocol::{Command, Response, Stats, StatsJob},
+    protocol::{
+        Bury, Command, Delete, Release, ReserveWithTimeout, Response, Stats, StatsJob, Touch,
+    },
 };
 
 impl WorkerSession {
     pub(super) fn read_replies(&mut self, now: Instant) -> Result<(), Error> {
         while let Some(head) = self.expected.front() {
             let Some(response) = self.session.reply(head.ticket)? else { return Ok(()) };
-            let Some(Expected { what, sent, .. }) = self.expected.pop_front() else { break };
+            let Some(expected) = self.expected.pop_front() else { break };
             self.answered = now;
-            self.answer(what, response, sent, now)?;
+            self.answer(expected, response, now)?;
             if self.ending == Ending::Closed {
                 return Ok(());
             }
@@ -34,29 +37,32 @@ impl WorkerSession {
 
     fn answer(
         &mut self,
-        what: What,
+        expected: Expected,
         response: Response,
-        sent: Instant,
         now: Instant,
     ) -> Result<(), Error> {
+        let Expected { what, sent, wait, .. } = expected;
         match (what, response) {
             (What::Server, response) => {
                 // Without its statistics a server can be worked for, too.
-                if let Response::Ok(_) = response {
-                    let stats = Stats.decode(response)?;
-                    self.actions.push_back(Action::Connected(stats.id));
-                } else {
-                    self.actions.push_back(Action::Connected(String::new()));
-                }
+                let id = match response {
+                    Response::Ok(_) => Stats.decode(response)?.id,
+                    _ => String::new(),
+                };
+                self.reconnects.welcomed();
+                self.met(id, now);
             }
             (What::WatchList, Response::Watching(_)) | (What::Nudge, _) => {}
             (What::Reserve, response) => {
                 self.reserves -= 1;
-                self.reserved(response, sent, now)?;
+                self.reserved(response, sent, wait, now)?;
             }
             (What::Touch(key), response) => self.touched(key, &response, now),
             (What::Look(key), response) => self.looked(key, response, now)?,
-            (What::Finish(key, fate), response) => self.finished(key, fate, response)?,
+            (What::Finish(key, fate), response) => self.finished(key, fate, response, now)?,
+            (What::Recall(key), response) => self.recalled(key, response, now)?,
+            (What::Retake(key), response) => self.retaken(key, &response, sent),
+            (What::Confirm(key), response) => self.confirmed(key, response, now)?,
             (What::WatchList, other) => {
                 return Err(Error::protocol(format!(
                     "the server answered {} when the watch list was made",
@@ -67,7 +73,13 @@ impl WorkerSession {
         Ok(())
     }
 
-    fn reserved(&mut self, response: Response, sent: Instant, now: Instant) -> Result<(), Error> {
+    fn reserved(
+        &mut self,
+        response: Response,
+        sent: Instant,
+        wait: Duration,
+        now: Instant,
+    ) -> Result<(), Error> {
         match response {
             Response::Reserved(job) => {
                 self.window = (self.window * 2).min(self.settings.places);
@@ -82,7 +94,8 @@ impl WorkerSession {
             }
             other => {
                 self.quota.give_back();
-                self.nothing_reserved(other, now)
+                let waited = now.saturating_duration_since(sent);
+                self.nothing_reserved(other, wait, waited, now)
             }
         }
     }
@@ -99,9 +112,21 @@ impl WorkerSession {
         self.conclude(key, Verdict::Outcome(Outcome::bury()), now)
     }
 
-    fn nothing_reserved(&mut self, response: Response, now: Instant) -> Result<(), Error> {
+    fn nothing_reserved(
+        &mut self,
+        response: Response,
+        wait: Duration,
+        waited: Duration,
+        now: Instant,
+    ) -> Result<(), Error> {
         match response {
             Response::TimedOut => {
+                if waited < wait / 2 && self.ending == Ending::No {
+                    // It would be so for ever, thousands of times a second.
+                    self.refuse(ReserveWithTimeout::NAME, &response, now);
+                } else if !wait.is_zero() {
+                    self.succeed();
+                }
                 self.window = 1;
                 self.is_dry = true;
                 if self.settings.until_empty && self.reserves == 0 && self.held.is_empty() {
@@ -111,6 +136,10 @@ impl WorkerSession {
             }
             Response::DeadlineSoon => {
                 self.window = 1;
+                if self.held.active() + self.held.lost() == 0 {
+                    // Of jobs that this side knows nothing of.
+                    self.refuse(ReserveWithTimeout::NAME, &response, now);
+                }
                 if self.pause.is_some_and(|until| until > now) {
                     // Several reserves were under way.
                     return Ok(());
@@ -127,7 +156,7 @@ impl WorkerSession {
                 }
                 Ok(())
             }
-            other => Err(other.refuse().with_command("reserve-with-timeout")),
+            other => Err(other.refuse().with_command(ReserveWithTimeout::NAME)),
         }
     }
 
@@ -186,13 +215,17 @@ impl WorkerSession {
                 }
                 self.start_if_ready(key, now);
             }
-            Response::NotFound => self.lose(key, LostReason::NotFound),
+            Response::NotFound => {
+                self.lose(key, LostReason::NotFound);
+                self.refuse(Touch::NAME, response, now);
+            }
             other => {
                 let kind = other.clone().refuse().kind();
                 if held.lease.touch_refused(now) {
                     self.actions.push_back(Action::TouchRefused(key, kind));
                 } else {
                     self.lose(key, LostReason::Refused);
+                    self.refuse(Touch::NAME, response, now);
                 }
             }
         }
@@ -201,13 +234,14 @@ impl WorkerSession {
 
     fn looked(&mut self, key: JobKey, response: Response, now: Instant) -> Result<(), Error> {
         let Some(held) = self.find_mut(key) else { return Ok(()) };
-        let stats = StatsJob(held.job.id()).decode(response)?;
+        let stats = StatsJob(held.job.id()).decode(response.clone())?;
         held.is_looking = false;
         let Some(stats) = stats.filter(|stats| stats.state == JobState::Reserved) else {
             self.lose(key, LostReason::NotFound);
+            self.refuse(StatsJob::NAME, &response, now);
             return Ok(());
         };
-        let ttr = Duration::from_secs(u64::try_from(stats.ttr).unwrap_or(1).max(1));
+        let ttr = time_to_run(&stats);
         held.lease.learn(ttr);
         let stats = Box::new(stats);
         held.stats = Some(stats.clone());
@@ -247,26 +281,47 @@ impl WorkerSession {
 
     fn finish_poisoned(&mut self, key: JobKey, now: Instant) {
         if let Err(error) = self.conclude(key, Verdict::Outcome(Outcome::bury()), now) {
-            self.fail(error);
+            self.fail_by(error, now);
         }
     }
 
-    fn finished(&mut self, key: JobKey, fate: JobFate, response: Response) -> Result<(), Error> {
+    fn finished(
+        &mut self,
+        key: JobKey,
+        fate: JobFate,
+        response: Response,
+        now: Instant,
+    ) -> Result<(), Error> {
         let Some(held) = self.held.remove(key) else { return Ok(()) };
-        let fate = match (fate, response) {
+        let (command, fate) = match (fate, &response) {
             (JobFate::Deleted, Response::Deleted)
             | (JobFate::Released(_) | JobFate::Abandoned, Response::Released)
-            | (JobFate::Buried, Response::Buried(_)) => fate,
+            | (JobFate::Buried, Response::Buried(_)) => (None, fate),
             // The server had no memory to queue it.
-            (JobFate::Released(_) | JobFate::Abandoned, Response::Buried(_)) => JobFate::Buried,
-            (_, Response::NotFound) => JobFate::Lost(LostReason::NotFound),
-            (_, other) => {
+            (JobFate::Released(_) | JobFate::Abandoned, Response::Buried(_)) => {
+                (None, JobFate::Buried)
+            }
+            (_, Response::NotFound) => (Some(verb(fate)), JobFate::Lost(LostReason::NotFound)),
+            _ => {
                 // The job is still held. Closing the connection gives it back.
                 self.settle(held.job.id(), JobFate::Abandoned);
-                return Err(other.refuse());
+                return Err(response.refuse().with_command(verb(fate)));
             }
         };
+        match command {
+            Some(command) => self.refuse(command, &response, now),
+            None => self.succeed(),
+        }
         self.settle(held.job.id(), fate);
         Ok(())
+    }
+}
+
+/// The command that a job's last one was.
+fn verb(fate: JobFate) -> &'static str {
+    match fate {
+        JobFate::Deleted => Delete::NAME,
+        JobFate::Buried => Bury::NAME,
+        _ => Release::NAME,
     }
 }

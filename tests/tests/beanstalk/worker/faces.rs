@@ -96,6 +96,8 @@ fn words(event: &WorkerEvent) -> String {
         WorkerEventKind::Connected => "connected".into(),
         WorkerEventKind::Disconnected(error) => format!("disconnected: {error}"),
         WorkerEventKind::ServerReplaced => "replaced".into(),
+        WorkerEventKind::Refused { command, reply, .. } => format!("refused {command}: {reply}"),
+        WorkerEventKind::Reclaimed(job) => format!("reclaimed {job}"),
         WorkerEventKind::ShortTimeToRun { job, ttr } => format!("short {job} {ttr:?}"),
         WorkerEventKind::Started(job) => format!("started {job}"),
         WorkerEventKind::Failed { job, error } => format!("failed {job}: {error}"),

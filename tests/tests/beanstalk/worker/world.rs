@@ -16,19 +16,39 @@ use fixtures::{
     clock::Moment,
 };
 
-/// What stands in the way of one line: the answer to give instead of carrying it out; an empty one is silence.
+/// What stands in the way of one line: the answer to give instead of carrying it out; an empty one is silence, and
+/// [`CLOSES`] the end of the connection.
 type Fault = Box<dyn FnMut(&str) -> Option<&'static str>>;
+
+pub(super) const CLOSES: &str = "closes";
 
 pub(super) struct World {
     broker: Broker,
     began: Instant,
     now: Moment,
     lanes: Vec<Lane>,
-    next_connection: u64,
+    connections: Connections,
+    /// Connections whose end the server has not noticed.
+    unnoticed: Vec<ConnectionId>,
+}
+
+/// Gives every connection a number of its own.
+struct Connections(u64);
+
+impl Connections {
+    fn next(&mut self) -> ConnectionId {
+        self.0 += 1;
+        ConnectionId(self.0)
+    }
 }
 
 struct Lane {
     id: ConnectionId,
+    /// When a lost connection is replaced; `None` while there is one, and for ever if it is to stay away.
+    back_at: Option<Moment>,
+    reconnects: bool,
+    /// What every handler comes to at once.
+    at_once: Option<Outcome>,
     machine: WorkerSession,
     decoder: Decoder,
     fault: Option<Fault>,
@@ -52,6 +72,7 @@ pub(super) struct Seen {
     pub(super) actions: Vec<(Duration, String)>,
     pub(super) settled: Vec<(u64, JobFate)>,
     pub(super) closed: Option<Result<(), String>>,
+    pub(super) connections: usize,
 }
 
 impl Seen {
@@ -81,7 +102,8 @@ impl World {
             began: Instant::now(),
             now: Moment::START,
             lanes: Vec::new(),
-            next_connection: 2,
+            connections: Connections(1),
+            unnoticed: Vec::new(),
         }
     }
 
@@ -91,12 +113,14 @@ impl World {
 
     /// Connects a worker; its number.
     pub(super) fn worker(&mut self, options: &WorkerOptions) -> usize {
-        let id = ConnectionId(self.next_connection);
-        self.next_connection += 1;
+        let id = self.connections.next();
         self.broker.connect(id, self.now);
         let machine = WorkerSession::new(options, 0, Quota::new(None), self.instant());
         self.lanes.push(Lane {
             id,
+            back_at: None,
+            reconnects: false,
+            at_once: None,
             machine,
             decoder: Decoder::new(Version::default()),
             fault: None,
@@ -104,7 +128,7 @@ impl World {
             under_way: Vec::new(),
             half_closes: false,
             is_open: true,
-            seen: Seen::default(),
+            seen: Seen { connections: 1, ..Seen::default() },
         });
         self.settle();
         self.lanes.len() - 1
@@ -168,6 +192,43 @@ impl World {
         self.lanes[lane].fault = Some(Box::new(fault));
     }
 
+    /// From now on lost connections are replaced when the worker says so.
+    pub(super) fn reconnects(&mut self, lane: usize) {
+        self.lanes[lane].reconnects = true;
+    }
+
+    /// From now on every handler ends at once.
+    pub(super) fn finish_at_once(&mut self, lane: usize, outcome: Outcome) {
+        self.lanes[lane].at_once = Some(outcome);
+        self.settle();
+    }
+
+    /// The connection is lost, and is replaced at [`come_back`](Self::come_back).
+    pub(super) fn cut(&mut self, lane: usize) {
+        self.lanes[lane].machine.end_of_stream();
+        self.settle();
+    }
+
+    /// The same, and the server does not notice before [`notice`](Self::notice).
+    pub(super) fn cut_unnoticed(&mut self, lane: usize) {
+        let id = self.lanes[lane].id;
+        self.unnoticed.push(id);
+        self.cut(lane);
+    }
+
+    pub(super) fn notice(&mut self) {
+        for id in std::mem::take(&mut self.unnoticed) {
+            self.broker.disconnect(id, self.now);
+        }
+        self.settle();
+    }
+
+    /// The lost connection is replaced now.
+    pub(super) fn come_back(&mut self, lane: usize) {
+        self.lanes[lane].back_at = Some(self.now);
+        self.settle();
+    }
+
     /// From now on replies take this time.
     pub(super) fn latency(&mut self, lane: usize, latency: Duration) {
         self.lanes[lane].latency = latency;
@@ -196,16 +257,18 @@ impl World {
     /// Everything that happens until so much time has passed.
     pub(super) fn pass(&mut self, time: Duration) {
         let end = self.now.after(time);
+        let mut in_vain = 0;
         loop {
             self.settle();
             let began = self.began;
-            let wakes = self.lanes.iter_mut().filter(|lane| lane.is_open).filter_map(|lane| {
+            let wakes = self.lanes.iter_mut().filter_map(|lane| {
                 let wake = match lane.machine.poll(began + self.now.since(Moment::START)) {
                     Action::Wait(until) => until,
                     other => panic!("{other:?} was left"),
                 };
                 let wake = wake.map(|wake| Moment::START.after(wake - began));
-                [wake, lane.under_way.first().map(|(at, _)| *at)].into_iter().flatten().min()
+                let reply = lane.under_way.first().map(|(at, _)| *at);
+                [wake, reply, lane.back_at].into_iter().flatten().min()
             });
             let next = wakes.chain(self.broker.next_event()).min().unwrap_or(end).min(end);
             if next >= end {
@@ -215,6 +278,8 @@ impl World {
                 return;
             }
             // A moment that was reached already makes no progress by itself.
+            in_vain = if next > self.now { 0 } else { in_vain + 1 };
+            assert!(in_vain < 1000, "a worker wants to be woken at a moment that has passed");
             self.now = next.max(self.now.after(Duration::from_nanos(1)));
             self.broker.tick(self.now);
         }
@@ -249,7 +314,14 @@ impl World {
             let instant = self.instant();
             let elapsed = self.now.since(Moment::START);
             for lane in &mut self.lanes {
+                has_moved |=
+                    lane.reconnect(&mut self.broker, &mut self.connections, self.now, instant);
+                let id = lane.id;
                 has_moved |= lane.step(&mut self.broker, self.now, instant, elapsed);
+                if lane.ended(&mut self.broker, self.now, instant, &self.unnoticed) {
+                    assert_eq!(lane.id, id);
+                    has_moved = true;
+                }
             }
             if !has_moved {
                 return;
@@ -259,6 +331,50 @@ impl World {
 }
 
 impl Lane {
+    fn reconnect(
+        &mut self,
+        broker: &mut Broker,
+        connections: &mut Connections,
+        now: Moment,
+        instant: Instant,
+    ) -> bool {
+        let is_due = self.back_at.is_some_and(|at| at <= now);
+        if is_due {
+            self.back_at = None;
+            self.id = connections.next();
+            self.decoder = Decoder::new(Version::default());
+            self.is_open = true;
+            self.seen.closed = None;
+            self.seen.connections += 1;
+            broker.connect(self.id, now);
+            self.machine.connected(instant);
+        }
+        is_due
+    }
+
+    /// Whether the connection has just ended.
+    fn ended(
+        &mut self,
+        broker: &mut Broker,
+        now: Moment,
+        instant: Instant,
+        unnoticed: &[ConnectionId],
+    ) -> bool {
+        if !self.is_open || self.seen.closed.is_none() {
+            return false;
+        }
+        self.is_open = false;
+        self.half_closes = false;
+        self.under_way.clear();
+        if !unnoticed.contains(&self.id) {
+            broker.disconnect(self.id, now);
+        }
+        if self.reconnects {
+            self.back_at = Some(now.after(self.machine.rest(instant)));
+        }
+        true
+    }
+
     fn step(
         &mut self,
         broker: &mut Broker,
@@ -266,9 +382,6 @@ impl Lane {
         instant: Instant,
         elapsed: Duration,
     ) -> bool {
-        if !self.is_open {
-            return false;
-        }
         let mut has_moved = false;
         while self.under_way.first().is_some_and(|(at, _)| *at <= now) {
             let (_, bytes) = self.under_way.remove(0);
@@ -283,13 +396,20 @@ impl Lane {
                 Action::Wait(_) => break,
                 Action::Close(outcome) => {
                     self.seen.closed = Some(outcome.map_err(|error| error.to_string()));
-                    self.is_open = false;
-                    broker.disconnect(self.id, now);
                     return true;
                 }
                 action => self.note(action, elapsed),
             }
             has_moved = true;
+        }
+        if let Some(outcome) = self.at_once {
+            for (key, _) in std::mem::take(&mut self.seen.running) {
+                self.machine.finish(key, outcome, instant);
+                has_moved = true;
+            }
+        }
+        if !self.is_open {
+            return has_moved;
         }
         let outgoing = self.machine.outgoing().to_vec();
         if !outgoing.is_empty() {
@@ -310,6 +430,10 @@ impl Lane {
             has_moved = true;
             match self.fault.as_mut().and_then(|fault| fault(&text)) {
                 Some("") => {}
+                Some(CLOSES) => {
+                    self.machine.end_of_stream();
+                    return true;
+                }
                 Some(answer) => {
                     self.under_way.push((now.after(self.latency), format!("{answer}\r\n").into()));
                 }
@@ -345,6 +469,10 @@ impl Lane {
                 "half-close".into()
             }
             Action::Lost(_, reason) => format!("lost: {reason}"),
+            Action::Reclaimed(_, job, _) => format!("reclaimed {job}"),
+            Action::Refused { command, reply, in_a_row, .. } => {
+                format!("refused {in_a_row}: {reply} to {command}")
+            }
             Action::Touched(..) => "touched".into(),
             Action::TouchRefused(_, kind) => format!("touch refused: {kind:?}"),
             other => format!("{other:?}").to_lowercase(),

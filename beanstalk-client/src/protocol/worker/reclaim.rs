@@ -1,0 +1,193 @@
+//! Holding a job again whose connection was lost while its handler runs.
+//!
+//! ```text
+//!  connection lost ──► doubted ──► the same server? ──► stats-job: ready, and ──► reserve-job ──► stats-job: no other ──► held again
+//!                                                       nobody had it since                      reservation but ours
+//!                                     │ no                │ no   ▲ │ still ours, for the     │ no        │ no
+//!                                     ▼                   ▼      └─┘ server noticed nothing  ▼           ▼
+//!                                    lost                lost                               lost      given back as it was, lost
+//! ```
+//!
+//! The server counts how often each job was reserved, released, buried, kicked and timed out. If these are what they were,
+//! and it is the same server, nobody else can have had the job. The counters are compared again once the job is held, for
+//! between the first look and `reserve-job` another worker may have had it.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    Action, Held, JobKey, Phase, WorkerSession,
+    held::{Doubt, Step},
+    lease::Lease,
+};
+use crate::{
+    Error, JobRef, JobState, JobStats, LostReason, ReleaseOptions,
+    protocol::{Bury, Command, Release, ReserveJob, Response, StatsJob, worker::What},
+};
+
+/// How often a server is asked that has not noticed yet that the connection is gone.
+const AGAIN: Duration = Duration::from_millis(250);
+
+impl WorkerSession {
+    /// Whether there are jobs that the next connection may hold again. Their handlers go on meanwhile.
+    #[must_use]
+    pub fn has_doubts(&self) -> bool {
+        self.held.doubted() > 0
+    }
+
+    /// Gives up the jobs that the next connection might have held again: there will be none.
+    pub fn give_up_doubts(&mut self) {
+        for key in self.doubted() {
+            self.lose(key, LostReason::ConnectionLost);
+        }
+    }
+
+    /// Whether a job can be recognized on the next connection.
+    pub(super) fn may_reclaim(&self, held: &Held) -> bool {
+        let is_untouched = match held.phase() {
+            Phase::Running => true,
+            Phase::Doubted(doubt) => doubt.step == Step::Looking,
+            _ => false,
+        };
+        self.settings.reclaim && is_untouched && held.stats.is_some() && !self.server.is_empty()
+    }
+
+    /// The server of a new connection has this id.
+    pub(super) fn met(&mut self, id: String, now: Instant) {
+        if std::mem::replace(&mut self.server, id.clone()) != id || id.is_empty() {
+            self.give_up_doubts();
+        }
+        for key in self.doubted() {
+            self.recall(key, now);
+        }
+        self.actions.push_back(Action::Connected(id));
+    }
+
+    fn doubted(&self) -> Vec<JobKey> {
+        let is_doubted = |held: &&Held| matches!(held.phase(), Phase::Doubted(_));
+        self.held.iter().filter(is_doubted).map(|held| held.key).collect()
+    }
+
+    /// Looks whether a job is as it was left.
+    pub(super) fn recall(&mut self, key: JobKey, now: Instant) {
+        let Some(held) = self.find_mut(key) else { return };
+        held.recall = None;
+        let id = held.job.id();
+        self.send(&StatsJob(id), What::Recall(key), now);
+    }
+
+    pub(super) fn recalled(
+        &mut self,
+        key: JobKey,
+        response: Response,
+        now: Instant,
+    ) -> Result<(), Error> {
+        let Some((doubt, before)) = self.doubt(key) else { return Ok(()) };
+        let stats = match response {
+            Response::Ok(_) => StatsJob(before.id).decode(response)?,
+            _ => None,
+        };
+        match stats.filter(|stats| is_same_run(&before, stats, 0)).map(|stats| stats.state) {
+            Some(JobState::Ready) => {
+                self.held.set_phase(key, Phase::Doubted(Doubt { step: Step::Taking, ..doubt }));
+                let Some(id) = self.find(key).map(|held| held.job.id()) else { return Ok(()) };
+                self.send(&ReserveJob(id), What::Retake(key), now);
+                self.send(&StatsJob(id), What::Confirm(key), now);
+            }
+            Some(JobState::Reserved) => {
+                if let Some(held) = self.find_mut(key) {
+                    held.recall = now.checked_add(AGAIN);
+                }
+                self.plan(key);
+            }
+            _ => self.lose(key, LostReason::ConnectionLost),
+        }
+        Ok(())
+    }
+
+    pub(super) fn retaken(&mut self, key: JobKey, response: &Response, sent: Instant) {
+        let job = match response {
+            Response::Reserved(job) => JobRef::from(job),
+            Response::BodyTooLarge { job, .. } | Response::BodyDamaged { job, .. } => *job,
+            // An old server does not know the command.
+            _ => return self.lose(key, LostReason::ConnectionLost),
+        };
+        if let Some(held) = self.find_mut(key) {
+            held.job = job;
+            held.lease = Lease::new(sent);
+        }
+    }
+
+    pub(super) fn confirmed(
+        &mut self,
+        key: JobKey,
+        response: Response,
+        now: Instant,
+    ) -> Result<(), Error> {
+        let Some((doubt, before)) = self.doubt(key) else { return Ok(()) };
+        let stats = match response {
+            Response::Ok(_) => StatsJob(before.id).decode(response)?,
+            _ => None,
+        };
+        let Some(stats) = stats.filter(|stats| stats.state == JobState::Reserved) else {
+            self.lose(key, LostReason::ConnectionLost);
+            return Ok(());
+        };
+        if !is_same_run(&before, &stats, 1) {
+            return self.put_back(key, &before, &stats, now);
+        }
+        let Some(held) = self.find_mut(key) else { return Ok(()) };
+        held.lease.learn(time_to_run(&stats));
+        held.stats = Some(Box::new(stats));
+        let (id, end) = (held.job.id(), held.lease.end());
+        self.held.set_phase(key, Phase::Running);
+        self.actions.push_back(Action::Reclaimed(key, id, end));
+        self.plan(key);
+        match doubt.verdict {
+            Some(verdict) => self.conclude(key, verdict, now),
+            None => Ok(()),
+        }
+    }
+
+    /// Another worker had the job between the look and the reservation: it goes back to the state that it was left in.
+    fn put_back(
+        &mut self,
+        key: JobKey,
+        before: &JobStats,
+        stats: &JobStats,
+        now: Instant,
+    ) -> Result<(), Error> {
+        let Some(job) = self.find(key).map(|held| held.job) else { return Ok(()) };
+        if stats.buries > before.buries {
+            self.send(&Bury::new(job, stats.pri), What::Nudge, now);
+        } else {
+            let was_released = stats.releases > before.releases;
+            let delay = if was_released { u64::try_from(stats.delay).unwrap_or(0) } else { 0 };
+            let options = ReleaseOptions::new(stats.pri).delay(Duration::from_secs(delay));
+            self.send(&Release::new(job, options)?, What::Nudge, now);
+        }
+        self.lose(key, LostReason::ConnectionLost);
+        Ok(())
+    }
+
+    fn doubt(&self, key: JobKey) -> Option<(Doubt, Box<JobStats>)> {
+        let held = self.find(key)?;
+        match held.phase() {
+            Phase::Doubted(doubt) => Some((doubt, held.stats.clone()?)),
+            _ => None,
+        }
+    }
+}
+
+/// Whether nobody has had the job since, but for so many reservations of our own.
+fn is_same_run(before: &JobStats, now: &JobStats, ours: u64) -> bool {
+    now.reserves == before.reserves.saturating_add(ours)
+        && (now.timeouts, now.releases, now.buries, now.kicks)
+            == (before.timeouts, before.releases, before.buries, before.kicks)
+        && (&now.tube, now.pri, now.ttr) == (&before.tube, before.pri, before.ttr)
+        && now.age >= before.age
+}
+
+/// The server turns 0 into 1.
+pub(super) fn time_to_run(stats: &JobStats) -> Duration {
+    Duration::from_secs(u64::try_from(stats.ttr).unwrap_or(1).max(1))
+}
