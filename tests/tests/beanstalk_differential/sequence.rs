@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use fixtures::beanstalkd::Version;
 use proptest::{prelude::*, sample::select};
+
+use crate::version;
 
 /// Bytes that show themselves as text.
 #[derive(Clone)]
@@ -18,6 +21,11 @@ impl Command {
     /// Whether the connection may wait after it.
     fn may_wait(&self) -> bool {
         self.0.starts_with(b"reserve") && !self.0.starts_with(b"reserve-job")
+    }
+
+    /// Whether a release has the command. An older one takes `reserve-job` for a `reserve` with something behind it.
+    pub(crate) fn is_known_to(&self, version: Version) -> bool {
+        version >= Version::V1_12 || !self.0.starts_with(b"reserve-job")
     }
 
     /// Whether it changes nothing that another connection can see; its counter is masked.
@@ -60,7 +68,8 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     let cut = prop_oneof![6 => Just(None), 1 => (0..40usize).prop_map(Some)];
     prop_oneof![
-        40 => (connection.clone(), commands, cut).prop_map(|(connection, commands, cut)| {
+        40 => (connection.clone(), commands, cut).prop_map(|(connection, mut commands, cut)| {
+            commands.retain(|command| command.is_known_to(version()));
             Step::Send { connection, commands: only_local_behind_reserve(commands), cut }
         }),
         2 => Just(Step::Open),
