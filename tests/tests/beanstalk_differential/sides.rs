@@ -9,7 +9,10 @@ use std::{
 
 use fixtures::{beanstalkd::Server, real::RealServer};
 
-use crate::sequence::{Command, Step};
+use crate::{
+    release,
+    sequence::{Command, Step},
+};
 
 /// How long the real server may take for a reply that the other one has given.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -410,6 +413,11 @@ fn mask(text: &str) -> Masked {
         match line.split_once(": ") {
             // `id` is the job's number in stats-job, and random in stats.
             Some(("id", _)) if is_job => masked.push_str(line),
+            // One between releases stands for the release before it.
+            Some(("version", value)) => {
+                let version = value.trim_matches('"');
+                let _ = write!(masked, "version: {}", value.replace(version, release(version)));
+            }
             Some((key, _)) if MACHINE.contains(&key) => masked.push_str(key),
             Some((key, value)) if TIME.contains(&key) => {
                 let _ = write!(masked, "{key}: {}", if value == "0" { "0" } else { "not 0" });
