@@ -79,9 +79,14 @@ pub struct Bulk {
     succeeded: u64,
     failed: u64,
     skipped: u64,
-    failures: Vec<(String, CliError)>,
-    /// Failures that were shown. A single one is not: it becomes the command's error.
-    shown: usize,
+    failures: Vec<Failure>,
+}
+
+/// What did not succeed, and why.
+struct Failure {
+    item: String,
+    error: CliError,
+    is_shown: bool,
 }
 
 /// Whether new work may be taken; closes with a signal or, under `--on-error stop`, with a failure.
@@ -137,7 +142,6 @@ impl Bulk {
             failed: 0,
             skipped: 0,
             failures: Vec::new(),
-            shown: 0,
         }
     }
 
@@ -187,21 +191,25 @@ impl Bulk {
         }
         let item = item.into();
         if self.failures.len() < LISTED {
-            self.failures.push((item, error));
+            self.failures.push(Failure { item, error, is_shown: false });
         }
-        if self.failed + self.succeeded > 1 {
-            self.show_failures();
-        }
+        self.show_failures();
         Ok(())
     }
 
+    /// The first failure waits for a success: without one it is the command's error.
     fn show_failures(&mut self) {
-        for (item, error) in self.failures.iter().skip(self.shown) {
+        self.show_failures_from(usize::from(self.succeeded == 0));
+    }
+
+    fn show_failures_from(&mut self, first: usize) {
+        let unseen = self.failures.iter_mut().skip(first).filter(|failure| !failure.is_shown);
+        for Failure { item, error, is_shown } in unseen {
             let CliError { code, message, .. } = error;
-            let item = if message.contains(item) { String::new() } else { format!("{item}: ") };
+            let item = if message.contains(&*item) { String::new() } else { format!("{item}: ") };
             self.messages.warn(format!("{item}{code}: {message}"));
+            *is_shown = true;
         }
-        self.shown = self.failures.len();
     }
 
     /// Shows no progress any more: nobody is looking.
@@ -214,6 +222,7 @@ impl Bulk {
     #[must_use]
     pub fn abort(mut self, error: CliError) -> CliError {
         self.progress.finish();
+        self.show_failures_from(0);
         if !self.is_single() {
             self.messages.note(format!("before that: {}", self.sentence()));
         }
@@ -284,7 +293,7 @@ impl Bulk {
             self.messages.warn(format!("and {} more failures", self.failed - listed));
         }
         if self.succeeded == 0 && signal.is_none() && !self.failures.is_empty() {
-            let (item, error) = self.failures.swap_remove(0);
+            let Failure { item, error, .. } = self.failures.swap_remove(0);
             let more = if self.failed > 1 {
                 format!(" (and {} more)", self.failed - 1)
             } else {
@@ -297,6 +306,7 @@ impl Bulk {
             };
             return Err(CliError { message, ..error });
         }
+        self.show_failures_from(0);
         let exit = match signal {
             Some(exit) => exit,
             None if self.failed > 0 => Exit::Partial,
@@ -316,7 +326,7 @@ impl Bulk {
             .failures
             .iter()
             .map(
-                |(item, error)| json!({"item": item, "code": error.code, "message": error.message}),
+                |Failure { item, error, .. }| json!({"item": item, "code": error.code, "message": error.message}),
             )
             .collect();
         Record::new()
@@ -386,8 +396,12 @@ mod tests {
     }
 
     fn bulk(on_error: OnError, interrupts: Interrupts) -> Bulk {
+        bulk_into(Sink::default(), on_error, interrupts)
+    }
+
+    fn bulk_into(sink: Sink, on_error: OnError, interrupts: Interrupts) -> Bulk {
         let action = Action { past: "deleted", noun: "job", place: String::new() };
-        let messages = Messages::to(Box::new(io::sink()), "tool", false, false);
+        let messages = Messages::to(Box::new(sink), "tool", false, false);
         Bulk::start(action, on_error, None, ProgressWhen::Never, interrupts, &messages)
     }
 
@@ -423,6 +437,34 @@ mod tests {
         let error = exit.unwrap_err();
         assert_eq!((error.exit.code(), error.message.as_str()), (1, "job 7: gone (and 1 more)"));
         assert_eq!(json, "");
+    }
+
+    /// Three failures, then a success or none: what went to stderr, and the error.
+    fn said(succeeds: bool) -> (String, Option<CliError>) {
+        let sink = Sink::default();
+        let mut bulk = bulk_into(sink.clone(), OnError::Continue, Interrupts::none());
+        for n in 1..=3 {
+            bulk.failure(format!("job {n}"), CliError::not_found("gone")).unwrap();
+        }
+        if succeeds {
+            bulk.success();
+        }
+        let error = bulk.finish_quietly().err();
+        let bytes = sink.0.lock().unwrap().clone();
+        (String::from_utf8(bytes).unwrap(), error)
+    }
+
+    #[test]
+    fn each_failure_is_told_once() {
+        let (text, error) = said(true);
+        assert!(error.is_none());
+        for n in 1..=3 {
+            assert_eq!(text.matches(&format!("job {n}:")).count(), 1, "{text}");
+        }
+        let (text, error) = said(false);
+        assert_eq!(error.unwrap().message, "job 1: gone (and 2 more)");
+        assert_eq!(text.matches("job 1:").count(), 0, "{text}");
+        assert_eq!(text.matches("job 2:").count(), 1, "{text}");
     }
 
     #[test]

@@ -58,7 +58,8 @@ pub struct TakeArgs {
     pub wait: Option<Duration>,
 
     /// Take up to N jobs
-    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    #[arg(short, long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(1..))]
     pub count: u64,
 
     /// Bodies only, each followed by NUL, for xargs -0

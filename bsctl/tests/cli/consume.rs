@@ -66,6 +66,14 @@ fn nothing_there_is_1_and_a_wait_that_runs_out_124() {
 }
 
 #[test]
+fn to_take_no_job_is_no_wish() {
+    for verb in ["pop", "reserve"] {
+        let ran = bsctl(&dead_address(), &[verb, "-c", "0"]).exits(2);
+        assert!(!ran.err.contains("no job is ready"), "{}", ran.err);
+    }
+}
+
+#[test]
 fn a_waiting_pop_gets_the_job_that_comes() {
     let server = Server::start().unwrap();
     let line = ["-a", server.address(), "pop", "-t", "t", "--wait", "60s", "-o", "raw"];

@@ -207,7 +207,7 @@ impl Output {
         self.done_with(record, &keys, sentence)
     }
 
-    /// As [`Output::done`]; plain lines have only the named fields.
+    /// As [`Output::done`]; plain lines have only the named fields. A record with `dry_run` is a sentence in plain lines, too.
     ///
     /// # Errors
     /// Failures of writing.
@@ -220,6 +220,10 @@ impl Output {
         self.rows += 1;
         match self.style.format {
             Format::Table | Format::Wide => {
+                self.line(escape::line(sentence).into_owned().into_bytes())?;
+            }
+            // A bare number would look as if it had been done.
+            Format::Plain | Format::Name | Format::Raw if record.get("dry_run").is_some() => {
                 self.line(escape::line(sentence).into_owned().into_bytes())?;
             }
             Format::Plain | Format::Name | Format::Raw => {
