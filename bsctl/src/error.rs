@@ -21,8 +21,8 @@ fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
         Kind::Draining => (Exit::TryAgain, "DRAINING"),
         Kind::OutOfMemory => (Exit::TryAgain, "OUT_OF_MEMORY"),
         Kind::InternalError => (Exit::TryAgain, "INTERNAL_ERROR"),
-        Kind::BadFormat => (Exit::Protocol, "BAD_FORMAT"),
-        Kind::UnknownCommand => (Exit::Protocol, "UNKNOWN_COMMAND"),
+        Kind::BadFormat => (Exit::Protocol, BAD_FORMAT),
+        Kind::UnknownCommand => (Exit::Protocol, UNKNOWN_COMMAND),
         Kind::Unsupported => (Exit::Protocol, "UNSUPPORTED"),
         Kind::ExpectedCrlf => (Exit::Protocol, "EXPECTED_CRLF"),
         Kind::UnexpectedReply => (Exit::Protocol, "UNEXPECTED_REPLY"),
@@ -34,6 +34,12 @@ fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
 
 /// The stable name for a job or tube that is not there.
 pub const NOT_FOUND: &str = "NOT_FOUND";
+
+/// The stable name for a command that the server cannot read.
+pub const BAD_FORMAT: &str = "BAD_FORMAT";
+
+/// The stable name for a command that the server does not know.
+pub const UNKNOWN_COMMAND: &str = "UNKNOWN_COMMAND";
 
 /// The stable name for a job whose body the server lost in a crash.
 pub const BODY_DAMAGED: &str = "BODY_DAMAGED";

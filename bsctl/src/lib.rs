@@ -14,6 +14,7 @@ pub mod seen;
 pub mod sweep;
 pub mod taker;
 pub mod tool;
+pub mod tube_stats;
 pub mod work;
 
 use std::ffi::OsString;

@@ -1,5 +1,7 @@
 //! Finding the jobs of a server. The protocol has no command for it: the ids are asked one by one, pipelined.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use beanstalk_client::protocol::{
     AnyCommand, ListTubes, Peek, PeekBuried, PeekDelayed, PeekReady, Response, Stats, StatsJob,
     StatsTube, Use,
@@ -76,11 +78,16 @@ pub struct Found {
 
 /// Ids asked in one pipeline.
 const CHUNK: u64 = 1000;
-/// Ids tried beyond the last one that is known.
-const BEYOND: u64 = 100_000;
+/// How far around an id that is known others are looked for, nearest first.
+const REACHES: [u64; 2] = [1000, 100_000];
+/// Ids above the count of puts that are tried at most: several seconds.
+const MOST_BEYOND: u64 = 1_000_000;
+/// After so many of them the server is asked again how many jobs it counts.
+const RECOUNT: u64 = 100_000;
 
 /// Looks for jobs: from the newest id down, until as many are found as the server counts. When the server was
-/// restarted with its log, its count of puts says little, and the ids above are tried, too.
+/// restarted with its log, its count of puts says little: then the ids around the first jobs of all tubes are tried,
+/// around those that are found, and above.
 ///
 /// # Errors
 /// The failure of the connection.
@@ -90,7 +97,7 @@ pub fn find(
     gate: &Gate,
     progress: &mut Progress,
 ) -> Result<Found, CliError> {
-    let target = wanted.limit.unwrap_or(u64::MAX).min(expected(link, wanted)?);
+    let target = target(link, wanted)?;
     let stats = link.call(Stats)?;
     let lowest = wanted.from.unwrap_or(1).max(1);
     let newest = wanted.to.unwrap_or(stats.total_jobs);
@@ -102,14 +109,7 @@ pub fn find(
         top = bottom - 1;
     }
     if wanted.to.is_none() && scan.goes_on() {
-        let known = newest.max(highest_head(link)?);
-        let mut bottom = newest.saturating_add(1).max(lowest);
-        let end = known.saturating_add(BEYOND);
-        while bottom <= end && scan.goes_on() {
-            let top = bottom.saturating_add(CHUNK - 1).min(end);
-            scan.ask(link, bottom..=top)?;
-            bottom = top + 1;
-        }
+        Beyond::new(newest.saturating_add(1).max(lowest)).search(link, &mut scan)?;
     }
     let mut found = scan.found;
     found.sort_unstable();
@@ -118,8 +118,7 @@ pub fn find(
     let missing = if ranged || !gate.is_open() {
         0
     } else {
-        let now = wanted.limit.unwrap_or(u64::MAX).min(expected(link, wanted)?);
-        now.saturating_sub(found.len() as u64)
+        self::target(link, wanted)?.saturating_sub(found.len() as u64)
     };
     Ok(Found { ids: found, missing })
 }
@@ -138,18 +137,120 @@ impl Scan<'_> {
         (self.found.len() as u64) < self.target && self.gate.is_open()
     }
 
-    fn ask(&mut self, link: &mut Link, ids: impl Iterator<Item = u64>) -> Result<(), CliError> {
+    /// Asks for these ids, and gives those of which there is a job, wanted or not.
+    fn ask(
+        &mut self,
+        link: &mut Link,
+        ids: impl Iterator<Item = u64>,
+    ) -> Result<Vec<u64>, CliError> {
+        let mut there = Vec::new();
         for reply in link.pipeline(ids.map(|id| StatsJob(id.into())))? {
             self.progress.advance();
-            if let Some(job) = reply?
-                && self.wanted.includes(&job)
-                && (self.found.len() as u64) < self.target
-            {
+            let Some(job) = reply? else { continue };
+            there.push(job.id.get());
+            if self.wanted.includes(&job) && (self.found.len() as u64) < self.target {
                 self.found.push(job.id);
             }
         }
+        Ok(there)
+    }
+
+    /// What was deleted meanwhile is not looked for any longer.
+    fn recount(&mut self, link: &mut Link) -> Result<(), CliError> {
+        self.target = self.target.min(target(link, self.wanted)?);
         Ok(())
     }
+}
+
+/// The search among ids above the server's count of puts.
+struct Beyond {
+    lowest: u64,
+    /// Ids of jobs that are known to be there, or were.
+    anchors: BTreeSet<u64>,
+    /// What has been asked: first id and last id of each range, no two of them in touch.
+    asked: BTreeMap<u64, u64>,
+    left: u64,
+    until_recount: u64,
+}
+
+impl Beyond {
+    fn new(lowest: u64) -> Self {
+        let anchors = BTreeSet::from([lowest]);
+        Self { lowest, anchors, asked: BTreeMap::new(), left: MOST_BEYOND, until_recount: RECOUNT }
+    }
+
+    fn search(mut self, link: &mut Link, scan: &mut Scan<'_>) -> Result<(), CliError> {
+        scan.recount(link)?;
+        self.anchors.extend(heads(link)?.into_iter().filter(|id| *id >= self.lowest));
+        for reach in REACHES {
+            let mut known = 0;
+            // What is found is looked around as well.
+            while self.anchors.len() > known {
+                known = self.anchors.len();
+                for anchor in self.anchors.clone() {
+                    let from = anchor.saturating_sub(reach);
+                    self.ask(link, scan, from, anchor.saturating_add(reach))?;
+                }
+            }
+        }
+        let top = self.anchors.last().copied().unwrap_or(self.lowest);
+        self.ask(link, scan, top, u64::MAX)
+    }
+
+    /// Asks for what has not been asked yet of a range, while there is something to be found.
+    fn ask(
+        &mut self,
+        link: &mut Link,
+        scan: &mut Scan<'_>,
+        from: u64,
+        to: u64,
+    ) -> Result<(), CliError> {
+        let mut next = from.max(self.lowest);
+        while next <= to && self.left > 0 && scan.goes_on() {
+            if let Some(end) = self.range_with(next) {
+                let Some(behind) = end.checked_add(1) else { break };
+                next = behind;
+                continue;
+            }
+            let free = self.asked.range(next..).next().map_or(u64::MAX, |(start, _)| start - 1);
+            let last = to.min(free).min(next.saturating_add(CHUNK.min(self.left) - 1));
+            self.anchors.extend(scan.ask(link, next..=last)?);
+            self.note(next, last);
+            let count = last - next + 1;
+            self.left = self.left.saturating_sub(count);
+            self.until_recount = self.until_recount.saturating_sub(count);
+            if self.until_recount == 0 {
+                self.until_recount = RECOUNT;
+                scan.recount(link)?;
+            }
+            let Some(behind) = last.checked_add(1) else { break };
+            next = behind;
+        }
+        Ok(())
+    }
+
+    /// The end of the range that was asked already and has this id.
+    fn range_with(&self, id: u64) -> Option<u64> {
+        self.asked.range(..=id).next_back().map(|(_, end)| *end).filter(|end| *end >= id)
+    }
+
+    fn note(&mut self, first: u64, last: u64) {
+        let mut range = (first, last);
+        if let Some((&start, &end)) = self.asked.range(..first).next_back()
+            && end + 1 == first
+        {
+            range.0 = start;
+        }
+        if let Some(end) = last.checked_add(1).and_then(|next| self.asked.remove(&next)) {
+            range.1 = end;
+        }
+        self.asked.insert(range.0, range.1);
+    }
+}
+
+/// How many such jobs are to be found.
+fn target(link: &mut Link, wanted: &Wanted) -> Result<u64, CliError> {
+    Ok(wanted.limit.unwrap_or(u64::MAX).min(expected(link, wanted)?))
 }
 
 /// How many such jobs the server counts now.
@@ -179,8 +280,8 @@ fn expected(link: &mut Link, wanted: &Wanted) -> Result<u64, CliError> {
     Ok(sum)
 }
 
-/// The highest id among the first jobs of every list of every tube.
-fn highest_head(link: &mut Link) -> Result<u64, CliError> {
+/// The ids of the first jobs of every list of every tube.
+fn heads(link: &mut Link) -> Result<Vec<u64>, CliError> {
     let used = link.client()?.used_tube().clone();
     let mut commands = Vec::new();
     for tube in link.call(ListTubes)? {
@@ -189,16 +290,17 @@ fn highest_head(link: &mut Link) -> Result<u64, CliError> {
         commands.push(AnyCommand::new(&PeekDelayed));
         commands.push(AnyCommand::new(&PeekBuried));
     }
-    let mut highest = 0;
+    let mut heads = Vec::new();
     for reply in link.pipeline(commands)? {
         match reply? {
-            Response::Found(job) => highest = highest.max(job.id.get()),
-            Response::BodyDamaged { job, .. } => highest = highest.max(job.id().get()),
+            Response::Found(job) => heads.push(job.id.get()),
+            Response::BodyDamaged { job, .. } => heads.push(job.id().get()),
+            // Also a name that the server does not take: then the heads of another tube are seen twice.
             _ => {}
         }
     }
     link.use_tube(&used)?;
-    Ok(highest)
+    Ok(heads)
 }
 
 /// A job's body, if it was asked for; an error when the server lost it in a crash.

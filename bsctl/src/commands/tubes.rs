@@ -1,20 +1,23 @@
 //! `tubes`: the tubes of a server with the number of jobs in each state.
 
 use beanstalk_client::TubeStats;
-use beanstalk_client::protocol::{ListTubes, StatsTube};
+use beanstalk_client::protocol::ListTubes;
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::glob::glob;
-use ctl_core::output::{Column, Shape};
+use ctl_core::output::{Column, Record, Shape};
 
 use super::stats::record;
 use crate::scan::AnyState;
 use crate::tool::Tool;
+use crate::tube_stats::{self, Answer};
 
 /// The end of `tubes --help`.
 pub const HELP: &str = "\
 Protocol: list-tubes, then stats-tube for each, pipelined.
 A tube exists while it has jobs or somebody uses or watches it.
+Servers before 1.11 cannot be asked about tubes with names over 195 bytes: these are named, with no numbers, and
+the exit code is 3.
 
 Examples:
   bsctl tubes
@@ -50,6 +53,7 @@ static TUBES: Shape = Shape::rows(
         Column::on_request("cmd-pause-tube", "PAUSES"),
         Column::on_request("pause", "PAUSE"),
         Column::wide("pause-time-left", "PAUSE LEFT"),
+        Column::on_request("error", "ERROR"),
     ],
 );
 
@@ -64,16 +68,25 @@ pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
     });
     tubes.sort();
     let mut list = tool.out.list(&TUBES)?;
-    for stats in tool.link.pipeline(tubes.into_iter().map(StatsTube))? {
-        // None: the tube has gone meanwhile.
-        if let Some(stats) = stats?
-            && (args.state.is_empty() || args.state.iter().any(|state| has(&stats, *state)))
-        {
-            list.push(record(&stats)?)?;
+    let mut exit = Exit::Done;
+    let answers = tube_stats::ask(&mut tool.link, &tubes)?;
+    for (tube, answer) in tubes.iter().zip(answers) {
+        match answer {
+            Answer::Stats(stats) => {
+                if args.state.is_empty() || args.state.iter().any(|state| has(&stats, *state)) {
+                    list.push(record(&*stats)?)?;
+                }
+            }
+            Answer::Gone => {}
+            Answer::Unaskable(error) => {
+                tool.messages.warn(&error.message);
+                list.push(Record::new().with("name", tube.as_str()).with("error", error.code))?;
+                exit = Exit::Partial;
+            }
         }
     }
     list.finish()?;
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn has(stats: &TubeStats, state: AnyState) -> bool {

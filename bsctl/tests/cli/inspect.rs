@@ -1,7 +1,9 @@
 //! Commands that look, and the contract of `plain` and `json`.
 
-use beanstalk_client::PutOptions;
+use beanstalk_client::protocol::{AnyCommand, Delete, Put};
+use beanstalk_client::{JobId, PutOptions};
 use fixtures::beanstalkd::{Server, Version};
+use fixtures::fault::Fault;
 
 use crate::harness::*;
 
@@ -61,6 +63,101 @@ fn a_server_that_was_restarted_with_its_log_still_shows_its_jobs() {
     real.restart().unwrap();
     let ran = bsctl(real.address(), &["jobs", "-o", "id"]).exits(0);
     assert_eq!(ran.lines(), ["1", "2", "3", "4", "5"]);
+}
+
+/// Uses up ids: these jobs are put and deleted. The next id is 1 before.
+fn use_up_ids(address: &str, count: u64) {
+    let next = put(address, "default", "first").get() + 1;
+    let commands = (next..next + count).flat_map(|id| {
+        let put = Put::new("", PutOptions::default()).unwrap();
+        [AnyCommand::new(&put), AnyCommand::new(&Delete::new(JobId::from(id)))]
+    });
+    let mut client = client(address);
+    for reply in client.call_many(commands) {
+        reply.unwrap();
+    }
+}
+
+/// Statistics as a whole reply.
+fn statistics(lines: &str) -> String {
+    format!("OK {}\r\n---\n{lines}\r\n", lines.len() + 4)
+}
+
+#[test]
+fn jobs_far_apart_are_found_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = fixtures::real::Beanstalkd::builder();
+    let Some(mut real) = builder.arg("-b").arg(directory.path()).start() else { return };
+    use_up_ids(real.address(), 120_000);
+    put(real.address(), "default", "last");
+    real.kill();
+    real.restart().unwrap();
+    assert!(client(real.address()).stats().unwrap().total_jobs <= 2);
+    assert_eq!(bsctl(real.address(), &["export"]).exits(0).lines().len(), 2);
+    let ran = bsctl(real.address(), &["jobs", "-o", "id"]).exits(0);
+    assert_eq!(ran.lines(), ["1", "120002"]);
+}
+
+#[test]
+fn the_first_jobs_of_tubes_lead_to_far_ids() {
+    let server = Server::builder().log_capacity(1_000_000).start().unwrap();
+    use_up_ids(server.address(), 50_000);
+    put(server.address(), "other", "hidden behind the head");
+    let options = PutOptions::default().priority(1);
+    put_with(server.address(), "other", "head", options);
+    let after_restart = statistics("current-jobs-ready: 3\ntotal-jobs: 1\n");
+    server.faults().add(Fault::always().of("stats").reply_bytes(after_restart));
+    server.clear_requests();
+    assert_eq!(bsctl(server.address(), &["export"]).exits(0).lines().len(), 3);
+    let asked = server.requests();
+    let asked = asked.iter().filter(|request| request.line.starts_with(b"stats-job")).count();
+    assert!(asked < 10_000, "{asked} ids were asked");
+}
+
+/// beanstalkd 1.10 takes 208 bytes for a line, and makes two of a longer one.
+#[test]
+fn tubes_that_a_server_cannot_be_asked_about_are_named() {
+    let server = Server::builder().version(Version::V1_10).start().unwrap();
+    let long = ["m", "n"].map(|letter| letter.repeat(199));
+    for tube in ["a", &long[0], &long[1], "z"] {
+        put(server.address(), tube, "");
+    }
+    let ran = bsctl(server.address(), &["tubes", "-o", "json"]).exits(3);
+    let tubes = ran.json();
+    let shown: Vec<_> = tubes.as_array().unwrap().iter().map(|tube| &tube["name"]).collect();
+    assert_eq!(shown, ["a", "default", &long[0], &long[1], "z"]);
+    for tube in tubes.as_array().unwrap() {
+        let name = tube["name"].as_str().unwrap();
+        assert_eq!(tube["error"].is_string(), name.len() == 199, "{tube}");
+        assert_eq!(ran.err.contains(&format!("asked about tube {name}:")), name.len() == 199);
+    }
+    assert_eq!(tubes[4]["current-jobs-ready"], 1);
+    let ran = bsctl(server.address(), &["check", "tubes", "*", "-c", "ready=0"]).exits(2);
+    assert!(ran.out().contains('z'), "{}", ran.out());
+    assert!(long.iter().all(|tube| ran.err.contains(tube)), "{}", ran.err);
+    bsctl(server.address(), &["check", "tubes", "m*"]).exits(3);
+}
+
+#[test]
+fn unknown_figures_are_numbers_and_texts_stay_texts() {
+    let server = Server::start().unwrap();
+    let lines = "version: 1.13\nhostname: 123\nos: 5\nfuture-count: 12\nfuture-text: \"12\"\n";
+    server.faults().add(Fault::always().of("stats").reply_bytes(statistics(lines)));
+    let json = bsctl(server.address(), &["stats", "-o", "json"]).exits(0).json();
+    assert_eq!(json["future-count"], 12);
+    for (key, text) in
+        [("version", "1.13"), ("hostname", "123"), ("os", "5"), ("future-text", "12")]
+    {
+        assert_eq!(json[key], text);
+    }
+    let tube = statistics("name: \"123\"\ncurrent-jobs-ready: 1\nfuture-count: 7\n");
+    server.faults().add(Fault::always().of("stats-tube").reply_bytes(tube));
+    let json = bsctl(server.address(), &["stats-tube", "123", "-o", "json"]).exits(0).json();
+    assert_eq!((&json[0]["name"], &json[0]["future-count"]), (&"123".into(), &7.into()));
+    let job = statistics("id: 1\ntube: 123\nstate: ready\nfuture-count: 7\n");
+    server.faults().add(Fault::always().of("stats-job").reply_bytes(job));
+    let json = bsctl(server.address(), &["job", "1", "-o", "json"]).exits(0).json();
+    assert_eq!((&json["tube"], &json["id"]), (&"123".into(), &1.into()));
 }
 
 #[test]

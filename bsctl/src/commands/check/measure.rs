@@ -9,6 +9,7 @@ use beanstalk_client::{Job, JobId, PutOptions, TubeName};
 use ctl_core::check::Metric;
 use ctl_core::error::CliError;
 use ctl_core::glob::glob;
+use ctl_core::messages::Messages;
 
 use super::What;
 use crate::commands::smoke::scratch_tube;
@@ -18,13 +19,16 @@ use crate::link::Link;
 use crate::names;
 use crate::seen::Seen;
 use crate::tool::Tool;
+use crate::tube_stats::unaskable;
 
 /// Asks the server.
 pub(super) fn measure(tool: &mut Tool, what: &What) -> Result<Vec<Metric>, CliError> {
     match what {
         What::Server => server(&mut tool.link),
         What::Tube { tube } => tube_metrics(tool.link.side(), &names::tube(tube)?),
-        What::Tubes { patterns, exclude } => tubes(tool.link.side(), patterns, exclude),
+        What::Tubes { patterns, exclude } => {
+            tubes(tool.link.side(), patterns, exclude, &tool.messages)
+        }
         What::Roundtrip => roundtrip(tool.link.side()),
     }
 }
@@ -81,6 +85,7 @@ fn tubes(
     link: &mut Link,
     patterns: &[String],
     exclude: &[String],
+    messages: &Messages,
 ) -> Result<Vec<Metric>, CliError> {
     let fits = |patterns: &[String], tube: &TubeName| {
         patterns.iter().any(|pattern| glob(pattern, tube.as_str()))
@@ -89,11 +94,20 @@ fn tubes(
     all.retain(|tube| fits(patterns, tube) && !fits(exclude, tube));
     all.sort();
     let mut metrics = Vec::new();
+    let mut unasked = None;
     for tube in &all {
-        metrics.extend(tube_metrics(link, tube)?);
+        match tube_metrics(link, tube) {
+            Ok(more) => metrics.extend(more),
+            Err(error) => {
+                let error = unaskable(tube, error)?;
+                messages.warn(&error.message);
+                unasked = Some(error);
+            }
+        }
     }
     if metrics.is_empty() {
-        return Err(CliError::not_found(format!("no tube fits {}", patterns.join(" "))));
+        let none = || CliError::not_found(format!("no tube fits {}", patterns.join(" ")));
+        return Err(unasked.unwrap_or_else(none));
     }
     Ok(metrics)
 }

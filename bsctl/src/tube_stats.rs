@@ -1,0 +1,76 @@
+//! The statistics of many tubes, also where the server cannot be asked about some: before 1.11, beanstalkd reads lines
+//! of 208 bytes, in which the longest names have no room beside `stats-tube`.
+
+use beanstalk_client::protocol::StatsTube;
+use beanstalk_client::{TubeName, TubeStats};
+use ctl_core::error::{CliError, Exit};
+
+use crate::error::{BAD_FORMAT, UNKNOWN_COMMAND};
+use crate::link::Link;
+
+/// What a server says about a tube.
+pub enum Answer {
+    /// Its statistics.
+    Stats(Box<TubeStats>),
+    /// It does not exist, or no longer.
+    Gone,
+    /// The server cannot be asked about it, and why.
+    Unaskable(CliError),
+}
+
+/// The longest name that every beanstalkd can be asked about.
+const ASKABLE: usize = 195;
+
+/// Asks about each tube, in order.
+///
+/// # Errors
+/// The failure of the connection; the refusal of a question that every server understands.
+pub fn ask(link: &mut Link, tubes: &[TubeName]) -> Result<Vec<Answer>, CliError> {
+    let mut answers = Vec::with_capacity(tubes.len());
+    // Names of this length and more are not asked about: each refusal costs a connection.
+    let mut refused = usize::MAX;
+    while let Some(tube) = tubes.get(answers.len()) {
+        if tube.as_str().len() >= refused {
+            answers.push(Answer::Unaskable(too_long(tube)));
+            continue;
+        }
+        let rest = tubes.iter().skip(answers.len());
+        let askable: Vec<TubeName> =
+            rest.take_while(|tube| tube.as_str().len() < refused).cloned().collect();
+        for (tube, reply) in
+            askable.iter().zip(link.pipeline(askable.iter().cloned().map(StatsTube))?)
+        {
+            match reply {
+                Ok(Some(stats)) => answers.push(Answer::Stats(Box::new(stats))),
+                Ok(None) => answers.push(Answer::Gone),
+                Err(error) => {
+                    let error = unaskable(tube, error)?;
+                    answers.push(Answer::Unaskable(error));
+                    refused = tube.as_str().len();
+                    break;
+                }
+            }
+        }
+    }
+    Ok(answers)
+}
+
+/// What the refusal of a question about a tube means: the name is too long for this server.
+///
+/// # Errors
+/// Any other failure.
+pub fn unaskable(tube: &TubeName, error: CliError) -> Result<CliError, CliError> {
+    if tube.as_str().len() <= ASKABLE || ![BAD_FORMAT, UNKNOWN_COMMAND].contains(&error.code) {
+        return Err(error);
+    }
+    Ok(too_long(tube))
+}
+
+fn too_long(tube: &TubeName) -> CliError {
+    let length = tube.as_str().len();
+    let message = format!(
+        "this server cannot be asked about tube {tube}: its name has {length} bytes, and before beanstalkd 1.11 at \
+         most {ASKABLE} have room in a question"
+    );
+    CliError::new(Exit::BadData, BAD_FORMAT, message)
+}
