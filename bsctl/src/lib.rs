@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod commands;
 pub mod error;
+pub mod hidden;
 pub mod jobs;
 pub mod leaving;
 pub mod link;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use beanstalk_client::protocol::{Command, Effect, Put, Response, Use};
+use beanstalk_client::protocol::{Command, Effect, Put, Response, Stats, Use};
 use beanstalk_client::{Error, Inserted, JobRef, PutOptions, TubeName};
 use bytes::BytesMut;
 use ctl_core::error::{CliError, Exit};
 
-use crate::error::cli_error;
+use crate::error::{UNKNOWN_COMMAND, cli_error};
 use crate::jobs::Described;
 use crate::link::Link;
 
@@ -60,6 +60,23 @@ impl Defaults {
         .job(job.body, label)
     }
 }
+
+/// The largest body that the server takes. One that does not tell is believed to take what any beanstalkd can be set
+/// to, and refuses by itself what is too large.
+///
+/// # Errors
+/// The failure of the connection.
+pub fn max_job_size(link: &mut Link) -> Result<u64, CliError> {
+    let limit = match link.call(Stats) {
+        Ok(stats) => stats.max_job_size,
+        Err(error) if error.exit == Exit::Timeout || error.code == UNKNOWN_COMMAND => 0,
+        Err(error) => return Err(error),
+    };
+    Ok(if limit == 0 { LARGEST } else { limit })
+}
+
+/// The largest `max-job-size` that beanstalkd accepts.
+const LARGEST: u64 = 1 << 30;
 
 /// Refuses a body that is larger than the server takes.
 ///

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use beanstalk_client::protocol::{Bury, ReserveJob, Stats};
+use beanstalk_client::protocol::{Bury, ReserveJob};
 use beanstalk_client::{Inserted, JobId, Priority, TubeName};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
@@ -14,19 +14,20 @@ use ctl_core::output::Record;
 use ctl_core::units;
 
 use super::server::knows_reserve_job;
+use crate::hidden::Hidden;
 use crate::jobs::{self, Described};
 use crate::link::Link;
 use crate::names;
-use crate::producer::{Defaults, NewJob, check_size, put_batch};
+use crate::producer::{Defaults, NewJob, check_size, max_job_size, put_batch};
 use crate::tool::Tool;
 
 /// The end of `import --help`.
 pub const HELP: &str = "\
-Protocol: use TUBE and put; for buried jobs reserve-job ID and bury ID PRI (server 1.12 or later).
+Protocol: use TUBE and put; for buried jobs pause-tube TUBE, reserve-job ID and bury ID PRI (server 1.12 or later).
 Jobs get new ids and keep tube, priority, time to run and body. Without --keep-state every job becomes ready at
-once. With it, delayed jobs wait for their whole delay again, and buried jobs are buried again: they are put with a
-delay of a day, reserved by id and buried, so that no worker can take them in between. Jobs that were reserved
-become ready. Counters start at 0.
+once. With it, delayed jobs wait for their whole delay again, and buried jobs are buried again: they are put, reserved
+by id and buried while their tube is paused for a moment, so that no worker can take them in between. Jobs that were
+reserved become ready. Counters start at 0.
 
 Examples:
   bsctl import all.ndjson --keep-state
@@ -59,8 +60,6 @@ struct Incoming {
 
 type Item = Result<Incoming, (String, CliError)>;
 
-/// How long a job waits between being put and being buried at most: nobody takes it meanwhile.
-const HIDDEN: Duration = Duration::from_secs(86_400);
 /// Batches are cut at this many bytes, so that memory stays bounded.
 const BATCH_BYTES: usize = 1 << 20;
 
@@ -71,7 +70,7 @@ const BATCH_BYTES: usize = 1 << 20;
 pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     let tube = args.tube.as_deref().map(names::tube).transpose()?;
     let source = open(&args.from, &mut tool.input)?;
-    let limit = if tool.globals.dry_run { u64::MAX } else { tool.link.call(Stats)?.max_job_size };
+    let limit = if tool.globals.dry_run { u64::MAX } else { max_job_size(&mut tool.link)? };
     if args.keep_state && !tool.globals.dry_run && !knows_reserve_job(tool.link.side())? {
         return Err(CliError::new(
             Exit::Protocol,
@@ -109,15 +108,12 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
 fn incoming(job: Described, tube: Option<&TubeName>, keep_state: bool, label: String) -> Incoming {
     let state = if keep_state { job.state.as_deref() } else { None };
     let buried = state == Some("buried");
-    let delay = match state {
-        Some("delayed") => job.delay,
-        Some("buried") => None,
-        _ => Some(0),
-    };
+    // The delay of a buried job is the one that it was put with, and says nothing else.
+    let delay = if matches!(state, Some("delayed" | "buried")) { job.delay } else { None };
     let defaults = Defaults {
         tube: TubeName::default(),
         pri: Priority::default().get(),
-        delay: HIDDEN,
+        delay: Duration::ZERO,
         ttr: Duration::from_secs(60),
     };
     let pri = job.pri.map_or(Priority::default(), Priority::from);
@@ -164,7 +160,7 @@ fn import(tool: &mut Tool, mut feed: Feed<Item>, args: &BulkArgs) -> Result<Exit
                 break;
             }
         }
-        match put_and_bury(tool.link.side(), &good, &bury, &mut bulk) {
+        match put_batch_again(tool.link.side(), &good, &bury, &mut bulk) {
             Ok(refused) => buried += refused,
             Err(error) => return Err(bulk.abort(error)),
         }
@@ -181,6 +177,27 @@ fn import(tool: &mut Tool, mut feed: Feed<Item>, args: &BulkArgs) -> Result<Exit
 }
 
 /// Puts a batch, then buries those that were; gives the number of jobs that the server buried for want of memory.
+fn put_batch_again(
+    link: &mut Link,
+    jobs: &[NewJob],
+    bury: &[Option<Priority>],
+    bulk: &mut Bulk,
+) -> Result<u64, CliError> {
+    let mut tubes: Vec<TubeName> = jobs
+        .iter()
+        .zip(bury)
+        .filter(|(_, wish)| wish.is_some())
+        .map(|(job, _)| job.tube.clone())
+        .collect();
+    tubes.sort();
+    tubes.dedup();
+    let hidden = Hidden::pause(link, tubes)?;
+    let refused = put_and_bury(link, jobs, bury, bulk);
+    // Also after a failure: workers wait for these tubes.
+    let ended = hidden.end(link);
+    refused.and_then(|refused| ended.map(|()| refused))
+}
+
 fn put_and_bury(
     link: &mut Link,
     jobs: &[NewJob],

@@ -5,7 +5,6 @@ mod lanes;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use beanstalk_client::protocol::Stats;
 use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
@@ -14,8 +13,7 @@ use ctl_core::output::{Column, Format, Record, Shape};
 use ctl_core::units;
 
 use self::lanes::{Batches, Event};
-use crate::link::Link;
-use crate::producer::{Defaults, NewJob, check_size};
+use crate::producer::{Defaults, NewJob, check_size, max_job_size};
 use crate::tool::Tool;
 use crate::{jobs, names};
 
@@ -143,15 +141,6 @@ pub fn run(tool: &mut Tool, mut args: PutArgs) -> Result<Exit, CliError> {
         return dry_run(tool, items, &defaults);
     }
     put_all(tool, items, &args, simple, limit, &defaults)
-}
-
-/// The largest body that the server takes; without a bound where it does not tell.
-fn max_job_size(link: &mut Link) -> Result<u64, CliError> {
-    match link.call(Stats) {
-        Ok(stats) => Ok(stats.max_job_size),
-        Err(error) if error.code == "UNKNOWN_COMMAND" => Ok(u64::MAX),
-        Err(error) => Err(error),
-    }
 }
 
 fn repeat(item: Item, times: usize) -> Box<dyn Iterator<Item = Item> + Send> {

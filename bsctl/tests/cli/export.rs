@@ -67,7 +67,13 @@ fn fill(address: &str, jobs: &[Job]) {
     let mut client = Client::connect(address).unwrap();
     for job in jobs {
         client.use_tube(job.tube.as_str()).unwrap();
-        let delay = if job.state == State::Delayed { job.delay } else { 0 };
+        let is_delayed = match job.state {
+            State::Ready => false,
+            State::Delayed => true,
+            // A delay that is over, and none.
+            State::Buried => job.pri % 2 == 0,
+        };
+        let delay = if is_delayed { job.delay } else { 0 };
         let options = PutOptions::default()
             .priority(job.pri)
             .delay(Duration::from_secs(delay.into()))
@@ -84,12 +90,11 @@ fn fill(address: &str, jobs: &[Job]) {
 fn essence(export: &[u8]) -> Vec<Value> {
     let keep = |line: &str| {
         let record: Value = serde_json::from_str(line).unwrap();
-        let delayed = record["state"] == "delayed";
         serde_json::json!([
             record["tube"],
             record["state"],
             record["pri"],
-            if delayed { record["delay"].clone() } else { Value::Null },
+            record["delay"],
             record["ttr"],
             record["body"],
             record["body_base64"],
@@ -141,6 +146,62 @@ fn buried_jobs_keep_their_order() {
         bsctl(address, &["kick", "-t", "copy", "--all"]).exits(0);
         let popped = bsctl(address, &["pop", "-t", "copy", "-c", "3", "-o", "raw"]).exits(0);
         assert_eq!(popped.out(), "123");
+    });
+}
+
+#[test]
+fn a_buried_job_is_restored_behind_the_back_of_waiting_workers() {
+    on_both(|address| {
+        let options = PutOptions::default().priority(5).delay(Duration::from_secs(77));
+        put_buried(address, "t", "x");
+        let with_delay = put_with(address, "t", "y", options);
+        let mut holder = client(address);
+        let job = holder.reserve_job(with_delay).unwrap().unwrap();
+        holder.bury(&job, 5).unwrap();
+        let exported = bsctl(address, &["export", "t"]).exits(0);
+        let address_of_worker = address.to_owned();
+        let worker = std::thread::spawn(move || {
+            let mut worker = Client::connect(address_of_worker.as_str()).unwrap();
+            worker.watch("copy").unwrap();
+            worker.reserve().unwrap().job().unwrap().body.to_vec()
+        });
+        let watched = || client(address).stats_tube("copy").unwrap().map(|t| t.current_waiting);
+        while watched() != Some(1) {
+            std::thread::yield_now();
+        }
+        let line = ["import", "-", "--keep-state", "--tube", "copy"];
+        bsctl_with(address, &line, &exported.bytes).exits(0);
+        let copy = client(address).stats_tube("copy").unwrap().unwrap();
+        assert_eq!((copy.current_jobs_buried, copy.pause_time_left), (2, 0));
+        // The tube gives out jobs as before.
+        put(address, "copy", "work");
+        assert_eq!(worker.join().unwrap(), b"work");
+        assert_eq!(
+            essence(&bsctl(address, &["export", "copy"]).exits(0).bytes)
+                .iter()
+                .filter(|job| job[1] == "buried")
+                .map(|job| (job[2].clone(), job[3].clone()))
+                .collect::<Vec<_>>(),
+            [(1024.into(), 3600.into()), (5.into(), 77.into())]
+        );
+    });
+}
+
+#[test]
+fn a_pause_that_was_there_before_an_import_goes_on() {
+    on_both(|address| {
+        let mut keeper = client(address);
+        keeper.watch("long").unwrap();
+        keeper.watch("short").unwrap();
+        keeper.pause_tube("long", Duration::from_secs(3600)).unwrap();
+        keeper.pause_tube("short", Duration::from_secs(30)).unwrap();
+        for tube in ["long", "short"] {
+            let record = format!("{{\"state\":\"buried\",\"tube\":\"{tube}\",\"body\":\"\"}}\n");
+            bsctl_with(address, &["import", "-", "--keep-state"], record.as_bytes()).exits(0);
+        }
+        let mut left = |tube: &str| keeper.stats_tube(tube).unwrap().unwrap().pause_time_left;
+        assert!(left("long") > 3000);
+        assert!((1..=30).contains(&left("short")));
     });
 }
 

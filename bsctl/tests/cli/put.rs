@@ -117,10 +117,16 @@ fn a_buried_answer_is_75_with_the_id() {
 }
 
 #[test]
+fn a_dry_run_says_in_a_pipe_what_it_would_do() {
+    let ran = bsctl(&dead_address(), &["put", "-n", "-t", "t", "x"]).exits(0);
+    assert_eq!(ran.out(), "would put 1 job into tube t\n");
+}
+
+#[test]
 fn a_dry_run_puts_nothing() {
     let server = Server::start().unwrap();
     let ran = bsctl_with(server.address(), &["put", "--lines", "-n"], b"a\nb\n").exits(0);
-    assert_eq!(ran.out(), "2\n");
+    assert_eq!(ran.out(), "would put 2 jobs into tube default\n");
     assert_eq!(client(server.address()).stats().unwrap().total_jobs, 0);
 }
 
@@ -180,4 +186,29 @@ fn a_server_without_stats_takes_records() {
     assert_eq!(bodies(server.address(), "t"), [b"a", b"b"]);
     let error = bsctl(server.address(), &["stats", "-o", "json"]).exits(76).error();
     assert_eq!(error["message"], "the server does not know the command stats");
+}
+
+/// The statistics only save a round trip for a body that is too large.
+#[test]
+fn put_needs_no_statistics() {
+    for fault in [
+        Fault::always().of("stats").reply("UNKNOWN_COMMAND"),
+        Fault::always().of("stats").reply_bytes("OK 12\r\n---\npid: 1\n\r\n"),
+        Fault::always().of("stats").hang(),
+    ] {
+        let server = Server::start().unwrap();
+        server.faults().add(fault);
+        let ran = bsctl_with(server.address(), &["put", "-t", "t", "--lines"], b"a\nb\n").exits(0);
+        assert_eq!(ran.lines(), ["1", "2"]);
+        assert_eq!(bodies(server.address(), "t"), [b"a", b"b"]);
+    }
+}
+
+#[test]
+fn one_put_that_fails_is_told_once() {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::always().of("put").reset_after(0));
+    let ran = bsctl(server.address(), &["put", "x"]);
+    assert_ne!(ran.code, Some(0));
+    assert!(!ran.err.contains("before that"), "{}", ran.err);
 }
