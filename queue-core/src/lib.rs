@@ -48,6 +48,7 @@ mod span;
 mod text;
 #[cfg(feature = "__rustls")]
 mod tls;
+mod wakers;
 
 #[cfg(feature = "tokio")]
 pub use self::net::{Connector, Stream, Timer, connect, within};
@@ -66,7 +67,7 @@ pub use self::{
     fate::Fate,
     health::Health,
     io::{End, Io},
-    limit::{Limit, Sdk, Until},
+    limit::{Limit, Sdk, Until, WRITE_STEP},
     metrics::{ConnectionState, Metrics},
     pace::{Late, Pace},
     random::Random,
@@ -75,4 +76,5 @@ pub use self::{
     signal::Signal,
     span::{Line, Span},
     text::{decimal, excerpt, panic_text},
+    wakers::Wakers,
 };

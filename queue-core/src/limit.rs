@@ -43,6 +43,10 @@ pub trait Sdk: Copy + Debug + 'static {
     fn failed(error: Error) -> Self::Error;
 }
 
+/// How many bytes of a long write one write deadline covers; the next ones have the same time again. So the time of a
+/// write grows with its length, and a peer that takes a byte now and then does not put off the end for ever.
+pub const WRITE_STEP: usize = 64 * 1024;
+
 /// A point in time by which one step has to be done.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit<S: Sdk> {
@@ -84,6 +88,13 @@ impl<S: Sdk> Limit<S> {
     #[must_use]
     pub fn shorter(self, wait: Duration) -> Self {
         self.step(self.which, Some(wait))
+    }
+
+    /// One of so many equal shares of what is left.
+    #[must_use]
+    pub fn share(self, shares: usize) -> Self {
+        let shares = u32::try_from(shares.max(1)).unwrap_or(u32::MAX);
+        self.remaining().map_or(self, |left| self.shorter(left / shares))
     }
 
     /// The same point in time under another name.

@@ -1,11 +1,11 @@
 //! TLS over any stream.
 
 use std::{
-    io::{self, Write},
+    io::{self, Read, Write},
     time::Duration,
 };
 
-use rustls::{ClientConnection, StreamOwned};
+use rustls::ClientConnection;
 
 use super::Stream;
 use crate::{
@@ -13,50 +13,127 @@ use crate::{
     tls::{NO_ANSWER, Prepared, handshake_failed},
 };
 
+/// A stream within TLS.
+///
+/// A write never reads and a read never waits for a write. What comes with rustls does both: a write that is stuck goes
+/// on to read, and waits there for an answer to bytes that it still holds.
+pub(super) struct Tls<T> {
+    connection: ClientConnection,
+    stream: T,
+}
+
 /// The handshake, within a limit.
 pub(super) fn handshake<S: Sdk>(
     (config, name): Prepared,
-    mut stream: Box<dyn Stream>,
+    stream: Box<dyn Stream>,
     limit: Limit<S>,
-) -> Result<StreamOwned<ClientConnection, Box<dyn Stream>>, S::Error> {
+) -> Result<Tls<Box<dyn Stream>>, S::Error> {
     let failed = |error: io::Error| -> Error { handshake_failed(error) };
-    let mut connection = ClientConnection::new(config, name)
+    let connection = ClientConnection::new(config, name)
         .map_err(|error| S::failed(failed(io::Error::other(error))))?;
-    while connection.is_handshaking() {
+    let mut tls = Tls { connection, stream };
+    while tls.connection.is_handshaking() || tls.connection.wants_write() {
+        // Also when a little comes all the time.
         if limit.has_passed() {
             return Err(limit.error_while(NO_ANSWER));
         }
         let left = limit.remaining().map(|left| left.max(Duration::from_millis(1)));
-        let step = stream
+        let step = tls
             .set_read_timeout(left)
-            .and_then(|()| stream.set_write_timeout(left))
-            .and_then(|()| connection.complete_io(&mut stream));
+            .and_then(|()| tls.set_write_timeout(left))
+            .and_then(|()| tls.shake_hands());
         match step {
-            Ok(_) => {}
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
-            {
-                return Err(limit.error_while(NO_ANSWER));
-            }
-            Err(error) => return Err(S::failed(failed(error))),
+            Err(error) if is_blocked(&error) => return Err(limit.error_while(NO_ANSWER)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => outcome.map_err(|error| S::failed(failed(error)))?,
         }
     }
-    Ok(StreamOwned::new(connection, stream))
+    Ok(tls)
 }
 
-impl<T: Stream> Stream for StreamOwned<ClientConnection, T> {
+fn is_blocked(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+impl<T: Read + Write> Tls<T> {
+    /// One step of the handshake: writes what is to be written, and reads once.
+    fn shake_hands(&mut self) -> io::Result<()> {
+        self.push()?;
+        if self.connection.is_handshaking() && self.receive()? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(())
+    }
+
+    /// Writes all records that are ready.
+    fn push(&mut self) -> io::Result<()> {
+        while self.connection.wants_write() {
+            if self.connection.write_tls(&mut self.stream)? == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads once, and decodes the records that are whole; 0 at the end of the stream.
+    fn receive(&mut self) -> io::Result<usize> {
+        let n = self.connection.read_tls(&mut self.stream)?;
+        match self.connection.process_new_packets() {
+            Ok(_) => Ok(n),
+            Err(error) => {
+                // The alert that tells the peer why.
+                let _ = self.push();
+                Err(io::Error::new(io::ErrorKind::InvalidData, error))
+            }
+        }
+    }
+}
+
+impl<T: Read + Write> Read for Tls<T> {
+    fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.connection.reader().read(space) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => return outcome,
+            }
+            match self.push() {
+                // The peer may read on only once this side has read.
+                Err(error) if is_blocked(&error) => {}
+                outcome => outcome?,
+            }
+            self.receive()?;
+        }
+    }
+}
+
+impl<T: Read + Write> Write for Tls<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.push()?;
+        let taken = self.connection.writer().write(bytes)?;
+        // They are taken; what keeps them from going out shows at the next call.
+        let _ = self.push();
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.push()?;
+        self.stream.flush()
+    }
+}
+
+impl<T: Stream> Stream for Tls<T> {
     fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        self.sock.set_read_timeout(timeout)
+        self.stream.set_read_timeout(timeout)
     }
 
     fn set_write_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        self.sock.set_write_timeout(timeout)
+        self.stream.set_write_timeout(timeout)
     }
 
     fn shutdown_write(&mut self) -> io::Result<()> {
-        self.conn.send_close_notify();
+        self.connection.send_close_notify();
         self.flush()?;
-        self.sock.shutdown_write()
+        self.stream.shutdown_write()
     }
 
     /// Bytes may be a session ticket, which says nothing; the closing alert, the end of the stream, and plain text that
@@ -64,12 +141,12 @@ impl<T: Stream> Stream for StreamOwned<ClientConnection, T> {
     fn is_stale(&mut self) -> bool {
         // More records than a server has tickets to send are no better than the end.
         for _ in 0..64 {
-            if !self.sock.is_stale() {
+            if !self.stream.is_stale() {
                 return false;
             }
             // Something is there, so that this does not wait.
-            match self.conn.read_tls(&mut self.sock) {
-                Ok(1..) => match self.conn.process_new_packets() {
+            match self.connection.read_tls(&mut self.stream) {
+                Ok(1..) => match self.connection.process_new_packets() {
                     Ok(state) if state.peer_has_closed() || state.plaintext_bytes_to_read() > 0 => {
                         return true;
                     }

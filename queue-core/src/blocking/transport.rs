@@ -10,6 +10,8 @@ pub struct Transport {
     stream: Box<dyn Stream>,
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
+    /// The stream has taken bytes since it was last flushed.
+    unflushed: bool,
 }
 
 /// How far from the limit a timeout that is already set may be, and so how early or late a limit may pass.
@@ -24,7 +26,7 @@ impl Transport {
     pub fn new(mut stream: Box<dyn Stream>) -> io::Result<Self> {
         stream.set_read_timeout(None)?;
         stream.set_write_timeout(None)?;
-        Ok(Transport { stream, read_timeout: None, write_timeout: None })
+        Ok(Transport { stream, read_timeout: None, write_timeout: None, unflushed: false })
     }
 
     /// Reads what is there, at least a byte; 0 at the end of the stream, `None` when the limit passed.
@@ -45,12 +47,17 @@ impl Transport {
         }
     }
 
-    /// Writes some of `bytes`, at least one and never very many; `None` when the limit passed.
+    /// Writes some of `bytes`, at least one and never very many; without any, hands on what the stream has taken but not
+    /// yet sent. `None` when the limit passed.
     ///
     /// # Errors
     ///
     /// As the operating system says; an interruption is none, and taking nothing is one.
     pub fn write(&mut self, bytes: &[u8], limit: impl Until) -> io::Result<Option<usize>> {
+        if bytes.is_empty() {
+            return Ok(self.flush(limit)?.then_some(0));
+        }
+        self.unflushed = true;
         loop {
             if let Some(timeout) = change(self.write_timeout, limit) {
                 self.stream.set_write_timeout(timeout)?;
@@ -72,10 +79,20 @@ impl Transport {
     pub fn flush(&mut self, limit: impl Until) -> io::Result<bool> {
         loop {
             match settle(self.stream.flush().map(|()| 0), limit) {
-                Some(outcome) => return outcome.map(|done| done.is_some()),
+                Some(outcome) => {
+                    let is_done = outcome?.is_some();
+                    self.unflushed &= !is_done;
+                    return Ok(is_done);
+                }
                 None => continue,
             }
         }
+    }
+
+    /// Whether the stream may still hold bytes that it has taken: [`write`](Self::write) nothing to hand them on.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        !self.unflushed
     }
 
     /// Ends the sending side.
