@@ -424,6 +424,8 @@ impl Link {
             }
             if let Some(bound) = self.plan.timeout {
                 options = options.write_timeout(bound).reply_timeout(bound);
+                // Also with retries, and with several servers.
+                options = options.total_timeout(Some(bound));
             }
             match self.plan.retry {
                 Some(times) => options.retry(RetryPolicy::new(times)),

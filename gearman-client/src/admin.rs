@@ -51,7 +51,7 @@ impl Admin {
         Error: From<O::Error>,
     {
         let options = options.try_into()?;
-        let stream = options.connect(options.connect_limit(options.total_limit())).await?;
+        let stream = options.connect(options.connecting_limit()).await?;
         Ok(Admin {
             stream: Some(stream),
             decoder: TextDecoder::new(options.max_packet_size),

@@ -15,10 +15,10 @@ use crate::{
     Error, Fate, Origin, Result,
     client::Route,
     deadline::Limit,
+    inbox::Mail,
     link::{Link, Mailbox},
     protocol::Request,
     route::{Step, no_server},
-    slot::Mail,
 };
 
 /// A request that goes to one server after the other, as its route has them, until one answers: a future.

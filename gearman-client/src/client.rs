@@ -14,7 +14,7 @@ use queue_core::{Span, Stream, within};
 use tokio::time::sleep;
 
 use crate::{
-    Address, ConnectOptions, ConnectionState, Error, JobHandle, Metrics, Result, Servers,
+    Address, ConnectOptions, ConnectionState, Deadline, Error, JobHandle, Metrics, Result, Servers,
     call::Call,
     deadline::Limit,
     link::Link,
@@ -130,9 +130,11 @@ impl Client {
 
     async fn connect_any(&self) -> Result<()> {
         let mut last = no_server();
-        for index in self.inner.router.order(0, None).iter() {
+        let total = self.policy().0.named(Deadline::Connect);
+        let order = self.inner.router.order(0, None);
+        for (index, left) in order.iter().zip((1..=order.len()).rev()) {
             let Some(link) = self.inner.links.get(index) else { continue };
-            match within(link.options.total_limit(), link.connect()).await.unwrap_or_else(Err) {
+            match within(total.share(left), link.connect()).await.unwrap_or_else(Err) {
                 Ok(()) => return Ok(()),
                 Err(error) => last = error,
             }
@@ -274,10 +276,17 @@ impl<'a> Route<'a> {
         Self::among(client, client.inner.router.order(turn, route), idempotent)
     }
 
-    /// Only these servers.
-    pub(crate) fn among(client: &'a Client, order: Order, idempotent: bool) -> Self {
+    fn among(client: &'a Client, order: Order, idempotent: bool) -> Self {
         let (total, rounds) = client.policy();
         Route { client, attempts: Attempts::new(order, rounds, idempotent), total }
+    }
+
+    /// A question to this server.
+    pub(crate) fn question(client: &'a Client, server: usize) -> Self {
+        let (total, rounds) = client.policy();
+        let reply_timeout = client.inner.links.get(server).map(|link| link.options.reply_timeout);
+        let attempts = Attempts::question(server, rounds, reply_timeout.unwrap_or_default());
+        Route { client, attempts, total }
     }
 
     /// It ends with this, if that is sooner.

@@ -2,15 +2,14 @@
 
 use std::{future::poll_fn, sync::Arc};
 
-use queue_core::{Stream, within};
-use tokio::{io::AsyncWriteExt, runtime::Handle};
+use queue_core::Stream;
+use tokio::{runtime::Handle, task::yield_now};
 
 use crate::{
     Error, ErrorKind, Fate, Result,
-    driver::{Driver, poll_read},
-    error::lost,
-    link::{Link, Ticket},
-    protocol::{Decoder, Delivery, Epoch, Magic, PacketType, Request, Session, SetExceptions},
+    driver::Driver,
+    link::Link,
+    protocol::{Decoder, Epoch, Magic, Session},
 };
 
 /// Starts the driver of a link: over a stream that is connected, or over one that it connects.
@@ -50,6 +49,8 @@ async fn run(mut guard: Guard, stream: Option<Box<dyn Stream>>) {
     let end = match opened {
         Ok((epoch, mut driver)) => {
             guard.epoch = Some(epoch);
+            // Those who waited for the connection queue their requests, so that all go out in one write.
+            yield_now().await;
             poll_fn(|cx| driver.poll(cx)).await
         }
         Err(error) => Some(error),
@@ -61,47 +62,19 @@ async fn run(mut guard: Guard, stream: Option<Box<dyn Stream>>) {
     }
 }
 
-/// Connects, and asks for exceptions: that shows that this is a Gearman server, too.
+/// Connects. What the session asks for goes out with the first requests.
 async fn open(link: &Arc<Link>, stream: Option<Box<dyn Stream>>) -> Result<(Epoch, Driver<Link>)> {
     let options = &link.options;
-    let limit = options.connect_limit(options.total_limit());
-    let mut stream = match stream {
+    let stream = match stream {
         Some(stream) => stream,
-        None => options.connect(limit).await?,
+        None => options.connect(options.connecting_limit()).await?,
     };
     let mut session = Session::new(link.address.clone());
-    let mut decoder = Decoder::new(Magic::Response, options.max_packet_size);
     if options.exceptions {
-        let greeting = greet(&mut stream, &mut session, &mut decoder);
-        let outcome = within(limit, greeting).await.unwrap_or_else(Err);
-        outcome.map_err(|error| error.with_fate(Fate::NotSent))?;
+        session.ask_for_exceptions();
     }
+    let decoder = Decoder::new(Magic::Response, options.max_packet_size);
     let epoch = session.origin().epoch;
     link.opened(session);
     Ok((epoch, Driver::new(link.clone(), epoch, stream, decoder, options)))
-}
-
-async fn greet(
-    stream: &mut Box<dyn Stream>,
-    session: &mut Session<Ticket>,
-    decoder: &mut Decoder,
-) -> Result<()> {
-    session.send(&SetExceptions, Ticket::HELLO);
-    stream.write_all(session.outgoing()).await.map_err(lost)?;
-    stream.flush().await.map_err(lost)?;
-    session.sent(session.outgoing().len());
-    loop {
-        while let Some(packet) = decoder.next()? {
-            if let Delivery::Answer(_, answer) = session.accept(packet)? {
-                // A server without the option still serves jobs.
-                if answer.packet_type == PacketType::Error {
-                    return Ok(());
-                }
-                return SetExceptions.decode(answer, session.origin());
-            }
-        }
-        let n = poll_fn(|cx| poll_read(stream, decoder, cx)).await.map_err(lost)?;
-        decoder.received(n);
-        session.note_read(n);
-    }
 }

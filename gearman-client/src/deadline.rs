@@ -41,7 +41,12 @@ impl ConnectOptions {
         total.step(Deadline::Connect, Some(self.connect_timeout))
     }
 
-    /// The write step.
+    /// Connecting by itself, for no call.
+    pub(crate) fn connecting_limit(&self) -> Limit {
+        self.connect_limit(self.total_limit().named(Deadline::Connect))
+    }
+
+    /// One step of a write: [`WRITE_STEP`](queue_core::WRITE_STEP) bytes, or what is left.
     pub(crate) fn write_limit(&self, total: Limit) -> Limit {
         total.step(Deadline::Write, Some(self.write_timeout))
     }

@@ -2,16 +2,17 @@
 
 use std::{
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
 use bytes::{Buf, BytesMut};
-use queue_core::{Stream, now};
+use queue_core::{Stream, WRITE_STEP, now};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
+    task::yield_now,
     time::{Sleep, sleep_until},
 };
 
@@ -95,14 +96,18 @@ pub(crate) struct Driver<S> {
     reply_timeout: Duration,
     /// Since when the oldest request in flight is the oldest.
     head_since: Option<Instant>,
-    /// Since when the stream takes no byte.
+    /// Since when the present step of a write goes on, and how many bytes of it were taken.
     write_since: Option<Instant>,
+    write_taken: usize,
     /// Goes off at the next deadline, or before.
     alarm: Pin<Box<Sleep>>,
 }
 
 /// How often the driver reads before it lets other tasks run.
 const READS_IN_A_ROW: usize = 32;
+
+/// How many packets it takes before that.
+const PACKETS_IN_A_ROW: usize = 1024;
 
 enum Turn {
     /// There is more to do.
@@ -140,32 +145,36 @@ impl<S: Served> Driver<S> {
             reply_timeout: options.reply_timeout,
             head_since: None,
             write_since: None,
+            write_taken: 0,
             alarm: Box::pin(sleep_until(now().into())),
         }
     }
 
     /// Runs until the connection ends: `Some` with the reason, or `None` when it is not needed any more.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Error>> {
+        let mut packets = 0;
         for _ in 0..READS_IN_A_ROW {
-            match self.turn(cx) {
+            match self.turn(cx, &mut packets) {
+                Ok(Turn::Busy) if packets >= PACKETS_IN_A_ROW => break,
                 Ok(Turn::Busy) => {}
                 Ok(Turn::Asleep) => return Poll::Pending,
                 Ok(Turn::Over) => return Poll::Ready(None),
                 Err(error) => return Poll::Ready(Some(error)),
             }
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        // To the end of the line, behind timers and other connections too, which waking alone does not do.
+        pin!(yield_now()).poll(cx).map(|()| None)
     }
 
     /// Writes, reads, and exchanges the outcome with the role.
-    fn turn(&mut self, cx: &mut Context<'_>) -> Result<Turn> {
+    fn turn(&mut self, cx: &mut Context<'_>, packets: &mut usize) -> Result<Turn> {
         if let Err(error) = self.write(cx) {
             self.io.failure = Some(error);
         }
-        let has_written = self.io.written > 0;
+        let written = self.io.written;
         let was_stuck = !self.io.writing.is_empty();
         self.io.has_read = self.read(cx);
+        *packets += self.io.arrived.len();
         let now = now();
         let pulse = self.served.exchange(self.epoch, &mut self.io, now, cx)?;
         if let Some(error) = self.io.failure.take() {
@@ -178,14 +187,40 @@ impl<S: Served> Driver<S> {
             Some(since) if is_waiting && !has_answers => Some(since),
             _ => is_waiting.then_some(now),
         };
-        self.write_since = match self.write_since {
-            Some(since) if was_stuck && !has_written => Some(since),
-            _ => (!self.io.writing.is_empty()).then_some(now),
-        };
+        self.time_write(written, was_stuck, now);
+        // Whatever else arrives.
+        if self.write_by().is_some_and(|at| at <= now) {
+            return Err(timed_out(Deadline::Write));
+        }
+        if self.reply_by().is_some_and(|at| at <= now) {
+            if !self.served.can_go_on_without_answer() {
+                return Err(timed_out(Deadline::Reply));
+            }
+            self.head_since = None;
+            return Ok(Turn::Busy);
+        }
         if self.io.is_busy(was_stuck) {
             return Ok(Turn::Busy);
         }
-        self.watch_deadlines(cx, now, wake_at)
+        self.sleep(cx, wake_at)
+    }
+
+    /// Each step of a write has the write timeout anew.
+    fn time_write(&mut self, written: usize, was_stuck: bool, now: Instant) {
+        self.write_taken += written;
+        let is_new = !was_stuck || self.write_taken >= WRITE_STEP;
+        if is_new || self.write_since.is_none() {
+            self.write_since = (!self.io.writing.is_empty()).then_some(now);
+            self.write_taken = 0;
+        }
+    }
+
+    fn write_by(&self) -> Option<Instant> {
+        self.write_since?.checked_add(self.write_timeout)
+    }
+
+    fn reply_by(&self) -> Option<Instant> {
+        self.head_since?.checked_add(self.reply_timeout)
     }
 
     /// Writes what the stream takes.
@@ -237,27 +272,10 @@ impl<S: Served> Driver<S> {
         }
     }
 
-    /// Ends the connection when the oldest request gets no answer, or the stream takes nothing.
-    fn watch_deadlines(
-        &mut self,
-        cx: &mut Context<'_>,
-        now: Instant,
-        wake_at: Option<Instant>,
-    ) -> Result<Turn> {
-        let after = |since: Option<Instant>, wait: Duration| since?.checked_add(wait);
-        let write = after(self.write_since, self.write_timeout);
-        let reply = after(self.head_since, self.reply_timeout);
-        if write.is_some_and(|at| at <= now) {
-            return Err(timed_out(Deadline::Write));
-        }
-        if reply.is_some_and(|at| at <= now) {
-            if self.served.can_go_on_without_answer() {
-                self.head_since = None;
-                return Ok(Turn::Busy);
-            }
-            return Err(timed_out(Deadline::Reply));
-        }
-        let Some(at) = write.into_iter().chain(reply).chain(wake_at).min() else {
+    /// Sleeps until something happens, or the next deadline passes.
+    fn sleep(&mut self, cx: &mut Context<'_>, wake_at: Option<Instant>) -> Result<Turn> {
+        let Some(at) = self.write_by().into_iter().chain(self.reply_by()).chain(wake_at).min()
+        else {
             return Ok(Turn::Asleep);
         };
         // The alarm is moved only when it would go off too late: most of the time deadlines only move on.
@@ -272,7 +290,7 @@ impl<S: Served> Driver<S> {
 }
 
 /// Reads once; the end of the stream is an error.
-pub(crate) fn poll_read(
+fn poll_read(
     stream: &mut Box<dyn Stream>,
     decoder: &mut Decoder,
     cx: &mut Context<'_>,

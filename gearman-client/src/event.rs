@@ -4,6 +4,8 @@ use std::fmt;
 
 use bytes::Bytes;
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::Submitted;
 use crate::{JobHandle, text::decimal};
 
 /// Something that happened to a foreground job. `Complete`, `Fail` and `Exception` end it.
@@ -45,12 +47,27 @@ impl JobEvent {
     }
 
     /// How much of a backlog it is, in bytes.
-    #[cfg(feature = "tokio")]
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn weight(&self) -> usize {
         const OWN: usize = std::mem::size_of::<JobEvent>();
         match self {
             JobEvent::Data(bytes) | JobEvent::Warning(bytes) => OWN + bytes.len(),
             _ => OWN,
+        }
+    }
+}
+
+/// What became of the job, if this is the last that is heard of it.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) fn end_of(
+    event: &crate::Result<JobEvent>,
+    job: &Submitted,
+) -> Option<crate::Result<Outcome>> {
+    match event {
+        Ok(event) if event.is_last() => event.clone().outcome().map(Ok),
+        Ok(_) => None,
+        Err(error) => {
+            Some(Err(error.share().with_handle(job.handle.clone()).with_unique(job.unique)))
         }
     }
 }

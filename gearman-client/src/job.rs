@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use bytes::Bytes;
 use queue_core::within;
-use tokio::time::sleep;
+use tokio::{task::consume_budget, time::sleep};
 
 use crate::{
     Client, Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
@@ -12,10 +12,11 @@ use crate::{
     call::Call,
     client::Route,
     deadline::Limit,
+    event::end_of,
+    inbox::Mail,
     link::Mailbox,
     protocol::{GetStatusUnique, Request, Submit, Submitted},
     route::{Order, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses},
-    slot::Mail,
     trace,
 };
 
@@ -29,7 +30,10 @@ pub struct Job {
     mailbox: Mailbox,
     submitted: Submitted,
     limit: Limit,
-    has_ended: bool,
+    /// How many of the events that came in time are still to be given, once the limit has passed.
+    overtime: Option<usize>,
+    /// What became of the job, once that is known.
+    end: Option<Result<Outcome>>,
     /// The submission, if it may be repeated, and how often still.
     again: Option<(Submit<Bytes>, u32)>,
 }
@@ -49,7 +53,8 @@ impl Job {
             client.told(span, creation).await?
         };
         let again = options.idempotent.then(|| (submit.owned(), attempts));
-        Ok(Job { client: client.clone(), mailbox, submitted, limit, has_ended: false, again })
+        let client = client.clone();
+        Ok(Job { client, mailbox, submitted, limit, overtime: None, end: None, again })
     }
 
     /// The server's name for the job.
@@ -74,16 +79,17 @@ impl Job {
     ///
     /// A dropped `next` loses nothing: the event is given by the next call of it.
     pub async fn next(&mut self) -> Option<Result<JobEvent>> {
-        if self.has_ended {
+        if self.end.is_some() {
             return None;
         }
         let event = self.wait().await;
         self.client.count(&event);
-        self.has_ended = event.as_ref().map_or(true, JobEvent::is_last);
+        self.end = end_of(&event, &self.submitted);
         Some(event)
     }
 
-    /// Waits for the end of the job and passes over everything before.
+    /// Waits for the end of the job and passes over everything before. When the end was read already, it is given once
+    /// more, and so is the error that ended the events.
     ///
     /// # Errors
     ///
@@ -94,25 +100,23 @@ impl Job {
     /// As for the [client](Client#cancel-safety).
     pub async fn outcome(mut self) -> Result<Outcome> {
         loop {
-            match self.next().await {
-                Some(Ok(event)) => {
-                    if let Some(outcome) = event.outcome() {
-                        return Ok(outcome);
-                    }
-                }
-                Some(Err(error)) => return Err(error),
-                None => return Err(no_server()),
+            if let Some(end) = self.end.take() {
+                return end;
+            }
+            if let Some(Err(error)) = self.next().await {
+                return Err(error);
             }
         }
     }
 
     async fn wait(&mut self) -> Result<JobEvent> {
         loop {
-            let mail = within(self.limit, self.mailbox.next()).await;
-            let lost = match mail {
-                Ok((_, Mail::Event(event), _)) => return Ok(event),
-                Ok((_, Mail::Answer(_), _)) => continue,
-                Ok((_, Mail::Lost(error), _)) => error,
+            // Lets other tasks run, also when events come faster than they are read.
+            consume_budget().await;
+            let lost = match self.mail().await {
+                Ok(Mail::Event(event)) => return Ok(event),
+                Ok(Mail::Answer(_)) => continue,
+                Ok(Mail::Lost(error)) => error,
                 Err(error) => error.with_fate(Fate::Unknown),
             };
             let lost =
@@ -122,6 +126,16 @@ impl Job {
             }
             self.submit_again(lost).await?;
         }
+    }
+
+    /// The next mail. Once the limit has passed, what came before is still given, and nothing that comes after.
+    async fn mail(&mut self) -> Result<Mail> {
+        if self.limit.has_passed() {
+            let left = self.overtime.get_or_insert_with(|| self.mailbox.len());
+            *left = left.checked_sub(1).ok_or_else(|| self.limit.error())?;
+        }
+        let (_, mail, _) = within(self.limit, self.mailbox.next()).await?;
+        Ok(mail)
     }
 
     async fn submit_again(&mut self, lost: Error) -> Result<()> {
@@ -141,7 +155,7 @@ impl std::fmt::Debug for Job {
         f.debug_struct("Job")
             .field("handle", self.handle())
             .field("unique", &self.unique())
-            .field("has_ended", &self.has_ended)
+            .field("has_ended", &self.end.is_some())
             .finish_non_exhaustive()
     }
 }
@@ -245,6 +259,7 @@ impl Client {
     }
 
     /// Asks one server, or each until one knows the job; ends with `limit`, if that is sooner than the limit of a call.
+    /// Each has an equal share of the time that is left, so that a silent one leaves some for those behind it.
     pub(crate) async fn ask_each<R>(
         &self,
         server: Option<usize>,
@@ -255,9 +270,11 @@ impl Client {
         R: Request<Reply = JobStatus>,
     {
         let all = self.inner.router.order(0, request.route());
+        let order = server.map_or(all, Order::only);
+        let limit = self.policy().0.sooner(limit);
         let mut last = Err(no_server());
-        for index in server.map_or(all, Order::only).iter() {
-            let status = pin!(self.ask(index, request, limit));
+        for (index, left) in order.iter().zip((1..=order.len()).rev()) {
+            let status = pin!(self.ask(index, request, limit.share(left)));
             let status = self.told(trace::request(request), status).await;
             if status.as_ref().is_ok_and(|status| status.is_known) {
                 return status;
@@ -271,7 +288,6 @@ impl Client {
     }
 
     async fn ask<R: Request>(&self, index: usize, request: &R, limit: Limit) -> Result<R::Reply> {
-        // A question does no harm, so it may be asked twice.
-        Call::new(Route::among(self, Order::only(index), true).until(limit), request).await
+        Call::new(Route::question(self, index).until(limit), request).await
     }
 }

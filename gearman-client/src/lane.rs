@@ -10,7 +10,7 @@ use std::{
 
 use tokio::{sync::Notify, time::timeout};
 
-use queue_core::now;
+use queue_core::{Wakers, now};
 
 use crate::{
     Address, ConnectOptions, ConnectionState, Error, FunctionName, GrabbedJob, JobHandle,
@@ -45,9 +45,9 @@ struct State {
     /// The driver, when it sleeps.
     driver: Option<Waker>,
     /// Jobs' holders that wait for room in the outgoing buffer, or callers for the first connection.
-    waiting: Vec<Waker>,
+    waiting: Wakers,
     /// Callers that wait for an echo.
-    barriers: Vec<Waker>,
+    barriers: Wakers,
     is_stopping: bool,
     /// Everything is given up at once.
     is_cut: bool,
@@ -77,8 +77,8 @@ impl Lane {
             session: worker.session(&address),
             is_open: false,
             driver: None,
-            waiting: Vec::new(),
-            barriers: Vec::new(),
+            waiting: Wakers::default(),
+            barriers: Wakers::default(),
             is_stopping: false,
             is_cut: false,
             has_sent_barrier: false,
@@ -190,7 +190,7 @@ impl Lane {
             if state.failures > 0 {
                 return Poll::Ready(Err(state.why_lost()));
             }
-            state.waiting.push(cx.waker().clone());
+            state.waiting.add(cx.waker());
             Poll::Pending
         })
         .await
@@ -222,7 +222,7 @@ impl Lane {
             if state.session.is_past(number) {
                 return Poll::Ready(Ok(()));
             }
-            state.barriers.push(cx.waker().clone());
+            state.barriers.add(cx.waker());
             let driver = state.driver.take();
             drop(state);
             if let Some(driver) = driver {
@@ -325,7 +325,7 @@ impl Lane {
     ) -> Poll<Result<()>> {
         let mut state = self.lock();
         if state.is_open && state.session.outgoing().len() >= ENOUGH_OUTGOING {
-            state.waiting.push(cx.waker().clone());
+            state.waiting.add(cx.waker());
             return Poll::Pending;
         }
         let done = step(&mut state);
@@ -408,7 +408,7 @@ impl Served for Lane {
             }
         }
         if state.session.waiting_since() != was_waiting_since {
-            io.wakers.append(&mut state.barriers);
+            state.barriers.append_to(&mut io.wakers);
         }
         jobs.extend(std::iter::from_fn(|| state.session.released()));
         let wake_at = state.session.poll(now);
@@ -422,9 +422,11 @@ impl Served for Lane {
         let was_stuck = !io.writing.is_empty();
         if !was_stuck {
             state.session.swap_outgoing(&mut io.writing);
-            io.wakers.append(&mut state.waiting);
+            state.waiting.append_to(&mut io.wakers);
         }
         if is_over && io.writing.is_empty() {
+            drop(state);
+            io.wakers.drain(..).for_each(Waker::wake);
             return Ok(Pulse::Over);
         }
         let waiting_since = state.session.waiting_since();
@@ -440,7 +442,8 @@ impl Served for Lane {
             self.dispatch.job(GrabbedJob::new(job, self.clone()));
         }
         Ok(Pulse::Beats {
-            is_waiting: waiting_since.is_some(),
+            // What takes long to write cannot be answered before.
+            is_waiting: waiting_since.is_some() && !was_stuck,
             has_answers: waiting_since != was_waiting_since,
             wake_at,
         })
@@ -481,6 +484,6 @@ impl State {
     }
 
     fn wake_waiting(&mut self) {
-        self.waiting.drain(..).chain(self.barriers.drain(..)).for_each(Waker::wake);
+        self.waiting.take().into_iter().chain(self.barriers.take()).for_each(Waker::wake);
     }
 }

@@ -112,6 +112,8 @@ mod event;
 mod handle;
 #[cfg(feature = "tokio")]
 mod hold;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod inbox;
 #[cfg(feature = "tokio")]
 mod job;
 mod keys;

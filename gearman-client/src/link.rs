@@ -16,18 +16,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{Stream, now};
+use queue_core::{Stream, Wakers, now};
 
 use crate::{
     Address, ConnectOptions, ConnectionState, Error, ErrorKind, Fate, Metrics, Origin, Result,
     connection,
     driver::{Io, Pulse, Served},
     hold::{Hold, Load},
+    inbox::Mail,
     protocol::{
         Backoff, Delivery, Epoch, Lost, Packet, PacketType, Request, Session, request::refusal,
     },
     route::no_server,
-    slot::{Mail, Slot},
+    slot::Slot,
     trace,
 };
 
@@ -50,7 +51,7 @@ pub(crate) struct State {
     /// The driver, when it sleeps.
     driver: Option<Waker>,
     /// Callers that wait for a connection, or for room in the outgoing buffer.
-    waiting: Vec<Waker>,
+    waiting: Wakers,
     /// How many attempts to connect have ended.
     attempts: u64,
     last_error: Option<Error>,
@@ -59,6 +60,8 @@ pub(crate) struct State {
     unproven: u32,
     quarantine: Option<Instant>,
     hold: Hold,
+    /// It was told that the server passes on the packets of workers as they came.
+    is_noted: bool,
     /// No client is left.
     is_closing: bool,
     max_backlog: usize,
@@ -82,11 +85,6 @@ pub(crate) struct Ticket {
 
 /// No further request is taken while so many bytes wait to be written.
 const ENOUGH_OUTGOING: usize = 1 << 20;
-
-impl Ticket {
-    /// Of what the driver asks for itself.
-    pub(crate) const HELLO: Ticket = Ticket { slot: u32::MAX, tag: 0 };
-}
 
 impl Link {
     pub(crate) fn new(options: ConnectOptions) -> Arc<Self> {
@@ -113,13 +111,14 @@ impl Link {
             slots: Vec::new(),
             free: Vec::new(),
             driver: None,
-            waiting: Vec::new(),
+            waiting: Wakers::default(),
             attempts: 0,
             last_error: None,
             backoff: options.retry.delays(),
             unproven: 0,
             quarantine: None,
             hold: Hold::default(),
+            is_noted: false,
             is_closing: false,
             max_backlog: options.max_backlog,
         };
@@ -243,7 +242,7 @@ impl Link {
         } else {
             slot.is_abandoned = true;
             slot.waker = None;
-            slot.mail.clear();
+            slot.inbox.clear();
         }
     }
 
@@ -413,6 +412,7 @@ impl Served for Link {
         state.session.note_read(std::mem::take(&mut io.read));
         let before = state.session.pending();
         for packet in io.arrived.drain(..) {
+            trace::magic(&self.address, &packet, &mut state.is_noted);
             if let Err(error) = state.deliver(packet, &mut io.wakers) {
                 io.failure.get_or_insert(error);
                 break;
@@ -425,9 +425,9 @@ impl Served for Link {
             if wake_at.is_none() {
                 state.session.swap_outgoing(&mut io.writing);
             }
-            io.wakers.append(&mut state.waiting);
+            state.waiting.append_to(&mut io.wakers);
         }
-        let is_waiting = state.session.pending() > 0;
+        let is_waiting = state.session.is_waiting();
         if !io.is_busy(was_stuck) {
             state.sleep(cx);
         }
@@ -476,11 +476,11 @@ impl State {
     }
 
     pub(crate) fn take_waiting(&mut self) -> Vec<Waker> {
-        std::mem::take(&mut self.waiting)
+        self.waiting.take()
     }
 
     fn wait(&mut self, cx: &Context<'_>) {
-        self.waiting.push(cx.waker().clone());
+        self.waiting.add(cx.waker());
     }
 
     fn open_slot(&mut self, wants_end_only: bool) -> u32 {
@@ -547,7 +547,7 @@ impl State {
     /// The last mail of a request.
     fn end(&mut self, ticket: Ticket, mail: Mail) -> Option<Waker> {
         let slot = self.slot(ticket.slot)?;
-        slot.put(ticket.tag, mail);
+        slot.put_last(ticket.tag, mail);
         slot.open = slot.open.saturating_sub(1);
         let waker = slot.waker.take();
         if slot.is_abandoned && slot.open == 0 {
@@ -567,13 +567,10 @@ impl State {
     /// The next mail of a slot, with the tag of its request and the connection that it came by.
     fn poll_mail(&mut self, index: u32, cx: &Context<'_>) -> Poll<(u32, Mail, Epoch)> {
         let Some(slot) = self.slot(index) else { return Poll::Pending };
-        let Some((tag, mail)) = slot.mail.pop_front() else {
+        let Some((tag, mail)) = slot.inbox.pop() else {
             slot.wait(cx);
             return Poll::Pending;
         };
-        if let Mail::Event(event) = &mail {
-            slot.backlog = slot.backlog.saturating_sub(event.weight());
-        }
         let epoch = slot.epoch.unwrap_or_else(Epoch::next);
         Poll::Ready((tag, mail, epoch))
     }
@@ -623,6 +620,11 @@ impl Mailbox {
     pub(crate) fn poll_next(&self, cx: &Context<'_>) -> Poll<(u32, Mail, Origin)> {
         let (tag, mail, epoch) = ready!(self.link.lock().poll_mail(self.slot, cx));
         Poll::Ready((tag, mail, self.link.origin(epoch)))
+    }
+
+    /// How much mail waits to be taken.
+    pub(crate) fn len(&self) -> usize {
+        self.link.lock().slot(self.slot).map_or(0, |slot| slot.inbox.len())
     }
 
     /// Queues a request of this mailbox; `false` when the connection does not take it now.

@@ -6,15 +6,17 @@ use std::{
     task::{Context, Poll},
 };
 
+use tokio::task::consume_budget;
+
 use crate::{
     Client, Error, JobEvent, JobHandle, Origin, Result,
     client::Route,
     deadline::Limit,
+    inbox::Mail,
     keys::Keys,
     link::Mailbox,
     protocol::{Request, Submit},
     route::{may_repeat, no_server},
-    slot::Mail,
 };
 
 /// How many requests may be in flight unless the caller says otherwise.
@@ -192,6 +194,8 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
     }
 
     async fn next_answer(&mut self) -> Option<Result<<I::Item as Request>::Reply>> {
+        // Lets other tasks run, also when answers come faster than they are read.
+        consume_budget().await;
         self.fill();
         self.send().await;
         let outcome = self.head().await?;
@@ -291,6 +295,8 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
 
     async fn next_event(&mut self) -> Option<(usize, Result<JobEvent>)> {
         loop {
+            // Lets other tasks run, also when events come faster than they are read.
+            consume_budget().await;
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
             }

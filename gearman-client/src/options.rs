@@ -25,10 +25,14 @@ use crate::{address::SCHEME, deadline::Limit, trace};
 ///
 /// | deadline | default | covers |
 /// |---|---|---|
-/// | connect | 5 s | name resolution, TCP over all addresses, TLS handshake, the options of the connection |
-/// | write | 10 s | handing a request to the operating system |
+/// | connect | 5 s | name resolution, TCP over all addresses, TLS handshake |
+/// | write | 10 s | handing a request to the operating system; a long one has the time again for every 64 KiB of it |
 /// | reply | 10 s | from the oldest request written, or the last reply, to the next reply |
-/// | total | none | the whole call, with reconnects and retries |
+/// | total | none | the whole call, with reconnects and retries, over all servers |
+///
+/// They hold whatever else a server sends. A question ([`status`](crate::blocking::Client::status)) is asked again after
+/// a lost connection only while the reply timeout has not passed since its start; with a total, each server that it goes
+/// to has an equal share of the time that is left.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     pub(crate) address: Address,
@@ -61,14 +65,14 @@ impl ConnectOptions {
         }
     }
 
-    /// Bounds resolving, connecting, the TLS handshake and the options together.
+    /// Bounds resolving, connecting and the TLS handshake together.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Bounds handing a request to the operating system.
+    /// Bounds handing a request to the operating system: up to 64 KiB of it, after which a longer one has the time again.
     #[must_use]
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
         self.write_timeout = timeout;
@@ -82,7 +86,8 @@ impl ConnectOptions {
         self
     }
 
-    /// Bounds each call as a whole, reconnects and retries included. `None`: only the other deadlines hold.
+    /// Bounds each call as a whole, over all servers, reconnects and retries included; each attempt has what is left.
+    /// `None`: only the other deadlines hold.
     #[must_use]
     pub fn total_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.total_timeout = timeout;
@@ -105,8 +110,9 @@ impl ConnectOptions {
         self
     }
 
-    /// Whether to ask for exceptions on connecting; yes unless set. Without, a worker's exception comes as a plain
-    /// failure. Only for servers that leave the question unanswered, such as Python's `gear`.
+    /// Whether to ask each connection for exceptions; yes unless set. Without, a worker's exception comes as a plain
+    /// failure, as it does from servers that refuse the question or leave it unanswered, such as Python's `gear`: nobody
+    /// waits for the answer.
     #[must_use]
     pub fn exceptions(mut self, negotiate: bool) -> Self {
         self.exceptions = negotiate;

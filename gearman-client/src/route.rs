@@ -14,6 +14,8 @@ pub(crate) struct Attempts {
     /// Further rounds that are allowed.
     rounds: u32,
     idempotent: bool,
+    /// There is no further attempt after this.
+    patience: Limit,
     /// To be tried once more before any other.
     again: Option<usize>,
     has_repeated: bool,
@@ -40,11 +42,19 @@ impl Attempts {
             position: 0,
             rounds,
             idempotent,
+            patience: Limit::never(),
             again: None,
             has_repeated: false,
             may_have_acted: false,
             last: None,
         }
+    }
+
+    /// Of a question to one server. It does no harm, so it may be asked again, for as long as one answer may take: who
+    /// set a bound for that does not want to wait several times as long.
+    pub(crate) fn question(server: usize, rounds: u32, reply_timeout: Duration) -> Self {
+        let patience = Limit::of(Deadline::Reply, Some(reply_timeout));
+        Attempts { patience, ..Self::new(Order::only(server), rounds, true) }
     }
 
     /// The next step. `quarantine` says how long a server is not to be tried yet.
@@ -92,7 +102,7 @@ impl Attempts {
     /// an earlier attempt may have been carried out.
     pub(crate) fn failed(&mut self, index: usize, error: Error) -> Result<()> {
         let is_unknown = error.fate() == Fate::Unknown;
-        let may_repeat = may_repeat(&error, self.idempotent);
+        let may_repeat = may_repeat(&error, self.idempotent) && !self.patience.has_passed();
         self.may_have_acted |= is_unknown;
         let error = if self.may_have_acted { error.with_fate(Fate::Unknown) } else { error };
         if !may_repeat {
@@ -119,6 +129,10 @@ impl Order {
     /// Only this server.
     pub(crate) fn only(first: usize) -> Self {
         Order { first, others: Vec::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        1 + self.others.len()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {

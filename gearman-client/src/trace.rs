@@ -14,7 +14,7 @@ use queue_core::Span;
 use crate::ErrorKind;
 use crate::{
     Address, Error, JobHandle, Result,
-    protocol::{Assignment, Packet, Request},
+    protocol::{Assignment, Magic, Packet, Request},
     work::Failed,
 };
 
@@ -89,6 +89,23 @@ pub(crate) fn failed(error: &Error) {
     }
     #[cfg(not(feature = "tracing"))]
     let _ = error;
+}
+
+/// A packet came. What a worker said of its job may come with the magic of a request, which is told once.
+pub(crate) fn magic(address: &Address, packet: &Packet, is_noted: &mut bool) {
+    if packet.magic == Magic::Response || std::mem::replace(is_noted, true) {
+        return;
+    }
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        messaging.system = SYSTEM,
+        server.address = %address.endpoint().host(),
+        server.port = address.endpoint().port(),
+        "the server passes on {} with the magic of a request; it is taken as an answer",
+        packet.packet_type
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = address;
 }
 
 /// An attempt to connect.

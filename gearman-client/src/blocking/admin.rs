@@ -37,7 +37,7 @@ impl Admin {
         Error: From<O::Error>,
     {
         let options = options.try_into()?;
-        let transport = options.connect_blocking(options.connect_limit(options.total_limit()))?;
+        let transport = options.connect_blocking(options.connecting_limit())?;
         Ok(Admin {
             transport: Some(transport),
             decoder: TextDecoder::new(options.max_packet_size),

@@ -6,7 +6,7 @@ use queue_core::{Span, blocking::Transport};
 
 use super::{Stream, link::Link};
 use crate::{
-    Address, ConnectOptions, ConnectionState, Error, JobHandle, Metrics, Result, Servers,
+    Address, ConnectOptions, ConnectionState, Deadline, Error, JobHandle, Metrics, Result, Servers,
     deadline::Limit,
     protocol::{Epoch, Request},
     route::{Attempts, Router, Step, no_server},
@@ -74,15 +74,17 @@ impl Client {
             Error::of(queue_core::Error::cannot_connect(&options.address, error))
         })?;
         let router = Router::new(&Servers::from(&options));
-        let links = vec![Link::over(transport, options)?];
+        let links = vec![Link::over(transport, options)];
         Ok(Client { links, router, turn: 0, tokens: 0, failures: Metrics::default() })
     }
 
     fn connect_any(&mut self) -> Result<()> {
         let mut last = None;
-        for index in self.router.order(0, None).iter() {
+        let total = self.policy().0.named(Deadline::Connect);
+        let order = self.router.order(0, None);
+        for (index, left) in order.iter().zip((1..=order.len()).rev()) {
             let Some(link) = self.links.get_mut(index) else { continue };
-            match link.make_ready(link.options.total_limit()) {
+            match link.make_ready(total.share(left)) {
                 Ok(()) => return Ok(()),
                 Err(error) => last = Some(error),
             }
@@ -193,9 +195,11 @@ impl Client {
             link.fail(no_server());
         }
         let mut last = None;
-        for index in self.router.order(0, None).iter() {
+        let total = self.policy().0.named(Deadline::Connect);
+        let order = self.router.order(0, None);
+        for (index, left) in order.iter().zip((1..=order.len()).rev()) {
             let Some(link) = self.links.get_mut(index) else { continue };
-            match link.connect(link.options.total_limit()) {
+            match link.connect(total.share(left)) {
                 Ok(()) => return Ok(()),
                 Err(error) => last = Some(error),
             }

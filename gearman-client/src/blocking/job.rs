@@ -1,10 +1,12 @@
 //! A foreground job that is waited for.
 
-use super::{Client, link::Mail};
+use super::Client;
 use crate::{
     Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
     UniqueId,
     deadline::Limit,
+    event::end_of,
+    inbox::Mail,
     protocol::{GetStatusUnique, Request, Submit, Submitted},
     route::{
         Attempts, Order, Step, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses,
@@ -24,7 +26,10 @@ pub struct Job<'a> {
     link: usize,
     token: u64,
     limit: Limit,
-    has_ended: bool,
+    /// Whether it was looked, when the limit had passed, what came in time.
+    is_late: bool,
+    /// What became of the job, once that is known.
+    end: Option<Result<Outcome>>,
     /// The submission, if it may be repeated, and how often still.
     again: Option<(Submit<bytes::Bytes>, u32)>,
 }
@@ -42,7 +47,7 @@ impl<'a> Job<'a> {
         let (submitted, link, token) =
             client.told(span, |client| client.create(&mut submit, &mut attempts, whole))?;
         let again = options.idempotent.then(|| (submit.owned(), attempts));
-        Ok(Job { client, submitted, link, token, limit, has_ended: false, again })
+        Ok(Job { client, submitted, link, token, limit, is_late: false, end: None, again })
     }
 
     /// The server's name for the job.
@@ -57,21 +62,19 @@ impl<'a> Job<'a> {
         self.submitted.unique.as_ref()
     }
 
-    /// Waits for the end of the job and passes over everything before.
+    /// Waits for the end of the job and passes over everything before. When the end was read already, it is given once
+    /// more, and so is the error that ended the events.
     ///
     /// # Errors
     ///
     /// `Timeout(Job)`; a failure of the connection, after which the outcome is not known.
     pub fn outcome(mut self) -> Result<Outcome> {
         loop {
-            match self.next() {
-                Some(Ok(event)) => {
-                    if let Some(outcome) = event.outcome() {
-                        return Ok(outcome);
-                    }
-                }
-                Some(Err(error)) => return Err(error),
-                None => return Err(no_server().with_fate(Fate::Unknown)),
+            if let Some(end) = self.end.take() {
+                return end;
+            }
+            if let Some(Err(error)) = self.next() {
+                return Err(error);
             }
         }
     }
@@ -79,6 +82,10 @@ impl<'a> Job<'a> {
     fn wait(&mut self) -> Result<JobEvent> {
         loop {
             let link = self.client.links.get_mut(self.link).ok_or_else(no_server)?;
+            if !self.is_late && self.limit.has_passed() {
+                self.is_late = true;
+                link.look();
+            }
             let lost = match link.wait_for(self.token, self.limit) {
                 Ok(Mail::Event(event)) => return Ok(event),
                 Ok(Mail::Answer(_)) => continue,
@@ -110,12 +117,12 @@ impl Iterator for Job<'_> {
     type Item = Result<JobEvent>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.has_ended {
+        if self.end.is_some() {
             return None;
         }
         let event = self.wait();
         self.client.count(&event);
-        self.has_ended = event.as_ref().map_or(true, JobEvent::is_last);
+        self.end = end_of(&event, &self.submitted);
         Some(event)
     }
 }
@@ -162,6 +169,7 @@ impl Client {
     }
 
     /// Asks one server, or each until one knows the job; ends with `limit`, if that is sooner than the limit of a call.
+    /// Each has an equal share of the time that is left, so that a silent one leaves some for those behind it.
     pub(super) fn ask_each<R>(
         &mut self,
         server: Option<usize>,
@@ -172,10 +180,13 @@ impl Client {
         R: Request<Reply = JobStatus>,
     {
         let all = self.router.order(0, request.route());
+        let order = server.map_or(all, Order::only);
+        let limit = self.policy().0.sooner(limit);
         let mut last = Err(no_server());
-        for index in server.map_or(all, Order::only).iter() {
+        for (index, left) in order.iter().zip((1..=order.len()).rev()) {
             let span = trace::request(request);
-            let status = self.told(span, |client| client.ask(index, request, limit));
+            let share = limit.share(left);
+            let status = self.told(span, |client| client.ask(index, request, share));
             if status.as_ref().is_ok_and(|status| status.is_known) {
                 return status;
             }
@@ -188,15 +199,13 @@ impl Client {
     }
 
     fn ask<R: Request>(&mut self, index: usize, request: &R, limit: Limit) -> Result<R::Reply> {
-        let (total, rounds) = self.policy();
-        let total = total.sooner(limit);
         let token = self.token();
+        let (_, rounds) = self.policy();
         let link = self.links.get_mut(index).ok_or_else(no_server)?;
-        // A question does no harm, so it may be asked twice.
-        let mut attempts = Attempts::new(Order::only(index), rounds, true);
+        let mut attempts = Attempts::question(index, rounds, link.options.reply_timeout);
         loop {
-            match attempts.step(|_| link.quarantine(), total) {
-                Step::Try(_) => match link.call(request, token, total) {
+            match attempts.step(|_| link.quarantine(), limit) {
+                Step::Try(_) => match link.call(request, token, limit) {
                     Ok(reply) => return Ok(reply),
                     Err(error) => attempts.failed(index, error)?,
                 },

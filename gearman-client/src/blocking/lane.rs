@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{blocking::Transport, now};
+use queue_core::{WRITE_STEP, blocking::Transport, now};
 
 use crate::{
     Address, ConnectOptions, ConnectionState, Deadline, Error, FunctionName, JobHandle, LostReason,
@@ -39,6 +39,8 @@ pub(super) struct Lane {
     teller: Teller,
     /// How many results nobody confirms, as the last barrier has told.
     told_unknown: u64,
+    /// When the stream last took nothing.
+    stuck_at: Option<Instant>,
 }
 
 /// How long a write may be stuck before the lane reads: server and worker must not both wait for the other to read.
@@ -69,6 +71,7 @@ impl Lane {
             last_error: None,
             gauge: Gauge::default(),
             told_unknown: 0,
+            stuck_at: None,
             options,
         }
     }
@@ -208,9 +211,10 @@ impl Lane {
             return Ok(());
         }
         self.gauge.follow(&mut self.session);
-        let limit = self.options.write_limit(Limit::never());
-        while !self.session.outgoing().is_empty() {
-            if let Err(error) = self.write_some(limit) {
+        while self.has_output() {
+            let limit = self.options.write_limit(Limit::never());
+            let goal = self.outgoing().saturating_sub(WRITE_STEP);
+            if let Err(error) = self.write_down_to(goal, limit) {
                 self.close(&error);
                 return Err(error);
             }
@@ -218,21 +222,32 @@ impl Lane {
         Ok(())
     }
 
-    fn write_some(&mut self, limit: Limit) -> Result<()> {
-        // Also when a little is taken all the time.
-        if limit.has_passed() {
-            return Err(limit.error());
+    fn has_output(&self) -> bool {
+        self.outgoing() > 0 || self.transport.as_ref().is_some_and(|stream| !stream.is_flushed())
+    }
+
+    /// Writes until no more than `goal` bytes are left.
+    fn write_down_to(&mut self, goal: usize, limit: Limit) -> Result<()> {
+        while self.outgoing() > goal || (goal == 0 && self.has_output()) {
+            // Also when a little is taken all the time.
+            if limit.has_passed() {
+                return Err(limit.error());
+            }
+            self.write_some(limit)?;
         }
+        Ok(())
+    }
+
+    /// Writes some; or reads, while writing is stuck.
+    fn write_some(&mut self, limit: Limit) -> Result<()> {
         let stuck = limit.shorter(STUCK);
         let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
         if let Some(n) = transport.write(self.session.outgoing(), stuck).map_err(lost)? {
             self.session.sent(n);
             self.gauge.update(|seen| seen.metrics.bytes_out += n as u64);
-            if self.session.outgoing().is_empty() && !transport.flush(limit).map_err(lost)? {
-                return Err(limit.error());
-            }
             return Ok(());
         }
+        self.stuck_at = Some(now());
         // What comes is taken at once: it may be without end.
         if self.read_once(at_once())? {
             let mut arrived = std::mem::take(&mut self.arrived);
@@ -317,10 +332,10 @@ impl Lane {
     fn reply_limit(&self) -> Limit {
         match self.session.waiting_since() {
             Some(since) => {
-                let left = self
-                    .options
-                    .reply_timeout
-                    .saturating_sub(now().saturating_duration_since(since));
+                // What took long to write could not be answered before.
+                let since = self.stuck_at.map_or(since, |at| at.max(since));
+                let waited = now().saturating_duration_since(since);
+                let left = self.options.reply_timeout.saturating_sub(waited);
                 Limit::of(Deadline::Reply, Some(left))
             }
             None => Limit::never(),

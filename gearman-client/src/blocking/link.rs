@@ -1,22 +1,21 @@
 //! The connection to one server, which is made again when it is lost.
 
 use std::{
-    collections::VecDeque,
     io,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use queue_core::{blocking::Transport, now};
+use queue_core::{WRITE_STEP, blocking::Transport, now};
 
 use crate::{
-    Address, ConnectOptions, ConnectionState, Deadline, Error, ErrorKind, Fate, JobEvent, Metrics,
-    Origin, Result,
+    Address, ConnectOptions, ConnectionState, Deadline, Error, ErrorKind, Fate, Metrics, Origin,
+    Result,
     deadline::Limit,
     error::{closed, lost},
+    inbox::{Inbox, Mail},
     protocol::{
-        Backoff, Decoder, Delivery, Lost, Magic, Packet, PacketType, Request, Session,
-        SetExceptions, request::refusal,
+        Backoff, Decoder, Delivery, Lost, Magic, PacketType, Request, Session, request::refusal,
     },
     trace,
 };
@@ -29,7 +28,7 @@ pub(super) struct Link {
     session: Session<u64>,
     decoder: Decoder,
     /// What came and was not asked for yet.
-    inbox: VecDeque<(u64, Mail)>,
+    inbox: Inbox<u64>,
     can_reconnect: bool,
     backoff: Backoff,
     /// Connections made or tried since the last healthy exchange.
@@ -39,15 +38,8 @@ pub(super) struct Link {
     used_at: Instant,
     /// Since when the oldest request in flight is the oldest.
     head_since: Instant,
-}
-
-/// Something for whoever waits.
-#[derive(Debug)]
-pub(super) enum Mail {
-    Answer(Packet),
-    Event(JobEvent),
-    /// The connection was lost.
-    Lost(Error),
+    /// It was told that the server passes on the packets of workers as they came.
+    is_noted: bool,
 }
 
 /// After so long without use, the connection is looked at before it is used again.
@@ -57,9 +49,6 @@ const IDLE: Duration = Duration::from_secs(1);
 /// other to read.
 const STUCK: Duration = Duration::from_millis(10);
 
-/// The token of what the link asks for itself.
-const HELLO: u64 = u64::MAX;
-
 impl Link {
     pub(super) fn new(options: ConnectOptions) -> Self {
         let address = Arc::new(options.address.clone());
@@ -68,25 +57,25 @@ impl Link {
             address,
             transport: None,
             decoder: Decoder::new(Magic::Response, options.max_packet_size),
-            inbox: VecDeque::new(),
+            inbox: Inbox::default(),
             can_reconnect: true,
             backoff: options.retry.delays(),
             unproven: 0,
             quarantine: None,
             used_at: now(),
             head_since: now(),
+            is_noted: false,
             options,
         }
     }
 
     /// Uses a stream that is connected, and no other.
-    pub(super) fn over(transport: Transport, options: ConnectOptions) -> Result<Self> {
+    pub(super) fn over(transport: Transport, options: ConnectOptions) -> Self {
         let mut link = Link::new(options);
         link.can_reconnect = false;
         link.transport = Some(transport);
-        let limit = link.options.connect_limit(link.options.total_limit());
-        link.greet(limit)?;
-        Ok(link)
+        link.greet();
+        link
     }
 
     pub(super) fn origin(&self) -> &Origin {
@@ -136,11 +125,20 @@ impl Link {
     pub(super) fn check(&mut self) {
         if self.transport.as_mut().is_some_and(Transport::is_stale) {
             // A server may also have sent something; only the end of the stream ends the connection.
-            let limit = Limit::of(Deadline::Reply, Some(Duration::from_millis(1)));
-            if let Err(error) = self.read_once(limit).and_then(|_| self.sort()) {
-                self.fail(error);
-            }
+            self.look();
         }
+    }
+
+    /// Reads once what is there, without waiting.
+    pub(super) fn look(&mut self) {
+        if let Err(error) = self.glance() {
+            self.fail(error);
+        }
+    }
+
+    fn glance(&mut self) -> Result<()> {
+        self.read_once(Limit::of(Deadline::Reply, Some(Duration::from_millis(1))))?;
+        self.sort()
     }
 
     /// Connects now, whatever there was before.
@@ -152,13 +150,10 @@ impl Link {
         }
         let limit = self.options.connect_limit(total);
         self.unproven = self.unproven.saturating_add(1);
-        let outcome = self.options.connect_blocking(limit).and_then(|transport| {
+        let outcome = self.options.connect_blocking(limit).map(|transport| {
             self.transport = Some(transport);
-            self.greet(limit)
+            self.greet();
         });
-        if outcome.is_err() {
-            self.close();
-        }
         if outcome.is_err() || self.unproven > 1 {
             let delay = self.backoff.next_delay();
             trace::backing_off(&self.address, delay);
@@ -167,39 +162,15 @@ impl Link {
         outcome
     }
 
-    /// The first exchange of a connection: shows that this is a Gearman server, and asks it for exceptions.
-    fn greet(&mut self, limit: Limit) -> Result<()> {
+    /// Starts the session of a new connection. What it asks for goes out with the first request.
+    fn greet(&mut self) {
         let mut session = Session::new(self.address.clone());
         session.follow(self.session.metrics());
+        if self.options.exceptions {
+            session.ask_for_exceptions();
+        }
         self.session = session;
         self.decoder = Decoder::new(Magic::Response, self.options.max_packet_size);
-        if !self.options.exceptions {
-            return Ok(());
-        }
-        // What was told to callers before is theirs.
-        let told = std::mem::take(&mut self.inbox);
-        self.send(&SetExceptions, HELLO);
-        let outcome = self.flush(limit).and_then(|()| {
-            loop {
-                match self.next(limit)? {
-                    // A server without the option still serves jobs.
-                    (HELLO, Mail::Answer(answer)) if answer.packet_type == PacketType::Error => {
-                        return Ok(());
-                    }
-                    (HELLO, Mail::Answer(answer)) => {
-                        return SetExceptions.decode(answer, self.session.origin());
-                    }
-                    (_, Mail::Lost(error)) => return Err(error),
-                    _ => {}
-                }
-            }
-        });
-        self.inbox = told;
-        // Whatever happened here, no request of a caller was sent.
-        outcome.map_err(|error| {
-            self.close();
-            error.with_fate(Fate::NotSent)
-        })
     }
 
     /// Sends a request and waits for its answer, with one attempt to connect.
@@ -240,6 +211,10 @@ impl Link {
     /// Waits for mail; what is for somebody else is of callers that have gone.
     pub(super) fn wait_for(&mut self, token: u64, limit: Limit) -> Result<Mail> {
         loop {
+            // Whatever else arrives. What came in time is still given.
+            if self.inbox.len() == 0 && limit.has_passed() {
+                return Err(limit.error().with_fate(Fate::Unknown));
+            }
             match self.next(limit) {
                 Ok((to, mail)) if to == token => return Ok(mail),
                 Ok(_) => {}
@@ -251,9 +226,6 @@ impl Link {
 
     /// Queues a request.
     pub(super) fn send<R: Request>(&mut self, request: &R, token: u64) {
-        if self.session.pending() == 0 {
-            self.head_since = now();
-        }
         self.session.send(request, token);
     }
 
@@ -264,9 +236,10 @@ impl Link {
 
     /// Writes everything that is queued. A failure reaches the waiters as mail.
     pub(super) fn flush(&mut self, total: Limit) -> Result<()> {
-        let limit = self.options.write_limit(total);
-        while !self.session.outgoing().is_empty() {
-            if let Err(error) = self.write_some(limit) {
+        while self.has_output() {
+            let limit = self.options.write_limit(total);
+            let goal = self.outgoing().saturating_sub(WRITE_STEP);
+            if let Err(error) = self.write_down_to(goal, limit) {
                 self.fail(error.share());
                 return Err(error);
             }
@@ -274,22 +247,35 @@ impl Link {
         Ok(())
     }
 
-    fn write_some(&mut self, limit: Limit) -> Result<()> {
-        // Also when a little is taken all the time.
-        if limit.has_passed() {
-            return Err(limit.error());
+    fn has_output(&self) -> bool {
+        self.outgoing() > 0 || self.transport.as_ref().is_some_and(|stream| !stream.is_flushed())
+    }
+
+    /// Writes until no more than `goal` bytes are left.
+    fn write_down_to(&mut self, goal: usize, limit: Limit) -> Result<()> {
+        while self.outgoing() > goal || (goal == 0 && self.has_output()) {
+            // Also when a little is taken all the time.
+            if limit.has_passed() {
+                return Err(limit.error());
+            }
+            self.write_some(limit)?;
         }
+        Ok(())
+    }
+
+    /// Writes some; or reads, while writing is stuck.
+    fn write_some(&mut self, limit: Limit) -> Result<()> {
         let stuck = limit.shorter(STUCK);
         let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
         if let Some(n) = transport.write(self.session.outgoing(), stuck).map_err(lost)? {
+            let was_waiting = self.session.is_waiting();
             self.session.sent(n);
-            if self.session.outgoing().is_empty() && !transport.flush(limit).map_err(lost)? {
-                return Err(limit.error());
+            if !was_waiting {
+                self.head_since = now();
             }
             return Ok(());
         }
-        self.read_once(Limit::of(Deadline::Reply, Some(Duration::from_millis(1))))?;
-        self.sort()
+        self.glance()
     }
 
     /// The next thing for anybody who waits. A failure of the connection comes as mail for each of them.
@@ -298,14 +284,19 @@ impl Link {
     ///
     /// When `limit` has passed, or nobody waits on a connection that is lost. The link is as it was.
     pub(super) fn next(&mut self, limit: Limit) -> Result<(u64, Mail)> {
+        let mut has_read = false;
         loop {
-            if let Some(mail) = self.inbox.pop_front() {
+            if let Some(mail) = self.inbox.pop() {
                 return Ok(mail);
             }
             if !self.is_connected() {
                 return Err(lost(closed()));
             }
-            let reply = if self.session.pending() > 0 {
+            // Also when something for nobody comes all the time.
+            if std::mem::replace(&mut has_read, true) && limit.has_passed() {
+                return Err(limit.error());
+            }
+            let reply = if self.session.is_waiting() {
                 let waited = now().saturating_duration_since(self.head_since);
                 let left = self.options.reply_timeout.saturating_sub(waited);
                 Limit::of(Deadline::Reply, Some(left))
@@ -349,15 +340,19 @@ impl Link {
     fn sort(&mut self) -> Result<()> {
         let now = now();
         while let Some(packet) = self.decoder.next()? {
+            trace::magic(&self.address, &packet, &mut self.is_noted);
             match self.session.accept(packet)? {
                 Delivery::Answer(token, packet) | Delivery::Created(token, packet) => {
                     self.head_since = now;
-                    if token != HELLO {
-                        self.prove();
-                    }
-                    self.inbox.push_back((token, Mail::Answer(packet)));
+                    self.prove();
+                    self.inbox.put(token, Mail::Answer(packet));
                 }
-                Delivery::Event(token, event) => self.inbox.push_back((token, Mail::Event(event))),
+                Delivery::Event(token, event) if event.is_last() => {
+                    self.inbox.put_last(token, Mail::Event(event));
+                }
+                Delivery::Event(token, event) => {
+                    self.inbox.put_event(token, event, self.options.max_backlog);
+                }
                 Delivery::Nobody => {}
             }
         }
@@ -383,7 +378,7 @@ impl Link {
             if let Some(handle) = handle {
                 told = told.with_handle(handle);
             }
-            self.inbox.push_back((waiter, Mail::Lost(told)));
+            self.inbox.put_last(waiter, Mail::Lost(told));
         }
     }
 

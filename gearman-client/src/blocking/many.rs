@@ -5,10 +5,11 @@ use std::{
     time::Duration,
 };
 
-use super::{Client, link::Mail};
+use super::Client;
 use crate::{
     Deadline, Error, Fate, JobEvent, JobHandle, Result,
     deadline::Limit,
+    inbox::Mail,
     keys::Keys,
     protocol::{Request, Submit},
     route::{may_repeat, no_server},

@@ -3,7 +3,7 @@
 use std::{io, time::Duration};
 
 use bytes::BytesMut;
-use queue_core::blocking::Transport;
+use queue_core::{WRITE_STEP, blocking::Transport};
 
 use crate::{
     Address, ConnectOptions, Deadline, Error, Result,
@@ -47,7 +47,7 @@ impl Packets {
         Error: From<O::Error>,
     {
         let options = options.try_into()?;
-        let transport = options.connect_blocking(options.connect_limit(options.total_limit()))?;
+        let transport = options.connect_blocking(options.connecting_limit())?;
         let decoder = Decoder::new(Magic::Response, options.max_packet_size);
         Ok(Packets { options, transport, decoder })
     }
@@ -66,8 +66,12 @@ impl Packets {
     pub fn send(&mut self, packet: &Packet) -> Result<()> {
         let mut buffer = BytesMut::new();
         packet.encode(&mut buffer);
+        buffer.chunks(WRITE_STEP).try_for_each(|step| self.write(step))
+    }
+
+    /// Writes and flushes, within one write deadline.
+    fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
         let limit = self.options.write_limit(Limit::never());
-        let mut bytes = &buffer[..];
         while !bytes.is_empty() {
             if limit.has_passed() {
                 return Err(limit.error());

@@ -5,7 +5,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use crate::{
     Error, ErrorKind, Fate,
     error::excerpt,
-    protocol::{Magic, Packet, PacketType, packet::HEADER},
+    protocol::{Direction, Magic, Packet, PacketType, packet::HEADER},
 };
 
 /// How far the receive buffer may grow ahead of the bytes that have come: never by an announced length.
@@ -80,12 +80,13 @@ impl Decoder {
     /// # Errors
     ///
     /// `Protocol` when the bytes are no packet of the expected direction, `PacketTooLarge` over the limit. The stream
-    /// cannot be used any further then.
+    /// cannot be used any further then. What a worker said of its job is taken from a server with either magic.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Packet>, Error> {
         let data = self.buffer.get(..self.filled).unwrap_or_default();
-        let expected = self.magic.bytes();
-        if !expected.starts_with(data.get(..4).unwrap_or(data)) {
+        let start = data.get(..4).unwrap_or(data);
+        let has_magic = self.magic.bytes().starts_with(start);
+        if !has_magic && !self.is_passed_on(start) {
             return Err(self.bad_magic());
         }
         let Some(size) = self.size() else { return Ok(None) };
@@ -105,7 +106,18 @@ impl Decoder {
         let packet_type = PacketType::from(self.number(4).unwrap_or_default());
         let mut body = self.take(HEADER + size);
         body.advance(HEADER);
-        Ok(Some(Packet { magic: self.magic, packet_type, body }))
+        let magic = if has_magic { self.magic } else { Magic::Request };
+        Ok(Some(Packet { magic, packet_type, body }))
+    }
+
+    /// Whether this may be what a worker said of its job, as it came to the server: rustygeard passes that on with the
+    /// magic of a request.
+    fn is_passed_on(&self, start: &[u8]) -> bool {
+        self.magic == Magic::Response
+            && Magic::Request.bytes().starts_with(start)
+            && self.number(4).is_none_or(|number| {
+                PacketType::from(number).direction() == Direction::WorkerToClient
+            })
     }
 
     /// What came instead of a packet.
@@ -181,6 +193,29 @@ mod tests {
         }
     }
 
+    /// rustygeard passes on the packets of workers as they came.
+    #[test]
+    fn quirk_what_a_worker_said_may_come_with_the_magic_of_a_request() {
+        for packet_type in PacketType::ALL {
+            let packet =
+                Packet { magic: Magic::Request, packet_type: *packet_type, body: "H:x:1".into() };
+            let mut wire = BytesMut::new();
+            packet.encode(&mut wire);
+            for piece in [1, 4, 8, wire.len()] {
+                match decode_in_pieces(&wire, piece) {
+                    Ok(found) => {
+                        assert_eq!(packet_type.direction(), Direction::WorkerToClient);
+                        assert_eq!(found, std::slice::from_ref(&packet), "{piece}");
+                    }
+                    Err(error) => {
+                        assert_ne!(packet_type.direction(), Direction::WorkerToClient);
+                        assert_eq!(error.kind(), ErrorKind::Protocol);
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn an_announced_size_allocates_nothing() {
         let mut decoder = Decoder::new(Magic::Response, usize::MAX);
@@ -207,7 +242,10 @@ mod tests {
         for (bytes, message) in [
             (&b"E"[..], "text came where a packet is expected: \"E\""),
             (b"ERR x\r\n", "text came where a packet is expected: \"ERR x\\r\\n\""),
-            (b"\0REQ", "the packet does not start with the magic that is expected: \"\\x00REQ\""),
+            (
+                b"\0REQ\0\0\0\x11",
+                "the packet does not start with the magic that is expected: \"\\x00REQ\\x00\\x00\\x00\\x11\"",
+            ),
         ] {
             let error = decode_in_pieces(bytes, bytes.len()).unwrap_err();
             assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Protocol, message));

@@ -9,11 +9,11 @@ use std::{
 use bytes::{Buf, BytesMut};
 
 use crate::{
-    Address, Error, Fate, JobEvent, JobHandle, Metrics, Origin, Progress,
+    Address, Error, ErrorKind, Fate, JobEvent, JobHandle, Metrics, Origin, Progress,
     keys::Keys,
     protocol::{
-        Packet, PacketType, Request,
-        request::{created_handle, received_handle},
+        Packet, PacketType, Request, SetExceptions,
+        request::{created_handle, received_handle, refusal},
     },
     random::note_process,
     short::Short,
@@ -38,7 +38,8 @@ impl Epoch {
 /// A face sends [requests](Request) with a token `T` of its own, which says who waits, and gives every packet that came
 /// to [`accept`](Self::accept), which says for whom it is:
 ///
-/// * JOB_CREATED, STATUS_RES, ECHO_RES, OPTION_RES and ERROR answer the requests in their order;
+/// * JOB_CREATED, STATUS_RES, ECHO_RES, OPTION_RES and ERROR answer the requests in their order, except what answers the
+///   [question for exceptions](Self::ask_for_exceptions), for which nobody waits;
 /// * WORK_* packets are for whoever submitted a foreground job with that handle. When submissions were joined by their
 ///   unique id, the server sends every packet once for each of them, so the n-th copy is for the n-th submitter.
 ///
@@ -69,7 +70,20 @@ pub struct Session<T> {
     /// How many of them are still in `outgoing`.
     unwritten: usize,
     jobs: HashMap<Short, Waiters<T>, Keys>,
+    exceptions: Exceptions,
     metrics: Metrics,
+}
+
+/// What a server has said to the question for exceptions, which nobody waits for: some servers never answer it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exceptions {
+    NotAsked,
+    /// Its answer is the next one, if it comes.
+    Asked,
+    /// A later question was answered before it.
+    PassedOver,
+    Granted,
+    Refused,
 }
 
 #[derive(Debug)]
@@ -128,6 +142,7 @@ impl<T: Copy> Session<T> {
             pending: VecDeque::new(),
             unwritten: 0,
             jobs: HashMap::default(),
+            exceptions: Exceptions::NotAsked,
             metrics: Metrics::default(),
         }
     }
@@ -149,6 +164,28 @@ impl<T: Copy> Session<T> {
     /// Notes that `n` bytes were read.
     pub fn note_read(&mut self, n: usize) {
         self.metrics.bytes_in += n as u64;
+    }
+
+    /// Asks for exceptions (OPTION_REQ). To be the first of a connection.
+    ///
+    /// Nobody waits for the answer. gearmand and the Perl server grant it before they answer anything else; other servers
+    /// are silent, and refusing it does no harm: a worker's exception comes as a plain failure then.
+    pub fn ask_for_exceptions(&mut self) {
+        let before = self.outgoing.len();
+        SetExceptions.encode(&mut self.outgoing);
+        self.metrics.commands += 1;
+        self.queued += (self.outgoing.len() - before) as u64;
+        self.exceptions = Exceptions::Asked;
+    }
+
+    /// Whether exceptions come as such: `None` while that is not known.
+    #[must_use]
+    pub fn has_exceptions(&self) -> Option<bool> {
+        match self.exceptions {
+            Exceptions::Asked => None,
+            Exceptions::Granted => Some(true),
+            Exceptions::NotAsked | Exceptions::PassedOver | Exceptions::Refused => Some(false),
+        }
     }
 
     /// Encodes a request for writing. Its answer is for `waiter`.
@@ -222,6 +259,12 @@ impl<T: Copy> Session<T> {
             | PacketType::WorkStatus => self.event(&packet),
             // For workers, which may share a connection.
             PacketType::Noop => Ok(Delivery::Nobody),
+            PacketType::OptionRes if self.is_asked_for_exceptions() => {
+                Ok(self.told_of_exceptions(Exceptions::Granted))
+            }
+            PacketType::Error if self.refuses_exceptions(&packet) => {
+                Ok(self.told_of_exceptions(Exceptions::Refused))
+            }
             // An error that answers nothing is about something this connection did not wait for.
             PacketType::Error if self.pending.is_empty() => Ok(Delivery::Nobody),
             PacketType::Error => Ok(self.answer(packet)),
@@ -231,6 +274,7 @@ impl<T: Copy> Session<T> {
                     let handle = created_handle(&packet)?;
                     self.pending.pop_front();
                     self.metrics.replies += 1;
+                    self.pass_over_exceptions();
                     self.jobs.entry(handle).or_default().list.push_back(waiter);
                     Ok(Delivery::Created(waiter, packet))
                 }
@@ -244,10 +288,42 @@ impl<T: Copy> Session<T> {
         }
     }
 
+    fn is_asked_for_exceptions(&self) -> bool {
+        matches!(self.exceptions, Exceptions::Asked | Exceptions::PassedOver)
+    }
+
+    /// Whether an ERROR is about exceptions. It says so; or nothing else is asked; or it is the first answer, and about
+    /// a packet that the server does not know.
+    fn refuses_exceptions(&self, packet: &Packet) -> bool {
+        let kind = || refusal(packet).kind();
+        match self.exceptions {
+            Exceptions::Asked => {
+                self.pending.is_empty()
+                    || matches!(kind(), ErrorKind::UnknownOption | ErrorKind::Unsupported)
+            }
+            Exceptions::PassedOver => kind() == ErrorKind::UnknownOption,
+            Exceptions::NotAsked | Exceptions::Granted | Exceptions::Refused => false,
+        }
+    }
+
+    fn told_of_exceptions(&mut self, answer: Exceptions) -> Delivery<T> {
+        self.exceptions = answer;
+        self.metrics.replies += 1;
+        Delivery::Nobody
+    }
+
+    /// Notes that something was answered that was asked after exceptions.
+    fn pass_over_exceptions(&mut self) {
+        if self.exceptions == Exceptions::Asked {
+            self.exceptions = Exceptions::PassedOver;
+        }
+    }
+
     fn answer(&mut self, packet: Packet) -> Delivery<T> {
         match self.pending.pop_front() {
             Some(answered) => {
                 self.metrics.replies += 1;
+                self.pass_over_exceptions();
                 Delivery::Answer(answered.waiter, packet)
             }
             None => Delivery::Nobody,
@@ -298,6 +374,12 @@ impl<T: Copy> Session<T> {
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending.len()
+    }
+
+    /// Whether a request that is written whole has no answer yet.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.pending.front().is_some_and(|oldest| oldest.end <= self.sent)
     }
 
     /// How many of them wait to be written.
@@ -414,6 +496,89 @@ mod tests {
         let error = packet(PacketType::Error, &["X", "y"]);
         assert_eq!(accept(&mut session, error), got(3, "ERROR"));
         assert_eq!(session.pending(), 0);
+    }
+
+    fn asking() -> Session<u32> {
+        let mut session = session();
+        session.ask_for_exceptions();
+        session.send(&foreground(), 1);
+        session.send(&Echo("a"), 2);
+        session
+    }
+
+    fn error(code: &str) -> Packet {
+        packet(PacketType::Error, &[code, "text"])
+    }
+
+    #[test]
+    fn exceptions_are_asked_for_first_and_nobody_waits_for_the_answer() {
+        let mut session = asking();
+        assert!(session.outgoing().starts_with(b"\0REQ\0\0\0\x1a\0\0\0\x0aexceptions\0REQ"));
+        assert_eq!((session.pending(), session.has_exceptions()), (2, None));
+        assert_eq!(accept(&mut session, packet(PacketType::OptionRes, &["exceptions"])), None);
+        assert_eq!((session.pending(), session.has_exceptions()), (2, Some(true)));
+        let created = packet(PacketType::JobCreated, &["H:x:1"]);
+        assert_eq!(accept(&mut session, created), got(1, "JOB_CREATED"));
+        // It is asked once.
+        assert!(session.accept(packet(PacketType::OptionRes, &["exceptions"])).is_err());
+    }
+
+    #[test]
+    fn quirk_a_server_may_be_silent_about_exceptions() {
+        let mut session = asking();
+        let created = packet(PacketType::JobCreated, &["H:x:1"]);
+        assert_eq!(accept(&mut session, created), got(1, "JOB_CREATED"));
+        assert_eq!(session.has_exceptions(), Some(false));
+        assert_eq!(accept(&mut session, error("INVALID_COMMAND")), got(2, "ERROR"));
+        assert_eq!(session.pending(), 0);
+        // The first answer may be a refusal, too.
+        let mut session = asking();
+        assert_eq!(accept(&mut session, error("QUEUE_ERROR")), got(1, "ERROR"));
+        assert_eq!(accept(&mut session, packet(PacketType::EchoRes, &["a"])), got(2, "ECHO_RES"));
+    }
+
+    #[test]
+    fn quirk_a_server_may_refuse_exceptions() {
+        for code in ["UNKNOWN_OPTION", "unknown_option", "INVALID_COMMAND"] {
+            let mut session = asking();
+            assert_eq!(accept(&mut session, error(code)), None, "{code}");
+            assert_eq!(session.has_exceptions(), Some(false));
+            assert_eq!(accept(&mut session, error("QUEUE_ERROR")), got(1, "ERROR"));
+            assert_eq!(accept(&mut session, error(code)), got(2, "ERROR"), "only one was for that");
+        }
+        let mut session = session();
+        session.ask_for_exceptions();
+        assert_eq!(accept(&mut session, error("server_error")), None);
+        session.send(&Echo("a"), 1);
+        assert_eq!(accept(&mut session, error("server_error")), got(1, "ERROR"));
+    }
+
+    #[test]
+    fn quirk_a_server_may_answer_late_about_exceptions() {
+        for late in [packet(PacketType::OptionRes, &["exceptions"]), error("UNKNOWN_OPTION")] {
+            let mut session = asking();
+            let granted = late.packet_type == PacketType::OptionRes;
+            let created = packet(PacketType::JobCreated, &["H:x:1"]);
+            assert_eq!(accept(&mut session, created), got(1, "JOB_CREATED"));
+            assert_eq!(accept(&mut session, late), None);
+            assert_eq!(session.has_exceptions(), Some(granted));
+            assert_eq!(
+                accept(&mut session, packet(PacketType::EchoRes, &["a"])),
+                got(2, "ECHO_RES")
+            );
+        }
+    }
+
+    #[test]
+    fn a_request_waits_for_its_answer_from_its_last_byte_on() {
+        let mut session = session();
+        session.send(&Echo("large"), 1);
+        session.sent(session.outgoing().len() - 1);
+        assert!(!session.is_waiting());
+        session.sent(1);
+        assert!(session.is_waiting());
+        accept(&mut session, packet(PacketType::EchoRes, &["large"]));
+        assert!(!session.is_waiting());
     }
 
     #[test]

@@ -163,6 +163,8 @@ fn a_call_that_was_never_polled_has_sent_nothing() {
     let server = Server::start().unwrap();
     runtime().block_on(async {
         let client = Client::connect(server.address()).await.unwrap();
+        // What a connection starts with is over.
+        client.echo("first").await.unwrap();
         server.clear_requests();
         drop(client.submit_background("f", "x", options()));
         drop(client.run("f", "x", options()));

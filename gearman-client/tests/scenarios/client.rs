@@ -392,3 +392,37 @@ fn a_stream_of_the_callers_own_serves_both_faces() {
         });
     });
 }
+
+/// Asked again, one face said that no server could be reached, and the other that it had not been sent.
+#[test]
+fn the_outcome_of_a_job_whose_end_was_read_is_given_again() {
+    let in_time = || options().timeout(std::time::Duration::from_millis(50));
+    let late = |error: gearman_client::Error| {
+        let kind = ErrorKind::Timeout(gearman_client::Deadline::Job);
+        assert_eq!((error.kind(), error.fate()), (kind, gearman_client::Fate::Unknown));
+        assert!(error.handle().is_some() && error.unique().is_some(), "{error}");
+    };
+    on_each_server(|address| {
+        let worker = echo_worker(address);
+        let mut client = blocking::Client::connect(address).unwrap();
+        let mut job = client.submit("echo", "x", options()).unwrap();
+        assert!(job.by_ref().all(|event| event.is_ok()));
+        assert_eq!(job.outcome().unwrap(), Outcome::Complete("x".into()));
+        let mut job = client.submit("nobody", "x", in_time()).unwrap();
+        late(job.by_ref().find_map(Result::err).unwrap());
+        late(job.outcome().unwrap_err());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = Client::connect(address).await.unwrap();
+            let mut job = client.submit("echo", "x", options()).await.unwrap();
+            while let Some(event) = job.next().await {
+                event.unwrap();
+            }
+            assert_eq!(job.outcome().await.unwrap(), Outcome::Complete("x".into()));
+            let mut job = client.submit("nobody", "x", in_time()).await.unwrap();
+            late(job.next().await.unwrap().unwrap_err());
+            late(job.outcome().await.unwrap_err());
+        });
+        worker.stop();
+    });
+}

@@ -42,6 +42,13 @@ pub(crate) trait Face: Sized + Send + 'static {
         workload: &[u8],
         options: SubmitOptions,
     ) -> Result<(JobHandle, Vec<Result<JobEvent>>)>;
+    /// The same, by a caller who looks at the events only after a pause.
+    fn submit_slowly(
+        &mut self,
+        function: &str,
+        options: SubmitOptions,
+        pause: Duration,
+    ) -> Result<Vec<Result<JobEvent>>>;
     fn submit_many(&mut self, jobs: Vec<Submit<Vec<u8>>>) -> Vec<(usize, Result<JobEvent>)>;
     fn run(&mut self, function: &str, workload: &[u8], options: SubmitOptions) -> Result<Outcome>;
     fn submit_background(
@@ -90,6 +97,17 @@ impl Face for Blocking {
     ) -> Result<(JobHandle, Vec<Result<JobEvent>>)> {
         let job = self.0.submit(function, workload, options)?;
         Ok((job.handle().clone(), job.collect()))
+    }
+
+    fn submit_slowly(
+        &mut self,
+        function: &str,
+        options: SubmitOptions,
+        pause: Duration,
+    ) -> Result<Vec<Result<JobEvent>>> {
+        let job = self.0.submit(function, "", options)?;
+        std::thread::sleep(pause);
+        Ok(job.collect())
     }
 
     fn submit_many(&mut self, jobs: Vec<Submit<Vec<u8>>>) -> Vec<(usize, Result<JobEvent>)> {
@@ -170,6 +188,23 @@ impl Face for Async {
                 events.push(event);
             }
             Ok((handle, events))
+        })
+    }
+
+    fn submit_slowly(
+        &mut self,
+        function: &str,
+        options: SubmitOptions,
+        pause: Duration,
+    ) -> Result<Vec<Result<JobEvent>>> {
+        self.runtime.block_on(async {
+            let mut job = self.client.submit(function, "", options).await?;
+            tokio::time::sleep(pause).await;
+            let mut events = Vec::new();
+            while let Some(event) = job.next().await {
+                events.push(event);
+            }
+            Ok(events)
         })
     }
 

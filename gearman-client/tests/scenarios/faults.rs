@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use gearman_client::{
     Client, ConnectOptions, Deadline, ErrorKind, Fate, JobEvent, RetryPolicy, Selection, Servers,
-    Worker, WorkerOptions, blocking, protocol::PacketType,
+    Worker, WorkerOptions, blocking,
+    protocol::{PacketType, Submit},
 };
 
 use super::support::{Peer, options, wire};
@@ -220,6 +221,46 @@ fn a_backlog_that_nobody_reads_is_bounded() {
         };
         assert_eq!((error.kind(), pieces), (ErrorKind::Backlog, 4));
     });
+    server.join().unwrap();
+}
+
+/// The blocking face reads for nobody but while a write is stuck.
+#[test]
+fn a_backlog_that_nobody_reads_is_bounded_in_the_blocking_face() {
+    let (address, server) = Peer::serve(vec![Box::new(|mut peer: Peer| {
+        peer.greet();
+        peer.expect(PacketType::SubmitJob);
+        peer.write(PacketType::JobCreated, &["H:x:1"]);
+        // More than fits into the buffers of sockets: the client has to take it before its second job is read.
+        let piece = "x".repeat(10_000);
+        for _ in 0..2_000 {
+            peer.write(PacketType::WorkData, &["H:x:1", &piece]);
+        }
+        peer.expect(PacketType::SubmitJob);
+        peer.write(PacketType::JobCreated, &["H:x:2"]);
+        peer.write(PacketType::WorkComplete, &["H:x:1", "one"]);
+        peer.write(PacketType::WorkComplete, &["H:x:2", "two"]);
+        peer.wait_for_end();
+    })]);
+    let to: ConnectOptions = address.parse().unwrap();
+    let mut client = blocking::Client::connect(to.max_backlog(50_000)).unwrap();
+    let jobs = [0, 15 << 20].map(|size| {
+        let name = super::support::function("f");
+        Submit::foreground(name, vec![b'x'; size], options()).unwrap()
+    });
+    let mut pieces = 0;
+    let mut ends = Vec::new();
+    for (number, event) in client.submit_many(jobs) {
+        match event {
+            Ok(JobEvent::Data(_)) => pieces += 1,
+            Ok(JobEvent::Created(_)) => {}
+            Ok(event) => ends.push((number, Ok(event))),
+            Err(error) => ends.push((number, Err(error.kind()))),
+        }
+    }
+    let two = Ok(JobEvent::Complete("two".into()));
+    assert_eq!((ends, pieces), (vec![(0, Err(ErrorKind::Backlog)), (1, two)], 4));
+    drop(client);
     server.join().unwrap();
 }
 

@@ -9,6 +9,7 @@
 
 mod admin;
 mod barriers;
+mod bounds;
 mod bytes_cut;
 mod cancellation;
 mod catalogue;
@@ -19,6 +20,8 @@ mod crashes;
 mod cuts;
 mod face;
 mod faults;
+mod floods;
+mod greetings;
 mod handlers;
 mod limits;
 mod programs;

@@ -1,0 +1,147 @@
+//! What came for callers and was not read yet.
+
+use std::collections::VecDeque;
+
+use crate::{Error, ErrorKind, Fate, JobEvent, protocol::Packet};
+
+/// Something for a caller.
+#[derive(Debug)]
+pub(crate) enum Mail {
+    Answer(Packet),
+    Event(JobEvent),
+    Lost(Error),
+}
+
+/// Mail, each with the number of the request that it is for. What jobs say is kept only as far as the backlog goes.
+#[derive(Debug)]
+pub(crate) struct Inbox<T> {
+    mail: VecDeque<(T, Mail)>,
+    /// Bytes of events.
+    backlog: usize,
+    /// Requests that got more events than the backlog takes.
+    choked: Vec<T>,
+}
+
+impl<T> Default for Inbox<T> {
+    fn default() -> Self {
+        Inbox { mail: VecDeque::new(), backlog: 0, choked: Vec::new() }
+    }
+}
+
+impl<T: Copy + PartialEq> Inbox<T> {
+    pub(crate) fn put(&mut self, to: T, mail: Mail) {
+        self.mail.push_back((to, mail));
+    }
+
+    /// The last mail of a request.
+    pub(crate) fn put_last(&mut self, to: T, mail: Mail) {
+        self.choked.retain(|choked| *choked != to);
+        self.backlog += weight(&mail);
+        self.put(to, mail);
+    }
+
+    /// An event that does not end its job: kept as long as no more than `max` bytes of them wait.
+    pub(crate) fn put_event(&mut self, to: T, event: JobEvent, max: usize) {
+        if self.choked.contains(&to) {
+            return;
+        }
+        // Of progress that waits behind much else, only the latest matters.
+        if self.mail.len() >= MANY
+            && let (Some((of, Mail::Event(JobEvent::Status(old)))), JobEvent::Status(new)) =
+                (self.mail.back_mut(), &event)
+            && *of == to
+        {
+            old.clone_from(new);
+            return;
+        }
+        if self.backlog + event.weight() > max {
+            self.choked.push(to);
+            let message = format!(
+                "the events of the job that wait to be read passed the limit of {max} bytes (read faster, or raise \
+                 max_backlog)"
+            );
+            let error = Error::new(ErrorKind::Backlog, Fate::Unknown, message);
+            self.put(to, Mail::Lost(error));
+            return;
+        }
+        self.backlog += event.weight();
+        self.put(to, Mail::Event(event));
+    }
+
+    /// The oldest mail, and for which request it is.
+    pub(crate) fn pop(&mut self) -> Option<(T, Mail)> {
+        let (to, mail) = self.mail.pop_front()?;
+        self.backlog = self.backlog.saturating_sub(weight(&mail));
+        Some((to, mail))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.mail.len()
+    }
+
+    /// Makes it as new, but for its memory.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn clear(&mut self) {
+        let Inbox { mail, backlog, choked } = self;
+        mail.clear();
+        choked.clear();
+        *backlog = 0;
+    }
+}
+
+/// While so much mail waits, progress takes the place of the progress before it.
+const MANY: usize = 32;
+
+fn weight(mail: &Mail) -> usize {
+    match mail {
+        Mail::Event(event) => event.weight(),
+        Mail::Answer(_) | Mail::Lost(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Progress;
+
+    fn data(bytes: usize) -> JobEvent {
+        JobEvent::Data(vec![0; bytes].into())
+    }
+
+    #[test]
+    fn a_backlog_is_bounded_for_each_request_until_its_end() {
+        let mut inbox = Inbox::default();
+        let room = 2 * data(100).weight();
+        for _ in 0..10 {
+            inbox.put_event(1, data(100), room);
+        }
+        inbox.put_last(1, Mail::Event(JobEvent::Complete("r".into())));
+        let kinds: Vec<_> = std::iter::from_fn(|| inbox.pop())
+            .map(|(_, mail)| match mail {
+                Mail::Event(event) => event.is_last(),
+                Mail::Lost(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Backlog);
+                    false
+                }
+                Mail::Answer(_) => panic!("nobody answered"),
+            })
+            .collect();
+        assert_eq!(kinds, [false, false, false, true]);
+        // The room is free again, for the same number too.
+        inbox.put_event(1, data(100), room);
+        assert!(matches!(inbox.pop(), Some((1, Mail::Event(JobEvent::Data(_))))));
+    }
+
+    #[test]
+    fn of_much_progress_only_the_latest_is_kept() {
+        let mut inbox = Inbox::default();
+        for n in 1..=1000 {
+            let progress = Progress::new(n.to_string().into(), "1000".into());
+            inbox.put_event(1, JobEvent::Status(progress), 1 << 20);
+        }
+        assert_eq!(inbox.len(), MANY);
+        let last = std::iter::from_fn(|| inbox.pop()).last();
+        let Some((1, Mail::Event(JobEvent::Status(progress)))) = last else { panic!("{last:?}") };
+        assert_eq!(progress.numerator(), Some(1000));
+    }
+}

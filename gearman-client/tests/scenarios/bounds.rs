@@ -1,0 +1,169 @@
+//! Every wait has a bound that holds, and no bound ends what goes on.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    thread,
+    time::{Duration, Instant},
+};
+
+use gearman_client::{
+    Admin, ConnectOptions, Deadline, ErrorKind, Fate, JobHandle, RetryPolicy, Servers, blocking,
+    protocol::{Echo, PacketType},
+};
+use socket2::SockRef;
+
+use super::{
+    face::{Face, both_faces, runtime},
+    support::{PATIENCE, Peer, options, wire},
+};
+
+both_faces!(
+    a_write_goes_on_as_long_as_the_server_takes_its_share,
+    a_server_that_reads_drop_by_drop_meets_the_write_deadline,
+    a_silent_server_is_asked_no_longer_than_one_answer_may_take,
+    a_total_timeout_covers_all_servers_and_leaves_time_for_each,
+);
+
+/// A server that takes `bytes` at a time, with a pause after each, and answers nothing.
+fn slow_reader(bytes: usize, pause: Duration) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // What the operating system takes by itself says nothing about the server.
+    SockRef::from(&listener).set_recv_buffer_size(4096).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || read_slowly(stream, bytes, pause));
+        }
+    });
+    address
+}
+
+fn read_slowly(mut stream: TcpStream, bytes: usize, pause: Duration) {
+    let mut seen = [0; 12];
+    if stream.read_exact(&mut seen).is_err() {
+        return;
+    }
+    let size = u32::from_be_bytes(seen[8..].try_into().unwrap());
+    let mut left = size as usize;
+    let mut space = vec![0; bytes];
+    while left > 0 {
+        let piece = left.min(bytes);
+        if stream.read_exact(&mut space[..piece]).is_err() {
+            return;
+        }
+        left -= piece;
+        thread::sleep(pause);
+    }
+    let _ = stream.write_all(&wire(PacketType::JobCreated, &["H:x:1"]));
+    let _ = std::io::copy(&mut stream, &mut std::io::sink());
+}
+
+fn impatient(address: &str) -> ConnectOptions {
+    let options: ConnectOptions = address.parse().unwrap();
+    let short = Duration::from_millis(500);
+    options.exceptions(false).write_timeout(short).reply_timeout(short).retry(RetryPolicy::never())
+}
+
+/// Twenty megabytes through small buffers took longer than the write timeout, and were given up while bytes flowed.
+fn a_write_goes_on_as_long_as_the_server_takes_its_share<F: Face>() {
+    let address = slow_reader(1 << 16, Duration::from_millis(10));
+    let mut client = F::connect(impatient(&address).reply_timeout(PATIENCE)).unwrap();
+    let started = Instant::now();
+    client.submit_background("f", &vec![b'x'; 16 << 20], options()).unwrap();
+    let timeout = Duration::from_millis(500);
+    assert!(started.elapsed() > timeout, "it was too quick to show anything");
+}
+
+/// C4: a byte is taken well within every wait, for ever.
+fn a_server_that_reads_drop_by_drop_meets_the_write_deadline<F: Face>() {
+    let address = slow_reader(200, Duration::from_millis(10));
+    let mut client = F::connect(impatient(&address)).unwrap();
+    let large = "x".repeat(64 << 20);
+    let started = Instant::now();
+    let error = client.call(&Echo(&large)).unwrap_err();
+    let kind = ErrorKind::Timeout(Deadline::Write);
+    assert_eq!((error.kind(), error.fate()), (kind, Fate::NotSent), "{error}");
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+}
+
+/// A server that takes connections and says nothing.
+fn silent() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    (listener, address)
+}
+
+fn handle() -> JobHandle {
+    "H:x:1".parse().unwrap()
+}
+
+/// With a reply timeout of one second it took 17.8 seconds.
+fn a_silent_server_is_asked_no_longer_than_one_answer_may_take<F: Face>() {
+    let (listener, address) = silent();
+    let options: ConnectOptions = address.parse().unwrap();
+    // So many repetitions would take minutes.
+    let options = options.reply_timeout(Duration::from_millis(500)).retry(RetryPolicy::new(100));
+    let mut client = F::connect(options).unwrap();
+    let started = Instant::now();
+    let error = client.status(&handle()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply), "{error}");
+    assert!(started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
+    drop(listener);
+}
+
+/// The first server does not answer, the second one knows: half of the time is left for it.
+fn a_total_timeout_covers_all_servers_and_leaves_time_for_each<F: Face>() {
+    let (listener, silent) = silent();
+    let (knows, _server) = Peer::serve(vec![Box::new(|mut peer: Peer| {
+        peer.expect(PacketType::GetStatus);
+        peer.write(PacketType::StatusRes, &["H:x:1", "1", "0", "0", "0"]);
+        peer.wait_for_end();
+    })]);
+    let to = |address: &str| {
+        let options: ConnectOptions = address.parse().unwrap();
+        let options = options.exceptions(false).reply_timeout(PATIENCE * 100);
+        options.total_timeout(Some(Duration::from_secs(2))).retry(RetryPolicy::new(100))
+    };
+    let servers = Servers::new([to(&silent), to(&knows)]).unwrap();
+    let mut client = F::connect(servers).unwrap();
+    let started = Instant::now();
+    assert!(client.status(&handle()).unwrap().is_known);
+    // When none answers, the time is that of the call, not of each server and each attempt.
+    let servers = Servers::new([to(&silent), to(&silent), to(&silent)]).unwrap();
+    let mut client = F::connect(servers).unwrap();
+    let error = client.status(&handle()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total), "{error}");
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+    drop(listener);
+}
+
+/// The same for the text protocol: attempts share the total.
+#[test]
+fn a_total_timeout_covers_all_attempts_of_an_admin_call() {
+    let total = Duration::from_millis(300);
+    let options = |address: &str| {
+        let options: ConnectOptions = address.parse().unwrap();
+        options.total_timeout(Some(total)).retry(RetryPolicy::new(1000))
+    };
+    let (listener, address) = silent();
+    let started = Instant::now();
+    let mut admin = blocking::Admin::connect(options(&address)).unwrap();
+    assert_eq!(admin.version().unwrap_err().kind(), ErrorKind::Timeout(Deadline::Total));
+    let runtime = runtime();
+    runtime.block_on(async {
+        let mut admin = Admin::connect(options(&address)).await.unwrap();
+        assert_eq!(admin.version().await.unwrap_err().kind(), ErrorKind::Timeout(Deadline::Total));
+        drop(listener);
+        // Now it is refused, again and again.
+        assert!(admin.version().await.is_err());
+    });
+    assert!(admin.version().is_err());
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+    // A foreground job that is never created is under the same bound.
+    let (listener, address) = silent();
+    let mut client = blocking::Client::connect(options(&address)).unwrap();
+    let error = client.run("f", "", super::support::options()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total), "{error}");
+    drop(listener);
+}
