@@ -125,12 +125,16 @@ mod ledger;
 mod link;
 #[cfg(feature = "tokio")]
 mod many;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod md5;
 mod names;
 mod options;
 pub mod protocol;
 mod random;
 #[cfg(feature = "tokio")]
 mod requests;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod ring;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod route;
 mod rows;

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     Deadline, Error, ErrorKind, Fate, JobStatus, Result, Selection, Servers, deadline::Limit,
+    ring::Ring,
 };
 
 /// The attempts of one call: rounds over the servers, in the order of their preference, until one answers.
@@ -161,12 +162,16 @@ pub(crate) struct Router {
     selection: Selection,
     /// What each server is hashed with.
     names: Arc<[String]>,
+    /// The ring, where ids are found on it.
+    ring: Option<Arc<Ring>>,
 }
 
 impl Router {
     pub(crate) fn new(servers: &Servers) -> Self {
         let names = servers.addresses().map(ToString::to_string).collect();
-        Router { selection: servers.selection, names }
+        let is_on_ring = servers.selection == Selection::ByUniqueOnRing;
+        let ring = is_on_ring.then(|| Arc::new(Ring::new(servers.addresses())));
+        Router { selection: servers.selection, names, ring }
     }
 
     /// The indexes of all servers, the preferred one first. `turn` counts the requests.
@@ -178,7 +183,12 @@ impl Router {
         let rotated = || (0..count).map(|n| (turn.wrapping_add(n)) % count).collect();
         match (self.selection, unique) {
             (Selection::InOrder, _) => (0..count).collect(),
-            (Selection::RoundRobin, _) | (Selection::ByUnique, None) => rotated(),
+            (Selection::ByUniqueOnRing, Some(unique)) => match &self.ring {
+                Some(ring) => ring.order(unique).into_iter().collect(),
+                None => rotated(),
+            },
+            (Selection::RoundRobin, _)
+            | (Selection::ByUnique | Selection::ByUniqueOnRing, None) => rotated(),
             (Selection::ByUnique, Some(unique)) => {
                 let mut order: Vec<usize> = (0..count).collect();
                 order.sort_by_key(|index| {

@@ -37,6 +37,10 @@ pub enum Selection {
     /// rendezvous hashing over the addresses: when a server is away, only its own ids go elsewhere. Submissions
     /// without an id go round.
     ByUnique,
+    /// The same by the ring of libgearman from version 2.2 on, known as ketama: clients of other languages that have the
+    /// same servers, written the same way, send equal ids to equal servers. Where no other clients submit,
+    /// [`ByUnique`](Self::ByUnique) shares the ids out more evenly.
+    ByUniqueOnRing,
 }
 
 impl Servers {

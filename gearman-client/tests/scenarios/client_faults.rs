@@ -171,8 +171,14 @@ fn a_flapping_server_costs_no_call_and_is_tried_ever_less<F: Face>() {
 
 /// G3: coalescing needs the same server.
 fn the_same_id_keeps_its_server_and_moves_only_when_it_is_away<F: Face>() {
+    for selection in [Selection::ByUnique, Selection::ByUniqueOnRing] {
+        an_id_keeps_its_server::<F>(selection);
+    }
+}
+
+fn an_id_keeps_its_server<F: Face>(selection: Selection) {
     let mut servers: Vec<Server> = (0..3).map(|_| Server::start().unwrap()).collect();
-    let by_unique = || all(&servers).selection(Selection::ByUnique);
+    let by_unique = || all(&servers).selection(selection);
     let (mut one, mut other) = (F::connect(by_unique()).unwrap(), F::connect(by_unique()).unwrap());
     let home = |client: &mut F, n: usize| {
         let id = UniqueId::try_from(format!("id-{n}")).unwrap();
