@@ -73,7 +73,7 @@ impl<R: Role, P: Peer> Proof<R, P> {
             peer,
             faults: Faults::default(),
             io: Io::default(),
-            now: Instant::now(),
+            now: crate::now(),
             random: Random::new(seed),
             coming: Vec::new(),
             is_peer_done: false,
