@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Something that happens once, such as a stop. What waits for it holds nothing when it is dropped.
@@ -47,16 +47,8 @@ impl Signal {
     /// Blocks until it has happened, at most for `timeout`; whether it has.
     #[must_use]
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
-        let end = Instant::now().checked_add(timeout);
-        let mut is_set = self.lock();
-        while !*is_set {
-            let left = end.map_or(timeout, |end| end.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
-                break;
-            }
-            let waited = self.threads.wait_timeout(is_set, left);
-            is_set = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let waited = self.threads.wait_timeout_while(self.lock(), timeout, |is_set| !*is_set);
+        let (is_set, _) = waited.unwrap_or_else(PoisonError::into_inner);
         *is_set
     }
 
