@@ -35,5 +35,6 @@ mod tls;
 mod together;
 mod worker;
 mod worker_faults;
+mod worker_floods;
 mod worker_losses;
 mod worker_refusals;
