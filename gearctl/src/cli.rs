@@ -85,7 +85,7 @@ pub enum Command {
     /// List the connections of the server and what they can do (workers)
     #[command(after_help = workers::HELP)]
     Workers(workers::WorkersArgs),
-    /// Take the queued jobs of functions away (GRAB_JOB_ALL, WORK_COMPLETE, WORK_FAIL)
+    /// Take the queued jobs of functions away (GRAB_JOB_UNIQ, WORK_COMPLETE, WORK_FAIL)
     #[command(visible_aliases = ["clear", "purge"], after_help = drain::HELP)]
     Drain(drain::DrainArgs),
     /// Check that client, worker, network and server work together (SUBMIT_JOB to WORK_COMPLETE)

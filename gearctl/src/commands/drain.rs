@@ -20,7 +20,7 @@ use slots::{News, Slots, Taken};
 
 /// The end of `drain --help`.
 pub const HELP: &str = "\
-Protocol: status, show unique jobs, show jobs, GET_STATUS_UNIQUE; CAN_DO, GRAB_JOB_ALL, WORK_COMPLETE or WORK_FAIL.
+Protocol: status, show unique jobs, show jobs, GET_STATUS_UNIQUE; CAN_DO, GRAB_JOB_UNIQ, WORK_COMPLETE or WORK_FAIL.
 No server has a command that empties a function (`function drop` leaves its jobs behind), so this is a worker that does
 nothing with its jobs. With --to a job is ended when its record has arrived: in a file when it is on the disk, in a pipe when
 its reader has read it. So an interruption, a full disk or a closed pipe loses nothing: at worst a job is in the file and

@@ -8,7 +8,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Record, Shape};
 use gearman_client::blocking::Worker;
 use gearman_client::protocol::AdminCommand;
-use gearman_client::{FunctionName, Servers, SubmitOptions, WorkerOptions};
+use gearman_client::{FunctionName, Grab, Servers, SubmitOptions, WorkerInfo, WorkerOptions};
 
 use super::functions::status_of;
 use super::ping::milliseconds;
@@ -19,7 +19,7 @@ use crate::tool::Tool;
 
 /// The end of `smoke --help`.
 pub const HELP: &str = "\
-Protocol: CAN_DO, SUBMIT_JOB, GRAB_JOB_ALL, GET_STATUS, WORK_COMPLETE, status, version, drop function, with a function of
+Protocol: CAN_DO, workers, SUBMIT_JOB, GRAB_JOB_UNIQ, GET_STATUS, WORK_COMPLETE, status, version, drop function, with a function of
 its own with a random name. The workload has every byte value and must come back as it was. Nothing is left behind but
 that name, on servers that have no drop function. What a server need not have (version, drop function) is no failure.
 Exit 0 when every step passed, 1 when one failed; 69, 76, 124 when the connection itself is the problem.
@@ -62,7 +62,8 @@ pub fn run(tool: &mut Tool, _: SmokeArgs) -> Result<Exit, CliError> {
     let mut smoke = Smoke { rows: Vec::new(), since: Instant::now(), bound, left_behind: None };
     let outcome = smoke.run(&mut tool.link, &function);
     if let Some(why) = smoke.left_behind.take() {
-        tool.messages.note(format!("the function {function} stays on the server: {why}"));
+        let text = format!("the function {function} stays on the server: drop function: {why}");
+        tool.messages.note(text);
     }
     let mut list = tool.out.list(&STEPS)?;
     let failed = smoke.rows.iter().any(|row| !row.ok);
@@ -118,7 +119,7 @@ struct Smoke {
     since: Instant,
     bound: Duration,
     /// Why the function could not be dropped.
-    left_behind: Option<String>,
+    left_behind: Option<&'static str>,
 }
 
 impl Smoke {
@@ -127,9 +128,10 @@ impl Smoke {
         let workload: Vec<u8> = (0..=u8::MAX).collect();
         let mut worker = connect(link)?;
         worker.can_do(function.clone(), None).map_err(cli_error)?;
+        // Not in `status`: rustygeard lists no function there before it has a job.
         let seen = self.until(|| {
-            let status = status_of(link, function)?;
-            Ok(status.is_some_and(|status| status.workers == 1))
+            let connections = link.listing::<WorkerInfo>(&AdminCommand::Workers)?;
+            Ok(connections.iter().any(|connection| connection.functions.contains(function)))
         })?;
         self.step("register", "CAN_DO", "1 worker", if seen { "1 worker" } else { "none" }, seen)?;
 
@@ -145,12 +147,12 @@ impl Smoke {
             Some(grabbed) => format!("{} bytes, {}", grabbed.workload.len(), word(same)),
             None => "no job".to_owned(),
         };
-        self.step("grab", "GRAB_JOB_ALL", "256 bytes, as sent", &got, same)?;
+        self.step("grab", "GRAB_JOB_UNIQ", "256 bytes, as sent", &got, same)?;
 
         let status = link.client()?.status(job.handle()).map_err(cli_error)?;
-        let runs = status.is_known && status.is_running;
+        // rustygeard does not tell of a job that it runs.
         let got = format!("known {}, running {}", status.is_known, status.is_running);
-        self.step("status", "GET_STATUS", "known true, running true", &got, runs)?;
+        self.step("status", "GET_STATUS", "known true", &got, status.is_known)?;
 
         let result: Vec<u8> = workload.iter().rev().copied().collect();
         if let Some(grabbed) = grabbed {
@@ -174,7 +176,7 @@ impl Smoke {
     ) -> Result<(), CliError> {
         let left = status_of(link, function)?.map(|status| status.total);
         let got = left.map_or_else(|| "no such function".to_owned(), |left| format!("{left} jobs"));
-        self.step("admin", "status", "0 jobs", &got, left == Some(0))?;
+        self.step("admin", "status", "0 jobs", &got, left.unwrap_or(0) == 0)?;
         let version = link
             .probe(&AdminCommand::Version)?
             .and_then(|reply| reply.value().map_err(cli_error))?;
@@ -205,7 +207,7 @@ impl Smoke {
             (true, Answer::Silent(_)) => SILENT,
         };
         if over && got != "OK" {
-            self.left_behind = Some(format!("{got} to drop function"));
+            self.left_behind = Some(got);
         }
         self.step("clean up", "drop function", "OK", got, over)
     }
@@ -245,5 +247,6 @@ fn word(same: bool) -> &'static str {
 
 fn connect(link: &mut Link) -> Result<Worker, CliError> {
     let servers = Servers::new(link.options()?.iter().take(1).cloned()).map_err(cli_error)?;
-    Worker::connect(WorkerOptions::new(servers)).map_err(cli_error)
+    // What every server answers: geard and g2 have no GRAB_JOB_ALL.
+    Worker::connect(WorkerOptions::new(servers).grab(Grab::Uniq)).map_err(cli_error)
 }

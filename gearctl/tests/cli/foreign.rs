@@ -1,7 +1,7 @@
 //! Servers of the field that are not gearmand: what they lack is said, and takes nothing else along.
 
 use fixtures::gearmand::{Flavour, Server};
-use fixtures::real::{Geard, RealServer, Rustygeard};
+use fixtures::real::{Geard, PerlGearmand, RealServer, Rustygeard};
 use serde_json::json;
 
 use crate::harness::*;
@@ -21,6 +21,27 @@ fn real(flavour: Flavour) -> Option<RealServer> {
         Flavour::Rustygeard => Rustygeard::start(),
         _ => None,
     }
+}
+
+/// Runs a scenario against every server there is that is not gearmand.
+fn on_all(scenario: impl Fn(&str, &str) + Sync) {
+    // Side by side: most of the time is spent on waiting for answers that do not come.
+    std::thread::scope(|scope| {
+        let scenario = &scenario;
+        for flavour in FOREIGN {
+            scope.spawn(move || {
+                let server = Server::builder().flavour(flavour).start().unwrap();
+                scenario(flavour.as_str(), server.address());
+            });
+            scope.spawn(move || {
+                let Some(real) = real(flavour) else { return };
+                scenario(flavour.as_str(), real.address());
+            });
+        }
+        if let Some(perl) = PerlGearmand::start() {
+            scenario("perl", perl.address());
+        }
+    });
 }
 
 const FOREIGN: [Flavour; 3] = [Flavour::Geard, Flavour::Rustygeard, Flavour::G2];
@@ -112,4 +133,92 @@ fn a_server_that_ends_with_a_word_of_its_own_has_ended() {
     let server = Server::builder().flavour(Flavour::Rustygeard).start().unwrap();
     let confirm = format!("--confirm={}", server.address());
     gearctl(server.address(), &["shutdown", &confirm]).exits(0);
+}
+
+/// What each line ends with on geard, rustygeard, g2 and Perl's server. `HANDLE` is a queued job of `queued`, and `up`
+/// has a worker. 124 and 69 are questions to which the server is silent, or closes; 76 those that it refuses.
+const LINES: &[(&str, [i32; 4])] = &[
+    ("functions", [0, 0, 0, 0]),
+    ("functions -o json", [0, 0, 0, 0]),
+    ("workers", [0, 0, 0, 0]),
+    ("workers --idle", [0, 0, 0, 0]),
+    ("server", [0, 0, 0, 0]),
+    ("version", [124, 0, 76, 0]),
+    ("pid", [124, 76, 76, 76]),
+    ("verbose", [124, 76, 76, 76]),
+    ("jobs", [124, 76, 76, 76]),
+    ("unique-jobs", [124, 76, 76, 76]),
+    ("ping", [124, 0, 0, 0]),
+    ("wait --for server", [0, 0, 0, 0]),
+    ("wait --for queued==1 -f queued", [0, 0, 0, 0]),
+    ("job HANDLE", [0, 0, 0, 0]),
+    ("job H:nowhere:999", [1, 1, 1, 1]),
+    ("check server", [0, 0, 0, 0]),
+    ("check roundtrip", [0, 0, 0, 0]),
+    ("check roundtrip up --send x --expect X", [0, 0, 0, 0]),
+    ("check function up", [0, 0, 0, 0]),
+    ("check function queued", [2, 2, 2, 2]),
+    ("function create new", [124, 76, 76, 76]),
+    ("function drop up", [124, 76, 76, 76]),
+    ("smoke", [0, 0, 0, 0]),
+    ("run up x", [0, 0, 0, 0]),
+    ("map up", [0, 0, 0, 0]),
+    ("submit later x", [0, 0, 0, 0]),
+    ("raw status", [0, 0, 0, 0]),
+    ("drain queued --yes", [1, 1, 1, 1]),
+    ("drain queued --yes --background-only", [1, 1, 1, 1]),
+    ("drain queued --yes --as fail", [0, 0, 0, 0]),
+];
+
+/// Waits until so many connections serve the function: rustygeard's `status` does not tell before there is a job.
+fn serving(address: &str, function: &str, count: usize) {
+    eventually("the workers", || {
+        let line = ["workers", "-f", function, "-o", "json"];
+        let rows = gearctl(address, &line).exits(0).json();
+        (rows.as_array().unwrap().len() == count).then_some(())
+    });
+}
+
+#[test]
+fn every_command_does_what_the_server_can_and_says_what_it_cannot() {
+    on_all(|kind, address| {
+        let at = ["geard", "rustygeard", "g2", "perl"].iter().position(|name| *name == kind);
+        let handle = queue(address, "queued", b"x");
+        // geard does not answer the first question for jobs, and then another one is asked.
+        let line = ["-s", address, "work", "-f", "up", "--builtin", "upper", "--timeout", "1"];
+        let _worker = Running(command(&line).spawn().unwrap());
+        serving(address, "up", 1);
+        gearctl(address, &["run", "up", "x", "--timeout", "20"]).exits(0);
+        for (line, codes) in LINES {
+            let mut words: Vec<&str> = line.split(' ').collect();
+            words.iter_mut().filter(|word| **word == "HANDLE").for_each(|word| *word = &handle);
+            let wanted = codes[at.unwrap()];
+            let asks_in_vain = ["server", "functions -o", "smoke", "drain"];
+            let patience = match wanted {
+                124 => "0.3",
+                _ if asks_in_vain.iter().any(|begin| line.starts_with(begin)) => "3",
+                _ => "20",
+            };
+            let ran = gearctl(address, &[&words[..], &["--timeout", patience]].concat());
+            assert_eq!(ran.code, Some(wanted), "{kind}: {line}: {:?} {}", ran.out(), ran.err);
+            let silent = ran.err.contains("TIMEOUT");
+            assert_eq!(silent, wanted == 124, "{kind}: {line}: {}", ran.err);
+        }
+        let left = gearctl(address, &["functions", "queued"]).exits(0);
+        assert!(matches!(left.out(), "" | "queued\t0\t0\t0\t0\n"), "{kind}: {}", left.out());
+    });
+}
+
+#[test]
+fn shell_workers_serve_every_server() {
+    on_all(|kind, address| {
+        let line = ["-s", address, "work", "-f", "up", "-j", "2", "--builtin", "upper"];
+        let line = [&line[..], &["--timeout", "1"]].concat();
+        let _worker = Running(command(&line).spawn().unwrap());
+        serving(address, "up", 2);
+        let lines: String = (0..50).map(|n| format!("line {n}\n")).collect();
+        let line = ["map", "up", "-j", "4", "--ordered", "--timeout", "30"];
+        let ran = gearctl_with(address, &line, lines.as_bytes()).exits(0);
+        assert_eq!(ran.out(), lines.to_uppercase(), "{kind}");
+    });
 }

@@ -10,7 +10,7 @@ use ctl_core::error::CliError;
 use ctl_core::messages::Messages;
 use ctl_core::output::Record;
 use gearman_client::blocking::{GrabbedJob, Worker};
-use gearman_client::{FunctionName, JobLimit, Servers, WorkerOptions};
+use gearman_client::{FunctionName, Grab, JobLimit, Servers, WorkerOptions};
 
 use super::waiting::{Lookout, refusal};
 use super::{DrainArgs, End};
@@ -113,6 +113,8 @@ impl<'a> Slots<'a> {
         let servers = Servers::new(servers).map_err(cli_error)?;
         let limit = JobLimit::new(most);
         let options = WorkerOptions::new(servers).concurrency(1).limit(limit.clone());
+        // What every server answers: geard keeps silent to GRAB_JOB_ALL, and g2 closes.
+        let options = options.grab(Grab::Uniq);
         let (sender, news) = mpsc::sync_channel(0);
         for _ in 0..self.count {
             let plan = self.plan;
