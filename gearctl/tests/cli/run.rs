@@ -253,3 +253,17 @@ fn a_result_that_cannot_be_kept_is_an_error_and_raw_output_still_comes() {
         }
     });
 }
+
+/// Each attempt and each server had the time anew: 300 ms took 3.8 s, and with more attempts minutes.
+#[test]
+fn a_timeout_covers_all_attempts() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let servers = format!("{address},{address}");
+    let started = std::time::Instant::now();
+    for line in [&["job", "H:x:1"][..], &["functions"], &["submit", "f", "x"]] {
+        let line = [&["--timeout", "300ms", "--retry", "1000"], line].concat();
+        gearctl(&servers, &line).exits(124);
+    }
+    assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
+}

@@ -6,16 +6,19 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll},
+    thread,
     time::Duration,
 };
 
+use fixtures::gearmand::{Flavour, Server};
 use gearman_client::{
-    Client, ConnectOptions, ErrorKind, RetryPolicy, blocking, protocol::PacketType,
+    Client, ConnectOptions, ErrorKind, Outcome, RetryPolicy, WorkerOptions, blocking,
+    protocol::PacketType,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
-    face::{Face, both_faces},
+    face::{Face, WorkFace, both_faces},
     support::{Peer, options},
 };
 
@@ -23,6 +26,7 @@ both_faces!(
     a_server_that_is_silent_about_exceptions_serves_all_else,
     a_server_that_refuses_exceptions_serves_all_else,
     a_server_that_answers_late_about_exceptions_serves_all_else,
+    every_server_of_the_field_takes_jobs,
 );
 
 /// What a server says about exceptions: before it answers anything else, or after its first answer.
@@ -87,6 +91,25 @@ fn a_server_that_answers_late_about_exceptions_serves_all_else<F: Face>() {
     serves_all_else::<F>(Manner { first: None, later: Some(granted) });
     let refused = (PacketType::Error, ["UNKNOWN_OPTION", "no such option"]);
     serves_all_else::<F>(Manner { first: None, later: Some(refused) });
+}
+
+/// As they are imitated, without a word to the client about what they are.
+fn every_server_of_the_field_takes_jobs<F: Face>() {
+    for flavour in Flavour::ALL {
+        let server = Server::builder().flavour(flavour).start().unwrap();
+        let to: ConnectOptions = server.address().parse().unwrap();
+        let mut worker = F::Worker::connect(WorkerOptions::from(to).barrier(false)).unwrap();
+        worker.can_do("f");
+        let mut client = F::to(server.address());
+        let queued = client.submit_background("f", b"queued", options()).unwrap();
+        assert!(client.status(&queued.handle).unwrap().is_known, "{flavour}");
+        let waits = thread::spawn(move || client.run("f", b"waited for", options()).unwrap());
+        for _ in 0..2 {
+            let job = worker.next();
+            worker.complete(job, "done").unwrap();
+        }
+        assert_eq!(waits.join().unwrap(), Outcome::Complete("done".into()), "{flavour}");
+    }
 }
 
 /// A connection of either face that notes what each write takes.
@@ -160,7 +183,7 @@ const TOGETHER: usize = 12 + 10 + 12 + 1;
 
 #[test]
 fn the_question_goes_out_with_the_first_request() {
-    let server = fixtures::gearmand::Server::start().unwrap();
+    let server = Server::start().unwrap();
     let there = server.socket_addr().unwrap();
     let options = || server.address().parse::<ConnectOptions>().unwrap();
 
