@@ -26,7 +26,7 @@ use crate::{deadline::Limit, trace};
 /// | deadline | default | covers |
 /// |---|---|---|
 /// | connect | 5 s | name resolution, TCP over all addresses, TLS handshake |
-/// | write | 10 s | handing one command to the operating system |
+/// | write | 10 s | handing one command to the operating system; a long one has the time again for every 64 KiB of it |
 /// | reply | 10 s | from the command written to its whole reply; a timed reserve adds its own timeout |
 /// | total | none | the whole call, with reconnects and retries |
 #[derive(Clone, Debug)]

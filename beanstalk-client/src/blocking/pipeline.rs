@@ -98,7 +98,7 @@ where
             if let Some(response) = client.session.reply(ticket)? {
                 return Ok(response);
             }
-            let moved = if !client.session.outgoing().is_empty() {
+            let moved = if client.has_output() {
                 client.write_some(limit.named(Deadline::Write))
             } else if has_moved && limit.has_passed() {
                 Err(limit.error())

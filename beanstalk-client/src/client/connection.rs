@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use queue_core::{Timer, now, within};
+use queue_core::{Timer, WRITE_STEP, now, within};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use super::{Client, IDLE, named};
@@ -214,18 +214,31 @@ impl Client {
     /// Writes everything that is queued, up to the command of this ticket or the one behind it.
     async fn write_all(&mut self, ticket: Ticket, total: Limit) -> Result<()> {
         // Nearly always everything fits into the socket's buffer at once, and no clock has to be asked.
-        let first = poll_fn(|cx| Poll::Ready(self.poll_write_all(cx, ticket)));
+        let first = poll_fn(|cx| Poll::Ready(self.poll_write_to(cx, 0, ticket)));
         if let Poll::Ready(outcome) = first.await {
             return outcome;
         }
-        let limit = self.options.write_limit(total);
-        within(limit, poll_fn(|cx| self.poll_write_all(cx, ticket))).await?
+        loop {
+            let limit = self.options.write_limit(total);
+            let goal = self.session.outgoing().len().saturating_sub(WRITE_STEP);
+            within(limit, poll_fn(|cx| self.poll_write_to(cx, goal, ticket))).await??;
+            if goal == 0 {
+                return Ok(());
+            }
+        }
     }
 
-    /// Writes; while that is stuck, reads, because the server may be stuck writing to us what nobody waits for any more.
-    fn poll_write_all(&mut self, cx: &mut Context<'_>, ticket: Ticket) -> Poll<Result<()>> {
+    /// Writes until no more than `goal` bytes are left; while that is stuck, reads, because the server may be stuck writing
+    /// to us what nobody waits for any more.
+    fn poll_write_to(
+        &mut self,
+        cx: &mut Context<'_>,
+        goal: usize,
+        ticket: Ticket,
+    ) -> Poll<Result<()>> {
         for _ in 0..READS_IN_A_ROW {
-            if self.poll_write(cx)?.is_ready() {
+            let is_done = self.poll_write(cx)?.is_ready();
+            if is_done || (goal > 0 && self.session.outgoing().len() <= goal) {
                 return Poll::Ready(Ok(()));
             }
             if self.session.is_full() {

@@ -42,6 +42,7 @@ both_faces!(
     a_silent_server_meets_the_reply_deadline,
     a_reply_that_drips_meets_the_same_deadline,
     a_server_that_does_not_read_meets_the_write_deadline,
+    a_write_goes_on_as_long_as_the_server_takes_its_share,
     the_total_deadline_covers_everything,
     a_plain_reserve_waits_longer_than_any_reply,
     a_silent_timed_reserve_ends_after_its_time_and_that_of_a_reply,
@@ -99,6 +100,26 @@ fn a_server_that_does_not_read_meets_the_write_deadline<F: Face>() {
     let put = Put::new(&body, PutOptions::default()).unwrap();
     let replies = client.call_many([put]);
     assert_timeout(replies[0].as_ref().unwrap_err(), Deadline::Write, Fate::NotSent);
+}
+
+/// A large body took longer than the write timeout, and was given up while bytes flowed.
+fn a_write_goes_on_as_long_as_the_server_takes_its_share<F: Face>() {
+    // Several times what the buffers of sockets take.
+    const SIZE: usize = 32 << 20;
+    let server = Scripts::start(|_, mut stream| {
+        let _ = read_line(&mut stream);
+        for _ in 0..SIZE >> 16 {
+            read_bytes(&mut stream, 1 << 16);
+            thread::sleep(Duration::from_millis(10));
+        }
+        read_bytes(&mut stream, 2);
+        let _ = stream.write_all(b"INSERTED 5\r\n");
+        read_to_end(&mut stream);
+    });
+    let mut client = F::connect(short(&server.address()).reply_timeout(PATIENCE)).unwrap();
+    let started = Instant::now();
+    let _ = client.put(&vec![b'x'; SIZE], PutOptions::default()).unwrap();
+    assert!(started.elapsed() > SHORT, "it was too quick to show anything");
 }
 
 fn the_total_deadline_covers_everything<F: Face>() {

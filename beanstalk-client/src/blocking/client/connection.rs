@@ -2,7 +2,7 @@
 
 use std::io;
 
-use queue_core::{blocking::Transport, now};
+use queue_core::{WRITE_STEP, blocking::Transport, now};
 
 use super::{Client, GLANCE, IDLE, STUCK};
 use crate::{
@@ -160,16 +160,25 @@ impl Client {
 
     /// Writes everything that is queued, up to the command of this ticket or the one behind it.
     fn write_all(&mut self, ticket: Ticket, total: Limit) -> Result<()> {
-        let limit = self.options.write_limit(total);
-        while !self.session.outgoing().is_empty() {
-            self.write_some(limit)?;
-            if self.session.has_ended() {
-                return Err(lost(io::ErrorKind::UnexpectedEof.into()));
+        while self.has_output() {
+            let limit = self.options.write_limit(total);
+            let goal = self.session.outgoing().len().saturating_sub(WRITE_STEP);
+            while self.session.outgoing().len() > goal || (goal == 0 && self.has_output()) {
+                self.write_some(limit)?;
+                if self.session.has_ended() {
+                    return Err(lost(io::ErrorKind::UnexpectedEof.into()));
+                }
+                // What nobody waits for any more needs no room.
+                self.session.pass_over(ticket)?;
             }
-            // What nobody waits for any more needs no room.
-            self.session.pass_over(ticket)?;
         }
         Ok(())
+    }
+
+    /// Whether something is to be written, or was not handed on yet.
+    pub(in crate::blocking) fn has_output(&self) -> bool {
+        !self.session.outgoing().is_empty()
+            || self.transport.as_ref().is_some_and(|stream| !stream.is_flushed())
     }
 
     /// Writes some of what is queued; or reads, while writing is stuck, because the server may be stuck writing to us.
@@ -185,12 +194,8 @@ impl Client {
             self.is_stuck = written.is_none();
             if let Some(n) = written {
                 self.session.sent(n);
-                let in_time = if self.session.outgoing().is_empty() {
-                    transport.flush(limit).map_err(lost)?
-                } else {
-                    !limit.has_passed()
-                };
-                return if in_time { Ok(()) } else { Err(limit.error()) };
+                let is_late = self.has_output() && limit.has_passed();
+                return if is_late { Err(limit.error()) } else { Ok(()) };
             }
             if limit.has_passed() {
                 return Err(limit.error());
