@@ -1,6 +1,6 @@
 //! What both faces do with sockets.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{error::Error as StdError, fmt, io, net::SocketAddr, time::Duration};
 
 use socket2::{SockRef, TcpKeepalive};
 
@@ -48,11 +48,31 @@ pub(crate) struct Attempts<'a> {
     port: u16,
     left: usize,
     causes: Vec<String>,
+    last: Option<io::Error>,
+}
+
+/// Why none of a name's addresses answered: all causes as text, the last one as it was.
+#[derive(Debug)]
+struct Causes {
+    text: String,
+    last: Option<io::Error>,
+}
+
+impl fmt::Display for Causes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl StdError for Causes {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.last.as_ref().map(|last| last as _)
+    }
 }
 
 impl<'a> Attempts<'a> {
     pub(crate) fn new(host: &'a str, port: u16, addresses: usize) -> Self {
-        Attempts { host, port, left: addresses, causes: Vec::new() }
+        Attempts { host, port, left: addresses, causes: Vec::new(), last: None }
     }
 
     /// How long the next address may take: an equal share of what is left each, so that one that swallows packets leaves
@@ -64,17 +84,19 @@ impl<'a> Attempts<'a> {
     }
 
     /// An address did not answer, or with an error.
-    pub(crate) fn failed(&mut self, address: SocketAddr, cause: &io::Error) {
+    pub(crate) fn failed(&mut self, address: SocketAddr, cause: io::Error) {
         self.causes.push(format!("{address}: {cause}"));
+        self.last = Some(cause);
     }
 
     /// None of them has answered.
     pub(crate) fn error<S: Sdk>(self, limit: Limit<S>) -> S::Error {
-        let causes = match self.causes.as_slice() {
+        let text = match self.causes.as_slice() {
             [] => "the name has no address".to_owned(),
             causes => causes.join("; "),
         };
-        let Attempts { host, port, .. } = self;
+        let Attempts { host, port, last, .. } = self;
+        let causes = Causes { text, last };
         if limit.has_passed() {
             return limit.error_while(format!("{host}:{port}: {causes}"));
         }

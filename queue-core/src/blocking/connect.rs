@@ -153,7 +153,7 @@ fn first_of<S: Sdk>(
         });
         match prepared {
             Ok(stream) => return Ok(stream),
-            Err(error) => attempts.failed(address, &error),
+            Err(error) => attempts.failed(address, error),
         }
     }
     Err(attempts.error(limit))
