@@ -404,6 +404,26 @@ fn variables_are_filled_into_words_and_never_become_files_or_flags() {
     assert_eq!(repl(server.address(), &["--var", "1x=2"], "").code, Some(2));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_variable_is_never_run_by_a_shell() {
+    let server = Server::start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let canary = folder.path().join("canary");
+    let var = format!("x_var=a; touch {}", canary.display());
+    let text = "!echo ${x_var}\n!echo \"$x_var\"\n1 ! \"echo ${x_var}\"\n";
+    let ended = repl(server.address(), &["--var", &var], text);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("stdin:3: a variable is not put into"), "{ended:?}");
+    let value = var.split_once('=').unwrap().1;
+    assert_eq!(ended.stdout(), format!("{value}\n{value}\n"));
+    assert!(!canary.exists());
+    // What is in the environment already is not hidden from what a shell runs.
+    let ended = repl(server.address(), &["--var", "PATH=/nowhere"], "!true\n");
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("PATH"), "{ended:?}");
+}
+
 #[test]
 fn watch_repeats_a_command() {
     let server = Server::start().unwrap();

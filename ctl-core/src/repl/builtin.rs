@@ -72,7 +72,7 @@ pub fn commands(formats: &'static [&'static str]) -> Vec<Command> {
             .arg(words()),
         Command::new("!")
             .about("Run a line of the shell: the rest of the line, as it is")
-            .after_help("Another exit code than 0 is a failure.\nExample: !ls -l")
+            .after_help("Another exit code than 0 is a failure. Variables (--var) are in its environment, and not put into the line.\nExample: !ls -l \"$name\"")
             .arg(
                 optional("line", "LINE")
                     .allow_hyphen_values(true)

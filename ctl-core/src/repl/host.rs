@@ -316,7 +316,8 @@ fn complete<G: Guest>(
     let Some(word) = guest.missing_word(verb, line)? else { return Ok(None) };
     let mut words = words.to_vec();
     let end = words.last().map_or(0, |word| word.end);
-    words.push(Word { bytes: word.into_bytes(), literal: false, start: end, end, heredoc: false });
+    let (bytes, literal, heredoc, filled) = (word.into_bytes(), false, false, false);
+    words.push(Word { bytes, literal, start: end, end, heredoc, filled });
     match parse(grammar, &words)? {
         Parsed::Matches(matches) => Ok(Some(matches)),
         Parsed::Help(_) => Ok(None),

@@ -42,6 +42,8 @@ pub struct Word {
     pub end: usize,
     /// Whether the word is the body of a `<<` (its text is not at `start..end`, but below).
     pub heredoc: bool,
+    /// Whether a variable's value was put into it: such a word is never run by a shell.
+    pub filled: bool,
 }
 
 /// A statement: one command with its words. Empty for blank lines and comments.
@@ -129,7 +131,7 @@ pub fn next_statement(text: &[u8]) -> Result<Statement, LexError> {
             Some((tag, strip_tabs)) => {
                 heredocs.push((words.len(), tag, strip_tabs));
                 let (bytes, end) = (Vec::new(), lexer.at);
-                words.push(Word { bytes, literal: true, start, end, heredoc: true });
+                words.push(Word { bytes, literal: true, start, end, heredoc: true, filled: false });
             }
             None => words.push(lexer.word()?),
         }
@@ -215,7 +217,14 @@ impl Lexer<'_> {
         let end = len.map_or(self.text.len(), |len| start + len);
         let line = self.text.get(start + 1..end).unwrap_or_default().trim_ascii().to_vec();
         self.at = end;
-        let word = |bytes, literal, start, end| Word { bytes, literal, start, end, heredoc: false };
+        let word = |bytes, literal, start, end| Word {
+            bytes,
+            literal,
+            start,
+            end,
+            heredoc: false,
+            filled: false,
+        };
         [word(b"!".to_vec(), false, start, start + 1), word(line, true, start + 1, end)]
     }
 
@@ -231,7 +240,7 @@ impl Lexer<'_> {
             }
             None => self.plain()?,
         };
-        Ok(Word { bytes, literal, start, end: self.at, heredoc: false })
+        Ok(Word { bytes, literal, start, end: self.at, heredoc: false, filled: false })
     }
 
     fn plain(&mut self) -> Result<Vec<u8>, LexError> {

@@ -1,24 +1,33 @@
 //! Programs that a session starts: shell commands and editors.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::fs;
+use std::io::{self, Write};
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
+
+use tempfile::NamedTempFile;
 
 use super::lexer::Word;
 use super::literal::to_path;
+use super::vars::Vars;
 use crate::error::{CliError, Exit};
 use crate::process;
 
-/// Runs a line of the shell; it may read from a person's terminal, but never from a script.
+/// Runs a line of the shell, which finds the variables in its environment; it may read from a person's terminal, but
+/// never from a script.
 ///
 /// # Errors
-/// It ended with another code than 0, or could not be started: exit 1 or 70.
-pub(super) fn shell(line: &Word, person: bool) -> Result<(), CliError> {
+/// A variable was put into the line: exit 2; it ended with another code than 0, or could not be started: exit 1.
+pub(super) fn shell(line: &Word, vars: &Vars, person: bool) -> Result<(), CliError> {
+    if line.filled {
+        return Err(CliError::usage(
+            "a variable is not put into a shell command, which would run whatever it holds",
+        )
+        .hint("!echo \"$name\", at the beginning of a line"));
+    }
     let line = to_path(line).map_err(CliError::usage)?;
     let mut command = shell_command(line.as_os_str());
+    command.envs(vars.pairs());
     if !person {
         command.stdin(Stdio::null());
     }
@@ -48,16 +57,15 @@ pub(super) fn shell_command(line: &OsStr) -> Command {
 pub(super) fn edit(text: &[u8], var: impl Fn(&str) -> Option<String>) -> Result<Vec<u8>, CliError> {
     let default = if cfg!(windows) { "notepad" } else { "vi" };
     let editor = var("VISUAL").or_else(|| var("EDITOR")).unwrap_or_else(|| default.to_owned());
-    let scratch =
-        Scratch::with(text).map_err(|error| CliError::writing("a file to edit", &error))?;
+    let scratch = scratch(text).map_err(|error| CliError::writing("a file to edit", &error))?;
     // The variable may hold arguments, as everywhere: the shell splits it.
     let mut command = if cfg!(windows) {
         let mut command = shell_command(OsStr::new(&editor));
-        command.arg(&scratch.0);
+        command.arg(scratch.path());
         command
     } else {
         let mut command = shell_command(OsStr::new(&format!("{editor} \"$1\"")));
-        command.arg("sh").arg(&scratch.0);
+        command.arg("sh").arg(scratch.path());
         command
     };
     let status = command.status().map_err(|error| cannot_start(&editor, &error))?;
@@ -69,7 +77,16 @@ pub(super) fn edit(text: &[u8], var: impl Fn(&str) -> Option<String>) -> Result<
         )
         .hint("VISUAL or EDITOR names the editor"));
     }
-    scratch.read().map_err(|error| CliError::reading("the edited file", &error))
+    // The editor may have put another file in its place.
+    fs::read(scratch.path()).map_err(|error| CliError::reading("the edited file", &error))
+}
+
+/// A private file, as long as this value.
+fn scratch(text: &[u8]) -> io::Result<NamedTempFile> {
+    let mut file = tempfile::Builder::new().prefix("session-").suffix(".txt").tempfile()?;
+    file.write_all(text)?;
+    file.flush()?;
+    Ok(file)
 }
 
 fn how(status: ExitStatus) -> String {
@@ -81,38 +98,6 @@ fn how(status: ExitStatus) -> String {
 
 fn cannot_start(program: &str, error: &io::Error) -> CliError {
     CliError::new(Exit::Negative, "COMMAND_FAILED", format!("cannot start {program}: {error}"))
-}
-
-/// A private file that goes with its value.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn with(text: &[u8]) -> io::Result<Self> {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let name = format!("session-{}-{}.txt", std::process::id(), since.as_nanos());
-        let path = std::env::temp_dir().join(name);
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&path)?;
-        let scratch = Self(path);
-        file.write_all(text)?;
-        Ok(scratch)
-    }
-
-    fn read(&self) -> io::Result<Vec<u8>> {
-        let mut text = Vec::new();
-        File::open(&self.0)?.read_to_end(&mut text)?;
-        Ok(text)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Somebody else may have removed it.
-        let _ = fs::remove_file(&self.0);
-    }
 }
 
 #[cfg(all(test, unix))]
@@ -142,7 +127,9 @@ mod tests {
             start: 0,
             end: 0,
             heredoc: false,
+            filled: false,
         };
+        let shell = |word: &Word, person| shell(word, &Vars::default(), person);
         shell(&word("test 'a b' = \"a b\""), false).unwrap();
         let error = shell(&word("exit 7"), false).unwrap_err();
         assert!(error.message.contains("code 7"), "{error}");

@@ -363,7 +363,7 @@ impl<'s, S: Shell> Session<'s, S> {
         if self.rules.no_shell {
             return Err(CliError::usage("shell commands are off: this session has --no-shell"));
         }
-        let ran = outside::shell(line, person);
+        let ran = outside::shell(line, &self.rules.vars, person);
         self.shell.interrupts().check().and(ran)
     }
 

@@ -48,7 +48,7 @@ pub struct SessionArgs {
     #[arg(long)]
     echo: bool,
 
-    /// What ${NAME} stands for in the commands; may be given several times
+    /// What ${NAME} stands for in the commands; shell commands (!) have it in their environment; may be given several times
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = assignment)]
     vars: Vec<(String, String)>,
 
@@ -85,7 +85,7 @@ impl Start {
     /// Catches the signals.
     ///
     /// # Errors
-    /// The operating system refuses the handlers: exit 70.
+    /// A variable that would hide one of the environment: exit 2; the operating system refuses the handlers: exit 70.
     pub fn new(args: SessionArgs) -> Result<Self, CliError> {
         let rules = Rules {
             keep_going: args.keep_going,
@@ -93,6 +93,9 @@ impl Start {
             no_shell: args.no_shell,
             vars: args.vars.iter().cloned().collect(),
         };
+        if !args.no_shell {
+            rules.vars.check(|name| std::env::var_os(name).is_some())?;
+        }
         let interrupts = Interrupts::install(false)?;
         let ending = Ending::install()?;
         let no_pager = args.no_pager;

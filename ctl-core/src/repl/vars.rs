@@ -4,6 +4,9 @@
 //! begins with a variable is data, as a quoted one: never a flag, a file name after `@`, or the `-` that means stdin.
 //! Words in single quotes, `b64:` and `hex:` words and here documents with a quoted end (`<<'END'`) stay as they are.
 //! `$${` stands for `${`. Without any variable nothing is looked for.
+//!
+//! Into a line for the shell (`!`) nothing is put: the shell would run what a value holds. It has the variables in its
+//! environment, so that `!echo "$name"` works.
 
 use std::collections::BTreeMap;
 
@@ -34,18 +37,40 @@ impl FromIterator<(String, String)> for Vars {
 }
 
 impl Vars {
-    /// Puts the values into a statement; `text` is what it was read from.
+    /// Refuses a variable that would hide one of the environment from shell commands.
+    ///
+    /// # Errors
+    /// There is one: exit 2.
+    pub fn check(&self, is_set: impl Fn(&str) -> bool) -> Result<(), CliError> {
+        match self.0.keys().find(|name| is_set(name)) {
+            None => Ok(()),
+            Some(name) => Err(CliError::usage(format!(
+                "--var {name}=… would hide the environment's {name} from shell commands (!)"
+            ))
+            .hint("another name")
+            .hint("--no-shell, which runs no shell commands")),
+        }
+    }
+
+    /// Names and values, for the environment of shell commands.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Puts the values into a statement, but not into a line for the shell; `text` is what it was read from.
     ///
     /// # Errors
     /// A variable that does not exist: exit 2.
     pub fn fill(&self, text: &[u8], statement: &mut Statement) -> Result<(), CliError> {
-        if self.0.is_empty() {
+        let is_shell = statement.words.first().is_some_and(|verb| verb.bytes == b"!");
+        if self.0.is_empty() || is_shell {
             return Ok(());
         }
         for word in &mut statement.words {
             if takes_values(text, word) && find(&word.bytes, b"${").is_some() {
                 word.literal |= word.bytes.starts_with(b"${");
                 word.bytes = self.filled(&word.bytes)?;
+                word.filled = true;
             }
         }
         Ok(())
@@ -141,6 +166,21 @@ mod tests {
         let mut statement = next_statement(b"put ${tube}").unwrap();
         Vars::default().fill(b"put ${tube}", &mut statement).unwrap();
         assert_eq!(statement.words[1].bytes, b"${tube}");
+    }
+
+    #[test]
+    fn nothing_is_put_into_a_line_for_the_shell() {
+        assert_eq!(words("!echo ${tube} ${nobody}"), ["!", "echo ${tube} ${nobody}"]);
+        let behind = filled("5 ! \"echo ${tube}\"").unwrap();
+        assert!(behind[2].filled && !behind[1].filled);
+    }
+
+    #[test]
+    fn a_variable_does_not_hide_one_of_the_environment() {
+        let vars: Vars = [("tube".to_owned(), "mail".to_owned())].into_iter().collect();
+        vars.check(|name| name == "PATH").unwrap();
+        let error = vars.check(|name| name == "tube").unwrap_err();
+        assert!(error.exit.code() == 2 && error.message.contains("tube"), "{error}");
     }
 
     #[test]

@@ -445,5 +445,14 @@ fn shell_commands_run_unless_they_are_off() {
     assert_eq!(exit, Exit::Usage);
     assert!(fake.stderr[0].contains("--no-shell"), "{:?}", fake.stderr);
     assert_eq!(script("!", Rules::default()).0, Exit::Usage);
+    let vars = [("body".to_owned(), "a; exit 9".to_owned())].into_iter().collect();
+    let rules = Rules { vars, ..Rules::default() };
+    let line = "!test \"${body}\" = 'a; exit 9' && test \"$(echo ${body})\" = 'a; exit 9'";
+    assert_eq!(script(line, rules.clone()).0, Exit::Done);
+    for line in ["1 ! \"echo ${body}\"", ":watch c=1 ! \"echo ${body}\""] {
+        let (exit, fake) = script(line, rules.clone());
+        assert_eq!(exit, Exit::Usage);
+        assert!(fake.stderr[0].contains("is not put into a shell command"), "{:?}", fake.stderr);
+    }
     assert_eq!(script("\\e say a", Rules::default()).0, Exit::Usage, "nobody can edit in a script");
 }
