@@ -2,6 +2,7 @@
 
 use beanstalk_client::{Deadline, Error, ErrorKind};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::process;
 
 /// Exit code and stable name of an error kind.
 fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
@@ -47,6 +48,9 @@ pub const BODY_DAMAGED: &str = "BODY_DAMAGED";
 /// The client's error as the tool's.
 #[must_use]
 pub fn cli_error(error: Error) -> CliError {
+    if process::comes_of_shortage(&error) {
+        return CliError::shortage(error.to_string());
+    }
     let (exit, code) = outcome(error.kind());
     let mut message = error.to_string();
     // The message of a refusal begins with the server's word, which the tool shows itself.

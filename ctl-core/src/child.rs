@@ -2,6 +2,7 @@
 //! that it has started.
 
 mod data;
+mod template;
 
 use std::io::{self, Read, Write};
 use std::process::{Child, Command, ExitStatus};
@@ -9,10 +10,11 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::error::{CliError, Exit};
+use crate::error::CliError;
 use crate::process;
 
 pub use data::{Data, DataArgs};
+pub use template::{Place, Template};
 
 /// How often a running command is looked at.
 const SLICE: Duration = Duration::from_millis(10);
@@ -55,34 +57,25 @@ impl Running {
     /// its output is there for [`watch`](Self::watch).
     ///
     /// # Errors
-    /// The command does not exist: exit 127; it cannot be run: exit 126.
+    /// The command does not exist: exit 127; it cannot be run: exit 126; the system has no room for it now: exit 75, and
+    /// nothing of it has run.
     pub fn start(
         mut command: Command,
         input: impl AsRef<[u8]> + Send + 'static,
     ) -> Result<Self, CliError> {
         let own_group = process::group(&mut command);
-        let name = command.get_program().to_string_lossy().into_owned();
-        let mut child = command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => {
-                CliError::new(Exit::Own(127), "NOT_FOUND", format!("command {name} does not exist"))
-            }
-            _ => CliError::new(Exit::Own(126), "IO", format!("cannot run {name}: {error}")),
-        })?;
         let (sender, pieces) = mpsc::sync_channel(16);
-        let (stdin, stdout, stderr) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let running = Self { child, own_group, pieces, asked: None, given_up: false };
-        if let Some(stdin) = stdin {
-            spawn(move || feed(stdin, input.as_ref()))?;
-        }
-        if let Some(stdout) = stdout {
-            let sender = sender.clone();
-            spawn(move || pump(stdout, &sender, Piece::Out))?;
-        }
-        if let Some(stderr) = stderr {
-            spawn(move || pump(stderr, &sender, Piece::Err))?;
-        }
-        Ok(running)
+        let err = sender.clone();
+        // The threads first: where one cannot be had, the command must not have begun.
+        let feeder = serve(move |stdin| feed(stdin, input.as_ref()))?;
+        let out_pump = serve(move |stdout| pump(stdout, &sender, Piece::Out))?;
+        let err_pump = serve(move |stderr| pump(stderr, &err, Piece::Err))?;
+        let mut child = process::spawn(&mut command)?;
+        // Who serves a pipe waits for it, so it is taken.
+        child.stdin.take().map(|stdin| feeder.send(stdin));
+        child.stdout.take().map(|stdout| out_pump.send(stdout));
+        child.stderr.take().map(|stderr| err_pump.send(stderr));
+        Ok(Self { child, own_group, pieces, asked: None, given_up: false })
     }
 
     /// Waits for the end of the command, and of what it writes. `order` is asked again and again while it runs. None when
@@ -153,12 +146,16 @@ impl Drop for Running {
     }
 }
 
-fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), CliError> {
+/// A thread for a pipe that is yet to come; none comes when the sender is dropped.
+fn serve<P: Send + 'static>(
+    work: impl FnOnce(P) + Send + 'static,
+) -> Result<mpsc::Sender<P>, CliError> {
+    let (sender, pipe) = mpsc::channel();
     thread::Builder::new()
         .name("pump".to_owned())
-        .spawn(work)
-        .map(drop)
-        .map_err(|error| CliError::internal(format!("cannot start a thread: {error}")))
+        .spawn(move || pipe.recv().map(work))
+        .map(|_| sender)
+        .map_err(|error| CliError::thread(&error))
 }
 
 /// A command that does not read all of its stdin is no failure.

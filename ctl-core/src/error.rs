@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::process;
+
 /// How a command ended, as the process's exit code.
 ///
 /// [`EXIT_CODES`] is the one table of names and meanings; help, man pages and README are made from it.
@@ -234,6 +236,26 @@ impl CliError {
         Self::new(Exit::Io, "IO", format!("cannot write {what}: {error}"))
     }
 
+    /// The system has no descriptor, process, thread or memory left, which passes: exit 75.
+    #[must_use]
+    pub fn shortage(message: impl Into<String>) -> Self {
+        Self::new(Exit::TryAgain, SHORTAGE, message)
+            .hint("a higher limit: ulimit -n for descriptors, -u for processes and threads")
+    }
+
+    /// A thread cannot be started: exit 75 when the system has none left, else 70.
+    #[must_use]
+    pub fn thread(error: &io::Error) -> Self {
+        let message = format!("cannot start a thread: {error}");
+        if process::is_shortage(error) { Self::shortage(message) } else { Self::internal(message) }
+    }
+
+    /// Whether the system had no room for it, so that trying again may help.
+    #[must_use]
+    pub fn is_shortage(&self) -> bool {
+        self.code == SHORTAGE
+    }
+
     /// Whether the reader of stdout went away, which ends a read-only command quietly.
     #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
@@ -277,6 +299,7 @@ impl CliError {
 }
 
 const BROKEN_PIPE: &str = "BROKEN_PIPE";
+const SHORTAGE: &str = "SHORTAGE";
 
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

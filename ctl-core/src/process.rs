@@ -1,7 +1,48 @@
 //! Ending a child with everything that it has started: process groups, where the system has them.
 
-use std::io::IsTerminal as _;
+use std::error::Error;
+use std::io::{self, IsTerminal as _};
 use std::process::{Child, Command, ExitStatus};
+
+use crate::error::{CliError, Exit};
+
+/// Starts the command.
+///
+/// # Errors
+/// It does not exist: exit 127; it cannot be run: exit 126; the system has no room for it now: exit 75.
+pub fn spawn(command: &mut Command) -> Result<Child, CliError> {
+    let spawned = command.spawn();
+    spawned.map_err(|error| {
+        let name = command.get_program().to_string_lossy();
+        let message = format!("cannot run {name}: {error}");
+        if is_shortage(&error) {
+            CliError::shortage(message)
+        } else if error.kind() == io::ErrorKind::NotFound {
+            CliError::new(Exit::Own(127), "NOT_FOUND", format!("command {name} does not exist"))
+        } else {
+            CliError::new(Exit::Own(126), "IO", message)
+        }
+    })
+}
+
+/// The same for the causes of an error.
+#[must_use]
+pub fn comes_of_shortage(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref().is_some_and(is_shortage) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Whether the system has no descriptor, process, thread or memory left, which passes.
+#[must_use]
+pub fn is_shortage(error: &io::Error) -> bool {
+    system::is_shortage(error)
+}
 
 /// Gives the command a process group of its own, so that all of it can be ended, and says whether it has one; not
 /// at a terminal, where the child has to stay in the foreground to read from it.
@@ -56,6 +97,11 @@ mod system {
     use rustix::io::Errno;
     use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
 
+    pub(super) fn is_shortage(error: &std::io::Error) -> bool {
+        let shortages = [Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS];
+        Errno::from_io_error(error).is_some_and(|errno| shortages.contains(&errno))
+    }
+
     pub(super) fn is_running(pid: u32) -> bool {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         // One that belongs to somebody else may not be signalled, but is there.
@@ -89,6 +135,10 @@ mod system {
 #[cfg(not(unix))]
 mod system {
     use std::process::{Child, Command, ExitStatus};
+
+    pub(super) fn is_shortage(error: &std::io::Error) -> bool {
+        error.kind() == std::io::ErrorKind::OutOfMemory
+    }
 
     pub(super) fn group(_: &mut Command) -> bool {
         false

@@ -1,6 +1,7 @@
 //! What a failure of the client means for the tool: the one table from error kinds to exit codes.
 
 use ctl_core::error::{CliError, Exit};
+use ctl_core::process;
 use gearman_client::{Deadline, Error, ErrorKind};
 
 /// Exit code and stable name of an error kind.
@@ -43,6 +44,9 @@ pub const CONNECTION_LOST: &str = "CONNECTION_LOST";
 /// The client's error as the tool's.
 #[must_use]
 pub fn cli_error(error: Error) -> CliError {
+    if process::comes_of_shortage(&error) {
+        return CliError::shortage(error.to_string());
+    }
     let (exit, code) = outcome(error.kind());
     let mut cli = CliError::new(exit, code, error.to_string());
     if let (Some(handle), true) = (error.handle(), exit != Exit::BadData) {

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,17 +12,19 @@ use beanstalk_client::{
     Heartbeat, Retries, SlotState, TubeName, WorkerHandle, WorkerOptions, WorkerReport,
 };
 use clap::{Args, ValueEnum};
+use ctl_core::child::{DataArgs, Template};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Format, Record, Shape};
+use ctl_core::pid_file::PidFile;
+use ctl_core::shortage::Shortage;
 use ctl_core::signals::Interrupts;
 use ctl_core::units;
 
 use crate::error::cli_error;
 use crate::names;
 use crate::tool::Tool;
-use crate::work::child::{BodyAs, Recipe};
+use crate::work::child::{PLACES, Recipe};
 use crate::work::fate::{Backoff, Fates, OnFail};
-use crate::work::pid::PidFile;
 use crate::work::{Finished, Shift};
 
 /// The end of `work --help`.
@@ -35,9 +38,12 @@ The command gets the body on stdin; its exit code decides what becomes of the jo
                     --on-fail: released with a delay, and buried after --max-releases
   cannot be run     the job is released, and the worker ends (126, 127);
                     with --shell also when the shell says so
-{id}, {tube} and {file} in arguments are replaced; the environment has BSCTL_JOB_ID, BSCTL_TUBE, BSCTL_PRI, BSCTL_TTR,
-BSCTL_AGE, BSCTL_RESERVES, BSCTL_TIMEOUTS, BSCTL_RELEASES and BSCTL_KICKS. No shell is involved unless --shell asks for
-one, and the body is never part of a command line unless --arg asks for it.
+{id}, {tube} and {file} in arguments are replaced, but never in a line for a shell, which would run what a tube is
+called: the line has \"$BSCTL_TUBE\", and \"$1\" is the file or the body. The environment has BSCTL_JOB_ID, BSCTL_TUBE,
+BSCTL_PRI, BSCTL_TTR, BSCTL_AGE, BSCTL_RESERVES, BSCTL_TIMEOUTS, BSCTL_RELEASES and BSCTL_KICKS. No shell is involved
+unless --shell asks for one, and the body is never part of a command line unless --arg asks for it; one that cannot be
+an argument (a NUL byte, over 128 KiB) is buried.
+When the system has no descriptor, process, thread or memory left, the worker waits until it has.
 While a command runs, its job is touched at a third of its time to run. When the job is lost after all, because the
 connection broke or the time to run was over, the command is ended with all that it has started.
 What commands print goes to stdout on a terminal; in a pipe, and with -o or --log-jobs, stdout has records, and it goes
@@ -73,13 +79,8 @@ pub struct WorkArgs {
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: u16,
 
-    /// Give the body in a file, {file} in the arguments, and not on stdin
-    #[arg(long)]
-    file: bool,
-
-    /// Give the body as the last argument, and not on stdin; one with a NUL byte or over 128 KiB is buried
-    #[arg(long, conflicts_with = "file")]
-    arg: bool,
+    #[command(flatten)]
+    body: DataArgs,
 
     /// Exit codes that bury
     #[arg(long, value_name = "CODES", value_delimiter = ',', default_value = "64,65")]
@@ -134,7 +135,7 @@ pub struct WorkArgs {
     #[arg(long)]
     exit_when_empty: bool,
 
-    /// Write the number of this process into a file, and remove it at the end
+    /// Write the process id to FILE; remove it on exit. A file of a running process, or that is no pid file, is refused
     #[arg(long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
 
@@ -173,6 +174,11 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let recipe = recipe(tool, &args)?;
     let _pid = args.pid_file.as_deref().map(PidFile::create).transpose()?;
     let interrupts = tool.gentle_interrupts()?;
+    let stops = || interrupts.requested().is_some();
+    let (shortage, messages) = (Shortage::default(), tool.messages.clone());
+    // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
+    let connected = shortage.wait_out(&messages, stops, || tool.client().map(drop));
+    interrupts.check().and(connected)?;
     let options = options(tool, &args, &tubes)?;
     let (sender, finished) = mpsc::channel();
     let shift = Shift::new(recipe, fates(&args), tool.messages.clone(), sender);
@@ -199,14 +205,20 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         last_busy: Instant::now(),
     };
     let logs = args.log_jobs.is_some();
-    let (logged, report) = thread::scope(|scope| {
+    let worker = Mutex::new(Some(worker));
+    let run = || {
+        let worker = worker.lock().unwrap_or_else(PoisonError::into_inner).take();
         let stop = handle.clone();
-        let shift = &shift;
-        let running = thread::Builder::new()
-            .name("worker".to_owned())
-            .spawn_scoped(scope, move || worker.run(|job: JobContext| shift.handle(&job, &stop)));
-        let Ok(running) = running else {
-            return (Err(CliError::internal("cannot start a thread")), WorkerReport::default());
+        worker.map(|worker| worker.run(|job: JobContext| shift.handle(&job, &stop)))
+    };
+    let (logged, report) = thread::scope(|scope| {
+        let start = || {
+            let thread = thread::Builder::new().name("worker".to_owned());
+            thread.spawn_scoped(scope, run).map_err(|error| CliError::thread(&error))
+        };
+        let running = match shortage.wait_out(&messages, stops, start) {
+            Ok(running) => running,
+            Err(error) => return (Err(error), WorkerReport::default()),
         };
         let logged = supervisor.watch(
             &finished,
@@ -215,7 +227,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
                 if logs { log(tool, job) } else { Ok(()) }
             },
         );
-        (logged, running.join().unwrap_or_default())
+        (logged, running.join().ok().flatten().unwrap_or_default())
     });
     logged?;
     if let Some(error) = shift.take_broken() {
@@ -226,37 +238,19 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
 }
 
 fn recipe(tool: &Tool, args: &WorkArgs) -> Result<Recipe, CliError> {
-    let command = match &args.shell {
-        Some(line) => shell(line),
-        None if args.exec.is_empty() => args.command.clone(),
-        None => args.exec.clone(),
-    };
-    if command.is_empty() {
+    let words = if args.exec.is_empty() { &args.command } else { &args.exec };
+    if args.shell.is_none() && words.is_empty() {
         return Err(CliError::usage("no command given")
             .hint("bsctl work -t mail --exec ./handler {id}")
             .hint("bsctl work -t mail --shell 'jq .to | xargs notify'"));
     }
-    let has_place = command.iter().any(|part| part.to_string_lossy().contains("{file}"));
-    if args.file && !has_place {
-        return Err(CliError::usage("--file needs {file} in the command")
-            .hint("bsctl work --file --exec ./handler {file}"));
-    }
     let is_for_people = matches!(tool.out.style.format, Format::Table | Format::Wide);
     Ok(Recipe {
-        command,
-        is_shell: args.shell.is_some(),
-        body: match (args.file, args.arg) {
-            (true, _) => BodyAs::File,
-            (_, true) => BodyAs::Argument,
-            _ => BodyAs::Stdin,
-        },
+        command: Template::new(args.shell.as_deref(), words, PLACES)?,
+        body: args.body,
         owns_stdout: args.log_jobs.is_none() && is_for_people,
+        max_runtime: args.max_runtime,
     })
-}
-
-fn shell(line: &OsString) -> Vec<OsString> {
-    let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
-    vec![shell.into(), flag.into(), line.clone()]
 }
 
 fn retries(args: &WorkArgs) -> Retries {
@@ -270,12 +264,7 @@ fn retries(args: &WorkArgs) -> Retries {
 }
 
 fn fates(args: &WorkArgs) -> Fates {
-    Fates {
-        bury_codes: args.bury_codes.clone(),
-        on_fail: args.on_fail,
-        retries: retries(args),
-        max_runtime: args.max_runtime,
-    }
+    Fates { bury_codes: args.bury_codes.clone(), on_fail: args.on_fail, retries: retries(args) }
 }
 
 fn options(
@@ -283,8 +272,6 @@ fn options(
     args: &WorkArgs,
     tubes: &[TubeName],
 ) -> Result<WorkerOptions, CliError> {
-    // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
-    tool.link.client()?;
     let server = tool.link.options()?.clone();
     tool.link.close();
     let touches = args.touch == Touch::Auto && !args.kill_at_ttr;

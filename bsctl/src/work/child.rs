@@ -1,85 +1,70 @@
 //! The command of a job.
 
-use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use beanstalk_client::JobStats;
 use beanstalk_client::blocking::JobContext;
-use bytes::Bytes;
-use ctl_core::child::{Order, Piece, Running};
-use ctl_core::error::CliError;
+use ctl_core::child::{Data, DataArgs, Order, Piece, Place, Running, Template};
+use ctl_core::error::{CliError, Exit};
 use ctl_core::messages::Messages;
 use ctl_core::process;
+use ctl_core::shortage::Shortage;
 
 use super::Ended;
 
 /// How to run the command.
 #[derive(Debug, Clone)]
 pub struct Recipe {
-    /// The program and its arguments.
-    pub command: Vec<OsString>,
-    /// The command is a line for the shell.
-    pub is_shell: bool,
+    /// The command.
+    pub command: Template,
     /// How it gets the body.
-    pub body: BodyAs,
+    pub body: DataArgs,
     /// Its stdout is the tool's; otherwise it goes to the tool's stderr, because records are on stdout.
     pub owns_stdout: bool,
+    /// The longest it may run.
+    pub max_runtime: Option<Duration>,
 }
 
-/// How a command gets the body of its job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyAs {
-    /// On stdin.
-    Stdin,
-    /// In a file whose path replaces `{file}`.
-    File,
-    /// As the last argument.
-    Argument,
-}
+/// What arguments may have of the job, and where a line for the shell finds it.
+pub const PLACES: &[Place] = &[("{id}", "$BSCTL_JOB_ID"), ("{tube}", "$BSCTL_TUBE")];
 
-/// The longest argument that every system takes, with its final NUL.
-const LONGEST_ARGUMENT: usize = 128 << 10;
-
-/// Runs the command for a job. `order` is asked again and again whether it may go on.
+/// Runs the command for a job, unless and until `gives_up` says that nobody waits for it any more. A shortage of the
+/// system is waited out.
 ///
 /// # Errors
-/// The command cannot be run at all: exit 126 or 127, or there is no room for the body's file.
+/// The command cannot be run at all: exit 126 or 127, or the body's file cannot be written.
 pub(super) fn run(
     recipe: &Recipe,
-    job: &JobContext,
-    stats: &JobStats,
-    mut order: impl FnMut() -> Order,
+    (job, stats): (&JobContext, &JobStats),
+    gives_up: impl Fn() -> bool,
+    shortage: &Shortage,
     messages: &Messages,
 ) -> Result<Ended, CliError> {
-    let file = match recipe.body {
-        BodyAs::File => Some(BodyFile::create(job)?),
-        BodyAs::Stdin | BodyAs::Argument => None,
+    let start = || {
+        let (command, data) = command(recipe, job, stats)?;
+        Ok((Running::start(command, data.input())?, data))
     };
-    let mut command = command(recipe, stats, file.as_ref())?;
-    if recipe.body == BodyAs::Argument {
-        match argument(&job.body) {
-            Ok(body) => {
-                command.arg(body);
-            }
-            Err(why) => {
-                messages
-                    .warn(format!("burying job {}: its body cannot be an argument: {why}", job.id));
-                return Ok(Ended::Unfit);
-            }
+    let (mut running, _data) = match shortage.wait_out(messages, &gives_up, start) {
+        Ok(running) => running,
+        // It says something of this job only.
+        Err(error) if error.exit == Exit::BadData => {
+            messages.warn(format!("burying job {}: {error}", job.id));
+            return Ok(Ended::Unfit);
         }
-    }
-    let input = if recipe.body == BodyAs::Stdin { job.body.clone() } else { Bytes::new() };
-    let mut running = Running::start(command, input)?;
+        Err(error) if error.is_shortage() => return Ok(Ended::GivenUp),
+        Err(error) => return Err(error),
+    };
+    let start = Instant::now();
     let mut is_overtime = false;
     let status = running.watch(
         || {
-            let order = order();
-            is_overtime |= order == Order::End;
-            order
+            if gives_up() {
+                return Order::GiveUp;
+            }
+            is_overtime |= recipe.max_runtime.is_some_and(|most| start.elapsed() >= most);
+            if is_overtime { Order::End } else { Order::GoOn }
         },
         // Who reads the tool's stderr may be gone.
         |(Piece::Out(bytes) | Piece::Err(bytes))| drop(io::stderr().write_all(&bytes)),
@@ -94,20 +79,17 @@ pub(super) fn run(
     })
 }
 
+/// The command for this job, and what has to exist while it runs.
 fn command(
     recipe: &Recipe,
+    job: &JobContext,
     stats: &JobStats,
-    file: Option<&BodyFile>,
-) -> Result<Command, CliError> {
-    let Some((program, arguments)) = recipe.command.split_first() else {
-        return Err(CliError::usage("no command given"));
-    };
-    let mut command = Command::new(program);
-    for argument in arguments {
-        command.arg(fill_in(argument, stats, file.map(|file| file.path.as_path())));
-    }
+) -> Result<(Command, Data), CliError> {
+    let id = stats.id.to_string();
+    let values = [("{id}", id.as_str()), ("{tube}", stats.tube.as_str())];
+    let (mut command, data) = recipe.command.command(&values, recipe.body, &job.body)?;
     command
-        .env("BSCTL_JOB_ID", stats.id.to_string())
+        .env("BSCTL_JOB_ID", &id)
         .env("BSCTL_TUBE", stats.tube.as_str())
         .env("BSCTL_PRI", stats.pri.to_string())
         .env("BSCTL_TTR", stats.ttr.to_string())
@@ -116,71 +98,7 @@ fn command(
         .env("BSCTL_TIMEOUTS", stats.timeouts.to_string())
         .env("BSCTL_RELEASES", stats.releases.to_string())
         .env("BSCTL_KICKS", stats.kicks.to_string())
-        .stdin(if recipe.body == BodyAs::Stdin { Stdio::piped() } else { Stdio::null() })
         .stdout(if recipe.owns_stdout { Stdio::inherit() } else { Stdio::piped() })
         .stderr(Stdio::inherit());
-    Ok(command)
-}
-
-/// Replaces `{id}`, `{tube}` and `{file}` in an argument.
-fn fill_in(argument: &OsString, stats: &JobStats, file: Option<&Path>) -> OsString {
-    let Some(text) = argument.to_str() else { return argument.clone() };
-    let text = text.replace("{id}", &stats.id.to_string()).replace("{tube}", stats.tube.as_str());
-    let Some(file) = file else { return text.into() };
-    let mut filled = OsString::new();
-    for (at, part) in text.split("{file}").enumerate() {
-        if at > 0 {
-            filled.push(file);
-        }
-        filled.push(part);
-    }
-    filled
-}
-
-/// A body as an argument of a command.
-fn argument(body: &[u8]) -> Result<OsString, String> {
-    if body.contains(&0) {
-        return Err("it has a NUL byte".to_owned());
-    }
-    if body.len() >= LONGEST_ARGUMENT {
-        return Err(format!("{} bytes are over the limit of {}", body.len(), LONGEST_ARGUMENT - 1));
-    }
-    #[cfg(unix)]
-    {
-        use std::os::unix::ffi::OsStringExt as _;
-        Ok(OsString::from_vec(body.to_vec()))
-    }
-    #[cfg(not(unix))]
-    String::from_utf8(body.to_vec()).map(OsString::from).map_err(|_| "it is not UTF-8".to_owned())
-}
-
-/// A file with the body, for as long as the command runs.
-struct BodyFile {
-    path: PathBuf,
-}
-
-impl BodyFile {
-    fn create(job: &JobContext) -> Result<Self, CliError> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("bsctl-{}-{}-{number}", std::process::id(), job.id);
-        let path = std::env::temp_dir().join(name);
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let written = options.open(&path).and_then(|mut file| file.write_all(&job.body));
-        let file = Self { path };
-        match written {
-            Ok(()) => Ok(file),
-            Err(error) => Err(CliError::writing(&file.path.display().to_string(), &error)),
-        }
-    }
-}
-
-impl Drop for BodyFile {
-    fn drop(&mut self) {
-        // The command may have removed it.
-        let _ = fs::remove_file(&self.path);
-    }
+    Ok((command, data))
 }

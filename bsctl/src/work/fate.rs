@@ -21,8 +21,6 @@ pub struct Fates {
     pub on_fail: OnFail,
     /// The delays of releases, and when it is enough.
     pub retries: Retries,
-    /// The longest a command may run.
-    pub max_runtime: Option<Duration>,
 }
 
 /// The value of `--on-fail`.
@@ -113,12 +111,7 @@ mod tests {
     #[test]
     fn the_fate_table() {
         let retries = Retries::default().backoff(Duration::from_secs(3), 2, Duration::from_secs(9));
-        let mut fates = Fates {
-            bury_codes: vec![64, 65],
-            on_fail: OnFail::Release,
-            retries,
-            max_runtime: None,
-        };
+        let mut fates = Fates { bury_codes: vec![64, 65], on_fail: OnFail::Release, retries };
         let after = |seconds| Outcome::release_after(Duration::from_secs(seconds));
         for (ended, releases, outcome) in [
             (Ended::Code(0), 0, Outcome::Delete),

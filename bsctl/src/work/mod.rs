@@ -2,7 +2,6 @@
 
 pub mod child;
 pub mod fate;
-pub mod pid;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +14,9 @@ use beanstalk_client::{
     Error, JobFate, JobId, JobStats, LostReason, Outcome, TubeName, WorkerEvent, WorkerEventKind,
     WorkerHandle,
 };
-use ctl_core::child::Order;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::messages::Messages;
+use ctl_core::shortage::Shortage;
 use ctl_core::units;
 
 use self::child::Recipe;
@@ -28,6 +27,8 @@ pub struct Shift {
     recipe: Recipe,
     fates: Fates,
     messages: Messages,
+    /// What the system has no room for.
+    shortage: Shortage,
     finished: Sender<Finished>,
     /// Ends running commands.
     kill: AtomicBool,
@@ -84,6 +85,7 @@ impl Shift {
             recipe,
             fates,
             messages,
+            shortage: Shortage::default(),
             finished,
             kill: AtomicBool::new(false),
             is_down: AtomicBool::new(false),
@@ -116,17 +118,10 @@ impl Shift {
         // Without counters the reservation is over, and no outcome is sent.
         let Ok(stats) = job.stats() else { return Outcome::release() };
         let start = Instant::now();
-        let order = || {
-            if self.kill.load(Ordering::SeqCst) || job.is_lost() {
-                Order::GiveUp
-            } else if self.fates.max_runtime.is_some_and(|most| start.elapsed() >= most) {
-                Order::End
-            } else {
-                Order::GoOn
-            }
-        };
-        let ended = match child::run(&self.recipe, job, &stats, order, &self.messages) {
-            Ok(Ended::Code(code @ (126 | 127))) if self.recipe.is_shell => {
+        let gives_up = || self.kill.load(Ordering::SeqCst) || job.is_lost();
+        let ran = child::run(&self.recipe, (job, &stats), gives_up, &self.shortage, &self.messages);
+        let ended = match ran {
+            Ok(Ended::Code(code @ (126 | 127))) if self.recipe.command.is_shell() => {
                 let why = format!("the shell could not run the command: it exited with {code}");
                 let exit = u8::try_from(code).unwrap_or(1);
                 Err(CliError::new(Exit::Own(exit), "CANNOT_RUN", why))

@@ -23,6 +23,8 @@ mod leaving;
 mod pipes;
 mod put;
 mod serve;
+#[cfg(target_os = "linux")]
+mod shortage;
 mod smoke;
 mod wait;
 #[cfg(not(windows))]

@@ -9,6 +9,24 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_bsctl");
 
 #[cfg(unix)]
 #[test]
+fn a_ready_file_is_never_written_through_a_link() {
+    let folder = tempfile::tempdir().unwrap();
+    let precious = folder.path().join("precious");
+    std::fs::write(&precious, "precious").unwrap();
+    for trap in ["ready", "ready.new"] {
+        std::os::unix::fs::symlink(&precious, folder.path().join(trap)).unwrap();
+    }
+    let ready = folder.path().join("ready");
+    let file = ready.to_str().unwrap();
+    let script = "test ! -L \"$0\" && cat \"$0\"";
+    let ran = bare(&["serve", "--port", "0", "--ready-file", file, "--", "sh", "-c", script, file]);
+    assert!(ran.exits(0).out().contains("127.0.0.1:"));
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+    assert!(!ready.exists());
+}
+
+#[cfg(unix)]
+#[test]
 fn a_command_gets_the_server_and_gives_its_code() {
     let script =
         "\"$0\" put x > /dev/null && \"$0\" pop -o raw && echo \" $BSCTL_ADDR $BEANSTALKD_ADDR\"";

@@ -147,6 +147,53 @@ fn the_job_is_in_the_environment_and_in_arguments() {
 }
 
 #[test]
+fn a_tubes_name_is_never_run_by_a_shell() {
+    on_both(|address| {
+        let folder = tempfile::tempdir().unwrap();
+        let canary = folder.path().join("canary");
+        let tube = format!("a;touch$IFS{}", canary.display());
+        let id = put(address, &tube, "x");
+        let work =
+            |handler: &[&str]| work(address, &[&["-t", &tube, "-o", "table"], handler].concat());
+        for handler in [&["--shell", "echo {tube}"][..], &["--exec", "sh", "-c", "echo {tube}"]] {
+            let ran = work(handler).exits(2);
+            assert!(ran.err.contains("{tube}") && ran.err.contains("$BSCTL_TUBE"), "{}", ran.err);
+        }
+        let ran = work(&["--shell", "echo {id}"]).exits(2);
+        assert!(ran.err.contains("{id}") && ran.err.contains("$BSCTL_JOB_ID"), "{}", ran.err);
+        assert_eq!(stats(address, id).unwrap().reserves, 0, "refused before anything is reserved");
+        let ran = work(&["--shell", "echo \"$BSCTL_TUBE\" ${tube}."]).exits(0);
+        assert_eq!(ran.lines()[0], format!("{tube} ."));
+        put(address, &tube, "x");
+        let ran = work(&["--exec", "echo", "{tube}"]).exits(0);
+        assert_eq!(ran.lines()[0], tube);
+        assert!(!canary.exists());
+    });
+}
+
+#[test]
+fn a_pid_file_is_taken_from_nobody() {
+    on_both(|address| {
+        let folder = tempfile::tempdir().unwrap();
+        let (pid, precious) = (folder.path().join("pid"), folder.path().join("precious"));
+        let with =
+            |file: &Path| work(address, &["--pid-file", file.to_str().unwrap(), "--exec", "true"]);
+        std::fs::write(&precious, "precious").unwrap();
+        assert!(with(&precious).exits(74).err.contains("is no pid file"));
+        std::os::unix::fs::symlink(&precious, &pid).unwrap();
+        with(&pid).exits(74);
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+        std::fs::remove_file(&pid).unwrap();
+        std::fs::write(&pid, format!("{}\n", std::process::id())).unwrap();
+        let ran = with(&pid).exits(1);
+        assert!(ran.err.contains(&format!("process {} of", std::process::id())), "{}", ran.err);
+        std::fs::remove_file(&pid).unwrap();
+        with(&pid).exits(0);
+        assert!(!pid.exists());
+    });
+}
+
+#[test]
 fn the_body_is_never_part_of_a_command_line_unless_asked_for() {
     on_both(|address| {
         let folder = tempfile::tempdir().unwrap();
@@ -189,9 +236,14 @@ fn the_body_can_be_in_a_file() {
         if cfg!(unix) {
             assert!(listed.starts_with("-rw-------"), "{listed}");
         }
-        let path = listed.split_whitespace().find(|word| word.contains("bsctl-")).unwrap();
+        let path = listed.split_whitespace().find(|word| word.contains("/job-")).unwrap();
         assert!(!Path::new(path).exists());
-        bsctl(address, &["work", "--file", "--exec", "cat"]).exits(2);
+        // Where nothing says so it is the last argument, of a line for the shell the first.
+        for handler in [&["--exec", "cat"][..], &["--shell", "cat \"$1\""]] {
+            put(address, "default", b"at the end");
+            let ran = work(address, &[&["--file", "-o", "table"], handler].concat()).exits(0);
+            assert!(ran.bytes.starts_with(b"at the end"), "{}", ran.out());
+        }
     });
 }
 

@@ -27,12 +27,7 @@ pub(super) fn run(
     command.args(arguments).envs(variables.iter().map(|name| (name, address)));
     let own_group = process::separate(&mut command);
     let name = program.to_string_lossy();
-    let child = command.spawn().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            CliError::new(Exit::Own(127), "NOT_FOUND", format!("command {name} does not exist"))
-        }
-        _ => CliError::new(Exit::Own(126), "IO", format!("cannot run {name}: {error}")),
-    })?;
+    let child = process::spawn(&mut command)?;
     let mut running = Running { child, own_group };
     let wait_failed = |error| CliError::internal(format!("cannot wait for {name}: {error}"));
     loop {

@@ -3,15 +3,15 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ctl_core::child::DataArgs;
+use ctl_core::child::{DataArgs, Template};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::notice::Notice;
 use ctl_core::output::{Format, Record, Shape};
+use ctl_core::pid_file::PidFile;
 use ctl_core::signals::Interrupts;
 use ctl_core::units;
 use gearman_client::blocking::Worker;
@@ -21,17 +21,19 @@ use super::ping::milliseconds;
 use crate::error::cli_error;
 use crate::names;
 use crate::tool::Tool;
-use crate::work::child::{Recipe, Stream};
+use crate::work::child::{PLACES, Recipe, Stream};
 use crate::work::{Fate, Finished, Handler, Limits, Shift, builtin::Builtin};
 
 /// The end of `work --help`.
 pub const HELP: &str = "\
 Protocol: CAN_DO, GRAB_JOB_ALL, PRE_SLEEP, WORK_COMPLETE, WORK_FAIL, WORK_EXCEPTION, WORK_DATA, WORK_WARNING.
 The command gets the workload on stdin (or with --file or --arg); what it writes to stdout is the result. Exit 0
-completes the job, any other code or a signal fails it. {handle} and {function} in arguments are replaced (not in a line
-for the shell, which would run what a server puts there); the environment has GEARCTL_HANDLE,
-GEARCTL_FUNCTION, GEARCTL_UNIQUE and GEARCTL_REDUCER. No shell is involved unless --shell asks for one, and the workload
-is never part of a command line unless --arg makes an argument of it. A command that cannot be started gives its job back and ends the worker (126, 127).
+completes the job, any other code or a signal fails it. {handle}, {function} and {file} in arguments are replaced, but
+never in a line for a shell, which would run what a server puts there: the line has \"$GEARCTL_HANDLE\", and \"$1\" is the
+file or the workload. The environment has GEARCTL_HANDLE, GEARCTL_FUNCTION, GEARCTL_UNIQUE and GEARCTL_REDUCER. No shell
+is involved unless --shell asks for one, and the workload is never part of a command line unless --arg makes an argument
+of it. A command that cannot be started gives its job back and ends the worker (126, 127); when the system has no
+descriptor, process, thread or memory left, the worker waits until it has.
 SIGTERM, SIGINT or SIGHUP: running jobs are finished, for at most --grace; a second SIGTERM or SIGINT, or the end of
 that time, ends the commands with all that they have started, and their jobs go back to the server. Under nohup, SIGHUP
 is ignored.
@@ -122,7 +124,7 @@ pub struct WorkArgs {
     #[arg(long)]
     exit_when_empty: bool,
 
-    /// Write the process id to this file, which is removed at the end
+    /// Write the process id to FILE; remove it on exit. A file of a running process, or that is no pid file, is refused
     #[arg(long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
 
@@ -143,19 +145,21 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let jobs = if args.once { Some(1) } else { args.max_jobs };
     let limits =
         Limits { jobs: jobs.map(JobLimit::new), idle: args.max_idle, empty: args.exit_when_empty };
+    let _pid_file = args.pid_file.as_deref().map(PidFile::create).transpose()?;
     let interrupts = tool.gentle_interrupts()?;
-    let workers = workers(tool, &args, limits.jobs.as_ref())?;
-    let pid = std::process::id().to_string();
-    let _pid_file = args.pid_file.as_deref().map(|path| Notice::write(path, &pid)).transpose()?;
+    let stops = || interrupts.requested().is_some();
+    let limit = limits.jobs.clone();
     let shift = Shift::new(handler, limits, tool.messages.clone());
+    let connected =
+        shift.shortage.wait_out(&shift.messages, stops, || workers(tool, &args, limit.as_ref()));
+    let workers = interrupts.check().and(connected)?;
     let (sender, finished) = mpsc::channel();
     let mut slots = Vec::new();
     for worker in workers {
-        let (shift, sender) = (Arc::clone(&shift), sender.clone());
-        let slot = thread::Builder::new()
-            .name("slot".to_owned())
-            .spawn(move || shift.work(worker, &sender))
-            .map_err(|error| CliError::internal(format!("cannot start a thread: {error}")))?;
+        let start = || start_slot(&shift, &sender);
+        let (slot, place) = shift.shortage.wait_out(&shift.messages, stops, start)?;
+        // A slot waits for its worker.
+        let _ = place.send(worker);
         slots.push(slot);
     }
     drop(sender);
@@ -172,23 +176,36 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     Ok(signal.unwrap_or(Exit::Done))
 }
 
+/// The thread of a slot.
+type Slot = JoinHandle<Result<(), CliError>>;
+
+/// A thread that begins when it is sent its worker.
+fn start_slot(
+    shift: &Arc<Shift>,
+    finished: &Sender<Finished>,
+) -> Result<(Slot, Sender<Worker>), CliError> {
+    let (shift, finished) = (Arc::clone(shift), finished.clone());
+    let (place, worker) = mpsc::channel();
+    let thread = thread::Builder::new().name("slot".to_owned());
+    let slot = thread.spawn(move || match worker.recv() {
+        Ok(worker) => shift.work(worker, &finished),
+        Err(_) => Ok(()),
+    });
+    slot.map(|slot| (slot, place)).map_err(|error| CliError::thread(&error))
+}
+
 fn handler(args: &WorkArgs) -> Result<Handler, CliError> {
     if let Some(builtin) = args.builtin {
         return Ok(Handler::Builtin(builtin));
     }
-    let command = match &args.shell {
-        Some(line) => shell(line),
-        None if args.exec.is_empty() => args.command.clone(),
-        None => args.exec.clone(),
-    };
-    if command.is_empty() {
+    let words = if args.exec.is_empty() { &args.command } else { &args.exec };
+    if args.shell.is_none() && words.is_empty() {
         return Err(CliError::usage("no handler given")
             .hint("gearctl work -f wc --exec wc -l")
             .hint("gearctl work -f up --builtin upper"));
     }
     Ok(Handler::Command(Recipe {
-        command,
-        has_names: args.shell.is_none(),
+        command: Template::new(args.shell.as_deref(), words, PLACES)?,
         stream: args.stream,
         data: args.data,
         warnings: args.warnings,
@@ -196,14 +213,6 @@ fn handler(args: &WorkArgs) -> Result<Handler, CliError> {
         exception: args.exception_from_stderr,
         max_runtime: args.max_runtime,
     }))
-}
-
-fn shell(line: &OsString) -> Vec<OsString> {
-    if cfg!(windows) {
-        return vec!["cmd".into(), "/C".into(), line.clone()];
-    }
-    // What follows is $1 to the line.
-    vec!["sh".into(), "-c".into(), line.clone(), "sh".into()]
 }
 
 /// One connection for each slot, with all functions registered.
@@ -280,7 +289,7 @@ fn supervise(
     }
 }
 
-fn join(slots: Vec<JoinHandle<Result<(), CliError>>>) -> Result<(), CliError> {
+fn join(slots: Vec<Slot>) -> Result<(), CliError> {
     let mut result = Ok(());
     for slot in slots {
         let ended = slot.join().unwrap_or_else(|_| Err(CliError::internal("a slot panicked")));

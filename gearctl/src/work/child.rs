@@ -1,12 +1,11 @@
 //! A command that handles a job: workload on its stdin, result from its stdout, both at the same time.
 
-use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use ctl_core::child::{Data, DataArgs, Order, Piece, Running};
+use ctl_core::child::{Data, DataArgs, Order, Piece, Place, Running, Template};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::process;
 use gearman_client::blocking::{GrabbedJob, Worker};
@@ -17,10 +16,8 @@ use crate::names::{show_function, show_handle};
 /// How to run the command.
 #[derive(Debug, Clone)]
 pub struct Recipe {
-    /// The program and its arguments.
-    pub command: Vec<OsString>,
-    /// Whether {handle} and {function} in arguments stand for the job's.
-    pub has_names: bool,
+    /// The command.
+    pub command: Template,
     /// How it gets the workload.
     pub data: DataArgs,
     /// Whether output goes out while the command runs.
@@ -44,6 +41,10 @@ pub enum Stream {
     Chunks,
 }
 
+/// What arguments may have of the job, and where a line for the shell finds it.
+pub const PLACES: &[Place] =
+    &[("{handle}", "$GEARCTL_HANDLE"), ("{function}", "$GEARCTL_FUNCTION")];
+
 /// So much of stderr is kept for an exception.
 const KEPT: usize = 64 << 10;
 
@@ -54,17 +55,19 @@ pub(super) fn run(
     worker: &mut Worker,
     job: &GrabbedJob,
 ) -> Outcome {
-    let (command, data) = match command(recipe, job) {
-        Ok(whole) => whole,
+    let start = || {
+        let (command, data) = command(recipe, job)?;
+        Ok((Running::start(command, data.input())?, data))
+    };
+    let started = shift.shortage.wait_out(&shift.messages, || shift.is_killed(), start);
+    let (mut running, _data) = match started {
+        Ok(running) => running,
         // Another job may be fine.
         Err(error) if error.exit == Exit::BadData => {
             shift.messages.warn(format!("job {}: {error}", show_handle(&job.handle)));
             return Ended::Fail.into();
         }
-        Err(error) => return Ended::Broken(error).into(),
-    };
-    let mut running = match Running::start(command, data.input.clone()) {
-        Ok(running) => running,
+        Err(error) if error.is_shortage() => return Ended::Stopped.into(),
         Err(error) => return Ended::Broken(error).into(),
     };
     let start = Instant::now();
@@ -189,26 +192,14 @@ impl Recipe {
 /// The command for this job, and what has to exist while it runs.
 fn command(recipe: &Recipe, job: &GrabbedJob) -> Result<(Command, Data), CliError> {
     let (handle, function) = (show_handle(&job.handle), show_function(&job.function));
-    let Some((program, arguments)) = recipe.command.split_first() else {
-        return Err(CliError::usage("no command given"));
-    };
-    let name = |argument: &OsString| match argument.to_str() {
-        Some(text) if recipe.has_names => {
-            text.replace("{handle}", &handle).replace("{function}", &function).into()
-        }
-        _ => argument.clone(),
-    };
-    let mut arguments: Vec<OsString> = arguments.iter().map(name).collect();
-    let data = recipe.data.hand_over(&job.workload, &mut arguments)?;
+    let values = [("{handle}", handle.as_str()), ("{function}", function.as_str())];
+    let (mut command, data) = recipe.command.command(&values, recipe.data, &job.workload)?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let mut command = Command::new(program);
     command
-        .args(arguments)
         .env("GEARCTL_HANDLE", &handle)
         .env("GEARCTL_FUNCTION", &function)
         .env("GEARCTL_UNIQUE", text(&job.unique))
         .env("GEARCTL_REDUCER", job.reducer.as_deref().map(text).unwrap_or_default())
-        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(if recipe.reads_lines() || recipe.exception {
             Stdio::piped()

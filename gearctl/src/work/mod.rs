@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use ctl_core::error::CliError;
 use ctl_core::messages::Messages;
+use ctl_core::shortage::Shortage;
 use gearman_client::blocking::{GrabbedJob, Worker};
 use gearman_client::{ErrorKind, JobLimit};
 
@@ -24,6 +25,8 @@ pub struct Shift {
     pub limits: Limits,
     /// The way to stderr.
     pub messages: Messages,
+    /// What the system has no room for.
+    pub shortage: Shortage,
     /// Takes no new job.
     stop: AtomicBool,
     /// Ends running jobs as well.
@@ -139,6 +142,7 @@ impl Shift {
             handler,
             limits,
             messages,
+            shortage: Shortage::default(),
             stop: AtomicBool::new(false),
             kill: AtomicBool::new(false),
             running: AtomicU64::new(0),

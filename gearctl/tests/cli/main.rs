@@ -18,6 +18,8 @@ mod map;
 mod observe;
 mod run;
 mod serve;
+#[cfg(target_os = "linux")]
+mod shortage;
 #[cfg(feature = "tls")]
 mod tls;
 mod work;

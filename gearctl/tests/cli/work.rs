@@ -128,6 +128,63 @@ fn the_job_is_in_the_environment_and_in_arguments() {
 }
 
 #[test]
+fn a_functions_name_is_never_run_by_a_shell() {
+    on_both(|server| {
+        let address = server.address();
+        let folder = tempfile::tempdir().unwrap();
+        let canary = folder.path().join("canary");
+        let function = format!("a;touch${{IFS}}{}", canary.display());
+        let refused = |handler: &[&str]| {
+            let line = [&["work", "-f", &function, "--exit-when-empty"], handler].concat();
+            gearctl(address, &line).exits(2).err
+        };
+        for (place, variable) in
+            [("{function}", "$GEARCTL_FUNCTION"), ("{handle}", "$GEARCTL_HANDLE"), ("{file}", "$1")]
+        {
+            let said = refused(&["--shell", &format!("echo {place}")]);
+            assert!(said.contains(place) && said.contains(variable), "{said}");
+        }
+        refused(&["--exec", "sh", "-c", "echo {function}"]);
+        let shell = ["--shell", "echo \"$GEARCTL_FUNCTION\" ${function}."];
+        let shell = worker(address, &function, &shell);
+        let ran = gearctl(address, &["run", &function, "x"]).exits(0);
+        assert_eq!(ran.out(), format!("{function} .\n"));
+        drop(shell);
+        workers(address, &function, 0);
+        let _argument = worker(address, &function, &["--exec", "echo", "{function}"]);
+        let ran = gearctl(address, &["run", &function, "x"]).exits(0);
+        assert_eq!(ran.out(), format!("{function}\n"));
+        assert!(!canary.exists());
+    });
+}
+
+#[test]
+fn a_pid_file_is_taken_from_nobody() {
+    on_both(|server| {
+        let folder = tempfile::tempdir().unwrap();
+        let (pid, precious) = (folder.path().join("pid"), folder.path().join("precious"));
+        let with = |file: &std::path::Path| {
+            let line = ["work", "-f", "f", "--builtin", "echo", "--exit-when-empty", "--pid-file"];
+            gearctl(server.address(), &[&line[..], &[file.to_str().unwrap()]].concat())
+        };
+        std::fs::write(&precious, "precious").unwrap();
+        assert!(with(&precious).exits(74).err.contains("is no pid file"));
+        for trap in [&pid, &folder.path().join("pid.new")] {
+            std::os::unix::fs::symlink(&precious, trap).unwrap();
+        }
+        with(&pid).exits(74);
+        std::fs::remove_file(&pid).unwrap();
+        std::fs::write(&pid, format!("{}\n", std::process::id())).unwrap();
+        let ran = with(&pid).exits(1);
+        assert!(ran.err.contains(&format!("process {} of", std::process::id())), "{}", ran.err);
+        std::fs::remove_file(&pid).unwrap();
+        with(&pid).exits(0);
+        assert!(!pid.exists());
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+    });
+}
+
+#[test]
 fn a_dry_run_of_work_takes_no_job() {
     on_both(|server| {
         let address = server.address();
