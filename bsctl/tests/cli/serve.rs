@@ -9,6 +9,19 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_bsctl");
 
 #[cfg(unix)]
 #[test]
+fn a_unix_socket_is_for_its_owner_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let script = "umask 0; exec \"$0\" serve --listen \"unix:$1\" -- stat -c %a \"$1\"";
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_bsctl"), path.to_str().unwrap()]);
+    let output = shell.output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "600\n");
+    assert!(!path.exists());
+}
+
+#[cfg(unix)]
+#[test]
 fn a_ready_file_is_never_written_through_a_link() {
     let folder = tempfile::tempdir().unwrap();
     let precious = folder.path().join("precious");
