@@ -7,6 +7,7 @@ use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt};
 use bytes::Bytes;
 pub use queue_core::Fate;
 pub(crate) use queue_core::excerpt;
+use queue_core::shorten;
 
 use crate::JobRef;
 
@@ -186,7 +187,7 @@ impl Error {
             kind,
             fate,
             command: None,
-            message: message.into(),
+            message: shorten(message.into()),
             job: None,
             reply: None,
             source: None,

@@ -6,6 +6,7 @@ use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt};
 
 pub use queue_core::Fate;
 pub(crate) use queue_core::excerpt;
+use queue_core::shorten;
 
 use crate::{JobHandle, UniqueId};
 
@@ -167,7 +168,7 @@ impl Error {
             kind,
             fate,
             command: None,
-            message: message.into(),
+            message: shorten(message.into()),
             code: None,
             handle: None,
             unique: None,
@@ -205,7 +206,7 @@ impl Error {
         message: impl Into<Cow<'static, str>>,
     ) -> Self {
         let mut error = Self::new(kind, Fate::Refused, message);
-        error.0.code = Some(code.into());
+        error.0.code = Some(shorten(code.to_owned().into()).into_owned().into());
         error
     }
 

@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, error::Error as StdError, fmt};
 
+use crate::text::shorten;
+
 /// Why a connection could not be made, or an address not be understood. Nothing was sent.
 #[derive(Debug)]
 pub struct Error {
@@ -24,7 +26,7 @@ pub enum ErrorKind {
 impl Error {
     /// A failure of this kind.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Error { kind, message: message.into(), source: None }
+        Error { kind, message: shorten(message.into()), source: None }
     }
 
     /// The same, with its cause.

@@ -75,6 +75,6 @@ pub use self::{
     role::{Pulse, Role, earliest},
     signal::Signal,
     span::{Line, Span},
-    text::{decimal, excerpt, panic_text},
+    text::{decimal, excerpt, panic_text, shorten},
     wakers::Wakers,
 };

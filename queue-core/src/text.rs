@@ -1,6 +1,6 @@
 //! Numbers and text as they stand in replies and messages.
 
-use std::any::Any;
+use std::{any::Any, borrow::Cow};
 
 /// Strict decimal: digits only, no sign, no leading zero, no overflow.
 #[must_use]
@@ -24,6 +24,18 @@ pub fn excerpt(bytes: &[u8]) -> String {
     if bytes.len() > LIMIT { format!("\"{shown}…\"") } else { format!("\"{shown}\"") }
 }
 
+/// A message of any length as it is kept: of a long one the first 4 KiB, and how long it was.
+#[must_use]
+pub fn shorten(message: Cow<'static, str>) -> Cow<'static, str> {
+    const LIMIT: usize = 4096;
+    if message.len() <= LIMIT {
+        return message;
+    }
+    let end = (0..=LIMIT).rev().find(|at| message.is_char_boundary(*at)).unwrap_or_default();
+    let shown = message.get(..end).unwrap_or_default();
+    format!("{shown}… (the first {} of {} bytes)", shown.len(), message.len()).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,6 +48,13 @@ mod tests {
         for good in [0, 1, 10, 4_294_967_295, u64::MAX] {
             assert_eq!(decimal(good.to_string().as_bytes()), Some(good));
         }
+    }
+
+    #[test]
+    fn long_messages_say_how_long_they_were() {
+        assert_eq!(shorten("as it is".into()), "as it is");
+        let cut = shorten(format!("x{}", "\u{fc}".repeat(1 << 20)).into());
+        assert!(cut.len() < 4200 && cut.ends_with("(the first 4095 of 2097153 bytes)"), "{cut}");
     }
 
     #[test]

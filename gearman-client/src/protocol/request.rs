@@ -383,7 +383,7 @@ pub(crate) fn received_handle(bytes: &[u8]) -> Result<Short, Error> {
     })
 }
 
-/// The error that an ERROR packet carries.
+/// The error that an ERROR packet carries; a long one is cut.
 pub(crate) fn refusal(packet: &Packet) -> Error {
     let (code, text) = match packet.split::<1>() {
         Ok(([code], text)) => (code, text),
