@@ -1,9 +1,10 @@
 //! How a tool ends: the one table of exit codes, and the error that carries one of them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
-use crate::process;
+use crate::{escape, process};
 
 /// How a command ended, as the process's exit code.
 ///
@@ -169,7 +170,13 @@ pub struct CliError {
 impl CliError {
     /// An error with all that scripts see of it.
     pub fn new(exit: Exit, code: &'static str, message: impl Into<String>) -> Self {
-        Self { exit, code, message: message.into(), hints: Vec::new() }
+        let message = message.into();
+        // It may quote what a server or a handler wrote, of any length.
+        let message = match escape::shorten(&message) {
+            Cow::Borrowed(_) => message,
+            Cow::Owned(short) => short,
+        };
+        Self { exit, code, message, hints: Vec::new() }
     }
 
     /// The command line asks for something that cannot be: exit 2.
@@ -331,6 +338,13 @@ mod tests {
                 "hints": ["try: job 42"]
             }})
         );
+    }
+
+    #[test]
+    fn a_message_of_any_length_is_short_enough_to_read() {
+        let error = CliError::new(Exit::Negative, "SERVER_ERROR", "x".repeat(5 << 20));
+        assert!(error.message.len() < 4200 && error.message.contains("of 5242880 bytes"));
+        assert!(error.to_json().len() < 4400);
     }
 
     #[test]

@@ -35,20 +35,39 @@ pub fn bytes_view(bytes: &[u8]) -> String {
     escape_bytes(bytes, |c| c == '\n' || c == '\t')
 }
 
-/// One field of a TAB-separated line: TAB, LF, CR, NUL and backslash become `\t`, `\n`, `\r`, `\0`, `\\`.
+/// One field of a TAB-separated line: TAB, LF, CR, NUL and backslash become `\t`, `\n`, `\r`, `\0`, `\\`, and each byte
+/// of a character that a terminal would obey or hide becomes `\xNN`, also where it is not UTF-8.
 ///
 /// [`unescape_field`] is the inverse. Every other byte stays as it is.
 pub fn field(bytes: &[u8], out: &mut Vec<u8>) {
-    for &byte in bytes {
-        match byte {
-            b'\t' => out.extend_from_slice(b"\\t"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            0 => out.extend_from_slice(b"\\0"),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            other => out.push(other),
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b'\\';
+    if bytes.iter().all(is_plain) {
+        out.extend_from_slice(bytes);
+        return;
+    }
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            let mut utf8 = [0; 4];
+            let utf8 = c.encode_utf8(&mut utf8).as_bytes();
+            match c {
+                '\t' => out.extend_from_slice(b"\\t"),
+                '\n' => out.extend_from_slice(b"\\n"),
+                '\r' => out.extend_from_slice(b"\\r"),
+                '\0' => out.extend_from_slice(b"\\0"),
+                '\\' => out.extend_from_slice(b"\\\\"),
+                c if acts(c) => utf8.iter().for_each(|byte| push_hex(*byte, out)),
+                _ => out.extend_from_slice(utf8),
+            }
+        }
+        for &byte in chunk.invalid() {
+            // What a terminal with one byte for each character takes for C1.
+            if matches!(byte, 0x80..=0x9f) { push_hex(byte, out) } else { out.push(byte) }
         }
     }
+}
+
+fn push_hex(byte: u8, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
 }
 
 /// The bytes that [`field`] wrote.
@@ -66,6 +85,12 @@ pub fn unescape_field(field: &[u8]) -> Vec<u8> {
             Some(b'n') => out.push(b'\n'),
             Some(b'r') => out.push(b'\r'),
             Some(b'0') => out.push(0),
+            Some(b'x') => {
+                let digits: Option<Vec<u8>> = bytes.by_ref().take(2).map(hex_digit).collect();
+                if let Some([high, low]) = digits.as_deref() {
+                    out.push(high << 4 | low);
+                }
+            }
             Some(other) => out.push(other),
             None => out.push(b'\\'),
         }
@@ -73,13 +98,33 @@ pub fn unescape_field(field: &[u8]) -> Vec<u8> {
     out
 }
 
-/// JSON text for a terminal: characters that act on it, which JSON leaves alone, become `\uXXXX`.
+fn hex_digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+/// The longest text in a message, in bytes.
+const LONGEST: usize = 4096;
+
+/// A text for a message: of a long one the first 4 KiB, and how long it was.
+#[must_use]
+pub fn shorten(text: &str) -> Cow<'_, str> {
+    if text.len() <= LONGEST {
+        return text.into();
+    }
+    let shown = text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default();
+    format!("{shown}… (the first {} of {} bytes)", shown.len(), text.len()).into()
+}
+
+/// JSON text: characters that act on it, which JSON leaves alone, become `\uXXXX`.
 ///
 /// Such characters stand only inside strings, where the escape means the same character. Line ends
 /// between the tokens stay.
 #[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
     let dangerous = |c: char| acts(c) && c != '\n';
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n')) {
+        return text.into();
+    }
     if !text.chars().any(dangerous) {
         return text.into();
     }
@@ -179,12 +224,32 @@ mod tests {
         assert!(matches!(json("{\n \"a\": 1}"), Cow::Borrowed(_)));
     }
 
+    #[test]
+    fn fields_hold_nothing_that_acts() {
+        let mut out = Vec::new();
+        field("a\x1b[2J\x07\x7f\u{9b}\u{202e}ü\\".as_bytes(), &mut out);
+        field(b"\x9b\xff", &mut out);
+        let shown = b"a\\x1b[2J\\x07\\x7f\\xc2\\x9b\\xe2\\x80\\xae\xc3\xbc\\\\\\x9b\xff";
+        assert_eq!(out, shown);
+        assert_eq!(unescape_field(b"\\x1b\\xe"), b"\x1b");
+    }
+
+    #[test]
+    fn long_texts_are_cut_and_say_how_long_they_were() {
+        assert_eq!(shorten(&"x".repeat(4096)).len(), 4096);
+        let cut = shorten(&"ü".repeat(3000)).into_owned();
+        assert!(cut.len() < 4200 && cut.ends_with("… (the first 4096 of 6000 bytes)"), "{cut}");
+        let odd = shorten(&format!("x{}", "ü".repeat(3000))).into_owned();
+        assert!(odd.ends_with("(the first 4095 of 6001 bytes)"), "{odd}");
+    }
+
     proptest! {
         #[test]
         fn fields_come_back(bytes: Vec<u8>) {
             let mut out = Vec::new();
             field(&bytes, &mut out);
-            prop_assert!(!out.iter().any(|byte| matches!(byte, b'\t' | b'\n' | b'\r' | 0)));
+            let text = String::from_utf8_lossy(&out);
+            prop_assert!(!text.chars().any(acts), "{text:?}");
             prop_assert_eq!(unescape_field(&out), bytes);
         }
 

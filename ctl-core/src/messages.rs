@@ -117,7 +117,8 @@ impl Messages {
         if !self.shows(level, target) {
             return;
         }
-        let text = escape::lines(text);
+        let text = escape::shorten(text);
+        let text = escape::lines(&text);
         let color = self.shared.color;
         let line = match level {
             Level::Error => format!("{} {text}", Role::Error.paint("error:", color)),

@@ -1,5 +1,6 @@
 //! What a tool is called, and how it speaks before its flags are known: help, wrong lines, a panic.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::panic::{self, AssertUnwindSafe};
@@ -11,6 +12,7 @@ use crate::color::ColorWhen;
 use crate::config::{Environment, word};
 use crate::docs;
 use crate::error::{CliError, Exit};
+use crate::escape;
 use crate::messages::Messages;
 use crate::output::Format;
 use crate::thresholds::Verdict;
@@ -81,7 +83,7 @@ impl Program {
             let shows_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
             let _ = match self.documented_tree().try_get_matches_from(line) {
                 Err(help) if shows_help => help.print(),
-                _ => error.print(),
+                _ => print_escaped(error),
             };
             return Exit::Usage;
         }
@@ -110,7 +112,7 @@ impl Program {
     #[must_use]
     pub fn headline(&self, verdict: Verdict, summary: &str) -> String {
         // A bar would begin performance data.
-        let summary = crate::escape::line(summary).replace('|', "/");
+        let summary = escape::line(summary).replace('|', "/");
         format!("{} {} - {summary}", self.prefix, verdict.word())
     }
 
@@ -178,6 +180,15 @@ impl Program {
         });
         let chosen = flag.or_else(|| environment.var(&format!("{}_OUTPUT", self.prefix)));
         chosen.is_some_and(|text| word::<Format>(&text).is_ok_and(Format::is_json))
+    }
+}
+
+/// What is wrong with a command line, which may quote words that came from elsewhere.
+fn print_escaped(error: &clap::Error) -> io::Result<()> {
+    let text = error.render().to_string();
+    match escape::lines(&text) {
+        Cow::Borrowed(_) => error.print(),
+        Cow::Owned(escaped) => io::stderr().write_all(escaped.as_bytes()),
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::args::ProgressWhen;
+use crate::escape;
 use crate::messages::Messages;
 use crate::units;
 
@@ -50,7 +51,8 @@ impl Progress {
         Self {
             messages: messages.clone(),
             mode,
-            label: label.into(),
+            // It may be a name from a server, and a bar shows it as it is.
+            label: escape::line(&label.into()).into_owned(),
             total,
             done: 0,
             started: Instant::now(),
@@ -150,5 +152,17 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_never_acts_on_a_terminal() {
+        let messages = Messages::to(Box::new(std::io::sink()), "tool", false, false);
+        let progress = Progress::start(ProgressWhen::Bar, &messages, "H:\u{202e}\x1b:1", None);
+        assert_eq!(progress.label, "H:\\u{202e}\\x1b:1");
     }
 }

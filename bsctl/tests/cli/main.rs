@@ -18,6 +18,7 @@ mod exits;
 mod export;
 mod formats;
 mod harness;
+mod hostile;
 mod inspect;
 mod leaving;
 mod pipes;

@@ -195,7 +195,7 @@ impl<'a> List<'a> {
             Format::Json if self.single => self.out.json(&value)?,
             Format::Json => {
                 self.text.push_str(if self.pushed == 1 { "[\n" } else { ",\n" });
-                let pretty = self.out.pretty(&value)?;
+                let pretty = Output::pretty(&value)?;
                 for (at, line) in pretty.lines().enumerate() {
                     self.text.push_str(if at == 0 { "  " } else { "\n  " });
                     self.text.push_str(line);
@@ -203,7 +203,7 @@ impl<'a> List<'a> {
             }
             _ => {
                 let text =
-                    if self.single { self.out.yaml(&value)? } else { self.out.yaml(&[value])? };
+                    if self.single { Output::yaml(&value)? } else { Output::yaml(&[value])? };
                 self.text.push_str(&text);
             }
         }

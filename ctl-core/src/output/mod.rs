@@ -186,7 +186,7 @@ impl Output {
             }
             Format::Name => {
                 for (key, _) in record.fields() {
-                    self.line(key.as_bytes().to_vec())?;
+                    self.columns([key.as_bytes()])?;
                 }
             }
             Format::Json | Format::Ndjson | Format::Yaml => {
@@ -250,7 +250,7 @@ impl Output {
     /// Failures of writing.
     pub fn document(&mut self, value: &impl Serialize) -> Result<(), CliError> {
         if self.style.format == Format::Yaml {
-            let text = self.yaml(value)?;
+            let text = Self::yaml(value)?;
             return self.text(&text);
         }
         self.json(value)?;
@@ -263,6 +263,24 @@ impl Output {
     /// Failures of writing.
     pub fn text(&mut self, text: &str) -> Result<(), CliError> {
         self.bytes(text.as_bytes())
+    }
+
+    /// One line of fields with TABs between them, whatever the format.
+    ///
+    /// # Errors
+    /// Failures of writing.
+    pub fn columns<'f>(
+        &mut self,
+        fields: impl IntoIterator<Item = &'f [u8]>,
+    ) -> Result<(), CliError> {
+        let mut line = Vec::new();
+        for (at, field) in fields.into_iter().enumerate() {
+            if at > 0 {
+                line.push(b'\t');
+            }
+            escape::field(field, &mut line);
+        }
+        self.line(line)
     }
 
     /// A body, byte for byte, with the separator that was asked for.
@@ -306,7 +324,7 @@ impl Output {
             .map_err(|error| CliError::writing(self.destination.name(), &error))
     }
 
-    /// One line; on a terminal nothing in it acts.
+    /// One line of escaped fields; on a terminal bytes that are no text are escaped as well.
     fn line(&mut self, mut line: Vec<u8>) -> Result<(), CliError> {
         if self.style.terminal {
             let keep_tabs = line.split(|&byte| byte == b'\t').map(escape::bytes_line);
@@ -331,11 +349,7 @@ impl Output {
     /// A value as JSON, on one line for NDJSON. Large values are not copied on their way.
     fn json(&mut self, value: &impl Serialize) -> Result<(), CliError> {
         let on_one_line = self.style.format == Format::Ndjson;
-        if self.style.terminal {
-            let text = if on_one_line { serde_json::to_string(value) } else { pretty(value) };
-            return self.text(&escape::json(&text.map_err(not_json)?));
-        }
-        let sink = Counted { sink: &mut *self.sink, written: &mut self.written };
+        let sink = EscapedJson { sink: &mut *self.sink, written: &mut self.written };
         let written = if on_one_line {
             serde_json::to_writer(sink, value)
         } else {
@@ -348,17 +362,17 @@ impl Output {
     }
 
     /// A value as indented JSON.
-    fn pretty(&self, value: &impl Serialize) -> Result<String, CliError> {
-        let text = pretty(value).map_err(not_json)?;
-        Ok(if self.style.terminal { escape::json(&text).into_owned() } else { text })
+    fn pretty(value: &impl Serialize) -> Result<String, CliError> {
+        let text = serde_json::to_string_pretty(value).map_err(not_json)?;
+        Ok(escape::json(&text).into_owned())
     }
 
-    /// YAML; on a terminal, values that would act on it are shown as JSON, which is YAML too.
-    fn yaml(&self, value: &impl Serialize) -> Result<String, CliError> {
+    /// YAML; values that would act on a terminal are shown as JSON, which is YAML too.
+    fn yaml(value: &impl Serialize) -> Result<String, CliError> {
         let text = serde_yaml::to_string(value)
             .map_err(|error| CliError::internal(format!("cannot write YAML: {error}")))?;
-        if self.style.terminal && text.chars().any(|c| c != '\n' && escape::acts(c)) {
-            return Ok(format!("{}\n", self.pretty(value)?));
+        if text.chars().any(|c| c != '\n' && escape::acts(c)) {
+            return Ok(format!("{}\n", Self::pretty(value)?));
         }
         Ok(text)
     }
@@ -374,25 +388,36 @@ impl Output {
     }
 }
 
-fn pretty(value: &impl Serialize) -> serde_json::Result<String> {
-    serde_json::to_string_pretty(value)
-}
-
 fn not_json(error: serde_json::Error) -> CliError {
     CliError::internal(format!("cannot write JSON: {error}"))
 }
 
-/// The way to the sink for what writes in pieces.
-struct Counted<'a> {
+/// The way to the sink for JSON that is written in pieces, each of whole characters: nothing in it acts on a terminal.
+struct EscapedJson<'a> {
     sink: &'a mut (dyn Write + Send),
     written: &'a mut u64,
 }
 
-impl Write for Counted<'_> {
+/// So much is escaped at once, since a body may take hundreds of megabytes.
+const PIECE: usize = 64 << 10;
+
+impl Write for EscapedJson<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = self.sink.write(bytes)?;
-        *self.written = self.written.saturating_add(u64::try_from(taken).unwrap_or(u64::MAX));
-        Ok(taken)
+        let piece = bytes.get(..PIECE).unwrap_or(bytes);
+        let whole = match std::str::from_utf8(piece) {
+            Ok(text) => text,
+            // The piece ends within a character.
+            Err(error) => piece
+                .get(..error.valid_up_to())
+                .and_then(|text| std::str::from_utf8(text).ok())
+                .filter(|text| !text.is_empty())
+                .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, error))?,
+        };
+        let escaped = escape::json(whole);
+        self.sink.write_all(escaped.as_bytes())?;
+        let written = u64::try_from(escaped.len()).unwrap_or(u64::MAX);
+        *self.written = self.written.saturating_add(written);
+        Ok(whole.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -191,3 +191,48 @@ fn pairs_are_key_and_value_lines() {
     out.pairs(Record::new().with("current-jobs-ready", 3).with("version", "1.13")).unwrap();
     assert!(shared.0.lock().unwrap().ends_with(b"\nversion\t1.13\nversion\t1.13\n"));
 }
+
+#[test]
+fn no_format_but_raw_passes_on_what_a_terminal_obeys() {
+    let name = "a\x1b[2J\x07\x7f\u{9b}\u{202e}\u{200b}b";
+    let hostile = || {
+        let body = [name.as_bytes(), b"\x9b"].concat();
+        vec![Record::new().with("id", name).with("tube", name).with("age", 5).with_body(body)]
+    };
+    let text_body = || vec![Record::new().with("id", name).with_body(name.as_bytes().to_vec())];
+    for format in <Format as clap::ValueEnum>::value_variants() {
+        for (terminal, records) in [(true, hostile()), (false, hostile()), (false, text_body())] {
+            if *format == Format::Raw {
+                continue;
+            }
+            let shown = text(Style { terminal, ..style(*format) }, records);
+            let acts = |c: char| !matches!(c, '\n' | '\t') && escape::acts(c);
+            assert!(!shown.chars().any(acts), "{format:?} {shown:?}");
+            match format {
+                Format::Json => {
+                    let value: Value = serde_json::from_str(&shown).unwrap();
+                    assert_eq!(value[0]["id"], name);
+                }
+                Format::Yaml => {
+                    let value: Value = serde_yaml::from_str(&shown).unwrap();
+                    assert_eq!(value[0]["id"], name);
+                }
+                Format::Plain | Format::Name => {
+                    let first = shown.trim_end().split('\t').next().unwrap();
+                    assert_eq!(escape::unescape_field(first.as_bytes()), name.as_bytes());
+                }
+                _ => {}
+            }
+        }
+    }
+    let raw = written(style(Format::Raw), hostile()).unwrap();
+    assert_eq!(raw, [name.as_bytes(), b"\x9b"].concat(), "raw is byte for byte");
+}
+
+#[test]
+fn long_json_is_escaped_in_pieces_of_whole_characters() {
+    let body = format!("x{}", "\u{fc}\u{202e}".repeat(PIECE / 3));
+    let shown = text(style(Format::Ndjson), vec![job(1, body.as_bytes())]);
+    assert!(!shown.contains('\u{202e}'));
+    assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["body"], body);
+}

@@ -191,7 +191,7 @@ fn tell_on_panic(last_words: Box<dyn Fn() -> Option<String> + Send + Sync>) {
             && let Some(words) = last_words()
         {
             // A stderr that cannot be written has nowhere to be reported.
-            let _ = writeln!(io::stderr(), "{words}");
+            let _ = writeln!(io::stderr(), "{}", crate::escape::lines(&words));
         }
     }));
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::escape;
 use ctl_core::output::{Format, Record};
 use ctl_core::units;
 use gearman_client::protocol::{AdminCommand, AdminReply};
@@ -129,14 +128,7 @@ fn text(tool: &mut Tool, line: &[u8]) -> Result<Exit, CliError> {
         }
         _ => {
             for line in &lines {
-                if tool.out.style.terminal {
-                    let columns: Vec<String> =
-                        line.split(|byte| *byte == b'\t').map(escape::bytes_line).collect();
-                    tool.out.text(&columns.join("\t"))?;
-                } else {
-                    tool.out.raw_body(line)?;
-                }
-                tool.out.text("\n")?;
+                tool.out.columns(line.split(|byte| *byte == b'\t'))?;
             }
         }
     }

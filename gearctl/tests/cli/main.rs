@@ -14,6 +14,7 @@ mod drain;
 mod exits;
 mod foreign;
 mod harness;
+mod hostile;
 mod map;
 mod observe;
 mod run;

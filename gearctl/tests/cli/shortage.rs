@@ -33,7 +33,9 @@ impl Worker {
         let user = user.map(|user| user + std::process::id() % 100_000);
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
         let program = folder.path().join("gearctl");
-        std::fs::copy(env!("CARGO_BIN_EXE_gearctl"), &program).unwrap();
+        // By another process: what other tests start here would inherit a file that is being written, which is busy then.
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_gearctl")).arg(&program).status();
+        assert!(copied.unwrap().success());
         let mut command = by(user, "prlimit");
         command.args(processes.map(|most| format!("--nproc={most}:")));
         command.arg(program).args(["-s", address, "work", "-f", "f", "--once", "--exec", "true"]);
