@@ -15,6 +15,7 @@ use ctl_core::messages::{Level, Messages};
 use fixtures::beanstalkd::Server;
 
 use crate::error::cli_error;
+use crate::taker;
 use crate::tool::PREFIX;
 
 /// The replies to two commands.
@@ -291,12 +292,13 @@ impl Link {
             cli_error(error).hint(format!("the address came from: {}", self.source()))
         })?;
         let mut options = ConnectOptions::from(address);
-        if let Some(bound) = self.plan.connect_timeout {
+        if let Some(bound) = self.plan.connect_bound(USUAL_CONNECT_TIMEOUT) {
             options = options.connect_timeout(bound);
         }
         if let Some(bound) = self.plan.timeout {
             options = options.write_timeout(bound).reply_timeout(bound);
         }
+        options = options.total_timeout(self.plan.call_bound(taker::SLICE));
         if let Some(times) = self.plan.retry {
             options = options.retry(RetryPolicy::new(times));
         }
@@ -319,6 +321,9 @@ impl Link {
         Ok(client)
     }
 }
+
+/// How long the client tries to connect when nobody says.
+const USUAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A command that shows its line and its reply's line under `-vvv`.
 struct Traced<C> {

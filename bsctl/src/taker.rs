@@ -17,7 +17,7 @@ use crate::link::Link;
 use crate::seen::damaged;
 
 /// The longest wait in one command.
-const SLICE: Duration = Duration::from_secs(1);
+pub const SLICE: Duration = Duration::from_secs(1);
 
 /// Takes jobs from the watch list of a connection.
 pub struct Taker {

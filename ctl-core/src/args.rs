@@ -32,7 +32,7 @@ pub struct GlobalArgs {
     #[arg(long, global = true, hide_short_help = true, value_name = "DUR", value_parser = units::duration)]
     pub connect_timeout: Option<Duration>,
 
-    /// Bound for each answer of the server; when it runs out, exit 124
+    /// Time limit for each answer of the server, with reconnects and retries; when it runs out, exit 124
     #[arg(long, global = true, value_name = "DUR", value_parser = units::duration)]
     pub timeout: Option<Duration>,
 

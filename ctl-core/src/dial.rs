@@ -81,9 +81,9 @@ impl<S> Target<S> {
 /// How long and how often.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The bound for connecting; none is the client's own.
+    /// The bound for connecting; none is the client's own, or that for an answer when it is shorter.
     pub connect_timeout: Option<Duration>,
-    /// The bound for each answer; none is the client's own.
+    /// The bound for each answer, with all reconnects and retries until it comes; none is the client's own for each step.
     pub timeout: Option<Duration>,
     /// How often to try again.
     pub retry: Option<u32>,
@@ -112,13 +112,26 @@ impl Plan {
         })
     }
 
+    /// The bound for connecting, where it differs from the client's own: nobody who is in a hurry for an answer has more
+    /// time for the connection.
+    #[must_use]
+    pub fn connect_bound(&self, own: Duration) -> Option<Duration> {
+        self.connect_timeout.or(self.timeout.filter(|bound| *bound < own))
+    }
+
+    /// The bound for a whole call; `waits` is how long the server may be asked to wait before it answers.
+    #[must_use]
+    pub fn call_bound(&self, waits: Duration) -> Option<Duration> {
+        self.timeout.map(|bound| bound.saturating_add(waits))
+    }
+
     /// Bounds connecting and answering where the flags say nothing.
     pub fn default_timeout(&mut self, bound: Duration) {
         self.connect_timeout = self.connect_timeout.or(self.timeout).or(Some(bound));
         self.timeout = self.timeout.or(Some(bound));
     }
 
-    /// Connects, as often as `--retry` and `--wait-for-server` allow. `place` is the address and where it came from.
+    /// Connects, as often as `--retry`, within `--timeout`, and `--wait-for-server` allow. `place` is the address and where it came from.
     ///
     /// # Errors
     /// That of the last attempt.
@@ -142,7 +155,8 @@ impl Plan {
             };
             let waiting =
                 self.wait_for_server.is_some_and(|bound| started.elapsed() + pause < bound);
-            if !waiting && left == 0 {
+            let is_over = self.timeout.is_some_and(|bound| started.elapsed() >= bound);
+            if !waiting && (left == 0 || is_over) {
                 return Err(error.remark(format!("(address from {source})")));
             }
             if !waiting {
@@ -191,6 +205,34 @@ mod tests {
         let error =
             broken.address(&silent(), || Err(io::ErrorKind::AddrInUse.into()), |_| String::new());
         assert_eq!(error.unwrap_err().exit.code(), 69);
+    }
+
+    #[test]
+    fn no_retry_outlives_the_timeout() {
+        let timeout = Some(Duration::ZERO);
+        let globals = GlobalArgs { retry: Some(9), timeout, ..GlobalArgs::default() };
+        let plan = Plan::new(&globals, &Environment::of(&[]), "TOOL").unwrap();
+        let mut tries = 0;
+        let outcome: Result<(), _> = plan.open(("host:1", "flag --x"), "tool", &silent(), || {
+            tries += 1;
+            Err(CliError::unavailable("nobody listens"))
+        });
+        assert!(outcome.is_err() && tries == 1);
+    }
+
+    #[test]
+    fn a_short_timeout_bounds_connecting_and_whole_calls() {
+        let seconds = Duration::from_secs;
+        let plan = |connect_timeout, timeout| {
+            let globals = GlobalArgs { connect_timeout, timeout, ..GlobalArgs::default() };
+            Plan::new(&globals, &Environment::of(&[]), "TOOL").unwrap()
+        };
+        assert_eq!(plan(None, Some(seconds(2))).connect_bound(seconds(5)), Some(seconds(2)));
+        assert_eq!(plan(None, Some(seconds(9))).connect_bound(seconds(5)), None);
+        let both = plan(Some(seconds(1)), Some(seconds(9)));
+        assert_eq!(both.connect_bound(seconds(5)), Some(seconds(1)));
+        assert_eq!(both.call_bound(seconds(1)), Some(seconds(10)));
+        assert_eq!(plan(None, None).call_bound(seconds(1)), None);
     }
 
     #[test]

@@ -86,6 +86,9 @@ fn round_trip(client: &mut Client) -> Result<(), CliError> {
 /// How long an answer is waited for that may never come, where `--timeout` says nothing.
 pub const PROBE: Duration = Duration::from_secs(2);
 
+/// How long the client tries to connect when nobody says.
+const USUAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Messages of protocol lines come from here, for `GEARCTL_LOG`.
 pub const PROTOCOL: &str = "gearctl::protocol";
 
@@ -419,7 +422,7 @@ impl Link {
         })?;
         let options = servers.addresses().cloned().map(|address| {
             let mut options = ConnectOptions::from(self.tls.address(address));
-            if let Some(bound) = self.plan.connect_timeout {
+            if let Some(bound) = self.plan.connect_bound(USUAL_CONNECT_TIMEOUT) {
                 options = options.connect_timeout(bound);
             }
             if let Some(bound) = self.plan.timeout {
@@ -427,6 +430,7 @@ impl Link {
                 // Also with retries, and with several servers.
                 options = options.total_timeout(Some(bound));
             }
+            options = options.total_timeout(self.plan.call_bound(Duration::ZERO));
             match self.plan.retry {
                 Some(times) => options.retry(RetryPolicy::new(times)),
                 None => options,

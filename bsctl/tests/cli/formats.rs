@@ -8,7 +8,7 @@ use fixtures::beanstalkd::Server;
 use crate::harness::*;
 
 /// A command line that succeeds on the server that [`prepared`] gives, for every command of the grammar.
-const SUCCEEDS: &[(&str, &[&str])] = &[
+pub(crate) const SUCCEEDS: &[(&str, &[&str])] = &[
     ("put", &["put", "-t", "mail", "x", "y"]),
     ("reserve", &["reserve", "-t", "mail"]),
     ("pop", &["pop", "-t", "mail"]),
@@ -50,7 +50,7 @@ const SUCCEEDS: &[(&str, &[&str])] = &[
 const NEVER_SUCCEEDS: &[(&str, &[&str])] = &[("touch", &["touch", "1"])];
 
 /// Commands that need no server.
-const OFFLINE: &[&str] = &["touch", "serve", "completions", "man", "docs"];
+pub(crate) const OFFLINE: &[&str] = &["touch", "serve", "completions", "man", "docs"];
 
 /// Ready jobs 1 and 2, a delayed one 3, a buried one 4, all in the tube mail; bodies of every kind.
 fn prepared() -> Server {

@@ -7,6 +7,7 @@
     missing_docs
 )]
 
+mod bounds;
 mod bulk;
 mod change;
 mod check;

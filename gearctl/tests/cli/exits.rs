@@ -3,7 +3,7 @@
 use crate::harness::*;
 
 /// One line for every command that talks to a server.
-const LINES: &[&[&str]] = &[
+pub(crate) const LINES: &[&[&str]] = &[
     &["run", "f", "x"],
     &["submit", "f", "x"],
     &["work", "-f", "f", "--builtin", "echo"],

@@ -8,6 +8,7 @@
 )]
 
 mod admin;
+mod bounds;
 mod check;
 mod docs;
 mod drain;
