@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Io, earliest};
+use crate::{Io, WRITE_STEP, earliest};
 
-/// How long a connection may take: for the answer to its oldest request, and for a write that makes no progress.
+/// How long a connection may take: for the answer to its oldest request, and for each step of a write.
 ///
-/// It is asked at every exchange, so a deadline also passes while bytes keep coming. A write that goes on, however slowly,
-/// is no failure: what bounds it is the deadline of its caller.
+/// It is asked at every exchange, so a deadline also passes while bytes keep coming. A write of any length may go on as
+/// long as each [`WRITE_STEP`] of it is taken in time; a peer that reads drop by drop is late.
 #[derive(Clone, Debug)]
 pub struct Pace {
     reply: Option<Duration>,
@@ -21,12 +21,12 @@ pub struct Pace {
 pub enum Late {
     /// The oldest request has no answer.
     Reply,
-    /// The peer takes no bytes.
+    /// The peer takes no bytes, or too few.
     Write,
 }
 
 impl Pace {
-    /// Bounds for an answer and for a write; `None` waits for ever.
+    /// Bounds for an answer and for a step of a write; `None` waits for ever.
     #[must_use]
     pub fn new(reply: Option<Duration>, write: Option<Duration>) -> Self {
         Pace { reply, write, oldest: None, stuck: None }
@@ -34,8 +34,8 @@ impl Pace {
 
     /// Notes what is under way, and gives the next deadline.
     ///
-    /// `holds` is how long the server may hold back the answer to the oldest request, if one is to come. `answered` says
-    /// that an answer came since the last call: the next request is the oldest from now on.
+    /// `holds` is how long the server may hold back the answer to the oldest request, if one was sent whole. `answered`
+    /// says that an answer came since the last call: the next request is the oldest from now on.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl Pace {
         };
         self.stuck = match self.stuck {
             _ if io.is_drained() => None,
-            Some((sent, since)) if sent == io.sent() => Some((sent, since)),
+            Some((from, since)) if io.sent() - from < WRITE_STEP as u64 => Some((from, since)),
             _ => Some((io.sent(), now)),
         };
         let reply = self.reply.and_then(|reply| {
@@ -111,17 +111,25 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_makes_progress_is_not_late() {
+    fn each_step_of_a_write_has_its_time_and_drops_are_late() {
         let (mut pace, mut io, start) = writing();
+        io.queue(&mut vec![0; 10 * WRITE_STEP][..].into());
         assert_eq!(pace.check(&io, None, false, start), Ok(Some(start + 5 * SECOND)));
-        for passed in 1..20 {
-            io.took(1);
-            let now = start + 4 * passed * SECOND;
+        let mut now = start;
+        for _ in 0..5 {
+            io.took(WRITE_STEP);
+            now += 4 * SECOND;
             assert_eq!(pace.check(&io, None, false, now), Ok(Some(now + 5 * SECOND)));
         }
-        let late = start + 81 * SECOND;
-        assert_eq!(pace.check(&io, NOW, false, late), Err(Late::Write));
-        assert_eq!(pace.check(&io, NOW, false, late), Err(Late::Write));
+        for _ in 0..4 {
+            io.took(1);
+            now += SECOND;
+            assert!(pace.check(&io, None, false, now).is_ok());
+        }
+        io.took(1);
+        now += SECOND;
+        assert_eq!(pace.check(&io, NOW, false, now), Err(Late::Write));
+        assert_eq!(pace.check(&io, NOW, false, now), Err(Late::Write));
     }
 
     #[test]

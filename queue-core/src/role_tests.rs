@@ -17,7 +17,7 @@ use bytes::BytesMut;
 use crate::{
     Dialing, Driver, End, Health, Io, Pace, Pulse, RetryPolicy, Role, Shared, Stream, Wire,
     blocking::{self, Drive, Transport},
-    earliest, now,
+    now,
     proof::{Faults, Peer, Proof},
 };
 
@@ -81,6 +81,12 @@ impl Asker {
         io.wake.append(&mut self.callers);
     }
 
+    /// Whether an answer is to come: its question was sent whole.
+    fn waits(&self, io: &Io<String>) -> Option<Duration> {
+        let (_, end) = self.asked.front()?;
+        (*end <= io.sent()).then_some(Duration::ZERO)
+    }
+
     /// What was sent whole may have been understood; the rest is asked again.
     fn lose(&mut self, io: &mut Io<String>, now: Instant) {
         while let Some((question, end)) = self.asked.pop_back() {
@@ -117,7 +123,7 @@ impl Role for Asker {
             Some(_) => self.health.failed(now),
             None => {}
         }
-        let waits = (!self.asked.is_empty()).then_some(Duration::ZERO);
+        let waits = self.waits(io);
         if self.is_open && self.pace.check(io, waits, answered, now).is_err() {
             self.lose(io, now);
         }
@@ -132,9 +138,9 @@ impl Role for Asker {
         } else if !self.queued.is_empty() {
             return self.health.dial(0, now);
         }
-        let waits = (!self.asked.is_empty()).then_some(Duration::ZERO);
+        let waits = self.waits(io);
         match self.pace.check(io, waits, false, now) {
-            Ok(until) if waits.is_some() => Pulse::Go(earliest([until])),
+            Ok(until) if !self.asked.is_empty() => Pulse::Go(until),
             _ if self.is_closing && self.is_open => Pulse::HalfClose(None),
             _ if self.is_closing => Pulse::Over,
             _ if self.is_open => Pulse::Rest(None),
