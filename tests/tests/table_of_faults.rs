@@ -15,7 +15,7 @@ use std::{
 };
 
 /// The rows that each table must have, in order; a word stands for the row that begins with it.
-const TABLES: [(&str, &[Rows]); 14] = [
+const TABLES: [(&str, &[Rows]); 23] = [
     ("beanstalkd / Transport", &[Rows::Numbered('C', 22)]),
     ("beanstalkd / Clients, producers and workers", &[Rows::Numbered('B', 28)]),
     (
@@ -36,6 +36,15 @@ const TABLES: [(&str, &[Rows]); 14] = [
     ("Reported bugs / Reservations and heartbeats", &[]),
     ("Reported bugs / Framing and races", &[]),
     ("Reported bugs / Life of a worker", &[]),
+    ("Found by attack and daily use / beanstalkd: clients, pipelines and producers", &[]),
+    ("Found by attack and daily use / beanstalkd: workers", &[]),
+    ("Found by attack and daily use / Gearman: clients", &[]),
+    ("Found by attack and daily use / Gearman: workers", &[]),
+    ("Found by attack and daily use / Other servers of the field", &[]),
+    ("Found by attack and daily use / Tools: shell lines, files and terminals", &[]),
+    ("Found by attack and daily use / Tools: jobs that leave a queue", &[]),
+    ("Found by attack and daily use / Tools: bounds and other servers", &[]),
+    ("Found by attack and daily use / In-memory servers", &[]),
 ];
 
 const CANCELLED_CALLS: [&str; 5] =

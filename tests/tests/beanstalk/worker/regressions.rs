@@ -38,6 +38,9 @@ both_faces!(
     regress_faktory_worker_go_57_a_heartbeat_goes_on_after_one_error,
     regress_lapin_401_a_heartbeat_ends_with_its_connection,
     regress_turbocharged_beanstalk_3_a_touch_is_read_at_once,
+    regress_symfony_65923_a_touch_takes_no_other_commands_reply,
+    regress_symfony_66057_a_job_is_kept_while_others_are_waited_for,
+    regress_symfony_65922_an_outcome_is_not_sent_on_a_new_connection_unasked,
     regress_apalis_639_a_panic_does_not_end_the_worker,
     regress_faktory_300_a_job_whose_handler_panicked_is_not_held_for_ever,
     regress_yii2_beanstalk_44_a_worker_watches_its_tubes_again,
@@ -280,6 +283,62 @@ fn regress_turbocharged_beanstalk_3_a_touch_is_read_at_once<F: WorkerFace>() {
     worker.stop();
     let took = *took.lock().unwrap();
     assert!(took < 5 * SECOND, "{took:?}: a reserve waits for 15 s");
+}
+
+/// symfony/symfony#65923: a touch from a signal handler read the reply of the command that it had interrupted.
+fn regress_symfony_65923_a_touch_takes_no_other_commands_reply<F: WorkerFace>() {
+    let server = Server::start().unwrap();
+    let mut client: F = connect(server.address());
+    for n in 0..8 {
+        put(&mut client, &format!("body {n}"), 1);
+    }
+    // Heartbeats, touches, looks and reserves of two jobs at a time share a connection.
+    let worker = F::start(worker_options(server.address()).prefetch(4), |job| {
+        let (start, body) = (Instant::now(), job.body());
+        while start.elapsed() < SECOND / 2 {
+            job.touch().unwrap();
+            assert_eq!((job.stats().unwrap().id, job.body()), (job.id(), body.clone()));
+        }
+        Ok(Outcome::Delete)
+    });
+    worker.events.wait_for("deleted", 8);
+    assert_eq!(worker.stop().finished, 8);
+    assert_eq!(server.view().jobs, 0);
+}
+
+/// symfony/symfony#66057: the keepalive of a job was dropped while a reserve waited.
+fn regress_symfony_66057_a_job_is_kept_while_others_are_waited_for<F: WorkerFace>() {
+    let server = Server::start().unwrap();
+    let mut client: F = connect(server.address());
+    put(&mut client, "x", 2);
+    let worker = F::start(worker_options(server.address()).prefetch(10), |job| {
+        thread::sleep(5 * SECOND);
+        assert!(!job.is_lost());
+        Ok(Outcome::Delete)
+    });
+    worker.events.wait_for("deleted", 1);
+    assert_eq!(worker.stop().finished, 1);
+    assert_eq!(client.stats().unwrap().job_timeouts, 0);
+}
+
+/// symfony/symfony#65922: a delete that met a lost connection was sent again on the next one, where the job is anybody's.
+fn regress_symfony_65922_an_outcome_is_not_sent_on_a_new_connection_unasked<F: WorkerFace>() {
+    let server = Server::start().unwrap();
+    let mut client: F = connect(server.address());
+    put(&mut client, "x", 60);
+    let (open, door) = Door::new();
+    let worker = F::start(worker_options(server.address()).max_jobs(1), move |_| {
+        door.pass();
+        Ok(Outcome::Delete)
+    });
+    worker.events.wait_for("started", 1);
+    server.close_connections();
+    worker.events.wait_for("lost", 1);
+    open.send(()).unwrap();
+    let report = worker.stop();
+    assert_eq!((report.finished, report.lost), (0, 1));
+    assert!(server.requests().iter().all(|request| !request.text().starts_with("delete")));
+    assert_eq!(server.view().jobs, 1);
 }
 
 // G. Life cycle.
