@@ -12,8 +12,13 @@ use crate::link::Link;
 /// How long a tube stays paused when this process does not come to end the pause.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Tubes that were paused, with what was left of a pause before.
-pub struct Hidden(Vec<(TubeName, Duration)>);
+/// Tubes that were paused.
+pub struct Hidden {
+    /// Each with what was left of a pause before.
+    tubes: Vec<(TubeName, Duration)>,
+    /// Those that are watched only so that they exist.
+    kept: Vec<TubeName>,
+}
 
 impl Hidden {
     /// Pauses the tubes; those that do not exist begin to.
@@ -22,7 +27,9 @@ impl Hidden {
     /// The failure of the connection. Tubes that were paused go on by themselves after a minute.
     pub fn pause(link: &mut Link, tubes: Vec<TubeName>) -> Result<Self, CliError> {
         // A tube exists while somebody watches it.
-        let watched: Result<Vec<_>, _> = link.pipeline(tubes.iter().cloned().map(Watch))?.collect();
+        let before = link.client()?.watched_tubes().to_vec();
+        let kept: Vec<_> = tubes.iter().filter(|tube| !before.contains(tube)).cloned().collect();
+        let watched: Result<Vec<_>, _> = link.pipeline(kept.iter().cloned().map(Watch))?.collect();
         watched?;
         let mut hidden = Vec::with_capacity(tubes.len());
         let stats: Vec<_> = link.pipeline(tubes.iter().cloned().map(StatsTube))?.collect();
@@ -33,7 +40,7 @@ impl Hidden {
         // A longer pause than this one stays as it is.
         let short = hidden.iter().filter(|(_, left)| *left < PAUSE).map(|(tube, _)| (tube, PAUSE));
         set(link, short)?;
-        Ok(Self(hidden))
+        Ok(Self { tubes: hidden, kept })
     }
 
     /// Ends the pauses, or lets them go on that were there before.
@@ -41,10 +48,10 @@ impl Hidden {
     /// # Errors
     /// The failure of the connection.
     pub fn end(self, link: &mut Link) -> Result<(), CliError> {
-        let short = self.0.iter().filter(|(_, left)| *left < PAUSE);
+        let short = self.tubes.iter().filter(|(_, left)| *left < PAUSE);
         set(link, short.map(|(tube, left)| (tube, *left)))?;
         let ignored: Result<Vec<_>, _> =
-            link.pipeline(self.0.iter().map(|(tube, _)| Ignore(tube.clone())))?.collect();
+            link.pipeline(self.kept.into_iter().map(Ignore))?.collect();
         ignored.map(|_| ())
     }
 }

@@ -205,6 +205,22 @@ fn a_pause_that_was_there_before_an_import_goes_on() {
     });
 }
 
+/// A connection watches `default` from the start, and cannot ignore the last tube that it watches.
+#[test]
+fn buried_jobs_of_the_default_tube_are_restored() {
+    on_both(|address| {
+        put_buried(address, "default", "x");
+        put_buried(address, "other", "y");
+        let exported = bsctl(address, &["export"]).exits(0);
+        let ran = bsctl_with(address, &["import", "-", "--keep-state"], &exported.bytes).exits(0);
+        assert_eq!(ran.err, "");
+        for tube in ["default", "other"] {
+            let stats = client(address).stats_tube(tube).unwrap().unwrap();
+            assert_eq!((stats.current_jobs_buried, stats.pause_time_left), (2, 0), "{tube}");
+        }
+    });
+}
+
 #[test]
 fn without_keep_state_everything_becomes_ready() {
     on_both(|address| {
