@@ -1,6 +1,7 @@
 //! What a worker runs for each job: a program with its arguments, or a line for the shell.
 
 use std::ffi::{OsStr, OsString};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -17,12 +18,15 @@ pub type Place = (&'static str, &'static str);
 #[derive(Debug, Clone)]
 pub struct Template {
     words: Vec<OsString>,
-    /// Which of the words a shell reads as a program: nothing is ever put into it, since a shell would run that.
-    line: Option<usize>,
+    lines: Vec<Line>,
     is_shell: bool,
 }
 
-/// The word for the file with the job's data, and where a line of the shell finds it.
+/// The words that a shell reads as its options and as a program, which comes last: nothing is ever put into them, since
+/// a shell would run that.
+type Line = RangeInclusive<usize>;
+
+/// The word for the file with the job's data, and where a line of the tool's own shell finds it.
 const FILE: Place = ("{file}", "$1");
 
 impl Template {
@@ -36,24 +40,46 @@ impl Template {
         places: &[Place],
     ) -> Result<Self, CliError> {
         let template = match shell {
-            Some(line) => Self { words: shell_words(line), line: Some(2), is_shell: true },
-            None => Self { words: words.to_vec(), line: line_of(words), is_shell: false },
+            Some(line) => Self { words: shell_words(line), lines: vec![2..=2], is_shell: true },
+            None => Self { words: words.to_vec(), lines: lines_of(words), is_shell: false },
         };
-        let line = template.line.and_then(|at| template.words.get(at));
-        let file = Some(&FILE).filter(|_| shell.is_some());
-        for (place, instead) in places.iter().chain(file) {
-            if line.is_some_and(|line| has_place(&line.to_string_lossy(), place)) {
-                return Err(CliError::usage(format!(
-                    "{place} is not replaced in a line for the shell, which would run whatever it stands for: \
-                     the line finds it as \"{instead}\""
-                ))
-                .hint(format!("--shell 'echo \"{instead}\"'")));
-            }
-        }
         if template.words.is_empty() {
             return Err(CliError::usage("no command given"));
         }
+        for line in &template.lines {
+            template.check(line, places)?;
+        }
         Ok(template)
+    }
+
+    /// Refuses places in a line for a shell.
+    fn check(&self, line: &Line, places: &[Place]) -> Result<(), CliError> {
+        let text = |word: &OsString| word.to_string_lossy().into_owned();
+        let words: Vec<String> =
+            self.words.get(line.clone()).unwrap_or_default().iter().map(text).collect();
+        for &(place, own) in places.iter().chain([&FILE]) {
+            if !words.iter().any(|word| has_place(word, place)) {
+                continue;
+            }
+            let instead = if place == FILE.0 { self.file_for(line) } else { own.to_owned() };
+            return Err(CliError::usage(format!(
+                "{place} is not replaced in a line for the shell, which would run whatever it stands for: \
+                 the line finds it as \"{instead}\""
+            ))
+            .hint(format!("--shell 'echo \"{own}\"'")));
+        }
+        Ok(())
+    }
+
+    /// Where a line finds the file: what comes behind the line is `$0`, `$1`, and so on. A file that no word names is
+    /// the last.
+    fn file_for(&self, line: &Line) -> String {
+        let behind = self.words.get(line.end() + 1..).unwrap_or_default();
+        let named = behind.iter().position(|word| word.to_string_lossy().contains(FILE.0));
+        match named.unwrap_or(behind.len()) {
+            digit @ 0..=9 => format!("${digit}"),
+            number => format!("${{{number}}}"),
+        }
     }
 
     /// Whether the tool's own shell runs it.
@@ -82,7 +108,7 @@ impl Template {
         let mut command = Command::new(words.next().map_or(OsStr::new(""), OsString::as_os_str));
         let mut is_named = false;
         for (at, word) in words.enumerate() {
-            if self.line == Some(at + 1) {
+            if self.lines.iter().any(|line| line.contains(&(at + 1))) {
                 command.arg(word);
                 continue;
             }
@@ -104,22 +130,56 @@ fn shell_words(line: &OsStr) -> Vec<OsString> {
 }
 
 /// Programs that run their argument behind `-c`.
-const SHELLS: &[&str] = &["sh", "ash", "bash", "dash", "fish", "ksh", "mksh", "zsh"];
+const SHELLS: &[&str] = &[
+    "sh", "ash", "bash", "csh", "dash", "fish", "ksh", "ksh93", "mksh", "rbash", "tcsh", "yash",
+    "zsh",
+];
 
-/// Where the words of a command hold a line that a shell runs.
-fn line_of(words: &[OsString]) -> Option<usize> {
-    let (program, arguments) = words.split_first()?;
-    let name = Path::new(program).file_name()?.to_str()?;
-    if !SHELLS.contains(&name) {
-        return None;
+/// Long options of shells whose argument is the next word.
+const WITH_ARGUMENT: &[&[u8]] = &[b"--init-file", b"--rcfile"];
+
+/// The lines that shells run among the words of a command. The shell may be any word: `timeout 5 sh -c` runs it, too.
+fn lines_of(words: &[OsString]) -> Vec<Line> {
+    let shells = words.iter().enumerate().filter(|(_, word)| is_shell(word));
+    shells
+        .filter_map(|(at, _)| {
+            let behind = at + 1;
+            let line = behind + line_among(words.get(behind..)?)?;
+            Some(behind..=line)
+        })
+        .collect()
+}
+
+fn is_shell(word: &OsStr) -> bool {
+    let name = Path::new(word).file_name().and_then(OsStr::to_str);
+    name.is_some_and(|name| SHELLS.contains(&name))
+}
+
+/// Which of a shell's arguments is the line that it runs, if one is.
+fn line_among(arguments: &[OsString]) -> Option<usize> {
+    let mut runs_line = false;
+    let last = arguments.len().checked_sub(1);
+    let mut arguments = arguments.iter().map(|word| word.as_encoded_bytes()).enumerate();
+    while let Some((at, word)) = arguments.next() {
+        let skipped = match word {
+            b"-" | b"--" => return arguments.next().filter(|_| runs_line).map(|(at, _)| at),
+            [b'-', b'-', ..] => {
+                runs_line |= word.starts_with(b"--command");
+                usize::from(WITH_ARGUMENT.contains(&word))
+            }
+            [sign @ (b'-' | b'+'), letters @ ..] => {
+                runs_line |= *sign == b'-' && letters.contains(&b'c');
+                // Each of them names an option of its own: `-euo pipefail`.
+                letters.iter().filter(|letter| matches!(letter, b'o' | b'O')).count()
+            }
+            _ => return runs_line.then_some(at),
+        };
+        for _ in 0..skipped {
+            arguments.next();
+        }
     }
-    let is_option = |word: &&OsString| word.as_encoded_bytes().starts_with(b"-");
-    let options = arguments.iter().take_while(is_option);
-    let takes_line = |word: &OsString| {
-        let word = word.as_encoded_bytes();
-        !word.starts_with(b"--") && word.contains(&b'c')
-    };
-    options.clone().any(takes_line).then(|| options.count() + 1)
+    // The line may be part of the last option: `--command=LINE`.
+    last.filter(|_| runs_line)
 }
 
 /// Whether the place is in the line; `${id}` is a variable of the shell.
@@ -192,12 +252,71 @@ mod tests {
     }
 
     #[test]
+    fn a_shell_is_known_behind_its_options_and_other_programs() {
+        for command in [
+            "bash -o pipefail -c",
+            "bash -euo pipefail -c",
+            "bash -ec -o pipefail",
+            "bash +o posix -O extglob -c",
+            "bash -c --",
+            "bash --norc --rcfile x -c",
+            "bash --init-file x -c -",
+            "/usr/bin/timeout 5 /bin/sh -c",
+            "env A=b sh -c",
+            "nice -n 5 sh -c",
+            "busybox sh -c",
+            "csh -fc",
+            "tcsh -c",
+            "rbash -c",
+            "fish --command",
+        ] {
+            let mut words: Vec<&str> = command.split(' ').collect();
+            words.push("echo {tube}");
+            let error = template(&words).unwrap_err();
+            assert!(error.message.contains("\"$BSCTL_TUBE\""), "{command}: {error}");
+            *words.last_mut().unwrap() = "echo ${tube}";
+            words.extend(["name", "{tube}"]);
+            let made = arguments(&template(&words).unwrap(), STDIN, "a;b");
+            assert_eq!(&made[made.len() - 3..], ["echo ${tube}", "name", "a;b"], "{command}");
+        }
+        assert!(template(&["fish", "--command=echo {tube}"]).is_err());
+        // Scripts and the arguments of scripts are no lines.
+        for command in ["bash -o pipefail", "sh --", "nice sh -e"] {
+            let mut words: Vec<&str> = command.split(' ').collect();
+            words.extend(["{tube}.sh", "-c", "{id}"]);
+            let made = arguments(&template(&words).unwrap(), STDIN, "mail");
+            assert_eq!(&made[made.len() - 3..], ["mail.sh", "-c", "7"], "{command}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_an_own_shell_is_told_where_its_file_is() {
+        for (behind, instead) in [
+            (&[][..], "\"$0\""),
+            (&["sh"], "\"$1\""),
+            (&["sh", "a", "{file}", "b"], "\"$2\""),
+            (&["x"; 10], "\"${10}\""),
+        ] {
+            let words = [&["sh", "-c", "wc {file}"], behind].concat();
+            let error = template(&words).unwrap_err();
+            assert_eq!(error.exit.code(), 2);
+            assert!(error.message.contains(instead), "{behind:?}: {error}");
+        }
+        // And there it is.
+        let named = template(&["sh", "-c", "wc \"$2\"", "sh", "a", "{file}", "b"]).unwrap();
+        let made = arguments(&named, FILED, "mail");
+        assert!(Path::new(&made[4]).is_absolute() && made[5] == "b", "{made:?}");
+        let last = template(&["sh", "-c", "wc \"$1\"", "sh"]).unwrap();
+        assert!(Path::new(&arguments(&last, FILED, "mail")[3]).is_absolute());
+    }
+
+    #[test]
     fn nothing_is_put_into_a_line_for_the_shell() {
         let line = shell("echo ${tube} $1").unwrap();
         assert_eq!(arguments(&line, STDIN, "a;b"), ["-c", "echo ${tube} $1", "sh"]);
-        let own = template(&["sh", "-c", "echo ${tube} $0 {file}", "{tube}"]).unwrap();
+        let own = template(&["sh", "-c", "echo ${tube} $0 ${file}", "{tube}"]).unwrap();
         let made = arguments(&own, FILED, "a;b");
-        assert_eq!(&made[..3], ["-c", "echo ${tube} $0 {file}", "a;b"]);
+        assert_eq!(&made[..3], ["-c", "echo ${tube} $0 ${file}", "a;b"]);
         // A program that only looks like a shell keeps its places.
         let other = template(&["curl", "-c", "{tube}"]).unwrap();
         assert_eq!(arguments(&other, STDIN, "mail"), ["-c", "mail"]);
