@@ -56,7 +56,7 @@ pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
     note(&mut silent, &AdminCommand::Status, &functions);
     note(&mut silent, &AdminCommand::Workers, &connections);
     let [version, pid, verbose, jobs, unique_jobs, priorities] =
-        ask_at_once(link, &OPTIONAL, &mut silent);
+        ask_at_once(link, &OPTIONAL, &mut silent)?;
     let value = |reply: AdminReply| reply.value().map_err(cli_error);
     let pid = pid.and_then(value)?.came();
     let jobs = jobs.and_then(|reply| link.rows::<JobInfo>(&AdminCommand::ShowJobs, reply))?;
@@ -99,24 +99,30 @@ static OPTIONAL: [AdminCommand; 6] = [
     AdminCommand::PriorityStatus,
 ];
 
-/// Asks over a connection for each command, so that silence is waited for once. `silent` gets those without an answer.
+/// Asks over a connection for each command, so that silence is waited for once; one after the other where the system has
+/// no thread left. `silent` gets those without an answer.
 fn ask_at_once<const N: usize>(
     link: &Link,
     commands: &'static [AdminCommand; N],
     silent: &mut Vec<&'static str>,
-) -> [Answer<AdminReply>; N] {
+) -> Result<[Answer<AdminReply>; N], CliError> {
     let answers = thread::scope(|scope| {
         let threads = commands.each_ref().map(|command| {
             let mut link = link.sibling();
-            scope.spawn(move || link.probe(command).unwrap_or_else(Answer::Silent))
+            let thread = thread::Builder::new().name("probe".to_owned());
+            (command, thread.spawn_scoped(scope, move || link.probe(command)))
         });
-        let lost = |_| Answer::Silent(CliError::internal("a probe panicked"));
-        threads.map(|thread| thread.join().unwrap_or_else(lost))
-    });
+        let lost = |_| Err(CliError::internal("a probe panicked"));
+        let answers = threads.map(|(command, thread)| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(lost),
+            Err(_) => link.sibling().probe(command),
+        });
+        answers.into_iter().collect::<Result<Vec<_>, _>>()
+    })?;
     for (command, answer) in commands.iter().zip(&answers) {
         note(silent, command, answer);
     }
-    answers
+    answers.try_into().map_err(|_| CliError::internal("a probe was lost"))
 }
 
 fn note<T>(silent: &mut Vec<&'static str>, command: &AdminCommand, answer: &Answer<T>) {

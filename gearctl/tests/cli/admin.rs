@@ -1,5 +1,8 @@
 //! Looking at a server and changing it.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+
 use serde_json::json;
 
 use crate::harness::*;
@@ -184,4 +187,27 @@ fn raw_packets_that_come_later_are_waited_for() {
         let line = ["raw", "--wait", "1s", "--packet", "SUBMIT_JOB", "up", "", "x", "-o", "name"];
         assert_eq!(gearctl(address, &line).exits(0).out(), "JOB_CREATED\nWORK_COMPLETE\n");
     });
+}
+
+/// Answers the first connection, and has nobody behind the door when others come.
+fn server_of_one_connection() -> (String, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let serving = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        drop(listener);
+        for line in BufReader::new(&stream).lines() {
+            assert!(matches!(line.unwrap().as_str(), "status" | "workers"));
+            (&stream).write_all(b".\n").unwrap();
+        }
+    });
+    (address, serving)
+}
+
+#[test]
+fn a_connection_that_is_refused_is_not_the_silence_of_a_server() {
+    let (address, serving) = server_of_one_connection();
+    let error = gearctl(&address, &["server", "-o", "json"]).exits(69).error();
+    assert_eq!(error["code"], "UNAVAILABLE", "{error}");
+    serving.join().unwrap();
 }
