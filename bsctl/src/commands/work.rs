@@ -218,7 +218,9 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         };
         let running = match shortage.wait_out(&messages, stops, start) {
             Ok(running) => running,
-            Err(error) => return (Err(error), WorkerReport::default()),
+            Err(error) => {
+                return (interrupts.check().and(Err(error)), WorkerReport::default());
+            }
         };
         let logged = supervisor.watch(
             &finished,

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 
 use crate::harness::*;
 
-/// A worker for one job, and what it says.
+/// A worker, and what it says.
 struct Worker {
     child: Child,
     err: BufReader<ChildStderr>,
@@ -24,22 +24,38 @@ fn by(user: Option<u32>, program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
+/// Whoever runs the tool in a test: limits of processes bind everybody but root, and count all that a user has, so for
+/// root it is a user whom nobody else is. In a container there may be no more than 65,536.
+fn user(number: u32) -> Option<u32> {
+    assert!(number < 5);
+    let user = 10_000 + number * 9_000 + std::process::id() % 9_000;
+    rustix::process::getuid().is_root().then_some(user)
+}
+
+/// The tool with so many processes and threads, or all that it may have, in a folder that the user can read.
+fn limited(user: Option<u32>, processes: Option<u32>) -> (Command, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("bsctl");
+    // By another process: what other tests start here would inherit a file that is being written, which is busy then.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_bsctl")).arg(&program).status();
+    assert!(copied.unwrap().success());
+    let mut command = by(user, "prlimit");
+    command.args(processes.map(|most| format!("--nproc={most}:")));
+    command.arg(program).current_dir(folder.path());
+    (command, folder)
+}
+
 impl Worker {
-    /// Starts it with so many processes and threads, or all that it may have. Limits of processes bind everybody but root, and count all that a
-    /// user has: for root it is a user whom nobody else is.
+    /// Starts it for one job.
     fn start(address: &str, processes: Option<u32>, number: u32) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let user = rustix::process::getuid().is_root().then(|| 500_000 + number * 100_000);
-        let user = user.map(|user| user + std::process::id() % 100_000);
-        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let program = folder.path().join("bsctl");
-        // By another process: what other tests start here would inherit a file that is being written, which is busy then.
-        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_bsctl")).arg(&program).status();
-        assert!(copied.unwrap().success());
-        let mut command = by(user, "prlimit");
-        command.args(processes.map(|most| format!("--nproc={most}:")));
-        command.arg(program).args(["-a", address, "work", "--once", "--exec", "true"]);
-        command.current_dir(folder.path());
+        Self::start_as(address, processes, number, &["--once", "--exec", "true"])
+    }
+
+    fn start_as(address: &str, processes: Option<u32>, number: u32, arguments: &[&str]) -> Self {
+        let user = user(number);
+        let (mut command, folder) = limited(user, processes);
+        command.args(["-a", address, "work"]).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let err = BufReader::new(child.stderr.take().unwrap());
@@ -75,6 +91,14 @@ impl Worker {
         while client(address).stats().unwrap().current_waiting == 0 {
             std::thread::yield_now();
         }
+    }
+
+    /// Ends it as a supervisor does, and gives its exit code.
+    fn terminated(mut self) -> Option<i32> {
+        signal(&self.child, rustix::process::Signal::TERM);
+        // All that it says is read, so that it can say it.
+        self.err.read_to_string(&mut String::new()).unwrap();
+        self.child.wait().unwrap().code()
     }
 
     /// Waits for its end, without a further word about what it waits for.
@@ -130,6 +154,19 @@ fn a_worker_that_gets_no_threads_at_first_starts_later() {
             worker.limit("nproc", None);
             worker.ends();
             assert_eq!(state(address, id), "gone");
+        });
+    }
+}
+
+#[test]
+fn a_signal_ends_a_worker_that_gets_no_threads_as_any_other() {
+    for limit in [1, 2] {
+        on_both(|address| {
+            let id = put(address, "default", "x");
+            let mut worker = Worker::start(address, Some(limit), 4);
+            worker.says(WAITING);
+            assert_eq!(worker.terminated(), Some(143));
+            assert_eq!(state(address, id), "ready");
         });
     }
 }

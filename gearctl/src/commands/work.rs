@@ -153,18 +153,15 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let connected =
         shift.shortage.wait_out(&shift.messages, stops, || workers(tool, &args, limit.as_ref()));
     let workers = interrupts.check().and(connected)?;
+    let (functions, address) = (args.functions.join(", "), tool.link.address()?);
     let (sender, finished) = mpsc::channel();
-    let mut slots = Vec::new();
-    for worker in workers {
-        let start = || start_slot(&shift, &sender);
-        let (slot, place) = shift.shortage.wait_out(&shift.messages, stops, start)?;
-        // A slot waits for its worker.
-        let _ = place.send(worker);
-        slots.push(slot);
+    let (slots, started) = start_slots(&shift, workers, sender, &interrupts);
+    match &started {
+        Ok(()) => tool.messages.note(format!("serving {functions} on {address}")),
+        // Given up, because a signal came.
+        Err(error) if error.is_shortage() => {}
+        Err(_) => shift.stop(),
     }
-    drop(sender);
-    let functions = args.functions.join(", ");
-    tool.messages.note(format!("serving {functions} on {}", tool.link.address()?));
     let mut count = Count::default();
     let logs = args.log_jobs.is_some();
     let signal = supervise(&shift, &finished, &interrupts, args.grace, |job| {
@@ -172,12 +169,39 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         if logs { log(tool, job) } else { Ok(()) }
     })?;
     join(slots)?;
+    if signal.is_none() {
+        started.or_else(|error| interrupts.check().and(Err(error)))?;
+    }
     count.report(tool, logs)?;
     Ok(signal.unwrap_or(Exit::Done))
 }
 
 /// The thread of a slot.
 type Slot = JoinHandle<Result<(), CliError>>;
+
+/// Starts a slot for each worker, and gives up waiting for a thread when a signal comes. What was started goes on, also
+/// after an error.
+fn start_slots(
+    shift: &Arc<Shift>,
+    workers: Vec<Worker>,
+    finished: Sender<Finished>,
+    interrupts: &Interrupts,
+) -> (Vec<Slot>, Result<(), CliError>) {
+    let mut slots = Vec::new();
+    let stops = || interrupts.requested().is_some();
+    for worker in workers {
+        let start = || start_slot(shift, &finished);
+        match shift.shortage.wait_out(&shift.messages, stops, start) {
+            Ok((slot, place)) => {
+                // A slot waits for its worker.
+                let _ = place.send(worker);
+                slots.push(slot);
+            }
+            Err(error) => return (slots, Err(error)),
+        }
+    }
+    (slots, Ok(()))
+}
 
 /// A thread that begins when it is sent its worker.
 fn start_slot(
@@ -258,16 +282,17 @@ fn supervise(
 ) -> Result<Option<Exit>, CliError> {
     let mut signal = None;
     let mut deadline: Option<Instant> = None;
+    let mut reported = Ok(());
     loop {
         match finished.recv_timeout(Duration::from_millis(50)) {
-            Ok(job) => {
-                if let Err(error) = report(&job) {
+            Ok(job) if reported.is_ok() => {
+                reported = report(&job);
+                if reported.is_err() {
                     shift.stop();
-                    return Err(error);
                 }
             }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Ok(signal),
+            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return reported.map(|()| signal),
         }
         if let Some(exit) = interrupts.requested() {
             interrupts.clear();

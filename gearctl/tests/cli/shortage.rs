@@ -5,9 +5,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
+use serde_json::json;
+
 use crate::harness::*;
 
-/// A worker for one job, and what it says.
+/// A worker, and what it says.
 struct Worker {
     child: Child,
     err: BufReader<ChildStderr>,
@@ -24,22 +26,38 @@ fn by(user: Option<u32>, program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
+/// Whoever runs the tool in a test: limits of processes bind everybody but root, and count all that a user has, so for
+/// root it is a user whom nobody else is. In a container there may be no more than 65,536.
+fn user(number: u32) -> Option<u32> {
+    assert!(number < 5);
+    let user = 10_000 + number * 9_000 + std::process::id() % 9_000;
+    rustix::process::getuid().is_root().then_some(user)
+}
+
+/// The tool with so many processes and threads, or all that it may have, in a folder that the user can read.
+fn limited(user: Option<u32>, processes: Option<u32>) -> (Command, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("gearctl");
+    // By another process: what other tests start here would inherit a file that is being written, which is busy then.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_gearctl")).arg(&program).status();
+    assert!(copied.unwrap().success());
+    let mut command = by(user, "prlimit");
+    command.args(processes.map(|most| format!("--nproc={most}:")));
+    command.arg(program).current_dir(folder.path());
+    (command, folder)
+}
+
 impl Worker {
-    /// Starts it with so many processes and threads, or all that it may have. Limits of processes bind everybody but root, and count all that a
-    /// user has: for root it is a user whom nobody else is.
+    /// Starts it for one job.
     fn start(address: &str, processes: Option<u32>, number: u32) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let user = rustix::process::getuid().is_root().then(|| 500_000 + number * 100_000);
-        let user = user.map(|user| user + std::process::id() % 100_000);
-        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let program = folder.path().join("gearctl");
-        // By another process: what other tests start here would inherit a file that is being written, which is busy then.
-        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_gearctl")).arg(&program).status();
-        assert!(copied.unwrap().success());
-        let mut command = by(user, "prlimit");
-        command.args(processes.map(|most| format!("--nproc={most}:")));
-        command.arg(program).args(["-s", address, "work", "-f", "f", "--once", "--exec", "true"]);
-        command.current_dir(folder.path());
+        Self::start_as(address, processes, number, &["-f", "f", "--once", "--exec", "true"])
+    }
+
+    fn start_as(address: &str, processes: Option<u32>, number: u32, arguments: &[&str]) -> Self {
+        let user = user(number);
+        let (mut command, folder) = limited(user, processes);
+        command.args(["-s", address, "work"]).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let err = BufReader::new(child.stderr.take().unwrap());
@@ -67,6 +85,15 @@ impl Worker {
             let more = self.err.read_line(&mut said).unwrap();
             assert!(more > 0, "it ended before it said {text:?}: {said}");
         }
+    }
+
+    /// Ends it as a supervisor does, and gives its exit code.
+    fn terminated(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        // All that it says is read, so that it can say it.
+        self.err.read_to_string(&mut String::new()).unwrap();
+        self.child.wait().unwrap().code()
     }
 
     /// Waits for its end, without a further word about what it waits for.
@@ -119,5 +146,32 @@ fn a_worker_that_gets_no_thread_at_first_starts_later() {
         worker.limit("nproc", None);
         worker.ends();
         assert!(is_gone(address));
+    });
+}
+
+#[test]
+fn a_signal_while_a_slot_has_no_thread_lets_the_others_finish() {
+    on_both(|server| {
+        let address = server.address();
+        queue(address, "f", b"x");
+        // A thread for the first slot, and none for the second.
+        let line = ["-f", "f", "-j", "2", "--builtin", "sleep=2s"];
+        let mut worker = Worker::start_as(address, Some(2), 3, &line);
+        worker.says(WAITING);
+        eventually("the job", || is_running(address).then_some(()));
+        assert_eq!(worker.terminated(), Some(143));
+        assert!(is_gone(address));
+    });
+}
+
+#[test]
+fn what_a_server_is_can_be_asked_without_a_further_thread() {
+    on_both(|server| {
+        let (mut command, _folder) = limited(user(4), Some(1));
+        let asked =
+            command.args(["-s", server.address(), "server", "-o", "json"]).output().unwrap();
+        assert_eq!(asked.status.code(), Some(0), "{asked:?}");
+        let all: serde_json::Value = serde_json::from_slice(&asked.stdout).unwrap();
+        assert_eq!((&all["no-answer"], &all["prioritystatus"]), (&json!([]), &json!(true)));
     });
 }

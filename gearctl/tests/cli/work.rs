@@ -445,3 +445,19 @@ fn the_pid_file_is_there_as_long_as_the_worker() {
         assert!(!file.exists());
     });
 }
+
+#[test]
+fn a_log_that_cannot_be_written_ends_the_worker_after_its_running_jobs() {
+    on_both(|server| {
+        let folder = tempfile::tempdir().unwrap();
+        queue(server.address(), "f", b"slow");
+        queue(server.address(), "f", b"quick");
+        let line = "if [ \"$(cat)\" = slow ]; then >began; sleep 1; else until [ -e began ]; do sleep 0.05; done; fi";
+        let mut worker = command(&["-s", server.address(), "work", "-f", "f", "-j", "2"]);
+        worker.args(["--log-jobs", "ndjson", "--shell", line]).current_dir(&folder);
+        worker.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+        ended(worker.spawn().unwrap()).exits(74);
+        let rows = gearman_client::blocking::Admin::connect(server.address()).unwrap().status();
+        assert!(rows.unwrap().iter().all(|row| row.total == 0));
+    });
+}
