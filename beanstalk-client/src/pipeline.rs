@@ -54,7 +54,7 @@ impl Client {
             commands: commands.into_iter(),
             window: Window::new(),
             started: false,
-            head_since: now(),
+            asked_since: None,
         }
     }
 }
@@ -66,8 +66,8 @@ pub struct CallMany<'a, I: Iterator> {
     commands: I,
     window: Window<I::Item>,
     started: bool,
-    /// Since when the oldest command in flight is the oldest.
-    head_since: Instant,
+    /// Since when the reply to the oldest command in flight is asked for, however often `next` was dropped meanwhile.
+    asked_since: Option<Instant>,
 }
 
 impl<I> CallMany<'_, I>
@@ -104,9 +104,6 @@ where
                 return self.commands.next().map(|command| Err(named(&command)(error)));
             }
         }
-        if self.window.is_empty() {
-            self.head_since = now();
-        }
         self.window.fill(&mut self.client.session, &mut self.commands);
         let outcome = match self.window.head()? {
             Head::Refused(refusal) => return Some(Err(refusal)),
@@ -114,8 +111,8 @@ where
         };
         if outcome.is_ok() {
             self.client.mark_proven();
-            self.head_since = now();
         }
+        self.asked_since = None;
         self.window.complete(&mut self.client.session, outcome)
     }
 
@@ -134,11 +131,13 @@ where
         if let Some(response) = client.session.reply(ticket)? {
             return Ok(response);
         }
+        // Not since the reply before it: nobody has read while the caller was away.
+        let since = *self.asked_since.get_or_insert_with(now);
         // Nearly always everything fits into the socket's buffer at once, and then only the reply is waited for.
         let written = poll_fn(|cx| Poll::Ready(client.poll_write(cx))).await;
         let _ = written.map_err(|error| client.session.fail(ticket, error))?;
         let limit = if client.session.outgoing().is_empty() {
-            client.options.reply_limit_since(wait, self.head_since)
+            client.options.reply_limit_since(wait, since)
         } else {
             client.options.write_and_reply_limit(wait)
         };
@@ -154,10 +153,11 @@ where
 impl Client {
     fn poll_exchange(&mut self, cx: &mut Context<'_>, ticket: Ticket) -> Poll<Result<Response>> {
         for _ in 0..READS_IN_A_ROW {
-            let _ = self.poll_write(cx)?;
+            // What was read already is given whatever becomes of the next write.
             if let Some(response) = self.session.reply(ticket)? {
                 return Poll::Ready(Ok(response));
             }
+            let _ = self.poll_write(cx)?;
             ready!(self.poll_read(cx))?;
         }
         again_later(cx)

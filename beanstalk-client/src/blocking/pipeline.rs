@@ -1,9 +1,5 @@
 //! A pipeline of commands with a bounded window.
 
-use std::time::Instant;
-
-use queue_core::now;
-
 use super::{Client, client::named};
 use crate::{
     Deadline, Result,
@@ -45,7 +41,6 @@ impl Client {
             commands: commands.into_iter(),
             window: Window::new(),
             started: false,
-            head_since: now(),
         }
     }
 }
@@ -57,8 +52,6 @@ pub struct CallMany<'a, I: Iterator> {
     commands: I,
     window: Window<I::Item>,
     started: bool,
-    /// Since when the oldest command in flight is the oldest.
-    head_since: Instant,
 }
 
 impl<I> CallMany<'_, I>
@@ -83,17 +76,22 @@ where
     /// Writes and reads in turn until the oldest command has its reply.
     fn receive(&mut self, ticket: Ticket, wait: ServerWait) -> Result<Response> {
         let client = &mut *self.client;
-        let mut has_moved = !client.session.outgoing().is_empty();
-        if has_moved {
+        // What was read already is given whatever becomes of the next write.
+        if let Some(response) = client.session.reply(ticket)? {
+            return Ok(response);
+        }
+        if client.has_output() {
             // Nearly always everything fits into the socket's buffer at once, and then only the reply is waited for.
             let limit = client.options.write_limit(Limit::never());
             client.write_some(limit).map_err(|error| client.session.fail(ticket, error))?;
         }
-        let limit = if client.session.outgoing().is_empty() {
-            client.options.reply_limit_since(wait, self.head_since)
-        } else {
+        // It counts from now: nobody has read while the caller was away.
+        let limit = if client.has_output() {
             client.options.write_and_reply_limit(wait)
+        } else {
+            client.options.reply_limit(Limit::never(), wait)
         };
+        let mut has_moved = false;
         loop {
             if let Some(response) = client.session.reply(ticket)? {
                 return Ok(response);
@@ -135,9 +133,6 @@ where
             self.window.end();
             return self.commands.next().map(|command| Err(named(&command)(error)));
         }
-        if self.window.is_empty() {
-            self.head_since = now();
-        }
         self.window.fill(&mut self.client.session, &mut self.commands);
         let outcome = match self.window.head()? {
             Head::Refused(refusal) => return Some(Err(refusal)),
@@ -145,7 +140,6 @@ where
         };
         if outcome.is_ok() {
             self.client.mark_proven();
-            self.head_since = now();
         }
         self.window.complete(&mut self.client.session, outcome)
     }

@@ -51,11 +51,6 @@ impl<C: Command> Window<C> {
         self.ended = true;
     }
 
-    /// Whether nothing is in flight.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.in_flight.is_empty()
-    }
-
     /// Takes commands while there is room. It waits until half of the window is free, so that many commands go out in
     /// one write while the server works on the other half.
     ///

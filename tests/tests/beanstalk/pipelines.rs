@@ -160,6 +160,9 @@ both_faces!(
     a_server_that_reads_drop_by_drop_meets_a_deadline,
     a_reply_that_comes_before_its_command_is_written_does_not_end_a_pipeline,
     a_pipeline_whose_connection_takes_no_more_ends_with_an_error,
+    replies_that_were_read_survive_a_write_that_fails,
+    a_reply_that_comes_while_writing_is_stuck_survives_its_failure,
+    a_caller_that_was_away_is_given_what_has_come,
 );
 
 fn a_lost_connection_gives_every_command_in_flight_one_result<F: Face>() {
@@ -334,6 +337,72 @@ fn a_pipeline_whose_connection_takes_no_more_ends_with_an_error<F: Face>() {
         (ErrorKind::ConnectionLost, Fate::NotSent, Some("stats"))
     );
     assert_eq!(client.stats().unwrap().current_jobs_ready, 3);
+}
+
+/// Connects to a stream that follows this script, each time from its beginning.
+fn scripted<F: Face>(script: impl Fn() -> Scripted + Clone + Send + Sync + 'static) -> F {
+    let blocking = script.clone();
+    let options = options("127.0.0.1")
+        .reply_timeout(AWAY / 2)
+        .connector(move |_| {
+            let script = script.clone();
+            async move { Ok(script()) }
+        })
+        .blocking_connector(move |_, _| Ok(blocking()));
+    F::connect(options).unwrap()
+}
+
+/// Longer than [`scripted`] waits for a reply.
+const AWAY: Duration = Duration::from_millis(400);
+
+/// All replies to a window come in one read, and the server resets the connection before the window is filled up.
+fn replies_that_were_read_survive_a_write_that_fails<F: Face>() {
+    let replies = b"INSERTED 1\r\nINSERTED 2\r\nINSERTED 3\r\nINSERTED 4\r\n";
+    let mut client: F = scripted(|| {
+        Scripted::reading([Step::Bytes(replies.to_vec())])
+            .writing([Step::Accept(usize::MAX), Step::Reset])
+    });
+    let results = client.call_some(4, usize::MAX, puts(100));
+    let (inserted, failed) = results.split_at(4);
+    let ids: Vec<u64> = inserted.iter().map(|reply| reply.as_ref().unwrap().id().get()).collect();
+    assert_eq!(ids, [1, 2, 3, 4]);
+    assert!(!failed.is_empty());
+    for error in failed.iter().map(|reply| reply.as_ref().unwrap_err()) {
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
+    }
+}
+
+/// The reply is read between two attempts to write, of which the second one fails.
+fn a_reply_that_comes_while_writing_is_stuck_survives_its_failure<F: Face>() {
+    let mut client: F = scripted(|| {
+        let stuck = [Step::Accept(10), Step::WouldBlock, Step::WouldBlock, Step::Reset];
+        Scripted::reading([Step::Bytes(b"INSERTED 1\r\n".to_vec())]).writing(stuck)
+    });
+    let results = client.call_some(1, usize::MAX, puts(100));
+    assert_eq!(results.len(), 2);
+    assert_eq!(results[0].as_ref().unwrap().id().get(), 1);
+    assert_eq!(results[1].as_ref().unwrap_err().fate(), Fate::NotSent);
+}
+
+/// Nobody reads while the source of the commands takes its time, just as while somebody works with a reply. What has
+/// come meanwhile is more than the client reads at a time.
+fn a_caller_that_was_away_is_given_what_has_come<F: Face>() {
+    const BODY: usize = 100;
+    let mut client: F = scripted(|| {
+        let reply = |id| {
+            let head = Step::Bytes(format!("FOUND {id} {BODY}\r\n").into());
+            let body = [Step::Bytes(b"x".to_vec())].into_iter().cycle().take(BODY);
+            [head].into_iter().chain(body).chain([Step::Bytes(b"\r\n".to_vec())])
+        };
+        Scripted::reading((1..=3).flat_map(reply))
+    });
+    let commands = (1..=3_u64).map(|id| {
+        thread::sleep(AWAY);
+        Peek(id.into())
+    });
+    let found = client.call_some(2, usize::MAX, commands);
+    let ids: Vec<u64> = found.into_iter().map(|reply| reply.unwrap().unwrap().id.get()).collect();
+    assert_eq!(ids, [1, 2, 3]);
 }
 
 /// C7 over a stream with room for 64 bytes in each direction.
