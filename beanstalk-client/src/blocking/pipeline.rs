@@ -86,10 +86,10 @@ where
             client.write_some(limit).map_err(|error| client.session.fail(ticket, error))?;
         }
         // It counts from now: nobody has read while the caller was away.
-        let limit = if client.has_output() {
-            client.options.write_and_reply_limit(wait)
-        } else {
+        let limit = if client.session.outgoing().is_empty() {
             client.options.reply_limit(Limit::never(), wait)
+        } else {
+            client.options.write_and_reply_limit(wait)
         };
         let mut has_moved = false;
         loop {
