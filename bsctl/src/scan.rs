@@ -167,6 +167,8 @@ struct Beyond {
     lowest: u64,
     /// Ids of jobs that are known to be there, or were.
     anchors: BTreeSet<u64>,
+    /// Those of them that nothing has been looked for around yet.
+    fresh: BTreeSet<u64>,
     /// What has been asked: first id and last id of each range, no two of them in touch.
     asked: BTreeMap<u64, u64>,
     left: u64,
@@ -176,20 +178,25 @@ struct Beyond {
 impl Beyond {
     fn new(lowest: u64) -> Self {
         let anchors = BTreeSet::from([lowest]);
-        Self { lowest, anchors, asked: BTreeMap::new(), left: MOST_BEYOND, until_recount: RECOUNT }
+        Self {
+            lowest,
+            anchors,
+            fresh: BTreeSet::new(),
+            asked: BTreeMap::new(),
+            left: MOST_BEYOND,
+            until_recount: RECOUNT,
+        }
     }
 
     fn search(mut self, link: &mut Link, scan: &mut Scan<'_>) -> Result<(), CliError> {
         scan.recount(link)?;
         self.anchors.extend(heads(link)?.into_iter().filter(|id| *id >= self.lowest));
         for reach in REACHES {
-            let mut known = 0;
+            self.fresh = self.anchors.clone();
             // What is found is looked around as well.
-            while self.anchors.len() > known {
-                known = self.anchors.len();
-                for anchor in self.anchors.clone() {
-                    let from = anchor.saturating_sub(reach);
-                    self.ask(link, scan, from, anchor.saturating_add(reach))?;
+            while !self.fresh.is_empty() {
+                for (from, to) in spans(&std::mem::take(&mut self.fresh), reach) {
+                    self.ask(link, scan, from, to)?;
                 }
             }
         }
@@ -214,7 +221,8 @@ impl Beyond {
             }
             let free = self.asked.range(next..).next().map_or(u64::MAX, |(start, _)| start - 1);
             let last = to.min(free).min(next.saturating_add(CHUNK.min(self.left) - 1));
-            self.anchors.extend(scan.ask(link, next..=last)?);
+            let there = scan.ask(link, next..=last)?;
+            self.fresh.extend(there.into_iter().filter(|id| self.anchors.insert(*id)));
             self.note(next, last);
             let count = last - next + 1;
             self.left = self.left.saturating_sub(count);
@@ -246,6 +254,19 @@ impl Beyond {
         }
         self.asked.insert(range.0, range.1);
     }
+}
+
+/// The ids within reach of any of the anchors, as ranges that do not touch: jobs often follow each other.
+fn spans(anchors: &BTreeSet<u64>, reach: u64) -> Vec<(u64, u64)> {
+    let mut spans: Vec<(u64, u64)> = Vec::new();
+    for anchor in anchors {
+        let (from, to) = (anchor.saturating_sub(reach), anchor.saturating_add(reach));
+        match spans.last_mut() {
+            Some((_, end)) if from <= end.saturating_add(1) => *end = to,
+            _ => spans.push((from, to)),
+        }
+    }
+    spans
 }
 
 /// How many such jobs are to be found.

@@ -114,6 +114,32 @@ fn the_first_jobs_of_tubes_lead_to_far_ids() {
     assert!(asked < 10_000, "{asked} ids were asked");
 }
 
+/// What is asked for is written before the replies to what was asked before are read, so the trace shows when nothing
+/// was under way.
+#[test]
+fn far_ids_that_follow_each_other_are_asked_together() {
+    let server = Server::start().unwrap();
+    use_up_ids(server.address(), 50_000);
+    let far = (0..5000).map(|_| Put::new("", PutOptions::default()).unwrap());
+    let mut putter = client(server.address());
+    putter.use_tube("other").unwrap();
+    assert!(putter.call_many(far).all(|reply| reply.is_ok()));
+    let after_restart = statistics("current-jobs-ready: 5001\ntotal-jobs: 1\n");
+    server.faults().add(Fault::always().of("stats").reply_bytes(after_restart));
+    let ran = bsctl(server.address(), &["jobs", "-o", "id", "-vvv"]).exits(0);
+    assert_eq!(ran.lines().len(), 5001);
+    let (mut under_way, mut rests) = (0_u32, 0);
+    for line in ran.err.lines() {
+        if line.starts_with("> ") {
+            rests += u32::from(under_way == 0);
+            under_way += 1;
+        } else if line.starts_with("< ") {
+            under_way -= 1;
+        }
+    }
+    assert!((1..200).contains(&rests), "{rests} round trips");
+}
+
 /// beanstalkd 1.10 takes 208 bytes for a line, and makes two of a longer one.
 #[test]
 fn tubes_that_a_server_cannot_be_asked_about_are_named() {
