@@ -1,6 +1,6 @@
 //! The file that tells a supervisor which process this is.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::thread;
@@ -48,7 +48,7 @@ impl PidFile {
             Err(error) => Err(CliError::writing(&name, &error)),
         };
         for _ in 0..LOOKS {
-            match look(path).map_err(|error| CliError::reading(&name, &error))? {
+            match look(path, File::try_lock).map_err(|error| CliError::reading(&name, &error))? {
                 There::Nothing => match files::create(path, line.as_bytes(), 0o644) {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                     file => return written(file),
@@ -76,7 +76,7 @@ impl PidFile {
     }
 }
 
-fn look(path: &Path) -> io::Result<There> {
+fn look(path: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> io::Result<There> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if !metadata.is_file() => return Ok(There::Foreign),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(There::Nothing),
@@ -87,8 +87,10 @@ fn look(path: &Path) -> io::Result<There> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(There::Contended),
         file => file?,
     };
-    // Locked before it is looked whether it is still there: who has taken it over has put another in its place.
-    if file.try_lock().is_err() || !files::is_at(&file, path).unwrap_or(false) {
+    // Locked before it is looked whether it is still there: who has taken it over has put another in its place. Where the
+    // file system knows no locks, two that start at the same moment may both take it over.
+    let is_locked = matches!(lock(&file), Err(TryLockError::WouldBlock));
+    if is_locked || !files::is_at(&file, path).unwrap_or(false) {
         return Ok(There::Contended);
     }
     let mut text = String::new();
@@ -185,10 +187,22 @@ mod tests {
         let path = folder.path().join("worker.pid");
         fs::write(&path, format!("{}\n", ended())).unwrap();
         // Whoever looks while another takes it over finds it contended, and then the other's.
-        let There::Stale(held) = look(&path).unwrap() else { panic!("it is stale") };
-        assert!(matches!(look(&path).unwrap(), There::Contended));
+        let look = || look(&path, File::try_lock).unwrap();
+        let There::Stale(held) = look() else { panic!("it is stale") };
+        assert!(matches!(look(), There::Contended));
         files::replace(&path, b"1\n", 0o644).unwrap();
-        assert!(matches!(look(&path).unwrap(), There::Running(1)));
+        assert!(matches!(look(), There::Running(1)));
         drop(held);
+    }
+
+    #[test]
+    fn a_stale_file_is_taken_over_where_there_are_no_locks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("worker.pid");
+        fs::write(&path, format!("{}\n", ended())).unwrap();
+        let look = || look(&path, |_| Err(TryLockError::Error(io::ErrorKind::Unsupported.into())));
+        assert!(matches!(look().unwrap(), There::Stale(_)));
+        fs::write(&path, "1\n").unwrap();
+        assert!(matches!(look().unwrap(), There::Running(1)));
     }
 }
