@@ -16,7 +16,8 @@ Protocol: watch TUBE, ignore default, reserve-with-timeout, delete.
 A job is deleted when its output has arrived: in a file when it is on the disk, in a pipe when its reader has
 read it, elsewhere when it is written and the reader is still there. If the output cannot be written, the
 connection is closed and the jobs go back to the queue (exit 74). Into anything but a file one job goes at a time, so
-that a reader that goes away leaves the others in the queue; the one that it read last is named.
+that a reader that goes away leaves the others in the queue; the one that it read last is named. A job that its reader
+leaves unread is waited for, and a note says so after 10 s; only the last of -c jobs is deleted then, read or not.
 Only on Linux can it be seen what the reader of a pipe has read.
 Without --wait only what is ready now is taken; nothing there is exit 1. A --wait that runs out is exit 124.
 

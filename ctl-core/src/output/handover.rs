@@ -16,7 +16,8 @@ use crate::messages::Messages;
 use crate::signals::Interrupts;
 use crate::units;
 
-/// Is given jobs to delete whose records have arrived; without jobs, a sign that a reader is being waited for.
+/// Is given jobs to delete whose records have arrived, and is called a few times a second also without any, to keep the
+/// others from running out of time.
 pub type Leave<'a, J> = &'a mut dyn FnMut(Vec<J>) -> Result<(), CliError>;
 
 /// A list of jobs that are deleted when they have been handed over. Only [`Handover::finish`] completes it.
@@ -33,18 +34,25 @@ pub struct Handover<'a, J> {
     /// The reader had to be waited for since the last batch.
     was_slow: bool,
     window: usize,
+    /// When jobs were given away last.
+    given: Instant,
+    patience: Duration,
+    /// It was said that a reader is waited for.
+    has_told: bool,
 }
 
 /// A reader that takes longer than this is slow.
 const SLOW: Duration = Duration::from_millis(50);
-/// How long a reader that is there may leave the last job unread. It may wait for this process to end.
+/// How long a reader that is there may leave a job unread before that is said, and the last one before it counts as read:
+/// the reader may wait for this process to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often a reader is looked at before the processor is left to others for longer.
 const EAGER_LOOKS: u32 = 100;
 /// The longest rest between two looks.
 const MAX_REST: Duration = Duration::from_millis(20);
-/// Jobs that a reader has read are deleted together, at most so many.
+/// Jobs that a reader has read are deleted together, at most so many, and after so long.
 const TOGETHER: usize = 100;
+const BETWEEN_LEAVES: Duration = Duration::from_millis(100);
 /// What a terminal or socket may have taken without anybody having read it: bytes, and names that are remembered.
 const UNSEEN: (u64, usize) = (256 * 1024, 1000);
 /// Names in an error.
@@ -76,6 +84,9 @@ impl<'a, J> Handover<'a, J> {
             unsure: VecDeque::new(),
             was_slow: false,
             window: 1,
+            given: Instant::now(),
+            patience: PATIENCE,
+            has_told: false,
         })
     }
 
@@ -111,7 +122,7 @@ impl<'a, J> Handover<'a, J> {
     /// # Errors
     /// As [`Handover::push`].
     pub fn settle(&mut self, leave: Leave<'_, J>) -> Result<(), CliError> {
-        let arrived = self.arrive(None, leave);
+        let arrived = self.arrive(false, leave);
         if std::mem::take(&mut self.was_slow) {
             self.window = 1;
         }
@@ -124,7 +135,7 @@ impl<'a, J> Handover<'a, J> {
     /// # Errors
     /// As [`Handover::push`].
     pub fn finish(&mut self, leave: Leave<'_, J>) -> Result<(), CliError> {
-        let arrived = self.arrive(Some(PATIENCE), leave);
+        let arrived = self.arrive(true, leave);
         self.end(arrived, true, leave)?;
         let finished = self.list.end().and_then(|()| match self.is_on_disk() {
             true => self.look().map(|_| ()),
@@ -142,7 +153,7 @@ impl<'a, J> Handover<'a, J> {
     ) -> Result<(), CliError> {
         if !self.is_on_disk() {
             // One at a time: the one before it first.
-            self.arrive(None, leave)?;
+            self.arrive(false, leave)?;
         }
         self.list.push(record)?;
         self.under_way.push((name, job));
@@ -153,8 +164,18 @@ impl<'a, J> Handover<'a, J> {
         if self.list.output().destination.shows_reading() {
             return Ok(());
         }
-        self.arrive(None, leave)?;
+        self.arrive(false, leave)?;
+        self.give(leave)
+    }
+
+    fn give(&mut self, leave: Leave<'_, J>) -> Result<(), CliError> {
+        self.given = Instant::now();
         leave(std::mem::take(&mut self.arrived))
+    }
+
+    /// Whether nothing was given away for so long that jobs could run out of time.
+    fn is_due(&self) -> bool {
+        self.given.elapsed() >= BETWEEN_LEAVES
     }
 
     /// Gives away what has arrived, if it is time or this is the end, and completes an error.
@@ -164,16 +185,14 @@ impl<'a, J> Handover<'a, J> {
         now: bool,
         leave: Leave<'_, J>,
     ) -> Result<(), CliError> {
-        let left = if (now || outcome.is_err()) && !self.arrived.is_empty() {
-            leave(std::mem::take(&mut self.arrived))
-        } else {
-            Ok(())
-        };
+        let has_arrived = !self.arrived.is_empty() && (now || outcome.is_err());
+        let is_due = outcome.is_ok() && self.is_due();
+        let left = if has_arrived || is_due { self.give(leave) } else { Ok(()) };
         outcome.map_err(|error| self.with_names(error)).and(left)
     }
 
-    /// Waits until what is under way has arrived; not for longer than `patience`.
-    fn arrive(&mut self, patience: Option<Duration>, leave: Leave<'_, J>) -> Result<(), CliError> {
+    /// Waits until what is under way has arrived; for the last jobs not for ever.
+    fn arrive(&mut self, are_last: bool, leave: Leave<'_, J>) -> Result<(), CliError> {
         if self.under_way.is_empty() {
             return Ok(());
         }
@@ -181,9 +200,12 @@ impl<'a, J> Handover<'a, J> {
         let start = Instant::now();
         let mut looks = 0;
         while !self.look()? {
-            if patience.is_some_and(|patience| start.elapsed() >= patience) {
-                self.warn_of_unread();
-                break;
+            if start.elapsed() >= self.patience {
+                if are_last {
+                    self.warn_of_unread();
+                    break;
+                }
+                self.tell_of_waiting();
             }
             self.interrupts.check()?;
             looks += 1;
@@ -207,14 +229,14 @@ impl<'a, J> Handover<'a, J> {
 
     /// The first looks follow each other closely, for a reader that keeps up; then the pauses grow.
     fn rest(&mut self, looks: u32, leave: Leave<'_, J>) -> Result<(), CliError> {
+        if self.is_due() {
+            self.give(leave)?;
+        }
         let Some(slow_looks) = looks.checked_sub(EAGER_LOOKS) else {
             thread::yield_now();
             return Ok(());
         };
         let rest = Duration::from_micros(20).saturating_mul(1 << slow_looks.min(10)).min(MAX_REST);
-        if rest == MAX_REST {
-            leave(std::mem::take(&mut self.arrived))?;
-        }
         self.list.output().destination.rest(rest);
         Ok(())
     }
@@ -243,14 +265,28 @@ impl<'a, J> Handover<'a, J> {
         self.list.output().destination.shows_reading()
     }
 
+    /// Without a word, a caller that reads only at the end of this process would wait for it, and it for the caller.
+    fn tell_of_waiting(&mut self) {
+        if std::mem::replace(&mut self.has_told, true) {
+            return;
+        }
+        let unread = self.unread();
+        self.messages.note(format!(
+            "{unread}; the next job is taken when this one was read: \
+             who waits for the end of this command before reading waits for ever"
+        ));
+    }
+
     fn warn_of_unread(&mut self) {
+        let unread = self.unread();
+        self.messages.warn(format!("{unread}; it is deleted"));
+    }
+
+    fn unread(&mut self) -> String {
         let name = self.list.output().destination.name().to_owned();
         let jobs: Vec<&str> = self.under_way.iter().map(|(name, _)| name.as_str()).collect();
-        let waited = units::show_duration(PATIENCE);
-        self.messages.warn(format!(
-            "{} is in {name}, but its reader has not read it for {waited}; it is deleted",
-            jobs.join(", ")
-        ));
+        let waited = units::show_duration(self.patience);
+        format!("{} is in {name}, but its reader has not read it for {waited}", jobs.join(", "))
     }
 
     /// Says of which jobs it is not known whether their reader has used them.
@@ -279,9 +315,10 @@ impl<'a, J> Handover<'a, J> {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::io::{BufWriter, Read as _};
+    use std::io::{BufWriter, Read as _, Write};
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
+    use std::sync::{Arc, Mutex};
 
     use super::super::{Column, Destination, Format, Output, Shape, Style};
     use super::*;
@@ -302,22 +339,29 @@ mod tests {
     struct Case<'a> {
         handover: Handover<'a, u64>,
         left: Vec<u64>,
+        calls: usize,
     }
 
     impl<'a> Case<'a> {
         fn new(out: &'a mut Output) -> Self {
             let list = out.list(&NUMBERS).unwrap();
             let handover = Handover::new(list, Interrupts::none(), &messages()).unwrap();
-            Self { handover, left: Vec::new() }
+            Self { handover, left: Vec::new(), calls: 0 }
         }
 
         fn push(&mut self, n: u64) -> Result<(), CliError> {
             let record = Record::new().with("n", n);
-            let left = &mut self.left;
+            let (left, calls) = (&mut self.left, &mut self.calls);
             self.handover.push(record, format!("job {n}"), n, &mut |jobs| {
                 left.extend(jobs);
+                *calls += 1;
                 Ok(())
             })
+        }
+
+        /// Lets as much time pass as jobs are given away after.
+        fn wait(&mut self) {
+            self.handover.given = self.handover.given.checked_sub(BETWEEN_LEAVES).unwrap();
         }
 
         fn settle(&mut self) -> Result<(), CliError> {
@@ -414,6 +458,82 @@ mod tests {
         assert_eq!(error.exit.code(), 130);
         assert!(left.is_empty());
         assert!(waits > 0);
+    }
+
+    /// A caller of [`Handover`] touches the jobs that it holds whenever it is given some, or none.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn jobs_are_looked_after_while_their_reader_keeps_up() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let mut out = output(writer);
+        let mut case = Case::new(&mut out);
+        case.handover.given = Instant::now() + Duration::from_secs(3600);
+        case.push(1).unwrap();
+        reader.read_exact(&mut [0; 2]).unwrap();
+        case.push(2).unwrap();
+        reader.read_exact(&mut [0; 2]).unwrap();
+        assert_eq!((case.calls, case.left.len()), (0, 0));
+        case.handover.given = Instant::now();
+        case.wait();
+        case.push(3).unwrap();
+        assert_eq!((case.calls, &case.left[..]), (1, &[1, 2][..]));
+    }
+
+    #[test]
+    fn jobs_that_wait_for_the_disk_are_looked_after() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut out = output(file.reopen().unwrap());
+        let mut case = Case::new(&mut out);
+        case.wait();
+        case.push(1).unwrap();
+        assert_eq!((case.calls, case.left.len()), (1, 0));
+    }
+
+    #[derive(Clone, Default)]
+    struct Said(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Said {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn that_a_reader_is_waited_for_is_said_once() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let mut out = output(writer);
+        let said = Said::default();
+        let messages = Messages::to(Box::new(said.clone()), "tool", false, false);
+        let said = || String::from_utf8(said.0.lock().unwrap().clone()).unwrap();
+        let interrupts = Interrupts::none();
+        let list = out.list(&NUMBERS).unwrap();
+        let mut handover = Handover::new(list, interrupts.clone(), &messages).unwrap();
+        handover.patience = Duration::ZERO;
+        let mut calls = 0;
+        // Who reads when it is told, and not before.
+        let mut leave = |jobs: Vec<u64>| {
+            calls += 1;
+            match said().is_empty() {
+                false if jobs.is_empty() => reader.read_exact(&mut [0; 2]).unwrap(),
+                true if calls > 20 => interrupts.raise(),
+                _ => {}
+            }
+            Ok(())
+        };
+        handover.push(Record::new().with("n", 1), "job 1".to_owned(), 1, &mut leave).unwrap();
+        handover.settle(&mut leave).unwrap();
+        handover.push(Record::new().with("n", 2), "job 2".to_owned(), 2, &mut leave).unwrap();
+        handover.settle(&mut leave).unwrap();
+        let said = said();
+        assert!(
+            said.starts_with("job 1 is in there, but its reader has not read it for "),
+            "{said}"
+        );
+        assert!(!said.contains("job 2") && said.contains("waits for ever"), "{said}");
     }
 
     #[test]
