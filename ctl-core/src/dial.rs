@@ -91,6 +91,9 @@ pub struct Plan {
     pub wait_for_server: Option<Duration>,
 }
 
+/// Between the first two attempts; each further pause is twice as long, up to a second.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
 impl Plan {
     /// From flags and environment; `prefix` is that of the tool's variables.
     ///
@@ -131,7 +134,8 @@ impl Plan {
         self.timeout = self.timeout.or(Some(bound));
     }
 
-    /// Connects, as often as `--retry`, within `--timeout`, and `--wait-for-server` allow. `place` is the address and where it came from.
+    /// Connects, as often as `--retry` and `--wait-for-server` allow. No attempt for `--retry` begins after `--timeout`; one
+    /// that has begun ends with its own bound. The place is the address and where it came from.
     ///
     /// # Errors
     /// That of the last attempt.
@@ -144,7 +148,7 @@ impl Plan {
     ) -> Result<T, CliError> {
         let started = Instant::now();
         let mut left = self.retry.unwrap_or(0);
-        let mut pause = Duration::from_millis(50);
+        let mut pause = FIRST_PAUSE;
         loop {
             let error = match attempt() {
                 Ok(opened) => {
@@ -153,9 +157,9 @@ impl Plan {
                 }
                 Err(error) => error,
             };
-            let waiting =
-                self.wait_for_server.is_some_and(|bound| started.elapsed() + pause < bound);
-            let is_over = self.timeout.is_some_and(|bound| started.elapsed() >= bound);
+            let next = started.elapsed().saturating_add(pause);
+            let waiting = self.wait_for_server.is_some_and(|bound| next < bound);
+            let is_over = self.timeout.is_some_and(|bound| next >= bound);
             if !waiting && (left == 0 || is_over) {
                 return Err(error.remark(format!("(address from {source})")));
             }
@@ -209,15 +213,19 @@ mod tests {
 
     #[test]
     fn no_retry_outlives_the_timeout() {
-        let timeout = Some(Duration::ZERO);
-        let globals = GlobalArgs { retry: Some(9), timeout, ..GlobalArgs::default() };
-        let plan = Plan::new(&globals, &Environment::of(&[]), "TOOL").unwrap();
-        let mut tries = 0;
-        let outcome: Result<(), _> = plan.open(("host:1", "flag --x"), "tool", &silent(), || {
-            tries += 1;
-            Err(CliError::unavailable("nobody listens"))
-        });
-        assert!(outcome.is_err() && tries == 1);
+        // Over at once, and over before the first pause is.
+        for timeout in [Duration::ZERO, FIRST_PAUSE / 2] {
+            let timeout = Some(timeout);
+            let globals = GlobalArgs { retry: Some(9), timeout, ..GlobalArgs::default() };
+            let plan = Plan::new(&globals, &Environment::of(&[]), "TOOL").unwrap();
+            let mut tries = 0;
+            let outcome: Result<(), _> =
+                plan.open(("host:1", "flag --x"), "tool", &silent(), || {
+                    tries += 1;
+                    Err(CliError::unavailable("nobody listens"))
+                });
+            assert_eq!((outcome.is_err(), tries), (true, 1), "{timeout:?}");
+        }
     }
 
     #[test]
