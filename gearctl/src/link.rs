@@ -427,8 +427,6 @@ impl Link {
             }
             if let Some(bound) = self.plan.timeout {
                 options = options.write_timeout(bound).reply_timeout(bound);
-                // Also with retries, and with several servers.
-                options = options.total_timeout(Some(bound));
             }
             options = options.total_timeout(self.plan.call_bound(Duration::ZERO));
             match self.plan.retry {

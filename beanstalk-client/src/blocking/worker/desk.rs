@@ -231,10 +231,6 @@ pub(super) fn run(
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Ended {
-    let text = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message");
+    let text = queue_core::panic_text(panic);
     (Outcome::Retry, Some(format!("the handler panicked: {text}")))
 }
