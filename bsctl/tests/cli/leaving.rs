@@ -89,11 +89,11 @@ fn jobs_that_nobody_reads_stay_in_the_queue() {
 fn a_reader_may_be_slower_than_the_time_to_run() {
     on_both(|address| {
         let options =
-            beanstalk_client::PutOptions::default().ttr(std::time::Duration::from_secs(1));
+            beanstalk_client::PutOptions::default().ttr(std::time::Duration::from_secs(4));
         for n in 0..4 {
             put_with(address, "t", format!("body {n}"), options);
         }
-        let script = "\"$0\" pop -t t -c 4 -o ndjson | { sleep 3; cat; }";
+        let script = "\"$0\" pop -t t -c 4 -o ndjson | { sleep 7; cat; }";
         let ran = shell(address, script, Path::new("/"));
         assert_eq!((ran.lines().len(), ran.err.contains("time to run")), (4, false), "{}", ran.err);
         assert_eq!(left(address, "t"), 0);
