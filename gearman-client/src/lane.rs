@@ -396,7 +396,7 @@ impl Served for Lane {
             return Ok(Pulse::Over);
         }
         let replies = io.arrived.len() as u64;
-        let was_waiting_since = state.session.waiting_since();
+        let steps = state.session.steps();
         let mut jobs = Vec::new();
         for packet in io.arrived.drain(..) {
             match state.take(&packet, now) {
@@ -407,7 +407,7 @@ impl Served for Lane {
                 }
             }
         }
-        if state.session.waiting_since() != was_waiting_since {
+        if state.session.steps() != steps {
             state.barriers.append_to(&mut io.wakers);
         }
         jobs.extend(std::iter::from_fn(|| state.session.released()));
@@ -429,7 +429,8 @@ impl Served for Lane {
             io.wakers.drain(..).for_each(Waker::wake);
             return Ok(Pulse::Over);
         }
-        let waiting_since = state.session.waiting_since();
+        let is_waiting = state.session.waiting_since().is_some();
+        let has_answers = state.session.steps() != steps;
         if !io.is_busy(was_stuck) {
             match &mut state.driver {
                 Some(driver) => driver.clone_from(cx.waker()),
@@ -443,8 +444,8 @@ impl Served for Lane {
         }
         Ok(Pulse::Beats {
             // What takes long to write cannot be answered before.
-            is_waiting: waiting_since.is_some() && !was_stuck,
-            has_answers: waiting_since != was_waiting_since,
+            is_waiting: is_waiting && !was_stuck,
+            has_answers,
             wake_at,
         })
     }

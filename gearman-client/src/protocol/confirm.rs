@@ -22,6 +22,9 @@ pub(super) struct Confirmations {
     unconfirmed: VecDeque<Work>,
     settled: VecDeque<Settled>,
     has_answers: bool,
+    /// How often the server came further with what it was asked, and when it last did.
+    steps: u64,
+    stepped_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -73,9 +76,21 @@ impl Confirmations {
         self.asked.front().is_none_or(|asked| asked.number > number)
     }
 
-    /// Since when the oldest question waits for its answer.
+    /// The server came further with what it was asked: the oldest question waits from now on.
+    pub(super) fn step(&mut self, now: Instant) {
+        self.steps += 1;
+        self.stepped_at = Some(now);
+    }
+
+    /// How many answers have come, and how many questions were taken back.
+    pub(super) fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Since when the oldest question waits for its answer and for nothing before it.
     pub(super) fn waiting_since(&self) -> Option<Instant> {
-        self.asked.front().map(|asked| asked.since)
+        let since = self.asked.front()?.since;
+        Some(self.stepped_at.map_or(since, |at| at.max(since)))
     }
 
     /// The kind of the oldest question, if it is a grab.
@@ -83,7 +98,7 @@ impl Confirmations {
         self.asked.front().and_then(|asked| asked.grab)
     }
 
-    /// Since when the oldest question waits for its answer, if it is a grab.
+    /// When the oldest question was asked, if it is a grab.
     pub(super) fn waiting_grab(&self) -> Option<Instant> {
         self.asked.front().filter(|asked| asked.grab.is_some()).map(|asked| asked.since)
     }
@@ -107,6 +122,7 @@ impl Confirmations {
         &mut self,
         by: PacketType,
         is_grab: bool,
+        now: Instant,
     ) -> Result<Option<Grab>, Error> {
         let Some(asked) = self.asked.pop_front() else {
             return Err(Error::protocol(format!("{by} came, which answers no request")));
@@ -116,6 +132,7 @@ impl Confirmations {
         }
         self.grabs -= usize::from(is_grab);
         self.has_answers = true;
+        self.step(now);
         while self.unconfirmed.front().is_some_and(|work| work.number < asked.number) {
             let Some(work) = self.unconfirmed.pop_front() else { break };
             self.settled.extend(match work.packet_type {
@@ -128,10 +145,11 @@ impl Confirmations {
     }
 
     /// Takes the oldest question back if it is a grab; gives its kind.
-    pub(super) fn withdraw_grab(&mut self) -> Option<Grab> {
+    pub(super) fn withdraw_grab(&mut self, now: Instant) -> Option<Grab> {
         let grab = self.next_grab()?;
         self.asked.pop_front();
         self.grabs -= 1;
+        self.step(now);
         Some(grab)
     }
 

@@ -274,7 +274,7 @@ impl WorkerSession {
     /// Asks for jobs, or sleeps, as it is time to. Gives when to be called again, if nothing comes before.
     pub fn poll(&mut self, now: Instant) -> Option<Instant> {
         while self.silent_until().is_some_and(|until| until <= now) {
-            self.skip_grab();
+            self.skip_grab(now);
         }
         let due = self.advance(now);
         [due, self.silent_until()].into_iter().flatten().min()
@@ -293,8 +293,8 @@ impl WorkerSession {
     }
 
     /// Gives up the answer to a grab: an older kind is next.
-    fn skip_grab(&mut self) {
-        let Some(grab) = self.confirmations.withdraw_grab() else { return };
+    fn skip_grab(&mut self, now: Instant) {
+        let Some(grab) = self.confirmations.withdraw_grab(now) else { return };
         self.given_up.push_back(grab);
         self.give_back(1);
         self.dialect.step_down();
@@ -373,9 +373,9 @@ impl WorkerSession {
             PacketType::EchoRes => {
                 if self.may_be_unknown() && self.confirmations.next_grab().is_some() {
                     // Answers come in order: the grab before it gets none.
-                    self.skip_grab();
+                    self.skip_grab(now);
                 }
-                self.confirmations.answered(packet.packet_type, false)?;
+                self.confirmations.answered(packet.packet_type, false, now)?;
             }
             PacketType::Error => self.refused(packet, now),
             other => {
@@ -433,8 +433,11 @@ impl WorkerSession {
             (None, None) => (!self.given_up.is_empty()).then_some(0),
         };
         let (grab, answer) = match late.and_then(|at| self.given_up.drain(..=at).next_back()) {
-            Some(grab) => (Some(grab), Answer::Late),
-            None => (self.confirmations.answered(by, true)?, Answer::Expected),
+            Some(grab) => {
+                self.confirmations.step(now);
+                (Some(grab), Answer::Late)
+            }
+            None => (self.confirmations.answered(by, true, now)?, Answer::Expected),
         };
         if let Some(grab) = grab {
             self.dialect.understood(grab, now);
@@ -467,10 +470,13 @@ impl WorkerSession {
             return self.confirmations.rejected(&packet.body);
         }
         // The oldest question is answered first.
-        if self.is_grab_proven || self.given_up.pop_front().is_some() {
+        if self.is_grab_proven {
             return;
         }
-        if self.confirmations.withdraw_grab().is_some() {
+        if self.given_up.pop_front().is_some() {
+            return self.confirmations.step(now);
+        }
+        if self.confirmations.withdraw_grab(now).is_some() {
             self.give_back(1);
             self.rest = if self.dialect.step_down() {
                 Rest::Awake
@@ -487,16 +493,22 @@ impl WorkerSession {
     pub fn give_up_waiting(&mut self, now: Instant) -> bool {
         let is_unknown_grab = self.may_be_unknown() && self.confirmations.waiting_grab().is_some();
         if is_unknown_grab {
-            self.skip_grab();
+            self.skip_grab(now);
             self.poll(now);
         }
         is_unknown_grab
     }
 
-    /// Since when the oldest question waits for its answer.
+    /// Since when the oldest question waits for its answer: it was asked then, or the answer before it came.
     #[must_use]
     pub fn waiting_since(&self) -> Option<Instant> {
         self.confirmations.waiting_since()
+    }
+
+    /// How many answers have come, and how many questions were given up, in all: when it grows, a barrier may be past.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.confirmations.steps()
     }
 
     /// Reports on a job: WORK_STATUS, WORK_DATA or WORK_WARNING.

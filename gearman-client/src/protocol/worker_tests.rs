@@ -563,3 +563,51 @@ fn a_connection_is_good_when_it_has_brought_a_job_or_has_lasted() {
     busy.worker.reopen(busy.now);
     assert!(!busy.worker.is_proven(busy.now));
 }
+
+#[test]
+fn each_answer_gives_the_next_question_the_whole_time() {
+    let mut bench = Bench::started(8);
+    bench.gets_job(1);
+    bench.sent();
+    bench.gets_job(2);
+    assert_eq!(bench.sent().len(), 3, "4 under way, of the same instant as the echo");
+    let barrier = bench.worker.send_barrier(bench.now);
+    let asked = bench.now;
+    assert_eq!(bench.worker.waiting_since(), Some(asked));
+    let answers = [
+        (PacketType::JobAssignAll, &["H:x:3", "f", "u", "", "w"][..]),
+        (PacketType::NoJob, &[]),
+        (PacketType::NoJob, &[]),
+        (PacketType::NoJob, &[]),
+        (PacketType::EchoRes, &[""]),
+    ];
+    for (packet_type, arguments) in answers {
+        assert!(!bench.worker.is_past(barrier));
+        bench.now += Duration::from_secs(6);
+        let steps = bench.worker.steps();
+        bench.gets(PacketType::Noop, &[]);
+        assert_eq!(bench.worker.steps(), steps, "it answers nothing");
+        bench.gets(packet_type, arguments);
+        assert_eq!(bench.worker.steps(), steps + 1);
+        assert_eq!(bench.worker.waiting_since().unwrap_or(bench.now), bench.now);
+    }
+    assert!(bench.worker.is_past(barrier));
+    // What is asked later waits from then on.
+    bench.now += Duration::from_secs(6);
+    bench.worker.send_barrier(bench.now);
+    assert_eq!(bench.worker.waiting_since(), Some(bench.now));
+}
+
+#[test]
+fn a_late_answer_gives_the_next_question_the_whole_time() {
+    let mut bench = Bench::started(1);
+    bench.now += Duration::from_secs(1);
+    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+    let asked = bench.now;
+    assert_eq!(bench.worker.waiting_since(), Some(asked));
+    bench.now += Duration::from_millis(500);
+    assert!(bench.gets(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]).is_some());
+    assert_eq!(bench.worker.waiting_since(), Some(bench.now));
+    bench.now += Duration::from_millis(500);
+    assert_eq!(bench.worker.waiting_since(), Some(asked + Duration::from_millis(500)));
+}

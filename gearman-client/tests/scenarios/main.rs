@@ -34,6 +34,7 @@ mod support;
 mod tls;
 mod together;
 mod worker;
+mod worker_clock;
 mod worker_faults;
 mod worker_floods;
 mod worker_losses;
