@@ -49,6 +49,9 @@ const IDLE: Duration = Duration::from_secs(1);
 /// other to read.
 const STUCK: Duration = Duration::from_millis(10);
 
+/// How often the link reads before it judges that an answer is overdue.
+const MAX_READS: usize = 64;
+
 impl Link {
     pub(super) fn new(options: ConnectOptions) -> Self {
         let address = Arc::new(options.address.clone());
@@ -136,9 +139,12 @@ impl Link {
         }
     }
 
-    fn glance(&mut self) -> Result<()> {
-        self.read_once(Limit::of(Deadline::Reply, Some(Duration::from_millis(1))))?;
-        self.sort()
+    /// Whether something was there.
+    fn glance(&mut self) -> Result<bool> {
+        let has_read =
+            self.read_once(Limit::of(Deadline::Reply, Some(Duration::from_millis(1))))?;
+        self.sort()?;
+        Ok(has_read)
     }
 
     /// Connects now, whatever there was before.
@@ -275,7 +281,7 @@ impl Link {
             }
             return Ok(());
         }
-        self.glance()
+        self.glance().map(drop)
     }
 
     /// The next thing for anybody who waits. A failure of the connection comes as mail for each of them.
@@ -296,16 +302,11 @@ impl Link {
             if std::mem::replace(&mut has_read, true) && limit.has_passed() {
                 return Err(limit.error());
             }
-            let reply = if self.session.is_waiting() {
-                let waited = now().saturating_duration_since(self.head_since);
-                let left = self.options.reply_timeout.saturating_sub(waited);
-                Limit::of(Deadline::Reply, Some(left))
-            } else {
-                Limit::never()
-            };
-            // An answer that does not come whole in time leaves the order of the answers in doubt.
+            let reply = self.reply_limit();
             if reply.has_passed() {
-                self.fail(reply.error());
+                if let Err(error) = self.catch_up() {
+                    self.fail(error);
+                }
                 continue;
             }
             match self.read_once(limit.sooner(reply)) {
@@ -320,6 +321,32 @@ impl Link {
                 Err(error) => self.fail(error),
             }
         }
+    }
+
+    fn reply_limit(&self) -> Limit {
+        if !self.session.is_waiting() {
+            return Limit::never();
+        }
+        let waited = now().saturating_duration_since(self.head_since);
+        Limit::of(Deadline::Reply, Some(self.options.reply_timeout.saturating_sub(waited)))
+    }
+
+    /// An answer is overdue. It may be here: nobody has read while the caller went through what came before.
+    ///
+    /// # Errors
+    ///
+    /// When it is not. An answer that does not come whole in time leaves the order of the answers in doubt.
+    fn catch_up(&mut self) -> Result<()> {
+        for _ in 0..MAX_READS {
+            let has_read = self.glance()?;
+            if !self.reply_limit().has_passed() {
+                return Ok(());
+            }
+            if !has_read {
+                break;
+            }
+        }
+        Err(self.reply_limit().error())
     }
 
     /// Reads what is there; `false` when nothing came until the limit.

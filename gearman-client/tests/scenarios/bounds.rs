@@ -3,19 +3,21 @@
 use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
 
 use gearman_client::{
-    Admin, ConnectOptions, Deadline, ErrorKind, Fate, JobHandle, RetryPolicy, Servers, blocking,
-    protocol::{Echo, PacketType},
+    Admin, ConnectOptions, Deadline, ErrorKind, Fate, JobEvent, JobHandle, RetryPolicy, Servers,
+    blocking,
+    protocol::{Echo, PacketType, Submit},
 };
 use socket2::SockRef;
 
 use super::{
     face::{Face, both_faces, runtime},
-    support::{PATIENCE, Peer, options, wire},
+    support::{PATIENCE, Peer, function, options, wire},
 };
 
 both_faces!(
@@ -23,6 +25,7 @@ both_faces!(
     a_server_that_reads_drop_by_drop_meets_the_write_deadline,
     a_silent_server_is_asked_no_longer_than_one_answer_may_take,
     a_total_timeout_covers_all_servers_and_leaves_time_for_each,
+    a_caller_who_takes_long_over_events_finds_the_answers_that_came_meanwhile,
 );
 
 /// A server that takes `bytes` at a time, with a pause after each, and answers nothing.
@@ -166,4 +169,47 @@ fn a_total_timeout_covers_all_attempts_of_an_admin_call() {
     let error = client.run("f", "", super::support::options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total), "{error}");
     drop(listener);
+}
+
+/// Four jobs are under way. When two have ended the next two are submitted, and an event of the third is still there to
+/// be looked at.
+fn a_caller_who_takes_long_over_events_finds_the_answers_that_came_meanwhile<F: Face>() {
+    const REPLY: Duration = Duration::from_secs(1);
+    let (answered, answers) = mpsc::channel();
+    let (address, _server) = Peer::serve(vec![Box::new(move |mut peer: Peer| {
+        let handles = ["H:x:0", "H:x:1", "H:x:2", "H:x:3", "H:x:4", "H:x:5"];
+        let all = |of: PacketType, to: &[&str]| -> Vec<u8> {
+            to.iter().flat_map(|handle| wire(of, &[handle, "r"][..of_parts(of)])).collect()
+        };
+        (0..4).for_each(|_| drop(peer.expect(PacketType::SubmitJob)));
+        let mut first = all(PacketType::JobCreated, &handles[..4]);
+        first.extend(all(PacketType::WorkComplete, &handles[..2]));
+        first.extend(all(PacketType::WorkData, &handles[2..3]));
+        peer.write_bytes(&first);
+        (4..6).for_each(|_| drop(peer.expect(PacketType::SubmitJob)));
+        let mut second = all(PacketType::JobCreated, &handles[4..]);
+        second.extend(all(PacketType::WorkComplete, &handles[2..]));
+        peer.write_bytes(&second);
+        answered.send(()).unwrap();
+        peer.wait_for_end();
+    })]);
+    let to: ConnectOptions = address.parse().unwrap();
+    let to = to.exceptions(false).reply_timeout(REPLY).retry(RetryPolicy::never());
+    let mut client = F::connect(to).unwrap();
+    let job = |_| Submit::foreground(function("f"), Vec::new(), options()).unwrap();
+    let mut ended = 0;
+    client.submit_some(4, (0..6).map(job).collect(), |number, event| match event.unwrap() {
+        JobEvent::Data(_) => {
+            assert_eq!((number, ended), (2, 2));
+            answers.recv_timeout(PATIENCE).expect("two more are submitted before this is given");
+            thread::sleep(REPLY + REPLY / 5);
+        }
+        event => ended += usize::from(event.is_last()),
+    });
+    assert_eq!(ended, 6);
+}
+
+/// How many parts a packet of the server has here: a handle, and perhaps data.
+fn of_parts(packet_type: PacketType) -> usize {
+    if packet_type == PacketType::JobCreated { 1 } else { 2 }
 }

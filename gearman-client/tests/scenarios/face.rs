@@ -50,6 +50,13 @@ pub(crate) trait Face: Sized + Send + 'static {
         pause: Duration,
     ) -> Result<Vec<Result<JobEvent>>>;
     fn submit_many(&mut self, jobs: Vec<Submit<Vec<u8>>>) -> Vec<(usize, Result<JobEvent>)>;
+    /// Few under way at once, and each event is looked at before the next is asked for.
+    fn submit_some(
+        &mut self,
+        window: usize,
+        jobs: Vec<Submit<Vec<u8>>>,
+        look: impl FnMut(usize, Result<JobEvent>),
+    );
     fn run(&mut self, function: &str, workload: &[u8], options: SubmitOptions) -> Result<Outcome>;
     fn submit_background(
         &mut self,
@@ -112,6 +119,15 @@ impl Face for Blocking {
 
     fn submit_many(&mut self, jobs: Vec<Submit<Vec<u8>>>) -> Vec<(usize, Result<JobEvent>)> {
         self.0.submit_many(jobs).collect()
+    }
+
+    fn submit_some(
+        &mut self,
+        window: usize,
+        jobs: Vec<Submit<Vec<u8>>>,
+        mut look: impl FnMut(usize, Result<JobEvent>),
+    ) {
+        self.0.submit_many(jobs).window(window).for_each(|(number, event)| look(number, event));
     }
 
     fn run(&mut self, function: &str, workload: &[u8], options: SubmitOptions) -> Result<Outcome> {
@@ -217,6 +233,20 @@ impl Face for Async {
             }
             found
         })
+    }
+
+    fn submit_some(
+        &mut self,
+        window: usize,
+        jobs: Vec<Submit<Vec<u8>>>,
+        mut look: impl FnMut(usize, Result<JobEvent>),
+    ) {
+        self.runtime.block_on(async {
+            let mut events = self.client.submit_many(jobs).window(window);
+            while let Some((number, event)) = events.next().await {
+                look(number, event);
+            }
+        });
     }
 
     fn run(&mut self, function: &str, workload: &[u8], options: SubmitOptions) -> Result<Outcome> {
