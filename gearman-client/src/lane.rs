@@ -8,9 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{sync::Notify, time::timeout};
+use tokio::{sync::Notify, time::sleep};
 
-use queue_core::{Wakers, now};
+use queue_core::{Stream, Wakers, now};
 
 use crate::{
     Address, ConnectOptions, ConnectionState, Error, FunctionName, GrabbedJob, JobHandle,
@@ -34,7 +34,7 @@ pub(crate) struct Lane {
     teller: Teller,
     /// Tells handlers that a connection is gone.
     losses: Notify,
-    /// Wakes the task when it waits between two attempts to connect.
+    /// Wakes the task when it is stopped while it connects or waits before that.
     nudge: Notify,
     with_barrier: bool,
 }
@@ -109,23 +109,54 @@ impl Lane {
 
     /// Keeps a connection until the lane is stopped.
     pub(crate) async fn run(self: Arc<Self>) {
+        let mut wait = None;
         loop {
-            self.gauge.is(ConnectionState::Connecting);
-            let limit = self.options.connect_limit(Limit::never());
-            let error = match self.options.connect(limit).await {
-                Ok(stream) => {
+            let error = match self.unless_stopped(self.connect_after(wait)).await {
+                None => None,
+                Some(Ok(stream)) => {
                     let epoch = self.opened();
                     let decoder = Decoder::new(Magic::Response, self.options.max_packet_size);
                     let mut driver =
                         Driver::new(self.clone(), epoch, stream, decoder, &self.options);
                     poll_fn(|cx| driver.poll(cx)).await
                 }
-                Err(error) => Some(error),
+                Some(Err(error)) => Some(error),
             };
-            let Some(wait) = self.closed(error) else { return };
-            // A nudge ends the wait: the lane is stopped.
-            let _ = timeout(wait, self.nudge.notified()).await;
+            wait = self.closed(error);
+            if wait.is_none() {
+                return;
+            }
         }
+    }
+
+    async fn connect_after(&self, wait: Option<Duration>) -> Result<Box<dyn Stream>> {
+        if let Some(wait) = wait {
+            sleep(wait).await;
+        }
+        self.gauge.is(ConnectionState::Connecting);
+        self.options.connect(self.options.connect_limit(Limit::never())).await
+    }
+
+    /// What comes of a step, or `None` when the lane is stopped before.
+    async fn unless_stopped<T>(&self, step: impl Future<Output = T>) -> Option<T> {
+        let mut step = pin!(step);
+        let mut stopped = pin!(self.stopped());
+        poll_fn(|cx| match stopped.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => step.as_mut().poll(cx).map(Some),
+        })
+        .await
+    }
+
+    async fn stopped(&self) {
+        while !self.is_stopped() {
+            self.nudge.notified().await;
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        let state = self.lock();
+        state.is_stopping || state.is_cut
     }
 
     /// Starts a session on a new connection.

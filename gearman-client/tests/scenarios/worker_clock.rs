@@ -2,7 +2,10 @@
 
 use std::{
     io,
-    sync::Mutex,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -12,6 +15,7 @@ use gearman_client::{
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
+    sync::oneshot,
     time::{Instant, sleep, timeout},
 };
 
@@ -117,4 +121,42 @@ async fn a_barrier_is_past_when_its_echo_comes_whatever_is_asked_behind_it() {
     timeout(NEVER, worker.echo_barrier()).await.unwrap().expect("the echo came");
     assert!(began.elapsed() < REPLY / 2, "{:?}", began.elapsed());
     drop(server.await.unwrap());
+}
+
+async fn stops(worker: Worker, running: Duration) -> Duration {
+    let (stop, stopped) = oneshot::channel::<()>();
+    let worker = tokio::spawn(worker.run_until(stopped));
+    sleep(running).await;
+    let told = Instant::now();
+    stop.send(()).unwrap();
+    worker.await.unwrap();
+    told.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_stopped_while_it_backs_off_connects_no_more() {
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let options = patient().connector({
+        let attempts = attempts.clone();
+        move |_| {
+            attempts.fetch_add(1, Ordering::SeqCst);
+            async { Err::<DuplexStream, _>(io::ErrorKind::ConnectionRefused.into()) }
+        }
+    });
+    let mut worker = Worker::connect_lazy(options).unwrap();
+    worker.can_do("f", None).unwrap();
+    let took = stops(worker, DELAY / 100).await;
+    // The first one, and one at once since nothing was known of the server.
+    assert_eq!(attempts.load(Ordering::SeqCst), 2);
+    assert!(took < DELAY / 100, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_stopped_while_it_connects_gives_that_up() {
+    let options = patient().connect_timeout(DELAY);
+    let options = options.connector(|_| std::future::pending::<io::Result<DuplexStream>>());
+    let mut worker = Worker::connect_lazy(options).unwrap();
+    worker.can_do("f", None).unwrap();
+    let took = stops(worker, DELAY / 100).await;
+    assert!(took < DELAY / 100, "{took:?}");
 }
