@@ -179,11 +179,11 @@ impl WorkerOptions {
         self
     }
 
-    /// How long one reserve waits in the server, in whole seconds (rounded up), at most an hour. A server that is gone
+    /// How long one reserve waits in the server, in whole seconds (rounded up), from 1 s to an hour. A server that is gone
     /// without a word is noticed after this time and the reply timeout.
     #[must_use]
     pub fn reserve_wait(mut self, wait: Duration) -> Self {
-        self.reserve_wait = wait.min(Duration::from_secs(3600));
+        self.reserve_wait = wait.clamp(Duration::from_secs(1), Duration::from_secs(3600));
         self
     }
 

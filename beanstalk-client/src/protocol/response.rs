@@ -207,7 +207,12 @@ impl Decoder {
 
     /// Whether more was read than the largest reply has.
     pub(crate) fn is_full(&self) -> bool {
-        self.filled > self.max_body.saturating_add(2 * MAX_LINE)
+        self.filled > self.max_text().saturating_add(2 * MAX_LINE)
+    }
+
+    /// The most bytes that a text of the server, or a body, may have.
+    fn max_text(&self) -> usize {
+        self.max_body.max(TEXT)
     }
 
     /// The next whole reply, or `None` if more bytes are needed.
@@ -307,7 +312,7 @@ impl Decoder {
             b"OK" => {
                 exact(second.is_some())?;
                 let size = number(first)?;
-                let limit = self.max_body.max(TEXT);
+                let limit = self.max_text();
                 if let Some(size) = usize::try_from(size).ok().filter(|size| *size <= limit) {
                     self.state = State::Body { head: Head::Ok, size };
                     return Ok(None);
@@ -403,6 +408,26 @@ mod tests {
 
     fn one(line: &str) -> Result<Response, Error> {
         decode_in_pieces(line.as_bytes(), 4096, 1 << 20).map(|mut found| found.remove(0))
+    }
+
+    #[test]
+    fn a_text_that_may_come_does_not_fill_the_buffer() {
+        for max_body in [0, 10, 2 * TEXT] {
+            let mut decoder = Decoder::new(Epoch::for_tests(1), max_body);
+            let mut feed = |bytes: &[u8]| {
+                for &byte in bytes {
+                    decoder.space()[0] = byte;
+                    decoder.received(1);
+                }
+                (decoder.is_full(), decoder.next().ok().flatten())
+            };
+            assert_eq!(feed(format!("OK {TEXT}\r\n").as_bytes()), (false, None));
+            assert_eq!(feed(&vec![b'x'; TEXT]), (false, None), "{max_body}");
+            let whole = feed(b"\r\n");
+            assert!(matches!(whole, (false, Some(Response::Ok(text))) if text.len() == TEXT));
+            let (is_full, _) = feed(&vec![b'x'; max_body.max(TEXT) + 2 * MAX_LINE + 1]);
+            assert!(is_full, "{max_body}");
+        }
     }
 
     #[test]

@@ -361,6 +361,10 @@ impl WorkerSession {
         self.pause = None;
         let mut free = self.settings.places.saturating_sub(active + ghosts + self.reserves);
         if active == 0 && self.reserves == 0 {
+            if self.settings.until_empty && self.is_dry && ghosts > 0 {
+                // Nothing was ready, and no reserve waits: it is asked once more when the lost jobs' handlers have ended.
+                return Ok(());
+            }
             self.is_dry = false;
             if free > 0 && !self.reserve(self.settings.wait, now)? && self.expected.is_empty() {
                 // Other slots have the last jobs.

@@ -59,8 +59,9 @@ impl WorkerSession {
             }
             return Ok(());
         }
-        let is_due = held.lease.beat().is_some_and(|beat| beat <= now);
-        if is_due && self.settings.beats(held.started, now) {
+        // Decided by the moment it was due at, as in `needs`: what is asked for and not done would be asked for for ever.
+        let due = held.lease.beat().filter(|beat| *beat <= now);
+        if due.is_some_and(|beat| self.settings.beats(held.started, beat)) {
             self.touch(key, now);
         }
         Ok(())

@@ -202,6 +202,21 @@ fn a_bounded_heartbeat_ends() {
     assert_eq!(world.stat(job, "timeouts"), "1");
 }
 
+/// A timer is late, so that the last beat is due before the heartbeat's end and seen after it.
+#[test]
+fn a_last_beat_that_is_late_is_a_touch() {
+    let mut world = World::new();
+    let worker = world.worker(&options().heartbeat(Heartbeat::AtMost(4 * SECOND)));
+    let job = world.put(9);
+    world.sleep_through(5 * SECOND);
+    world.pass(60 * SECOND);
+    assert_eq!(seconds(&world.seen(worker).times("touch")), [5.0]);
+    assert_eq!(world.seen(worker).settled, [(job, JobFate::Lost(LostReason::TimeToRun))]);
+    let lost =
+        world.seen(worker).actions.iter().find(|(_, said)| said.starts_with("lost")).unwrap();
+    assert_eq!(lost.0, 14 * SECOND);
+}
+
 /// B10, F8: a job in its last second makes every reserve come back at once, for ever.
 #[test]
 fn deadline_soon_never_spins() {
@@ -345,6 +360,48 @@ fn an_idle_worker_sends_little() {
     world.pass(3600 * SECOND);
     let sent = world.seen(worker).lines.len();
     assert!(sent <= 3600 / 15 + 3, "{sent} commands in an hour");
+}
+
+/// Idle cost: nothing waits in the server for less than a second.
+#[test]
+fn a_reserve_without_a_wait_does_not_hammer_an_idle_server() {
+    let mut world = World::new();
+    world.put(60);
+    let worker = world.worker(&options().reserve_wait(Duration::ZERO));
+    world.latency(worker, SECOND / 100);
+    world.finish(worker, Outcome::Delete);
+    world.pass(60 * SECOND);
+    let asked = world.seen(worker).count("reserve-with-timeout");
+    assert!((30..=61).contains(&asked), "{asked} reserves in a minute");
+    world.put(60);
+    world.pass(SECOND / 10);
+    assert_eq!(world.seen(worker).running.len(), 1);
+}
+
+/// Idle cost: the handler of a lost job keeps the worker from its end, and an empty tube is not looked at all the time.
+#[test]
+fn an_empty_tube_is_looked_at_once_more_when_the_handler_of_a_lost_job_has_ended() {
+    let mut world = World::new();
+    let lost = world.put(9);
+    let worker = world.worker(&options().prefetch(2).until_empty());
+    world.latency(worker, SECOND / 100);
+    world.fault(worker, |line| line.starts_with("touch").then_some("NOT_FOUND"));
+    world.pass(4 * SECOND);
+    let reason = JobFate::Lost(LostReason::NotFound);
+    assert_eq!(world.seen(worker).settled, [(lost, reason)]);
+    let looks = |world: &World| world.seen(worker).count("reserve-with-timeout");
+    let before = looks(&world);
+    world.pass(60 * SECOND);
+    assert!(looks(&world) - before <= 1, "{} reserves in a minute", looks(&world) - before);
+    assert!(world.seen(worker).closed.is_none());
+    // By now the server has given up waiting for it, and it is ready again.
+    world.fault(worker, |_| None);
+    world.finish(worker, Outcome::Delete);
+    world.pass(SECOND);
+    world.finish(worker, Outcome::Delete);
+    world.pass(SECOND);
+    assert_eq!(world.seen(worker).settled[1..], [(lost, JobFate::Deleted)]);
+    assert_eq!(world.seen(worker).closed, Some(Ok(())));
 }
 
 #[test]
