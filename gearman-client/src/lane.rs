@@ -74,7 +74,7 @@ impl Lane {
         let address = Arc::new(options.address.clone());
         let gauge = Gauge::default();
         let state = State {
-            session: worker.session(&address),
+            session: worker.session(&address, options.reply_timeout),
             is_open: false,
             driver: None,
             waiting: Wakers::default(),

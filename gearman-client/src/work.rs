@@ -176,6 +176,7 @@ impl WorkerOptions {
     pub(crate) fn session(
         &self,
         server: &std::sync::Arc<Address>,
+        reply_timeout: Duration,
     ) -> crate::protocol::WorkerSession {
         let mut session = crate::protocol::WorkerSession::new(
             server.clone(),
@@ -184,6 +185,7 @@ impl WorkerOptions {
             self.regrab,
             queue_core::now(),
         );
+        session.set_reply_timeout(reply_timeout);
         if let Some(limit) = &self.limit {
             session.set_limit(limit.clone());
         }

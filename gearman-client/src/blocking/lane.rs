@@ -58,7 +58,7 @@ impl Lane {
     pub(super) fn new(options: ConnectOptions, worker: &WorkerOptions) -> Self {
         let address = Arc::new(options.address.clone());
         Lane {
-            session: worker.session(&address),
+            session: worker.session(&address, options.reply_timeout),
             teller: Teller::new(address.clone(), worker),
             address,
             transport: None,

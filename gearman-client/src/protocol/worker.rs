@@ -79,6 +79,8 @@ pub struct WorkerSession {
     left: usize,
     rest: Rest,
     regrab: Duration,
+    /// How long a kind of grab that the server may not know is waited for.
+    silence: Duration,
     budget: Budget,
     refusals: Refusals,
     is_started: bool,
@@ -136,12 +138,19 @@ impl WorkerSession {
             left: 0,
             rest: Rest::Awake,
             regrab,
+            silence: SILENCE,
             budget: Budget::new(now),
             refusals: Refusals::default(),
             is_started: false,
             is_stopping: false,
             limit: None,
         }
+    }
+
+    /// How long an answer is waited for before the connection is given up. A server that does not know a kind of grab, and
+    /// says nothing, is asked with an older one well before that.
+    pub fn set_reply_timeout(&mut self, timeout: Duration) {
+        self.silence = SILENCE.min(timeout / 2);
     }
 
     /// The connection was made anew: the server is told who this is and what it can do. What was learnt of the server
@@ -284,7 +293,7 @@ impl WorkerSession {
     fn silent_until(&self) -> Option<Instant> {
         let is_new = self.may_be_unknown() && !self.dialect.is_learnt();
         let asked = self.confirmations.waiting_grab().filter(|_| is_new)?;
-        asked.checked_add(SILENCE)
+        asked.checked_add(self.silence)
     }
 
     /// Whether the kind of grab that is asked with may be one that the server does not know.
@@ -679,7 +688,7 @@ impl Drop for WorkerSession {
 /// A server that answers and then closes, again and again, gets no further.
 const LASTED: Duration = Duration::from_secs(1);
 
-/// How long a server that never answered a kind of grab is waited for before an older kind is tried.
+/// How long a server that never answered a kind of grab is waited for, at most, before an older kind is tried.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// The longest timeout that is sent: gearmand takes up to 20 digits, and keeps 31 bits.

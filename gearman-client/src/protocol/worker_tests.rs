@@ -401,6 +401,16 @@ fn a_silent_server_is_asked_with_older_grabs_within_seconds() {
 }
 
 #[test]
+fn a_short_reply_timeout_leaves_time_to_ask_a_silent_server_otherwise() {
+    let mut bench = Bench::started(1);
+    bench.worker.set_reply_timeout(Duration::from_millis(600));
+    let due = bench.worker.poll(bench.now).unwrap();
+    assert_eq!(due, bench.now + Duration::from_millis(300));
+    bench.now = due;
+    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
+}
+
+#[test]
 fn an_echo_that_overtakes_a_grab_shows_that_the_grab_is_not_known() {
     let mut bench = Bench::started(1);
     let barrier = bench.worker.send_barrier(bench.now);
