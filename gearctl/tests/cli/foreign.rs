@@ -44,12 +44,16 @@ fn on_all(scenario: impl Fn(&str, &str) + Sync) {
     });
 }
 
+/// geard lets few connections wait to be accepted, and the next attempt of one that it drops comes after a second.
+const PATIENT: [&str; 2] = ["--connect-timeout", "20"];
+
 const FOREIGN: [Flavour; 3] = [Flavour::Geard, Flavour::Rustygeard, Flavour::G2];
 
 #[test]
 fn what_a_silent_server_answers_is_shown_and_the_rest_is_named() {
     on(Flavour::Geard, |address| {
-        let soon = |line: &[&str]| gearctl(address, &[&["--timeout", "3"], line].concat());
+        let soon =
+            |line: &[&str]| gearctl(address, &[&["--timeout", "3"], &PATIENT[..], line].concat());
         let all = soon(&["server", "-o", "json"]).exits(0).json();
         assert_eq!((&all["functions"], &all["connections"]), (&json!(0), &json!(1)), "{all}");
         for key in ["version", "pid", "verbose", "show-jobs", "prioritystatus"] {
@@ -190,6 +194,7 @@ fn every_command_does_what_the_server_can_and_says_what_it_cannot() {
         let handle = queue(address, "queued", b"x");
         // geard does not answer the first question for jobs, and then another one is asked.
         let line = ["-s", address, "work", "-f", "up", "--builtin", "upper", "--timeout", "1"];
+        let line = [&line[..], &PATIENT].concat();
         let _worker = Running(command(&line).spawn().unwrap());
         serving(address, "up", 1);
         gearctl(address, &["run", "up", "x", "--timeout", "20"]).exits(0);
@@ -204,7 +209,7 @@ fn every_command_does_what_the_server_can_and_says_what_it_cannot() {
                 _ if asks_in_vain.iter().any(|begin| line.starts_with(begin)) => "3",
                 _ => "20",
             };
-            let ran = gearctl(address, &[&words[..], &["--timeout", patience]].concat());
+            let ran = gearctl(address, &[&words[..], &["--timeout", patience], &PATIENT].concat());
             assert_eq!(ran.code, Some(wanted), "{kind}: {line}: {:?} {}", ran.out(), ran.err);
             let silent = ran.err.contains("TIMEOUT");
             assert_eq!(silent, wanted == 124, "{kind}: {line}: {}", ran.err);
@@ -218,7 +223,7 @@ fn every_command_does_what_the_server_can_and_says_what_it_cannot() {
 fn shell_workers_serve_every_server() {
     on_all(|kind, address| {
         let line = ["-s", address, "work", "-f", "up", "-j", "2", "--builtin", "upper"];
-        let line = [&line[..], &["--timeout", "1"]].concat();
+        let line = [&line[..], &["--timeout", "1"], &PATIENT].concat();
         let _worker = Running(command(&line).spawn().unwrap());
         serving(address, "up", 2);
         let lines: String = (0..50).map(|n| format!("line {n}\n")).collect();
