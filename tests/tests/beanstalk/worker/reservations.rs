@@ -72,16 +72,16 @@ fn a_long_job_between_short_ones_is_kept<F: WorkerFace>(environment: Environment
     let mut client: F = place.connect();
     let worker = F::start(worker_options(&place), |job| {
         if job.body() == b"long" {
-            thread::sleep(Duration::from_millis(2500));
+            thread::sleep(Duration::from_millis(4500));
         }
         Ok(Outcome::Delete)
     });
     for round in 1..=2 {
         for _ in 0..100 {
-            put(&mut client, "short", 2);
+            put(&mut client, "short", 4);
         }
-        let long = put(&mut client, "long", 2);
-        put(&mut client, "short", 2);
+        let long = put(&mut client, "long", 4);
+        put(&mut client, "short", 4);
         worker.events.wait_for(&format!("deleted {long}"), 1);
         worker.events.wait_for("deleted", round * 102);
     }
