@@ -62,8 +62,9 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Moves a few bytes at a time, so that there are many places to drop a call at.
-struct Choppy(TcpStream, usize);
+/// Moves a few bytes at a time, and writes in every other turn only, so that there are many places to drop a call at however
+/// quick the server is.
+struct Choppy(TcpStream, usize, bool);
 
 impl AsyncRead for Choppy {
     fn poll_read(
@@ -86,8 +87,14 @@ impl AsyncWrite for Choppy {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if std::mem::replace(&mut self.2, false) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let piece = self.1.min(bytes.len());
-        Pin::new(&mut self.0).poll_write(cx, &bytes[..piece])
+        let outcome = Pin::new(&mut self.0).poll_write(cx, &bytes[..piece]);
+        self.2 = outcome.is_ready();
+        outcome
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -103,7 +110,7 @@ async fn choppy_client(address: &str) -> Client {
     let stream = TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
     let options: ConnectOptions = address.parse().unwrap();
-    Client::from_stream(Choppy(stream, 5), options).await.unwrap()
+    Client::from_stream(Choppy(stream, 5, false), options).await.unwrap()
 }
 
 /// The connection is in step when two questions get exactly their own answers.
