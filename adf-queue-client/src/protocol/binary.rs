@@ -13,12 +13,7 @@ const BEHIND_BODY: usize = 2 + 8;
 
 pub(super) fn encode(request: &Request, frame: &mut BytesMut) -> Result<()> {
     let (id, queue, body) = (request.id().as_str(), request.queue().as_str(), request.body());
-    if !queue.is_ascii() {
-        return Err(Error::invalid(format!(
-            "queue name {} is not ASCII: in binary the server would act on another queue (use JSON)",
-            excerpt(queue.as_bytes())
-        )));
-    }
+    check_name(queue)?;
     if body.len() > MAX_BODY {
         return Err(Error::invalid(format!(
             "body of {} bytes is too long: binary frames carry up to {MAX_BODY} (use JSON, or HTTP)",
@@ -33,6 +28,17 @@ pub(super) fn encode(request: &Request, frame: &mut BytesMut) -> Result<()> {
         put(frame, body);
     }
     Ok(())
+}
+
+/// The server takes each byte of a name that is not ASCII for a `?`.
+pub(super) fn check_name(queue: &str) -> Result<()> {
+    if queue.is_ascii() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "queue name {} is not ASCII: in binary the server would act on another queue (use JSON)",
+        excerpt(queue.as_bytes())
+    )))
 }
 
 /// Names and bodies were checked: none is longer than 65,535 bytes.

@@ -34,6 +34,19 @@ pub(super) fn write(lines: &[&str], out: &mut BytesMut) -> Result<()> {
     Ok(())
 }
 
+/// The line that names the server.
+///
+/// # Errors
+///
+/// `InvalidInput` for a name that would not stay on its line.
+pub(super) fn host_line(host: &str) -> Result<String> {
+    if host.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(format!("Host: {host}"));
+    }
+    let shown = excerpt(host.as_bytes());
+    Err(Error::invalid(format!("host {shown} is not valid: it has to be visible ASCII")))
+}
+
 /// The head of an answer.
 #[derive(Debug)]
 pub(super) struct Head {

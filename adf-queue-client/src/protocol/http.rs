@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{
-    Encoding, Request, Response,
+    Encoding, Request, Response, binary,
     head::{self, Head},
 };
 use crate::{Error, Result};
@@ -40,15 +40,8 @@ impl Encoding {
 /// line of over 512 bytes, or one that is not ASCII in binary, where the answer could not be told. `out` is left as it was.
 pub fn encode(encoding: Encoding, request: &Request, host: &str, out: &mut BytesMut) -> Result<()> {
     let (queue, body) = (request.queue().as_str(), request.body());
-    if encoding == Encoding::Binary && !queue.is_ascii() {
-        let shown = queue_core::excerpt(queue.as_bytes());
-        return Err(Error::invalid(format!("queue name {shown} is not ASCII: use JSON")));
-    }
-    if !host.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let shown = queue_core::excerpt(host.as_bytes());
-        return Err(Error::invalid(format!(
-            "host {shown} is not valid: it has to be visible ASCII"
-        )));
+    if encoding == Encoding::Binary {
+        binary::check_name(queue)?;
     }
     let method = if request.action().is_push() { "POST" } else { "GET" };
     let line = format!(
@@ -58,7 +51,7 @@ pub fn encode(encoding: Encoding, request: &Request, host: &str, out: &mut Bytes
         utf8_percent_encode(queue, NON_ALPHANUMERIC),
         utf8_percent_encode(request.id().as_str(), NON_ALPHANUMERIC),
     );
-    let host = format!("Host: {host}");
+    let host = head::host_line(host)?;
     if !request.action().is_push() {
         return head::write(&[&line, &host], out);
     }

@@ -52,17 +52,12 @@ impl Upgrade {
     ///
     /// `InvalidInput` for a host that the server would not read, being too long or no plain text.
     pub fn start(encoding: Encoding, host: &str, out: &mut BytesMut) -> Result<Self> {
-        if !host.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let shown = queue_core::excerpt(host.as_bytes());
-            return Err(Error::invalid(format!(
-                "host {shown} is not valid: it has to be visible ASCII"
-            )));
-        }
+        let host = head::host_line(host)?;
         let key = generate_key();
         let path = encoding.websocket_path();
         let lines = [
             &format!("GET {path} HTTP/1.1"),
-            &format!("Host: {host}"),
+            &host,
             "Connection: Upgrade",
             "Upgrade: websocket",
             "Sec-WebSocket-Version: 13",
