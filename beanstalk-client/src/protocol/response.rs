@@ -1,8 +1,9 @@
 //! Replies: the words, and the incremental parser that finds them in a stream of bytes.
 
-use bytes::{Bytes, BytesMut};
+use std::convert::Infallible;
 
-use queue_core::decimal;
+use bytes::Bytes;
+use queue_core::{Io, decimal};
 
 use crate::{Error, Job, JobId, JobRef, error::excerpt, protocol::Epoch};
 
@@ -127,23 +128,9 @@ const MAX_LINE: usize = 1024;
 /// A text of the server may have so many bytes whatever the limit for bodies is: its statistics are needed with any.
 const TEXT: usize = 64 * 1024;
 
-/// How far the receive buffer may grow ahead of the bytes that have come: never by an announced length.
-const READ_AHEAD: usize = 64 * 1024;
-
-/// The least room that a read is given.
-const MIN_READ: usize = 2 * 1024;
-
-/// How much is allocated when the receive buffer is used up by small replies.
-const CHUNK: usize = 16 * 1024;
-
 /// Finds replies in the bytes that were read, in whatever pieces they came.
-///
-/// The buffer is initialised memory throughout; `filled` of it is data. That way a read goes straight into the buffer
-/// and a body leaves it without being copied.
 #[derive(Debug)]
-pub(crate) struct Decoder {
-    buffer: BytesMut,
-    filled: usize,
+pub(crate) struct Parser {
     /// Bytes of the present line that were searched for its end already.
     scanned: usize,
     state: State,
@@ -166,48 +153,22 @@ enum Head {
     Ok,
 }
 
-impl Decoder {
+/// What a skipped body is read by.
+const SKIPPED: usize = 16 * 1024;
+
+impl Parser {
     pub(crate) fn new(epoch: Epoch, max_body: usize) -> Self {
-        Decoder {
-            buffer: BytesMut::new(),
-            filled: 0,
-            scanned: 0,
-            state: State::Line,
-            epoch,
-            max_body,
-        }
-    }
-
-    /// Room for the next read. Its size follows the reply that is being read, within `READ_AHEAD`.
-    pub(crate) fn space(&mut self) -> &mut [u8] {
-        let missing = match self.state {
-            State::Line => 0,
-            State::Body { size, .. } => (size + 2).saturating_sub(self.filled),
-            State::Discard { .. } => CHUNK,
-        };
-        let wanted = missing.clamp(MIN_READ, READ_AHEAD);
-        if self.buffer.len() - self.filled < wanted {
-            self.buffer.truncate(self.filled);
-            self.buffer.reserve(wanted.max(CHUNK));
-            let room = self.buffer.capacity().min(self.filled + READ_AHEAD);
-            self.buffer.resize(room, 0);
-        }
-        self.buffer.get_mut(self.filled..).unwrap_or_default()
-    }
-
-    /// Notes that the first `n` bytes of [`space`](Self::space) were read.
-    pub(crate) fn received(&mut self, n: usize) {
-        self.filled = (self.filled + n).min(self.buffer.len());
+        Parser { scanned: 0, state: State::Line, epoch, max_body }
     }
 
     /// Whether the stream stands between two replies.
-    pub(crate) fn is_at_boundary(&self) -> bool {
-        self.filled == 0 && matches!(self.state, State::Line)
+    pub(crate) fn is_at_boundary<F>(&self, io: &Io<F>) -> bool {
+        io.data().is_empty() && matches!(self.state, State::Line)
     }
 
     /// Whether more was read than the largest reply has.
-    pub(crate) fn is_full(&self) -> bool {
-        self.filled > self.max_text().saturating_add(2 * MAX_LINE)
+    pub(crate) fn is_full<F>(&self, io: &Io<F>) -> bool {
+        io.data().len() > self.max_text().saturating_add(2 * MAX_LINE)
     }
 
     /// The most bytes that a text of the server, or a body, may have.
@@ -216,21 +177,22 @@ impl Decoder {
     }
 
     /// The next whole reply, or `None` if more bytes are needed.
-    pub(crate) fn next(&mut self) -> Result<Option<Response>, Error> {
+    pub(crate) fn next<F>(&mut self, io: &mut Io<F>) -> Result<Option<Response>, Error> {
         loop {
             match self.state {
                 State::Line => {
-                    let Some(line) = self.take_line()? else { return Ok(None) };
+                    let Some(line) = self.take_line(io)? else { return Ok(None) };
                     if let Some(response) = self.begin(line)? {
                         return Ok(Some(response));
                     }
                 }
-                State::Body { head, size } => return self.take_body(head, size),
+                State::Body { head, size } => return self.take_body(io, head, size),
                 State::Discard { job, size, left } => {
-                    let n = left.min(self.filled as u64);
-                    self.take(usize::try_from(n).unwrap_or(self.filled));
+                    let n = left.min(io.data().len() as u64);
+                    io.take(usize::try_from(n).unwrap_or(usize::MAX));
                     if n < left {
                         self.state = State::Discard { job, size, left: left - n };
+                        io.want(SKIPPED);
                         return Ok(None);
                     }
                     self.state = State::Line;
@@ -241,12 +203,12 @@ impl Decoder {
     }
 
     /// Takes the next line off the buffer, without its CRLF.
-    fn take_line(&mut self) -> Result<Option<Bytes>, Error> {
-        let data = self.buffer.get(..self.filled).unwrap_or_default();
+    fn take_line<F>(&mut self, io: &mut Io<F>) -> Result<Option<Bytes>, Error> {
+        let data = io.data();
         let fresh = data.get(self.scanned..).unwrap_or_default();
         let Some(at) = fresh.iter().position(|&byte| byte == b'\n') else {
-            self.scanned = self.filled;
-            if self.filled > MAX_LINE {
+            self.scanned = data.len();
+            if data.len() > MAX_LINE {
                 return Err(too_long());
             }
             return Ok(None);
@@ -256,7 +218,7 @@ impl Decoder {
         if end > MAX_LINE {
             return Err(too_long());
         }
-        let mut line = self.take(end + 1);
+        let mut line = io.take(end + 1);
         line.truncate(end);
         if line.last() != Some(&b'\r') {
             return Err(Error::protocol("the reply line does not end with CRLF")
@@ -264,12 +226,6 @@ impl Decoder {
         }
         line.truncate(end.saturating_sub(1));
         Ok(Some(line))
-    }
-
-    fn take(&mut self, n: usize) -> Bytes {
-        let n = n.min(self.filled);
-        self.filled -= n;
-        self.buffer.split_to(n).freeze()
     }
 
     /// Reads a reply line: a whole reply, or the start of one with a body.
@@ -333,11 +289,19 @@ impl Decoder {
         };
     }
 
-    fn take_body(&mut self, head: Head, size: usize) -> Result<Option<Response>, Error> {
-        if self.filled < size + 2 {
+    fn take_body<F>(
+        &mut self,
+        io: &mut Io<F>,
+        head: Head,
+        size: usize,
+    ) -> Result<Option<Response>, Error> {
+        let whole = size.saturating_add(2);
+        let missing = whole.saturating_sub(io.data().len());
+        if missing > 0 {
+            io.want(missing);
             return Ok(None);
         }
-        let mut body = self.take(size + 2);
+        let mut body = io.take(whole);
         self.state = State::Line;
         let end = body.get(size..).and_then(|end| <[u8; 2]>::try_from(end).ok());
         body.truncate(size);
@@ -350,6 +314,44 @@ impl Decoder {
             (Head::Job(job), Some(b"\0\0" | b"\r\0")) => Response::BodyDamaged { job, body },
             _ => return Err(Error::protocol("the body of the reply is not followed by CRLF")),
         }))
+    }
+}
+
+/// A parser with a receive buffer of its own.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    pub(crate) parser: Parser,
+    own: Box<Io<Infallible>>,
+}
+
+impl Decoder {
+    pub(crate) fn new(epoch: Epoch, max_body: usize) -> Self {
+        Decoder { parser: Parser::new(epoch, max_body), own: Box::default() }
+    }
+
+    /// Room for the next read.
+    pub(crate) fn space(&mut self) -> &mut [u8] {
+        self.own.space()
+    }
+
+    /// Notes that the first `n` bytes of [`space`](Self::space) were read.
+    pub(crate) fn received(&mut self, n: usize) {
+        self.own.came(n);
+    }
+
+    /// Whether the stream stands between two replies.
+    pub(crate) fn is_at_boundary(&self) -> bool {
+        self.parser.is_at_boundary(&self.own)
+    }
+
+    /// Whether more was read than the largest reply has.
+    pub(crate) fn is_full(&self) -> bool {
+        self.parser.is_full(&self.own)
+    }
+
+    /// The next whole reply, or `None` if more bytes are needed.
+    pub(crate) fn next(&mut self) -> Result<Option<Response>, Error> {
+        self.parser.next(&mut self.own)
     }
 }
 
@@ -510,8 +512,7 @@ mod tests {
         decoder.space()[..line.len()].copy_from_slice(line);
         decoder.received(line.len());
         assert_eq!(decoder.next().unwrap(), None);
-        assert!(decoder.space().len() <= READ_AHEAD);
-        assert!(decoder.buffer.capacity() <= 2 * READ_AHEAD);
+        assert!(decoder.space().len() <= 64 << 10);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
+use queue_core::Io;
 
 use crate::{
     Error, ErrorKind, Fate, Job, JobRef, Metrics, TubeName,
@@ -65,6 +66,8 @@ pub struct Session {
     /// Offset behind the last byte that was queued, and behind the last one that the transport took.
     queued: u64,
     sent: u64,
+    /// How many bytes a pump has read.
+    read: u64,
     decoder: Decoder,
     pending: VecDeque<Pending>,
     /// How many replies were read, which is the number of the reply that comes next.
@@ -118,6 +121,7 @@ impl Session {
             outgoing: BytesMut::new(),
             queued: 0,
             sent: 0,
+            read: 0,
             decoder: Decoder::new(epoch, max_body),
             pending: VecDeque::new(),
             answered: 0,
@@ -267,6 +271,49 @@ impl Session {
         }
     }
 
+    /// As [`reply`](Self::reply), from the bytes that a pump has read.
+    ///
+    /// # Errors
+    ///
+    /// As [`reply`](Self::reply).
+    pub fn reply_in<F>(
+        &mut self,
+        ticket: Ticket,
+        io: &mut Io<F>,
+    ) -> Result<Option<Response>, Error> {
+        self.follow(io);
+        loop {
+            self.refuse_poisoned(ticket)?;
+            let decoded = self.decoder.parser.next(io);
+            match self.sort(ticket, decoded)? {
+                Some((number, response)) if number == ticket => return Ok(Some(response)),
+                Some(_) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Has a pump send what is outgoing.
+    pub fn queue_in<F>(&mut self, io: &mut Io<F>) {
+        self.follow(io);
+        if !self.outgoing.is_empty() {
+            io.queue(&mut self.outgoing);
+        }
+    }
+
+    /// Notes how much a pump has moved on this connection.
+    pub fn follow<F>(&mut self, io: &Io<F>) {
+        self.metrics.bytes_out += io.sent().saturating_sub(self.sent);
+        self.metrics.bytes_in += io.received().saturating_sub(self.read);
+        (self.sent, self.read) = (io.sent(), io.received());
+    }
+
+    /// Whether a pump has read bytes that answer no command.
+    #[must_use]
+    pub fn has_unsolicited_bytes_in<F>(&self, io: &Io<F>) -> bool {
+        self.pending.is_empty() && !self.decoder.parser.is_at_boundary(io)
+    }
+
     /// Takes in the replies to the commands before this one, which nobody waits for, so that they need no room.
     ///
     /// # Errors
@@ -285,10 +332,25 @@ impl Session {
 
     /// The reply that comes next, and its number, for somebody who waits for that of `ticket`.
     fn next_reply(&mut self, ticket: Ticket) -> Result<Option<(Ticket, Response)>, Error> {
-        if self.health == Health::Poisoned {
-            return Err(self.fail(ticket, poisoned()));
+        self.refuse_poisoned(ticket)?;
+        let decoded = self.decoder.next();
+        self.sort(ticket, decoded)
+    }
+
+    fn refuse_poisoned(&mut self, ticket: Ticket) -> Result<(), Error> {
+        match self.health {
+            Health::Poisoned => Err(self.fail(ticket, poisoned())),
+            _ => Ok(()),
         }
-        let response = match self.decoder.next() {
+    }
+
+    /// Gives a reply its number, and lets it take effect.
+    fn sort(
+        &mut self,
+        ticket: Ticket,
+        decoded: Result<Option<Response>, Error>,
+    ) -> Result<Option<(Ticket, Response)>, Error> {
+        let response = match decoded {
             Ok(Some(response)) => response,
             Ok(None) if self.end_of_stream => match self.pending.front() {
                 Some(Pending { meaning: Meaning::Command(Effect::Quit), .. })
@@ -519,6 +581,30 @@ mod tests {
 
     fn put(body: &[u8]) -> Put<&[u8]> {
         Put::new(body, crate::PutOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn a_session_whose_bytes_a_pump_moves_keeps_no_bytes_of_its_own() {
+        let (mut session, mut io) = (Session::new(1024), Io::<()>::default());
+        io.opened();
+        let first = session.send(&put(b"a")).unwrap();
+        let second = session.send(&Delete::new(5)).unwrap();
+        session.queue_in(&mut io);
+        assert_eq!(session.outgoing(), b"");
+        io.took("put 1024 0 60 1\r\na\r\n".len());
+        let feed = |io: &mut Io<()>, bytes: &[u8]| {
+            io.space()[..bytes.len()].copy_from_slice(bytes);
+            io.came(bytes.len());
+        };
+        feed(&mut io, b"INSERTED 1\r\nDELE");
+        assert_eq!(session.reply_in(first, &mut io).unwrap(), Some(Response::Inserted(1.into())));
+        assert_eq!(session.reply_in(second, &mut io).unwrap(), None);
+        feed(&mut io, b"TED\r\n");
+        let error = session.reply_in(second, &mut io).unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::Protocol, Fate::NotSent));
+        assert!(io.data().is_empty() && session.outgoing().is_empty());
+        let metrics = session.metrics();
+        assert_eq!((metrics.bytes_in, metrics.bytes_out), (io.received(), io.sent()));
     }
 
     #[test]
