@@ -15,6 +15,7 @@ pub struct Health {
     connect_timeout: Option<Duration>,
     epoch: u64,
     failures: u32,
+    failed_at: Option<Instant>,
     not_before: Option<Instant>,
     dialing: Option<Instant>,
 }
@@ -28,6 +29,7 @@ impl Health {
             connect_timeout,
             epoch: 0,
             failures: 0,
+            failed_at: None,
             not_before: None,
             dialing: None,
         }
@@ -66,7 +68,16 @@ impl Health {
     pub fn failed(&mut self, now: Instant) {
         self.dialing = None;
         self.failures = self.failures.saturating_add(1);
+        self.failed_at = Some(now);
         self.not_before = now.checked_add(self.backoff.next_delay());
+    }
+
+    /// Something has come that waits for the server: it may be tried again as soon as the shortest delay has passed since
+    /// it failed last, however long the present one is.
+    pub fn hurry(&mut self, now: Instant) {
+        let soon = self.failed_at.and_then(|at| at.checked_add(self.backoff.base()));
+        let soon = soon.map_or(now, |soon| soon.max(now));
+        self.not_before = self.not_before.map(|at| at.min(soon));
     }
 
     /// A connection was lost that had served: the next one may be made at once.
@@ -137,6 +148,20 @@ mod tests {
         assert!((12..60).contains(&attempts), "{attempts}");
         health.proven();
         assert_eq!((health.failures(), health.quarantine(now)), (0, None));
+    }
+
+    #[test]
+    fn what_comes_in_a_long_delay_waits_for_the_shortest_at_most() {
+        let (mut health, start) = (health(), Instant::now());
+        for _ in 0..100 {
+            health.failed(start);
+        }
+        health.hurry(start);
+        assert!(health.quarantine(start).unwrap() <= start + SECOND);
+        assert_eq!(health.quarantine(start + SECOND), None);
+        health.failed(start + SECOND);
+        health.hurry(start + 9 * SECOND);
+        assert_eq!(health.quarantine(start + 9 * SECOND), None);
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub struct Io<F> {
     wanted: usize,
     /// Stays whole until all of it is written, so that a role can take back what was not sent.
     writing: BytesMut,
+    /// What is written in its place, where the role keeps the bytes as well.
+    kept: Bytes,
     taken: usize,
     sent: u64,
     received: u64,
@@ -34,6 +36,8 @@ pub enum End<F> {
     NotConnected(F),
     /// It was lost. The end of the stream is `UnexpectedEof`.
     Lost(io::Error),
+    /// Nobody moves the bytes of this role any more, and it is asked for the last time.
+    Abandoned,
 }
 
 /// As much as a small reply needs, so that one read takes it.
@@ -50,6 +54,7 @@ impl<F> Default for Io<F> {
             filled: 0,
             wanted: 0,
             writing: BytesMut::new(),
+            kept: Bytes::new(),
             taken: 0,
             sent: 0,
             received: 0,
@@ -102,33 +107,55 @@ impl<F> Io<F> {
         if !self.is_open {
             bytes.clear();
         } else if self.is_drained() {
+            self.kept.clear();
             mem::swap(&mut self.writing, bytes);
             self.taken = 0;
             bytes.clear();
         } else {
+            self.own();
             self.writing.extend_from_slice(bytes);
             bytes.clear();
         }
     }
 
+    /// Queues bytes that the role keeps as well, in place of all that was not sent yet. They are not copied: for a role
+    /// that may have to say again what was not answered. Without a connection they are dropped.
+    pub fn replace(&mut self, bytes: Bytes) {
+        self.writing.clear();
+        self.taken = 0;
+        self.kept = if self.is_open { bytes } else { Bytes::new() };
+    }
+
     /// Takes back the last `n` queued bytes, which were not all sent. In the exchange that is told the end, or that asks
     /// for it: after that they are gone.
     pub fn take_back(&mut self, n: usize) -> BytesMut {
+        self.own();
         let kept = self.writing.len().saturating_sub(n);
         self.taken = self.taken.min(kept);
         self.writing.split_off(kept)
     }
 
+    /// Makes the queued bytes those of the connection alone.
+    fn own(&mut self) {
+        if !self.kept.is_empty() {
+            self.writing = mem::take(&mut self.kept).into();
+        }
+    }
+
+    fn queued(&self) -> &[u8] {
+        if self.kept.is_empty() { &self.writing } else { &self.kept }
+    }
+
     /// Whether all that was queued is written.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.taken >= self.writing.len()
+        self.taken >= self.queued().len()
     }
 
     /// How many bytes wait to be written.
     #[must_use]
     pub fn unwritten(&self) -> usize {
-        self.writing.len().saturating_sub(self.taken)
+        self.queued().len().saturating_sub(self.taken)
     }
 
     /// How many bytes this connection has taken in all: the fate of a request is told by whether its last one is among
@@ -185,13 +212,18 @@ impl<F> Io<F> {
     pub fn closed(&mut self) {
         self.drop_incoming();
         (self.is_open, self.end) = (false, None);
-        (self.writing, self.taken) = (BytesMut::new(), 0);
+        (self.writing, self.kept, self.taken) = (BytesMut::new(), Bytes::new(), 0);
+    }
+
+    /// Nobody will move bytes any more, whatever else has happened.
+    pub fn abandoned(&mut self) {
+        (self.is_open, self.end) = (false, Some(End::Abandoned));
     }
 
     /// What is to be written now.
     #[must_use]
     pub fn unsent(&self) -> &[u8] {
-        self.writing.get(self.taken..).unwrap_or_default()
+        self.queued().get(self.taken..).unwrap_or_default()
     }
 
     /// The stream took the first `n` bytes of [`unsent`](Self::unsent).
@@ -281,6 +313,28 @@ mod tests {
             (b"third\n"[..].into(), b"second\n"[..].into())
         );
         assert_eq!((io.sent(), io.unwritten(), io.is_drained()), (9, 0, true));
+    }
+
+    #[test]
+    fn what_a_role_keeps_is_replaced_and_not_copied() {
+        let mut io = open();
+        let frames = Bytes::from_static(b"first\nsecond\n");
+        io.replace(frames.clone());
+        assert_eq!(io.unsent().as_ptr(), frames.as_ptr());
+        io.took(6);
+        io.replace(frames.slice(6..));
+        assert_eq!((io.unsent(), io.sent()), (&b"second\n"[..], 6));
+        io.queue(&mut b"third\n"[..].into());
+        assert_eq!((io.unsent(), io.unwritten()), (&b"second\nthird\n"[..], 13));
+        assert_eq!(io.take_back(6), b"third\n"[..]);
+        io.took(7);
+        assert!(io.is_drained());
+        io.queue(&mut b"fourth\n"[..].into());
+        io.replace(Bytes::new());
+        assert_eq!((io.is_drained(), io.sent()), (true, 13));
+        io.closed();
+        io.replace(frames);
+        assert!(io.is_drained(), "nothing is queued without a connection");
     }
 
     #[test]

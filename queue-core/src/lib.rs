@@ -55,7 +55,7 @@ pub use self::net::{Connector, Stream, Timer, connect, within};
 #[cfg(feature = "tokio")]
 pub use self::pump::{Dialing, Wire};
 #[cfg(feature = "tokio")]
-pub use self::shared::{Driver, Shared};
+pub use self::shared::{Driver, Serve, Shared};
 #[cfg(feature = "__rustls")]
 pub use self::tls::TlsOptions;
 pub use self::{

@@ -229,9 +229,9 @@ impl<F> Wire<F> {
         alarm.as_mut().poll(cx)
     }
 
-    /// The task that moved the bytes goes away: the role is told as of a lost connection, and callers are woken.
+    /// The task that moved the bytes goes away: the role is told, and callers are woken.
     pub(crate) fn abandon<R: Role<Failure = F> + ?Sized>(&mut self, role: &mut R) {
-        self.io.ended(End::Lost(io::ErrorKind::BrokenPipe.into()));
+        self.io.abandoned();
         self.ask(role);
         self.close();
     }

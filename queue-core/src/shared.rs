@@ -43,46 +43,64 @@ impl<R: Role> Shared<R> {
     }
 }
 
-/// The role as its task sees it. How to wake the task is left under the lock under which there was nothing more to do.
-struct Served<'a, R> {
-    shared: &'a Shared<R>,
-    task: &'a Waker,
+/// What a [`Driver`] serves: a role that is [`Shared`], or one of several that share a state under a lock of its own.
+pub trait Serve {
+    /// Why a connection could not be made.
+    type Failure;
+
+    /// As [`Role::exchange`], under the lock. How to wake the task is left under the same lock, under which there was
+    /// nothing more to do.
+    fn exchange(&self, task: &Waker, io: &mut Io<Self::Failure>, now: Instant) -> Pulse;
 }
 
-impl<R: Role> Role for Served<'_, R> {
+impl<R: Role> Serve for Arc<Shared<R>> {
     type Failure = R::Failure;
 
-    fn exchange(&mut self, io: &mut Io<R::Failure>, now: Instant) -> Pulse {
-        let mut inner = self.shared.lock();
+    fn exchange(&self, task: &Waker, io: &mut Io<R::Failure>, now: Instant) -> Pulse {
+        let mut inner = self.lock();
         let pulse = inner.role.exchange(io, now);
         match &mut inner.driver {
-            Some(driver) => driver.clone_from(self.task),
-            none => *none = Some(self.task.clone()),
+            Some(driver) => driver.clone_from(task),
+            none => *none = Some(task.clone()),
         }
         pulse
     }
 }
 
+/// The role as its task sees it.
+struct Served<'a, S> {
+    shared: &'a S,
+    task: &'a Waker,
+}
+
+impl<S: Serve> Role for Served<'_, S> {
+    type Failure = S::Failure;
+
+    fn exchange(&mut self, io: &mut Io<S::Failure>, now: Instant) -> Pulse {
+        self.shared.exchange(self.task, io, now)
+    }
+}
+
 /// The task of a shared role: it ends when the role is over. One that is dropped before that tells the role by a last
-/// exchange, in which the connection is lost, and wakes its callers.
+/// exchange ([`End::Abandoned`](crate::End::Abandoned)), and wakes its callers.
 #[derive(Debug)]
-pub struct Driver<R: Role> {
-    shared: Arc<Shared<R>>,
-    wire: Wire<R::Failure>,
+pub struct Driver<S: Serve> {
+    shared: S,
+    wire: Wire<S::Failure>,
     is_over: bool,
 }
 
-impl<R: Role> Driver<R> {
+impl<S: Serve> Driver<S> {
     /// Moves the bytes of `shared` over `wire`.
     #[must_use]
-    pub fn new(shared: Arc<Shared<R>>, wire: Wire<R::Failure>) -> Self {
+    pub fn new(shared: S, wire: Wire<S::Failure>) -> Self {
         Driver { shared, wire, is_over: false }
     }
 }
 
-impl<R: Role> Unpin for Driver<R> {}
+impl<S: Serve> Unpin for Driver<S> {}
 
-impl<R: Role> Future for Driver<R> {
+impl<S: Serve> Future for Driver<S> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -94,7 +112,7 @@ impl<R: Role> Future for Driver<R> {
     }
 }
 
-impl<R: Role> Drop for Driver<R> {
+impl<S: Serve> Drop for Driver<S> {
     fn drop(&mut self) {
         if !self.is_over {
             let mut role = Served { shared: &self.shared, task: Waker::noop() };
