@@ -1,6 +1,7 @@
 //! Packets out of the bytes that were read, in whatever pieces they came.
 
 use bytes::{Buf, Bytes, BytesMut};
+use queue_core::Io;
 
 use crate::{
     Error, ErrorKind, Fate,
@@ -37,20 +38,20 @@ const CHUNK: usize = 32 * 1024;
 pub struct Decoder {
     buffer: BytesMut,
     filled: usize,
-    magic: Magic,
-    max_packet: usize,
+    framing: Framing,
 }
 
 impl Decoder {
     /// Expects packets of one direction, of at most `max_packet` bytes.
     #[must_use]
     pub fn new(magic: Magic, max_packet: usize) -> Self {
-        Decoder { buffer: BytesMut::new(), filled: 0, magic, max_packet }
+        let framing = Framing::new(magic, max_packet);
+        Decoder { buffer: BytesMut::new(), filled: 0, framing }
     }
 
     /// Room for the next read: never empty, and never sized by a length that the peer announced.
     pub fn space(&mut self) -> &mut [u8] {
-        let missing = match self.size() {
+        let missing = match size(self.data()) {
             Some(size) => (HEADER + size).saturating_sub(self.filled),
             None => 0,
         };
@@ -83,13 +84,74 @@ impl Decoder {
     /// cannot be used any further then. What a worker said of its job is taken from a server with either magic.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Packet>, Error> {
-        let data = self.buffer.get(..self.filled).unwrap_or_default();
+        let Found::Packet(head, len) = self.framing.find(self.data())? else { return Ok(None) };
+        self.filled -= len;
+        Ok(Some(head.with_body(self.buffer.split_to(len).freeze())))
+    }
+
+    fn data(&self) -> &[u8] {
+        self.buffer.get(..self.filled).unwrap_or_default()
+    }
+}
+
+/// What packets of one connection look like, wherever their bytes lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Framing {
+    magic: Magic,
+    max_packet: usize,
+}
+
+/// What bytes begin with.
+enum Found {
+    /// A whole packet of so many bytes.
+    Packet(Head, usize),
+    /// A part of a packet, of which so many bytes are known to be missing.
+    Part(usize),
+}
+
+/// A packet without its body.
+struct Head {
+    magic: Magic,
+    packet_type: PacketType,
+}
+
+impl Head {
+    /// The packet that these bytes are.
+    fn with_body(self, mut packet: Bytes) -> Packet {
+        packet.advance(HEADER.min(packet.len()));
+        Packet { magic: self.magic, packet_type: self.packet_type, body: packet }
+    }
+}
+
+impl Framing {
+    /// Packets of one direction, of at most `max_packet` bytes.
+    pub(crate) fn new(magic: Magic, max_packet: usize) -> Self {
+        Framing { magic, max_packet }
+    }
+
+    /// The next whole packet of a connection, or `None` if more bytes are needed. The body is not copied.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Decoder::next`].
+    #[cfg_attr(not(test), expect(dead_code, reason = "no connection is a role yet"))]
+    pub(crate) fn take<F>(&self, io: &mut Io<F>) -> Result<Option<Packet>, Error> {
+        match self.find(io.data())? {
+            Found::Packet(head, len) => Ok(Some(head.with_body(io.take(len)))),
+            Found::Part(missing) => {
+                io.want(missing);
+                Ok(None)
+            }
+        }
+    }
+
+    fn find(&self, data: &[u8]) -> Result<Found, Error> {
         let start = data.get(..4).unwrap_or(data);
         let has_magic = self.magic.bytes().starts_with(start);
-        if !has_magic && !self.is_passed_on(start) {
-            return Err(self.bad_magic());
+        if !has_magic && !self.is_passed_on(data) {
+            return Err(bad_magic(data));
         }
-        let Some(size) = self.size() else { return Ok(None) };
+        let Some(size) = size(data) else { return Ok(Found::Part(0)) };
         if size > self.max_packet {
             return Err(Error::new(
                 ErrorKind::PacketTooLarge,
@@ -100,52 +162,43 @@ impl Decoder {
                 ),
             ));
         }
-        if self.filled < HEADER + size {
-            return Ok(None);
+        let len = HEADER + size;
+        if data.len() < len {
+            return Ok(Found::Part(len - data.len()));
         }
-        let packet_type = PacketType::from(self.number(4).unwrap_or_default());
-        let mut body = self.take(HEADER + size);
-        body.advance(HEADER);
+        let packet_type = PacketType::from(number(data, 4).unwrap_or_default());
         let magic = if has_magic { self.magic } else { Magic::Request };
-        Ok(Some(Packet { magic, packet_type, body }))
+        Ok(Found::Packet(Head { magic, packet_type }, len))
     }
 
     /// Whether this may be what a worker said of its job, as it came to the server: rustygeard passes that on with the
     /// magic of a request.
-    fn is_passed_on(&self, start: &[u8]) -> bool {
+    fn is_passed_on(&self, data: &[u8]) -> bool {
         self.magic == Magic::Response
-            && Magic::Request.bytes().starts_with(start)
-            && self.number(4).is_none_or(|number| {
+            && Magic::Request.bytes().starts_with(data.get(..4).unwrap_or(data))
+            && number(data, 4).is_none_or(|number| {
                 PacketType::from(number).direction() == Direction::WorkerToClient
             })
     }
+}
 
-    /// What came instead of a packet.
-    fn bad_magic(&self) -> Error {
-        let data = self.buffer.get(..self.filled).unwrap_or_default();
-        let what = if data.first() == Some(&0) {
-            "the packet does not start with the magic that is expected"
-        } else {
-            "text came where a packet is expected"
-        };
-        Error::protocol(what).with_source(excerpt(data))
-    }
+/// What came instead of a packet.
+fn bad_magic(data: &[u8]) -> Error {
+    let what = if data.first() == Some(&0) {
+        "the packet does not start with the magic that is expected"
+    } else {
+        "text came where a packet is expected"
+    };
+    Error::protocol(what).with_source(excerpt(data))
+}
 
-    /// The size in the header, once that is here.
-    fn size(&self) -> Option<usize> {
-        self.number(8).and_then(|size| usize::try_from(size).ok())
-    }
+/// The size in the header, once that is here.
+fn size(data: &[u8]) -> Option<usize> {
+    number(data, 8).and_then(|size| usize::try_from(size).ok())
+}
 
-    fn number(&self, at: usize) -> Option<u32> {
-        let bytes = self.buffer.get(..self.filled)?.get(at..at + 4)?;
-        bytes.try_into().ok().map(u32::from_be_bytes)
-    }
-
-    fn take(&mut self, n: usize) -> Bytes {
-        let n = n.min(self.filled);
-        self.filled -= n;
-        self.buffer.split_to(n).freeze()
-    }
+fn number(data: &[u8], at: usize) -> Option<u32> {
+    data.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes)
 }
 
 #[cfg(test)]
@@ -250,5 +303,26 @@ mod tests {
             let error = decode_in_pieces(bytes, bytes.len()).unwrap_err();
             assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Protocol, message));
         }
+    }
+
+    #[test]
+    fn a_connections_packets_are_taken_whole_and_their_rest_is_asked_for() {
+        let framing = Framing::new(Magic::Response, 1 << 20);
+        let mut io = Io::<()>::default();
+        io.opened();
+        let wire = b"\0RES\0\0\0\x11\0\0\0\x02hi\0RES\0\0\0\x06\0\0\0\0\0RE";
+        let mut taken = Vec::new();
+        for byte in wire {
+            io.space()[0] = *byte;
+            io.came(1);
+            while let Some(packet) = framing.take(&mut io).unwrap() {
+                taken.push((packet.packet_type, packet.body));
+            }
+        }
+        let expected = [(PacketType::EchoRes, "hi".into()), (PacketType::Noop, Bytes::new())];
+        assert_eq!((&taken[..], io.data()), (&expected[..], &b"\0RE"[..]));
+        io.space()[0] = b'Q';
+        io.came(1);
+        assert_eq!(framing.take(&mut io).unwrap_err().kind(), ErrorKind::Protocol);
     }
 }
