@@ -22,7 +22,7 @@ use crate::{
     TubeName,
     protocol::{
         Put,
-        outbox::{Outbox, Policy, Probes, full, stable_hash},
+        producer::{Outbox, Policy, Probes, full, stable_hash},
     },
 };
 

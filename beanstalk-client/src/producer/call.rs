@@ -13,7 +13,7 @@ use crate::{
     Inserted, Result, TubeName,
     protocol::{
         Put,
-        outbox::{Outbox, Policy, SlotId},
+        producer::{Outbox, Policy, SlotId},
     },
 };
 

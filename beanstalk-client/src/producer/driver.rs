@@ -24,7 +24,7 @@ use crate::{
     error::lost,
     protocol::{
         Command, Decoder, Epoch, Stats,
-        outbox::{Action, Io, Outbox, Pulse, max_job_size},
+        producer::{Action, Io, Outbox, Pulse, max_job_size},
     },
     trace,
 };

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::Shared;
-use crate::{Inserted, Result, protocol::outbox::SlotId};
+use crate::{Inserted, Result, protocol::producer::SlotId};
 
 /// The answer to a put: a future. Dropping it passes the answer over; the put is carried out even so.
 ///

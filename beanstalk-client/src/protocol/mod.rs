@@ -39,13 +39,10 @@
 //! `delete` also works on ready, delayed and buried jobs. The server's own document is
 //! <https://github.com/beanstalkd/beanstalkd/blob/master/doc/protocol.txt>.
 
-mod admin;
 mod command;
-mod consumer;
+mod commands;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) mod outbox;
-mod producer;
-mod raw;
+pub(crate) mod producer;
 mod response;
 mod session;
 pub(crate) mod stats_text;
@@ -56,16 +53,12 @@ mod worker;
 pub use queue_core::Backoff;
 
 pub use self::{
-    admin::{
-        Kick, KickJob, ListTubeUsed, ListTubes, ListTubesWatched, PauseTube, Peek, PeekBuried,
-        PeekDelayed, PeekReady, Quit, Stats, StatsJob, StatsTube,
-    },
     command::{Command, Effect, ServerWait},
-    consumer::{
-        Bury, Delete, Ignore, Release, Reserve, ReserveJob, ReserveWithTimeout, Touch, Watch,
+    commands::{
+        AnyCommand, Bury, Delete, Ignore, Kick, KickJob, ListTubeUsed, ListTubes, ListTubesWatched,
+        PauseTube, Peek, PeekBuried, PeekDelayed, PeekReady, Put, Quit, RawCommand, Release,
+        Reserve, ReserveJob, ReserveWithTimeout, Stats, StatsJob, StatsTube, Touch, Use, Watch,
     },
-    producer::{Put, Use},
-    raw::{AnyCommand, RawCommand},
     response::Response,
     session::{Epoch, Session, Ticket},
     worker::{Action, JobKey, Quota, Taken, WorkerSession},

@@ -9,7 +9,7 @@ use crate::{
     Result, TubeName,
     protocol::{
         Put,
-        outbox::{Policy, SlotId},
+        producer::{Policy, SlotId},
     },
 };
 

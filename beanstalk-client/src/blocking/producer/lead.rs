@@ -10,7 +10,7 @@ use std::{
 use queue_core::now;
 
 use super::{Shared, lock, wire::Wire};
-use crate::protocol::outbox::{Action, Lead, Outbox, Pulse, SlotId};
+use crate::protocol::producer::{Action, Lead, Outbox, Pulse, SlotId};
 
 /// Wakes a thread.
 struct Unpark(Thread);

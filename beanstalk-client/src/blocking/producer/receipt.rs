@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use super::Shared;
-use crate::{Inserted, Result, protocol::outbox::SlotId};
+use crate::{Inserted, Result, protocol::producer::SlotId};
 
 /// The answer to a put. Dropping it passes the answer over; the put is carried out even so, by the calls that wait for
 /// something later.

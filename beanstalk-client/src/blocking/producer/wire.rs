@@ -14,7 +14,7 @@ use crate::{
     error::lost,
     protocol::{
         Command, Decoder, Epoch, Stats,
-        outbox::{Io, max_job_size},
+        producer::{Io, max_job_size},
     },
 };
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 
+use super::admin::about_another;
 use crate::{
     Error, ErrorKind, Job, JobId, JobRef, Priority, ReleaseOptions, Released, Reserved, Seconds,
     TubeName,
-    protocol::{Command, Effect, Response, ServerWait, admin::about_another, command::line},
+    protocol::{Command, Effect, Response, ServerWait, command::line},
 };
 
 /// `reserve`: takes a job from the watched tubes, however long that takes.

@@ -1,0 +1,18 @@
+//! The commands of the protocol, as values.
+
+mod admin;
+mod consumer;
+mod producer;
+mod raw;
+
+pub use self::{
+    admin::{
+        Kick, KickJob, ListTubeUsed, ListTubes, ListTubesWatched, PauseTube, Peek, PeekBuried,
+        PeekDelayed, PeekReady, Quit, Stats, StatsJob, StatsTube,
+    },
+    consumer::{
+        Bury, Delete, Ignore, Release, Reserve, ReserveJob, ReserveWithTimeout, Touch, Watch,
+    },
+    producer::{Put, Use},
+    raw::{AnyCommand, RawCommand},
+};
