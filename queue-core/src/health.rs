@@ -49,14 +49,25 @@ impl Health {
     /// An attempt that takes longer than the connect timeout is a failure. The pump gives it until then, so what it says
     /// of the attempt comes first.
     pub fn dial(&mut self, server: usize, now: Instant) -> Pulse {
-        if self.give_up_at().is_some_and(|at| at < now) {
+        if self.is_overdue(now) {
             self.failed(now);
         }
-        if let Some(at) = self.not_before.filter(|at| *at > now) {
+        if let Some(at) = self.quarantine(now) {
             return Pulse::Close(Some(at));
         }
+        self.attempt(server, now)
+    }
+
+    /// The attempt to make a connection, also while that should wait: for callers that have no other server.
+    pub fn attempt(&mut self, server: usize, now: Instant) -> Pulse {
         self.dialing.get_or_insert(now);
         Pulse::Dial(server, self.give_up_at())
+    }
+
+    /// Whether the attempt under way takes longer than it may, and nobody has said what came of it.
+    #[must_use]
+    pub fn is_overdue(&self, now: Instant) -> bool {
+        self.give_up_at().is_some_and(|at| at < now)
     }
 
     /// The end of the attempt under way.
@@ -83,6 +94,11 @@ impl Health {
     /// A connection was lost that had served: the next one may be made at once.
     pub fn lost(&mut self) {
         self.dialing = None;
+    }
+
+    /// Nobody moves the bytes any more: the next pump numbers its connections anew.
+    pub fn abandoned(&mut self) {
+        (self.epoch, self.dialing) = (0, None);
     }
 
     /// An exchange succeeded.
@@ -162,6 +178,28 @@ mod tests {
         health.failed(start + SECOND);
         health.hurry(start + 9 * SECOND);
         assert_eq!(health.quarantine(start + 9 * SECOND), None);
+    }
+
+    #[test]
+    fn whoever_has_no_other_server_tries_one_that_should_wait() {
+        let (mut health, start) = (health(), Instant::now());
+        health.failed(start);
+        let wait = health.quarantine(start);
+        assert_eq!(health.dial(0, start), Pulse::Close(wait));
+        assert_eq!(health.attempt(0, start), Pulse::Dial(0, Some(start + 5 * SECOND)));
+        assert!(!health.is_overdue(start + 5 * SECOND) && health.is_overdue(start + 6 * SECOND));
+        assert_eq!(health.quarantine(start), wait, "others need not try it");
+    }
+
+    #[test]
+    fn the_first_connection_of_another_pump_is_new() {
+        let (mut health, mut io) = (health(), Io::<()>::default());
+        io.opened();
+        assert!(health.is_new(&io));
+        health.abandoned();
+        let mut io = Io::<()>::default();
+        io.opened();
+        assert!(health.is_new(&io) && !health.is_new(&io));
     }
 
     #[test]
