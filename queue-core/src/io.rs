@@ -14,6 +14,7 @@ pub struct Io<F> {
     incoming: BytesMut,
     filled: usize,
     wanted: usize,
+    limit: usize,
     /// Stays whole until all of it is written, so that a role can take back what was not sent.
     writing: BytesMut,
     /// What is written in its place, where the role keeps the bytes as well.
@@ -46,6 +47,8 @@ const MIN_READ: usize = 1024;
 const CHUNK: usize = 8 << 10;
 /// No more is made ready for bytes that have not come.
 const READ_AHEAD: usize = 64 << 10;
+/// The largest buffer that is kept once all of it was written.
+const KEPT: usize = 256 << 10;
 
 impl<F> Default for Io<F> {
     fn default() -> Self {
@@ -53,6 +56,7 @@ impl<F> Default for Io<F> {
             incoming: BytesMut::new(),
             filled: 0,
             wanted: 0,
+            limit: usize::MAX,
             writing: BytesMut::new(),
             kept: Bytes::new(),
             taken: 0,
@@ -99,6 +103,12 @@ impl<F> Io<F> {
     /// 64 KiB, and until the next [`take`](Self::take).
     pub fn want(&mut self, missing: usize) {
         self.wanted = missing;
+    }
+
+    /// Has the pump read nothing more on this connection while so many bytes are here that were not taken. With all
+    /// written, a role has to take some of that many.
+    pub fn limit(&mut self, bytes: usize) {
+        self.limit = bytes;
     }
 
     /// Queues bytes behind what is queued already, and leaves `bytes` empty. They are not copied when all before them was
@@ -230,6 +240,16 @@ impl<F> Io<F> {
     pub fn took(&mut self, n: usize) {
         self.taken += n;
         self.sent += n as u64;
+        if self.is_drained() && self.writing.capacity() > KEPT {
+            (self.writing, self.taken) = (BytesMut::new(), 0);
+            self.kept.clear();
+        }
+    }
+
+    /// Whether the role has to take some of what came before more is read.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.filled >= self.limit
     }
 
     /// Room for the next read, never empty.
@@ -358,6 +378,33 @@ mod tests {
         io.opened();
         assert_eq!((io.epoch(), io.sent(), io.received(), io.unwritten()), (2, 0, 0, 0));
         assert!(io.is_open() && io.data().is_empty() && io.take_end().is_none());
+    }
+
+    #[test]
+    fn a_limit_holds_for_one_connection() {
+        let mut io = open();
+        io.limit(4);
+        bring(&mut io, b"abc");
+        assert!(!io.is_full());
+        bring(&mut io, b"def");
+        assert!(io.is_full());
+        io.take(3);
+        assert!(!io.is_full());
+        io.opened();
+        bring(&mut io, b"abcdef");
+        assert!(!io.is_full());
+    }
+
+    #[test]
+    fn the_memory_of_a_long_write_is_given_back() {
+        let mut io = open();
+        io.queue(&mut vec![0; 2 * KEPT][..].into());
+        io.took(2 * KEPT - 1);
+        assert_eq!((io.unwritten(), io.is_drained()), (1, false));
+        io.took(1);
+        assert_eq!((io.unwritten(), io.is_drained(), io.writing.capacity()), (0, true, 0));
+        io.queue(&mut b"next"[..].into());
+        assert_eq!(io.unsent(), b"next");
     }
 
     #[test]

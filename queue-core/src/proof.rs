@@ -152,6 +152,9 @@ impl<R: Role, P: Peer> Proof<R, P> {
             self.io.ended(End::Lost(std::io::ErrorKind::UnexpectedEof.into()));
             return true;
         }
+        if self.io.is_full() {
+            return false;
+        }
         let n = self.random.below(self.coming.len() + 1);
         let space = self.io.space();
         let n = n.min(space.len());

@@ -98,6 +98,10 @@ impl<F> Wire<F> {
                 self.end_if(pulse);
                 return Poll::Ready(None);
             }
+            if pulse == Pulse::Look {
+                // A runtime that did nothing since learns only now what came.
+                break;
+            }
             if !self.obey(cx, pulse) && self.sleep(cx, pulse.until()).is_pending() {
                 self.slept = Some(pulse);
                 return Poll::Pending;
@@ -205,7 +209,8 @@ impl<F> Wire<F> {
 
     /// Reads once; whether something came, the end included.
     fn read(&mut self, cx: &mut Context<'_>) -> bool {
-        let (Stage::Open(stream), true) = (&mut self.stage, self.io.is_open()) else {
+        let may_read = self.io.is_open() && !self.io.is_full();
+        let (Stage::Open(stream), true) = (&mut self.stage, may_read) else {
             return false;
         };
         let mut space = ReadBuf::new(self.io.space());

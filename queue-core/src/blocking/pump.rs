@@ -214,7 +214,8 @@ impl<F> Wire<F> {
 
     /// Whether something came.
     fn read(&mut self, until: Option<Instant>) -> io::Result<bool> {
-        let Some(stream) = self.stream.as_mut().filter(|_| self.io.is_open()) else {
+        let may_read = self.io.is_open() && !self.io.is_full();
+        let Some(stream) = self.stream.as_mut().filter(|_| may_read) else {
             return Ok(false);
         };
         match stream.read(self.io.space(), until)? {
