@@ -13,6 +13,8 @@ pub struct Pace {
     reply: Option<Duration>,
     write: Option<Duration>,
     oldest: Option<Instant>,
+    /// When something was last known to be unwritten.
+    unwritten: Option<Instant>,
     stuck: Option<(u64, Instant)>,
 }
 
@@ -29,13 +31,16 @@ impl Pace {
     /// Bounds for an answer and for a step of a write; `None` waits for ever.
     #[must_use]
     pub fn new(reply: Option<Duration>, write: Option<Duration>) -> Self {
-        Pace { reply, write, oldest: None, stuck: None }
+        Pace { reply, write, oldest: None, unwritten: None, stuck: None }
     }
 
     /// Notes what is under way, and gives the next deadline.
     ///
     /// `holds` is how long the server may hold back the answer to the oldest request, if one was sent whole. `answered`
     /// says that an answer came since the last call: the next request is the oldest from now on.
+    ///
+    /// A pump writes after it has asked, and does not tell when. So what was unwritten at one call and is sent at the next
+    /// counts from the first of them, and the next deadline is never later than that of an answer to what is written now.
     ///
     /// # Errors
     ///
@@ -48,9 +53,11 @@ impl Pace {
         now: Instant,
     ) -> Result<Option<Instant>, Late> {
         self.oldest = match holds {
-            Some(_) => self.oldest.filter(|_| !answered).or(Some(now)),
+            Some(_) if answered => Some(now),
+            Some(_) => self.oldest.or(self.unwritten).or(Some(now)),
             None => None,
         };
+        self.unwritten = (!io.is_drained()).then_some(now);
         self.stuck = match self.stuck {
             _ if io.is_drained() => None,
             Some((from, since)) if io.sent() - from < WRITE_STEP as u64 => Some((from, since)),
@@ -66,12 +73,13 @@ impl Pace {
         if reply.is_some_and(|at| at <= now) {
             return Err(Late::Reply);
         }
-        Ok(earliest([reply, write]))
+        let soonest = self.unwritten.and_then(|at| at.checked_add(self.reply?));
+        Ok(earliest([reply, write, soonest]))
     }
 
     /// Forgets what was under way on a connection that has ended.
     pub fn reset(&mut self) {
-        (self.oldest, self.stuck) = (None, None);
+        (self.oldest, self.unwritten, self.stuck) = (None, None, None);
     }
 }
 
@@ -99,6 +107,22 @@ mod tests {
         assert_eq!(pace.check(&io, NOW, true, later), Ok(Some(later + 10 * SECOND)));
         assert_eq!(pace.check(&io, NOW, false, later + 10 * SECOND), Err(Late::Reply));
         assert_eq!(pace.check(&io, None, false, later + 10 * SECOND), Ok(None));
+    }
+
+    /// The pump writes at once, and asks again only when something comes or a deadline passes.
+    #[test]
+    fn an_answer_is_due_from_when_its_request_was_handed_to_the_pump() {
+        let (mut pace, mut io, start) = writing();
+        pace.reply = Some(2 * SECOND);
+        assert_eq!(pace.check(&io, None, false, start), Ok(Some(start + 2 * SECOND)));
+        io.took(21);
+        assert_eq!(pace.check(&io, NOW, false, start + 2 * SECOND), Err(Late::Reply));
+        let (mut pace, mut io, start) = writing();
+        assert!(pace.check(&io, None, false, start).is_ok());
+        assert!(pace.check(&io, None, false, start + 4 * SECOND).is_ok());
+        io.took(21);
+        let due = Ok(Some(start + 14 * SECOND));
+        assert_eq!(pace.check(&io, NOW, false, start + 4 * SECOND), due, "it was unwritten then");
     }
 
     #[test]

@@ -175,7 +175,7 @@ impl<F> Wire<F> {
             }
             self.is_stuck = false;
         }
-        let written = self.write(half_close);
+        let written = self.write(half_close, until);
         self.is_stuck = matches!(written, Ok(false));
         match written {
             Ok(true) => self.read(until).map(drop),
@@ -188,19 +188,22 @@ impl<F> Wire<F> {
         }
     }
 
-    /// Whether all is written.
-    fn write(&mut self, half_close: bool) -> io::Result<bool> {
+    /// Whether all is written. A peer that keeps taking a little does not put the moment off.
+    fn write(&mut self, half_close: bool, until: Option<Instant>) -> io::Result<bool> {
         let Some(stream) = &mut self.stream else { return Ok(true) };
         if self.is_unflushed || !self.io.is_drained() {
-            let until = || Some(now() + STUCK);
+            let stuck = || Some(now() + STUCK);
             while !self.io.is_drained() {
-                match stream.write(self.io.unsent(), until())? {
+                match stream.write(self.io.unsent(), stuck())? {
                     Some(n) => self.io.took(n),
                     None => return Ok(false),
                 }
                 self.is_unflushed = true;
+                if !self.io.is_drained() && until.is_some_and(|at| at <= now()) {
+                    return Ok(false);
+                }
             }
-            if !stream.flush(until())? {
+            if !stream.flush(stuck())? {
                 return Ok(false);
             }
             self.is_unflushed = false;
