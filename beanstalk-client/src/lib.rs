@@ -99,6 +99,8 @@ mod pipeline;
 mod producer;
 mod producer_options;
 mod producer_report;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod producer_shared;
 pub mod protocol;
 mod servers;
 mod stats;

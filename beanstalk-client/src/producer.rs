@@ -5,13 +5,7 @@ mod driver;
 mod many;
 mod receipt;
 
-use std::{
-    fmt,
-    future::poll_fn,
-    sync::{Arc, Mutex, PoisonError},
-    task::Waker,
-    time::Duration,
-};
+use std::{fmt, future::poll_fn, sync::Arc, time::Duration};
 
 use tokio::runtime::Handle as Runtime;
 
@@ -20,6 +14,7 @@ pub use self::{many::PutMany, receipt::Receipt};
 use crate::{
     Delivery, Error, ErrorKind, Fate, Inserted, ProducerOptions, ProducerReport, ProducerState,
     PutOptions, Result, TubeName,
+    producer_shared::SharedOutbox,
     protocol::{
         Put,
         producer::{Outbox, Policy, Probes, full, stable_hash},
@@ -87,30 +82,12 @@ pub struct Producer {
 
 /// What the clones of a producer share. The last one to go lets the drivers end.
 struct Handle {
-    shared: Arc<Shared>,
+    shared: Arc<SharedOutbox>,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
         self.shared.with(Outbox::close);
-    }
-}
-
-/// What callers and drivers share.
-struct Shared {
-    outbox: Mutex<Outbox>,
-}
-
-impl Shared {
-    /// Does something under the lock, and wakes whom it concerns outside of it.
-    fn with<T>(&self, step: impl FnOnce(&mut Outbox) -> T) -> T {
-        // Nothing in the outbox is left half done by a panic.
-        let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
-        let outcome = step(&mut outbox);
-        let (one, others) = outbox.take_few_wakers();
-        drop(outbox);
-        one.into_iter().chain(others).for_each(Waker::wake);
-        outcome
     }
 }
 
@@ -154,8 +131,7 @@ impl Producer {
             let why = "the async producer needs tokio's runtime";
             Error::new(ErrorKind::InvalidInput, Fate::NotSent, why).with_source(error)
         })?;
-        let outbox = Outbox::new(&options, Probes::InBackground);
-        let shared = Arc::new(Shared { outbox: Mutex::new(outbox) });
+        let shared = Arc::new(SharedOutbox::new(&options, Probes::InBackground));
         for (server, to) in options.servers.options().iter().enumerate() {
             driver::spawn(&runtime, &shared, server, to);
         }

@@ -160,7 +160,6 @@ pub(crate) fn connected<T>(address: &Address, outcome: &Result<T>) {
 }
 
 /// A connection has ended by itself, or does not keep in step.
-#[cfg(any(feature = "tracing", feature = "tokio"))]
 pub(crate) fn lost(address: &Address, error: Option<&Error>) {
     #[cfg(feature = "tracing")]
     tracing::warn!(

@@ -363,7 +363,13 @@ mod tests {
         flags: CheckFlags,
     }
 
-    use crate::program::TOOL as PROGRAM;
+    static PROGRAM: Program = Program {
+        name: "tool",
+        prefix: "TOOL",
+        tree: clap::Command::default,
+        groups: &[],
+        environment: &[],
+    };
 
     #[derive(Clone, Default)]
     struct Sink(Arc<Mutex<Vec<u8>>>);

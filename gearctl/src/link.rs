@@ -1,30 +1,34 @@
 //! The connections to the servers: opened when they are first needed, with what the flags say about time and
 //! retries. Jobs go over one, the text commands of administration over another.
 
-use std::io;
 use std::time::{Duration, Instant};
 
-use ctl_core::dial::Plan;
-use ctl_core::error::{CliError, Exit};
-use ctl_core::link::{Dialer, Pong, RequestLog};
-use ctl_core::messages::Level;
-use ctl_core::serve::Endpoint;
-use ctl_core::tls::Tls;
-use fixtures::gearmand::{Listen, Server};
+use ctl_core::args::GlobalArgs;
+use ctl_core::config::{Environment, Setting};
+use ctl_core::dial::{Plan, Target};
+use ctl_core::error::CliError;
+use ctl_core::messages::{Level, Messages};
+use fixtures::gearmand::Server;
 use gearman_client::blocking::{Admin, Client, Packets};
-use gearman_client::protocol::{AdminCommand, AdminReply, Echo, Request};
-use gearman_client::{Address, ConnectOptions, Listing, RetryPolicy, Row, Servers};
+use gearman_client::protocol::{AdminCommand, AdminReply, Request};
+use gearman_client::{Address, ConnectOptions, Error, Listing, RetryPolicy, Row, Servers};
 
 use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
+use crate::tls::TlsArgs;
+use crate::tool::PREFIX;
 
 /// The connections that commands use.
 pub struct Link {
-    /// Where they go.
-    pub dialer: Dialer<Self>,
+    target: Target<Server>,
+    options: Option<Vec<ConnectOptions>>,
+    plan: Plan,
+    tls: TlsArgs,
+    environment: Environment,
     client: Option<Client>,
     admin: Option<Admin>,
     /// For [`Link::probe`].
     prober: Option<Admin>,
+    messages: Messages,
 }
 
 /// What becomes of a question that not every server answers.
@@ -88,111 +92,87 @@ const USUAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Messages of protocol lines come from here, for `GEARCTL_LOG`.
 pub const PROTOCOL: &str = "gearctl::protocol";
 
-impl ctl_core::link::Link for Link {
-    type Address = Address;
-    type Options = ConnectOptions;
-    type Server = Server;
-
-    fn new(dialer: Dialer<Self>) -> Self {
-        Self { dialer, client: None, admin: None, prober: None }
-    }
-
-    fn dialer(&self) -> &Dialer<Self> {
-        &self.dialer
-    }
-
-    fn dialer_mut(&mut self) -> &mut Dialer<Self> {
-        &mut self.dialer
-    }
-
-    fn parse(text: &str) -> Result<Vec<Address>, CliError> {
-        let servers: Servers = text.parse().map_err(cli_error)?;
-        Ok(servers.addresses().cloned().collect())
-    }
-
-    fn over_tls(address: Address) -> Address {
-        match address {
-            Address::Tcp { host, port } => Address::Tls { host, port },
-            other => other,
-        }
-    }
-
-    fn is_tls(address: &Address) -> bool {
-        matches!(address, Address::Tls { .. })
-    }
-
-    fn options(address: Address, plan: &Plan, tls: Option<&Tls>) -> ConnectOptions {
-        let mut options = ConnectOptions::from(address);
-        if let Some(bound) = plan.connect_bound(USUAL_CONNECT_TIMEOUT) {
-            options = options.connect_timeout(bound);
-        }
-        if let Some(bound) = plan.timeout {
-            options = options.write_timeout(bound).reply_timeout(bound);
-        }
-        options = options.total_timeout(plan.call_bound(Duration::ZERO));
-        if let Some(times) = plan.retry {
-            options = options.retry(RetryPolicy::new(times));
-        }
-        #[cfg(feature = "tls")]
-        if let Some(tls) = tls {
-            options = options.tls(tls.clone());
-        }
-        #[cfg(not(feature = "tls"))]
-        let _ = tls;
-        options
-    }
-
-    fn start(listen: Endpoint, log: Option<RequestLog>) -> io::Result<(Server, String)> {
-        let listen = match listen {
-            Endpoint::Tcp(address) => Listen::Tcp(address),
-            #[cfg(unix)]
-            Endpoint::Unix(path) => Listen::Unix(path),
-            #[cfg(not(unix))]
-            Endpoint::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
-        };
-        let mut builder = Server::builder().log_capacity(0).listen(listen);
-        if let Some(mut log) = log {
-            builder = builder.on_request(move |request| log(request.connection, &request.text()));
-        }
-        let server = builder.start()?;
-        let address = server.address().to_owned();
-        Ok((server, address))
-    }
-
-    fn connect(&mut self) -> Result<(), CliError> {
-        self.client().map(drop)
-    }
-
-    fn close(&mut self) {
-        self.client = None;
-        self.admin = None;
-        self.prober = None;
-    }
-
-    fn ping(&mut self, n: u64) -> Result<Pong, CliError> {
-        let sent = format!("gearctl {n}");
-        let start = Instant::now();
-        let back = self.call(&Echo(sent.as_bytes())).map_err(explained)?;
-        let took = start.elapsed();
-        if back != sent {
-            let text = "the server sent back other bytes than it was sent";
-            return Err(CliError::new(Exit::Protocol, "PROTOCOL", text));
-        }
-        Ok(Pong { took, more: None })
-    }
-}
-
-/// geard answers everything but this.
-fn explained(error: CliError) -> CliError {
-    if error.code != TIMEOUT {
-        return error;
-    }
-    error.hint(
-        "gearctl wait --for server, if it is a server that does not answer ECHO_REQ, as geard",
-    )
-}
-
 impl Link {
+    /// From flags and environment; nothing is opened yet.
+    ///
+    /// # Errors
+    /// Flags that exclude each other: exit 2; a wrong variable: exit 78.
+    pub fn new(
+        (servers, embedded): (&[String], bool),
+        tls: &TlsArgs,
+        globals: &GlobalArgs,
+        environment: &Environment,
+        messages: &Messages,
+    ) -> Result<Self, CliError> {
+        if embedded && (!servers.is_empty() || tls.is_given()) {
+            let other = if servers.is_empty() { "TLS" } else { "--server" };
+            return Err(CliError::usage(format!("--embedded cannot be combined with {other}"))
+                .hint("either of them"));
+        }
+        let target = if embedded {
+            Target::embedded()
+        } else {
+            let given = (!servers.is_empty()).then(|| servers.join(","));
+            let names = ["GEARCTL_SERVER", "GEARMAN_SERVER", "GEARMAN_SERVERS"];
+            let setting =
+                environment.setting(("--server", given), &names, |text| Ok(text.to_owned()))?;
+            let default = || Setting::default(Address::default().to_string());
+            Target::Named(setting.unwrap_or_else(default))
+        };
+        let plan = Plan::new(globals, environment, PREFIX)?;
+        Ok(Self {
+            target,
+            options: None,
+            plan,
+            tls: tls.clone(),
+            environment: environment.clone(),
+            client: None,
+            admin: None,
+            prober: None,
+            messages: messages.clone(),
+        })
+    }
+
+    /// The servers' addresses as people write them; for `--embedded` this starts the server.
+    ///
+    /// # Errors
+    /// An address is wrong: exit 65; the in-memory server cannot be started: exit 69.
+    pub fn address(&mut self) -> Result<String, CliError> {
+        let all: Vec<String> = self.options()?.iter().map(|o| o.address().to_string()).collect();
+        Ok(all.join(","))
+    }
+
+    /// Where the address came from.
+    #[must_use]
+    pub fn source(&self) -> String {
+        self.target.source()
+    }
+
+    /// Bounds connecting and answering, where the flags say nothing: `ping` and `check` are impatient.
+    pub fn default_timeout(&mut self, bound: Duration) {
+        self.plan.default_timeout(bound);
+        self.options = None;
+    }
+
+    /// The bound of `--timeout`, if there is one.
+    #[must_use]
+    pub fn timeout(&self) -> Option<Duration> {
+        self.plan.timeout
+    }
+
+    /// The plan in force, to put it back after a line of a session; until then `timeout` bounds what the line does.
+    pub fn plan(&mut self, timeout: Option<Duration>) -> Plan {
+        let usual = self.plan.clone();
+        self.plan.timeout = timeout.or(usual.timeout);
+        usual
+    }
+
+    /// Puts a plan back.
+    pub fn set_plan(&mut self, plan: Plan) {
+        self.plan = plan;
+        self.options = None;
+    }
+
     /// The client, if it was opened; it may have lost its connections since.
     #[must_use]
     pub fn opened(&self) -> Option<&Client> {
@@ -221,36 +201,62 @@ impl Link {
     /// # Errors
     /// No server can be reached: exit 69.
     pub fn open_client(&mut self) -> Result<Client, CliError> {
-        let servers = self.servers()?;
-        self.dialer.open(|asks| {
+        let servers = Servers::new(self.options()?.iter().cloned()).map_err(cli_error)?;
+        self.open(|link| {
             let mut client = Client::connect(servers.clone()).map_err(cli_error)?;
-            if asks {
+            if link.plan.wait_for_server.is_some() {
                 round_trip(&mut client)?;
             }
             Ok(client)
         })
     }
 
-    /// All servers.
-    ///
-    /// # Errors
-    /// An address is wrong: exit 65.
-    pub fn servers(&mut self) -> Result<Servers, CliError> {
-        Servers::new(self.dialer.options()?).map_err(cli_error)
-    }
-
-    /// The first server alone.
-    ///
-    /// # Errors
-    /// An address is wrong: exit 65.
-    pub fn first_server(&mut self) -> Result<Servers, CliError> {
-        Servers::new([self.dialer.first()?]).map_err(cli_error)
-    }
-
     /// Whether a connection for jobs is open, as far as is known.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.client.as_ref().is_some_and(Client::is_connected)
+    }
+
+    /// Closes the connections.
+    pub fn close(&mut self) {
+        self.client = None;
+        self.admin = None;
+        self.prober = None;
+    }
+
+    /// Points a session at other servers; the connections are closed.
+    pub fn retarget(&mut self, servers: String) {
+        self.close();
+        self.options = None;
+        self.target = Target::told(servers);
+    }
+
+    /// Another link to the same servers, not yet open.
+    #[must_use]
+    pub fn sibling(&self) -> Link {
+        Link {
+            target: self.target.clone(),
+            options: self.options.clone(),
+            plan: self.plan.clone(),
+            tls: self.tls.clone(),
+            environment: self.environment.clone(),
+            client: None,
+            admin: None,
+            prober: None,
+            messages: self.messages.clone(),
+        }
+    }
+
+    /// The options of every server.
+    ///
+    /// # Errors
+    /// An address is wrong: exit 65.
+    pub fn options(&mut self) -> Result<&[ConnectOptions], CliError> {
+        let options = match self.options.take() {
+            Some(options) => options,
+            None => self.build_options()?,
+        };
+        Ok(self.options.insert(options))
     }
 
     /// One request and its answer.
@@ -364,7 +370,7 @@ impl Link {
         let listing = Listing::parse(reply).map_err(cli_error)?;
         if listing.is_untrusted() {
             let name = command.name();
-            self.dialer.messages().warn(format!(
+            self.messages.warn(format!(
                 "a name holds line ends or other bytes that forge the rows of `{name}`: some rows may be wrong or missing"
             ));
         }
@@ -376,25 +382,30 @@ impl Link {
     /// # Errors
     /// The server cannot be reached: exit 69.
     pub fn open_packets(&mut self) -> Result<(Packets, String), CliError> {
-        let first = self.dialer.first()?;
-        let packets = self.dialer.open(|_| Packets::connect(&first).map_err(cli_error))?;
-        Ok((packets, first.address().to_string()))
+        let Some(first) = self.options()?.first().cloned() else {
+            return Err(CliError::usage("no server is given"));
+        };
+        let address = first.address().to_string();
+        let packets = self.open(|_| Packets::connect(&first).map_err(cli_error))?;
+        Ok((packets, address))
     }
 
     /// Connects to the first server for text; `patience` bounds its answers where `--timeout` says nothing.
     fn open_admin(&mut self, patience: Option<Duration>) -> Result<Admin, CliError> {
-        let several = self.dialer.options()?.len() > 1;
-        let mut first = self.dialer.first()?;
-        if let (Some(bound), None) = (patience, self.dialer.timeout()) {
+        let options = self.options()?.to_vec();
+        let Some(mut first) = options.first().cloned() else {
+            return Err(CliError::usage("no server is given"));
+        };
+        if let (Some(bound), None) = (patience, self.plan.timeout) {
             first = first.reply_timeout(bound);
         }
-        if several {
-            let text = format!("of several servers, {} is administered", first.address());
-            self.dialer.messages().decision(text);
+        if options.len() > 1 {
+            self.messages
+                .decision(format!("of several servers, {} is administered", first.address()));
         }
-        self.dialer.open(|asks| {
+        self.open(|link| {
             let mut admin = Admin::connect(first.clone()).map_err(cli_error)?;
-            if asks {
+            if link.plan.wait_for_server.is_some() {
                 // The command that every server answers.
                 admin.status().map_err(cli_error)?;
             }
@@ -402,9 +413,40 @@ impl Link {
         })
     }
 
+    fn build_options(&self) -> Result<Vec<ConnectOptions>, CliError> {
+        let start = || Server::builder().log_capacity(0).start();
+        let address = |server: &Server| server.address().to_owned();
+        let text = self.target.address(&self.messages, start, address)?;
+        let servers: Servers = text.parse().map_err(|error: Error| {
+            cli_error(error).hint(format!("the address came from: {}", self.source()))
+        })?;
+        let options = servers.addresses().cloned().map(|address| {
+            let mut options = ConnectOptions::from(self.tls.address(address));
+            if let Some(bound) = self.plan.connect_bound(USUAL_CONNECT_TIMEOUT) {
+                options = options.connect_timeout(bound);
+            }
+            if let Some(bound) = self.plan.timeout {
+                options = options.write_timeout(bound).reply_timeout(bound);
+            }
+            options = options.total_timeout(self.plan.call_bound(Duration::ZERO));
+            match self.plan.retry {
+                Some(times) => options.retry(RetryPolicy::new(times)),
+                None => options,
+            }
+        });
+        self.tls.apply(options.collect(), &self.environment, &self.messages)
+    }
+
+    /// Connects, as often as `--retry` and `--wait-for-server` allow.
+    fn open<T>(&mut self, attempt: impl Fn(&Self) -> Result<T, CliError>) -> Result<T, CliError> {
+        let address = self.address()?;
+        let source = self.source();
+        self.plan.open((&address, &source), "gearctl", &self.messages, || attempt(self))
+    }
+
     fn trace(&self, text: std::fmt::Arguments<'_>) {
-        if self.dialer.messages().shows(Level::Trace, PROTOCOL) {
-            self.dialer.messages().log(Level::Trace, PROTOCOL, &text.to_string());
+        if self.messages.shows(Level::Trace, PROTOCOL) {
+            self.messages.log(Level::Trace, PROTOCOL, &text.to_string());
         }
     }
 }

@@ -116,6 +116,12 @@ impl Health {
         self.failures
     }
 
+    /// Before when the server was not to be tried: of several that failed, the first is tried first.
+    #[must_use]
+    pub fn not_before(&self) -> Option<Instant> {
+        self.not_before
+    }
+
     /// Until when the server is not to be tried.
     #[must_use]
     pub fn quarantine(&self, now: Instant) -> Option<Instant> {

@@ -4,22 +4,21 @@ mod call;
 mod lead;
 mod many;
 mod receipt;
-mod wire;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Waker,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use queue_core::now;
+use queue_core::{blocking::Wire, now};
 
-use self::{call::accept, wire::Wire};
+use self::call::accept;
 pub use self::{many::PutMany, receipt::Receipt};
 use crate::{
     Delivery, Error, Inserted, ProducerOptions, ProducerReport, ProducerState, PutOptions, Result,
     TubeName,
+    producer_shared::SharedOutbox,
     protocol::{
         Put,
         producer::{Outbox, Policy, Probes, full, stable_hash},
@@ -89,36 +88,9 @@ impl Drop for Handle {
 
 /// What callers share.
 struct Shared {
-    outbox: Mutex<Outbox>,
+    outbox: SharedOutbox,
     /// The connection to each server; who drives it holds the lock.
-    wires: Vec<Mutex<Wire>>,
-}
-
-impl Shared {
-    /// Does something under the lock, and wakes whom it concerns outside of it.
-    fn with<T>(&self, step: impl FnOnce(&mut Outbox) -> T) -> T {
-        let mut outbox = lock(&self.outbox);
-        let outcome = step(&mut outbox);
-        let (one, others) = outbox.take_few_wakers();
-        drop(outbox);
-        one.into_iter().chain(others).for_each(Waker::wake);
-        outcome
-    }
-
-    fn close(&self) -> ProducerReport {
-        self.with(Outbox::close);
-        self.wait(None, |outbox, waker| outbox.poll_closed(waker));
-        for (server, wire) in self.wires.iter().enumerate() {
-            lock(wire).hang_up();
-            self.with(|outbox| outbox.end(server));
-        }
-        self.with(|outbox| outbox.report())
-    }
-}
-
-/// Nothing behind these locks is left half done by a panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    wires: Vec<Mutex<Wire<Error>>>,
 }
 
 impl Producer {
@@ -137,7 +109,7 @@ impl Producer {
     {
         let producer = Self::new(options)?;
         let shared = &producer.handle.shared;
-        shared.with(Outbox::want_connections);
+        shared.outbox.with(Outbox::want_connections);
         shared.wait(None, |outbox, waker| outbox.poll_connected(waker))?;
         Ok(producer)
     }
@@ -153,9 +125,9 @@ impl Producer {
         Error: From<O::Error>,
     {
         let options = options.try_into()?.checked()?;
-        let outbox = Outbox::new(&options, Probes::ByPuts);
-        let wires = options.servers.options().iter().map(|to| Mutex::new(Wire::new(to))).collect();
-        let shared = Arc::new(Shared { outbox: Mutex::new(outbox), wires });
+        let wires = options.servers.options().iter().map(lead::wire).map(Mutex::new).collect();
+        let outbox = SharedOutbox::new(&options, Probes::ByPuts);
+        let shared = Arc::new(Shared { outbox, wires });
         let policy = Policy::new(&options);
         Ok(Producer { handle: Arc::new(Handle { shared }), policy })
     }
@@ -219,14 +191,14 @@ impl Producer {
         let now = now();
         let deadline = now.checked_add(self.policy.timeout);
         let offer = |outbox: &mut Outbox| outbox.offer(&put, &tube, &self.policy, deadline, now);
-        let slot = self.handle.shared.with(offer)?.ok_or_else(full)?;
+        let slot = self.handle.shared.outbox.with(offer)?.ok_or_else(full)?;
         Ok(Receipt::new(self.handle.shared.clone(), slot))
     }
 
     /// Waits until every put that was accepted so far has its answer, or its time is over.
     pub fn flush(&self) {
         let shared = &self.handle.shared;
-        let mark = shared.with(Outbox::mark);
+        let mark = shared.outbox.with(Outbox::mark);
         shared.wait(None, |outbox, waker| outbox.poll_passed(mark, waker));
     }
 
@@ -261,14 +233,14 @@ impl Producer {
     /// What it has done so far, and what its servers are doing.
     #[must_use]
     pub fn report(&self) -> ProducerReport {
-        self.handle.shared.with(|outbox| outbox.report())
+        self.handle.shared.outbox.with(|outbox| outbox.report())
     }
 
     /// What its connection is doing; of several, the one that can do most. A connection that was lost while nobody
     /// waited for anything is noticed by the next call.
     #[must_use]
     pub fn state(&self) -> ProducerState {
-        self.handle.shared.with(|outbox| outbox.state())
+        self.handle.shared.outbox.with(|outbox| outbox.state())
     }
 }
 

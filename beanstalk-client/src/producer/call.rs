@@ -8,9 +8,9 @@ use std::{
 
 use queue_core::now;
 
-use super::Shared;
 use crate::{
     Inserted, Result, TubeName,
+    producer_shared::SharedOutbox,
     protocol::{
         Put,
         producer::{Outbox, Policy, SlotId},
@@ -19,7 +19,7 @@ use crate::{
 
 /// A put and its slot. Dropping it leaves the slot; an accepted put goes on.
 pub(super) struct Call<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<SharedOutbox>,
     policy: &'a Policy,
     stage: Stage,
     deadline: Option<Instant>,
@@ -33,7 +33,7 @@ enum Stage {
 }
 
 impl<'a> Call<'a> {
-    pub(super) fn new(shared: &'a Arc<Shared>, policy: &'a Policy) -> Self {
+    pub(super) fn new(shared: &'a Arc<SharedOutbox>, policy: &'a Policy) -> Self {
         Call { shared, policy, stage: Stage::New, deadline: None }
     }
 

@@ -8,8 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::Shared;
-use crate::{Inserted, Result, protocol::producer::SlotId};
+use crate::{Inserted, Result, producer_shared::SharedOutbox, protocol::producer::SlotId};
 
 /// The answer to a put: a future. Dropping it passes the answer over; the put is carried out even so.
 ///
@@ -20,12 +19,12 @@ use crate::{Inserted, Result, protocol::producer::SlotId};
 /// Waiting for it by reference loses nothing when it is dropped.
 #[must_use = "whether the job was put is known only from the answer"]
 pub struct Receipt {
-    shared: Arc<Shared>,
+    shared: Arc<SharedOutbox>,
     slot: Option<SlotId>,
 }
 
 impl Receipt {
-    pub(super) fn new(shared: Arc<Shared>, slot: Option<SlotId>) -> Self {
+    pub(super) fn new(shared: Arc<SharedOutbox>, slot: Option<SlotId>) -> Self {
         Receipt { shared, slot }
     }
 }

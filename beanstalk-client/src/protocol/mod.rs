@@ -65,7 +65,6 @@ pub use self::{
 };
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::{
-    response::Decoder,
     session::is_gone,
     window::{Head, Window},
 };

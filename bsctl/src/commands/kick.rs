@@ -13,7 +13,7 @@ use ctl_core::units;
 use super::delete::{each, limited, would};
 use crate::error::NOT_FOUND;
 use crate::link::Link;
-use crate::tool::{Tool, tube_or_used};
+use crate::tool::Tool;
 use crate::{jobs, names};
 
 /// The end of `kick --help`.
@@ -91,7 +91,7 @@ pub fn run(tool: &mut Tool, args: KickArgs) -> Result<Exit, CliError> {
         tool.link.call(ListTubes)?
     } else {
         let given = args.tube.as_deref().map(names::tube).transpose()?;
-        vec![tube_or_used(tool, given)?]
+        vec![tool.tube_or_used(given)?]
     };
     kick_tubes(tool, &tubes, &args)
 }
@@ -146,7 +146,7 @@ fn confirm(tool: &mut Tool, args: &KickArgs, count: u64, place: &str) -> Result<
     let read = |text: &str| text.parse().map_err(|_| format!("`{text}` is not a number"));
     let above = tool.environment.setting(("", None), &["BSCTL_CONFIRM_ABOVE"], read)?;
     let above = above.map_or(CONFIRM_ABOVE, |setting| setting.value);
-    let address = tool.link.dialer.address()?;
+    let address = tool.link.address()?;
     let action = format!("kick {} {place} on {address}", units::count(count, "job"));
     if args.all_tubes {
         return tool.confirm().everything(&action, &address, &tool.messages);

@@ -14,6 +14,7 @@ mod check;
 mod color;
 mod consume;
 mod damaged;
+mod docs;
 mod exits;
 mod export;
 mod formats;
@@ -30,5 +31,3 @@ mod smoke;
 mod wait;
 #[cfg(not(windows))]
 mod work;
-
-ctl_core::tool_contract!(bsctl::Bsctl, env!("CARGO_BIN_EXE_bsctl"));

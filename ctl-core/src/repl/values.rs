@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::builtin;
 use super::complete::{Values, Wanted};
 use super::help::Group;
-use super::known::KnownNames;
 use super::shell::Setting;
 
 /// The settings that completion offers; clones share them.
@@ -25,9 +24,7 @@ impl KnownSettings {
 
 /// The names of the tool, and those of every session.
 pub(super) struct AllValues {
-    pub(super) names: KnownNames,
-    /// Which of them fit.
-    pub(super) of_tool: fn(&KnownNames, &Wanted<'_>) -> Vec<String>,
+    pub(super) tool: Box<dyn Values>,
     pub(super) settings: KnownSettings,
     pub(super) verbs: Vec<String>,
     pub(super) groups: &'static [Group],
@@ -49,10 +46,7 @@ impl Values for AllValues {
                 let groups = self.groups.iter().map(|group| format!("@{}", group.name));
                 self.verbs.iter().cloned().chain(groups).collect()
             }
-            _ => {
-                let names = (self.of_tool)(&self.names, wanted);
-                names.into_iter().filter(|name| !wanted.before.contains(name)).collect()
-            }
+            _ => self.tool.values(wanted),
         }
     }
 }

@@ -1,28 +1,51 @@
 //! The state of a session: the tool with its connections, its jobs, its settings.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use ctl_core::repl::known::KnownNames;
-use ctl_core::repl::on_exit::{ASK, OnExit};
-use ctl_core::repl::reconnect::Reconnector;
 use gearman_client::JobHandle;
 use gearman_client::protocol::Epoch;
 
-use super::guest::{OPEN, OWN};
+use super::values::Names;
 use crate::names::show_handle;
 use crate::running::Running;
-use crate::session::Session;
-use crate::tool::Tool;
+use crate::tool::{Session, Tool};
 
-/// What becomes of foreground jobs when a session ends: the words of `on_exit`.
-pub(super) const WAIT: &str = "wait";
-pub(super) const LEAVE: &str = "leave";
-const ON_EXIT: &[&str] = &[ASK, WAIT, LEAVE];
+/// What happens to foreground jobs when a session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnExit {
+    Ask,
+    Wait,
+    Leave,
+}
+
+impl OnExit {
+    /// The words of the setting `on_exit`.
+    pub(super) const WORDS: &'static [&'static str] = &["ask", "wait", "leave"];
+
+    /// Reads one of [`OnExit::WORDS`].
+    pub(super) fn of(word: &str) -> Option<Self> {
+        Some(match word {
+            "ask" => Self::Ask,
+            "wait" => Self::Wait,
+            "leave" => Self::Leave,
+            _ => return None,
+        })
+    }
+
+    /// Its word.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Ask => "ask",
+            Self::Wait => "wait",
+            Self::Leave => "leave",
+        }
+    }
+}
 
 /// A session.
-pub struct State<'t> {
+pub(super) struct State<'t> {
     pub(super) tool: &'t mut Tool,
-    pub(super) names: KnownNames,
+    pub(super) names: Names,
     pub(super) on_exit: OnExit,
     /// Foreground jobs were left to the server because the session ended.
     pub(super) left_behind: bool,
@@ -34,22 +57,32 @@ pub struct State<'t> {
     epochs: Option<Vec<Epoch>>,
     /// At the last look; a client that nobody has looked at was connected when it was made.
     was_connected: bool,
-    again: Reconnector,
+    retry: Retry,
 }
+
+/// When a lost connection is tried again while nothing else happens.
+struct Retry {
+    at: Instant,
+    pause: Duration,
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 impl<'t> State<'t> {
     /// A session of this tool, which has been prepared for it.
-    pub(super) fn new(tool: &'t mut Tool, person: bool, names: KnownNames) -> Self {
+    pub(super) fn new(tool: &'t mut Tool, person: bool, names: Names) -> Self {
+        let retry = Retry { at: Instant::now(), pause: FIRST_PAUSE };
         Self {
             tool,
             names,
-            on_exit: OnExit::ask(ON_EXIT),
+            on_exit: OnExit::Ask,
             left_behind: false,
             unsaid: Vec::new(),
             person,
             epochs: None,
             was_connected: true,
-            again: Reconnector::default(),
+            retry,
         }
     }
 
@@ -75,14 +108,13 @@ impl<'t> State<'t> {
     }
 
     /// Brings the names for completion in line with the jobs.
-    pub(super) fn keep_in_line(&mut self) {
+    pub(super) fn tidy(&mut self) {
         let open = self.open_jobs().iter().map(show_handle).collect();
         let session = self.session();
         let runs = session.runs.iter().rev().flat_map(Running::handles);
         let submitted = session.submitted.iter().rev().map(|job| &job.handle);
         let own = runs.chain(submitted).map(show_handle).collect();
-        self.names.keep(OWN, own);
-        self.names.keep(OPEN, open);
+        self.names.own(own, open);
     }
 
     /// Whether the session is connected, as far as is known.
@@ -102,7 +134,7 @@ impl<'t> State<'t> {
         if !was_connected || (alive && !replaced) {
             return None;
         }
-        self.again.lost();
+        self.retry = Retry { at: Instant::now(), pause: FIRST_PAUSE };
         Some(format!("connection lost{}", if alive { "; connected again" } else { "" }))
     }
 
@@ -126,14 +158,21 @@ impl<'t> State<'t> {
         said
     }
 
-    /// Connects again after a loss.
+    /// Connects again after a loss, with growing pauses.
     fn try_again(&mut self, now: Instant) -> Option<String> {
-        let client = self.tool.link.opened_mut()?;
-        if !self.again.try_again(now, || client.reconnect().is_ok()) {
+        if !self.person || now < self.retry.at {
             return None;
         }
-        self.start_connection();
-        self.note_loss();
-        Some("connected again".to_owned())
+        let client = self.tool.link.opened_mut()?;
+        if client.reconnect().is_ok() {
+            self.start_connection();
+            self.note_loss();
+            return Some("connected again".to_owned());
+        }
+        self.retry = Retry {
+            at: Instant::now() + self.retry.pause,
+            pause: (self.retry.pause * 2).min(LONGEST_PAUSE),
+        };
+        None
     }
 }

@@ -10,6 +10,7 @@
 mod admin;
 mod bounds;
 mod check;
+mod docs;
 mod drain;
 mod exits;
 mod foreign;
@@ -24,5 +25,3 @@ mod shortage;
 #[cfg(feature = "tls")]
 mod tls;
 mod work;
-
-ctl_core::tool_contract!(gearctl::Gearctl, env!("CARGO_BIN_EXE_gearctl"));

@@ -22,7 +22,7 @@ pub(super) fn accept<B: AsRef<[u8]>>(
 ) -> Result<SlotId> {
     let start = now();
     let deadline = start.checked_add(policy.timeout);
-    let offered = shared.with(|outbox| outbox.offer(put, tube, policy, deadline, start))?;
+    let offered = shared.outbox.with(|outbox| outbox.offer(put, tube, policy, deadline, start))?;
     if let Some(slot) = offered {
         return Ok(slot);
     }

@@ -1,16 +1,35 @@
 //! Waiting: of those who wait, one moves the bytes of each connection.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Poll, Wake, Waker},
     thread::{self, Thread},
     time::Instant,
 };
 
-use queue_core::now;
+use queue_core::{
+    Io, Pulse, Role,
+    blocking::{Drive, Wire},
+    now,
+};
 
-use super::{Shared, lock, wire::Wire};
-use crate::protocol::producer::{Action, Lead, Outbox, Pulse, SlotId};
+use super::Shared;
+use crate::{
+    ConnectOptions, Deadline, Error, ProducerReport,
+    deadline::Limit,
+    producer_shared::SharedOutbox,
+    protocol::producer::{Lead, Outbox, SlotId},
+};
+
+/// The connection to a server.
+pub(super) fn wire(options: &ConnectOptions) -> Wire<Error> {
+    let options = options.clone();
+    Wire::new(move |_, until| {
+        let mut total = Limit::never().named(Deadline::Total);
+        total.at = until;
+        options.connect_blocking(options.connect_limit(total))
+    })
+}
 
 /// Wakes a thread.
 struct Unpark(Thread);
@@ -39,15 +58,14 @@ impl Shared {
         let waker = WAKER.with(Waker::clone);
         let mut poll = |outbox: &mut Outbox| poll(outbox, &waker);
         loop {
-            let lead = self.with(|outbox| match poll(outbox) {
+            let lead = self.outbox.with(|outbox| match poll(outbox) {
                 Poll::Ready(outcome) => Err(outcome),
                 Poll::Pending => Ok(outbox.lead(slot, now())),
             });
             match lead {
                 Err(outcome) => return outcome,
-                Ok(Lead::Drive(server)) => {
-                    let outcome = self.drive(server, slot, &mut poll);
-                    if let Some(outcome) = outcome {
+                Ok(Lead::Drive(server, until)) => {
+                    if let Some(outcome) = self.drive(server, until, &mut poll) {
                         return outcome;
                     }
                 }
@@ -63,77 +81,62 @@ impl Shared {
     fn drive<T>(
         &self,
         server: usize,
-        slot: Option<SlotId>,
+        until: Option<Instant>,
         poll: &mut impl FnMut(&mut Outbox) -> Poll<T>,
     ) -> Option<T> {
-        let _resigns = Resigns { shared: self, server };
+        let _resigns = Resigns { outbox: &self.outbox, server };
         let mut wire = self.wires.get(server).map(lock)?;
-        loop {
-            let step = self.with(|outbox| {
-                let moved = wire.is_open().then(|| exchange(outbox, server, &mut wire));
-                if let Poll::Ready(outcome) = poll(outbox) {
-                    return Err(outcome);
-                }
-                Ok(moved.unwrap_or_else(|| begin(outbox, server, slot)))
-            });
-            match step {
-                Err(outcome) => return Some(outcome),
-                Ok(Step::Rest) => return None,
-                Ok(Step::Again) => {}
-                Ok(Step::Move(until)) => wire.move_bytes(until),
-                Ok(Step::Connect(until)) => match wire.connect(until) {
-                    Ok(limit) => self.with(|outbox| outbox.opened(server, limit, now())),
-                    Err(error) => self.with(|outbox| outbox.failed(server, &error, now())),
-                },
-            }
+        let mut lane = Lane { outbox: &self.outbox, server, poll, outcome: None };
+        match wire.drive(&mut lane, until, |lane| lane.outcome.take()) {
+            Drive::Done(outcome) => Some(outcome),
+            Drive::Rest(_) | Drive::Late | Drive::Over => None,
         }
+    }
+
+    /// Accepts nothing more, waits for what was accepted, and hangs up.
+    pub(super) fn close(&self) -> ProducerReport {
+        self.outbox.with(Outbox::close);
+        self.wait(None, |outbox, waker| outbox.poll_closed(waker));
+        for server in 0..self.wires.len() {
+            self.drive(server, None, &mut |_| Poll::<()>::Pending);
+        }
+        self.outbox.with(|outbox| outbox.report())
     }
 }
 
-/// What who leads does next, without the lock.
-enum Step {
-    Rest,
-    Again,
-    Connect(Option<Instant>),
-    Move(Option<Instant>),
+/// Nothing behind these locks is left half done by a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Without a connection.
-fn begin(outbox: &mut Outbox, server: usize, slot: Option<SlotId>) -> Step {
-    match outbox.next(server, now()) {
-        Action::Connect => Step::Connect(outbox.connect_by(server, slot)),
-        Action::Wait(_) | Action::Over => Step::Rest,
-    }
+/// A lane as the one who leads sees it: what he waits for is looked at under the same lock.
+struct Lane<'a, P, T> {
+    outbox: &'a SharedOutbox,
+    server: usize,
+    poll: &'a mut P,
+    outcome: Option<T>,
 }
 
-/// On a connection.
-fn exchange(outbox: &mut Outbox, server: usize, wire: &mut Wire) -> Step {
-    if outbox.is_quiet(server) && wire.was_idle() {
-        wire.look();
-    }
-    match outbox.exchange(server, &mut wire.io, now()) {
-        Pulse::Over => {
-            wire.hang_up();
-            Step::Rest
+impl<T, P: FnMut(&mut Outbox) -> Poll<T>> Role for Lane<'_, P, T> {
+    type Failure = Error;
+
+    fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        let (pulse, polled) = self.outbox.exchange(self.server, io, now, &mut self.poll);
+        if let Poll::Ready(outcome) = polled {
+            self.outcome = Some(outcome);
         }
-        Pulse::Lost => {
-            wire.hang_up();
-            Step::Again
-        }
-        Pulse::Beats(until) if outbox.has_work(server) => Step::Move(until),
-        // Nothing would come.
-        Pulse::Beats(_) => Step::Rest,
+        pulse
     }
 }
 
 /// Whoever leads no longer lets somebody else do it.
 struct Resigns<'a> {
-    shared: &'a Shared,
+    outbox: &'a SharedOutbox,
     server: usize,
 }
 
 impl Drop for Resigns<'_> {
     fn drop(&mut self) {
-        self.shared.with(|outbox| outbox.resign(self.server));
+        self.outbox.with(|outbox| outbox.resign(self.server));
     }
 }

@@ -34,7 +34,7 @@ impl Receipt {
 impl Drop for Receipt {
     fn drop(&mut self) {
         if let Some(slot) = self.slot {
-            self.shared.with(|outbox| outbox.abandon(slot));
+            self.shared.outbox.with(|outbox| outbox.abandon(slot));
         }
     }
 }

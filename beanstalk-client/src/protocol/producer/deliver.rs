@@ -1,92 +1,23 @@
-//! The servers' side of an outbox: connecting, writing, answers, and what becomes of puts when a server fails.
+//! What becomes of puts: answers, refusals, deadlines, and servers that fail.
 
 use std::time::Instant;
 
-use bytes::Bytes;
-use queue_core::Sdk;
+use queue_core::{Sdk, earliest};
 
 use super::{
     Outbox, Owner, Parcel, Slot,
     lane::Phase,
     log::{Item, Taken},
-    sooner, too_big,
+    too_big,
 };
 use crate::{
-    Deadline, Delivery, Error, ErrorKind, Fate, Inserted, Result, TubeName,
-    deadline::Named,
-    protocol::{Command, Response, Stats},
+    Deadline, Delivery, Error, ErrorKind, Fate, Inserted, Result, TubeName, deadline::Named,
+    protocol::Response,
 };
 
-/// What the driver of a lane that has no connection is to do.
-#[derive(Debug)]
-pub(crate) enum Action {
-    /// Make a connection, and tell what came of it.
-    Connect,
-    /// Wait until then, or to be woken.
-    Wait(
-        #[cfg_attr(
-            not(feature = "tokio"),
-            expect(dead_code, reason = "without a task, nobody waits for one lane alone")
-        )]
-        Option<Instant>,
-    ),
-    /// End.
-    Over,
-}
-
-/// What a driver and the outbox hand each other.
-#[derive(Debug, Default)]
-pub(crate) struct Io {
-    /// How much of [`writing`](Self::writing) the transport took since the last exchange.
-    pub(crate) written: usize,
-    /// What came since the last exchange.
-    pub(crate) arrived: Vec<Response>,
-    /// Why the connection ends, once what arrived before has been taken.
-    pub(crate) failure: Option<Error>,
-    /// What is to be written next.
-    pub(crate) writing: Bytes,
-}
-
-/// What the outbox says after an exchange.
-#[derive(Debug)]
-pub(crate) enum Pulse {
-    /// Go on; come again then, even if nothing happens.
-    Beats(Option<Instant>),
-    /// The connection is of no use any more.
-    Lost,
-    /// Nothing is left to do.
-    Over,
-}
-
 impl Outbox {
-    /// What the driver of a lane without a connection is to do now.
-    pub(crate) fn next(&mut self, server: usize, now: Instant) -> Action {
-        self.expire(server, now);
-        if self.is_over() {
-            self.end(server);
-            return Action::Over;
-        }
-        let (probes, line_due) = (self.probes, self.line_due);
-        let Some(lane) = self.lanes.get_mut(server) else { return Action::Over };
-        let is_wanted = lane.is_wanted || !lane.log.is_empty();
-        let until = match lane.phase {
-            Phase::Closed => return Action::Over,
-            Phase::Backoff(until) if until > now => Some(until),
-            Phase::Idle | Phase::Backoff(_) => {
-                if is_wanted || (probes && lane.phase != Phase::Idle) {
-                    lane.phase = Phase::Connecting;
-                    return Action::Connect;
-                }
-                lane.phase = Phase::Idle;
-                None
-            }
-            Phase::Connecting | Phase::Ready => None,
-        };
-        Action::Wait(sooner(sooner(until, lane.next_due), line_due))
-    }
-
     /// A connection was made: what waits goes out on it. Bodies over the server's limit are refused now.
-    pub(crate) fn opened(&mut self, server: usize, max_job_size: Option<u64>, now: Instant) {
+    pub(super) fn opened(&mut self, server: usize, max_job_size: Option<u64>, now: Instant) {
         (0..self.lanes.len()).for_each(|any| self.expire(any, now));
         let Some(lane) = self.lanes.get_mut(server) else { return };
         let own = lane.log.take_all();
@@ -97,7 +28,7 @@ impl Outbox {
         }
         // What waits for servers that cannot be reached need not wait any longer.
         let mut waiting = Vec::new();
-        for lane in self.lanes.iter_mut().filter(|lane| matches!(lane.phase, Phase::Backoff(_))) {
+        for lane in self.lanes.iter_mut().filter(|lane| lane.phase == Phase::Backoff) {
             waiting.append(&mut lane.log.take_all());
         }
         for taken in waiting {
@@ -116,39 +47,13 @@ impl Outbox {
         }
     }
 
-    /// Takes what a driver wrote and read, and gives what to write next.
-    pub(crate) fn exchange(&mut self, server: usize, io: &mut Io, now: Instant) -> Pulse {
-        let has_written = io.written > 0;
-        if let Some(lane) = self.lanes.get_mut(server) {
-            lane.log.note_written(std::mem::take(&mut io.written));
-        }
-        let has_answers = !io.arrived.is_empty();
-        for response in io.arrived.drain(..) {
-            if let Err(error) = self.answered(server, response, now) {
-                io.failure = Some(error);
-                break;
-            }
-        }
-        io.arrived.clear();
-        self.expire(server, now);
-        let is_over = self.is_over();
-        let Some(lane) = self.lanes.get_mut(server) else { return Pulse::Over };
-        lane.note_progress(now, has_written, has_answers);
-        let failure = io.failure.take().or_else(|| lane.overdue(now).map(late));
-        if let Some(error) = failure {
-            self.failed(server, &error, now);
-            return Pulse::Lost;
-        }
-        if is_over {
-            self.end(server);
-            return Pulse::Over;
-        }
-        io.writing = lane.log.unwritten();
-        Pulse::Beats(sooner(lane.next_deadline(), self.line_due))
-    }
-
     /// A reply came on a lane.
-    fn answered(&mut self, server: usize, response: Response, now: Instant) -> Result<()> {
+    pub(super) fn answered(
+        &mut self,
+        server: usize,
+        response: Response,
+        now: Instant,
+    ) -> Result<()> {
         let Some(lane) = self.lanes.get_mut(server) else { return Ok(()) };
         let Some(entry) = lane.log.take_oldest() else {
             return Err(Error::protocol("a reply came that answers no command"));
@@ -166,12 +71,12 @@ impl Outbox {
         lane.log.release();
         let error = match response {
             Response::Inserted(id) => {
-                lane.prove();
+                lane.health.proven();
                 self.settle(parcel, Ok(Inserted::Ready(id)));
                 return Ok(());
             }
             Response::Buried(Some(id)) => {
-                lane.prove();
+                lane.health.proven();
                 self.settle(parcel, Ok(Inserted::Buried(id)));
                 return Ok(());
             }
@@ -197,7 +102,7 @@ impl Outbox {
                 Err(error)
             }
             _ => {
-                lane.prove();
+                lane.health.proven();
                 self.settle(parcel, Err(error));
                 Ok(())
             }
@@ -207,7 +112,7 @@ impl Outbox {
     /// The server takes no jobs now: another one may.
     fn refused(&mut self, server: usize, taken: Taken, error: Error, now: Instant) {
         if let Some(lane) = self.lanes.get_mut(server) {
-            lane.avoid(now);
+            lane.health.failed(now);
             lane.last_error = Some(error.share());
         }
         let may_move = self.lanes.len() > 1 && taken.parcel.owner.is_some();
@@ -221,10 +126,15 @@ impl Outbox {
     }
 
     /// A lane has no connection any more, or could not get one.
-    pub(crate) fn failed(&mut self, server: usize, error: &Error, now: Instant) {
+    pub(super) fn failed(&mut self, server: usize, error: &Error, now: Instant) {
         self.expire(server, now);
         let Some(lane) = self.lanes.get_mut(server) else { return };
-        lane.fail(error, now);
+        // Before the greeting is answered nothing of a put is sent.
+        let error = match lane.phase {
+            Phase::Ready => error.share(),
+            _ => error.share().with_fate(Fate::NotSent),
+        };
+        lane.fail(&error, now);
         let taken = lane.log.take_all();
         lane.next_due = None;
         for mut put in taken {
@@ -252,12 +162,27 @@ impl Outbox {
         self.wakers.append(&mut self.watchers);
     }
 
+    /// The driver of a lane is gone before its time: its runtime has ended, or it panicked.
+    pub(super) fn orphaned(&mut self, server: usize) {
+        let why = "the producer's driver is gone: its runtime has ended";
+        let error = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why);
+        let Some(lane) = self.lanes.get_mut(server) else { return };
+        for taken in lane.log.take_all() {
+            let told = error.share().with_fate(taken.fate).with_command("put");
+            self.settle(taken.parcel, Err(told));
+        }
+        self.end(server);
+        if self.lanes.iter().all(|lane| lane.phase == Phase::Closed) {
+            self.close();
+        }
+    }
+
     /// Adds a put that was taken from a log to the queue of a server.
     fn queue(&mut self, server: usize, taken: Taken) {
         let Some(lane) = self.lanes.get_mut(server) else { return };
-        lane.next_due = sooner(lane.next_due, taken.parcel.deadline);
+        lane.next_due = earliest([lane.next_due, taken.parcel.deadline]);
         if let Some(owner) = taken.parcel.owner
-            && let Some(Slot::Queued { lane, waker }) = self.slots.get(owner.slot)
+            && let Some(Slot::Queued { lane, waker, .. }) = self.slots.get(owner.slot)
             && std::mem::replace(lane, server) != server
         {
             // Who drives the lane of his own put has to follow it.
@@ -339,7 +264,7 @@ impl Outbox {
                 self.wakers.extend(self.slots.finish(*slot, Err(error)));
                 return false;
             }
-            self.line_due = sooner(self.line_due, deadline);
+            self.line_due = earliest([self.line_due, deadline]);
             true
         });
         self.line = line;
@@ -347,7 +272,7 @@ impl Outbox {
     }
 
     /// The driver of a lane has nothing left to do.
-    pub(crate) fn end(&mut self, server: usize) {
+    pub(super) fn end(&mut self, server: usize) {
         if let Some(lane) = self.lanes.get_mut(server) {
             lane.phase = Phase::Closed;
             lane.is_driven = false;
@@ -355,16 +280,6 @@ impl Outbox {
             lane.log.take_all();
         }
         self.wakers.append(&mut self.watchers);
-    }
-}
-
-/// The `max-job-size` in the answer to `stats`; `None` from a server that does not tell.
-pub(crate) fn max_job_size(answer: Response) -> Result<Option<u64>> {
-    let is_text = matches!(answer, Response::Ok(_));
-    match Stats.decode(answer) {
-        Ok(stats) => Ok(Some(stats.max_job_size).filter(|max| *max > 0)),
-        Err(error) if is_text || error.fate() == Fate::Refused => Ok(None),
-        Err(error) => Err(error.with_command(Stats::NAME)),
     }
 }
 
@@ -376,11 +291,6 @@ fn check_used(response: Response, tube: &TubeName) -> Result<()> {
             .with_source(other.refuse())
             .with_command("use")),
     }
-}
-
-/// The error of a connection whose deadline has passed.
-fn late(which: Deadline) -> Error {
-    Named::timed_out(which, None).with_fate(Fate::Unknown)
 }
 
 /// The error of a put whose own deadline has passed.

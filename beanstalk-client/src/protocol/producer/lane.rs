@@ -1,24 +1,35 @@
 //! One server of a producer: its queue, its connection's state, and when to try it again.
 
-use std::{
-    task::Waker,
-    time::{Duration, Instant},
-};
+use std::{task::Waker, time::Instant};
 
-use super::{log::Log, sooner};
-use crate::{ConnectOptions, Deadline, Error, protocol::Backoff};
+use bytes::BytesMut;
+use queue_core::{Health, Io, Pace};
+
+use super::log::Log;
+use crate::{
+    ConnectOptions, Error,
+    protocol::{Command, Epoch, Stats, response::Parser},
+};
 
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) log: Log,
     pub(super) phase: Phase,
-    backoff: Backoff,
-    /// When the last attempt or connection failed.
-    failed_at: Option<Instant>,
+    pub(super) health: Health,
+    pub(super) pace: Pace,
+    pub(super) parser: Parser,
+    max_body_size: usize,
+    /// By when there has to be a connection whose server has answered.
+    pub(super) connect_by: Option<Instant>,
+    /// How long the greeting of the present connection is: puts are counted from there.
+    greeting: u64,
+    /// How many bytes the connection had moved when it was looked at last, and when they were moved.
+    moved: u64,
+    used_at: Option<Instant>,
     /// A connection was lost with something under way: the next one has to show first that it lasts.
     starts_slowly: bool,
-    /// The server failed, and is not to be chosen before this.
-    avoided_until: Option<Instant>,
+    /// A connection that served was lost, and nobody has been told.
+    pub(super) is_lost: bool,
     /// The server's limit, while a connection to it is open.
     max_job_size: Option<u64>,
     pub(super) last_error: Option<Error>,
@@ -32,12 +43,6 @@ pub(super) struct Lane {
     pub(super) driver: Option<Waker>,
     /// No put is due before this.
     pub(super) next_due: Option<Instant>,
-    /// Since when the oldest command that waits for its reply is the oldest.
-    head_since: Option<Instant>,
-    /// Since when the transport has taken no byte although there are some.
-    stuck_since: Option<Instant>,
-    write_timeout: Duration,
-    reply_timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,9 +50,11 @@ pub(super) enum Phase {
     /// No connection, and none is needed.
     Idle,
     Connecting,
+    /// A connection whose server has not answered yet.
+    Greeting,
     Ready,
-    /// No connection before this.
-    Backoff(Instant),
+    /// No connection before the server's time has come.
+    Backoff,
     /// Never again.
     Closed,
 }
@@ -57,10 +64,16 @@ impl Lane {
         Lane {
             log: Log::default(),
             phase: Phase::Idle,
-            backoff: options.retry.delays(),
-            failed_at: None,
+            health: Health::new(options.retry, Some(options.connect_timeout)),
+            pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
+            parser: Parser::new(Epoch::next(), options.max_body_size),
+            max_body_size: options.max_body_size,
+            connect_by: None,
+            greeting: 0,
+            moved: 0,
+            used_at: None,
             starts_slowly: false,
-            avoided_until: None,
+            is_lost: false,
             max_job_size: None,
             last_error: None,
             attempts: 0,
@@ -68,79 +81,75 @@ impl Lane {
             is_driven: false,
             driver: None,
             next_due: None,
-            head_since: None,
-            stuck_since: None,
-            write_timeout: options.write_timeout,
-            reply_timeout: options.reply_timeout,
         }
     }
 
     /// Whether puts may go here. A server that failed is tried again when its time has come; with `probes` that is by
     /// connecting to it in the background first.
     pub(super) fn is_usable(&self, now: Instant, probes: bool) -> bool {
+        let has_not_failed = self.health.failures() == 0;
         match self.phase {
             Phase::Closed => false,
-            Phase::Ready => self.avoided_until.is_none_or(|until| until <= now),
-            _ if probes => self.avoided_until.is_none(),
+            Phase::Ready => self.health.quarantine(now).is_none(),
+            _ if probes => has_not_failed,
             // Whoever tries it again does so alone.
-            Phase::Connecting => self.avoided_until.is_none(),
-            Phase::Idle | Phase::Backoff(_) => self.avoided_until.is_none_or(|until| until <= now),
+            Phase::Connecting | Phase::Greeting => has_not_failed,
+            Phase::Idle | Phase::Backoff => self.health.quarantine(now).is_none(),
         }
     }
 
-    /// When a server that is avoided is tried again.
-    pub(super) fn avoided_until(&self) -> Option<Instant> {
-        self.avoided_until
+    pub(super) fn is_connected(&self) -> bool {
+        matches!(self.phase, Phase::Greeting | Phase::Ready)
     }
 
-    /// A connection is open.
+    /// Whether there is something to do.
+    pub(super) fn has_work(&self) -> bool {
+        self.is_wanted || !self.log.is_empty()
+    }
+
+    /// There is a connection. The server is asked for its limit: that shows that it answers, too.
+    pub(super) fn greet(&mut self, io: &mut Io<Error>) {
+        self.phase = Phase::Greeting;
+        self.parser = Parser::new(Epoch::next(), self.max_body_size);
+        (self.moved, self.used_at) = (0, None);
+        self.pace.reset();
+        let mut question = BytesMut::new();
+        Stats.encode(&mut question);
+        self.greeting = question.len() as u64;
+        io.queue(&mut question);
+    }
+
+    /// The server has answered: puts may go.
     pub(super) fn open(&mut self, max_job_size: Option<u64>) {
         self.phase = Phase::Ready;
         self.is_wanted = false;
         self.attempts += 1;
         self.max_job_size = max_job_size;
-        self.avoided_until = None;
-        self.head_since = None;
-        self.stuck_since = None;
         self.log.connect(self.starts_slowly);
     }
 
     /// The connection was lost, or could not be made. The log is as it was.
     pub(super) fn fail(&mut self, error: &Error, now: Instant) {
         match self.phase {
-            Phase::Connecting => self.attempts += 1,
-            Phase::Ready => self.starts_slowly = !self.log.is_quiet(),
+            Phase::Connecting | Phase::Greeting => self.attempts += 1,
+            Phase::Ready => {
+                self.starts_slowly = !self.log.is_quiet();
+                self.is_lost = true;
+            }
             _ => {}
         }
-        self.failed_at = Some(now);
-        let until = self.avoid(now);
-        self.phase = Phase::Backoff(until);
+        self.health.failed(now);
+        self.pace.reset();
+        self.phase = Phase::Backoff;
         self.max_job_size = None;
         self.last_error = Some(error.share());
     }
 
-    /// Passes the server over for a while.
-    pub(super) fn avoid(&mut self, now: Instant) -> Instant {
-        // An hour is longer than any delay.
-        let until = now.checked_add(self.backoff.next_delay()).unwrap_or(now);
-        self.avoided_until = Some(until);
-        until
-    }
-
-    /// A put has come, and nothing is connected that could take it: the server is tried again as soon as the shortest
-    /// delay has passed since it failed last, however long the present one is.
+    /// A put has come: a server that failed is tried again soon.
     pub(super) fn ask(&mut self, now: Instant) {
-        let Phase::Backoff(until) = self.phase else { return };
-        let soon = self.failed_at.and_then(|at| at.checked_add(self.backoff.base()));
-        let until = until.min(soon.map_or(now, |soon| soon.max(now)));
-        self.phase = Phase::Backoff(until);
-        self.avoided_until = Some(until);
-    }
-
-    /// A complete exchange: the server is alive, so the next failure is a new one.
-    pub(super) fn prove(&mut self) {
-        self.backoff.reset();
-        self.avoided_until = None;
+        if self.phase == Phase::Backoff {
+            self.health.hurry(now);
+        }
     }
 
     /// The limit that a body of this size is over.
@@ -148,44 +157,20 @@ impl Lane {
         self.max_job_size.filter(|max| body as u64 > *max)
     }
 
-    /// Notes what an exchange brought on.
-    pub(super) fn note_progress(&mut self, now: Instant, has_written: bool, has_answers: bool) {
-        self.head_since = match self.head_since {
-            _ if !self.log.awaits_reply() => None,
-            Some(since) if !has_answers => Some(since),
-            _ => Some(now),
-        };
-        self.stuck_since = match self.stuck_since {
-            _ if !self.log.has_unwritten() => None,
-            Some(since) if !has_written => Some(since),
-            _ => Some(now),
-        };
-    }
-
-    /// The deadline of the connection that has passed.
-    pub(super) fn overdue(&self, now: Instant) -> Option<Deadline> {
-        let is_past = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        if is_past(self.write_by()) {
-            Some(Deadline::Write)
-        } else if is_past(self.reply_by()) {
-            Some(Deadline::Reply)
-        } else {
-            None
+    /// Notes what the connection has moved.
+    pub(super) fn note_moved(&mut self, io: &Io<Error>, now: Instant) {
+        if self.phase == Phase::Ready {
+            self.log.note_written(io.sent().saturating_sub(self.greeting));
+        }
+        let moved = io.sent() + io.received();
+        if self.moved != moved {
+            (self.moved, self.used_at) = (moved, Some(now));
         }
     }
 
-    /// When the next deadline passes: the connection's, or a put's.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        sooner(sooner(self.write_by(), self.reply_by()), self.next_due)
-    }
-
-    /// Until when the oldest unanswered command is waited for.
-    pub(super) fn reply_by(&self) -> Option<Instant> {
-        self.head_since?.checked_add(self.reply_timeout)
-    }
-
-    fn write_by(&self) -> Option<Instant> {
-        self.stuck_since?.checked_add(self.write_timeout)
+    /// Since when the connection was neither used nor looked at.
+    pub(super) fn idle_since(&self, io: &Io<Error>) -> Option<Instant> {
+        self.used_at.max(io.looked_at())
     }
 
     /// Wakes the driver, if it sleeps.

@@ -2,17 +2,15 @@
 
 use std::time::Instant;
 
-use super::{
-    Outbox, Slot, SlotId,
-    lane::{Lane, Phase},
-    sooner,
-};
+use queue_core::earliest;
+
+use super::{Outbox, Slot, SlotId, lane::Phase};
 
 /// What somebody who waits is to do.
 #[derive(Debug)]
 pub(crate) enum Lead {
-    /// Drive this lane, and [resign](Outbox::resign).
-    Drive(usize),
+    /// Drive this lane until then at most, and [resign](Outbox::resign).
+    Drive(usize, Option<Instant>),
     /// Sleep until then, or to be woken.
     Park(Option<Instant>),
 }
@@ -21,27 +19,32 @@ impl Outbox {
     /// What somebody is to do who waits for the answer to the put of this slot, or for anything else.
     pub(crate) fn lead(&mut self, slot: Option<SlotId>, now: Instant) -> Lead {
         let own = slot.and_then(|slot| match self.slots.get(slot) {
-            Some(Slot::Queued { lane, .. }) => Some(*lane),
+            Some(Slot::Queued { lane, deadline, .. }) => Some((*lane, *deadline)),
             _ => None,
         });
         let mut wake_at = None;
-        for server in own.map_or(0..self.lanes.len(), |own| own..own + 1) {
+        for server in own.map_or(0..self.lanes.len(), |(lane, _)| lane..lane + 1) {
             self.expire(server, now);
             let Some(lane) = self.lanes.get_mut(server) else { continue };
-            wake_at = sooner(wake_at, lane.next_due);
+            wake_at = earliest([wake_at, lane.next_due]);
             if lane.is_driven || !lane.has_work() {
                 continue;
             }
             match lane.phase {
                 Phase::Closed => {}
-                Phase::Backoff(until) if until > now => wake_at = sooner(wake_at, Some(until)),
+                Phase::Backoff if lane.health.quarantine(now).is_some() => {
+                    wake_at = earliest([wake_at, lane.health.quarantine(now)]);
+                }
                 _ => {
                     lane.is_driven = true;
-                    return Lead::Drive(server);
+                    return Lead::Drive(
+                        server,
+                        own.map_or(self.line_due, |(_, deadline)| deadline),
+                    );
                 }
             }
         }
-        Lead::Park(sooner(wake_at, self.line_due))
+        Lead::Park(earliest([wake_at, self.line_due]))
     }
 
     /// Whoever drove a lane no longer does: somebody else who waits takes over.
@@ -49,7 +52,9 @@ impl Outbox {
         let Some(lane) = self.lanes.get_mut(server) else { return };
         lane.is_driven = false;
         if lane.phase == Phase::Connecting {
+            // It was said that an attempt is wanted, and none is under way.
             lane.phase = Phase::Idle;
+            lane.health.lost();
         }
         if self.is_closing {
             self.wakers.append(&mut self.watchers);
@@ -70,29 +75,5 @@ impl Outbox {
             Some(Slot::InLine { waker, .. }) => self.wakers.push(waker.clone()),
             _ => self.wakers.append(&mut self.watchers),
         }
-    }
-
-    /// Until when an attempt to connect may take, for the sake of whoever makes it.
-    pub(crate) fn connect_by(&mut self, server: usize, slot: Option<SlotId>) -> Option<Instant> {
-        let lane = self.lanes.get(server)?;
-        let is_own = |owner: super::Owner| Some(owner.slot) == slot;
-        let own = lane.log.parcels().find(|parcel| parcel.owner.is_some_and(is_own));
-        own.map_or(self.line_due, |own| own.deadline)
-    }
-
-    /// Whether there is something to do on a lane.
-    pub(crate) fn has_work(&self, server: usize) -> bool {
-        self.lanes.get(server).is_some_and(Lane::has_work)
-    }
-
-    /// Whether no reply is under way on a lane.
-    pub(crate) fn is_quiet(&self, server: usize) -> bool {
-        self.lanes.get(server).is_none_or(|lane| lane.log.is_quiet())
-    }
-}
-
-impl Lane {
-    fn has_work(&self) -> bool {
-        self.is_wanted || !self.log.is_empty()
     }
 }

@@ -149,9 +149,9 @@ impl Log {
         last.unwrap_or(oldest).end
     }
 
-    /// Notes that the transport took the first `n` unwritten bytes, and that nobody is writing now.
-    pub(super) fn note_written(&mut self, n: usize) {
-        self.written = self.queued.min(self.written + n as u64);
+    /// Notes how many bytes the transport has taken in all, and that nobody is writing now.
+    pub(super) fn note_written(&mut self, total: u64) {
+        self.written = self.queued.min(total);
         self.handed = self.written;
         self.release();
     }

@@ -1,14 +1,14 @@
 //! The producer's state, without input or output: what is queued for which server, who waits for what, and what becomes
 //! of a put whose server fails.
 //!
-//! Callers [`offer`](Outbox::offer) puts and get a slot in which the answer is left. Each server has a lane, and each
-//! lane a driver that moves bytes: it asks for the [`next`](Outbox::next) action and, on a connection, hands over in
-//! [`exchange`](Outbox::exchange) what it read and gets what to write. Time comes in as `now`; whom to wake goes out as
-//! wakers, to be woken outside of any lock.
+//! Callers [`offer`](Outbox::offer) puts and get a slot in which the answer is left. Each server has a lane, which is a
+//! role ([`exchange`](Outbox::exchange)): a pump moves its bytes. Time comes in as `now`; whom to wake goes out as wakers,
+//! to be woken outside of any lock.
 
 mod barrier;
 mod chooser;
 mod deliver;
+mod exchange;
 mod lane;
 #[cfg(feature = "blocking")]
 mod lead;
@@ -27,6 +27,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use queue_core::earliest;
+
 #[cfg(feature = "blocking")]
 pub(crate) use self::lead::Lead;
 use self::{
@@ -36,11 +38,7 @@ use self::{
     room::Room,
     slots::{Slot, Slots},
 };
-pub(crate) use self::{
-    chooser::stable_hash,
-    deliver::{Action, Io, Pulse, max_job_size},
-    slots::SlotId,
-};
+pub(crate) use self::{chooser::stable_hash, slots::SlotId};
 use crate::{
     Delivery, Error, ErrorKind, Fate, Inserted, ProducerOptions, ProducerReport, ProducerState,
     Result, ServerReport, TubeName,
@@ -67,6 +65,8 @@ pub(crate) struct Outbox {
     is_closing: bool,
     /// Drivers reconnect to a server that failed even if nothing is queued for it.
     probes: bool,
+    /// Those that wait move the bytes, and there is nobody else.
+    is_driven_by_callers: bool,
     wakers: Vec<Waker>,
 }
 
@@ -168,6 +168,7 @@ impl Outbox {
             report: ProducerReport::default(),
             is_closing: false,
             probes: probes.is_in_background() && servers.len() > 1,
+            is_driven_by_callers: !probes.is_in_background(),
             wakers: Vec::new(),
         }
     }
@@ -225,11 +226,11 @@ impl Outbox {
         };
         self.room.enter(weight);
         self.report.accepted += 1;
-        lane.next_due = sooner(lane.next_due, deadline);
+        lane.next_due = earliest([lane.next_due, deadline]);
         lane.ask(now);
         lane.log.push(parcel, |out| put.encode(out));
         lane.nudge(&mut self.wakers);
-        self.slots.set(slot, Slot::Queued { lane: server, waker: None });
+        self.slots.set(slot, Slot::Queued { lane: server, deadline, waker: None });
         Ok(())
     }
 
@@ -243,7 +244,7 @@ impl Outbox {
         let waiting = Slot::InLine { weight: weight(put), deadline, waker: waker.clone() };
         let slot = self.slots.open(waiting);
         self.line.push_back(slot);
-        self.line_due = sooner(self.line_due, deadline);
+        self.line_due = earliest([self.line_due, deadline]);
         // Whoever drives has to know of the deadline.
         for lane in &mut self.lanes {
             lane.nudge(&mut self.wakers);
@@ -343,7 +344,8 @@ impl Outbox {
             return 0;
         }
         self.choose_usable(key, now).unwrap_or_else(|| {
-            let waits = self.lanes.iter().enumerate().min_by_key(|(_, lane)| lane.avoided_until());
+            let waits =
+                self.lanes.iter().enumerate().min_by_key(|(_, lane)| lane.health.not_before());
             waits.map_or(0, |(server, _)| server)
         })
     }
@@ -370,7 +372,7 @@ impl Outbox {
     /// Asks every driver for a connection.
     pub(crate) fn want_connections(&mut self) {
         for lane in &mut self.lanes {
-            lane.is_wanted = true;
+            lane.is_wanted = lane.phase != Phase::Ready;
             lane.nudge(&mut self.wakers);
         }
     }
@@ -453,7 +455,6 @@ impl Outbox {
     }
 
     /// Whom to wake, outside of the lock.
-    #[cfg(feature = "tokio")]
     pub(crate) fn take_wakers(&mut self, into: &mut Vec<Waker>) {
         into.append(&mut self.wakers);
     }
@@ -484,9 +485,9 @@ impl Outbox {
 fn state_of(lane: &Lane) -> ProducerState {
     match lane.phase {
         Phase::Idle => ProducerState::Idle,
-        Phase::Connecting => ProducerState::Connecting,
+        Phase::Connecting | Phase::Greeting => ProducerState::Connecting,
         Phase::Ready => ProducerState::Ready,
-        Phase::Backoff(_) => ProducerState::Backoff,
+        Phase::Backoff => ProducerState::Backoff,
         Phase::Closed => ProducerState::Closed,
     }
 }
@@ -494,14 +495,6 @@ fn state_of(lane: &Lane) -> ProducerState {
 /// What a put takes of the queue's room: its body, and its command line at most.
 fn weight<B: AsRef<[u8]>>(put: &Put<B>) -> usize {
     put.body().as_ref().len().saturating_add(64)
-}
-
-/// Whichever comes first; `None` never comes.
-fn sooner(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
 }
 
 fn closed() -> Error {

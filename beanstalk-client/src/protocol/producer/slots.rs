@@ -23,7 +23,15 @@ pub(super) enum Slot {
     /// Its put has been given room, and may be added.
     Granted { weight: usize },
     /// Its put is in the queue of a server.
-    Queued { lane: usize, waker: Option<Waker> },
+    Queued {
+        lane: usize,
+        #[cfg_attr(
+            not(feature = "blocking"),
+            expect(dead_code, reason = "a task has no put of its own")
+        )]
+        deadline: Option<Instant>,
+        waker: Option<Waker>,
+    },
     /// Its put has come to this.
     Done(Result<Inserted>),
     /// Its caller has gone, and its put is still in the queue.

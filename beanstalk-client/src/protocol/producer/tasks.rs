@@ -2,8 +2,7 @@
 
 use std::task::Waker;
 
-use super::{Outbox, lane::Phase};
-use crate::{Error, ErrorKind, Fate};
+use super::Outbox;
 
 impl Outbox {
     /// A lane has a driver.
@@ -19,21 +18,6 @@ impl Outbox {
         match &mut lane.driver {
             Some(driver) => driver.clone_from(waker),
             none => *none = Some(waker.clone()),
-        }
-    }
-
-    /// The driver of a lane is gone before its time: its runtime has ended, or it panicked.
-    pub(crate) fn orphaned(&mut self, server: usize) {
-        let why = "the producer's driver is gone: its runtime has ended";
-        let error = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why);
-        let Some(lane) = self.lanes.get_mut(server) else { return };
-        for taken in lane.log.take_all() {
-            let told = error.share().with_fate(taken.fate).with_command("put");
-            self.settle(taken.parcel, Err(told));
-        }
-        self.end(server);
-        if self.lanes.iter().all(|lane| lane.phase == Phase::Closed) {
-            self.close();
         }
     }
 }

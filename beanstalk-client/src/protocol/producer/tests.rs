@@ -6,11 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use proptest::prelude::*;
+use queue_core::{
+    End, Io, Pulse, Role,
+    proof::{Faults, Peer, Proof, Steady},
+};
 
 use super::*;
-use crate::{Selection, Servers, protocol::Response};
+use crate::{Selection, Servers};
 
 const BODY: usize = 5;
 
@@ -20,21 +23,29 @@ struct Server {
     stored: Vec<(String, Vec<u8>)>,
     is_down: bool,
     refuses: bool,
-    connection: Option<Connection>,
+    is_connected: bool,
+    connection: Connection,
+    io: Io<Error>,
 }
 
 #[derive(Default)]
 struct Connection {
     received: Vec<u8>,
     used: String,
-    replies: VecDeque<Response>,
-    io: Io,
+    replies: VecDeque<String>,
 }
 
+const LIMITS: &str = "---\nmax-job-size: 1000\n";
+
 impl Server {
+    fn connect(&mut self) {
+        self.is_connected = true;
+        self.connection = Connection { used: "default".to_owned(), ..Connection::default() };
+    }
+
     /// Takes in bytes, and carries out the commands that are whole.
     fn receive(&mut self, bytes: &[u8]) {
-        let Some(connection) = &mut self.connection else { return };
+        let connection = &mut self.connection;
         connection.received.extend_from_slice(bytes);
         loop {
             let Some(end) = connection.received.windows(2).position(|two| two == b"\r\n") else {
@@ -43,11 +54,11 @@ impl Server {
             let line = String::from_utf8(connection.received[..end].to_vec()).unwrap();
             let words: Vec<&str> = line.split(' ').collect();
             let mut taken = end + 2;
-            match words[..] {
+            let reply = match words[..] {
+                ["stats"] => format!("OK {}\r\n{LIMITS}\r\n", LIMITS.len()),
                 ["use", tube] => {
                     connection.used = tube.to_owned();
-                    let name = Bytes::copy_from_slice(tube.as_bytes());
-                    connection.replies.push_back(Response::Using(name));
+                    format!("USING {tube}\r\n")
                 }
                 ["put", "1024", "0", "60", size] => {
                     let size: usize = size.parse().unwrap();
@@ -55,19 +66,37 @@ impl Server {
                         return;
                     };
                     assert!(body.ends_with(b"\r\n"));
+                    taken += size + 2;
                     if self.refuses {
-                        connection.replies.push_back(Response::Draining);
+                        "DRAINING\r\n".to_owned()
                     } else {
                         self.stored.push((connection.used.clone(), body[..size].to_vec()));
-                        let id = self.stored.len() as u64;
-                        connection.replies.push_back(Response::Inserted(id.into()));
+                        format!("INSERTED {}\r\n", self.stored.len())
                     }
-                    taken += size + 2;
                 }
                 _ => panic!("the server got {line:?}"),
-            }
+            };
+            connection.replies.push_back(reply);
             connection.received.drain(..taken);
         }
+    }
+}
+
+/// The lane of a server, asked twice each time.
+struct Lane<'a>(&'a mut Outbox, usize);
+
+impl Role for Lane<'_> {
+    type Failure = Error;
+
+    fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        self.0.exchange(self.1, io, now)
+    }
+}
+
+fn bring(io: &mut Io<Error>, bytes: &[u8]) {
+    for piece in bytes.chunks(64) {
+        io.space()[..piece.len()].copy_from_slice(piece);
+        io.came(piece.len());
     }
 }
 
@@ -174,10 +203,9 @@ impl World {
             Step::Break { server, takes } => {
                 let server = server % count;
                 self.turn(server, takes, 0);
-                if let Some(connection) = &mut self.servers[server].connection {
-                    connection.io.failure = Some(Error::protocol("broken"));
+                if self.servers[server].is_connected {
+                    self.end(server, End::Lost(std::io::ErrorKind::ConnectionReset.into()));
                 }
-                self.turn(server, 0, 0);
             }
             Step::Down(server, down) => self.servers[server % count].is_down = down,
             Step::Refuse(server, refuses) => self.servers[server % count].refuses = refuses,
@@ -187,42 +215,61 @@ impl World {
         self.collect();
     }
 
-    /// One turn of a server's driver.
-    fn turn(&mut self, server: usize, takes: usize, arrives: usize) {
-        let (outbox, now) = (&mut self.outbox, self.now);
+    /// Asks the lane of a server, and closes what it wants closed.
+    fn ask(&mut self, server: usize) -> Pulse {
         let place = &mut self.servers[server];
-        if place.is_down && place.connection.is_some() {
-            place.connection = None;
-            outbox.failed(server, &Error::protocol("down"), now);
-            return;
-        }
-        let Some(connection) = &mut place.connection else {
-            match outbox.next(server, now) {
-                Action::Connect if place.is_down => {
-                    let error = Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
-                    outbox.failed(server, &error, now);
-                }
-                Action::Connect => {
-                    let used = "default".to_owned();
-                    place.connection = Some(Connection { used, ..Connection::default() });
-                    outbox.opened(server, Some(1000), now);
-                }
-                Action::Wait(_) | Action::Over => {}
+        let pulse = Steady(Lane(&mut self.outbox, server)).exchange(&mut place.io, self.now);
+        match pulse {
+            Pulse::Close(_) | Pulse::Over => {
+                place.io.closed();
+                place.is_connected = false;
             }
-            return;
-        };
-        let takes = takes.min(connection.io.writing.len());
-        let taken = connection.io.writing.split_to(takes);
-        connection.io.written += takes;
-        for _ in 0..arrives {
-            let Some(reply) = connection.replies.pop_front() else { break };
-            connection.io.arrived.push(reply);
+            Pulse::Look => {
+                place.io.looked(self.now);
+                return self.ask(server);
+            }
+            _ => {}
         }
+        place.io.wake.clear();
+        pulse
+    }
+
+    fn end(&mut self, server: usize, why: End<Error>) {
+        self.servers[server].is_connected = false;
+        self.servers[server].io.ended(why);
+        self.ask(server);
+    }
+
+    /// The stream takes so many bytes, and so many replies arrive that were on their way.
+    fn move_bytes(&mut self, server: usize, takes: usize, arrives: usize) {
+        let place = &mut self.servers[server];
+        let arrived: Vec<String> =
+            (0..arrives).map_while(|_| place.connection.replies.pop_front()).collect();
+        let taken = place.io.unsent()[..takes.min(place.io.unwritten())].to_vec();
+        place.io.took(taken.len());
         place.receive(&taken);
-        let Some(connection) = &mut place.connection else { return };
-        match outbox.exchange(server, &mut connection.io, now) {
-            Pulse::Beats(_) => {}
-            Pulse::Lost | Pulse::Over => place.connection = None,
+        arrived.iter().for_each(|reply| bring(&mut place.io, reply.as_bytes()));
+        self.ask(server);
+    }
+
+    /// One turn of what moves a server's bytes. A server that is there is connected and greeted in one turn.
+    fn turn(&mut self, server: usize, takes: usize, arrives: usize) {
+        let place = &self.servers[server];
+        if place.is_connected && place.is_down {
+            self.end(server, End::Lost(std::io::ErrorKind::ConnectionReset.into()));
+        } else if place.is_connected {
+            self.move_bytes(server, takes, arrives);
+        } else if let Pulse::Dial(..) = self.ask(server) {
+            if self.servers[server].is_down {
+                let error = Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
+                return self.end(server, End::NotConnected(error));
+            }
+            let place = &mut self.servers[server];
+            place.connect();
+            place.io.opened();
+            self.ask(server);
+            self.move_bytes(server, usize::MAX, 0);
+            self.move_bytes(server, 0, 1);
         }
     }
 
@@ -388,13 +435,13 @@ fn a_link_that_dies_again_and_again_gets_on_and_sends_little_twice() {
         }
         let mut left = 0;
         for _ in 0..1000 {
-            let Some(connection) = &world.servers[0].connection else {
+            if !world.servers[0].is_connected {
                 left = lives;
                 world.now += Duration::from_millis(200);
                 world.turn(0, 0, 0);
                 continue;
-            };
-            let takes = connection.io.writing.len().min(left);
+            }
+            let takes = world.servers[0].io.unwritten().min(left);
             world.turn(0, takes, usize::MAX);
             left -= takes;
             if left == 0 {
@@ -419,10 +466,7 @@ fn a_connection_after_a_loss_doubles_what_is_under_way_with_each_answer() {
     for _ in 0..20 {
         world.put(0, Delivery::AtLeastOnce, 600);
     }
-    let under_way = |world: &World| {
-        let io = &world.servers[0].connection.as_ref().unwrap().io;
-        io.writing.len() as u64 / frame
-    };
+    let under_way = |world: &World| world.servers[0].io.unwritten() as u64 / frame;
     world.turn(0, 0, 0);
     world.turn(0, 0, 0);
     assert_eq!(under_way(&world), 20, "nothing was lost yet");
@@ -458,8 +502,8 @@ fn a_put_that_finds_nothing_connected_has_its_server_tried_again() {
     world.put(0, Delivery::AtMostOnce, 3600);
     for attempt in 0..30 {
         world.turn(0, 0, 0);
-        let Action::Wait(Some(until)) = world.outbox.next(0, world.now) else { panic!() };
-        let Phase::Backoff(until) = world.outbox.lanes[0].phase else { panic!("{until:?}") };
+        let Pulse::Close(Some(_)) = world.ask(0) else { panic!() };
+        let until = world.outbox.lanes[0].health.quarantine(world.now).unwrap();
         last = world.now;
         // Nobody asks, and the delays grow.
         world.now = until;
@@ -469,10 +513,7 @@ fn a_put_that_finds_nothing_connected_has_its_server_tried_again() {
     }
     world.now = last;
     world.put(0, Delivery::AtMostOnce, 2);
-    assert!(
-        matches!(world.outbox.next(0, world.now), Action::Wait(_)),
-        "not sooner than the shortest delay"
-    );
+    assert!(matches!(world.ask(0), Pulse::Close(_)), "not sooner than the shortest delay");
     world.now += base;
     world.servers[0].is_down = false;
     for _ in 0..4 {
@@ -622,13 +663,12 @@ fn a_refused_use_never_lets_puts_go_to_the_wrong_tube_unsaid() {
     for takes in [0, 0, usize::MAX] {
         world.turn(0, takes, 0);
     }
-    let connection = world.servers[0].connection.as_mut().unwrap();
-    connection.replies[0] = Response::OutOfMemory;
+    world.servers[0].connection.replies[0] = "OUT_OF_MEMORY\r\n".to_owned();
     world.turn(0, 0, 2);
     world.collect();
     let error = world.jobs[0].outcome.take().unwrap().unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Protocol, Fate::Unknown));
-    assert!(world.servers[0].connection.is_none());
+    assert!(!world.servers[0].is_connected);
 }
 
 /// Idle cost: once everything has its answer nothing is sent, and after the last deadline nobody even wakes.
@@ -640,13 +680,122 @@ fn an_idle_producer_says_nothing() {
     }
     world.settle();
     let start = world.now;
-    let mut io = Io::default();
+    let sent = world.servers[0].io.sent();
     let mut wakes = 0;
-    while let Pulse::Beats(Some(at)) = world.outbox.exchange(0, &mut io, world.now) {
-        assert!(io.writing.is_empty(), "it says {:?}", io.writing);
+    while let Some(at) = world.ask(0).until() {
         (world.now, wakes) = (at, wakes + 1);
         assert!(wakes < 3 && at <= start + Duration::from_secs(60), "it wakes at {at:?}");
     }
-    assert!(io.writing.is_empty());
+    assert_eq!(world.ask(0), Pulse::Rest(None));
+    let io = &world.servers[0].io;
+    assert!(io.is_drained() && io.sent() == sent, "it says {:?}", io.unsent());
     assert!(world.outbox.report().connections == 1, "it has its connection");
+}
+
+/// A caller that puts one job after the other does not pay for a look, and one that comes back later does.
+#[cfg(feature = "blocking")]
+#[test]
+fn a_connection_that_was_idle_is_looked_at_before_it_is_used() {
+    let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
+    let look = |world: &mut World| {
+        let place = &mut world.servers[0];
+        Steady(Lane(&mut world.outbox, 0)).exchange(&mut place.io, world.now) == Pulse::Look
+    };
+    world.put(0, Delivery::AtMostOnce, 60);
+    world.settle();
+    world.put(0, Delivery::AtMostOnce, 60);
+    assert!(!look(&mut world), "it was just used");
+    world.settle();
+    world.now += 2 * exchange::IDLE;
+    world.put(0, Delivery::AtMostOnce, 60);
+    assert!(look(&mut world) && world.servers[0].io.is_drained());
+    // A thread that has written may not run for a while, and then the answer lies there.
+    world.servers[0].io.looked(world.now);
+    assert!(!look(&mut world));
+    world.move_bytes(0, usize::MAX, 0);
+    world.now += 2 * exchange::IDLE;
+    assert!(!look(&mut world), "an answer is on its way");
+    world.settle();
+    world.check();
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn a_lane_whose_task_is_gone_tells_its_callers_by_the_bytes_that_were_taken() {
+    let mut world = World::new(1, Selection::InOrder, Probes::InBackground);
+    world.outbox.claim(0);
+    world.put(0, Delivery::AtLeastOnce, 60);
+    world.turn(0, 0, 0);
+    world.turn(0, usize::MAX, 0);
+    world.put(0, Delivery::AtMostOnce, 60);
+    world.servers[0].io.abandoned();
+    assert_eq!(world.ask(0), Pulse::Over);
+    world.collect();
+    let fates: Vec<_> =
+        world.jobs.iter_mut().map(|job| job.outcome.take().unwrap().unwrap_err().fate()).collect();
+    assert_eq!(fates, [Fate::Unknown, Fate::NotSent]);
+    let refused = world.outbox.poll_closed(Waker::noop());
+    assert!(refused.is_ready() && world.outbox.report().accepted == 2);
+}
+
+/// The one lane of an outbox, with what its callers know.
+impl Role for World {
+    type Failure = Error;
+
+    fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        self.now = now;
+        self.outbox.exchange(0, io, now)
+    }
+}
+
+impl Peer for Server {
+    fn connected(&mut self) {
+        self.connect();
+    }
+
+    fn received(&mut self, bytes: &[u8], answer: &mut Vec<u8>) -> bool {
+        self.receive(bytes);
+        self.connection.replies.drain(..).for_each(|reply| answer.extend(reply.into_bytes()));
+        true
+    }
+}
+
+#[test]
+fn any_schedule_and_any_network_leaves_each_put_with_its_fate() {
+    for seed in 0..1_000 {
+        let mut random = queue_core::Random::new(seed);
+        let probes = if seed % 2 == 0 { some_probes() } else { other_probes() };
+        let world = World::new(1, Selection::InOrder, probes);
+        let refuse = || Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
+        let mut proof = Proof::new(world, Server::default(), refuse, seed);
+        proof.faults = Faults { broken: 12, refused: 4, dropped: 6, late: 200 };
+        for _ in 0..200 {
+            proof.step();
+            let world = &mut proof.role.0;
+            if world.jobs.len() < 30 && random.one_in(3) {
+                let delivery = [Delivery::AtMostOnce, Delivery::AtLeastOnce][random.below(2)];
+                world.put(random.below(2) as u8, delivery, 1 + random.below(600) as u64);
+            }
+            world.collect();
+        }
+        // Whatever was bad ends, and then everything has to.
+        proof.faults = Faults::default();
+        let mut steps = 0;
+        while proof.role.0.outbox.room.jobs > 0 {
+            proof.step();
+            proof.role.0.collect();
+            steps += 1;
+            assert!(steps < 100_000, "seed {seed}: {:?}", proof.role.0.outbox);
+        }
+        proof.role.0.collect();
+        std::mem::swap(&mut proof.role.0.servers[0], &mut proof.peer);
+        proof.role.0.check();
+    }
+}
+
+fn other_probes() -> Probes {
+    #[cfg(feature = "tokio")]
+    return Probes::InBackground;
+    #[cfg(not(feature = "tokio"))]
+    return Probes::ByPuts;
 }

@@ -1,0 +1,174 @@
+//! What a lane says to the pump that moves its bytes.
+
+use std::time::{Duration, Instant};
+
+use queue_core::{End, Io, Late, Pulse, Sdk, earliest};
+
+use super::{Outbox, lane::Phase};
+use crate::{
+    Deadline, Error, Fate, Result,
+    deadline::Named,
+    error::lost,
+    protocol::{Command, Response, Stats},
+};
+
+/// After so long without use, a connection on which nothing is under way is looked at before it is used again: what is
+/// written to a server that has gone has an unknown fate, and nothing costs less than to notice before. A caller that
+/// puts one job after the other is quicker, and does not pay for it.
+pub(super) const IDLE: Duration = Duration::from_micros(100);
+
+impl Outbox {
+    /// The lane of a server as a role: see [`Role::exchange`](queue_core::Role::exchange).
+    pub(crate) fn exchange(&mut self, server: usize, io: &mut Io<Error>, now: Instant) -> Pulse {
+        let answered = self.take_in(server, io, now);
+        self.expire(server, now);
+        self.check_deadlines(server, io, answered, now);
+        let pulse = if self.is_over() {
+            self.end(server);
+            Pulse::Over
+        } else {
+            self.want(server, io, now)
+        };
+        io.wake.append(&mut self.wakers);
+        pulse
+    }
+
+    /// A new connection, what came, and the end. Whether there were answers to puts.
+    fn take_in(&mut self, server: usize, io: &mut Io<Error>, now: Instant) -> bool {
+        let Some(lane) = self.lanes.get_mut(server) else { return false };
+        if lane.health.is_new(io) {
+            lane.greet(io);
+        }
+        lane.note_moved(io, now);
+        let mut answered = false;
+        while let Some(outcome) = self.next_answer(server, io, now) {
+            match outcome {
+                Ok(()) => answered = true,
+                Err(error) => self.failed(server, &error, now),
+            }
+        }
+        match io.take_end() {
+            Some(End::NotConnected(error)) if self.is_in(server, &[Phase::Connecting]) => {
+                self.failed(server, &error, now);
+            }
+            Some(End::Lost(error)) if self.is_in(server, &[Phase::Greeting, Phase::Ready]) => {
+                self.failed(server, &lost(error), now);
+            }
+            Some(End::Abandoned) => self.orphaned(server),
+            // The lane has given the connection up before.
+            Some(End::NotConnected(_) | End::Lost(_)) | None => {}
+        }
+        answered
+    }
+
+    /// Takes one answer, if there is one. After an error there is none.
+    fn next_answer(
+        &mut self,
+        server: usize,
+        io: &mut Io<Error>,
+        now: Instant,
+    ) -> Option<Result<()>> {
+        let lane = self.lanes.get_mut(server).filter(|lane| lane.is_connected())?;
+        let phase = lane.phase;
+        let outcome = match lane.parser.next(io).transpose()? {
+            Ok(response) if phase == Phase::Ready => self.answered(server, response, now),
+            Ok(response) => max_job_size(response).map(|limit| self.opened(server, limit, now)),
+            Err(error) => Err(error),
+        };
+        Some(outcome)
+    }
+
+    fn check_deadlines(&mut self, server: usize, io: &Io<Error>, answered: bool, now: Instant) {
+        let Some(lane) = self.lanes.get_mut(server) else { return };
+        let which = match lane.phase {
+            // What the pump says of an attempt comes first.
+            Phase::Connecting => lane.health.is_overdue(now).then_some(Deadline::Connect),
+            Phase::Greeting => {
+                lane.connect_by.is_some_and(|at| at <= now).then_some(Deadline::Connect)
+            }
+            Phase::Ready => {
+                let waits = lane.log.awaits_reply().then_some(Duration::ZERO);
+                lane.pace.check(io, waits, answered, now).err().map(|late| match late {
+                    Late::Reply => Deadline::Reply,
+                    Late::Write => Deadline::Write,
+                })
+            }
+            Phase::Idle | Phase::Backoff | Phase::Closed => None,
+        };
+        if let Some(which) = which {
+            self.failed(server, &Named::timed_out(which, None).with_fate(Fate::Unknown), now);
+        }
+    }
+
+    fn want(&mut self, server: usize, io: &mut Io<Error>, now: Instant) -> Pulse {
+        let (probes, by_callers) = (self.probes, self.is_driven_by_callers);
+        let Some(lane) = self.lanes.get_mut(server) else { return Pulse::Over };
+        let due = earliest([lane.next_due, self.line_due]);
+        match lane.phase {
+            Phase::Closed => Pulse::Over,
+            Phase::Greeting => Pulse::Go(earliest([lane.connect_by, due])),
+            Phase::Ready => self.send(server, io, due, now),
+            // The connection failed by what the lane found.
+            _ if io.is_open() => Pulse::Close(None),
+            Phase::Backoff if lane.health.quarantine(now).is_some() => {
+                Pulse::Close(earliest([lane.health.quarantine(now), due]))
+            }
+            Phase::Idle if !lane.has_work() => Pulse::Close(due),
+            Phase::Backoff if !lane.has_work() && !probes => {
+                lane.phase = Phase::Idle;
+                Pulse::Close(due)
+            }
+            Phase::Idle | Phase::Backoff | Phase::Connecting => {
+                lane.phase = Phase::Connecting;
+                lane.connect_by = lane.health.attempt(server, now).until();
+                // The pump's own deadline ends the attempt. A caller that connects gives up with its own put, and the
+                // others have alarms of their own.
+                Pulse::Dial(server, due.filter(|_| !by_callers))
+            }
+        }
+    }
+
+    /// On a connection that serves.
+    fn send(
+        &mut self,
+        server: usize,
+        io: &mut Io<Error>,
+        due: Option<Instant>,
+        now: Instant,
+    ) -> Pulse {
+        let by_callers = self.is_driven_by_callers;
+        let Some(lane) = self.lanes.get_mut(server) else { return Pulse::Over };
+        let is_idle = |since: Instant| now.saturating_duration_since(since) > IDLE;
+        if by_callers
+            && lane.log.is_quiet()
+            && lane.log.has_unwritten()
+            && lane.idle_since(io).is_some_and(is_idle)
+        {
+            return Pulse::Look;
+        }
+        io.replace(lane.log.unwritten());
+        let waits = lane.log.awaits_reply().then_some(Duration::ZERO);
+        let late = lane.pace.check(io, waits, false, now).ok().flatten();
+        let until = earliest([late, due]);
+        if lane.has_work() { Pulse::Go(until) } else { Pulse::Rest(until) }
+    }
+
+    fn is_in(&self, server: usize, phases: &[Phase]) -> bool {
+        self.lanes.get(server).is_some_and(|lane| phases.contains(&lane.phase))
+    }
+
+    /// Whether a connection that served was lost: told once.
+    pub(crate) fn take_lost(&mut self, server: usize) -> bool {
+        self.lanes.get_mut(server).is_some_and(|lane| std::mem::take(&mut lane.is_lost))
+    }
+}
+
+/// The `max-job-size` in the answer to `stats`; `None` from a server that does not tell.
+fn max_job_size(answer: Response) -> Result<Option<u64>> {
+    let is_text = matches!(answer, Response::Ok(_));
+    match Stats.decode(answer) {
+        Ok(stats) => Ok(Some(stats.max_job_size).filter(|max| *max > 0)),
+        Err(error) if is_text || error.fate() == Fate::Refused => Ok(None),
+        Err(error) => Err(error.with_command(Stats::NAME)),
+    }
+}
