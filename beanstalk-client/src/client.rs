@@ -71,7 +71,7 @@ impl Client {
         Error: From<O::Error>,
     {
         let options = options.try_into()?;
-        let stream = options.connect(options.connect_limit(options.total_limit())).await?;
+        let stream = options.connect(options.connecting_limit()).await?;
         Ok(Self::over(stream, options, true))
     }
 
@@ -307,6 +307,11 @@ impl Client {
     /// Changes the wait for replies from the next call on.
     pub fn set_reply_timeout(&mut self, timeout: Duration) {
         self.options.reply_timeout = timeout;
+    }
+
+    /// Changes the bound for whole calls from the next one on; see [`ConnectOptions::total_timeout`].
+    pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
+        self.options.total_timeout = timeout;
     }
 }
 

@@ -53,6 +53,11 @@ impl ConnectOptions {
         total.step(Deadline::Connect, Some(self.connect_timeout))
     }
 
+    /// Connecting by itself, for no call.
+    pub(crate) fn connecting_limit(&self) -> Limit {
+        self.connect_limit(self.total_limit().named(Deadline::Connect))
+    }
+
     /// The write step.
     pub(crate) fn write_limit(&self, total: Limit) -> Limit {
         total.step(Deadline::Write, Some(self.write_timeout))

@@ -305,19 +305,28 @@ impl Link {
         Ok(options)
     }
 
-    /// Connects, as often as `--retry` and `--wait-for-server` allow.
+    /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what is left of `--timeout`.
     fn open(&mut self) -> Result<Client, CliError> {
         let options = self.options()?.clone();
         let address = options.address().to_string();
         let source = self.source();
-        self.plan.open((&address, &source), "bsctl", &self.messages, || self.try_open(&options))
+        let place = (&*address, &*source);
+        self.plan.open(place, "bsctl", &self.messages, |left| self.try_open(options.clone(), left))
     }
 
-    fn try_open(&self, options: &ConnectOptions) -> Result<Client, CliError> {
+    fn try_open(
+        &self,
+        mut options: ConnectOptions,
+        left: Option<Duration>,
+    ) -> Result<Client, CliError> {
+        if left.is_some() {
+            options = options.total_timeout(left);
+        }
         let mut client = Client::connect(options).map_err(cli_error)?;
         if self.plan.wait_for_server.is_some() {
             client.call(&Traced::new(ListTubeUsed, &self.messages)).map_err(cli_error)?;
         }
+        client.set_total_timeout(self.plan.call_bound(taker::SLICE));
         Ok(client)
     }
 }

@@ -134,8 +134,9 @@ impl Plan {
         self.timeout = self.timeout.or(Some(bound));
     }
 
-    /// Connects, as often as `--retry` and `--wait-for-server` allow. No attempt for `--retry` begins after `--timeout`; one
-    /// that has begun ends with its own bound. The place is the address and where it came from.
+    /// Connects, as often as `--retry` and `--wait-for-server` allow. An attempt is told how much is left of `--timeout`,
+    /// or of `--wait-for-server` if that is longer, and none begins after it. The place is the address and where it came
+    /// from.
     ///
     /// # Errors
     /// That of the last attempt.
@@ -144,13 +145,13 @@ impl Plan {
         (address, source): (&str, &str),
         tool: &'static str,
         messages: &Messages,
-        mut attempt: impl FnMut() -> Result<T, CliError>,
+        mut attempt: impl FnMut(Option<Duration>) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let started = Instant::now();
         let mut left = self.retry.unwrap_or(0);
         let mut pause = FIRST_PAUSE;
         loop {
-            let error = match attempt() {
+            let error = match attempt(self.left(started.elapsed())) {
                 Ok(opened) => {
                     messages.decision(format!("connected to {address} ({source})"));
                     return Ok(opened);
@@ -171,6 +172,12 @@ impl Plan {
             pause = (pause * 2).min(Duration::from_secs(1));
         }
     }
+
+    /// What is left for connecting after so long, where `--timeout` bounds it.
+    fn left(&self, elapsed: Duration) -> Option<Duration> {
+        let bound = self.timeout?.max(self.wait_for_server.unwrap_or_default());
+        Some(bound.saturating_sub(elapsed))
+    }
 }
 
 #[cfg(test)]
@@ -187,7 +194,7 @@ mod tests {
         let globals = GlobalArgs { retry: Some(2), ..GlobalArgs::default() };
         let plan = Plan::new(&globals, &Environment::of(&[]), "TOOL").unwrap();
         let mut tries = 0;
-        let outcome: Result<(), _> = plan.open(("host:1", "flag --x"), "tool", &silent(), || {
+        let outcome: Result<(), _> = plan.open(("host:1", "flag --x"), "tool", &silent(), |_| {
             tries += 1;
             Err(CliError::unavailable("nobody listens"))
         });
@@ -220,12 +227,42 @@ mod tests {
             let plan = Plan::new(&globals, &Environment::of(&[]), "TOOL").unwrap();
             let mut tries = 0;
             let outcome: Result<(), _> =
-                plan.open(("host:1", "flag --x"), "tool", &silent(), || {
+                plan.open(("host:1", "flag --x"), "tool", &silent(), |_| {
                     tries += 1;
                     Err(CliError::unavailable("nobody listens"))
                 });
             assert_eq!((outcome.is_err(), tries), (true, 1), "{timeout:?}");
         }
+    }
+
+    #[test]
+    fn an_attempt_to_connect_has_what_is_left_of_the_timeout() {
+        let seconds = Duration::from_secs;
+        let told = |globals: GlobalArgs| {
+            let plan = Plan::new(&globals, &Environment::of(&[]), "TOOL").unwrap();
+            let mut told = Vec::new();
+            let outcome: Result<(), _> =
+                plan.open(("host:1", "flag --x"), "tool", &silent(), |left| {
+                    told.push(left);
+                    Err(CliError::unavailable("nobody listens"))
+                });
+            assert!(outcome.is_err());
+            told
+        };
+        let retried = GlobalArgs { retry: Some(2), ..GlobalArgs::default() };
+        let bound = Some(seconds(60));
+        let bounded = told(GlobalArgs { timeout: bound, ..retried.clone() });
+        // A pause lies between two attempts.
+        assert!(bounded.len() == 3 && bounded.is_sorted_by(|a, b| a > b), "{bounded:?}");
+        assert!(bounded.iter().all(|left| left.is_some() && *left <= bound), "{bounded:?}");
+        assert_eq!(told(retried), [None; 3]);
+        let plan = |timeout, wait_for_server| {
+            let globals = GlobalArgs { timeout, wait_for_server, ..GlobalArgs::default() };
+            Plan::new(&globals, &Environment::of(&[]), "TOOL").unwrap()
+        };
+        let waiting = plan(Some(seconds(2)), Some(seconds(30)));
+        assert_eq!(waiting.left(seconds(10)), Some(seconds(20)));
+        assert_eq!(plan(Some(seconds(2)), None).left(seconds(3)), Some(Duration::ZERO));
     }
 
     #[test]

@@ -97,7 +97,7 @@ pub enum Command {
     /// Wait until a condition is true (status, GET_STATUS)
     #[command(after_help = wait::HELP)]
     Wait(wait::WaitArgs),
-    /// Measure a round trip to the server (ECHO_REQ)
+    /// Measure a round trip to the server (ECHO_REQ, or GET_STATUS where that is unanswered)
     #[command(after_help = ping::HELP)]
     Ping(ping::PingArgs),
     /// Repeat a command that only looks

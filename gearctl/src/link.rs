@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use ctl_core::args::GlobalArgs;
 use ctl_core::config::{Environment, Setting};
 use ctl_core::dial::{Plan, Target};
-use ctl_core::error::CliError;
+use ctl_core::error::{CliError, Exit};
 use ctl_core::messages::{Level, Messages};
 use fixtures::gearmand::Server;
 use gearman_client::blocking::{Admin, Client, Packets};
-use gearman_client::protocol::{AdminCommand, AdminReply, Request};
+use gearman_client::protocol::{AdminCommand, AdminReply, Echo, PacketType, Request};
 use gearman_client::{Address, ConnectOptions, Error, Listing, RetryPolicy, Row, Servers};
 
 use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
@@ -28,7 +28,17 @@ pub struct Link {
     admin: Option<Admin>,
     /// For [`Link::probe`].
     prober: Option<Admin>,
+    /// Whether `ECHO_REQ` is worth asking: these servers have not left it unanswered yet.
+    echoes: bool,
     messages: Messages,
+}
+
+/// What a ping has shown.
+pub struct Pong {
+    /// The request that was answered.
+    pub asked: PacketType,
+    /// From the request to its answer, on a connection that was there.
+    pub took: Duration,
 }
 
 /// What becomes of a question that not every server answers.
@@ -83,11 +93,20 @@ fn round_trip(client: &mut Client) -> Result<(), CliError> {
     client.status("H:gearctl:0").map(drop).map_err(cli_error)
 }
 
+/// Options whose calls take no longer than what is left.
+fn within(options: &ConnectOptions, left: Option<Duration>) -> ConnectOptions {
+    let options = options.clone();
+    if left.is_some() { options.total_timeout(left) } else { options }
+}
+
 /// How long an answer is waited for that may never come, where `--timeout` says nothing.
 pub const PROBE: Duration = Duration::from_secs(2);
 
 /// How long the client tries to connect when nobody says.
 const USUAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the client waits for an answer when nobody says.
+const USUAL_REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Messages of protocol lines come from here, for `GEARCTL_LOG`.
 pub const PROTOCOL: &str = "gearctl::protocol";
@@ -129,6 +148,7 @@ impl Link {
             client: None,
             admin: None,
             prober: None,
+            echoes: true,
             messages: messages.clone(),
         })
     }
@@ -184,15 +204,17 @@ impl Link {
         self.client.as_mut()
     }
 
-    /// The client, connected now if it was not.
+    /// The client, connected now if it was not. Its calls are bounded as the present line says.
     ///
     /// # Errors
     /// No server can be reached: exit 69.
     pub fn client(&mut self) -> Result<&mut Client, CliError> {
-        let client = match self.client.take() {
+        let mut client = match self.client.take() {
             Some(client) => client,
             None => self.open_client()?,
         };
+        client.set_reply_timeout(self.plan.timeout.unwrap_or(USUAL_REPLY_TIMEOUT));
+        client.set_total_timeout(self.plan.call_bound(Duration::ZERO));
         Ok(self.client.insert(client))
     }
 
@@ -201,12 +223,15 @@ impl Link {
     /// # Errors
     /// No server can be reached: exit 69.
     pub fn open_client(&mut self) -> Result<Client, CliError> {
-        let servers = Servers::new(self.options()?.iter().cloned()).map_err(cli_error)?;
-        self.open(|link| {
-            let mut client = Client::connect(servers.clone()).map_err(cli_error)?;
+        let options = self.options()?.to_vec();
+        self.open(|link, left| {
+            let options = options.iter().map(|options| within(options, left));
+            let servers = Servers::new(options).map_err(cli_error)?;
+            let mut client = Client::connect(servers).map_err(cli_error)?;
             if link.plan.wait_for_server.is_some() {
                 round_trip(&mut client)?;
             }
+            client.set_total_timeout(link.plan.call_bound(Duration::ZERO));
             Ok(client)
         })
     }
@@ -228,6 +253,7 @@ impl Link {
     pub fn retarget(&mut self, servers: String) {
         self.close();
         self.options = None;
+        self.echoes = true;
         self.target = Target::told(servers);
     }
 
@@ -243,6 +269,7 @@ impl Link {
             client: None,
             admin: None,
             prober: None,
+            echoes: self.echoes,
             messages: self.messages.clone(),
         }
     }
@@ -279,6 +306,43 @@ impl Link {
         let start = Instant::now();
         round_trip(self.client()?)?;
         Ok(start.elapsed())
+    }
+
+    /// A round trip with `ECHO_REQ`, or with `GET_STATUS` where half of the bound brings no answer to that: geard has
+    /// none. Which of them is remembered.
+    ///
+    /// # Errors
+    /// The failure of the connection; neither is answered in time; other bytes come back than were sent: exit 76.
+    pub fn ping(&mut self, data: &[u8]) -> Result<Pong, CliError> {
+        if !self.echoes {
+            return self.round_trip().map(|took| Pong { asked: PacketType::GetStatus, took });
+        }
+        let bound = self.plan.timeout.unwrap_or(USUAL_REPLY_TIMEOUT);
+        let client = self.client()?;
+        let start = Instant::now();
+        client.set_reply_timeout(bound / 2);
+        match client.call(&Echo(data)).map_err(cli_error) {
+            Ok(back) if back == data => {
+                return Ok(Pong { asked: PacketType::EchoReq, took: start.elapsed() });
+            }
+            Ok(_) => {
+                let text = "the server sent back other bytes than it was sent";
+                return Err(CliError::new(Exit::Protocol, "PROTOCOL", text));
+            }
+            Err(error) if error.code != TIMEOUT => return Err(error),
+            Err(_) => {}
+        }
+        let client = self.client()?;
+        client.set_total_timeout(Some(bound.saturating_sub(start.elapsed())));
+        client.reconnect().map_err(cli_error)?;
+        let left = bound.saturating_sub(start.elapsed());
+        client.set_total_timeout(Some(left));
+        let asked = Instant::now();
+        round_trip(client)?;
+        self.echoes = false;
+        self.messages
+            .note("the server leaves ECHO_REQ unanswered, as geard does: asked with GET_STATUS");
+        Ok(Pong { asked: PacketType::GetStatus, took: asked.elapsed() })
     }
 
     /// One text command, on the first server.
@@ -386,7 +450,8 @@ impl Link {
             return Err(CliError::usage("no server is given"));
         };
         let address = first.address().to_string();
-        let packets = self.open(|_| Packets::connect(&first).map_err(cli_error))?;
+        let packets =
+            self.open(|_, left| Packets::connect(within(&first, left)).map_err(cli_error))?;
         Ok((packets, address))
     }
 
@@ -403,12 +468,13 @@ impl Link {
             self.messages
                 .decision(format!("of several servers, {} is administered", first.address()));
         }
-        self.open(|link| {
-            let mut admin = Admin::connect(first.clone()).map_err(cli_error)?;
+        self.open(|link, left| {
+            let mut admin = Admin::connect(within(&first, left)).map_err(cli_error)?;
             if link.plan.wait_for_server.is_some() {
                 // The command that every server answers.
                 admin.status().map_err(cli_error)?;
             }
+            admin.set_total_timeout(link.plan.call_bound(Duration::ZERO));
             Ok(admin)
         })
     }
@@ -437,11 +503,15 @@ impl Link {
         self.tls.apply(options.collect(), &self.environment, &self.messages)
     }
 
-    /// Connects, as often as `--retry` and `--wait-for-server` allow.
-    fn open<T>(&mut self, attempt: impl Fn(&Self) -> Result<T, CliError>) -> Result<T, CliError> {
+    /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what is left of `--timeout`.
+    fn open<T>(
+        &mut self,
+        attempt: impl Fn(&Self, Option<Duration>) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
         let address = self.address()?;
         let source = self.source();
-        self.plan.open((&address, &source), "gearctl", &self.messages, || attempt(self))
+        let place = (&*address, &*source);
+        self.plan.open(place, "gearctl", &self.messages, |left| attempt(self, left))
     }
 
     fn trace(&self, text: std::fmt::Arguments<'_>) {

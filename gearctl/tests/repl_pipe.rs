@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fixtures::gearmand::Server;
+use fixtures::gearmand::{Flavour, Server};
 use fixtures::real::Gearmand;
 use gearman_client::blocking::{Client, JobContext, Worker};
 use gearman_client::protocol::JobLimit;
@@ -124,6 +124,17 @@ fn a_short_patience_of_one_command_does_not_stay() {
     let ended = repl(server.address(), &["--keep-going"], text);
     assert_eq!(ended.code, Some(3), "{ended:?}");
     assert_eq!(ended.stderr.matches("TIMEOUT").count(), 1, "{ended:?}");
+}
+
+#[test]
+fn a_session_pings_a_server_that_leaves_echoes_unanswered() {
+    let server = Server::builder().flavour(Flavour::Geard).start().unwrap();
+    let text = "ping --timeout 4s -o json\nping --timeout 4s\nversion --timeout 100ms\n";
+    let ended = repl(server.address(), &[], text);
+    assert_eq!(ended.code, Some(124), "{ended:?}");
+    assert!(ended.says("stdin:3: TIMEOUT"), "{ended:?}");
+    assert!(ended.stdout().contains("\"packet\": \"GET_STATUS\""), "{ended:?}");
+    assert_eq!(ended.stderr.matches("ECHO_REQ unanswered").count(), 1, "{ended:?}");
 }
 
 #[test]

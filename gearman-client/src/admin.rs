@@ -1,6 +1,6 @@
 //! The async admin client: the text protocol on a connection of its own.
 
-use std::{future::poll_fn, io, pin::Pin, task::Poll};
+use std::{future::poll_fn, io, pin::Pin, task::Poll, time::Duration};
 
 use bytes::BytesMut;
 use queue_core::{Stream, within};
@@ -65,6 +65,11 @@ impl Admin {
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.options.address
+    }
+
+    /// Changes the bound for whole calls from the next one on; see [`ConnectOptions::total_timeout`].
+    pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
+        self.options.total_timeout = timeout;
     }
 
     /// Sends any command and waits for its reply.

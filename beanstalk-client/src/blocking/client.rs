@@ -63,7 +63,7 @@ impl Client {
         Error: From<O::Error>,
     {
         let options = options.try_into()?;
-        let transport = options.connect_blocking(options.connect_limit(options.total_limit()))?;
+        let transport = options.connect_blocking(options.connecting_limit())?;
         Ok(Self::over(Some(transport), options, true))
     }
 
@@ -303,6 +303,11 @@ impl Client {
     /// Changes the wait for replies from the next call on.
     pub fn set_reply_timeout(&mut self, timeout: Duration) {
         self.options.reply_timeout = timeout;
+    }
+
+    /// Changes the bound for whole calls from the next one on; see [`ConnectOptions::total_timeout`].
+    pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
+        self.options.total_timeout = timeout;
     }
 }
 

@@ -112,7 +112,7 @@ impl Slot {
     /// Connects; `None` when the worker was stopped meanwhile.
     async fn open(&mut self) -> Option<Result<Link>> {
         let options = self.connect_options();
-        let limit = options.connect_limit(options.total_limit());
+        let limit = options.connecting_limit();
         let stream = match self.unless_stopped(options.connect(limit)).await? {
             Ok(stream) => stream,
             Err(error) => return Some(Err(error)),

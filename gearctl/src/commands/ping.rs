@@ -1,20 +1,19 @@
 //! `ping`: is the server there, and how far away is it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::units;
-use gearman_client::protocol::Echo;
 
-use crate::error::TIMEOUT;
 use crate::tool::Tool;
 
 /// The end of `ping --help`.
 pub const HELP: &str = "\
-Protocol: ECHO_REQ; the answer must be the bytes that were sent.
-Connecting and answering are bounded by 2 s unless --timeout says otherwise.
+Protocol: ECHO_REQ; the answer must be the bytes that were sent. A server that leaves it unanswered for half of the time,
+as geard does, is asked with GET_STATUS; `packet` in JSON says which of them was answered.
+Connecting and answering are bounded by 2 s each unless --timeout says otherwise.
 
 Examples:
   gearctl ping
@@ -34,7 +33,12 @@ pub struct PingArgs {
 
 static PING: Shape = Shape::rows(
     "address",
-    &[Column::new("address", "SERVER"), Column::new("n", "N"), Column::new("ms", "MS")],
+    &[
+        Column::new("address", "SERVER"),
+        Column::new("n", "N"),
+        Column::new("ms", "MS"),
+        Column::on_request("packet", "PACKET"),
+    ],
 );
 
 /// The bound where the flags say nothing.
@@ -55,28 +59,16 @@ pub fn run(tool: &mut Tool, args: PingArgs) -> Result<Exit, CliError> {
             list.flush()?;
             interrupts.sleep(args.interval)?;
         }
-        let sent = format!("gearctl {n}");
-        let start = Instant::now();
-        let back = tool.link.call(&Echo(sent.as_bytes())).map_err(explained)?;
-        let ms = milliseconds(start.elapsed());
-        if back != sent {
-            let text = "the server sent back other bytes than it was sent";
-            return Err(CliError::new(Exit::Protocol, "PROTOCOL", text));
-        }
-        list.push(Record::new().with("address", address.as_str()).with("n", n).with("ms", ms))?;
+        let pong = tool.link.ping(format!("gearctl {n}").as_bytes())?;
+        let record = Record::new()
+            .with("address", address.as_str())
+            .with("n", n)
+            .with("ms", milliseconds(pong.took))
+            .with("packet", pong.asked.name());
+        list.push(record)?;
     }
     list.finish()?;
     Ok(Exit::Done)
-}
-
-/// geard answers everything but this.
-fn explained(error: CliError) -> CliError {
-    if error.code != TIMEOUT {
-        return error;
-    }
-    error.hint(
-        "gearctl wait --for server, if it is a server that does not answer ECHO_REQ, as geard",
-    )
 }
 
 /// Milliseconds with three decimals.

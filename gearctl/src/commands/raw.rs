@@ -21,8 +21,8 @@ A line is sent as it is, and the lines of the reply are printed without the dot 
 as everywhere.
 --packet sends a packet: its name with its arguments, or a number (0 and those above 42 too) with any bytes, whose
 arguments are separated by NUL bytes and not checked. Arguments are text, @FILE, - for stdin, or hex:0a0b and b64:Cgs=.
-Several --packet go over the same connection. An ECHO_REQ of the tool's own follows them: what comes before its answer is
-printed, and with --wait what comes so long afterwards. ERROR packets are printed like all others, and the exit code is
+Several --packet go over the same connection. ECHO_REQ and GET_STATUS of the tool's own follow them: what comes before the
+first answer to these is printed, and with --wait what comes so long afterwards. ERROR packets are printed like all others, and the exit code is
 1. Jobs that are taken this way are given back when the command ends.
 
 Examples:

@@ -14,6 +14,7 @@ fn the_server_is_described() {
         let pings = gearctl(address, &["ping", "-c", "2", "-i", "0", "-o", "json"]).exits(0).json();
         assert_eq!(pings.as_array().unwrap().len(), 2);
         assert_eq!(pings[1]["n"], 2);
+        assert_eq!(pings[1]["packet"], "ECHO_REQ");
         let version = gearctl(address, &["version"]).exits(0);
         assert!(version.out().starts_with(|c: char| c.is_ascii_digit()), "{}", version.out());
         let tool = fed(server.tool("gearadmin", &["--server-version"]), b"").exits(0);

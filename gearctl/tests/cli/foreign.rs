@@ -77,6 +77,30 @@ fn what_a_silent_server_answers_is_shown_and_the_rest_is_named() {
 }
 
 #[test]
+fn a_server_that_leaves_echoes_unanswered_is_pinged_all_the_same() {
+    on(Flavour::Geard, |address| {
+        let soon =
+            |line: &[&str]| gearctl(address, &[&["--timeout", "6"], &PATIENT[..], line].concat());
+        let ran = soon(&["ping", "-c", "3", "-i", "0", "-o", "json"]).exits(0);
+        let pings = ran.json();
+        let asked: Vec<_> = pings.as_array().unwrap().iter().map(|ping| &ping["packet"]).collect();
+        assert_eq!(asked, ["GET_STATUS"; 3]);
+        assert_eq!(ran.err.matches("ECHO_REQ unanswered").count(), 1, "{}", ran.err);
+        let watched = soon(&["watch", "-c", "2", "-i", "0", "--", "ping", "-o", "name"]).exits(0);
+        assert_eq!(watched.err.matches("ECHO_REQ unanswered").count(), 1, "{}", watched.err);
+    });
+}
+
+#[test]
+fn packets_are_answered_where_echoes_are_not() {
+    on(Flavour::Geard, |address| {
+        let line = ["raw", "--packet", "GET_STATUS", "H:nowhere:1", "--wait", "10ms", "-o", "name"];
+        let ran = gearctl(address, &[&line[..], &PATIENT].concat()).exits(0);
+        assert_eq!(ran.out(), "STATUS_RES\n");
+    });
+}
+
+#[test]
 fn a_refusal_in_any_dialect_is_not_supported() {
     let lacks: [(Flavour, &[&[&str]]); 2] = [
         (Flavour::Rustygeard, &[&["pid"], &["verbose"], &["jobs"], &["unique-jobs"]]),
@@ -156,7 +180,7 @@ const LINES: &[(&str, [i32; 4])] = &[
     ("verbose", [124, 76, 76, 76]),
     ("jobs", [124, 76, 76, 76]),
     ("unique-jobs", [124, 76, 76, 76]),
-    ("ping", [124, 0, 0, 0]),
+    ("ping", [0, 0, 0, 0]),
     ("wait --for server", [0, 0, 0, 0]),
     ("wait --for queued==1 -f queued", [0, 0, 0, 0]),
     ("job HANDLE", [0, 0, 0, 0]),
@@ -173,6 +197,7 @@ const LINES: &[(&str, [i32; 4])] = &[
     ("map up", [0, 0, 0, 0]),
     ("submit later x", [0, 0, 0, 0]),
     ("raw status", [0, 0, 0, 0]),
+    ("raw --packet GET_STATUS H:nowhere:999", [0, 0, 0, 0]),
     ("drain queued --yes", [1, 1, 1, 1]),
     ("drain queued --yes --background-only", [1, 1, 1, 1]),
     ("drain queued --yes --as fail", [0, 0, 0, 0]),
@@ -206,6 +231,8 @@ fn every_command_does_what_the_server_can_and_says_what_it_cannot() {
             let patience = match wanted {
                 // It bounds connecting, too.
                 124 => "2",
+                // Half of it is spent on ECHO_REQ.
+                _ if line == &"ping" => "6",
                 _ if asks_in_vain.iter().any(|begin| line.starts_with(begin)) => "3",
                 _ => "20",
             };

@@ -1,6 +1,6 @@
 //! The blocking admin client: the text protocol on a connection of its own.
 
-use std::{io, thread};
+use std::{io, thread, time::Duration};
 
 use queue_core::blocking::Transport;
 
@@ -51,6 +51,11 @@ impl Admin {
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.options.address
+    }
+
+    /// Changes the bound for whole calls from the next one on; see [`ConnectOptions::total_timeout`].
+    pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
+        self.options.total_timeout = timeout;
     }
 
     /// Sends any command and waits for its reply.

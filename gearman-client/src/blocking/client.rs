@@ -257,6 +257,13 @@ impl Client {
         }
     }
 
+    /// Changes the bound for whole calls from the next one on; see [`ConnectOptions::total_timeout`].
+    pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
+        for link in &mut self.links {
+            link.options.total_timeout = timeout;
+        }
+    }
+
     /// How many bytes wait to be written.
     pub(super) fn outgoing(&self) -> usize {
         self.links.iter().map(Link::outgoing).sum()

@@ -164,7 +164,7 @@ impl<'a> Slot<'a> {
 
     fn open(&mut self) -> Result<Link> {
         let options = self.options.connect(self.lane.server);
-        let transport = options.connect_blocking(options.connect_limit(options.total_limit()))?;
+        let transport = options.connect_blocking(options.connecting_limit())?;
         self.board.connected(self.lane.slot);
         let now = Instant::now();
         self.machine.connected(now);

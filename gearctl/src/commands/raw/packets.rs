@@ -54,10 +54,8 @@ pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
     let (mut connection, address) = tool.link.open_packets()?;
     let structured = matches!(tool.out.style.format, Format::Json | Format::Ndjson | Format::Yaml);
     let messages = tool.messages.clone();
-    let mut echo = UniqueId::random().as_bytes().to_vec();
-    echo.extend_from_slice(b" gearctl");
-    let barrier = Packet::new(Magic::Request, PacketType::EchoReq, &[&echo]).map_err(cli_error)?;
-    for packet in packets.iter().chain([&barrier]) {
+    let barrier = Barrier::new();
+    for packet in packets.iter().chain(&barrier.questions()?) {
         trace(&messages, '>', packet);
         connection.send(packet).map_err(cli_error)?;
     }
@@ -75,15 +73,18 @@ pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
             Ok(None) if !left.is_zero() => continue,
             Ok(None) if answered => break Ok(()),
             Ok(None) => {
-                break Err(CliError::timeout(format!("{address} does not answer an ECHO_REQ")));
+                break Err(CliError::timeout(format!(
+                    "{address} answers neither ECHO_REQ nor GET_STATUS"
+                )));
             }
             Err(error) => break Err(cli_error(error)),
         };
         trace(&messages, '<', &packet);
-        if packet.packet_type == PacketType::EchoRes && packet.body == echo {
+        if barrier.is_answer(&packet) {
             let Some(wait) = args.wait else { break Ok(()) };
-            answered = true;
-            deadline = Instant::now().checked_add(wait);
+            if !std::mem::replace(&mut answered, true) {
+                deadline = Instant::now().checked_add(wait);
+            }
             continue;
         }
         refused |= packet.packet_type == PacketType::Error;
@@ -98,6 +99,32 @@ pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
         return Ok(exit);
     }
     Ok(if refused { Exit::Negative } else { Exit::Done })
+}
+
+/// Questions of the tool's own, behind which nothing comes any more that was asked before: two of them, since geard leaves
+/// ECHO_REQ unanswered.
+struct Barrier {
+    /// What is echoed, and the name of a job that there is not.
+    mark: Vec<u8>,
+}
+
+impl Barrier {
+    fn new() -> Self {
+        Barrier { mark: [UniqueId::random().as_bytes(), b" gearctl"].concat() }
+    }
+
+    fn questions(&self) -> Result<[Packet; 2], CliError> {
+        let ask = |kind| Packet::new(Magic::Request, kind, &[&self.mark]).map_err(cli_error);
+        Ok([ask(PacketType::EchoReq)?, ask(PacketType::GetStatus)?])
+    }
+
+    fn is_answer(&self, packet: &Packet) -> bool {
+        match packet.packet_type {
+            PacketType::EchoRes => packet.body == self.mark,
+            PacketType::StatusRes => packet.body.starts_with(&self.mark),
+            _ => false,
+        }
+    }
 }
 
 fn trace(messages: &Messages, direction: char, packet: &Packet) {
