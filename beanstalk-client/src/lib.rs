@@ -66,7 +66,7 @@
 //! of every connection. With the feature `tracing` there are spans (`beanstalk_connect`, `beanstalk_command`,
 //! `beanstalk_job`) and events with the names that OpenTelemetry has for messaging (`messaging.operation.name`,
 //! `messaging.message.id`, `server.address`, `error.type`, ..). Each event is one line. No body is ever told, at most its
-//! length; nor is what a server or a handler wrote.
+//! length; nor is what a server wrote, nor, unless [`WorkerOptions::log_errors`] asks for it, what a handler wrote.
 //!
 //! # Features
 //!

@@ -1,13 +1,14 @@
 //! What this crate tells `tracing`: spans for connections, commands and jobs, and events for what changes, with the names
-//! that OpenTelemetry has for messaging. Never a body, at most its length; nothing that a server or a handler wrote.
+//! that OpenTelemetry has for messaging. Never a body, at most its length; nothing that a server
+//! wrote; and what a handler wrote only with `WorkerOptions::log_errors`.
 //!
 //! Without the feature `tracing` all of it is nothing.
 
 use std::time::Duration;
 
-#[cfg(feature = "tracing")]
-use queue_core::Line;
 use queue_core::Span;
+#[cfg(feature = "tracing")]
+use queue_core::{Line, Words};
 
 use crate::{
     Address, Error, JobId, Result,
@@ -209,8 +210,13 @@ pub(crate) fn job(address: &Address, job: JobId, body: usize) -> Span {
     }
 }
 
-/// What happened to a worker. Of a failed handler only that it failed: its words may quote the job.
-pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKind) {
+/// What happened to a worker. What a failed handler says only where that was asked for: it may quote the job.
+pub(crate) fn worker(
+    address: &Address,
+    slot: usize,
+    what: &crate::WorkerEventKind,
+    tells_errors: bool,
+) {
     #[cfg(feature = "tracing")]
     {
         use crate::WorkerEventKind as Kind;
@@ -252,9 +258,12 @@ pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKi
             Kind::Started(job) => {
                 tracing::trace!(slot, messaging.message.id = job.get(), "the job is started");
             }
-            Kind::Failed { job, .. } => {
-                tracing::warn!(slot, messaging.message.id = job.get(), "the job's handler failed");
-            }
+            Kind::Failed { job, error } => tracing::warn!(
+                slot,
+                messaging.message.id = job.get(),
+                error = tells_errors.then(|| tracing::field::display(Words(error))),
+                "the job's handler failed"
+            ),
             Kind::Poisoned { job, .. } => tracing::warn!(
                 slot,
                 messaging.message.id = job.get(),
@@ -269,5 +278,5 @@ pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKi
         }
     }
     #[cfg(not(feature = "tracing"))]
-    let _ = (address, slot, what);
+    let _ = (address, slot, what, tells_errors);
 }

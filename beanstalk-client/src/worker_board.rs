@@ -8,11 +8,11 @@ use std::{
     task::Waker,
 };
 
-use queue_core::Signal;
+use queue_core::{Outage, Signal};
 
 use crate::{
-    Address, JobFate, Metrics, SlotState, SlotStatus, WorkerEvent, WorkerEventKind, WorkerOptions,
-    WorkerReport, protocol::WorkerSession, worker_options::Observer,
+    Address, ErrorKind, JobFate, Metrics, SlotState, SlotStatus, WorkerEvent, WorkerEventKind,
+    WorkerOptions, WorkerReport, protocol::WorkerSession, worker_options::Observer,
 };
 
 /// A way to stop a worker and to look at it, from anywhere, and at what it was when it has ended. Cloning is cheap.
@@ -96,6 +96,7 @@ pub(crate) struct Board {
     /// The id of the server at each address, in the order of the options.
     servers: Mutex<Vec<Option<String>>>,
     observer: Option<Observer>,
+    logs_errors: bool,
     finished: AtomicU64,
     released: AtomicU64,
     buried: AtomicU64,
@@ -109,6 +110,7 @@ pub(crate) struct Board {
 struct Seen {
     status: SlotStatus,
     metrics: Metrics,
+    outage: Outage<ErrorKind>,
 }
 
 impl Board {
@@ -118,7 +120,7 @@ impl Board {
             .map(|lane| {
                 let server = options.address(lane.server).clone();
                 let status = SlotStatus { server, state: SlotState::default() };
-                Mutex::new(Seen { status, metrics: Metrics::default() })
+                Mutex::new(Seen { status, metrics: Metrics::default(), outage: Outage::default() })
             })
             .collect();
         Arc::new(Board {
@@ -128,6 +130,7 @@ impl Board {
             slots,
             servers: Mutex::new(options.servers.iter().map(|_| None).collect()),
             observer: options.observer.clone(),
+            logs_errors: options.logs_errors,
             finished: AtomicU64::new(0),
             released: AtomicU64::new(0),
             buried: AtomicU64::new(0),
@@ -189,14 +192,22 @@ impl Board {
     }
 
     pub(crate) fn tell(&self, server: &Address, slot: usize, what: WorkerEventKind) {
-        crate::trace::worker(server, slot, &what);
+        crate::trace::worker(server, slot, &what, self.logs_errors);
         match &what {
             WorkerEventKind::Settled { fate, .. } => self.count(*fate),
             WorkerEventKind::Reclaimed(_) => {
                 self.reclaimed.fetch_add(1, Ordering::Relaxed);
             }
+            WorkerEventKind::Connected => self.update(slot, |seen| seen.outage.ends()),
             WorkerEventKind::Disconnected(error) => {
-                self.update(slot, |seen| seen.metrics.failed(error.kind()));
+                let mut is_new = true;
+                self.update(slot, |seen| {
+                    seen.metrics.failed(error.kind());
+                    is_new = seen.outage.is_new(error.kind());
+                });
+                if !is_new {
+                    return;
+                }
             }
             _ => {}
         }

@@ -29,6 +29,7 @@ use crate::{ConnectOptions, Error, Retries, Servers, TubeName, WorkerEvent, prot
 /// | `reclaim` | off | holds a job again whose connection was lost while its handler runs |
 /// | `reserve_wait` | 15 s | how long one reserve waits in the server |
 /// | `grace` | 25 s | how long running jobs may take after a stop |
+/// | `log_errors` | off | whether the log says what handlers' errors say |
 #[derive(Clone)]
 pub struct WorkerOptions {
     pub(crate) servers: Vec<ConnectOptions>,
@@ -46,6 +47,7 @@ pub struct WorkerOptions {
     pub(crate) backoff: Option<(Duration, Duration)>,
     pub(crate) seed: Option<u64>,
     pub(crate) observer: Option<Observer>,
+    pub(crate) logs_errors: bool,
 }
 
 /// Who is told what happens to a worker.
@@ -231,6 +233,14 @@ impl WorkerOptions {
         self.observer = Some(Arc::new(observer));
         self
     }
+
+    /// Whether the log says what the errors and panics of handlers say (feature `tracing`), on one line and cut to 256
+    /// characters; no unless set, for they may quote the job.
+    #[must_use]
+    pub fn log_errors(mut self, log: bool) -> Self {
+        self.logs_errors = log;
+        self
+    }
 }
 
 /// More jobs on one connection cost the server more than they bring.
@@ -254,6 +264,7 @@ impl From<Servers> for WorkerOptions {
             backoff: None,
             seed: None,
             observer: None,
+            logs_errors: false,
         }
     }
 }

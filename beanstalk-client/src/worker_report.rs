@@ -129,7 +129,7 @@ pub enum WorkerEventKind {
     /// A connection was made, and has its watch list.
     Connected,
     /// No connection could be made, or it was lost; or there was no thread for the slot. The slot tries again, unless the
-    /// worker stops.
+    /// worker stops. Until it has a connection again, each kind of error is told once.
     Disconnected(Error),
     /// At this address is another server than before: its job ids are its own, and start again at 1.
     ServerReplaced,

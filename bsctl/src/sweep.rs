@@ -1,19 +1,18 @@
 //! Removing the jobs of one tube and state. beanstalkd has no command for it: ready jobs are reserved and
 //! deleted in batches, delayed and buried ones are deleted one by one from the head of their list.
 
-use beanstalk_client::protocol::{
-    AnyCommand, Command, Delete, PeekBuried, PeekDelayed, PeekReady, StatsTube,
-};
+use beanstalk_client::protocol::{AnyCommand, Command, Delete, PeekBuried, PeekDelayed, PeekReady};
 use beanstalk_client::{Job, TubeName, TubeStats};
 use clap::ValueEnum;
 use ctl_core::bulk::Bulk;
-use ctl_core::error::CliError;
+use ctl_core::error::{CliError, Exit};
 
 use crate::error::NOT_FOUND;
 use crate::leaving::Leaving;
 use crate::link::Link;
 use crate::seen::{Seen, damaged};
 use crate::taker::{bury_damaged, delete_all, reserve_ready};
+use crate::tube_stats::{self, Answer};
 
 /// A state that jobs can be removed in. Reserved jobs belong to their connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -59,27 +58,49 @@ pub struct Target {
     pub count: u64,
 }
 
-/// Counts the jobs of each tube and state; a tube that does not exist has none, and is given to `missing`.
+/// What a sweep is to do, and what it cannot.
+#[derive(Debug, Default)]
+pub struct Targets {
+    /// What is to be removed.
+    pub found: Vec<Target>,
+    /// Tubes that do not exist.
+    pub missing: Vec<TubeName>,
+    /// Why tubes are left as they are: the server cannot be asked about them.
+    pub left: Vec<CliError>,
+}
+
+impl Targets {
+    /// How a sweep ends that came to `exit`: with 3 when tubes were left as they are.
+    #[must_use]
+    pub fn exit(&self, exit: Exit) -> Exit {
+        if exit.is_done() && !self.left.is_empty() { Exit::Partial } else { exit }
+    }
+}
+
+/// Counts the jobs of each tube and state.
 ///
 /// # Errors
-/// The failure of the connection.
-pub fn targets(
-    link: &mut Link,
-    tubes: &[TubeName],
-    states: &[State],
-    mut missing: impl FnMut(&TubeName),
-) -> Result<Vec<Target>, CliError> {
-    let all: Vec<Option<TubeStats>> =
-        link.pipeline(tubes.iter().cloned().map(StatsTube))?.collect::<Result<_, _>>()?;
-    let mut targets = Vec::new();
-    for (tube, stats) in tubes.iter().zip(&all) {
-        let Some(stats) = stats else {
-            missing(tube);
-            continue;
-        };
-        for &state in states {
-            targets.push(Target { tube: tube.clone(), state, count: state.count(stats) });
+/// The failure of the connection; the server can be asked about none of the tubes.
+pub fn targets(link: &mut Link, tubes: &[TubeName], states: &[State]) -> Result<Targets, CliError> {
+    let mut targets = Targets::default();
+    for (tube, answer) in tubes.iter().zip(tube_stats::ask(link, tubes)?) {
+        match answer {
+            Answer::Stats(stats) => {
+                let of = |&state: &State| Target {
+                    tube: tube.clone(),
+                    state,
+                    count: state.count(&stats),
+                };
+                targets.found.extend(states.iter().map(of));
+            }
+            Answer::Gone => targets.missing.push(tube.clone()),
+            Answer::Unaskable(error) => targets.left.push(error),
         }
+    }
+    if targets.left.len() == tubes.len()
+        && let Some(error) = targets.left.pop()
+    {
+        return Err(error);
     }
     Ok(targets)
 }

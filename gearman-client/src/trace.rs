@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-#[cfg(feature = "tracing")]
-use queue_core::Line;
 use queue_core::Span;
+#[cfg(feature = "tracing")]
+use queue_core::{Line, Words};
 
 #[cfg(feature = "tracing")]
 use crate::ErrorKind;
@@ -216,10 +216,7 @@ pub(crate) fn done<T>(
         }
         Err(failed) => {
             let words = tells_errors.then(|| failed.words());
-            let error = words.as_deref().map(|words| {
-                let end = words.char_indices().nth(MAX_WORDS).map_or(words.len(), |(at, _)| at);
-                tracing::field::display(Line(words.get(..end).unwrap_or(words)))
-            });
+            let error = words.as_deref().map(|words| tracing::field::display(Words(words)));
             tracing::warn!(
                 messaging.message.id = %job.name().escape_ascii(),
                 outcome = failed.kind(),
@@ -231,10 +228,6 @@ pub(crate) fn done<T>(
     #[cfg(not(feature = "tracing"))]
     let _ = (job, outcome, tells_errors);
 }
-
-/// No error needs more characters than that in a log.
-#[cfg(feature = "tracing")]
-const MAX_WORDS: usize = 256;
 
 /// A job was running when processes of its workers ended, and is run once more or no more.
 #[cfg(any(feature = "tokio", feature = "blocking"))]

@@ -5,6 +5,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use queue_core::Outage;
+
 use crate::{
     Address, Assignment, Error, ErrorKind, FunctionName, JobHandle, WorkerOptions, trace,
     work::Failed,
@@ -62,7 +64,7 @@ pub(crate) struct Teller {
     observer: Option<Observer>,
     logs_errors: bool,
     /// What was told since there was a connection.
-    outage: Mutex<Vec<ErrorKind>>,
+    outage: Mutex<Outage<ErrorKind>>,
 }
 
 impl Teller {
@@ -72,16 +74,15 @@ impl Teller {
     }
 
     pub(crate) fn connected(&self) {
-        self.outage.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.outage.lock().unwrap_or_else(PoisonError::into_inner).ends();
         self.tell(|| WorkerEventKind::Connected);
     }
 
     pub(crate) fn disconnected(&self, error: &Error) {
         trace::lost(&self.server, error);
-        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
-        if !outage.contains(&error.kind()) {
-            outage.push(error.kind());
-            drop(outage);
+        let is_new =
+            self.outage.lock().unwrap_or_else(PoisonError::into_inner).is_new(error.kind());
+        if is_new {
             self.tell(|| WorkerEventKind::Disconnected(error.share()));
         }
     }

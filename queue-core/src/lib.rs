@@ -29,6 +29,7 @@ mod limit;
 mod metrics;
 #[cfg(feature = "tokio")]
 mod net;
+mod outage;
 mod pace;
 #[cfg(any(test, feature = "proof"))]
 pub mod proof;
@@ -69,12 +70,13 @@ pub use self::{
     io::{End, Io},
     limit::{Limit, Sdk, Until, WRITE_STEP},
     metrics::{ConnectionState, Metrics},
+    outage::Outage,
     pace::{Late, Pace},
     random::Random,
     retry::RetryPolicy,
     role::{Pulse, Role, earliest},
     signal::Signal,
-    span::{Line, Span},
+    span::{Line, Span, Words},
     text::{decimal, excerpt, panic_text, shorten},
     wakers::Wakers,
 };

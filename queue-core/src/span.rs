@@ -80,6 +80,18 @@ impl<T: fmt::Display> fmt::Display for Line<T> {
     }
 }
 
+/// What a handler's error says, as it may stand in a log: on one line, and cut to 256 characters.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a>(pub &'a str);
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 256;
+        let end = self.0.char_indices().nth(MOST).map_or(self.0.len(), |(at, _)| at);
+        Line(self.0.get(..end).unwrap_or(self.0)).fmt(f)
+    }
+}
+
 impl<'a> Endpoint<'a> {
     /// The host, or the path of a unix socket: `server.address` of OpenTelemetry.
     #[must_use]

@@ -102,8 +102,7 @@ impl Worker {
             })
             .collect();
         thread::scope(|scope| {
-            let vacant =
-                seats.iter().map(|seat| Vacancy { seat, has_second: false, is_told: false });
+            let vacant = seats.iter().map(|seat| Vacancy { seat, has_second: false });
             fill(vacant.collect(), &options, &board, |vacancy| {
                 let Seat { lane, desk, slot } = vacancy.seat;
                 let (number, board, run_job) = (lane.slot, &board, &run_job);
@@ -137,7 +136,6 @@ struct Seat<'a> {
 struct Vacancy<'a, 'b> {
     seat: &'a Seat<'b>,
     has_second: bool,
-    is_told: bool,
 }
 
 /// Starts the threads of all slots. What the system has none for now waits, without holding up the others.
@@ -152,7 +150,7 @@ fn fill<'a, 'b>(
         vacant.retain_mut(|vacancy| match start(vacancy) {
             Ok(()) => false,
             Err(error) => {
-                tell_once(vacancy, options, board, error);
+                tell(vacancy.seat.lane, options, board, error);
                 true
             }
         });
@@ -173,16 +171,7 @@ fn fill<'a, 'b>(
     }
 }
 
-fn tell_once(
-    vacancy: &mut Vacancy<'_, '_>,
-    options: &WorkerOptions,
-    board: &Board,
-    error: io::Error,
-) {
-    if std::mem::replace(&mut vacancy.is_told, true) {
-        return;
-    }
-    let lane = vacancy.seat.lane;
+fn tell(lane: Lane, options: &WorkerOptions, board: &Board, error: io::Error) {
     let why = "there is no thread for a slot; it starts when there is one";
     let error = Error::new(ErrorKind::Connect, Fate::NotSent, why).with_source(error);
     board.tell(options.address(lane.server), lane.slot, WorkerEventKind::Disconnected(error));

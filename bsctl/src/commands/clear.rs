@@ -8,7 +8,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
 
 use crate::names;
-use crate::sweep::{State, Target, describe, sweep, targets};
+use crate::sweep::{State, Target, Targets, describe, sweep, targets};
 use crate::tool::Tool;
 
 /// The end of `clear --help`.
@@ -18,6 +18,8 @@ for the others. beanstalkd has no command that clears a tube.
 As many jobs are deleted as there were at the start, so a busy producer does not keep it going for ever;
 --until-empty goes on until there are none. Reserved jobs belong to their workers and stay.
 It asks first; --yes answers. All tubes need --confirm=ADDRESS.
+Tubes that the server cannot be asked about (names over 195 bytes, before 1.11) are named and stay as they are; the exit
+code is 3 then.
 
 Examples:
   bsctl clear mail --yes
@@ -66,12 +68,12 @@ pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
     let tubes =
         if args.all_tubes { tool.link.call(ListTubes)? } else { names::tubes(&args.tubes)? };
     let targets = plan(tool, &tubes, &args.sweep)?;
-    let total = limited_total(&targets, &args.bulk);
+    let total = limited_total(&targets.found, &args.bulk);
     if tool.globals.dry_run {
         return dry_run(tool, "delete", &targets, total);
     }
     let address = tool.link.address()?;
-    let question = format!("delete {} on {address}", describe(&targets));
+    let question = format!("delete {} on {address}", describe(&targets.found));
     if args.all_tubes {
         tool.confirm().everything(&question, &address, &tool.messages)?;
     } else if total > 0 || args.sweep.until_empty {
@@ -83,7 +85,7 @@ pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
     let mut bulk =
         Bulk::start(action, args.bulk.on_error, Some(total), when, interrupts, &tool.messages);
     let mut left = args.bulk.limit.unwrap_or(u64::MAX);
-    for target in &targets {
+    for target in &targets.found {
         let done = bulk.succeeded();
         let most = if args.sweep.until_empty { left } else { target.count.min(left) };
         let window = args.bulk.window();
@@ -93,22 +95,22 @@ pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
         }
         left = left.saturating_sub(bulk.succeeded() - done);
     }
-    bulk.finish(&mut tool.out)
+    bulk.finish(&mut tool.out).map(|exit| targets.exit(exit))
 }
 
-/// Counts what there is; a tube that does not exist has no jobs, which is said.
+/// Counts what there is. A tube that does not exist has no jobs, which is said, and so is which tubes stay as they are.
 ///
 /// # Errors
 /// The failure of the connection.
-pub fn plan(
-    tool: &mut Tool,
-    tubes: &[TubeName],
-    args: &SweepArgs,
-) -> Result<Vec<Target>, CliError> {
-    let messages = tool.messages.clone();
-    targets(&mut tool.link, tubes, &args.state, |tube| {
-        messages.note(format!("tube {tube} does not exist, so it has no jobs"));
-    })
+pub fn plan(tool: &mut Tool, tubes: &[TubeName], args: &SweepArgs) -> Result<Targets, CliError> {
+    let targets = targets(&mut tool.link, tubes, &args.state)?;
+    for tube in &targets.missing {
+        tool.messages.note(format!("tube {tube} does not exist, so it has no jobs"));
+    }
+    for error in &targets.left {
+        tool.messages.warn(&error.message);
+    }
+    Ok(targets)
 }
 
 /// How many jobs the command is going to act on.
@@ -134,10 +136,11 @@ pub fn place(tubes: &[TubeName]) -> String {
 pub fn dry_run(
     tool: &mut Tool,
     verb: &str,
-    targets: &[Target],
+    targets: &Targets,
     total: u64,
 ) -> Result<Exit, CliError> {
     let record = Record::new().with("dry_run", true).with("jobs", total);
-    tool.out.done_with(&record, &["jobs"], &format!("would {verb} {}", describe(targets)))?;
-    Ok(Exit::Done)
+    let sentence = format!("would {verb} {}", describe(&targets.found));
+    tool.out.done_with(&record, &["jobs"], &sentence)?;
+    Ok(targets.exit(Exit::Done))
 }

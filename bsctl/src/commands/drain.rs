@@ -21,7 +21,7 @@ Protocol: as clear, with stats-job for each job's record.
 A job is deleted when its record has arrived, as `pop` does, so that an interruption, a full disk or a closed pipe
 loses nothing: at worst jobs are in the file and still in the queue. In a file, ready jobs are brought onto the disk
 in batches (--batch), delayed and buried ones one by one. Records are those of `export`.
-It asks first; --yes answers.
+It asks first; --yes answers. Tubes that the server cannot be asked about stay as they are, as with clear.
 
 Examples:
   bsctl drain mail --to mail.ndjson --yes
@@ -71,13 +71,13 @@ pub fn drain(
     }
     records::require_lossless(tool.out.style.encoding)?;
     let targets = plan(tool, &tubes, sweep_args)?;
-    let total = limited_total(&targets, bulk_args);
+    let total = limited_total(&targets.found, bulk_args);
     if tool.globals.dry_run {
         return dry_run(tool, "drain", &targets, total);
     }
     let address = tool.link.address()?;
     if total > 0 || sweep_args.until_empty {
-        let question = format!("take {} on {address} out of the queue", describe(&targets));
+        let question = format!("take {} on {address} out of the queue", describe(&targets.found));
         tool.confirm().many(&question, &tool.messages)?;
     }
     let interrupts = tool.interrupts()?;
@@ -96,11 +96,12 @@ pub fn drain(
     let list = out.list(&JOBS_WITH_BODY)?;
     let mut leaving = Leaving::new(list, interrupts, &tool.messages)?;
     let link = tool.link.side();
-    let swept = sweep_all(link, &targets, sweep_args, bulk_args, &mut bulk, &mut leaving);
+    let swept = sweep_all(link, &targets.found, sweep_args, bulk_args, &mut bulk, &mut leaving);
     if let Err(error) = swept.and_then(|()| leaving.finish()) {
         return Err(bulk.abort(error));
     }
-    if to_stdout { bulk.finish_quietly() } else { bulk.finish(&mut tool.out) }
+    let exit = if to_stdout { bulk.finish_quietly() } else { bulk.finish(&mut tool.out) };
+    exit.map(|exit| targets.exit(exit))
 }
 
 fn sweep_all(

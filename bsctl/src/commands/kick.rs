@@ -14,6 +14,7 @@ use super::delete::{each, limited, would};
 use crate::error::NOT_FOUND;
 use crate::link::Link;
 use crate::tool::Tool;
+use crate::tube_stats::{self, Answer};
 use crate::{jobs, names};
 
 /// The end of `kick --help`.
@@ -23,6 +24,8 @@ The server's kick takes buried jobs if there are any, and delayed ones only othe
 is what happens here. --state buried never kicks a delayed job, and --state delayed never a buried one: as long
 as the tube has jobs of the other state, jobs are kicked one by one by id.
 -c is 1 unless given. --all on many jobs asks first.
+With --all-tubes, tubes that the server cannot be asked about (names over 195 bytes, before 1.11) are named and stay as
+they are; the exit code is 3 then.
 
 Examples:
   bsctl kick -t mail -c 10
@@ -98,11 +101,17 @@ pub fn run(tool: &mut Tool, args: KickArgs) -> Result<Exit, CliError> {
 
 fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Exit, CliError> {
     let mut plans = Vec::new();
-    for tube in tubes {
-        match tool.link.call(StatsTube(tube.clone()))? {
-            Some(stats) => plans.push((tube.clone(), kickable(&stats, args.state))),
-            None if args.all_tubes => {}
-            None => return Err(jobs::no_tube(tube)),
+    let mut end = Exit::Done;
+    for (tube, answer) in tubes.iter().zip(tube_stats::ask(&mut tool.link, tubes)?) {
+        match answer {
+            Answer::Stats(stats) => plans.push((tube.clone(), kickable(&stats, args.state))),
+            Answer::Gone if args.all_tubes => {}
+            Answer::Gone => return Err(jobs::no_tube(tube)),
+            Answer::Unaskable(error) if args.all_tubes => {
+                tool.messages.warn(&error.message);
+                end = Exit::Partial;
+            }
+            Answer::Unaskable(error) => return Err(error),
         }
     }
     let there: u64 = plans.iter().map(|(_, count)| count).sum();
@@ -117,7 +126,7 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
         let record = Record::new().with("dry_run", true).with("jobs", kicked);
         let sentence = format!("would kick {} {place}", units::count(kicked, "job"));
         tool.out.done_with(&record, &["jobs"], &sentence)?;
-        return Ok(Exit::Done);
+        return Ok(end);
     }
     confirm(tool, args, most.min(there), &place)?;
     let interrupts = tool.interrupts()?;
@@ -139,7 +148,8 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
         }
         left = left.saturating_sub(bulk.succeeded() - done);
     }
-    bulk.finish(&mut tool.out)
+    let exit = bulk.finish(&mut tool.out)?;
+    Ok(if exit.is_done() { end } else { exit })
 }
 
 fn confirm(tool: &mut Tool, args: &KickArgs, count: u64, place: &str) -> Result<(), CliError> {

@@ -1,7 +1,7 @@
 //! `stats` and `stats-tube`: the server's own figures.
 
 use beanstalk_client::TubeStats;
-use beanstalk_client::protocol::{Stats, StatsTube};
+use beanstalk_client::protocol::Stats;
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::tool::Tool;
+use crate::tube_stats::{self, Answer};
 use crate::{jobs, names};
 
 /// The end of `stats --help`.
@@ -84,14 +85,15 @@ pub fn run_tube(tool: &mut Tool, args: StatsTubeArgs) -> Result<Exit, CliError> 
     let when = tool.globals.progress.unwrap_or_default();
     let mut bulk = Bulk::start(action, OnError::Continue, None, when, interrupts, &tool.messages);
     let mut list = tool.out.list(&TUBE)?;
-    let replies = tool.link.pipeline(tubes.iter().cloned().map(StatsTube))?;
-    for (tube, reply) in tubes.iter().zip(replies) {
-        match reply? {
-            Some(stats) => {
+    let answers = tube_stats::ask(&mut tool.link, &tubes)?;
+    for (tube, answer) in tubes.iter().zip(answers) {
+        match answer {
+            Answer::Stats(stats) => {
                 bulk.success();
                 list.push(record::<TubeStats>(&stats)?)?;
             }
-            None => bulk.failure(format!("tube {tube}"), jobs::no_tube(tube))?,
+            Answer::Gone => bulk.failure(format!("tube {tube}"), jobs::no_tube(tube))?,
+            Answer::Unaskable(error) => bulk.failure(format!("tube {tube}"), error)?,
         }
     }
     let exit = bulk.finish_silently()?;

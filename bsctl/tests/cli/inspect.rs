@@ -165,6 +165,44 @@ fn tubes_that_a_server_cannot_be_asked_about_are_named() {
 }
 
 #[test]
+fn tubes_that_a_server_cannot_be_asked_about_are_left_as_they_are() {
+    let server = Server::builder().version(Version::V1_10).start().unwrap();
+    let address = server.address();
+    let long = "m".repeat(199);
+    let confirm = format!("--confirm={address}");
+    let fill = || {
+        for tube in ["a", &long, "z"] {
+            put(address, tube, "ready");
+            put_delayed(address, tube, "delayed");
+        }
+    };
+    let leaves = |line: &[&str]| {
+        let ran = bsctl(address, &[line, &["-o", "json"]].concat()).exits(3);
+        assert!(ran.err.contains(&format!("asked about tube {long}:")), "{line:?}: {}", ran.err);
+        ran
+    };
+    fill();
+    let kicked = leaves(&["kick", "--all-tubes", "--all", &confirm]).json();
+    assert_eq!(kicked["succeeded"], 2);
+    assert_eq!(leaves(&["clear", "--all-tubes", "-n"]).json()["jobs"], 4);
+    let drained = leaves(&["export", "--drain", "--yes"]);
+    assert_eq!(drained.json().as_array().unwrap().len(), 4, "{}", drained.out());
+    fill();
+    assert_eq!(leaves(&["clear", "--all-tubes", &confirm]).json()["succeeded"], 4);
+    let shown = leaves(&["stats-tube", "default", &long]).json();
+    assert_eq!(shown.as_array().unwrap().len(), 1);
+    let mut client = client(address);
+    assert_eq!(client.stats().unwrap().current_jobs_ready, 2);
+    client.use_tube(&*long).unwrap();
+    assert!(client.peek_ready().unwrap().is_some());
+    // Where nothing can be done it is an error.
+    for line in [&["clear", &long, "--yes"][..], &["kick", "-t", &long], &["stats-tube", &long]] {
+        let error = bsctl(address, &[line, &["-o", "json"]].concat()).exits(65).error();
+        assert_eq!(error["code"], "BAD_FORMAT", "{line:?}");
+    }
+}
+
+#[test]
 fn unknown_figures_are_numbers_and_texts_stay_texts() {
     let server = Server::start().unwrap();
     let lines = "version: 1.13\nhostname: 123\nos: 5\nfuture-count: 12\nfuture-text: \"12\"\n";

@@ -10,8 +10,8 @@ use std::{
 };
 
 use beanstalk_client::{
-    ConnectOptions, ErrorKind, Outcome, PutOptions, SlotState, Worker, WorkerHandle, WorkerOptions,
-    WorkerReport, blocking,
+    ConnectOptions, ErrorKind, Outcome, PutOptions, Retries, SlotState, Worker, WorkerHandle,
+    WorkerOptions, WorkerReport, blocking,
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
 use tests::face::runtime;
@@ -139,6 +139,51 @@ fn an_async_worker_can_be_looked_at_from_elsewhere() {
 #[test]
 fn a_blocking_worker_can_be_looked_at_from_elsewhere() {
     check(&record_of(|| look(run_blocking)));
+}
+
+/// What handlers say is in the log where that was asked for: on one line, cut.
+fn say(run: fn(WorkerOptions, fn(&[u8]) -> Result<Outcome, String>) -> WorkerReport) {
+    let record_with = |logs: bool| {
+        record_of(|| {
+            let server = Server::start().unwrap();
+            let mut client = blocking::Client::connect(server.address()).unwrap();
+            for what in ["error", "panic"] {
+                let _ = client.put(what, PutOptions::default()).unwrap();
+            }
+            let retries = Retries::default().releases(0);
+            let options = options(&server).log_errors(logs).retries(retries).until_empty();
+            let report = run(options, |body| {
+                let words = format!("disk\nfull \u{1b}[2J {}", "x".repeat(1000));
+                if body == b"panic" { panic!("{words}") } else { Err(words) }
+            });
+            assert_eq!(report.buried, 2, "{report:?}");
+        })
+    };
+    let record = record_with(true);
+    check(&record);
+    for begin in ["", "the handler panicked: "] {
+        let error = format!("error={begin}disk\\nfull \\u{{1b}}[2J xxx");
+        let line = find(&record, &["WARN", "the job's handler failed", &error]);
+        assert!(line.matches('x').count() <= 256, "{line}");
+    }
+    let record = record_with(false);
+    find(&record, &["WARN", "the job's handler failed"]);
+    assert!(!record.concat().contains("disk"), "{}", record.concat());
+}
+
+#[test]
+fn words_of_failed_handlers_of_an_async_worker_are_logged_when_that_is_asked_for() {
+    say(|options, handle| {
+        let worker = Worker::new(options).unwrap();
+        runtime().block_on(worker.run(move |job| async move { handle(&job.body) }))
+    });
+}
+
+#[test]
+fn words_of_failed_handlers_of_a_blocking_worker_are_logged_when_that_is_asked_for() {
+    say(|options, handle| {
+        blocking::Worker::new(options).unwrap().run(move |job| handle(&job.body))
+    });
 }
 
 /// A worker that is stopped closes its connections: nothing was lost.

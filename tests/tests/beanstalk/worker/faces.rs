@@ -7,8 +7,8 @@ use std::{
 };
 
 use beanstalk_client::{
-    JobContext, JobId, JobStats, LostReason, Outcome, Result, Worker, WorkerEvent, WorkerEventKind,
-    WorkerHandle, WorkerOptions, WorkerReport, blocking,
+    ErrorKind, JobContext, JobId, JobStats, LostReason, Outcome, Result, Worker, WorkerEvent,
+    WorkerEventKind, WorkerHandle, WorkerOptions, WorkerReport, blocking,
 };
 use tests::{Async, Blocking, Face, place::PATIENCE};
 use tokio::runtime::Handle;
@@ -51,6 +51,15 @@ impl Running {
             thread::sleep(Duration::from_millis(2));
         }
         self.thread.join().unwrap()
+    }
+
+    /// Waits until it has tried so often in vain to connect.
+    pub(super) fn until_it_failed_to_connect(&self, times: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.handle.metrics().errors_of(ErrorKind::Connect) < times {
+            assert!(Instant::now() < deadline, "{times} times: {:?}", self.handle.metrics());
+            thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Stops it, and waits for its end.

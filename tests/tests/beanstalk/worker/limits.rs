@@ -2,8 +2,12 @@
 
 use std::{
     io::{self, Read, Write},
+    net::TcpStream,
     pin::Pin,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -22,6 +26,7 @@ both_faces!(
     a_grace_without_end_is_one,
     reconnects_take_their_delays_from_the_options_of_the_server,
     nothing_is_cut_off_by_a_half_close,
+    a_worker_without_file_descriptors_waits_and_tells_that_once,
 );
 
 /// `Duration::MAX`, when a stop finds the connection lost.
@@ -58,15 +63,50 @@ fn reconnects_take_their_delays_from_the_options_of_the_server<F: WorkerFace>() 
     let options: ConnectOptions = nobody.address().to_string().parse().unwrap();
     let options = options.retry(RetryPolicy::never().backoff(quick, quick));
     let worker = F::start(WorkerOptions::new(options.clone()).unwrap(), |_| Ok(Outcome::Delete));
-    worker.events.wait_for("disconnected", 50);
+    worker.until_it_failed_to_connect(50);
     worker.stop();
     // Unless the worker has its own.
     let slow = WorkerOptions::new(options).unwrap();
     let slow = slow.reconnect_backoff(Duration::from_secs(3600), Duration::from_secs(3600)).seed(7);
     let worker = F::start(slow, |_| Ok(Outcome::Delete));
-    worker.events.wait_for("disconnected", 1);
+    worker.until_it_failed_to_connect(1);
     std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(worker.events.count("disconnected"), 1);
+    assert_eq!(worker.handle.metrics().errors_of(ErrorKind::Connect), 1);
+    worker.stop();
+}
+
+/// EMFILE; and later there are some again.
+fn a_worker_without_file_descriptors_waits_and_tells_that_once<F: WorkerFace>() {
+    const EMFILE: i32 = 24;
+    let server = Server::start().unwrap();
+    let mut client: F = connect(server.address());
+    let _ = client.put(b"x", Default::default()).unwrap();
+    let at = server.socket_addr().unwrap();
+    let left = Arc::new(AtomicUsize::new(8));
+    let resolve = move || {
+        let is_short = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        if is_short.is_ok() { Err(io::Error::from_raw_os_error(EMFILE)) } else { Ok(at) }
+    };
+    let again = resolve.clone();
+    let quick = Duration::from_millis(1);
+    let options: ConnectOptions = server.address().parse().unwrap();
+    let options = options
+        .retry(RetryPolicy::never().backoff(quick, quick))
+        .connector(move |_| {
+            let found = resolve();
+            async move { tokio::net::TcpStream::connect(found?).await }
+        })
+        .blocking_connector(move |_, _| TcpStream::connect(again()?));
+    let worker = F::start(WorkerOptions::new(options).unwrap(), |_| Ok(Outcome::Delete));
+    worker.events.wait_for("deleted", 1);
+    assert_eq!(worker.handle.metrics().errors_of(ErrorKind::Connect), 8);
+    let told = worker.events.all();
+    assert!(told[0].contains("os error 24"), "{told:?}");
+    assert_eq!((worker.events.count("disconnected"), &*told[1]), (1, "connected"), "{told:?}");
+    // What fails after a connection is news.
+    server.close_connections();
+    worker.events.wait_for("disconnected", 2);
+    worker.events.wait_for("connected", 2);
     worker.stop();
 }
 

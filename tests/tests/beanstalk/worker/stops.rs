@@ -234,7 +234,7 @@ fn a_stop_while_there_is_no_server<F: WorkerFace>() {
         F::start(WorkerOptions::new(nobody.address().to_string()).unwrap().slots(2), |_| {
             Ok(Outcome::Delete)
         });
-    worker.events.wait_for("disconnected", 4);
+    worker.until_it_failed_to_connect(4);
     let start = Instant::now();
     assert_eq!(worker.stop().total(), 0);
     assert!(start.elapsed() < Duration::from_secs(5));

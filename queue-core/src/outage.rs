@@ -1,0 +1,46 @@
+//! What was told of a server since there was a connection to it.
+
+/// Says what is new about a server that cannot be reached: each kind of failure `K` once, until there is a connection
+/// again. An outage, or a system that has no file descriptor left, would otherwise be told with each attempt.
+#[derive(Clone, Debug)]
+pub struct Outage<K> {
+    told: Vec<K>,
+}
+
+impl<K> Default for Outage<K> {
+    fn default() -> Self {
+        Outage { told: Vec::new() }
+    }
+}
+
+impl<K: Copy + PartialEq> Outage<K> {
+    /// There is a connection: whatever fails from now on is new.
+    pub fn ends(&mut self) {
+        self.told.clear();
+    }
+
+    /// Whether this kind of failure was not told yet; now it is.
+    pub fn is_new(&mut self, kind: K) -> bool {
+        let is_new = !self.told.contains(&kind);
+        if is_new {
+            self.told.push(kind);
+        }
+        is_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_failure_is_told_once_until_there_is_a_connection() {
+        let mut outage = Outage::default();
+        assert_eq!(
+            ["lost", "refused", "refused", "lost"].map(|kind| outage.is_new(kind)),
+            [true, true, false, false]
+        );
+        outage.ends();
+        assert!(outage.is_new("refused"));
+    }
+}
