@@ -141,8 +141,10 @@ fn a_blocking_worker_can_be_looked_at_from_elsewhere() {
     check(&record_of(|| look(run_blocking)));
 }
 
+type Handle = fn(&[u8]) -> Result<Outcome, String>;
+
 /// What handlers say is in the log where that was asked for: on one line, cut.
-fn say(run: fn(WorkerOptions, fn(&[u8]) -> Result<Outcome, String>) -> WorkerReport) {
+fn say(run: fn(WorkerOptions, Handle) -> WorkerReport) {
     let record_with = |logs: bool| {
         record_of(|| {
             let server = Server::start().unwrap();
