@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{sync::Notify, time::sleep};
+use tokio::{
+    sync::Notify,
+    time::{sleep, timeout_at},
+};
 
 use queue_core::{Stream, Wakers, now};
 
@@ -380,7 +383,11 @@ impl Lane {
             return Some(LostReason::Stopped);
         }
         let is_here = state.is_open && job.epoch() == Some(state.session.origin().epoch);
-        (!is_here).then_some(LostReason::ConnectionLost)
+        if !is_here {
+            return Some(LostReason::ConnectionLost);
+        }
+        let until = state.session.held_until(job)?;
+        (until <= now()).then_some(LostReason::TimedOut)
     }
 
     /// Waits until a job is not this connection's any more.
@@ -392,7 +399,12 @@ impl Lane {
             if let Some(reason) = self.why_lost(job) {
                 return reason;
             }
-            lost.await;
+            let until = self.lock().session.held_until(job);
+            match until {
+                // Its time is over then, which is looked at above.
+                Some(until) => drop(timeout_at(until.into(), lost).await),
+                None => lost.await,
+            }
         }
     }
 

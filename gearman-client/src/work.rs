@@ -88,6 +88,10 @@ impl WorkerOptions {
     /// With what to ask for jobs first. A server that answers it with an ERROR, not within a second, or by closing the
     /// connection twice, is asked in an older way. What it has answered is asked first on its next connections, for an
     /// hour.
+    ///
+    /// A server that refuses all but [`Grab::Plain`] is taken for Perl's Gearman::Server, for which an exception does not
+    /// end a job: there it is followed by a WORK_FAIL. With `Grab::Plain` set here that is never found out, so that a
+    /// handler's exception leaves its job running on that server: set it for no such server.
     #[must_use]
     pub fn grab(mut self, grab: Grab) -> Self {
         self.grab = grab;
@@ -314,6 +318,10 @@ pub enum LostReason {
     ConnectionLost,
     /// The worker was stopped, and its grace is over; or it was dropped.
     Stopped,
+    /// The time is over that the server was told the job may take: it gives the job to others. The result is sent all the
+    /// same, since the timer of servers up to 1.1 can miss a job; from a server that has given the job up it comes back as
+    /// rejected.
+    TimedOut,
 }
 
 impl fmt::Display for LostReason {
@@ -321,6 +329,7 @@ impl fmt::Display for LostReason {
         f.write_str(match self {
             LostReason::ConnectionLost => "the connection was lost",
             LostReason::Stopped => "the worker was stopped",
+            LostReason::TimedOut => "the time that was announced for it is over",
         })
     }
 }

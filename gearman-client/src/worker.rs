@@ -119,8 +119,10 @@ impl Worker {
     /// Serves a function whose jobs the server gives to others when they take longer than `timeout`, in whole
     /// milliseconds (rounded up; the server makes 1 s of less).
     ///
-    /// Up to server 1.1 the timer is kept for the connection, not for the job, and can hit the wrong one: prefer a
-    /// timeout of the submitter.
+    /// The server tells nobody. The worker knows the time, and [`lost`](JobContext::lost) tells a handler when it is over; no other
+    /// run of the job begins here before that handler has ended. Up to server 1.1 the timer is kept for the connection, not
+    /// for the job, and can miss it or hit the wrong one, so the result is sent in any case: prefer a timeout of the
+    /// submitter.
     ///
     /// # Errors
     ///
@@ -391,13 +393,14 @@ impl JobContext {
         self.say(Report::Warning(data.as_ref())).await
     }
 
-    /// Whether the connection that brought the job is gone. The outcome will not be sent then: others run the job.
+    /// Whether the connection that brought the job is gone, so that its outcome will not be sent, or the time is over that
+    /// was announced for it: others run the job.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.lane.why_lost(&self.assignment.handle).is_some()
     }
 
-    /// Waits until the connection that brought the job is gone, and says why. For `select!`, to abandon work whose result
+    /// Waits until the connection that brought the job is gone, or its announced time is over, and says which. For `select!`, to abandon work whose result
     /// nobody takes.
     ///
     /// # Cancel safety

@@ -52,15 +52,15 @@ impl JobContext<'_> {
         self.lane.report(&self.assignment.handle, Report::Warning(data.as_ref()))
     }
 
-    /// Whether the connection that brought the job is gone, as far as can be seen without waiting. The outcome will not be
-    /// sent then: others run the job.
+    /// Whether the connection that brought the job is gone, as far as can be seen without waiting, so that its outcome will
+    /// not be sent, or the time is over that was announced for it: others run the job.
     #[must_use]
     pub fn is_lost(&mut self) -> bool {
         self.lane.is_lost(&self.assignment.handle)
     }
 
-    /// Waits until the connection that brought the job is gone, at most for `timeout`, and says why; `None` when it is
-    /// not gone.
+    /// Waits until the connection that brought the job is gone, or its announced time is over, at most for `timeout`, and
+    /// says which; `None` when it is still this worker's.
     #[must_use]
     pub fn wait_lost(&mut self, timeout: Duration) -> Option<LostReason> {
         self.lane.wait_lost(&self.assignment.handle, timeout)

@@ -313,17 +313,26 @@ impl Lane {
             }
             self.look(at_once());
         }
-        !self.holds(job)
+        !self.holds(job) || self.is_over(job)
+    }
+
+    /// Whether the time is over that the server was told the job may take.
+    fn is_over(&self, job: &JobHandle) -> bool {
+        self.session.held_until(job).is_some_and(|until| until <= now())
     }
 
     /// Waits until a job is not this connection's any more, at most for `timeout`; why.
     pub(super) fn wait_lost(&mut self, job: &JobHandle, timeout: Duration) -> Option<LostReason> {
         let limit = Limit::of(Deadline::Total, Some(timeout));
         while self.holds(job) {
+            if self.is_over(job) {
+                return Some(LostReason::TimedOut);
+            }
             if limit.has_passed() {
                 return None;
             }
-            self.look(limit);
+            let left = self.session.held_until(job).map(|end| end.saturating_duration_since(now()));
+            self.look(left.map_or(limit, |left| limit.shorter(left)));
         }
         Some(LostReason::ConnectionLost)
     }

@@ -135,8 +135,10 @@ impl Worker {
     /// Serves a function whose jobs the server gives to others when they take longer than `timeout`, in whole
     /// milliseconds (rounded up; the server makes 1 s of less).
     ///
-    /// Up to server 1.1 the timer is kept for the connection, not for the job, and can hit the wrong one: prefer a
-    /// timeout of the submitter.
+    /// The server tells nobody. The worker knows the time, and [`wait_lost`](JobContext::wait_lost) tells a handler when it is over; no other
+    /// run of the job begins here before that handler has ended. Up to server 1.1 the timer is kept for the connection, not
+    /// for the job, and can miss it or hit the wrong one, so the result is sent in any case: prefer a timeout of the
+    /// submitter.
     ///
     /// # Errors
     ///

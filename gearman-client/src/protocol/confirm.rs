@@ -39,12 +39,14 @@ struct Asked {
 struct Work {
     number: u64,
     packet_type: PacketType,
+    /// It only repeats the end that was sent before it.
+    is_repeated: bool,
 }
 
 impl Work {
     fn is_result(&self) -> bool {
         use PacketType::{WorkComplete, WorkException, WorkFail};
-        matches!(self.packet_type, WorkComplete | WorkFail | WorkException)
+        !self.is_repeated && matches!(self.packet_type, WorkComplete | WorkFail | WorkException)
     }
 }
 
@@ -63,7 +65,14 @@ impl Confirmations {
 
     /// That packet was a result or a report.
     pub(super) fn told(&mut self, packet_type: PacketType) {
-        self.unconfirmed.push_back(Work { number: self.number, packet_type });
+        let work = Work { number: self.number, packet_type, is_repeated: false };
+        self.unconfirmed.push_back(work);
+    }
+
+    /// That packet ended a job once more, whose end was told before it.
+    pub(super) fn repeated(&mut self, packet_type: PacketType) {
+        let work = Work { number: self.number, packet_type, is_repeated: true };
+        self.unconfirmed.push_back(work);
     }
 
     /// How many grabs are under way.
@@ -135,11 +144,12 @@ impl Confirmations {
         self.step(now);
         while self.unconfirmed.front().is_some_and(|work| work.number < asked.number) {
             let Some(work) = self.unconfirmed.pop_front() else { break };
-            self.settled.extend(match work.packet_type {
-                PacketType::WorkComplete => Some(Settled::Completed),
-                PacketType::WorkFail | PacketType::WorkException => Some(Settled::Failed),
-                _ => None,
-            });
+            if work.is_result() {
+                self.settled.push_back(match work.packet_type {
+                    PacketType::WorkComplete => Settled::Completed,
+                    _ => Settled::Failed,
+                });
+            }
         }
         Ok(asked.grab)
     }
@@ -167,6 +177,11 @@ impl Confirmations {
         if work.is_result() {
             self.settled.push_back(Settled::Rejected);
         }
+    }
+
+    /// A result was not sent, since the server has given its job out again.
+    pub(super) fn reject(&mut self) {
+        self.settled.push_back(Settled::Rejected);
     }
 
     /// What became of results since it was last asked.

@@ -37,6 +37,11 @@ impl Dialect {
         self.grab
     }
 
+    /// Whether the server has refused everything but the oldest kind: it is Perl's Gearman::Server, or as old.
+    pub(super) fn is_oldest(&self) -> bool {
+        self.grab == Grab::Plain && self.preferred != Grab::Plain
+    }
+
     /// Whether the server has answered a grab of this kind, on whatever connection.
     pub(super) fn is_learnt(&self) -> bool {
         self.learnt.is_some()

@@ -44,9 +44,11 @@ use crate::{
 /// * With a [`JobLimit`] it never asks for more jobs than are left.
 /// * A server that does not know a kind of grab answers with an ERROR, or not within a second, or closes the connection,
 ///   twice: then an older kind is tried. What a server has answered is asked first on later connections, for an hour.
+/// * An exception is followed by a WORK_FAIL where the server has refused all but the oldest kind of grab: for Perl's
+///   Gearman::Server an exception does not end a job. For all others it does.
 /// * When every kind is refused, it asks again after a time that doubles, until a grab is answered.
 /// * A handler that goes on after its connection was lost keeps its place until it has ended, and no other run of the
-///   same job begins before that.
+///   same job begins before that; nor does one of a job that came again because its announced time was over.
 #[derive(Debug)]
 pub struct WorkerSession {
     origin: Origin,
@@ -69,10 +71,12 @@ pub struct WorkerSession {
     confirmations: Confirmations,
     /// How many grabs may be under way.
     window: usize,
-    /// The jobs that this connection holds, and whether a handler has begun with them.
-    running: HashMap<Short, bool, Keys>,
+    /// The jobs that this connection holds.
+    running: HashMap<Short, Held, Keys>,
     /// Those among them that may not begin yet.
     waiting: Vec<Assignment>,
+    /// Jobs that came again while they run here: their time was over, and the server gave them to this connection.
+    again: Vec<Assignment>,
     /// Jobs of earlier connections whose handlers go on.
     going_on: Vec<(Epoch, Short)>,
     /// Jobs that nobody will end: they go back to the server when the connection closes.
@@ -86,6 +90,15 @@ pub struct WorkerSession {
     is_started: bool,
     is_stopping: bool,
     limit: Option<JobLimit>,
+}
+
+/// A job that the connection holds.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    /// Whether a handler has begun with it.
+    has_begun: bool,
+    /// When the time is over that was announced for it, if one was: the server gives it to others then.
+    until: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +147,7 @@ impl WorkerSession {
             window: 1,
             running: HashMap::default(),
             waiting: Vec::new(),
+            again: Vec::new(),
             going_on: Vec::new(),
             left: 0,
             rest: Rest::Awake,
@@ -251,6 +265,8 @@ impl WorkerSession {
     /// Asks for no further job. Grabs under way may still bring some.
     pub fn stop(&mut self) {
         self.is_stopping = true;
+        // The first run's result ends it: the server counts it as this connection's again.
+        self.again.clear();
         for job in std::mem::take(&mut self.waiting) {
             self.leave(&job.handle);
         }
@@ -377,7 +393,7 @@ impl WorkerSession {
                 self.has_brought_job = true;
                 let known = |name: &[u8]| self.functions.get(name).cloned();
                 let job = Assignment::parse(packet, &self.origin, known)?;
-                return Ok(self.take(job, answer));
+                return Ok(self.take(job, answer, now));
             }
             PacketType::EchoRes => {
                 if self.may_be_unknown() && self.confirmations.next_grab().is_some() {
@@ -395,20 +411,32 @@ impl WorkerSession {
     }
 
     /// Takes a job that came, unless it has to wait for another or nobody may take it any more.
-    fn take(&mut self, job: Assignment, answer: Answer) -> Option<Assignment> {
+    fn take(&mut self, job: Assignment, answer: Answer, now: Instant) -> Option<Assignment> {
         let is_allowed =
             self.limit.as_ref().is_none_or(|limit| limit.take(answer == Answer::Expected));
         if !is_allowed {
             self.left += 1;
             return None;
         }
+        if self.running.contains_key(&job.handle.short()) {
+            self.again.push(job);
+            return None;
+        }
         let may_begin = self.may_begin(&job);
-        self.running.insert(job.handle.short(), false);
+        self.hold(&job, now);
         if may_begin {
             return Some(job);
         }
         self.waiting.push(job);
         None
+    }
+
+    fn hold(&mut self, job: &Assignment, now: Instant) {
+        let timeout =
+            self.abilities.iter().find(|(function, _)| *function == job.function).and_then(|a| a.1);
+        let timeout = timeout.filter(|timeout| !timeout.is_zero());
+        let until = timeout.and_then(|timeout| now.checked_add(timeout.max(LEAST_TIMEOUT)));
+        self.running.insert(job.handle.short(), Held { has_begun: false, until });
     }
 
     /// Whether there is a place for a job, and no earlier run of it goes on.
@@ -427,9 +455,9 @@ impl WorkerSession {
     /// connection is lost before that.
     pub fn begin(&mut self, job: &JobHandle) {
         if job.epoch() == Some(self.origin.epoch)
-            && let Some(has_begun) = self.running.get_mut(&job.short())
+            && let Some(held) = self.running.get_mut(&job.short())
         {
-            *has_begun = true;
+            held.has_begun = true;
         }
     }
 
@@ -551,10 +579,17 @@ impl WorkerSession {
     ///
     /// `JobLost` when this connection does not hold the job.
     pub fn finish(&mut self, job: &JobHandle, end: End<'_>, now: Instant) -> Result<(), Error> {
-        let handle = self.let_go(job)?;
+        let handle = self.let_go(job, now)?;
         match end {
             End::Complete(data) => self.put_work(PacketType::WorkComplete, handle, data),
-            End::Exception(data) => self.put_work(PacketType::WorkException, handle, data),
+            End::Exception(data) => {
+                self.put_work(PacketType::WorkException, handle, data);
+                if self.dialect.is_oldest() {
+                    // It passes the exception on, and lets the job run on.
+                    self.put(PacketType::WorkFail, &[], handle.as_bytes());
+                    self.confirmations.repeated(PacketType::WorkFail);
+                }
+            }
             End::Fail => {
                 self.put(PacketType::WorkFail, &[], handle.as_bytes());
                 self.confirmations.told(PacketType::WorkFail);
@@ -569,8 +604,10 @@ impl WorkerSession {
 
     /// Nobody will end this job. It goes back to the server when the connection closes, which need not wait for it.
     pub fn leave(&mut self, job: &JobHandle) {
-        if self.let_go(job).is_ok() {
+        if job.epoch() == Some(self.origin.epoch) && self.running.remove(&job.short()).is_some() {
             self.left += 1;
+        } else {
+            self.end_elsewhere(job);
         }
     }
 
@@ -580,17 +617,40 @@ impl WorkerSession {
         self.held(job).is_ok()
     }
 
-    fn let_go(&mut self, job: &JobHandle) -> Result<Short, Error> {
+    /// When the time is over that the server was told a job may take, if it was told one. It gives the job to others then
+    /// and says nothing; the answer to the result shows that it has.
+    #[must_use]
+    pub fn held_until(&self, job: &JobHandle) -> Option<Instant> {
+        let is_here = job.epoch() == Some(self.origin.epoch);
+        self.running.get(&job.short()).filter(|_| is_here).and_then(|held| held.until)
+    }
+
+    /// Takes a job off the connection, to end it.
+    fn let_go(&mut self, job: &JobHandle, now: Instant) -> Result<Short, Error> {
         let handle = job.short();
         if job.epoch() == Some(self.origin.epoch) && self.running.remove(&handle).is_some() {
-            return Ok(handle);
+            let Some(at) = self.again.iter().position(|again| again.handle.short() == handle)
+            else {
+                return Ok(handle);
+            };
+            // The server would take this result for that of the second run, which can begin now.
+            let again = self.again.remove(at);
+            self.hold(&again, now);
+            self.waiting.push(again);
+            self.confirmations.reject();
+        } else {
+            self.end_elsewhere(job);
         }
-        // A handler of an earlier connection has ended: its place is free.
+        Err(job_lost(job))
+    }
+
+    /// A handler of an earlier connection has ended: its place is free.
+    fn end_elsewhere(&mut self, job: &JobHandle) {
+        let handle = job.short();
         let is_it = |going: &(Epoch, Short)| job.epoch() == Some(going.0) && going.1 == handle;
         if let Some(at) = self.going_on.iter().position(is_it) {
             self.going_on.swap_remove(at);
         }
-        Err(job_lost(job))
     }
 
     fn held(&self, job: &JobHandle) -> Result<Short, Error> {
@@ -659,9 +719,10 @@ impl WorkerSession {
         self.given_up.clear();
         self.confirmations.close(self.running.len() + self.left);
         let epoch = self.origin.epoch;
-        let begun = self.running.drain().filter(|(_, has_begun)| *has_begun);
+        let begun = self.running.drain().filter(|(_, held)| held.has_begun);
         self.going_on.extend(begun.map(|(handle, _)| (epoch, handle)));
         self.waiting.clear();
+        self.again.clear();
         self.left = 0;
         self.outgoing.clear();
     }
@@ -690,6 +751,9 @@ const LASTED: Duration = Duration::from_secs(1);
 
 /// How long a server that never answered a kind of grab is waited for, at most, before an older kind is tried.
 const SILENCE: Duration = Duration::from_secs(1);
+
+/// What gearmand makes of a shorter timeout.
+const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The longest timeout that is sent: gearmand takes up to 20 digits, and keeps 31 bits.
 const MAX_TIMEOUT_MS: u128 = i32::MAX as u128;

@@ -526,6 +526,88 @@ fn a_handler_that_outlives_its_connection_keeps_its_place() {
     assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
 }
 
+/// A worker with two places that has announced this time for `f`, and a job of it.
+fn timed(timeout: Duration) -> (Bench, JobHandle) {
+    let now = Instant::now();
+    let mut worker = WorkerSession::new(Arc::default(), 2, Grab::All, REGRAB, now);
+    worker.can_do(&FunctionName::try_from("f").unwrap(), Some(timeout));
+    worker.start();
+    let mut bench = Bench { worker, now };
+    assert_eq!(bench.sent(), ["CAN_DO_TIMEOUT", "GRAB_JOB_ALL"]);
+    let job = bench.gets_job(1);
+    bench.worker.begin(&job);
+    bench.sent();
+    (bench, job)
+}
+
+#[test]
+fn the_time_that_was_announced_for_a_job_is_known() {
+    let second = Duration::from_secs(1);
+    // The server makes a second of less.
+    for (timeout, held) in [(3 * second, 3 * second), (second / 10, second)] {
+        let (mut bench, job) = timed(timeout);
+        assert_eq!(bench.worker.held_until(&job), Some(bench.now + held));
+        // Up to server 1.1 the timer may have missed the job: only its answer tells.
+        bench.now += 10 * second;
+        bench.completes(&job);
+        assert_eq!(bench.sent()[0], "WORK_COMPLETE");
+        assert_eq!(bench.worker.held_until(&job), None);
+    }
+    let (bench, job) = timed(Duration::ZERO);
+    assert_eq!(bench.worker.held_until(&job), None, "no timer");
+    let mut plain = Bench::started(1);
+    let job = plain.gets_job(1);
+    assert_eq!(plain.worker.held_until(&job), None);
+}
+
+#[test]
+fn a_job_that_comes_again_after_its_time_begins_when_its_first_run_has_ended() {
+    let again = ["H:x:1", "f", "u", "", "w"];
+    let (mut bench, job) = timed(Duration::from_secs(1));
+    bench.now += Duration::from_secs(2);
+    assert_eq!(bench.gets(PacketType::JobAssignAll, &again), None);
+    assert!(bench.worker.released().is_none());
+    assert_eq!(bench.worker.running(), 1);
+    bench.sent();
+    // The server would take it for the result of the second run.
+    let error = bench.worker.finish(&job, End::Fail, bench.now).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::JobLost);
+    assert!(!bench.sent().contains(&"WORK_FAIL".to_owned()));
+    assert_eq!(bench.settled(), [Settled::Rejected]);
+    let second = bench.worker.released().unwrap();
+    assert_eq!(bench.worker.held_until(&second.handle), Some(bench.now + Duration::from_secs(1)));
+    bench.completes(&second.handle);
+    assert_eq!(bench.sent()[0], "WORK_COMPLETE");
+
+    // One that stops runs it no second time: the first result ends it.
+    let (mut bench, job) = timed(Duration::from_secs(1));
+    assert_eq!(bench.gets(PacketType::JobAssignAll, &again), None);
+    bench.worker.stop();
+    bench.completes(&job);
+    assert!(bench.sent().contains(&"WORK_COMPLETE".to_owned()) && bench.worker.is_drained());
+}
+
+#[test]
+fn an_exception_is_followed_by_a_failure_where_it_does_not_end_a_job() {
+    let mut bench = Bench::started(1);
+    let job = bench.gets_job(1);
+    bench.worker.finish(&job, End::Exception(b"why"), bench.now).unwrap();
+    assert_eq!(bench.sent(), ["WORK_EXCEPTION", "GRAB_JOB_ALL"]);
+
+    let mut old = Bench::started(1);
+    for grab in ["GRAB_JOB_UNIQ", "GRAB_JOB"] {
+        old.gets(PacketType::Error, &["server_error", "no such command"]);
+        assert_eq!(old.sent(), [grab]);
+    }
+    let job = old.gets(PacketType::JobAssign, &["H:x:1", "f", "w"]).unwrap();
+    old.worker.finish(&job, End::Exception(b"why"), old.now).unwrap();
+    assert_eq!(old.sent(), ["WORK_EXCEPTION", "WORK_FAIL", "GRAB_JOB"]);
+    // Both are the end of one job.
+    old.gets(PacketType::NoJob, &[]);
+    assert_eq!(old.settled(), [Settled::Failed]);
+    assert!(!old.worker.has_unconfirmed());
+}
+
 #[test]
 fn a_second_run_of_a_job_waits_for_the_end_of_the_first() {
     let mut bench = Bench::started(3);

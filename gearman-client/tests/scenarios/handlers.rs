@@ -37,6 +37,14 @@ pub(crate) trait HandlerFace: Face {
     /// Serves `f`.
     fn start<H>(options: WorkerOptions, handler: H) -> Running
     where
+        H: Fn(&mut dyn Seen) -> Outcome + Send + Sync + 'static,
+    {
+        Self::start_with(options, None, handler)
+    }
+
+    /// The same, announcing a time for its jobs.
+    fn start_with<H>(options: WorkerOptions, timeout: Option<Duration>, handler: H) -> Running
+    where
         H: Fn(&mut dyn Seen) -> Outcome + Send + Sync + 'static;
 }
 
@@ -65,12 +73,16 @@ impl Running {
 }
 
 impl HandlerFace for Blocking {
-    fn start<H>(options: WorkerOptions, handler: H) -> Running
+    fn start_with<H>(options: WorkerOptions, timeout: Option<Duration>, handler: H) -> Running
     where
         H: Fn(&mut dyn Seen) -> Outcome + Send + Sync + 'static,
     {
         let mut worker = blocking::Worker::connect_lazy(options).unwrap();
-        worker.register("f", move |job| handler(job)).unwrap();
+        let handler = move |job: &mut blocking::JobContext<'_>| handler(job);
+        match timeout {
+            Some(timeout) => worker.register_with_timeout("f", timeout, handler).unwrap(),
+            None => worker.register("f", handler).unwrap(),
+        }
         let (view, stop) = (worker.view(), worker.stop_handle());
         let thread = thread::spawn(move || worker.run().unwrap());
         Running { view, stop: Box::new(move || stop.stop()), thread }
@@ -100,7 +112,7 @@ impl Seen for blocking::JobContext<'_> {
 }
 
 impl HandlerFace for Async {
-    fn start<H>(options: WorkerOptions, handler: H) -> Running
+    fn start_with<H>(options: WorkerOptions, timeout: Option<Duration>, handler: H) -> Running
     where
         H: Fn(&mut dyn Seen) -> Outcome + Send + Sync + 'static,
     {
@@ -121,7 +133,10 @@ impl HandlerFace for Async {
                         }
                     }
                 };
-                worker.register("f", handler).unwrap();
+                match timeout {
+                    Some(timeout) => worker.register_with_timeout("f", timeout, handler).unwrap(),
+                    None => worker.register("f", handler).unwrap(),
+                }
                 worker.run_until(stopped).await
             })
         });

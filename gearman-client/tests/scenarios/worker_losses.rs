@@ -23,6 +23,7 @@ use super::{
 
 scenarios!(
     a_handler_learns_that_its_job_is_lost,
+    a_handler_learns_that_the_time_of_its_job_is_over,
     a_second_run_of_a_job_begins_when_the_first_has_ended,
     a_handler_learns_that_its_worker_stops,
     errors_and_panics_of_handlers_are_told_where_they_happen,
@@ -65,6 +66,36 @@ fn a_handler_learns_that_its_job_is_lost<F: HandlerFace>(address: &str) {
 }
 
 /// The server gives a lost job to whoever asks, and that may be the worker that still runs it.
+/// The server gives the job to another, and tells nobody.
+fn a_handler_learns_that_the_time_of_its_job_is_over<F: HandlerFace>(address: &str) {
+    let (began, begun) = mpsc::channel();
+    let (told, lost) = mpsc::channel();
+    let second = Duration::from_secs(1);
+    let door = Door::default();
+    let opened = door.clone();
+    let worker = F::start_with(quick(address), Some(second), move |job| {
+        assert!(!job.is_lost());
+        began.send(()).unwrap();
+        told.send(job.wait_lost()).unwrap();
+        assert!(job.is_lost());
+        opened.pass();
+        Ok("late".into())
+    });
+    let mut client = F::to(address);
+    client.submit_background("f", b"w", options()).unwrap();
+    begun.recv_timeout(PATIENCE).unwrap();
+    let mut other = F::Worker::connect(address).unwrap();
+    other.can_do("f");
+    let job = other.next();
+    assert_eq!(lost.recv_timeout(PATIENCE).unwrap(), Some(LostReason::TimedOut));
+    door.open();
+    // The server says that the result is nobody's.
+    worker.until("the late result is rejected", |view| view.report().rejected == 1);
+    other.complete(job, "").unwrap();
+    assert_eq!(other.stop().completed, 1);
+    assert_eq!(worker.stop().completed, 0);
+}
+
 fn a_second_run_of_a_job_begins_when_the_first_has_ended<F: HandlerFace>(address: &str) {
     for places in [1, 2] {
         let proxy = Proxy::start(address.parse().unwrap()).unwrap();

@@ -10,9 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fixtures::gearmand::{Flavour, Server};
+use fixtures::{
+    gearmand::{Flavour, Server},
+    real::{Geard, Gearmand, PerlGearmand, Rustygeard},
+};
 use gearman_client::{
-    ConnectOptions, ErrorKind, RetryPolicy, WorkerEvent, WorkerEventKind, WorkerOptions,
+    ConnectOptions, ErrorKind, RetryPolicy, WorkerEvent, WorkerEventKind, WorkerOptions, blocking,
     protocol::PacketType,
 };
 
@@ -27,6 +30,7 @@ both_faces!(
     a_server_that_refuses_a_grab_and_closes_is_tried_less_and_less,
     a_server_that_closes_when_it_has_no_job_is_tried_less_and_less,
     quirk_servers_without_gearmands_grabs_are_worked_for,
+    an_exception_ends_its_job_on_every_server,
     a_worker_without_file_descriptors_waits_and_tells_that_once,
 );
 
@@ -135,6 +139,38 @@ fn quirk_servers_without_gearmands_grabs_are_worked_for<F: Face>() {
             }
         }
     }
+}
+
+/// Perl's Gearman::Server passes an exception on, and waits for the job's end; the others end it.
+fn an_exception_ends_its_job_on_every_server<F: Face>() {
+    for flavour in Flavour::ALL {
+        an_exception_ends_its_job::<F>(
+            Server::builder().flavour(flavour).start().unwrap().address(),
+        );
+    }
+    let real = [Gearmand::start(), Geard::start(), Rustygeard::start(), PerlGearmand::start()];
+    real.iter().flatten().for_each(|server| an_exception_ends_its_job::<F>(server.address()));
+}
+
+fn an_exception_ends_its_job<F: Face>(address: &str) {
+    let to: ConnectOptions = address.parse().unwrap();
+    let mut client = F::connect(to.clone()).unwrap();
+    client.submit_background("f", b"w", options()).unwrap();
+    let mut worker = F::Worker::connect(WorkerOptions::from(to).barrier(false)).unwrap();
+    worker.can_do("f");
+    let job = worker.next();
+    worker.exception(job, "why").unwrap();
+    let started = Instant::now();
+    let mut admin = blocking::Admin::connect(address).unwrap();
+    while admin.status().unwrap().iter().any(|function| function.total > 0) {
+        assert!(started.elapsed() < PATIENCE, "the job goes on");
+        assert!(worker.next_within(Duration::from_millis(10)).is_none());
+    }
+    // The connection is in step.
+    client.submit_background("f", b"again", options()).unwrap();
+    let job = worker.next();
+    assert_eq!(F::Worker::assignment(&job).workload, "again");
+    worker.complete(job, "").unwrap();
 }
 
 /// EMFILE; and later there are some again.
