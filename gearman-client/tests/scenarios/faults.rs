@@ -259,7 +259,9 @@ fn a_backlog_that_nobody_reads_is_bounded_in_the_blocking_face() {
         }
     }
     let two = Ok(JobEvent::Complete("two".into()));
-    assert_eq!((ends, pieces), (vec![(0, Err(ErrorKind::Backlog)), (1, two)], 4));
+    assert_eq!(ends, vec![(0, Err(ErrorKind::Backlog)), (1, two)]);
+    // Four may wait; those that came with the answer to the first job were handed over before.
+    assert!((4..40).contains(&pieces), "{pieces} pieces");
     drop(client);
     server.join().unwrap();
 }
