@@ -1,5 +1,6 @@
 //! `export | import` is the identity.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use beanstalk_client::PutOptions;
@@ -86,10 +87,37 @@ fn fill(address: &str, jobs: &[Job]) {
     }
 }
 
+/// The schema that is published for programs.
+static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
+    let text = include_str!("../../../docs/job-record.schema.json");
+    jsonschema::validator_for(&serde_json::from_str(text).unwrap()).unwrap()
+});
+
+#[test]
+fn the_schema_of_records_refuses_what_import_refuses() {
+    let server = Server::start().unwrap();
+    for (line, is_record) in [
+        (r#"{"body":"x"}"#, true),
+        (r#"{"v":1,"body":"x","more":[]}"#, true),
+        (r#"{"v":2,"body":"x"}"#, false),
+        (r#"{"v":1}"#, false),
+        (r#"{"body":"x","body_hex":"78"}"#, false),
+        (r#"{"body_base64":"x"}"#, false),
+        (r#"{"body_hex":"7"}"#, false),
+        (r#"{"body":"x","pri":4294967296}"#, false),
+        (r#"{"body":"x","tube":"-a"}"#, false),
+    ] {
+        assert_eq!(SCHEMA.is_valid(&serde_json::from_str(line).unwrap()), is_record, "{line}");
+        let imported = bsctl_with(server.address(), &["import", "-"], line.as_bytes());
+        assert_eq!(imported.code == Some(0), is_record, "{line}: {}", imported.err);
+    }
+}
+
 /// What must survive of each record, in the order of the export.
 fn essence(export: &[u8]) -> Vec<Value> {
     let keep = |line: &str| {
         let record: Value = serde_json::from_str(line).unwrap();
+        SCHEMA.validate(&record).unwrap();
         serde_json::json!([
             record["tube"],
             record["state"],

@@ -43,6 +43,31 @@ fn queued_jobs_are_taken_away_and_others_stay() {
     });
 }
 
+/// The schema that is published for programs.
+fn schema() -> jsonschema::Validator {
+    let text = include_str!("../../../docs/submission-record.schema.json");
+    jsonschema::validator_for(&serde_json::from_str(text).unwrap()).unwrap()
+}
+
+#[test]
+fn the_schema_of_records_refuses_what_submit_refuses() {
+    let (server, schema) = (fixtures::gearmand::Server::start().unwrap(), schema());
+    for (line, is_record) in [
+        (r#"{"body":"x"}"#, true),
+        (r#"{"function":"g","unique":"u","priority":"low","body_hex":"78","more":[]}"#, true),
+        (r#"{"unique":"u"}"#, false),
+        (r#"{"body":"x","body_base64":"eA=="}"#, false),
+        (r#"{"body_base64":"x"}"#, false),
+        (r#"{"body":"x","priority":"urgent"}"#, false),
+        (r#"{"body":"x","unique":""}"#, false),
+    ] {
+        assert_eq!(schema.is_valid(&serde_json::from_str(line).unwrap()), is_record, "{line}");
+        let submit = ["submit", "f", "--ndjson"];
+        let submitted = gearctl_with(server.address(), &submit, line.as_bytes());
+        assert_eq!(submitted.code == Some(0), is_record, "{line}: {}", submitted.err);
+    }
+}
+
 #[test]
 fn what_is_drained_into_a_file_can_be_submitted_again() {
     on_both(|server| {
@@ -59,6 +84,7 @@ fn what_is_drained_into_a_file_can_be_submitted_again() {
         let text = std::fs::read_to_string(&file).unwrap();
         let records: Vec<Value> =
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        records.iter().for_each(|record| schema().validate(record).unwrap());
         assert_eq!(
             (&records[0]["body"], &records[0]["function"]),
             (&json!("hello"), &json!("mail"))
