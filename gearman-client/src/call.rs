@@ -15,9 +15,8 @@ use crate::{
     Error, Fate, Origin, Result,
     client::Route,
     deadline::Limit,
-    inbox::Mail,
     link::{Link, Mailbox},
-    protocol::Request,
+    protocol::{Request, client::Mail},
     route::{Step, no_server},
 };
 

@@ -111,9 +111,9 @@ impl Client {
         options: ConnectOptions,
     ) -> Result<Self> {
         let router = Router::new(&Servers::from(&options));
-        let link = Link::for_stream(options);
+        let link = Link::for_stream(options, Box::new(stream))?;
         let client = Self::over(vec![link.clone()], router);
-        link.serve(Box::new(stream)).await?;
+        link.connect().await?;
         Ok(client)
     }
 

@@ -1,5 +1,7 @@
 //! Deadlines with names, so that an error can say which one passed.
 
+use std::time::{Duration, Instant};
+
 use queue_core::{Scheme, Sdk};
 
 use crate::{ConnectOptions, Deadline, Error, ErrorKind, Fate, address::SCHEME};
@@ -30,6 +32,13 @@ impl Sdk for Named {
     }
 }
 
+/// Connecting, until this moment.
+pub(crate) fn connecting(until: Option<Instant>) -> Limit {
+    let mut limit = Limit::never().named(Deadline::Connect);
+    limit.at = until;
+    limit
+}
+
 impl ConnectOptions {
     /// The limit of a whole call that starts now.
     pub(crate) fn total_limit(&self) -> Limit {
@@ -39,6 +48,11 @@ impl ConnectOptions {
     /// The connect step of a call.
     pub(crate) fn connect_limit(&self, total: Limit) -> Limit {
         total.step(Deadline::Connect, Some(self.connect_timeout))
+    }
+
+    /// How long an attempt to connect may take, whoever waits for it.
+    pub(crate) fn connecting_timeout(&self) -> Duration {
+        self.total_timeout.map_or(self.connect_timeout, |total| total.min(self.connect_timeout))
     }
 
     /// Connecting by itself, for no call.

@@ -13,9 +13,8 @@ use crate::{
     client::Route,
     deadline::Limit,
     event::end_of,
-    inbox::Mail,
     link::Mailbox,
-    protocol::{GetStatusUnique, Request, Submit, Submitted},
+    protocol::{GetStatusUnique, Request, Submit, Submitted, client::Mail},
     route::{Order, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses},
     trace,
 };

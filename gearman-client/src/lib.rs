@@ -99,8 +99,6 @@ pub mod blocking;
 mod call;
 #[cfg(feature = "tokio")]
 mod client;
-#[cfg(feature = "tokio")]
-mod connection;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod deadline;
 #[cfg(feature = "tokio")]
@@ -110,10 +108,6 @@ mod driver;
 mod error;
 mod event;
 mod handle;
-#[cfg(feature = "tokio")]
-mod hold;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod inbox;
 #[cfg(feature = "tokio")]
 mod job;
 mod keys;
@@ -140,8 +134,6 @@ mod route;
 mod rows;
 mod servers;
 mod short;
-#[cfg(feature = "tokio")]
-mod slot;
 mod submit;
 mod text;
 #[cfg(any(feature = "tokio", feature = "blocking"))]

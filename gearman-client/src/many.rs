@@ -12,10 +12,9 @@ use crate::{
     Client, Error, JobEvent, JobHandle, Origin, Result,
     client::Route,
     deadline::Limit,
-    inbox::Mail,
     keys::Keys,
     link::Mailbox,
-    protocol::{Request, Submit},
+    protocol::{Request, Submit, client::Mail},
     route::{may_repeat, no_server},
 };
 

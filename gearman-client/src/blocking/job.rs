@@ -6,8 +6,7 @@ use crate::{
     UniqueId,
     deadline::Limit,
     event::end_of,
-    inbox::Mail,
-    protocol::{GetStatusUnique, Request, Submit, Submitted},
+    protocol::{GetStatusUnique, Request, Submit, Submitted, client::Mail},
     route::{
         Attempts, Order, Step, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses,
     },

@@ -13,9 +13,10 @@ use crate::{
     Result,
     deadline::Limit,
     error::{closed, lost},
-    inbox::{Inbox, Mail},
     protocol::{
-        Backoff, Decoder, Delivery, Lost, Magic, PacketType, Request, Session, request::refusal,
+        Backoff, Decoder, Delivery, Lost, Magic, PacketType, Request, Session,
+        client::{Inbox, Mail},
+        request::refusal,
     },
     trace,
 };

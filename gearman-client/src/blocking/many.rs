@@ -9,9 +9,8 @@ use super::Client;
 use crate::{
     Deadline, Error, Fate, JobEvent, JobHandle, Result,
     deadline::Limit,
-    inbox::Mail,
     keys::Keys,
-    protocol::{Request, Submit},
+    protocol::{Request, Submit, client::Mail},
     route::{may_repeat, no_server},
 };
 

@@ -134,7 +134,7 @@ impl Framing {
     /// # Errors
     ///
     /// As those of [`Decoder::next`].
-    #[cfg_attr(not(test), expect(dead_code, reason = "no connection is a role yet"))]
+    #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
     pub(crate) fn take<F>(&self, io: &mut Io<F>) -> Result<Option<Packet>, Error> {
         match self.find(io.data())? {
             Found::Packet(head, len) => Ok(Some(head.with_body(io.take(len)))),

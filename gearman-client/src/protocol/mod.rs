@@ -26,6 +26,8 @@ mod admin;
 mod admin_reply;
 mod assignment;
 mod budget;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) mod client;
 mod confirm;
 mod decoder;
 mod dialect;
@@ -41,6 +43,8 @@ mod worker_tests;
 
 pub use queue_core::Backoff;
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) use self::decoder::Framing;
 pub use self::{
     admin::{AdminCommand, MaxQueue, RawLine},
     admin_reply::{AdminReply, ReplyShape, TextDecoder},

@@ -7,6 +7,8 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use queue_core::Io;
 
 use crate::{
     Address, Error, ErrorKind, Fate, JobEvent, JobHandle, Metrics, Origin, Progress,
@@ -66,6 +68,8 @@ pub struct Session<T> {
     /// Offset behind the last byte that was queued, and behind the last one that the transport took.
     queued: u64,
     sent: u64,
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    received: u64,
     pending: VecDeque<Pending<T>>,
     /// How many of them are still in `outgoing`.
     unwritten: usize,
@@ -139,6 +143,8 @@ impl<T: Copy> Session<T> {
             outgoing: BytesMut::new(),
             queued: 0,
             sent: 0,
+            #[cfg(any(feature = "tokio", feature = "blocking"))]
+            received: 0,
             pending: VecDeque::new(),
             unwritten: 0,
             jobs: HashMap::default(),
@@ -213,7 +219,8 @@ impl<T: Copy> Session<T> {
     /// Notes that the transport took the first `n` outgoing bytes.
     pub fn sent(&mut self, n: usize) {
         let n = n.min(self.outgoing.len());
-        self.note_written(n);
+        self.sent += n as u64;
+        self.metrics.bytes_out += n as u64;
         if n == self.outgoing.len() {
             self.unwritten = 0;
             // Keeps the allocation for the next request, unless a large workload made it large.
@@ -226,21 +233,22 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    /// Exchanges the outgoing bytes for an empty buffer, so that they can be written while more are queued. What the
-    /// transport takes of them is told with [`note_written`](Self::note_written).
-    pub fn swap_outgoing(&mut self, empty: &mut BytesMut) {
-        empty.clear();
-        if empty.capacity() > KEEP_OUTGOING {
-            *empty = BytesMut::new();
-        }
-        std::mem::swap(&mut self.outgoing, empty);
-        self.unwritten = 0;
+    /// Notes how much the connection has taken and brought so far.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn note<F>(&mut self, io: &Io<F>) {
+        self.metrics.bytes_out += io.sent() - self.sent;
+        self.metrics.bytes_in += io.received() - self.received;
+        (self.sent, self.received) = (io.sent(), io.received());
     }
 
-    /// Notes that the transport took `n` bytes of a buffer that was swapped out.
-    pub fn note_written(&mut self, n: usize) {
-        self.sent += n as u64;
-        self.metrics.bytes_out += n as u64;
+    /// Hands the outgoing bytes to the connection, which has written all before them.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn hand_over<F>(&mut self, io: &mut Io<F>) {
+        io.queue(&mut self.outgoing);
+        if self.outgoing.capacity() > KEEP_OUTGOING {
+            self.outgoing = BytesMut::new();
+        }
+        self.unwritten = 0;
     }
 
     /// Says for whom a packet is.
@@ -383,7 +391,7 @@ impl<T: Copy> Session<T> {
     }
 
     /// How many of them wait to be written.
-    #[cfg(feature = "tokio")]
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn unwritten(&self) -> usize {
         self.unwritten
     }

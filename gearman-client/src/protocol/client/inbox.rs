@@ -80,7 +80,6 @@ impl<T: Copy + PartialEq> Inbox<T> {
     }
 
     /// Makes it as new, but for its memory.
-    #[cfg(feature = "tokio")]
     pub(crate) fn clear(&mut self) {
         let Inbox { mail, backlog, choked } = self;
         mail.clear();

@@ -1,0 +1,525 @@
+//! The connection to one server, and the ones after it.
+
+use std::{
+    sync::Arc,
+    task::{Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use queue_core::{End, Health, Io, Late, Pace, Pulse, Role, Wakers, earliest};
+
+use super::{
+    hold::{Hold, Load},
+    inbox::Mail,
+    slots::{Slots, Ticket},
+};
+use crate::{
+    Address, ConnectOptions, ConnectionState, Deadline, Error, ErrorKind, Fate, Metrics, Origin,
+    Result,
+    deadline::timed_out,
+    error::lost,
+    protocol::{
+        Delivery, Epoch, Framing, Lost, Magic, Packet, PacketType, Request, Session,
+        request::refusal,
+    },
+    route::no_server,
+    trace,
+};
+
+/// One server, and the connection to it that is made when a caller needs it.
+///
+/// Any number of callers queue requests, each in a slot of its own, and find their mail there. What they queue goes out
+/// together, behind the question for exceptions, which is the first of a connection and which nobody waits for.
+#[derive(Debug)]
+pub(crate) struct Link {
+    options: ConnectOptions,
+    address: Arc<Address>,
+    framing: Framing,
+    session: Session<Ticket>,
+    slots: Slots,
+    stage: Stage,
+    can_dial: bool,
+    /// Somebody moves the bytes.
+    is_moved: bool,
+    /// No caller is left.
+    is_leaving: bool,
+    /// Callers that wait for a connection, or for room.
+    waiting: Wakers,
+    /// How many attempts to connect have failed, and connections have ended.
+    attempts: u64,
+    last_error: Option<Error>,
+    /// Why this connection is to end, though it is open.
+    doom: Option<Error>,
+    health: Health,
+    /// An exchange has succeeded on this connection.
+    has_served: bool,
+    pace: Pace,
+    has_answers: bool,
+    hold: Hold,
+    watch: Watch,
+    /// Something has changed that the pump has to see to: at once, or when what is queued is worth a write.
+    is_urgent: bool,
+    has_queued: bool,
+    /// It was told that the server passes on the packets of workers as they came.
+    is_noted: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Closed,
+    /// A caller wants a connection.
+    Wanted,
+    Open,
+}
+
+/// No further request is taken while so many bytes wait to be written.
+const ENOUGH_OUTGOING: usize = 1 << 20;
+
+/// The answer to a request, read.
+///
+/// # Errors
+///
+/// What the server refused; of kind `Protocol` when the connection cannot be used any further.
+pub(crate) fn answer<R: Request>(request: &R, origin: &Origin, mail: Mail) -> Result<R::Reply> {
+    let outcome = match mail {
+        Mail::Answer(packet) => {
+            trace::answer(&origin.server, &packet);
+            match packet.packet_type {
+                PacketType::Error => Err(refusal(&packet)),
+                _ => request.decode(packet, origin),
+            }
+        }
+        Mail::Lost(error) => Err(error),
+        Mail::Event(_) => Err(Error::protocol("an event came before its job was created")),
+    };
+    outcome.map_err(|error| error.with_command(request.packet_type().name()))
+}
+
+/// For callers.
+impl Link {
+    /// Connects when a caller wants it.
+    pub(crate) fn new(options: ConnectOptions) -> Self {
+        let address = Arc::new(options.address.clone());
+        let connect = options.connecting_timeout();
+        Link {
+            framing: Framing::new(Magic::Response, options.max_packet_size),
+            session: Session::new(address.clone()),
+            slots: Slots::new(options.max_backlog),
+            stage: Stage::Closed,
+            can_dial: true,
+            is_moved: false,
+            is_leaving: false,
+            waiting: Wakers::default(),
+            attempts: 0,
+            last_error: None,
+            doom: None,
+            health: Health::new(options.retry, Some(connect)),
+            has_served: false,
+            pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
+            has_answers: false,
+            hold: Hold::default(),
+            watch: Watch::default(),
+            is_urgent: false,
+            has_queued: false,
+            is_noted: false,
+            address,
+            options,
+        }
+    }
+
+    /// Uses the stream that the pump has, and no other.
+    pub(crate) fn for_stream(options: ConnectOptions) -> Self {
+        let mut link = Link::new(options);
+        (link.can_dial, link.stage, link.is_moved) = (false, Stage::Wanted, true);
+        link
+    }
+
+    /// Whether there is a connection with room for requests; without one, an attempt to make one. `seen` is how many
+    /// attempts had ended when the caller came.
+    pub(crate) fn poll_room(&mut self, seen: &mut Option<u64>, caller: &Waker) -> Poll<Result<()>> {
+        if self.has_room() {
+            return Poll::Ready(Ok(()));
+        }
+        // The end of a connection that is to end is not the end of an attempt.
+        let ended = self.attempts + u64::from(self.doom.is_some());
+        let seen = *seen.get_or_insert(ended);
+        if self.stage == Stage::Closed {
+            if self.attempts > seen {
+                let error = self.last_error.as_ref().map_or_else(no_server, Error::share);
+                return Poll::Ready(Err(error.with_fate(Fate::NotSent)));
+            }
+            if !self.can_dial {
+                return Poll::Ready(Err(only_one_stream()));
+            }
+            (self.stage, self.is_urgent) = (Stage::Wanted, true);
+        }
+        self.waiting.add(caller);
+        Poll::Pending
+    }
+
+    /// Whether a request would be taken now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.is_open() && self.session.outgoing().len() < ENOUGH_OUTGOING
+    }
+
+    /// A slot for a caller, who may want to know nothing but how its job ends.
+    pub(crate) fn open_slot(&mut self, wants_end_only: bool) -> u32 {
+        self.slots.open(wants_end_only)
+    }
+
+    /// Queues a request of a slot, once there is [room](Self::poll_room).
+    pub(crate) fn send<R: Request>(&mut self, request: &R, slot: u32, tag: u32) {
+        self.slots.expect(slot, self.session.origin().epoch);
+        self.session.send(request, Ticket { slot, tag });
+        self.has_queued = true;
+    }
+
+    /// Lets the caller sleep until there is mail.
+    pub(crate) fn wait(&mut self, slot: u32, caller: &Waker) {
+        self.slots.wait(slot, caller);
+    }
+
+    /// The next mail of a slot, with the tag of its request and where it came from.
+    pub(crate) fn poll_mail(&mut self, slot: u32, caller: &Waker) -> Poll<(u32, Mail, Epoch)> {
+        self.slots.poll(slot, caller)
+    }
+
+    /// How much mail waits to be taken.
+    pub(crate) fn mail(&self, slot: u32) -> usize {
+        self.slots.waiting(slot)
+    }
+
+    /// Whether all mail of a slot has come and is taken.
+    pub(crate) fn is_over(&self, slot: u32) -> bool {
+        self.slots.is_over(slot)
+    }
+
+    /// The caller of a slot goes: what still comes is passed over.
+    pub(crate) fn leave(&mut self, slot: u32) {
+        self.slots.leave(slot);
+    }
+
+    /// Ends this connection, as if the server had.
+    pub(crate) fn disconnect(&mut self, epoch: Epoch, error: &Error) {
+        if self.is_open() && self.session.origin().epoch == epoch {
+            (self.doom, self.is_urgent) = (Some(error.share()), true);
+        }
+    }
+
+    /// No caller is left.
+    pub(crate) fn close(&mut self) {
+        (self.is_leaving, self.is_urgent) = (true, true);
+    }
+
+    /// Whether a connection is wanted that nobody makes. Who is told so has to see to it.
+    pub(crate) fn claim(&mut self) -> bool {
+        let is_lacking = self.stage == Stage::Wanted && !self.is_moved;
+        self.is_moved |= is_lacking;
+        is_lacking
+    }
+
+    /// Whether the pump is to be woken. One that holds requests back looks for itself.
+    pub(crate) fn wakes_pump(&self) -> bool {
+        self.is_urgent || (self.has_queued && !self.hold.goes_on(self.load()))
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.stage == Stage::Open && self.doom.is_none()
+    }
+
+    pub(crate) fn connection_state(&self, now: Instant) -> ConnectionState {
+        match self.stage {
+            Stage::Open => ConnectionState::Ready,
+            Stage::Wanted => ConnectionState::Connecting,
+            Stage::Closed if self.is_leaving || !self.can_dial => ConnectionState::Closed,
+            Stage::Closed if self.quarantine(now).is_some() => ConnectionState::Backoff,
+            Stage::Closed => ConnectionState::Idle,
+        }
+    }
+
+    /// How long the server is not to be tried yet.
+    pub(crate) fn quarantine(&self, now: Instant) -> Option<Duration> {
+        let until = self.health.quarantine(now).filter(|_| self.stage != Stage::Open)?;
+        Some(until.saturating_duration_since(now))
+    }
+
+    #[cfg(test)]
+    pub(super) fn slots_in_use(&self) -> usize {
+        self.slots.in_use()
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        self.session.metrics()
+    }
+
+    /// The server, and the number of the present connection.
+    pub(crate) fn origin(&self) -> &Origin {
+        self.session.origin()
+    }
+}
+
+fn only_one_stream() -> Error {
+    let why = "the connection is closed, and this client has only the stream it was given";
+    Error::new(ErrorKind::ConnectionLost, Fate::NotSent, why)
+}
+
+impl Role for Link {
+    type Failure = Error;
+
+    fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        (self.is_urgent, self.has_queued) = (false, false);
+        if self.health.is_new(io) {
+            self.begin(io, now);
+        }
+        if self.stage == Stage::Open {
+            self.session.note(io);
+            if let Err(error) = self.take(io) {
+                self.lose(&error, io, now);
+            }
+        }
+        self.end(io, now);
+        if self.stage != Stage::Open {
+            return self.dial(io, now);
+        }
+        if self.watch.wants_look(self.session.unwritten() > 0, io, now) {
+            return Pulse::Look;
+        }
+        let held = self.write(io, now);
+        self.keep_pace(held, io, now)
+    }
+}
+
+/// For the pump.
+impl Link {
+    /// There is a connection. What it is asked first goes out with the first request of a caller.
+    fn begin(&mut self, io: &mut Io<Error>, now: Instant) {
+        let mut session = Session::new(self.address.clone());
+        session.follow(self.session.metrics());
+        if self.options.exceptions {
+            session.ask_for_exceptions();
+        }
+        (self.session, self.stage, self.is_moved) = (session, Stage::Open, true);
+        (self.has_served, self.has_answers) = (false, false);
+        (self.hold, self.watch) = (Hold::default(), Watch::new(now));
+        self.pace.reset();
+        self.waiting.append_to(&mut io.wake);
+    }
+
+    /// Gives everybody what came.
+    fn take(&mut self, io: &mut Io<Error>) -> Result<()> {
+        let before = self.session.pending();
+        while let Some(packet) = self.framing.take(io)? {
+            trace::magic(&self.address, &packet, &mut self.is_noted);
+            let waker = self.deliver(packet)?;
+            io.wake.extend(waker);
+        }
+        self.has_answers |= self.session.pending() < before;
+        Ok(())
+    }
+
+    /// Puts a packet where it belongs; gives who is to be woken.
+    fn deliver(&mut self, packet: Packet) -> Result<Option<Waker>> {
+        Ok(match self.session.accept(packet)? {
+            Delivery::Created(ticket, packet) => {
+                self.prove();
+                self.slots.created(ticket, packet)
+            }
+            Delivery::Answer(ticket, packet) => {
+                self.prove();
+                self.slots.last(ticket, Mail::Answer(packet))
+            }
+            Delivery::Event(ticket, event) if event.is_last() => {
+                self.slots.last(ticket, Mail::Event(event))
+            }
+            Delivery::Event(ticket, event) => self.slots.event(ticket, event),
+            Delivery::Nobody => None,
+        })
+    }
+
+    /// A complete exchange: the server is alive, so the next connection need not be waited for.
+    fn prove(&mut self) {
+        if !self.has_served {
+            self.has_served = true;
+            self.health.proven();
+        }
+    }
+
+    /// Looks whether the connection has ended, or is to end, or could not be made.
+    fn end(&mut self, io: &mut Io<Error>, now: Instant) {
+        let doom = self.doom.take();
+        let end = match io.take_end() {
+            Some(End::NotConnected(error)) => return self.fail(&error, io, now),
+            Some(End::Lost(error)) => Some(lost(error)),
+            Some(End::Abandoned) => Some(self.abandoned()),
+            None => None,
+        };
+        match doom.or(end) {
+            Some(error) if self.stage == Stage::Open => self.lose(&error, io, now),
+            Some(error) if self.stage == Stage::Wanted && !self.is_moved => {
+                self.fail(&error, io, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whoever comes next has to see to it that bytes are moved.
+    fn abandoned(&mut self) -> Error {
+        self.is_moved = false;
+        self.health.abandoned();
+        Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "the client's runtime has ended")
+    }
+
+    /// The connection is of no use any more: everybody who waits is told what became of his request.
+    fn lose(&mut self, error: &Error, io: &mut Io<Error>, now: Instant) {
+        trace::lost(&self.address, error);
+        match self.has_served {
+            true => self.health.lost(),
+            false => self.back_off(now),
+        }
+        for Lost { waiter, fate, request, handle } in self.session.close() {
+            let mut told = error.share().with_fate(fate).with_command(request);
+            if let Some(handle) = handle {
+                told = told.with_handle(handle);
+            }
+            io.wake.extend(self.slots.last(waiter, Mail::Lost(told)));
+        }
+        self.ended(error, io);
+    }
+
+    /// No connection could be made.
+    fn fail(&mut self, error: &Error, io: &mut Io<Error>, now: Instant) {
+        self.back_off(now);
+        self.ended(error, io);
+    }
+
+    fn back_off(&mut self, now: Instant) {
+        self.health.failed(now);
+        if let Some(until) = self.health.quarantine(now) {
+            trace::backing_off(&self.address, until.saturating_duration_since(now));
+        }
+    }
+
+    /// Those who wait for a connection hear of the end of this attempt.
+    fn ended(&mut self, error: &Error, io: &mut Io<Error>) {
+        self.stage = Stage::Closed;
+        self.attempts += 1;
+        self.last_error = Some(error.share());
+        self.waiting.append_to(&mut io.wake);
+    }
+
+    /// What to do about a missing connection.
+    fn dial(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        if self.stage == Stage::Wanted && self.health.is_overdue(now) {
+            self.fail(&timed_out(Deadline::Connect), io, now);
+        }
+        match self.stage {
+            _ if self.is_leaving => Pulse::Over,
+            Stage::Wanted if self.can_dial => self.health.attempt(0, now),
+            _ => Pulse::Close(None),
+        }
+    }
+
+    /// Hands over what is queued, unless it is held back: until when.
+    fn write(&mut self, io: &mut Io<Error>, now: Instant) -> Option<Instant> {
+        if self.session.unwritten() == 0 || !io.is_drained() {
+            return None;
+        }
+        let held = self.hold.check(self.load(), now);
+        if held.is_none() {
+            self.session.hand_over(io);
+            self.waiting.append_to(&mut io.wake);
+        }
+        held
+    }
+
+    fn load(&self) -> Load {
+        let waiting = self.session.unwritten();
+        Load {
+            under_way: self.session.pending().saturating_sub(waiting),
+            waiting,
+            bytes: self.session.outgoing().len(),
+        }
+    }
+
+    fn keep_pace(&mut self, held: Option<Instant>, io: &mut Io<Error>, now: Instant) -> Pulse {
+        let holds = self.session.is_waiting().then_some(Duration::ZERO);
+        let answered = std::mem::take(&mut self.has_answers);
+        match self.pace.check(io, holds, answered, now) {
+            _ if self.is_leaving => Pulse::Over,
+            Ok(until) => {
+                self.watch.is_in_time();
+                match self.is_idle() {
+                    true => Pulse::Rest(until),
+                    false => Pulse::Go(earliest([until, held])),
+                }
+            }
+            Err(Late::Reply) if self.watch.may_be_here(io, now) => Pulse::Look,
+            Err(late) => {
+                let deadline = match late {
+                    Late::Reply => Deadline::Reply,
+                    Late::Write => Deadline::Write,
+                };
+                self.lose(&timed_out(deadline), io, now);
+                self.dial(io, now)
+            }
+        }
+    }
+
+    /// Whether nothing is to be written, and nothing is waited for.
+    fn is_idle(&self) -> bool {
+        self.session.pending() == 0 && self.session.running() == 0
+    }
+}
+
+/// What is read although nobody waits for it: the end of a connection that nobody used, and answers that came while
+/// nobody read.
+#[derive(Debug, Default)]
+struct Watch {
+    /// When bytes went either way.
+    used_at: Option<Instant>,
+    /// How many had gone by then.
+    moved: u64,
+    /// What is here already is to be read, as of then.
+    look_since: Option<Instant>,
+    /// Since when an answer is overdue, and how much had come by then.
+    overdue: Option<(Instant, u64)>,
+}
+
+/// After so long without use, the connection is looked at before it is used again.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// An answer that came in time has no more than this before it that was not read.
+const MAX_BEHIND: u64 = 8 << 20;
+
+impl Watch {
+    fn new(now: Instant) -> Self {
+        Watch { used_at: Some(now), ..Watch::default() }
+    }
+
+    /// Whether to look if the server has closed the connection, before something `is_queued` goes out on it.
+    fn wants_look(&mut self, is_queued: bool, io: &Io<Error>, now: Instant) -> bool {
+        let moved = io.sent() + io.received();
+        if moved != self.moved || self.look_since.is_some_and(|since| has_looked(io, since)) {
+            (self.moved, self.used_at, self.look_since) = (moved, Some(now), None);
+        }
+        let is_idle = || self.used_at.is_some_and(|at| now.saturating_duration_since(at) > IDLE);
+        if is_queued && self.look_since.is_none() && is_idle() {
+            self.look_since = Some(now);
+        }
+        self.look_since.is_some()
+    }
+
+    /// An answer is overdue. Whether it may be here, because nobody has read while callers went through what came before.
+    fn may_be_here(&mut self, io: &Io<Error>, now: Instant) -> bool {
+        let (since, received) = *self.overdue.get_or_insert((now, io.received()));
+        !has_looked(io, since) && io.received() - received < MAX_BEHIND
+    }
+
+    fn is_in_time(&mut self) {
+        self.overdue = None;
+    }
+}
+
+fn has_looked(io: &Io<Error>, since: Instant) -> bool {
+    io.looked_at().is_some_and(|at| at >= since)
+}

@@ -1,0 +1,484 @@
+//! Tests of the client role, without sockets and clocks.
+
+use std::{
+    collections::HashMap,
+    task::{Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use queue_core::{
+    End, Io, Pulse, Random, Role,
+    proof::{Faults, Peer, Proof, Steady},
+};
+
+use super::{Link, Mail, answer};
+use crate::{
+    ConnectOptions, Deadline, Error, ErrorKind, Fate, FunctionName, JobEvent, RetryPolicy,
+    SubmitOptions,
+    protocol::{Decoder, Echo, Magic, Packet, PacketType, Submit},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn options() -> ConnectOptions {
+    let options: ConnectOptions = "server:1".parse().unwrap();
+    options
+        .reply_timeout(10 * SECOND)
+        .write_timeout(5 * SECOND)
+        .retry(RetryPolicy::new(3).seed(7).backoff(SECOND / 100, SECOND))
+}
+
+/// A link and its connection, moved by hand.
+struct Bench {
+    link: Steady<Link>,
+    io: Io<Error>,
+    now: Instant,
+}
+
+impl Bench {
+    fn new(options: ConnectOptions) -> Self {
+        Bench { link: Steady(Link::new(options)), io: Io::default(), now: Instant::now() }
+    }
+
+    /// One that is connected.
+    fn open(options: ConnectOptions) -> Self {
+        let mut bench = Bench::new(options);
+        bench.io.opened();
+        assert_eq!(bench.turn(), Pulse::Rest(None));
+        bench
+    }
+
+    fn turn(&mut self) -> Pulse {
+        self.io.wake.clear();
+        self.link.exchange(&mut self.io, self.now)
+    }
+
+    fn link(&mut self) -> &mut Link {
+        &mut self.link.0
+    }
+
+    fn echo(&mut self, text: &str) -> u32 {
+        let link = self.link();
+        assert!(link.poll_room(&mut None, Waker::noop()).is_ready());
+        let slot = link.open_slot(false);
+        link.send(&Echo(text), slot, 0);
+        slot
+    }
+
+    /// What is written, by packets.
+    fn written(&mut self) -> Vec<PacketType> {
+        let mut decoder = Decoder::new(Magic::Request, 1 << 20);
+        let bytes = self.io.unsent().to_vec();
+        decoder.space()[..bytes.len()].copy_from_slice(&bytes);
+        decoder.received(bytes.len());
+        self.io.took(bytes.len());
+        std::iter::from_fn(|| decoder.next().unwrap()).map(|packet| packet.packet_type).collect()
+    }
+
+    fn comes(&mut self, packet_type: PacketType, arguments: &[&str]) {
+        let mut wire = BytesMut::new();
+        Packet::new(Magic::Response, packet_type, arguments).unwrap().encode(&mut wire);
+        self.io.space()[..wire.len()].copy_from_slice(&wire);
+        self.io.came(wire.len());
+    }
+
+    fn mail(&mut self, slot: u32) -> Option<Mail> {
+        match self.link().poll_mail(slot, Waker::noop()) {
+            Poll::Ready((_, mail, _)) => Some(mail),
+            Poll::Pending => None,
+        }
+    }
+
+    fn lost(&mut self, slot: u32) -> (ErrorKind, Fate) {
+        match self.mail(slot) {
+            Some(Mail::Lost(error)) => (error.kind(), error.fate()),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn requests_of_all_callers_go_out_behind_the_greeting_in_one_write() {
+    let mut bench = Bench::open(options());
+    assert!(bench.written().is_empty(), "nobody asks for anything");
+    let (one, two) = (bench.echo("one"), bench.echo("two"));
+    assert_eq!(bench.turn(), Pulse::Go(Some(bench.now + 5 * SECOND)));
+    assert_eq!(bench.written(), [PacketType::OptionReq, PacketType::EchoReq, PacketType::EchoReq]);
+    bench.comes(PacketType::OptionRes, &["exceptions"]);
+    bench.comes(PacketType::EchoRes, &["one"]);
+    bench.comes(PacketType::EchoRes, &["two"]);
+    assert_eq!(bench.turn(), Pulse::Rest(None));
+    for (slot, text) in [(two, "two"), (one, "one")] {
+        let mail = bench.mail(slot).unwrap();
+        let origin = bench.link().origin().clone();
+        assert_eq!(answer(&Echo(text), &origin, mail).unwrap(), text);
+    }
+}
+
+#[test]
+fn a_caller_without_a_connection_hears_of_the_attempt_that_began_with_it() {
+    let mut bench = Bench::new(options());
+    assert_eq!(bench.turn(), Pulse::Close(None), "nobody wants a connection");
+    let mut seen = None;
+    assert!(bench.link().poll_room(&mut seen, Waker::noop()).is_pending());
+    assert!(bench.link().claim() && !bench.link().claim(), "one of them has to see to it");
+    assert_eq!(bench.turn(), Pulse::Dial(0, Some(bench.now + 5 * SECOND)));
+    bench.io.ended(End::NotConnected(Error::new(ErrorKind::Connect, Fate::NotSent, "refused")));
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    let now = bench.now;
+    assert!(bench.link().quarantine(now).is_some());
+    let Poll::Ready(Err(error)) = bench.link().poll_room(&mut seen, Waker::noop()) else {
+        panic!()
+    };
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
+    // One that comes now tries it even so: it has no other.
+    assert!(bench.link().poll_room(&mut None, Waker::noop()).is_pending());
+    assert!(matches!(bench.turn(), Pulse::Dial(..)));
+    // A pump that says nothing has taken too long.
+    bench.now += 6 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Close(None));
+}
+
+#[test]
+fn the_last_byte_decides_the_fate_of_a_request() {
+    let mut bench = Bench::open(options().exceptions(false));
+    let (one, two) = (bench.echo("one"), bench.echo("two"));
+    bench.turn();
+    bench.io.took(29);
+    let queued = bench.echo("queued");
+    bench.io.ended(End::Lost(std::io::ErrorKind::ConnectionReset.into()));
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    assert_eq!(bench.lost(one), (ErrorKind::ConnectionLost, Fate::Unknown));
+    assert_eq!(bench.lost(two), (ErrorKind::ConnectionLost, Fate::NotSent));
+    assert_eq!(bench.lost(queued), (ErrorKind::ConnectionLost, Fate::NotSent));
+}
+
+#[test]
+fn a_slot_whose_caller_has_gone_is_used_again_once_its_answer_has_come() {
+    let mut bench = Bench::open(options());
+    let (one, two) = (bench.echo("one"), bench.echo("two"));
+    bench.link().leave(one);
+    assert_ne!(bench.echo("three"), one, "its answer is still to come");
+    bench.turn();
+    bench.written();
+    bench.comes(PacketType::EchoRes, &["one"]);
+    bench.comes(PacketType::EchoRes, &["two"]);
+    bench.turn();
+    assert!(matches!(bench.mail(two), Some(Mail::Answer(packet)) if packet.body == "two"));
+    assert_eq!(bench.echo("four"), one);
+}
+
+#[test]
+fn an_overdue_answer_is_looked_for_before_the_connection_is_given_up() {
+    let mut bench = Bench::open(options());
+    let slot = bench.echo("late");
+    bench.turn();
+    bench.written();
+    let due = bench.now + 10 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Go(Some(due)));
+    bench.now = due;
+    assert_eq!(bench.turn(), Pulse::Look);
+    bench.comes(PacketType::EchoRes, &["late"]);
+    assert_eq!(bench.turn(), Pulse::Rest(None));
+    assert!(bench.mail(slot).is_some());
+
+    let slot = bench.echo("never");
+    bench.turn();
+    bench.written();
+    bench.turn();
+    bench.now += 10 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Look);
+    bench.io.looked(bench.now);
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    assert_eq!(bench.lost(slot), (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
+}
+
+#[test]
+fn a_flood_does_not_put_off_the_end_of_a_silent_server() {
+    let mut bench = Bench::open(options());
+    let slot = bench.echo("anybody?");
+    bench.turn();
+    bench.written();
+    bench.turn();
+    bench.now += 10 * SECOND;
+    let mut looks = 0;
+    while bench.turn() == Pulse::Look {
+        for _ in 0..60 {
+            bench.comes(PacketType::WorkData, &["H:x:1", &"x".repeat(500)]);
+        }
+        looks += 1;
+        assert!(looks < 10_000);
+    }
+    assert_eq!(bench.lost(slot).0, ErrorKind::Timeout(Deadline::Reply));
+}
+
+#[test]
+fn an_idle_connection_is_looked_at_before_it_is_written_to() {
+    let mut bench = Bench::open(options());
+    bench.now += 2 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Rest(None));
+    let slot = bench.echo("still there?");
+    assert_eq!(bench.turn(), Pulse::Look);
+    assert!(bench.written().is_empty());
+    bench.io.ended(End::Lost(std::io::ErrorKind::UnexpectedEof.into()));
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    assert_eq!(bench.lost(slot).1, Fate::NotSent);
+
+    let mut bench = Bench::open(options());
+    bench.now += 2 * SECOND;
+    bench.echo("still there?");
+    assert_eq!(bench.turn(), Pulse::Look);
+    bench.io.looked(bench.now);
+    assert!(matches!(bench.turn(), Pulse::Go(_)));
+    assert!(!bench.written().is_empty());
+}
+
+#[test]
+fn a_connection_that_is_to_end_serves_nobody_and_is_made_again() {
+    let mut bench = Bench::open(options());
+    let slot = bench.echo("one");
+    bench.turn();
+    bench.written();
+    let origin = bench.link().origin().clone();
+    bench.link().disconnect(origin.epoch, &Error::protocol("out of step"));
+    let mut seen = None;
+    assert!(bench.link().poll_room(&mut seen, Waker::noop()).is_pending());
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    assert_eq!(bench.lost(slot), (ErrorKind::Protocol, Fate::Unknown));
+    assert!(bench.link().poll_room(&mut seen, Waker::noop()).is_pending(), "not its connection");
+    assert!(matches!(bench.turn(), Pulse::Dial(..)));
+    bench.io.closed();
+    bench.io.opened();
+    bench.turn();
+    bench.link().disconnect(origin.epoch, &Error::protocol("out of step"));
+    assert!(bench.link().is_open(), "another connection");
+}
+
+#[test]
+fn a_pump_that_goes_away_is_followed_by_another_one() {
+    let mut bench = Bench::open(options());
+    let slot = bench.echo("one");
+    bench.turn();
+    bench.written();
+    bench.io.abandoned();
+    bench.turn();
+    assert_eq!(bench.lost(slot), (ErrorKind::ConnectionLost, Fate::Unknown));
+    assert!(bench.link().poll_room(&mut None, Waker::noop()).is_pending());
+    assert!(bench.link().claim());
+    bench.io = Io::default();
+    assert!(matches!(bench.turn(), Pulse::Dial(..)));
+    bench.io.opened();
+    assert_eq!(bench.turn(), Pulse::Rest(None));
+    bench.echo("two");
+    bench.turn();
+    assert!(!bench.written().is_empty());
+}
+
+#[test]
+fn while_many_are_on_their_way_the_next_ones_wait_for_company() {
+    let mut bench = Bench::open(options());
+    for n in 0..16 {
+        bench.echo(&n.to_string());
+    }
+    bench.turn();
+    assert_eq!(bench.written().len(), 17);
+    bench.echo("next");
+    let Pulse::Go(Some(until)) = bench.turn() else { panic!() };
+    assert!(bench.io.is_drained() && until < bench.now + SECOND);
+    bench.echo("company");
+    assert!(!bench.link().wakes_pump(), "the pump looks for itself");
+    bench.now = until;
+    bench.turn();
+    assert_eq!(bench.written(), [PacketType::EchoReq; 2]);
+}
+
+#[test]
+fn a_link_that_nobody_uses_any_more_is_over() {
+    let mut bench = Bench::open(options());
+    bench.echo("unread");
+    bench.link().close();
+    assert!(bench.link().wakes_pump());
+    assert_eq!(bench.turn(), Pulse::Over);
+    let mut never = Bench::new(options());
+    never.link().close();
+    assert_eq!(never.turn(), Pulse::Over);
+}
+
+/// Answers echoes, and runs jobs, which end when the next packet comes.
+#[derive(Default)]
+struct Server {
+    bytes: Vec<u8>,
+    jobs: u32,
+    running: Vec<(String, Vec<u8>)>,
+    /// How often each body was understood.
+    heard: HashMap<Vec<u8>, u32>,
+}
+
+impl Peer for Server {
+    fn connected(&mut self) {
+        (self.bytes, self.running) = (Vec::new(), Vec::new());
+    }
+
+    fn received(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
+        self.bytes.extend_from_slice(bytes);
+        while let Some(size) = self.bytes.get(8..12) {
+            let end = 12 + u32::from_be_bytes(size.try_into().unwrap()) as usize;
+            if self.bytes.len() < end {
+                break;
+            }
+            let packet: Vec<u8> = self.bytes.drain(..end).collect();
+            self.answer(packet[7], &packet[12..], out);
+        }
+        true
+    }
+}
+
+impl Server {
+    fn answer(&mut self, number: u8, body: &[u8], out: &mut Vec<u8>) {
+        for (handle, result) in std::mem::take(&mut self.running) {
+            say(out, 13, &[handle.as_bytes(), b"\0", &result]);
+        }
+        match number {
+            26 => say(out, 27, &[body]),
+            16 => {
+                *self.heard.entry(body.to_vec()).or_default() += 1;
+                say(out, 17, &[body]);
+            }
+            7 => {
+                let workload = body.rsplit(|byte| *byte == 0).next().unwrap().to_vec();
+                *self.heard.entry(workload.clone()).or_default() += 1;
+                self.jobs += 1;
+                let handle = format!("H:proof:{}", self.jobs);
+                say(out, 8, &[handle.as_bytes()]);
+                self.running.push((handle, workload));
+            }
+            other => panic!("packet {other}"),
+        }
+    }
+}
+
+fn say(out: &mut Vec<u8>, number: u8, parts: &[&[u8]]) {
+    let body = parts.concat();
+    out.extend_from_slice(b"\0RES\0\0\0");
+    out.push(number);
+    out.extend_from_slice(&u32::try_from(body.len()).unwrap().to_be_bytes());
+    out.extend_from_slice(&body);
+}
+
+/// A caller of the proof: an echo or a job.
+struct Caller {
+    text: String,
+    is_job: bool,
+    seen: Option<u64>,
+    slot: Option<u32>,
+    /// Whether it got what it asked for; or what it was told of the fate of that.
+    outcome: Option<Result<(), Fate>>,
+}
+
+impl Caller {
+    fn step(&mut self, link: &mut Link) {
+        let Some(slot) = self.slot else {
+            match link.poll_room(&mut self.seen, Waker::noop()) {
+                Poll::Ready(Ok(())) => self.send(link),
+                Poll::Ready(Err(error)) => self.outcome = Some(Err(error.fate())),
+                Poll::Pending => {}
+            }
+            return;
+        };
+        while let Poll::Ready((_, mail, _)) = link.poll_mail(slot, Waker::noop()) {
+            assert!(self.outcome.is_none(), "nothing comes behind the end");
+            match mail {
+                Mail::Answer(_) if self.is_job => {}
+                Mail::Answer(packet) => {
+                    assert_eq!(packet.body, self.text);
+                    self.outcome = Some(Ok(()));
+                }
+                Mail::Event(JobEvent::Complete(result)) => {
+                    assert_eq!(result, self.text);
+                    self.outcome = Some(Ok(()));
+                }
+                Mail::Lost(error) => self.outcome = Some(Err(error.fate())),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn send(&mut self, link: &mut Link) {
+        let slot = link.open_slot(false);
+        self.slot = Some(slot);
+        if self.is_job {
+            let function = FunctionName::try_from("f").unwrap();
+            let submit = Submit::foreground(function, &self.text, SubmitOptions::default());
+            link.send(&submit.unwrap(), slot, 0);
+        } else {
+            link.send(&Echo(&self.text), slot, 0);
+        }
+    }
+}
+
+/// Every caller gets its own answer or is told of a loss, once; what was not sent was not heard, and no slot is lost.
+#[test]
+fn any_schedule_and_any_network_gives_each_caller_one_outcome() {
+    let (mut served, mut gone) = (0, 0);
+    for seed in 0..600 {
+        let mut random = Random::new(seed);
+        let refused = || Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
+        let mut proof = Proof::new(Link::new(options()), Server::default(), refused, seed);
+        proof.faults = Faults { broken: 15, refused: 4, dropped: 6, late: 80 };
+        let mut callers: Vec<Caller> = Vec::new();
+        for turn in 0..300 {
+            if turn % 4 == 0 {
+                let text = format!("{seed}-{turn}");
+                let is_job = random.one_in(3);
+                callers.push(Caller { text, is_job, seen: None, slot: None, outcome: None });
+            }
+            let link = &mut proof.role.0;
+            callers.iter_mut().filter(|one| one.outcome.is_none()).for_each(|one| one.step(link));
+            if random.one_in(40) && !callers.is_empty() {
+                let one = callers.swap_remove(random.below(callers.len()));
+                one.slot.into_iter().for_each(|slot| link.leave(slot));
+                gone += 1;
+            }
+            proof.step();
+        }
+        proof.faults = Faults::default();
+        let mut steps = 0;
+        while callers.iter().any(|one| one.outcome.is_none()) {
+            let link = &mut proof.role.0;
+            callers.iter_mut().filter(|one| one.outcome.is_none()).for_each(|one| one.step(link));
+            // A job ends with the next packet of anybody.
+            if steps % 50 == 0 && link.poll_room(&mut None, Waker::noop()).is_ready() {
+                let slot = link.open_slot(false);
+                link.send(&Echo("go on"), slot, 0);
+                link.leave(slot);
+            }
+            proof.step();
+            steps += 1;
+            assert!(steps < 20_000, "seed {seed}: somebody waits for ever");
+        }
+        for one in &callers {
+            served += u32::from(one.outcome == Some(Ok(())));
+            let heard = proof.peer.heard.get(one.text.as_bytes()).copied().unwrap_or_default();
+            let expected = match one.outcome {
+                Some(Ok(())) => 1..=1,
+                Some(Err(Fate::NotSent)) => 0..=0,
+                _ => 0..=1,
+            };
+            assert!(
+                expected.contains(&heard),
+                "seed {seed}: {} {:?} {heard}",
+                one.text,
+                one.outcome
+            );
+            one.slot.into_iter().for_each(|slot| proof.role.0.leave(slot));
+        }
+        // What was left is passed over, and the slots are free.
+        while proof.role.0.slots_in_use() > 0 {
+            proof.step();
+            steps += 1;
+            assert!(steps < 30_000, "seed {seed}: a slot is lost");
+        }
+    }
+    assert!(served > 1_000 && gone > 1_000, "{served} of the callers that stayed, {gone} went");
+}

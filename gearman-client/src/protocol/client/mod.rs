@@ -1,0 +1,13 @@
+//! A client's side of one server: who waits for what, when it is written, and when there is to be a connection.
+
+mod hold;
+mod inbox;
+mod link;
+#[cfg(test)]
+mod link_tests;
+mod slots;
+
+pub(crate) use self::{
+    inbox::{Inbox, Mail},
+    link::{Link, answer},
+};

@@ -1,0 +1,159 @@
+//! Where a connection leaves what is for its callers.
+
+use std::task::{Poll, Waker};
+
+use super::inbox::{Inbox, Mail};
+use crate::{
+    JobEvent,
+    protocol::{Epoch, Packet},
+};
+
+/// For whom an answer or an event is: a slot, and which of the slot's requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    pub(super) slot: u32,
+    pub(super) tag: u32,
+}
+
+/// The mailboxes of all callers. One that its caller has left is used again once its last mail has come.
+#[derive(Debug)]
+pub(super) struct Slots {
+    list: Vec<Slot>,
+    free: Vec<u32>,
+    max_backlog: usize,
+}
+
+/// The mailbox of a caller.
+#[derive(Debug, Default)]
+struct Slot {
+    inbox: Inbox<u32>,
+    waker: Option<Waker>,
+    /// Requests and jobs whose last mail is still to come.
+    open: u32,
+    /// The connection that its requests went to.
+    epoch: Option<Epoch>,
+    /// The caller has gone.
+    is_abandoned: bool,
+    /// The caller wants to know how its job ends, and nothing before.
+    wants_end_only: bool,
+}
+
+impl Slots {
+    /// Keeps up to `max_backlog` bytes of what each job says.
+    pub(super) fn new(max_backlog: usize) -> Self {
+        Slots { list: Vec::new(), free: Vec::new(), max_backlog }
+    }
+
+    /// A slot for a caller.
+    pub(super) fn open(&mut self, wants_end_only: bool) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.list.push(Slot::default());
+            u32::try_from(self.list.len() - 1).unwrap_or(u32::MAX)
+        });
+        if let Some(slot) = self.get(index) {
+            slot.wants_end_only = wants_end_only;
+        }
+        index
+    }
+
+    fn get(&mut self, index: u32) -> Option<&mut Slot> {
+        self.list.get_mut(index as usize)
+    }
+
+    /// A request of the slot goes out over this connection.
+    pub(super) fn expect(&mut self, index: u32, epoch: Epoch) {
+        if let Some(slot) = self.get(index) {
+            slot.open += 1;
+            slot.epoch = Some(epoch);
+        }
+    }
+
+    /// The answer to the submission of a foreground job. Gives whom to wake, as the others do.
+    pub(super) fn created(&mut self, ticket: Ticket, answer: Packet) -> Option<Waker> {
+        let slot = self.get(ticket.slot).filter(|slot| !slot.is_abandoned)?;
+        slot.inbox.put(ticket.tag, Mail::Answer(answer));
+        if slot.wants_end_only { None } else { slot.waker.take() }
+    }
+
+    /// An event that does not end its job.
+    pub(super) fn event(&mut self, ticket: Ticket, event: JobEvent) -> Option<Waker> {
+        let max = self.max_backlog;
+        let slot = self.get(ticket.slot)?;
+        if slot.is_abandoned || slot.wants_end_only {
+            return None;
+        }
+        slot.inbox.put_event(ticket.tag, event, max);
+        slot.waker.take()
+    }
+
+    /// The last mail of a request.
+    pub(super) fn last(&mut self, ticket: Ticket, mail: Mail) -> Option<Waker> {
+        let slot = self.get(ticket.slot)?;
+        slot.open = slot.open.saturating_sub(1);
+        if !slot.is_abandoned {
+            slot.inbox.put_last(ticket.tag, mail);
+            return slot.waker.take();
+        }
+        if slot.open == 0 {
+            self.release(ticket.slot);
+        }
+        None
+    }
+
+    /// Lets the caller sleep until there is mail.
+    pub(super) fn wait(&mut self, index: u32, caller: &Waker) {
+        match self.get(index).map(|slot| &mut slot.waker) {
+            Some(Some(waker)) => waker.clone_from(caller),
+            Some(none) => *none = Some(caller.clone()),
+            None => {}
+        }
+    }
+
+    /// The next mail, with the tag of its request and the connection that it came by.
+    pub(super) fn poll(&mut self, index: u32, caller: &Waker) -> Poll<(u32, Mail, Epoch)> {
+        let Some(slot) = self.get(index) else { return Poll::Pending };
+        let Some((tag, mail)) = slot.inbox.pop() else {
+            self.wait(index, caller);
+            return Poll::Pending;
+        };
+        let epoch = slot.epoch.unwrap_or_else(Epoch::next);
+        Poll::Ready((tag, mail, epoch))
+    }
+
+    /// How much mail waits to be taken.
+    pub(super) fn waiting(&self, index: u32) -> usize {
+        self.list.get(index as usize).map_or(0, |slot| slot.inbox.len())
+    }
+
+    /// Whether all mail has come and is taken.
+    pub(super) fn is_over(&self, index: u32) -> bool {
+        self.list.get(index as usize).is_none_or(|slot| slot.open == 0 && slot.inbox.len() == 0)
+    }
+
+    /// Nobody waits for the mail of a slot any more: what still comes is passed over.
+    pub(super) fn leave(&mut self, index: u32) {
+        let Some(slot) = self.get(index) else { return };
+        if slot.open == 0 {
+            return self.release(index);
+        }
+        slot.is_abandoned = true;
+        slot.waker = None;
+        slot.inbox.clear();
+    }
+
+    /// Makes a slot as new. The memory of its queues serves the next caller.
+    fn release(&mut self, index: u32) {
+        let Some(slot) = self.get(index) else { return };
+        let Slot { inbox, waker, open, epoch, is_abandoned, wants_end_only } = slot;
+        inbox.clear();
+        (*waker, *epoch, *open) = (None, None, 0);
+        (*is_abandoned, *wants_end_only) = (false, false);
+        self.free.push(index);
+    }
+
+    /// How many slots are in use.
+    #[cfg(test)]
+    pub(super) fn in_use(&self) -> usize {
+        self.list.len() - self.free.len()
+    }
+}
