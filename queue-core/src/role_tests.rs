@@ -451,6 +451,28 @@ fn a_half_close_is_seen_by_the_peer_behind_what_was_written() {
 }
 
 #[test]
+fn what_is_pushed_is_written_though_nobody_waits_for_the_answer() {
+    let (listener, address) = listener();
+    let question = "q".repeat(64 << 10);
+    writes_first(listener, question.clone(), 64);
+    let (mut asker, mut wire) = (Asker::new(), blocking_wire(address));
+    assert_eq!(wire.drive(&mut asker, None, |_| None::<()>), Drive::Rest(None));
+    asker.ask("first");
+    wire.push(&mut asker);
+    assert!(!asker.is_open && !wire.io().is_open(), "it makes no connection");
+    let mut wire = blocking_wire(address);
+    let mut asker = Asker::new();
+    asker.ask(&question);
+    wire.drive(&mut asker, None, |asker| asker.is_open.then_some(()));
+    for _ in 1..64 {
+        asker.ask(&question);
+    }
+    wire.push(&mut asker);
+    assert!(wire.io().is_drained(), "also while the peer only writes");
+    assert_eq!(wire.drive(&mut asker, None, answered(64)), Drive::Done(64));
+}
+
+#[test]
 fn the_wire_is_given_back_when_there_is_nothing_to_wait_for() {
     let (listener, address) = listener();
     echo(listener);

@@ -113,6 +113,30 @@ impl<F> Wire<F> {
         }
     }
 
+    /// Writes what the role has queued, and waits for no answer: for callers with something else to do before they wait.
+    pub fn push<R: Role<Failure = F> + ?Sized>(&mut self, role: &mut R) {
+        loop {
+            let now = now();
+            let pulse = role.exchange(&mut self.io, now);
+            self.io.wake.drain(..).for_each(Waker::wake);
+            let is_unwritten = self.io.is_open() && !self.is_written();
+            let moved = match pulse {
+                Pulse::Look => self.look(now),
+                Pulse::Go(until) | Pulse::Rest(until) if is_unwritten => {
+                    self.write_on(false, until).map(drop)
+                }
+                Pulse::Close(_) | Pulse::Over => {
+                    self.close();
+                    return;
+                }
+                _ => return,
+            };
+            if let Err(error) = moved {
+                self.io.ended(End::Lost(error));
+            }
+        }
+    }
+
     /// Moves bytes until `done` has something, for a role that nobody else changes: sleeps while there is nothing to do.
     /// `None` when the role is over, or waits for nothing.
     pub fn call<R, T>(
@@ -168,24 +192,28 @@ impl<F> Wire<F> {
 
     /// Comes back when something came, when the time is over, and when a write makes no progress.
     fn move_bytes(&mut self, half_close: bool, until: Option<Instant>) -> io::Result<()> {
+        match self.write_on(half_close, until)? {
+            true => self.read(until).map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether all is written. Comes back when something came meanwhile, and when a write makes no progress.
+    fn write_on(&mut self, half_close: bool, until: Option<Instant>) -> io::Result<bool> {
         if self.is_stuck {
             // The peer may be stuck writing to us: all of that is read before the next attempt.
             if self.read(Some(now() + GLANCE))? {
-                return Ok(());
+                return Ok(false);
             }
             self.is_stuck = false;
         }
         let written = self.write(half_close, until);
         self.is_stuck = matches!(written, Ok(false));
-        match written {
-            Ok(true) => self.read(until).map(drop),
-            Ok(false) => Ok(()),
-            // What came before the write failed is the role's, and told before that.
-            Err(error) => match self.read(Some(now() + GLANCE)) {
-                Ok(true) => Ok(()),
-                _ => Err(error),
-            },
+        // What came before a write failed is the role's, and told before that.
+        if written.is_err() && matches!(self.read(Some(now() + GLANCE)), Ok(true)) {
+            return Ok(false);
         }
+        written
     }
 
     /// Whether all is written. A peer that keeps taking a little does not put the moment off.
