@@ -22,9 +22,15 @@ pub struct Client {
     pub(super) links: Vec<Link>,
     pub(super) router: Router,
     turn: usize,
-    tokens: u64,
     /// Only errors.
     failures: Metrics,
+}
+
+/// Where the mail of a caller comes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) link: usize,
+    pub(super) slot: u32,
 }
 
 impl Client {
@@ -60,7 +66,7 @@ impl Client {
         servers.check()?;
         let router = Router::new(&servers);
         let links = servers.list.into_iter().map(Link::new).collect();
-        Ok(Client { links, router, turn: 0, tokens: 0, failures: Metrics::default() })
+        Ok(Client { links, router, turn: 0, failures: Metrics::default() })
     }
 
     /// Uses a stream that the caller has connected. Such a client cannot reconnect; the address in `options` is only
@@ -75,7 +81,7 @@ impl Client {
         })?;
         let router = Router::new(&Servers::from(&options));
         let links = vec![Link::over(transport, options)];
-        Ok(Client { links, router, turn: 0, tokens: 0, failures: Metrics::default() })
+        Ok(Client { links, router, turn: 0, failures: Metrics::default() })
     }
 
     fn connect_any(&mut self) -> Result<()> {
@@ -108,18 +114,11 @@ impl Client {
         request: &R,
         idempotent: bool,
     ) -> Result<R::Reply> {
-        self.send_and_wait(request, idempotent, Limit::never()).map(|(reply, ..)| reply)
-    }
-
-    /// The answer to a request, with the link and the token that events come by. It ends with `limit`, if that is
-    /// sooner than the limit of a call.
-    pub(super) fn send_and_wait<R: Request>(
-        &mut self,
-        request: &R,
-        idempotent: bool,
-        limit: Limit,
-    ) -> Result<(R::Reply, usize, u64)> {
-        self.told(trace::request(request), |client| client.send_to_some(request, idempotent, limit))
+        self.told(trace::request(request), |client| {
+            let (reply, place) = client.send_to_some(request, idempotent, Limit::never())?;
+            client.leave(place);
+            Ok(reply)
+        })
     }
 
     /// A call, with its span, and counted if it fails.
@@ -135,17 +134,25 @@ impl Client {
         })
     }
 
+    /// The answer to a request, and where events come. It ends with `limit`, if that is sooner than the limit of a call.
     pub(super) fn send_to_some<R: Request>(
         &mut self,
         request: &R,
         idempotent: bool,
         limit: Limit,
-    ) -> Result<(R::Reply, usize, u64)> {
-        let token = self.token();
-        self.on_some_server(request.route(), idempotent, limit, |link, total| {
-            link.call(request, token, total)
-        })
-        .map(|(reply, index)| (reply, index, token))
+    ) -> Result<(R::Reply, Place)> {
+        let ((reply, slot), link) =
+            self.on_some_server(request.route(), idempotent, limit, |_, link, total| {
+                link.call(request, total)
+            })?;
+        Ok((reply, Place { link, slot }))
+    }
+
+    /// Nobody waits for mail there any more.
+    pub(super) fn leave(&mut self, Place { link, slot }: Place) {
+        if let Some(link) = self.links.get_mut(link) {
+            link.leave(slot);
+        }
     }
 
     /// Tries a step on the servers, in the order of their preference, until one does it.
@@ -154,7 +161,7 @@ impl Client {
         route: Option<&[u8]>,
         idempotent: bool,
         limit: Limit,
-        mut step: impl FnMut(&mut Link, Limit) -> Result<T>,
+        mut step: impl FnMut(usize, &mut Link, Limit) -> Result<T>,
     ) -> Result<(T, usize)> {
         let order = self.router.order(self.turn, route);
         self.turn = self.turn.wrapping_add(1);
@@ -165,7 +172,7 @@ impl Client {
             match attempts.step(|index| self.links.get(index)?.quarantine(), total) {
                 Step::Try(index) => {
                     let link = self.links.get_mut(index).ok_or_else(no_server)?;
-                    match step(link, total) {
+                    match step(index, link, total) {
                         Ok(done) => return Ok((done, index)),
                         Err(error) => attempts.failed(index, error)?,
                     }
@@ -192,14 +199,14 @@ impl Client {
     /// As [`connect`](Self::connect).
     pub fn reconnect(&mut self) -> Result<()> {
         for link in &mut self.links {
-            link.fail(no_server());
+            link.fail(&no_server());
         }
         let mut last = None;
         let total = self.policy().0.named(Deadline::Connect);
         let order = self.router.order(0, None);
         for (index, left) in order.iter().zip((1..=order.len()).rev()) {
             let Some(link) = self.links.get_mut(index) else { continue };
-            match link.connect(total.share(left)) {
+            match link.make_ready(total.share(left)) {
                 Ok(()) => return Ok(()),
                 Err(error) => last = Some(error),
             }
@@ -215,7 +222,7 @@ impl Client {
 
     /// Looks, without waiting, whether the servers have closed the connections while nobody used them.
     pub fn check_connection(&mut self) -> bool {
-        self.links.iter_mut().for_each(Link::check);
+        self.links.iter_mut().for_each(Link::look);
         self.is_connected()
     }
 
@@ -253,7 +260,7 @@ impl Client {
     /// Changes the wait for replies from the next call on.
     pub fn set_reply_timeout(&mut self, timeout: Duration) {
         for link in &mut self.links {
-            link.options.reply_timeout = timeout;
+            link.set_reply_timeout(timeout);
         }
     }
 
@@ -265,21 +272,13 @@ impl Client {
     }
 
     /// How many bytes wait to be written.
-    pub(super) fn outgoing(&self) -> usize {
-        self.links.iter().map(Link::outgoing).sum()
+    pub(super) fn queued(&self) -> usize {
+        self.links.iter().map(Link::queued).sum()
     }
 
     /// Writes what is queued. A failure reaches the waiters as mail.
     pub(super) fn flush_all(&mut self) {
-        for link in self.links.iter_mut().filter(|link| link.outgoing() > 0) {
-            let _ = link.flush(Limit::never());
-        }
-    }
-
-    /// A number that no other request of this client has.
-    pub(super) fn token(&mut self) -> u64 {
-        self.tokens += 1;
-        self.tokens
+        self.links.iter_mut().filter(|link| link.queued() > 0).for_each(Link::flush);
     }
 
     /// The server that a handle names, if it is one of this client's.

@@ -1,6 +1,6 @@
 //! A foreground job that is waited for.
 
-use super::Client;
+use super::{Client, client::Place};
 use crate::{
     Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
     UniqueId,
@@ -22,8 +22,7 @@ use crate::{
 pub struct Job<'a> {
     client: &'a mut Client,
     submitted: Submitted,
-    link: usize,
-    token: u64,
+    place: Place,
     limit: Limit,
     /// Whether it was looked, when the limit had passed, what came in time.
     is_late: bool,
@@ -43,10 +42,10 @@ impl<'a> Job<'a> {
         let limit = Limit::of(Deadline::Job, options.timeout);
         let mut attempts = if options.idempotent { client.policy().1 } else { 0 };
         let whole = limit.sooner(client.policy().0);
-        let (submitted, link, token) =
+        let (submitted, place) =
             client.told(span, |client| client.create(&mut submit, &mut attempts, whole))?;
         let again = options.idempotent.then(|| (submit.owned(), attempts));
-        Ok(Job { client, submitted, link, token, limit, is_late: false, end: None, again })
+        Ok(Job { client, submitted, place, limit, is_late: false, end: None, again })
     }
 
     /// The server's name for the job.
@@ -80,15 +79,15 @@ impl<'a> Job<'a> {
 
     fn wait(&mut self) -> Result<JobEvent> {
         loop {
-            let link = self.client.links.get_mut(self.link).ok_or_else(no_server)?;
+            let link = self.client.links.get_mut(self.place.link).ok_or_else(no_server)?;
             if !self.is_late && self.limit.has_passed() {
                 self.is_late = true;
                 link.look();
             }
-            let lost = match link.wait_for(self.token, self.limit) {
-                Ok(Mail::Event(event)) => return Ok(event),
-                Ok(Mail::Answer(_)) => continue,
-                Ok(Mail::Lost(error)) | Err(error) => error,
+            let lost = match link.next(self.place.slot, self.limit) {
+                Ok((_, Mail::Event(event))) => return Ok(event),
+                Ok((_, Mail::Answer(_))) => continue,
+                Ok((_, Mail::Lost(error))) | Err(error) => error,
             };
             let lost =
                 lost.with_handle(self.submitted.handle.clone()).with_unique(self.submitted.unique);
@@ -106,9 +105,16 @@ impl<'a> Job<'a> {
         self.client.make_fresh(submit, whole);
         let again = self.client.create(submit, attempts, whole);
         // Whatever becomes of this one, the lost one may have been run.
-        let (submitted, link, token) = again.map_err(|error| error.with_fate(Fate::Unknown))?;
-        (self.submitted, self.link, self.token) = (submitted, link, token);
+        let (submitted, place) = again.map_err(|error| error.with_fate(Fate::Unknown))?;
+        self.client.leave(self.place);
+        (self.submitted, self.place) = (submitted, place);
         Ok(())
+    }
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        self.client.leave(self.place);
     }
 }
 
@@ -133,7 +139,7 @@ impl Client {
         submit: &mut Submit<W>,
         attempts: &mut u32,
         limit: Limit,
-    ) -> Result<(Submitted, usize, u64)> {
+    ) -> Result<(Submitted, Place)> {
         let mut may_exist = false;
         loop {
             match self.send_to_some(submit, false, limit) {
@@ -198,14 +204,16 @@ impl Client {
     }
 
     fn ask<R: Request>(&mut self, index: usize, request: &R, limit: Limit) -> Result<R::Reply> {
-        let token = self.token();
         let (_, rounds) = self.policy();
         let link = self.links.get_mut(index).ok_or_else(no_server)?;
         let mut attempts = Attempts::question(index, rounds, link.options.reply_timeout);
         loop {
             match attempts.step(|_| link.quarantine(), limit) {
-                Step::Try(_) => match link.call(request, token, limit) {
-                    Ok(reply) => return Ok(reply),
+                Step::Try(_) => match link.call(request, limit) {
+                    Ok((reply, slot)) => {
+                        link.leave(slot);
+                        return Ok(reply);
+                    }
                     Err(error) => attempts.failed(index, error)?,
                 },
                 Step::Wait(time) => std::thread::sleep(time),

@@ -5,9 +5,9 @@ use std::{
     time::Duration,
 };
 
-use super::Client;
+use super::{Client, client::Place};
 use crate::{
-    Deadline, Error, Fate, JobEvent, JobHandle, Result,
+    Deadline, Error, ErrorKind, JobEvent, JobHandle, Result,
     deadline::Limit,
     keys::Keys,
     protocol::{Request, Submit, client::Mail},
@@ -48,7 +48,7 @@ impl Client {
         I: IntoIterator<Item: Request>,
     {
         CallMany {
-            client: self,
+            boxes: Boxes::new(self),
             requests: requests.into_iter(),
             in_flight: VecDeque::new(),
             early: HashMap::new(),
@@ -92,7 +92,7 @@ impl Client {
         I: IntoIterator<Item = Submit<W>>,
     {
         SubmitMany {
-            client: self,
+            boxes: Boxes::new(self),
             jobs: jobs.into_iter(),
             running: HashMap::default(),
             ready: VecDeque::new(),
@@ -101,34 +101,73 @@ impl Client {
             turn: 0,
         }
     }
+}
 
-    /// Queues a request on the first server of its order that has a connection.
-    fn queue<R: Request>(&mut self, request: &R, token: u64) -> Result<usize> {
-        let (_, index) =
-            self.on_some_server(request.route(), false, Limit::never(), |link, total| {
-                link.make_ready(total)?;
-                link.send(request, token);
-                Ok(())
-            })?;
-        Ok(index)
+/// A slot on each server that is used.
+struct Boxes<'a> {
+    client: &'a mut Client,
+    slots: Vec<Option<u32>>,
+    tags: u32,
+}
+
+impl<'a> Boxes<'a> {
+    fn new(client: &'a mut Client) -> Self {
+        let slots = client.links.iter().map(|_| None).collect();
+        Boxes { client, slots, tags: 0 }
+    }
+
+    /// Queues a request on the first server of its order that has a connection. Gives which, and the request's tag.
+    fn queue<R: Request>(&mut self, request: &R) -> Result<(usize, u32)> {
+        self.tags = self.tags.wrapping_add(1);
+        let Boxes { client, slots, tags } = self;
+        let queued =
+            client.on_some_server(request.route(), false, Limit::never(), |index, link, total| {
+                let slot = slots.get(index).copied().flatten();
+                link.queue(request, slot, *tags, total)
+            });
+        let (slot, index) = queued?;
+        if let Some(place) = slots.get_mut(index) {
+            *place = Some(slot);
+        }
+        Ok((index, *tags))
+    }
+
+    /// The next mail of a server.
+    fn next(&mut self, index: usize, limit: Limit) -> Result<(u32, Mail)> {
+        let slot = self.slots.get(index).copied().flatten().ok_or_else(no_server)?;
+        self.client.links.get_mut(index).ok_or_else(no_server)?.next(slot, limit)
+    }
+
+    fn decode<R: Request>(&mut self, index: usize, request: &R, mail: Mail) -> Result<R::Reply> {
+        self.client.links.get_mut(index).ok_or_else(no_server)?.decode(request, mail)
+    }
+}
+
+impl Drop for Boxes<'_> {
+    fn drop(&mut self) {
+        for (link, slot) in self.slots.iter().enumerate() {
+            if let Some(slot) = *slot {
+                self.client.leave(Place { link, slot });
+            }
+        }
     }
 }
 
 /// The answers to many requests, in the order of the requests. See [`Client::call_many`].
 #[must_use = "nothing is sent until answers are asked for"]
 pub struct CallMany<'a, I: Iterator> {
-    client: &'a mut Client,
+    boxes: Boxes<'a>,
     requests: I,
     in_flight: VecDeque<InFlight<I::Item>>,
     /// What came for requests in flight while an earlier one was sent again.
-    early: HashMap<u64, Mail>,
+    early: HashMap<u32, Mail>,
     window: usize,
 }
 
 struct InFlight<R> {
     request: R,
-    /// Over which link, and with which token; or why it could not be sent.
-    sent: Result<(usize, u64)>,
+    /// Over which link, and with which tag; or why it could not be sent.
+    sent: Result<(usize, u32)>,
 }
 
 impl<I: Iterator<Item: Request>> CallMany<'_, I> {
@@ -144,34 +183,30 @@ impl<I: Iterator<Item: Request>> CallMany<'_, I> {
         if self.in_flight.len() > self.window / 2 {
             return;
         }
-        while self.in_flight.len() < self.window && self.client.outgoing() < ENOUGH_OUTGOING {
+        while self.in_flight.len() < self.window && self.boxes.client.queued() < ENOUGH_OUTGOING {
             let Some(request) = self.requests.next() else { break };
-            let token = self.client.token();
-            let sent = self.client.queue(&request, token).map(|link| (link, token));
+            let sent = self.boxes.queue(&request);
             let has_failed = sent.is_err();
             self.in_flight.push_back(InFlight { request, sent });
             if has_failed {
                 break;
             }
         }
-        self.client.flush_all();
+        self.boxes.client.flush_all();
     }
 
     fn answer(&mut self, InFlight { request, sent }: InFlight<I::Item>) -> Answer<I> {
-        let (mut index, mut token) = sent?;
-        let (_, mut attempts) = self.client.policy();
+        let (mut index, mut tag) = sent?;
+        let (_, mut attempts) = self.boxes.client.policy();
         loop {
-            let outcome = self.mail(index, token).and_then(|mail| {
-                let link = self.client.links.get_mut(index).ok_or_else(no_server)?;
-                link.decode(&request, mail)
-            });
+            let outcome =
+                self.mail(index, tag).and_then(|mail| self.boxes.decode(index, &request, mail));
             let named = |error: Error| error.with_command(request.packet_type().name());
             match outcome {
                 Err(error) if may_repeat(&error, false) && attempts > 0 => {
                     attempts -= 1;
-                    token = self.client.token();
-                    index = self.client.queue(&request, token).map_err(named)?;
-                    self.client.flush_all();
+                    (index, tag) = self.boxes.queue(&request).map_err(named)?;
+                    self.boxes.client.flush_all();
                 }
                 outcome => return outcome.map_err(named),
             }
@@ -179,24 +214,21 @@ impl<I: Iterator<Item: Request>> CallMany<'_, I> {
     }
 
     /// The answer to one request. Those to others in flight are kept for them.
-    fn mail(&mut self, index: usize, token: u64) -> Result<Mail> {
+    fn mail(&mut self, index: usize, tag: u32) -> Result<Mail> {
         // Nearly always there are none.
         if !self.early.is_empty()
-            && let Some(mail) = self.early.remove(&token)
+            && let Some(mail) = self.early.remove(&tag)
         {
             return Ok(mail);
         }
-        let link = self.client.links.get_mut(index).ok_or_else(no_server)?;
         loop {
-            match link.next(Limit::never()) {
-                Ok((to, mail)) if to == token => return Ok(mail),
-                Ok((to, mail)) => {
-                    let is_to = |one: &InFlight<_>| matches!(one.sent, Ok((_, of)) if of == to);
-                    if self.in_flight.iter().any(is_to) {
-                        self.early.insert(to, mail);
-                    }
-                }
-                Err(error) => return Err(error.with_fate(Fate::Unknown)),
+            let (to, mail) = self.boxes.next(index, Limit::never())?;
+            if to == tag {
+                return Ok(mail);
+            }
+            let is_to = |one: &InFlight<_>| matches!(one.sent, Ok((_, of)) if of == to);
+            if self.in_flight.iter().any(is_to) {
+                self.early.insert(to, mail);
             }
         }
     }
@@ -214,7 +246,7 @@ impl<I: Iterator<Item: Request>> Iterator for CallMany<'_, I> {
         self.fill();
         let head = self.in_flight.pop_front()?;
         let answer = self.answer(head);
-        self.client.count(&answer);
+        self.boxes.client.count(&answer);
         Some(answer)
     }
 }
@@ -222,10 +254,10 @@ impl<I: Iterator<Item: Request>> Iterator for CallMany<'_, I> {
 /// The events of many foreground jobs. See [`Client::submit_many`].
 #[must_use = "nothing is sent until events are asked for"]
 pub struct SubmitMany<'a, W, I> {
-    client: &'a mut Client,
+    boxes: Boxes<'a>,
     jobs: I,
-    /// The jobs that have not ended, by token.
-    running: HashMap<u64, Running<W>, Keys>,
+    /// The jobs that have not ended, by tag.
+    running: HashMap<u32, Running<W>, Keys>,
     ready: VecDeque<(usize, Result<JobEvent>)>,
     window: usize,
     taken: usize,
@@ -253,24 +285,23 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
         if self.running.len() > self.window / 2 {
             return;
         }
-        while self.running.len() < self.window && self.client.outgoing() < ENOUGH_OUTGOING {
+        while self.running.len() < self.window && self.boxes.client.queued() < ENOUGH_OUTGOING {
             let Some(submit) = self.jobs.next() else { break };
             let number = self.taken;
             self.taken += 1;
-            let (_, attempts) = self.client.policy();
+            let (_, attempts) = self.boxes.client.policy();
             if !self.send(Running { number, submit, handle: None, link: 0, attempts }) {
                 break;
             }
         }
-        self.client.flush_all();
+        self.boxes.client.flush_all();
     }
 
     fn send(&mut self, mut job: Running<W>) -> bool {
-        let token = self.client.token();
-        match self.client.queue(&job.submit, token) {
-            Ok(link) => {
+        match self.boxes.queue(&job.submit) {
+            Ok((link, tag)) => {
                 job.link = link;
-                self.running.insert(token, job);
+                self.running.insert(tag, job);
                 true
             }
             Err(error) => {
@@ -281,8 +312,8 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
     }
 
     /// Waits for mail of any server.
-    fn receive(&mut self) -> Result<(usize, u64, Mail)> {
-        let count = self.client.links.len();
+    fn receive(&mut self) -> Result<(usize, u32, Mail)> {
+        let count = self.boxes.slots.len();
         loop {
             self.turn = self.turn.wrapping_add(1);
             for offset in 0..count {
@@ -290,30 +321,27 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
                 if !self.running.values().any(|job| job.link == index) {
                     continue;
                 }
-                let Some(link) = self.client.links.get_mut(index) else { continue };
                 let limit = match count {
                     1 => Limit::never(),
                     _ => Limit::of(Deadline::Total, Some(SLICE)),
                 };
-                match link.next(limit) {
-                    Ok((token, mail)) => return Ok((index, token, mail)),
-                    Err(error) if error.kind() == crate::ErrorKind::Timeout(Deadline::Total) => {}
-                    Err(error) => return Err(error.with_fate(Fate::Unknown)),
+                match self.boxes.next(index, limit) {
+                    Ok((tag, mail)) => return Ok((index, tag, mail)),
+                    Err(error) if error.kind() == ErrorKind::Timeout(Deadline::Total) => {}
+                    Err(error) => return Err(error),
                 }
             }
         }
     }
 
-    fn take(&mut self, index: usize, token: u64, mail: Mail) {
-        let Some(mut job) = self.running.remove(&token) else { return };
+    fn take(&mut self, index: usize, tag: u32, mail: Mail) {
+        let Some(mut job) = self.running.remove(&tag) else { return };
         let event = match mail {
             Mail::Event(event) => Ok(event),
-            answer => match self.client.links.get_mut(index) {
-                Some(link) => link
-                    .decode(&job.submit, answer)
-                    .map(|submitted| JobEvent::Created(submitted.handle)),
-                None => Err(no_server()),
-            },
+            answer => self
+                .boxes
+                .decode(index, &job.submit, answer)
+                .map(|submitted| JobEvent::Created(submitted.handle)),
         };
         match event {
             Ok(event) => {
@@ -322,14 +350,14 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
                 }
                 let number = job.number;
                 if !event.is_last() {
-                    self.running.insert(token, job);
+                    self.running.insert(tag, job);
                 }
                 self.ready.push_back((number, Ok(event)));
             }
             Err(error) if may_repeat(&error, false) && job.attempts > 0 => {
                 job.attempts -= 1;
                 self.send(job);
-                self.client.flush_all();
+                self.boxes.client.flush_all();
             }
             Err(error) => self.ready.push_back((job.number, Err(named(error, &job)))),
         }
@@ -351,7 +379,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> Iterator for SubmitMany<'_, 
 
     fn next(&mut self) -> Option<Self::Item> {
         let (number, event) = self.next_event()?;
-        self.client.count(&event);
+        self.boxes.client.count(&event);
         Some((number, event))
     }
 }
@@ -367,7 +395,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
                 return self.ready.pop_front();
             }
             match self.receive() {
-                Ok((index, token, mail)) => self.take(index, token, mail),
+                Ok((index, tag, mail)) => self.take(index, tag, mail),
                 // Every job was told of its connection's end before; this ends what was forgotten.
                 Err(error) => {
                     let lost = self.running.drain().map(|(_, job)| job);

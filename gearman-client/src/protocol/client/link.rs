@@ -53,6 +53,8 @@ pub(crate) struct Link {
     health: Health,
     /// An exchange has succeeded on this connection.
     has_served: bool,
+    /// The connection before it was lost without one.
+    is_unproven: bool,
     pace: Pace,
     has_answers: bool,
     hold: Hold,
@@ -115,6 +117,7 @@ impl Link {
             doom: None,
             health: Health::new(options.retry, Some(connect)),
             has_served: false,
+            is_unproven: false,
             pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
             has_answers: false,
             hold: Hold::default(),
@@ -209,6 +212,48 @@ impl Link {
     /// No caller is left.
     pub(crate) fn close(&mut self) {
         (self.is_leaving, self.is_urgent) = (true, true);
+    }
+
+    /// Nobody waits for the connection that was wanted, and that was not begun.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn give_up(&mut self) {
+        if self.stage == Stage::Wanted {
+            self.stage = Stage::Closed;
+            self.health.lost();
+        }
+    }
+
+    /// Whether something has changed since the role was asked.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn has_news(&self) -> bool {
+        self.is_urgent || self.has_queued
+    }
+
+    /// Has the pump read what is here already.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn look(&mut self, now: Instant) {
+        self.watch.look_since = Some(now);
+    }
+
+    /// Whether that is still to be done.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn is_looking(&self) -> bool {
+        self.stage == Stage::Open && self.watch.look_since.is_some()
+    }
+
+    /// How many bytes of requests wait to be handed to the connection.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn queued(&self) -> usize {
+        match self.session.unwritten() {
+            0 => 0,
+            _ => self.session.outgoing().len(),
+        }
+    }
+
+    #[cfg(feature = "blocking")]
+    pub(crate) fn set_reply_timeout(&mut self, timeout: Duration) {
+        self.options.reply_timeout = timeout;
+        self.pace = Pace::new(Some(timeout), Some(self.options.write_timeout));
     }
 
     /// Whether a connection is wanted that nobody makes. Who is told so has to see to it.
@@ -339,7 +384,7 @@ impl Link {
     /// A complete exchange: the server is alive, so the next connection need not be waited for.
     fn prove(&mut self) {
         if !self.has_served {
-            self.has_served = true;
+            (self.has_served, self.is_unproven) = (true, false);
             self.health.proven();
         }
     }
@@ -372,9 +417,11 @@ impl Link {
     /// The connection is of no use any more: everybody who waits is told what became of his request.
     fn lose(&mut self, error: &Error, io: &mut Io<Error>, now: Instant) {
         trace::lost(&self.address, error);
-        match self.has_served {
-            true => self.health.lost(),
-            false => self.back_off(now),
+        // One connection may have been unlucky: a server that has just been restarted need not be waited for.
+        if self.has_served || !std::mem::replace(&mut self.is_unproven, true) {
+            self.health.lost();
+        } else {
+            self.back_off(now);
         }
         for Lost { waiter, fate, request, handle } in self.session.close() {
             let mut told = error.share().with_fate(fate).with_command(request);

@@ -8,6 +8,6 @@ mod link_tests;
 mod slots;
 
 pub(crate) use self::{
-    inbox::{Inbox, Mail},
+    inbox::Mail,
     link::{Link, answer},
 };
