@@ -1,36 +1,31 @@
-//! The grammar: one tree of commands for the command line, the REPL, completions, man pages and help.
+//! The commands of this tool, beside those of every tool, and what runs them.
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use ctl_core::args::GlobalArgs;
+use clap::{Args, Subcommand};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Connect;
 use ctl_core::program::Program;
 
 use crate::commands::{
-    check, clear, delete, docs as documents, drain, export, finish, import, job, jobs, kick, pause,
-    peek, ping, pop, put, raw, reserve, serve, server, smoke, stats, tubes, wait, watch, work,
+    check, clear, delete, drain, export, finish, import, job, jobs, kick, pause, peek, pop, put,
+    raw, reserve, server, smoke, stats, tubes, wait, work,
 };
-use crate::repl;
-use crate::tool::PREFIX;
+use crate::link::Link;
+use crate::program;
+use crate::tool::{Bsctl, Session, Tool};
 
-/// Talk to beanstalkd: put, take, inspect and move jobs, from scripts and by hand.
-#[derive(Debug, Parser)]
-#[command(name = "bsctl", version, max_term_width = 110)]
-pub struct Cli {
+/// Which server.
+#[derive(Debug, Args)]
+pub struct Server {
     /// Where the server listens.
     #[arg(short = 'a', long, global = true, value_name = "ADDR", help_heading = "Global options")]
     #[arg(help = "Server address: host:port, [::1]:11300, unix:/path [default: 127.0.0.1:11300]")]
-    pub addr: Option<String>,
+    addr: Option<String>,
+}
 
-    /// Start an in-memory server for the duration of this command and use it
-    #[arg(long, global = true, help_heading = "Global options")]
-    pub embedded: bool,
-
-    /// Flags of every command.
-    #[command(flatten)]
-    pub globals: GlobalArgs,
-
-    /// What to do.
-    #[command(subcommand)]
-    pub command: Option<Command>,
+impl Connect for Server {
+    fn addresses(&self) -> Option<String> {
+        self.addr.clone()
+    }
 }
 
 /// Every command.
@@ -112,75 +107,74 @@ pub enum Command {
     /// Wait until a condition is true (stats-tube, stats-job)
     #[command(after_help = wait::HELP)]
     Wait(wait::WaitArgs),
-    /// Measure a round trip to the server (list-tube-used)
-    #[command(after_help = ping::HELP)]
-    Ping(ping::PingArgs),
-    /// Repeat a command that only looks
-    #[command(after_help = watch::HELP)]
-    Watch(watch::WatchArgs),
-    /// Work in a session: one connection, completion, history, scripts
-    #[command(visible_alias = "shell", after_help = repl::HELP)]
-    Repl(repl::ReplArgs),
     /// Send one protocol line and print the reply (any command)
     #[command(after_help = raw::HELP)]
     Raw(raw::RawArgs),
-    /// Run an in-memory server, alone or for a command
-    #[command(visible_alias = "mock", after_help = serve::HELP)]
-    Serve(serve::ServeArgs),
-    /// Print a completion script for a shell
-    #[command(after_help = documents::COMPLETIONS_HELP)]
-    Completions(documents::CompletionsArgs),
-    /// Print or write the man pages
-    #[command(after_help = documents::MAN_HELP)]
-    Man(documents::ManArgs),
-    /// Print the sections of the README that are made from the grammar
-    #[command(hide = true)]
-    Docs(documents::DocsArgs),
 }
 
-/// What the tool is called and how its commands are grouped.
-pub const PROGRAM: Program = Program {
-    name: "bsctl",
-    prefix: PREFIX,
-    tree: command_tree,
-    groups: &[
-        ("Produce", &["put"]),
-        ("Consume", &["reserve", "pop", "work"]),
-        ("Inspect", &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server"]),
-        ("Change state", &["delete", "kick", "bury", "release", "touch", "pause", "resume"]),
-        ("Bulk", &["clear", "drain", "export", "import"]),
-        ("Observe", &["smoke", "check", "wait", "ping", "watch"]),
-        ("Tool", &["repl", "raw", "serve", "completions", "man"]),
-    ],
-    environment: &[
-        ("BSCTL_ADDR", "server address, when -a is not given; then BEANSTALKD_ADDR"),
-        ("BSCTL_TIMEOUT", "as --timeout"),
-        ("BSCTL_OUTPUT", "as --output"),
-        ("BSCTL_LOG", "what is logged, as RUST_LOG: debug, or bsctl=info,bsctl::protocol=trace"),
-        ("BSCTL_CONFIRM_ABOVE", "kick --all asks above this number of jobs [default: 100]"),
-        ("BSCTL_HISTFILE", "history of the REPL; empty or /dev/null for none"),
-        ("BSCTL_PAGER, PAGER", "pager of the REPL [default: less]"),
-        ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
-        ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours, when --color is not given"),
-    ],
-};
+impl ctl_core::tool::Tool for Bsctl {
+    const PROGRAM: Program = program::PROGRAM;
 
-/// The grammar as a value, for the REPL, completions and man pages.
-#[must_use]
-pub fn command_tree() -> clap::Command {
-    Cli::command()
+    type Connect = Server;
+    type Command = Command;
+    type Link = Link;
+    type Session = Session;
+
+    fn run(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
+        let in_session = tool.session.is_some();
+        let place = if in_session { tool.link.place() } else { None };
+        let result = execute(tool, command).and_then(|exit| tool.out.flush().map(|()| exit));
+        tool.link.close_side();
+        if in_session && tool.link.is_connected() {
+            // A lost connection is reported by the next command that needs it.
+            let _ = tool.link.restore(&place.unwrap_or_default());
+        }
+        result
+    }
+
+    fn reads_only(command: &Command) -> bool {
+        matches!(
+            command,
+            Command::Peek(_)
+                | Command::Jobs(_)
+                | Command::Job(_)
+                | Command::Tubes(_)
+                | Command::Stats(_)
+                | Command::StatsTube(_)
+                | Command::Server(_)
+                | Command::Check(_)
+                | Command::Wait(_)
+        ) || matches!(command, Command::Export(args) if !args.drains())
+    }
 }
 
-/// Reads a command line; `line` begins with the program's name.
-///
-/// # Errors
-/// What clap says: usage errors, and also `--help` and `--version`.
-pub fn parse<I, T>(line: I) -> Result<Cli, clap::Error>
-where
-    I: IntoIterator<Item = T>,
-    T: Into<std::ffi::OsString> + Clone,
-{
-    let mut tree = command_tree();
-    let mut matches = tree.try_get_matches_from_mut(line)?;
-    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut tree))
+fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
+    match command {
+        Command::Put(args) => put::run(tool, args),
+        Command::Reserve(args) => reserve::run(tool, args),
+        Command::Pop(args) => pop::run(tool, args),
+        Command::Work(args) => work::run(tool, *args),
+        Command::Peek(args) => peek::run(tool, args),
+        Command::Jobs(args) => jobs::run(tool, args),
+        Command::Job(args) => job::run(tool, args),
+        Command::Tubes(args) => tubes::run(tool, args),
+        Command::Stats(args) => stats::run(tool, args),
+        Command::StatsTube(args) => stats::run_tube(tool, args),
+        Command::Server(args) => server::run(tool, args),
+        Command::Delete(args) => delete::run(tool, args),
+        Command::Kick(args) => kick::run(tool, args),
+        Command::Bury(args) => finish::bury(tool, args),
+        Command::Release(args) => finish::release(tool, args),
+        Command::Touch(args) => finish::touch(tool, args),
+        Command::Pause(args) => pause::pause(tool, args),
+        Command::Resume(args) => pause::resume(tool, args),
+        Command::Clear(args) => clear::run(tool, args),
+        Command::Drain(args) => drain::run(tool, args),
+        Command::Export(args) => export::run(tool, args),
+        Command::Import(args) => import::run(tool, args),
+        Command::Smoke(args) => smoke::run(tool, args),
+        Command::Check(args) => check::run(tool, args),
+        Command::Wait(args) => wait::run(tool, args),
+        Command::Raw(args) => raw::run(tool, args),
+    }
 }

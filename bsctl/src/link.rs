@@ -1,22 +1,23 @@
 //! The connection to the server: opened when it is first needed, with what the flags say about time and retries.
 
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::io;
+use std::time::{Duration, Instant};
 
 use beanstalk_client::blocking::Client;
 use beanstalk_client::protocol::{Command, Effect, ListTubeUsed, Response, ServerWait};
 use beanstalk_client::{Address, ConnectOptions, Error, JobRef, RetryPolicy, TubeName};
 use bytes::BytesMut;
-use ctl_core::args::GlobalArgs;
-use ctl_core::config::{Environment, Setting};
-use ctl_core::dial::{Plan, Target};
+use ctl_core::dial::Plan;
 use ctl_core::error::CliError;
+use ctl_core::link::{Attempt, Dialer, Link as _, Pong, RequestLog};
 use ctl_core::messages::{Level, Messages};
-use fixtures::beanstalkd::Server;
+use ctl_core::serve::Endpoint;
+use ctl_core::tls::Tls;
+use fixtures::beanstalkd::{Listen, Server};
 
 use crate::error::cli_error;
 use crate::taker;
-use crate::tool::PREFIX;
 
 /// The replies to two commands.
 pub type PairReplies<A, B> =
@@ -24,21 +25,25 @@ pub type PairReplies<A, B> =
 
 /// The connection that commands use.
 pub struct Link {
-    target: Target<Server>,
-    options: Option<ConnectOptions>,
-    plan: Plan,
+    /// Where it goes.
+    pub dialer: Dialer<Self>,
     client: Option<Client>,
     /// A second connection, for commands that must not disturb the session's own.
     side: Option<Box<Link>>,
     /// Whether this is a session's own connection.
     in_session: bool,
-    messages: Messages,
 }
 
-/// The used tube and the watch list, to put them back.
+/// The used tube and the watch list, to put them back; those of a new connection unless others are known.
 pub struct Place {
     used: TubeName,
     watched: Vec<TubeName>,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self { used: TubeName::default(), watched: vec![TubeName::default()] }
+    }
 }
 
 impl Place {
@@ -49,84 +54,94 @@ impl Place {
     }
 }
 
-impl Link {
-    /// From flags and environment; nothing is opened yet.
-    ///
-    /// # Errors
-    /// Flags that exclude each other: exit 2; a wrong variable: exit 78.
-    pub fn new(
-        addr: Option<String>,
-        embedded: bool,
-        globals: &GlobalArgs,
-        environment: &Environment,
-        messages: &Messages,
-    ) -> Result<Self, CliError> {
-        if embedded && addr.is_some() {
-            return Err(
-                CliError::usage("--embedded cannot be combined with --addr").hint("either of them")
-            );
+impl ctl_core::link::Link for Link {
+    type Address = Address;
+    type Options = ConnectOptions;
+    type Server = Server;
+
+    fn new(dialer: Dialer<Self>) -> Self {
+        Self { dialer, client: None, side: None, in_session: false }
+    }
+
+    fn dialer(&self) -> &Dialer<Self> {
+        &self.dialer
+    }
+
+    fn dialer_mut(&mut self) -> &mut Dialer<Self> {
+        &mut self.dialer
+    }
+
+    fn parse(text: &str) -> Result<Vec<Address>, CliError> {
+        Ok(vec![text.parse().map_err(cli_error)?])
+    }
+
+    fn over_tls(address: Address) -> Address {
+        match address {
+            Address::Tcp { host, port } => Address::Tls { host, port },
+            other => other,
         }
-        let target = if embedded {
-            Target::embedded()
-        } else {
-            let read = |text: &str| Ok(text.to_owned());
-            let names = ["BSCTL_ADDR", "BEANSTALKD_ADDR"];
-            let setting = environment.setting(("--addr", addr), &names, read)?;
-            Target::Named(
-                setting.unwrap_or_else(|| Setting::default(Address::default().to_string())),
-            )
+    }
+
+    fn is_tls(address: &Address) -> bool {
+        matches!(address, Address::Tls { .. })
+    }
+
+    fn options(address: Address, plan: &Plan, tls: Option<&Tls>) -> ConnectOptions {
+        let mut options = ConnectOptions::from(address);
+        if let Some(bound) = plan.connect_bound(USUAL_CONNECT_TIMEOUT) {
+            options = options.connect_timeout(bound);
+        }
+        if let Some(bound) = plan.timeout {
+            options = options.write_timeout(bound).reply_timeout(bound);
+        }
+        options = options.total_timeout(plan.call_bound(taker::SLICE));
+        if let Some(times) = plan.retry {
+            options = options.retry(RetryPolicy::new(times));
+        }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = tls {
+            options = options.tls(tls.clone());
+        }
+        #[cfg(not(feature = "tls"))]
+        let _ = tls;
+        options
+    }
+
+    fn start(listen: Endpoint, log: Option<RequestLog>) -> io::Result<(Server, String)> {
+        let listen = match listen {
+            Endpoint::Tcp(address) => Listen::Tcp(address),
+            #[cfg(unix)]
+            Endpoint::Unix(path) => Listen::Unix(path),
+            #[cfg(not(unix))]
+            Endpoint::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
-        let plan = Plan::new(globals, environment, PREFIX)?;
-        let messages = messages.clone();
-        Ok(Self {
-            target,
-            options: None,
-            plan,
-            client: None,
-            side: None,
-            in_session: false,
-            messages,
-        })
+        let mut builder = Server::builder().log_capacity(0).listen(listen);
+        if let Some(mut log) = log {
+            builder = builder.on_request(move |request| log(request.connection, &request.text()));
+        }
+        let server = builder.start()?;
+        let address = server.address().to_owned();
+        Ok((server, address))
     }
 
-    /// The server's address as people write it; for `--embedded` this starts the server.
-    ///
-    /// # Errors
-    /// The in-memory server cannot be started.
-    pub fn address(&mut self) -> Result<String, CliError> {
-        Ok(self.options()?.address().to_string())
+    fn connect(&mut self) -> Result<(), CliError> {
+        self.client().map(drop)
     }
 
-    /// Where the address came from.
-    #[must_use]
-    pub fn source(&self) -> String {
-        self.target.source()
+    /// Its reserved jobs go back to ready with their counters as they were.
+    fn close(&mut self) {
+        self.client = None;
+        self.side = None;
     }
 
-    /// Bounds connecting and answering, where the flags say nothing: `ping` and `check` are impatient.
-    pub fn default_timeout(&mut self, bound: Duration) {
-        self.plan.default_timeout(bound);
-        self.options = None;
+    fn ping(&mut self, _: u64) -> Result<Pong, CliError> {
+        let start = Instant::now();
+        self.call(ListTubeUsed)?;
+        Ok(Pong { took: start.elapsed(), more: None })
     }
+}
 
-    /// The plan in force, to put it back after a line of a session.
-    #[must_use]
-    pub fn plan(&self) -> Plan {
-        self.plan.clone()
-    }
-
-    /// Puts a plan back.
-    pub fn set_plan(&mut self, plan: Plan) {
-        self.plan = plan;
-        self.options = None;
-    }
-
-    /// The bound of `--timeout`, if there is one.
-    #[must_use]
-    pub fn timeout(&self) -> Option<Duration> {
-        self.plan.timeout
-    }
-
+impl Link {
     /// The client, connected now if it was not.
     ///
     /// # Errors
@@ -145,22 +160,9 @@ impl Link {
         self.client.as_ref().is_some_and(Client::is_connected)
     }
 
-    /// Closes the connection: its reserved jobs go back to ready with their counters as they were.
-    pub fn close(&mut self) {
-        self.client = None;
-        self.side = None;
-    }
-
     /// Turns this link into a session's own connection: [`Link::side`] is a second one from now on.
     pub fn enter_session(&mut self) {
         self.in_session = true;
-    }
-
-    /// Points a session at another server; the connection is closed.
-    pub fn retarget(&mut self, addr: String) {
-        self.close();
-        self.options = None;
-        self.target = Target::told(addr);
     }
 
     /// The connection for commands that reserve jobs: a second one in a session, else this one.
@@ -177,26 +179,12 @@ impl Link {
         self.side = None;
     }
 
-    /// Another link to the same server, not yet open.
-    #[must_use]
-    pub fn sibling(&self) -> Link {
-        Link {
-            target: self.target.clone(),
-            options: self.options.clone(),
-            plan: self.plan.clone(),
-            client: None,
-            side: None,
-            in_session: false,
-            messages: self.messages.clone(),
-        }
-    }
-
     /// One command and its reply.
     ///
     /// # Errors
     /// The server's refusal, or the failure of the connection.
     pub fn call<C: Command>(&mut self, command: C) -> Result<C::Reply, CliError> {
-        let command = Traced::new(command, &self.messages);
+        let command = Traced::new(command, self.dialer.messages());
         self.client()?.call(&command).map_err(cli_error)
     }
 
@@ -208,7 +196,7 @@ impl Link {
         &mut self,
         commands: I,
     ) -> Result<impl Iterator<Item = Result<C::Reply, CliError>> + use<'_, C, I>, CliError> {
-        let messages = self.messages.clone();
+        let messages = self.dialer.messages().clone();
         let traced = commands.into_iter().map(move |command| Traced::new(command, &messages));
         let replies = self.client()?.call_many(traced);
         Ok(replies.map(|reply| reply.map_err(cli_error)))
@@ -223,8 +211,8 @@ impl Link {
         first: A,
         second: B,
     ) -> Result<PairReplies<A, B>, CliError> {
-        let first = Traced::new(first, &self.messages);
-        let second = Traced::new(second, &self.messages);
+        let first = Traced::new(first, self.dialer.messages());
+        let second = Traced::new(second, self.dialer.messages());
         let (a, b) = self.client()?.call_pair(&first, &second).map_err(cli_error)?;
         Ok((a.map_err(cli_error), b.map_err(cli_error)))
     }
@@ -272,62 +260,23 @@ impl Link {
         self.watch_only(&place.watched)
     }
 
-    /// How connections are made.
-    ///
-    /// # Errors
-    /// The address is wrong, or the in-memory server cannot be started.
-    pub fn options(&mut self) -> Result<&ConnectOptions, CliError> {
-        let options = match self.options.take() {
-            Some(options) => options,
-            None => self.build_options()?,
-        };
-        Ok(self.options.insert(options))
-    }
-
-    fn build_options(&self) -> Result<ConnectOptions, CliError> {
-        let start = || Server::builder().log_capacity(0).start();
-        let address = |server: &Server| server.address().to_owned();
-        let text = self.target.address(&self.messages, start, address)?;
-        let address: Address = text.parse().map_err(|error| {
-            cli_error(error).hint(format!("the address came from: {}", self.source()))
-        })?;
-        let mut options = ConnectOptions::from(address);
-        if let Some(bound) = self.plan.connect_bound(USUAL_CONNECT_TIMEOUT) {
-            options = options.connect_timeout(bound);
-        }
-        if let Some(bound) = self.plan.timeout {
-            options = options.write_timeout(bound).reply_timeout(bound);
-        }
-        options = options.total_timeout(self.plan.call_bound(taker::SLICE));
-        if let Some(times) = self.plan.retry {
-            options = options.retry(RetryPolicy::new(times));
-        }
-        Ok(options)
-    }
-
     /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what is left of `--timeout`.
     fn open(&mut self) -> Result<Client, CliError> {
-        let options = self.options()?.clone();
-        let address = options.address().to_string();
-        let source = self.source();
-        let place = (&*address, &*source);
-        self.plan.open(place, "bsctl", &self.messages, |left| self.try_open(options.clone(), left))
-    }
-
-    fn try_open(
-        &self,
-        mut options: ConnectOptions,
-        left: Option<Duration>,
-    ) -> Result<Client, CliError> {
-        if left.is_some() {
-            options = options.total_timeout(left);
-        }
-        let mut client = Client::connect(options).map_err(cli_error)?;
-        if self.plan.wait_for_server.is_some() {
-            client.call(&Traced::new(ListTubeUsed, &self.messages)).map_err(cli_error)?;
-        }
-        client.set_total_timeout(self.plan.call_bound(taker::SLICE));
-        Ok(client)
+        let options = self.dialer.first()?;
+        let messages = self.dialer.messages().clone();
+        let bound = self.dialer.plan().call_bound(taker::SLICE);
+        self.dialer.open(|Attempt { asks, left }| {
+            let mut options = options.clone();
+            if left.is_some() {
+                options = options.total_timeout(left);
+            }
+            let mut client = Client::connect(options).map_err(cli_error)?;
+            if asks {
+                client.call(&Traced::new(ListTubeUsed, &messages)).map_err(cli_error)?;
+            }
+            client.set_total_timeout(bound);
+            Ok(client)
+        })
     }
 }
 

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    bsctl::main_with(std::env::args_os()).into()
+    bsctl::main::<bsctl::Bsctl>(std::env::args_os()).into()
 }

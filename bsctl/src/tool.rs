@@ -1,43 +1,18 @@
-//! What every command works with: flags, connection, output, messages, input.
+//! What every command works with, and what a session of this tool remembers.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use beanstalk_client::blocking::Client;
 use beanstalk_client::{JobId, JobRef, TubeName};
-use ctl_core::args::GlobalArgs;
-use ctl_core::config::Environment;
-use ctl_core::confirm::Confirm;
 use ctl_core::error::CliError;
-use ctl_core::input::Input;
-use ctl_core::messages::Messages;
-use ctl_core::output::Output;
-use ctl_core::signals::Interrupts;
+use ctl_core::tool::Context;
 
-use crate::cli::Cli;
-use crate::link::Link;
+/// This tool.
+#[derive(Debug)]
+pub enum Bsctl {}
 
-/// The prefix of this tool's environment variables.
-pub const PREFIX: &str = "BSCTL";
-
-/// What every command works with. Fields are public so that a command can borrow several at once.
-pub struct Tool {
-    /// The global flags of this command line, or of this line of a session.
-    pub globals: GlobalArgs,
-    /// The environment, for settings.
-    pub environment: Environment,
-    /// The connection.
-    pub link: Link,
-    /// The way to stdout.
-    pub out: Output,
-    /// The way to stderr.
-    pub messages: Messages,
-    /// What `-` means.
-    pub input: Input,
-    /// State of an interactive or scripted session; none for a single command.
-    pub session: Option<Session>,
-    interrupts: Option<Interrupts>,
-}
+/// What every command works with.
+pub type Tool = Context<Bsctl>;
 
 /// What a session remembers between its lines.
 #[derive(Default)]
@@ -61,93 +36,27 @@ pub struct Held {
     pub deadline: Instant,
 }
 
-impl Tool {
-    /// From the parsed command line; nothing is opened yet.
-    ///
-    /// # Errors
-    /// Flags that exclude each other: exit 2; a wrong variable: exit 78.
-    pub fn new(cli: &Cli, environment: Environment) -> Result<Self, CliError> {
-        let globals = cli.globals.clone();
-        let messages = Messages::stderr("bsctl", PREFIX, &globals, &environment)?;
-        let style = globals.style(PREFIX, &environment, Output::stdout_is_terminal())?;
-        let link = Link::new(cli.addr.clone(), cli.embedded, &globals, &environment, &messages)?;
-        Ok(Self {
-            globals,
-            environment,
-            link,
-            out: Output::stdout(style),
-            messages,
-            input: Input::Stdin,
-            session: None,
-            interrupts: None,
-        })
+/// The tube of `-t`, or the session's used tube, or `default`.
+///
+/// # Errors
+/// A session's server cannot be reached.
+pub fn tube_or_used(tool: &mut Tool, tube: Option<TubeName>) -> Result<TubeName, CliError> {
+    match tube {
+        Some(tube) => Ok(tube),
+        None if tool.session.is_some() => Ok(tool.link.client()?.used_tube().clone()),
+        None => Ok(TubeName::default()),
     }
+}
 
-    /// The client, connected now if it was not. Commands that reserve jobs use [`Link::side`].
-    ///
-    /// # Errors
-    /// The server cannot be reached: exit 69.
-    pub fn client(&mut self) -> Result<&mut Client, CliError> {
-        self.link.client()
-    }
+/// The session's reservation of this job, if it holds one.
+#[must_use]
+pub fn held(tool: &Tool, id: JobId) -> Option<&Held> {
+    tool.session.as_ref().and_then(|session| session.held.get(&id))
+}
 
-    /// The tube of `-t`, or the session's used tube, or `default`.
-    ///
-    /// # Errors
-    /// A session's server cannot be reached.
-    pub fn tube_or_used(&mut self, tube: Option<TubeName>) -> Result<TubeName, CliError> {
-        match tube {
-            Some(tube) => Ok(tube),
-            None if self.session.is_some() => Ok(self.client()?.used_tube().clone()),
-            None => Ok(TubeName::default()),
-        }
-    }
-
-    /// Ctrl-C, SIGTERM and SIGHUP for long commands. The first call catches the signals; before it they end the process.
-    ///
-    /// # Errors
-    /// The operating system refuses the handlers.
-    pub fn interrupts(&mut self) -> Result<Interrupts, CliError> {
-        let interrupts = match self.interrupts.take() {
-            Some(interrupts) => interrupts,
-            None => Interrupts::install(self.session.is_none())?,
-        };
-        Ok(self.interrupts.insert(interrupts).clone())
-    }
-
-    /// The same for a command that ends by itself: the second signal does not end the process.
-    ///
-    /// # Errors
-    /// The operating system refuses the handlers.
-    pub fn gentle_interrupts(&mut self) -> Result<Interrupts, CliError> {
-        let interrupts = match self.interrupts.take() {
-            Some(interrupts) => interrupts,
-            None => Interrupts::install(false)?,
-        };
-        Ok(self.interrupts.insert(interrupts).clone())
-    }
-
-    /// Uses these interrupts, for a session that handles Ctrl-C itself.
-    pub fn set_interrupts(&mut self, interrupts: Interrupts) {
-        self.interrupts = Some(interrupts);
-    }
-
-    /// How confirmations are answered.
-    #[must_use]
-    pub fn confirm(&self) -> Confirm {
-        Confirm::from_args(&self.globals)
-    }
-
-    /// The session's reservation of this job, if it holds one.
-    #[must_use]
-    pub fn held(&self, id: JobId) -> Option<&Held> {
-        self.session.as_ref().and_then(|session| session.held.get(&id))
-    }
-
-    /// The session no longer holds this job.
-    pub fn forget_held(&mut self, id: JobId) {
-        if let Some(session) = &mut self.session {
-            session.held.remove(&id);
-        }
+/// The session no longer holds this job.
+pub fn forget_held(tool: &mut Tool, id: JobId) {
+    if let Some(session) = &mut tool.session {
+        session.held.remove(&id);
     }
 }

@@ -32,7 +32,7 @@ pub struct GlobalArgs {
     #[arg(long, global = true, hide_short_help = true, value_name = "DUR", value_parser = units::duration)]
     pub connect_timeout: Option<Duration>,
 
-    /// Time limit for each answer of the server, with reconnects and retries; when it runs out, exit 124
+    /// Time limit for each server reply, with reconnects and retries; when it runs out, exit 124
     #[arg(long, global = true, value_name = "DUR", value_parser = units::duration)]
     pub timeout: Option<Duration>,
 
@@ -118,7 +118,7 @@ pub struct GlobalArgs {
     #[arg(short = 'n', long, global = true)]
     pub dry_run: bool,
 
-    /// Answer a confirmation that asks for a name
+    /// Confirm by typing the name that would be asked for
     #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub confirm: Option<String>,
 
@@ -151,6 +151,7 @@ impl GlobalArgs {
             terminal,
             force_raw: self.force_raw,
             null: false,
+            colors: &[],
         })
     }
 
@@ -171,6 +172,7 @@ impl GlobalArgs {
             terminal: style.terminal,
             force_raw: style.force_raw || self.force_raw,
             null: false,
+            colors: style.colors,
         }
     }
 }

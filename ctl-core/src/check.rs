@@ -363,13 +363,7 @@ mod tests {
         flags: CheckFlags,
     }
 
-    static PROGRAM: Program = Program {
-        name: "tool",
-        prefix: "TOOL",
-        tree: clap::Command::default,
-        groups: &[],
-        environment: &[],
-    };
+    use crate::program::TOOL as PROGRAM;
 
     #[derive(Clone, Default)]
     struct Sink(Arc<Mutex<Vec<u8>>>);

@@ -15,8 +15,8 @@ use crate::units;
 pub enum Target<S> {
     /// Those at these addresses, as people write them.
     Named(Setting<String>),
-    /// The in-memory server in this process; it lives as long as the last of these values.
-    Embedded(Arc<OnceLock<S>>),
+    /// The in-memory server in this process, with its address; it lives as long as the last of these values.
+    Embedded(Arc<OnceLock<(S, String)>>),
 }
 
 impl<S> Clone for Target<S> {
@@ -50,36 +50,34 @@ impl<S> Target<S> {
         }
     }
 
-    /// The address. The in-memory server is started now if it was not: `start` does so, `address` tells where it is.
+    /// The address. The in-memory server is started now if it was not.
     ///
     /// # Errors
     /// The server cannot be started: exit 69.
     pub fn address(
         &self,
         messages: &Messages,
-        start: impl FnOnce() -> std::io::Result<S>,
-        address: impl Fn(&S) -> String,
+        start: impl FnOnce() -> std::io::Result<(S, String)>,
     ) -> Result<String, CliError> {
         let cell = match self {
             Self::Named(setting) => return Ok(setting.value.clone()),
             Self::Embedded(cell) => cell,
         };
-        if let Some(server) = cell.get() {
-            return Ok(address(server));
+        if let Some((_, address)) = cell.get() {
+            return Ok(address.clone());
         }
-        let server = start().map_err(|error| {
+        let (server, address) = start().map_err(|error| {
             CliError::unavailable(format!("cannot start the in-memory server: {error}"))
         })?;
-        let text = address(&server);
-        messages.note(format!("embedded server on {text}"));
+        messages.note(format!("embedded server on {address}"));
         // Empty until now, so nothing is dropped.
-        let _ = cell.set(server);
-        Ok(text)
+        let _ = cell.set((server, address.clone()));
+        Ok(address)
     }
 }
 
 /// How long and how often.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The bound for connecting; none is the client's own, or that for an answer when it is shorter.
     pub connect_timeout: Option<Duration>,
@@ -208,13 +206,12 @@ mod tests {
         let target = Target::embedded();
         let copy = target.clone();
         let address = |target: &Target<u8>, number| {
-            target.address(&silent(), || Ok(number), ToString::to_string).unwrap()
+            target.address(&silent(), || Ok((number, number.to_string()))).unwrap()
         };
         assert_eq!((address(&target, 7), address(&copy, 8)), ("7".to_owned(), "7".to_owned()));
         assert_eq!(copy.source(), "flag --embedded");
         let broken: Target<u8> = Target::embedded();
-        let error =
-            broken.address(&silent(), || Err(io::ErrorKind::AddrInUse.into()), |_| String::new());
+        let error = broken.address(&silent(), || Err(io::ErrorKind::AddrInUse.into()));
         assert_eq!(error.unwrap_err().exit.code(), 69);
     }
 

@@ -5,7 +5,7 @@ pub mod commands;
 use clap::Command;
 use clap_complete::Shell;
 
-use crate::error::{CliError, EXIT_CODES, exit_codes_markdown};
+use crate::error::{CliError, ExitCode};
 
 /// A completion script for one shell.
 #[must_use]
@@ -62,11 +62,17 @@ pub fn commands_markdown(tree: &Command) -> String {
     table
 }
 
+/// The table of exit codes with what they mean, as Markdown.
+fn exit_codes_markdown(codes: &[(ExitCode, String)]) -> String {
+    let rows = codes.iter().map(|(row, meaning)| format!("| {} | {meaning} |\n", row.exit.code()));
+    format!("| Code | Meaning |\n|---|---|\n{}", rows.collect::<String>())
+}
+
 /// Both generated sections of a README, between their markers.
 #[must_use]
-pub fn readme_sections(tree: &Command) -> String {
+pub fn readme_sections(tree: &Command, codes: &[(ExitCode, String)]) -> String {
     let commands = commands_markdown(tree);
-    let exits = exit_codes_markdown();
+    let exits = exit_codes_markdown(codes);
     format!(
         "{}\n{commands}{}\n\n{}\n{exits}{}\n",
         open("commands"),
@@ -103,9 +109,11 @@ pub fn grouped_help(tree: &Command, groups: &[(&str, &[&str])]) -> String {
 
 /// The exit codes for the end of help texts and man pages.
 #[must_use]
-pub fn exit_help() -> String {
-    let codes: Vec<(String, &str)> =
-        EXIT_CODES.iter().map(|row| (format!("{:>3}", row.exit.code()), row.meaning)).collect();
+pub fn exit_help(codes: &[(ExitCode, String)]) -> String {
+    let codes: Vec<(String, &str)> = codes
+        .iter()
+        .map(|(row, meaning)| (format!("{:>3}", row.exit.code()), meaning.as_str()))
+        .collect();
     format!("Exit codes:\n{}", table(&codes))
 }
 
@@ -194,11 +202,12 @@ mod tests {
 
     #[test]
     fn markdown_lists_visible_commands_with_aliases() {
-        let text = readme_sections(&tree());
+        let codes = vec![(crate::error::EXIT_CODES[6], "away".to_owned())];
+        let text = readme_sections(&tree(), &codes);
         let commands = section(&text, "commands").unwrap();
         assert!(commands.ends_with("| `put`, `add` | Put jobs |"), "{commands}");
         assert!(!commands.contains("secret"));
-        assert!(section(&text, "exit-codes").unwrap().contains("| 69 |"));
+        assert!(section(&text, "exit-codes").unwrap().contains("| 69 | away |"));
         assert_eq!(section(&text, "other"), None);
     }
 

@@ -8,7 +8,8 @@ use crate::{escape, process};
 
 /// How a command ended, as the process's exit code.
 ///
-/// [`EXIT_CODES`] is the one table of names and meanings; help, man pages and README are made from it.
+/// [`EXIT_CODES`] is the one table of names and meanings; help, man pages and README are made from it, with what a tool
+/// adds ([`Program::meanings`](crate::program::Program::meanings)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// 0: done.
@@ -70,7 +71,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     row(
         Exit::Negative,
         "negative",
-        "negative answer: NOT_FOUND, nothing reserved, job failed, confirmation declined, failed smoke step, false expect",
+        "negative answer: NOT_FOUND, confirmation declined, failed smoke step, false expect",
     ),
     row(
         Exit::Usage,
@@ -94,7 +95,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     row(
         Exit::TryAgain,
         "try-again",
-        "try again: the server is draining or out of memory, or buried a new job",
+        "try again: the server refuses for now, or this machine has no descriptor, process or memory left",
     ),
     row(Exit::Protocol, "protocol", "protocol violation by the server"),
     row(Exit::Permission, "permission", "TLS or permission"),
@@ -142,13 +143,6 @@ impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.code())
     }
-}
-
-/// The table of exit codes in Markdown, for README files.
-#[must_use]
-pub fn exit_codes_markdown() -> String {
-    let rows = EXIT_CODES.iter().map(|row| format!("| {} | {} |\n", row.exit.code(), row.meaning));
-    format!("| Code | Meaning |\n|---|---|\n{}", rows.collect::<String>())
 }
 
 /// Why a command did not do what was asked: exit code, stable name, cause, next steps.

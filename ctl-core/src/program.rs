@@ -8,28 +8,74 @@ use std::panic::{self, AssertUnwindSafe};
 use clap::Command;
 use clap::error::ErrorKind;
 
-use crate::color::ColorWhen;
+use crate::color::{ColorWhen, Role};
 use crate::config::{Environment, word};
 use crate::docs;
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, EXIT_CODES, Exit, ExitCode};
 use crate::escape;
 use crate::messages::Messages;
 use crate::output::Format;
+use crate::serve::Service;
 use crate::thresholds::Verdict;
+use crate::tls::TlsNames;
 
-/// A tool: its names, its grammar, and how its commands are grouped.
+/// A tool: its names, its grammar, and what its help says. Everything that knows the queue stands here.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
     /// Its name.
     pub name: &'static str,
     /// The prefix of its environment variables.
     pub prefix: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// What it does, in one sentence.
+    pub about: &'static str,
     /// The grammar.
     pub tree: fn() -> Command,
     /// The commands in groups, for the top of the help.
     pub groups: &'static [(&'static str, &'static [&'static str])],
     /// The environment variables that it reads, for help and man pages.
     pub environment: &'static [(&'static str, &'static str)],
+    /// Where servers are, when nobody says.
+    pub servers: Servers,
+    /// What TLS needs.
+    pub tls: TlsNames,
+    /// The in-memory server.
+    pub service: Service,
+    /// What the help of the commands of every tool says here.
+    pub help: CommonHelp,
+    /// What exit codes mean beyond [`EXIT_CODES`].
+    pub meanings: &'static [(Exit, &'static str)],
+    /// Words of tables that have a colour.
+    pub colors: &'static [(&'static str, Role)],
+}
+
+/// Where a tool looks for the servers' addresses.
+#[derive(Debug, Clone, Copy)]
+pub struct Servers {
+    /// The flag, such as `--addr`.
+    pub flag: &'static str,
+    /// The environment variables, the tool's own first. `serve` sets them for its command.
+    pub variables: &'static [&'static str],
+    /// The address when there is neither.
+    pub default: &'static str,
+    /// What an address may look like, for `connect` in a session.
+    pub forms: &'static str,
+}
+
+/// What the help of the commands of every tool says of this one.
+#[derive(Debug, Clone, Copy)]
+pub struct CommonHelp {
+    /// What `ping` sends, in parentheses behind its summary.
+    pub ping: (&'static str, &'static str),
+    /// A condition for `watch`, and examples.
+    pub watch: (&'static str, &'static str),
+    /// The summary of `repl`, and the end of its help.
+    pub repl: (&'static str, &'static str),
+    /// The flag by which a script that leaves something behind fails, and what it says.
+    pub strict: (&'static str, &'static str),
+    /// The end of the help of `serve`.
+    pub serve: &'static str,
 }
 
 impl Program {
@@ -140,7 +186,17 @@ impl Program {
             "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
         ))
         .after_help(format!("{name} help COMMAND shows a command with examples; {name} --help also shows all options, environment and exit codes."))
-        .after_long_help(format!("Environment:\n{environment}\n{}", docs::exit_help()))
+        .after_long_help(format!("Environment:\n{environment}\n{}", docs::exit_help(&self.exit_codes())))
+    }
+
+    /// The table of exit codes with what they mean here, in ascending order.
+    #[must_use]
+    pub fn exit_codes(&self) -> Vec<(ExitCode, String)> {
+        let here = |row: &ExitCode| {
+            let more = self.meanings.iter().filter(|(exit, _)| *exit == row.exit);
+            more.fold(row.meaning.to_owned(), |all, (_, meaning)| format!("{all}, {meaning}"))
+        };
+        EXIT_CODES.iter().map(|row| (*row, here(row))).collect()
     }
 
     /// Whether the command is `check`, also when the line is wrong otherwise.
@@ -203,13 +259,37 @@ fn first_sentence(error: &clap::Error) -> String {
     text.strip_prefix("error: ").unwrap_or(&text).to_owned()
 }
 
+/// A tool with nothing in it, for tests.
+#[cfg(test)]
+pub(crate) const TOOL: Program = Program {
+    name: "tool",
+    prefix: "TOOL",
+    version: "1.0",
+    about: "A tool",
+    tree: || Command::new("tool"),
+    groups: &[],
+    environment: &[],
+    servers: Servers { flag: "--addr", variables: &[], default: "", forms: "" },
+    tls: TlsNames { scheme: "", authorities: "", revocations: "", certificate: "", key: "" },
+    service: Service { name: "", port: 1, schemes: &[] },
+    help: CommonHelp {
+        ping: ("", ""),
+        watch: ("", ""),
+        repl: ("", ""),
+        strict: ("", ""),
+        serve: "",
+    },
+    meanings: &[(Exit::Negative, "nothing there")],
+    colors: &[],
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn program() -> Program {
         let tree = || Command::new("tool").subcommand(Command::new("check"));
-        Program { name: "tool", prefix: "TOOL", tree, groups: &[], environment: &[("TOOL_X", "x")] }
+        Program { tree, environment: &[("TOOL_X", "x")], ..TOOL }
     }
 
     fn line(words: &[&str]) -> Vec<OsString> {
@@ -275,6 +355,8 @@ mod tests {
     #[test]
     fn help_shows_environment_and_exit_codes() {
         let help = program().documented_tree().render_long_help().to_string();
-        assert!(help.contains("TOOL_X") && help.contains("124"), "{help}");
+        for part in ["TOOL_X", "124", "nothing there"] {
+            assert!(help.contains(part), "{part} is not in {help}");
+        }
     }
 }

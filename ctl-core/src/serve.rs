@@ -58,8 +58,6 @@ pub struct Service {
     pub port: u16,
     /// What an address may begin with, such as `tcp://`.
     pub schemes: &'static [&'static str],
-    /// The environment variables that tell a command the address.
-    pub variables: &'static [&'static str],
 }
 
 /// Where a server listens.
@@ -71,47 +69,48 @@ pub enum Endpoint {
     Unix(PathBuf),
 }
 
-impl Service {
-    /// Serves until a signal comes, the parent ends or the command ends. `start` starts the server, which runs
-    /// until it is dropped, and gives the address that it was bound to.
-    ///
-    /// # Errors
-    /// An address that cannot be one or that `--allow-remote` is missing for (2), one that cannot be bound (69), a
-    /// command that cannot be run (126, 127), a file that cannot be written (74).
-    pub fn serve<S>(
-        &self,
-        args: &ServeArgs,
-        interrupts: &Interrupts,
-        out: &mut Output,
-        messages: &Messages,
-        start: impl FnOnce(Endpoint) -> io::Result<(S, String)>,
-    ) -> Result<Exit, CliError> {
-        let parent = if args.exit_with_parent { Some(Parent::now()?) } else { None };
-        let wanted = self.wanted(args);
-        let endpoint = self.endpoint(&wanted, args.allow_remote)?;
-        let (server, address) = start(endpoint).map_err(|error| {
-            CliError::unavailable(format!("cannot listen on {wanted}: {error}"))
-                .hint("--port 0 takes a free port")
-        })?;
-        messages.note(format!("in-memory {} on {address}", self.name));
-        if args.print_addr {
-            out.done(&Record::new().with("addr", address.as_str()), &address)?;
-        }
-        let ready = match &args.ready_file {
-            Some(path) => Some(Notice::write(path, &address)?),
-            None => None,
-        };
-        let gone = || parent.as_ref().is_some_and(Parent::is_gone);
-        let exit = if args.command.is_empty() {
-            until_ended(interrupts, gone)
-        } else {
-            child::run(&args.command, (self.variables, &address), interrupts, gone)?
-        };
-        drop(ready);
-        drop(server);
-        Ok(exit)
+/// Serves until a signal comes, the parent ends or the command ends, which is told the address in these variables. `start`
+/// starts the server, which runs until it is dropped, and gives the address that it was bound to.
+///
+/// # Errors
+/// An address that cannot be one or that `--allow-remote` is missing for (2), one that cannot be bound (69), a
+/// command that cannot be run (126, 127), a file that cannot be written (74).
+pub fn serve<S>(
+    service: &Service,
+    variables: &[&str],
+    args: &ServeArgs,
+    interrupts: &Interrupts,
+    out: &mut Output,
+    messages: &Messages,
+    start: impl FnOnce(Endpoint) -> io::Result<(S, String)>,
+) -> Result<Exit, CliError> {
+    let parent = if args.exit_with_parent { Some(Parent::now()?) } else { None };
+    let wanted = service.wanted(args);
+    let endpoint = service.endpoint(&wanted, args.allow_remote)?;
+    let (server, address) = start(endpoint).map_err(|error| {
+        CliError::unavailable(format!("cannot listen on {wanted}: {error}"))
+            .hint("--port 0 takes a free port")
+    })?;
+    messages.note(format!("in-memory {} on {address}", service.name));
+    if args.print_addr {
+        out.done(&Record::new().with("addr", address.as_str()), &address)?;
     }
+    let ready = match &args.ready_file {
+        Some(path) => Some(Notice::write(path, &address)?),
+        None => None,
+    };
+    let gone = || parent.as_ref().is_some_and(Parent::is_gone);
+    let exit = if args.command.is_empty() {
+        until_ended(interrupts, gone)
+    } else {
+        child::run(&args.command, (variables, &address), interrupts, gone)?
+    };
+    drop(ready);
+    drop(server);
+    Ok(exit)
+}
 
+impl Service {
     fn wanted(&self, args: &ServeArgs) -> String {
         match (&args.listen, args.port) {
             (Some(address), _) => address.clone(),

@@ -1,21 +1,22 @@
-//! The grammar: one tree of commands for the command line, the REPL, completions, man pages and help.
+//! The commands of this tool, beside those of every tool, and what runs them.
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use ctl_core::args::GlobalArgs;
+use clap::{Args, Subcommand};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Connect;
 use ctl_core::program::Program;
 
 use crate::commands::{
-    cancel, check, docs as documents, drain, function, functions, job, jobs, map, ping, raw, run,
-    serve, server, shutdown, smoke, submit, wait, watch, work, workers,
+    cancel, check, drain, function, functions, job, jobs, map, raw, run, server, shutdown, smoke,
+    submit, wait, work, workers,
 };
-use crate::repl;
-use crate::tls::TlsArgs;
-use crate::tool::PREFIX;
+use crate::link::Link;
+use crate::program;
+use crate::session::Session;
+use crate::tool::{Gearctl, Tool};
 
-/// Talk to Gearman job servers: submit jobs, look at them, administer servers.
-#[derive(Debug, Parser)]
-#[command(name = "gearctl", version, max_term_width = 110)]
-pub struct Cli {
+/// Which servers.
+#[derive(Debug, Args)]
+pub struct Servers {
     /// Where the servers listen.
     #[arg(
         help = "Server address: host:port, [::1]:4730, unix:/path; several with commas, or the flag again [default: 127.0.0.1:4730]"
@@ -29,23 +30,13 @@ pub struct Cli {
         value_name = "ADDR",
         help_heading = "Global options"
     )]
-    pub server: Vec<String>,
+    server: Vec<String>,
+}
 
-    /// Start an in-memory server for the duration of this command and use it
-    #[arg(long, global = true, help_heading = "Global options")]
-    pub embedded: bool,
-
-    /// Flags of TLS.
-    #[command(flatten)]
-    pub tls: TlsArgs,
-
-    /// Flags of every command.
-    #[command(flatten)]
-    pub globals: GlobalArgs,
-
-    /// What to do.
-    #[command(subcommand)]
-    pub command: Option<Command>,
+impl Connect for Servers {
+    fn addresses(&self) -> Option<String> {
+        (!self.server.is_empty()).then(|| self.server.join(","))
+    }
 }
 
 /// Every command.
@@ -97,12 +88,6 @@ pub enum Command {
     /// Wait until a condition is true (status, GET_STATUS)
     #[command(after_help = wait::HELP)]
     Wait(wait::WaitArgs),
-    /// Measure a round trip to the server (ECHO_REQ, or GET_STATUS where that is unanswered)
-    #[command(after_help = ping::HELP)]
-    Ping(ping::PingArgs),
-    /// Repeat a command that only looks
-    #[command(after_help = watch::HELP)]
-    Watch(watch::WatchArgs),
     /// Show what the server is and supports (version, getpid, verbose, status, workers)
     #[command(visible_alias = "info", after_help = server::HELP)]
     Server(server::ServerArgs),
@@ -115,77 +100,59 @@ pub enum Command {
     /// End the server, where it can be asked to (shutdown)
     #[command(after_help = shutdown::HELP)]
     Shutdown(shutdown::ShutdownArgs),
-    /// Work in a session: connections that last, completion, history, scripts
-    #[command(visible_alias = "shell", after_help = repl::HELP)]
-    Repl(repl::ReplArgs),
     /// Send a line of the text protocol or packets, and print what comes back (any command or packet)
     #[command(after_help = raw::HELP)]
     Raw(raw::RawArgs),
-    /// Run an in-memory server, alone or for a command
-    #[command(visible_alias = "mock", after_help = serve::HELP)]
-    Serve(serve::ServeArgs),
-    /// Print a completion script for a shell
-    #[command(after_help = documents::COMPLETIONS_HELP)]
-    Completions(documents::CompletionsArgs),
-    /// Print or write the man pages
-    #[command(after_help = documents::MAN_HELP)]
-    Man(documents::ManArgs),
-    /// Print the sections of the README that are made from the grammar
-    #[command(hide = true)]
-    Docs(documents::DocsArgs),
 }
 
-/// What the tool is called and how its commands are grouped.
-pub const PROGRAM: Program = Program {
-    name: "gearctl",
-    prefix: PREFIX,
-    tree: command_tree,
-    groups: &[
-        ("Submit", &["run", "submit", "map"]),
-        ("Work", &["work"]),
-        ("Jobs", &["job", "jobs", "unique-jobs", "cancel"]),
-        ("Functions and workers", &["functions", "function", "workers"]),
-        ("Bulk", &["drain"]),
-        ("Observe", &["smoke", "check", "wait", "ping", "watch"]),
-        ("Server", &["server", "version", "pid", "verbose", "shutdown"]),
-        ("Tool", &["repl", "raw", "serve", "completions", "man"]),
-    ],
-    environment: &[
-        (
-            "GEARCTL_SERVER",
-            "server addresses, when -s is not given; then GEARMAN_SERVER, GEARMAN_SERVERS",
-        ),
-        (
-            "GEARMAND_CA_CERTIFICATE, GEARMAN_CLIENT_PEM, GEARMAN_CLIENT_KEY",
-            "files for TLS, as --tls-ca, --tls-cert, --tls-key",
-        ),
-        ("GEARCTL_TLS_CRL", "as --tls-crl"),
-        ("GEARCTL_TIMEOUT", "as --timeout"),
-        ("GEARCTL_OUTPUT", "as --output"),
-        ("GEARCTL_LOG", "what is logged, as RUST_LOG: debug, or gearctl::protocol=trace"),
-        ("GEARCTL_HISTFILE", "history of the REPL; empty or /dev/null for none"),
-        ("GEARCTL_PAGER, PAGER", "pager of the REPL [default: less]"),
-        ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
-        ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours, when --color is not given"),
-    ],
-};
+impl ctl_core::tool::Tool for Gearctl {
+    const PROGRAM: Program = program::PROGRAM;
 
-/// The grammar as a value, for completions and man pages.
-#[must_use]
-pub fn command_tree() -> clap::Command {
-    Cli::command()
-}
+    type Connect = Servers;
+    type Command = Command;
+    type Link = Link;
+    type Session = Session;
 
-/// Reads a command line; `line` begins with the program's name.
-///
-/// # Errors
-/// What clap says: usage errors, and also `--help` and `--version`.
-pub fn parse<I, T>(line: I) -> Result<Cli, clap::Error>
-where
-    I: IntoIterator<Item = T>,
-    T: Into<std::ffi::OsString> + Clone,
-{
-    let mut tree = command_tree();
-    let mut matches = tree.try_get_matches_from_mut(line)?;
-    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut tree))
+    fn run(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
+        match command {
+            Command::Run(args) => run::run(tool, args),
+            Command::Map(args) => map::run(tool, args),
+            Command::Submit(args) => submit::run(tool, args),
+            Command::Work(args) => work::run(tool, args),
+            Command::Job(args) => job::run(tool, args),
+            Command::Jobs(args) => jobs::run(tool, args),
+            Command::UniqueJobs(args) => jobs::run_unique(tool, args),
+            Command::Drain(args) => drain::run(tool, args),
+            Command::Cancel(args) => cancel::run(tool, args),
+            Command::Functions(args) => functions::run(tool, args),
+            Command::Function(args) => function::run(tool, args),
+            Command::Workers(args) => workers::run(tool, args),
+            Command::Smoke(args) => smoke::run(tool, args),
+            Command::Check(args) => check::run(tool, args),
+            Command::Wait(args) => wait::run(tool, args),
+            Command::Server(args) => server::run(tool, args),
+            Command::Version(args) => server::version(tool, args),
+            Command::Pid(args) => server::pid(tool, args),
+            Command::Verbose(args) => server::verbose(tool, args),
+            Command::Shutdown(args) => shutdown::run(tool, args),
+            Command::Raw(args) => raw::run(tool, args),
+        }
+    }
+
+    fn reads_only(command: &Command) -> bool {
+        matches!(
+            command,
+            Command::Job(_)
+                | Command::Jobs(_)
+                | Command::UniqueJobs(_)
+                | Command::Functions(_)
+                | Command::Workers(_)
+                | Command::Check(_)
+                | Command::Wait(_)
+                | Command::Server(_)
+                | Command::Version(_)
+                | Command::Pid(_)
+                | Command::Verbose(_)
+        )
+    }
 }

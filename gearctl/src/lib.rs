@@ -6,47 +6,14 @@ pub mod error;
 pub mod link;
 pub mod names;
 pub mod pool;
+pub mod program;
 pub mod repl;
 mod results;
 pub mod running;
+pub mod session;
 pub mod tasks;
-pub mod tls;
 pub mod tool;
 pub mod work;
 
-use std::ffi::OsString;
-
-use ctl_core::config::Environment;
-use ctl_core::error::Exit;
-
-use crate::cli::PROGRAM;
-use crate::tool::Tool;
-
-/// Runs a whole command line, as the program does; the first word is the program's name.
-pub fn main_with(line: impl IntoIterator<Item = OsString>) -> Exit {
-    let line: Vec<OsString> = line.into_iter().collect();
-    PROGRAM.run(&line, || run(&line))
-}
-
-fn run(line: &[OsString]) -> Exit {
-    let environment = Environment::process();
-    let cli = match cli::parse(line) {
-        Ok(cli) => cli,
-        Err(error) => return PROGRAM.grammar_error(&error, line, &environment),
-    };
-    let Some(command) = cli.command else { return PROGRAM.without_command(line, &environment) };
-    let cli = cli::Cli { command: None, ..cli };
-    let mut tool = match Tool::new(&cli, environment.clone()) {
-        Ok(tool) => tool,
-        Err(error) => return PROGRAM.early_failure(&error, line, &environment),
-    };
-    let result = commands::dispatch(&mut tool, command);
-    let json = tool.out.style.format.is_json();
-    match result {
-        Ok(exit) => exit,
-        Err(error) => {
-            tool.messages.failure(&error, json);
-            error.exit
-        }
-    }
-}
+pub use ctl_core::run::main;
+pub use tool::Gearctl;

@@ -1,44 +1,33 @@
 //! The connections to the servers: opened when they are first needed, with what the flags say about time and
 //! retries. Jobs go over one, the text commands of administration over another.
 
+use std::io;
 use std::time::{Duration, Instant};
 
-use ctl_core::args::GlobalArgs;
-use ctl_core::config::{Environment, Setting};
-use ctl_core::dial::{Plan, Target};
+use ctl_core::dial::Plan;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::messages::{Level, Messages};
-use fixtures::gearmand::Server;
+use ctl_core::link::{Attempt, Dialer, Pong, RequestLog};
+use ctl_core::messages::Level;
+use ctl_core::output::{Column, Shape};
+use ctl_core::serve::Endpoint;
+use ctl_core::tls::Tls;
+use fixtures::gearmand::{Listen, Server};
 use gearman_client::blocking::{Admin, Client, Packets};
 use gearman_client::protocol::{AdminCommand, AdminReply, Echo, PacketType, Request};
-use gearman_client::{Address, ConnectOptions, Error, Listing, RetryPolicy, Row, Servers};
+use gearman_client::{Address, ConnectOptions, Listing, RetryPolicy, Row, Servers};
 
 use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
-use crate::tls::TlsArgs;
-use crate::tool::PREFIX;
 
 /// The connections that commands use.
 pub struct Link {
-    target: Target<Server>,
-    options: Option<Vec<ConnectOptions>>,
-    plan: Plan,
-    tls: TlsArgs,
-    environment: Environment,
+    /// Where they go.
+    pub dialer: Dialer<Self>,
     client: Option<Client>,
     admin: Option<Admin>,
     /// For [`Link::probe`].
     prober: Option<Admin>,
     /// Whether `ECHO_REQ` is worth asking: these servers have not left it unanswered yet.
     echoes: bool,
-    messages: Messages,
-}
-
-/// What a ping has shown.
-pub struct Pong {
-    /// The request that was answered.
-    pub asked: PacketType,
-    /// From the request to its answer, on a connection that was there.
-    pub took: Duration,
 }
 
 /// What becomes of a question that not every server answers.
@@ -111,88 +100,140 @@ const USUAL_REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Messages of protocol lines come from here, for `GEARCTL_LOG`.
 pub const PROTOCOL: &str = "gearctl::protocol";
 
-impl Link {
-    /// From flags and environment; nothing is opened yet.
-    ///
-    /// # Errors
-    /// Flags that exclude each other: exit 2; a wrong variable: exit 78.
-    pub fn new(
-        (servers, embedded): (&[String], bool),
-        tls: &TlsArgs,
-        globals: &GlobalArgs,
-        environment: &Environment,
-        messages: &Messages,
-    ) -> Result<Self, CliError> {
-        if embedded && (!servers.is_empty() || tls.is_given()) {
-            let other = if servers.is_empty() { "TLS" } else { "--server" };
-            return Err(CliError::usage(format!("--embedded cannot be combined with {other}"))
-                .hint("either of them"));
+impl ctl_core::link::Link for Link {
+    type Address = Address;
+    type Options = ConnectOptions;
+    type Server = Server;
+
+    const PING: &'static Shape = &PING;
+
+    fn new(dialer: Dialer<Self>) -> Self {
+        Self { dialer, client: None, admin: None, prober: None, echoes: true }
+    }
+
+    fn dialer(&self) -> &Dialer<Self> {
+        &self.dialer
+    }
+
+    fn dialer_mut(&mut self) -> &mut Dialer<Self> {
+        &mut self.dialer
+    }
+
+    fn parse(text: &str) -> Result<Vec<Address>, CliError> {
+        let servers: Servers = text.parse().map_err(cli_error)?;
+        Ok(servers.addresses().cloned().collect())
+    }
+
+    fn over_tls(address: Address) -> Address {
+        match address {
+            Address::Tcp { host, port } => Address::Tls { host, port },
+            other => other,
         }
-        let target = if embedded {
-            Target::embedded()
-        } else {
-            let given = (!servers.is_empty()).then(|| servers.join(","));
-            let names = ["GEARCTL_SERVER", "GEARMAN_SERVER", "GEARMAN_SERVERS"];
-            let setting =
-                environment.setting(("--server", given), &names, |text| Ok(text.to_owned()))?;
-            let default = || Setting::default(Address::default().to_string());
-            Target::Named(setting.unwrap_or_else(default))
+    }
+
+    fn is_tls(address: &Address) -> bool {
+        matches!(address, Address::Tls { .. })
+    }
+
+    fn options(address: Address, plan: &Plan, tls: Option<&Tls>) -> ConnectOptions {
+        let mut options = ConnectOptions::from(address);
+        if let Some(bound) = plan.connect_bound(USUAL_CONNECT_TIMEOUT) {
+            options = options.connect_timeout(bound);
+        }
+        if let Some(bound) = plan.timeout {
+            options = options.write_timeout(bound).reply_timeout(bound);
+        }
+        options = options.total_timeout(plan.call_bound(Duration::ZERO));
+        if let Some(times) = plan.retry {
+            options = options.retry(RetryPolicy::new(times));
+        }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = tls {
+            options = options.tls(tls.clone());
+        }
+        #[cfg(not(feature = "tls"))]
+        let _ = tls;
+        options
+    }
+
+    fn start(listen: Endpoint, log: Option<RequestLog>) -> io::Result<(Server, String)> {
+        let listen = match listen {
+            Endpoint::Tcp(address) => Listen::Tcp(address),
+            #[cfg(unix)]
+            Endpoint::Unix(path) => Listen::Unix(path),
+            #[cfg(not(unix))]
+            Endpoint::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
         };
-        let plan = Plan::new(globals, environment, PREFIX)?;
-        Ok(Self {
-            target,
-            options: None,
-            plan,
-            tls: tls.clone(),
-            environment: environment.clone(),
-            client: None,
-            admin: None,
-            prober: None,
-            echoes: true,
-            messages: messages.clone(),
-        })
+        let mut builder = Server::builder().log_capacity(0).listen(listen);
+        if let Some(mut log) = log {
+            builder = builder.on_request(move |request| log(request.connection, &request.text()));
+        }
+        let server = builder.start()?;
+        let address = server.address().to_owned();
+        Ok((server, address))
     }
 
-    /// The servers' addresses as people write them; for `--embedded` this starts the server.
-    ///
-    /// # Errors
-    /// An address is wrong: exit 65; the in-memory server cannot be started: exit 69.
-    pub fn address(&mut self) -> Result<String, CliError> {
-        let all: Vec<String> = self.options()?.iter().map(|o| o.address().to_string()).collect();
-        Ok(all.join(","))
+    fn connect(&mut self) -> Result<(), CliError> {
+        self.client().map(drop)
     }
 
-    /// Where the address came from.
-    #[must_use]
-    pub fn source(&self) -> String {
-        self.target.source()
+    fn close(&mut self) {
+        self.client = None;
+        self.admin = None;
+        self.prober = None;
+        self.echoes = true;
     }
 
-    /// Bounds connecting and answering, where the flags say nothing: `ping` and `check` are impatient.
-    pub fn default_timeout(&mut self, bound: Duration) {
-        self.plan.default_timeout(bound);
-        self.options = None;
+    /// With `ECHO_REQ`, or with `GET_STATUS` where half of the bound brings no answer to that: geard has none. Which of
+    /// them is remembered.
+    fn ping(&mut self, n: u64) -> Result<Pong, CliError> {
+        if !self.echoes {
+            return self.round_trip().map(|took| pong(PacketType::GetStatus, took));
+        }
+        let data = format!("gearctl {n}");
+        let bound = self.dialer.timeout().unwrap_or(USUAL_REPLY_TIMEOUT);
+        let client = self.client()?;
+        let start = Instant::now();
+        client.set_reply_timeout(bound / 2);
+        match client.call(&Echo(data.as_bytes())).map_err(cli_error) {
+            Ok(back) if back == data => return Ok(pong(PacketType::EchoReq, start.elapsed())),
+            Ok(_) => {
+                let text = "the server sent back other bytes than it was sent";
+                return Err(CliError::new(Exit::Protocol, "PROTOCOL", text));
+            }
+            Err(error) if error.code != TIMEOUT => return Err(error),
+            Err(_) => {}
+        }
+        let client = self.client()?;
+        client.set_total_timeout(Some(bound.saturating_sub(start.elapsed())));
+        client.reconnect().map_err(cli_error)?;
+        client.set_total_timeout(Some(bound.saturating_sub(start.elapsed())));
+        let asked = Instant::now();
+        round_trip(client)?;
+        self.echoes = false;
+        self.dialer
+            .messages()
+            .note("the server leaves ECHO_REQ unanswered, as geard does: asked with GET_STATUS");
+        Ok(pong(PacketType::GetStatus, asked.elapsed()))
     }
+}
 
-    /// The bound of `--timeout`, if there is one.
-    #[must_use]
-    pub fn timeout(&self) -> Option<Duration> {
-        self.plan.timeout
-    }
+static PING: Shape = Shape::rows(
+    "address",
+    &[
+        Column::new("address", "SERVER"),
+        Column::new("n", "N"),
+        Column::new("ms", "MS"),
+        Column::on_request("packet", "PACKET"),
+    ],
+);
 
-    /// The plan in force, to put it back after a line of a session; until then `timeout` bounds what the line does.
-    pub fn plan(&mut self, timeout: Option<Duration>) -> Plan {
-        let usual = self.plan.clone();
-        self.plan.timeout = timeout.or(usual.timeout);
-        usual
-    }
+/// The request that was answered, and when.
+fn pong(asked: PacketType, took: Duration) -> Pong {
+    Pong { took, more: Some(("packet", asked.name())) }
+}
 
-    /// Puts a plan back.
-    pub fn set_plan(&mut self, plan: Plan) {
-        self.plan = plan;
-        self.options = None;
-    }
-
+impl Link {
     /// The client, if it was opened; it may have lost its connections since.
     #[must_use]
     pub fn opened(&self) -> Option<&Client> {
@@ -213,8 +254,8 @@ impl Link {
             Some(client) => client,
             None => self.open_client()?,
         };
-        client.set_reply_timeout(self.plan.timeout.unwrap_or(USUAL_REPLY_TIMEOUT));
-        client.set_total_timeout(self.plan.call_bound(Duration::ZERO));
+        client.set_reply_timeout(self.dialer.timeout().unwrap_or(USUAL_REPLY_TIMEOUT));
+        client.set_total_timeout(self.dialer.plan().call_bound(Duration::ZERO));
         Ok(self.client.insert(client))
     }
 
@@ -223,67 +264,40 @@ impl Link {
     /// # Errors
     /// No server can be reached: exit 69.
     pub fn open_client(&mut self) -> Result<Client, CliError> {
-        let options = self.options()?.to_vec();
-        self.open(|link, left| {
+        let options = self.dialer.options()?;
+        let bound = self.dialer.plan().call_bound(Duration::ZERO);
+        self.dialer.open(|Attempt { asks, left }| {
             let options = options.iter().map(|options| within(options, left));
             let servers = Servers::new(options).map_err(cli_error)?;
             let mut client = Client::connect(servers).map_err(cli_error)?;
-            if link.plan.wait_for_server.is_some() {
+            if asks {
                 round_trip(&mut client)?;
             }
-            client.set_total_timeout(link.plan.call_bound(Duration::ZERO));
+            client.set_total_timeout(bound);
             Ok(client)
         })
+    }
+
+    /// All servers.
+    ///
+    /// # Errors
+    /// An address is wrong: exit 65.
+    pub fn servers(&mut self) -> Result<Servers, CliError> {
+        Servers::new(self.dialer.options()?).map_err(cli_error)
+    }
+
+    /// The first server alone.
+    ///
+    /// # Errors
+    /// An address is wrong: exit 65.
+    pub fn first_server(&mut self) -> Result<Servers, CliError> {
+        Servers::new([self.dialer.first()?]).map_err(cli_error)
     }
 
     /// Whether a connection for jobs is open, as far as is known.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.client.as_ref().is_some_and(Client::is_connected)
-    }
-
-    /// Closes the connections.
-    pub fn close(&mut self) {
-        self.client = None;
-        self.admin = None;
-        self.prober = None;
-    }
-
-    /// Points a session at other servers; the connections are closed.
-    pub fn retarget(&mut self, servers: String) {
-        self.close();
-        self.options = None;
-        self.echoes = true;
-        self.target = Target::told(servers);
-    }
-
-    /// Another link to the same servers, not yet open.
-    #[must_use]
-    pub fn sibling(&self) -> Link {
-        Link {
-            target: self.target.clone(),
-            options: self.options.clone(),
-            plan: self.plan.clone(),
-            tls: self.tls.clone(),
-            environment: self.environment.clone(),
-            client: None,
-            admin: None,
-            prober: None,
-            echoes: self.echoes,
-            messages: self.messages.clone(),
-        }
-    }
-
-    /// The options of every server.
-    ///
-    /// # Errors
-    /// An address is wrong: exit 65.
-    pub fn options(&mut self) -> Result<&[ConnectOptions], CliError> {
-        let options = match self.options.take() {
-            Some(options) => options,
-            None => self.build_options()?,
-        };
-        Ok(self.options.insert(options))
     }
 
     /// One request and its answer.
@@ -306,43 +320,6 @@ impl Link {
         let start = Instant::now();
         round_trip(self.client()?)?;
         Ok(start.elapsed())
-    }
-
-    /// A round trip with `ECHO_REQ`, or with `GET_STATUS` where half of the bound brings no answer to that: geard has
-    /// none. Which of them is remembered.
-    ///
-    /// # Errors
-    /// The failure of the connection; neither is answered in time; other bytes come back than were sent: exit 76.
-    pub fn ping(&mut self, data: &[u8]) -> Result<Pong, CliError> {
-        if !self.echoes {
-            return self.round_trip().map(|took| Pong { asked: PacketType::GetStatus, took });
-        }
-        let bound = self.plan.timeout.unwrap_or(USUAL_REPLY_TIMEOUT);
-        let client = self.client()?;
-        let start = Instant::now();
-        client.set_reply_timeout(bound / 2);
-        match client.call(&Echo(data)).map_err(cli_error) {
-            Ok(back) if back == data => {
-                return Ok(Pong { asked: PacketType::EchoReq, took: start.elapsed() });
-            }
-            Ok(_) => {
-                let text = "the server sent back other bytes than it was sent";
-                return Err(CliError::new(Exit::Protocol, "PROTOCOL", text));
-            }
-            Err(error) if error.code != TIMEOUT => return Err(error),
-            Err(_) => {}
-        }
-        let client = self.client()?;
-        client.set_total_timeout(Some(bound.saturating_sub(start.elapsed())));
-        client.reconnect().map_err(cli_error)?;
-        let left = bound.saturating_sub(start.elapsed());
-        client.set_total_timeout(Some(left));
-        let asked = Instant::now();
-        round_trip(client)?;
-        self.echoes = false;
-        self.messages
-            .note("the server leaves ECHO_REQ unanswered, as geard does: asked with GET_STATUS");
-        Ok(Pong { asked: PacketType::GetStatus, took: asked.elapsed() })
     }
 
     /// One text command, on the first server.
@@ -434,7 +411,7 @@ impl Link {
         let listing = Listing::parse(reply).map_err(cli_error)?;
         if listing.is_untrusted() {
             let name = command.name();
-            self.messages.warn(format!(
+            self.dialer.messages().warn(format!(
                 "a name holds line ends or other bytes that forge the rows of `{name}`: some rows may be wrong or missing"
             ));
         }
@@ -446,77 +423,39 @@ impl Link {
     /// # Errors
     /// The server cannot be reached: exit 69.
     pub fn open_packets(&mut self) -> Result<(Packets, String), CliError> {
-        let Some(first) = self.options()?.first().cloned() else {
-            return Err(CliError::usage("no server is given"));
-        };
-        let address = first.address().to_string();
-        let packets =
-            self.open(|_, left| Packets::connect(within(&first, left)).map_err(cli_error))?;
-        Ok((packets, address))
+        let first = self.dialer.first()?;
+        let packets = self.dialer.open(|Attempt { left, .. }| {
+            Packets::connect(within(&first, left)).map_err(cli_error)
+        })?;
+        Ok((packets, first.address().to_string()))
     }
 
     /// Connects to the first server for text; `patience` bounds its answers where `--timeout` says nothing.
     fn open_admin(&mut self, patience: Option<Duration>) -> Result<Admin, CliError> {
-        let options = self.options()?.to_vec();
-        let Some(mut first) = options.first().cloned() else {
-            return Err(CliError::usage("no server is given"));
-        };
-        if let (Some(bound), None) = (patience, self.plan.timeout) {
+        let several = self.dialer.options()?.len() > 1;
+        let mut first = self.dialer.first()?;
+        if let (Some(bound), None) = (patience, self.dialer.timeout()) {
             first = first.reply_timeout(bound);
         }
-        if options.len() > 1 {
-            self.messages
-                .decision(format!("of several servers, {} is administered", first.address()));
+        if several {
+            let text = format!("of several servers, {} is administered", first.address());
+            self.dialer.messages().decision(text);
         }
-        self.open(|link, left| {
+        let bound = self.dialer.plan().call_bound(Duration::ZERO);
+        self.dialer.open(|Attempt { asks, left }| {
             let mut admin = Admin::connect(within(&first, left)).map_err(cli_error)?;
-            if link.plan.wait_for_server.is_some() {
+            if asks {
                 // The command that every server answers.
                 admin.status().map_err(cli_error)?;
             }
-            admin.set_total_timeout(link.plan.call_bound(Duration::ZERO));
+            admin.set_total_timeout(bound);
             Ok(admin)
         })
     }
 
-    fn build_options(&self) -> Result<Vec<ConnectOptions>, CliError> {
-        let start = || Server::builder().log_capacity(0).start();
-        let address = |server: &Server| server.address().to_owned();
-        let text = self.target.address(&self.messages, start, address)?;
-        let servers: Servers = text.parse().map_err(|error: Error| {
-            cli_error(error).hint(format!("the address came from: {}", self.source()))
-        })?;
-        let options = servers.addresses().cloned().map(|address| {
-            let mut options = ConnectOptions::from(self.tls.address(address));
-            if let Some(bound) = self.plan.connect_bound(USUAL_CONNECT_TIMEOUT) {
-                options = options.connect_timeout(bound);
-            }
-            if let Some(bound) = self.plan.timeout {
-                options = options.write_timeout(bound).reply_timeout(bound);
-            }
-            options = options.total_timeout(self.plan.call_bound(Duration::ZERO));
-            match self.plan.retry {
-                Some(times) => options.retry(RetryPolicy::new(times)),
-                None => options,
-            }
-        });
-        self.tls.apply(options.collect(), &self.environment, &self.messages)
-    }
-
-    /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what is left of `--timeout`.
-    fn open<T>(
-        &mut self,
-        attempt: impl Fn(&Self, Option<Duration>) -> Result<T, CliError>,
-    ) -> Result<T, CliError> {
-        let address = self.address()?;
-        let source = self.source();
-        let place = (&*address, &*source);
-        self.plan.open(place, "gearctl", &self.messages, |left| attempt(self, left))
-    }
-
     fn trace(&self, text: std::fmt::Arguments<'_>) {
-        if self.messages.shows(Level::Trace, PROTOCOL) {
-            self.messages.log(Level::Trace, PROTOCOL, &text.to_string());
+        if self.dialer.messages().shows(Level::Trace, PROTOCOL) {
+            self.dialer.messages().log(Level::Trace, PROTOCOL, &text.to_string());
         }
     }
 }

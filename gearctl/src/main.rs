@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    gearctl::main_with(std::env::args_os()).into()
+    gearctl::main::<gearctl::Gearctl>(std::env::args_os()).into()
 }

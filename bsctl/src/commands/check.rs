@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use ctl_core::check::{CheckFlags, Title, conclude};
 use ctl_core::error::{CliError, Exit};
 
-use crate::cli::PROGRAM;
+use crate::program::PROGRAM;
 use crate::tool::Tool;
 
 /// The end of `check --help`.
@@ -73,7 +73,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// # Errors
 /// Only failures of writing.
 pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
-    tool.link.default_timeout(PATIENCE);
+    tool.link.dialer.default_timeout(PATIENCE);
     let measured = measure::measure(tool, &args.what);
     let name = match &args.what {
         What::Server => "server",

@@ -72,7 +72,7 @@ pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
     if tool.globals.dry_run {
         return dry_run(tool, "delete", &targets, total);
     }
-    let address = tool.link.address()?;
+    let address = tool.link.dialer.address()?;
     let question = format!("delete {} on {address}", describe(&targets.found));
     if args.all_tubes {
         tool.confirm().everything(&question, &address, &tool.messages)?;

@@ -8,7 +8,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::units;
 
 use crate::error::NOT_FOUND;
-use crate::tool::Tool;
+use crate::tool::{Tool, forget_held, held};
 use crate::{jobs, names};
 
 /// The end of `delete --help`.
@@ -105,13 +105,13 @@ where
         }
         let references: Vec<JobRef> = chunk
             .iter()
-            .map(|id| tool.held(*id).map_or_else(|| (*id).into(), |held| held.job))
+            .map(|id| held(tool, *id).map_or_else(|| (*id).into(), |held| held.job))
             .collect();
         let replies: Vec<_> = tool.link.pipeline(references.into_iter().map(&command))?.collect();
         for (id, reply) in chunk.iter().zip(replies) {
             let outcome = match reply {
                 Ok(_) => {
-                    tool.forget_held(*id);
+                    forget_held(tool, *id);
                     bulk.success();
                     continue;
                 }

@@ -75,7 +75,7 @@ pub fn drain(
     if tool.globals.dry_run {
         return dry_run(tool, "drain", &targets, total);
     }
-    let address = tool.link.address()?;
+    let address = tool.link.dialer.address()?;
     if total > 0 || sweep_args.until_empty {
         let question = format!("take {} on {address} out of the queue", describe(&targets.found));
         tool.confirm().many(&question, &tool.messages)?;

@@ -13,7 +13,7 @@ use super::delete::{limited, start, would};
 use crate::error::cli_error;
 use crate::link::Link;
 use crate::seen::Seen;
-use crate::tool::Tool;
+use crate::tool::{Tool, forget_held, held};
 use crate::{jobs, names};
 
 /// The end of `bury --help`.
@@ -139,7 +139,7 @@ fn each(
         if !gate.is_open() {
             break;
         }
-        let held = tool.held(id).map(|held| held.job);
+        let held = held(tool, id).map(|held| held.job);
         let outcome = match held {
             Some(job) => {
                 own_priority(&mut tool.link, id, pri).and_then(|pri| act(&mut tool.link, job, pri))
@@ -148,7 +148,7 @@ fn each(
         };
         let counted = match outcome {
             Ok(()) => {
-                tool.forget_held(id);
+                forget_held(tool, id);
                 bulk.success();
                 Ok(())
             }

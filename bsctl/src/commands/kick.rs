@@ -13,7 +13,7 @@ use ctl_core::units;
 use super::delete::{each, limited, would};
 use crate::error::NOT_FOUND;
 use crate::link::Link;
-use crate::tool::Tool;
+use crate::tool::{Tool, tube_or_used};
 use crate::tube_stats::{self, Answer};
 use crate::{jobs, names};
 
@@ -94,7 +94,7 @@ pub fn run(tool: &mut Tool, args: KickArgs) -> Result<Exit, CliError> {
         tool.link.call(ListTubes)?
     } else {
         let given = args.tube.as_deref().map(names::tube).transpose()?;
-        vec![tool.tube_or_used(given)?]
+        vec![tube_or_used(tool, given)?]
     };
     kick_tubes(tool, &tubes, &args)
 }
@@ -156,7 +156,7 @@ fn confirm(tool: &mut Tool, args: &KickArgs, count: u64, place: &str) -> Result<
     let read = |text: &str| text.parse().map_err(|_| format!("`{text}` is not a number"));
     let above = tool.environment.setting(("", None), &["BSCTL_CONFIRM_ABOVE"], read)?;
     let above = above.map_or(CONFIRM_ABOVE, |setting| setting.value);
-    let address = tool.link.address()?;
+    let address = tool.link.dialer.address()?;
     let action = format!("kick {} {place} on {address}", units::count(count, "job"));
     if args.all_tubes {
         return tool.confirm().everything(&action, &address, &tool.messages);

@@ -9,7 +9,7 @@ use ctl_core::error::{CliError, Exit};
 use crate::jobs::{self, BODIES};
 use crate::names;
 use crate::sweep::State;
-use crate::tool::Tool;
+use crate::tool::{Tool, tube_or_used};
 
 /// The end of `peek --help`.
 pub const HELP: &str = "\
@@ -63,7 +63,7 @@ pub fn run(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
 
 fn head(tool: &mut Tool, args: &PeekArgs) -> Result<Exit, CliError> {
     let given = args.tube.as_deref().map(names::tube).transpose()?;
-    let tube = tool.tube_or_used(given)?;
+    let tube = tube_or_used(tool, given)?;
     tool.link.use_tube(&tube)?;
     let (state, found) = if args.ready {
         (State::Ready, tool.link.call(PeekReady)?)

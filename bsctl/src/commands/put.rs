@@ -14,7 +14,7 @@ use ctl_core::units;
 
 use self::lanes::{Batches, Event};
 use crate::producer::{Defaults, NewJob, check_size, max_job_size};
-use crate::tool::Tool;
+use crate::tool::{Tool, tube_or_used};
 use crate::{jobs, names};
 
 /// The end of `put --help`.
@@ -107,7 +107,7 @@ type Items = Box<dyn Iterator<Item = Item> + Send>;
 pub fn run(tool: &mut Tool, mut args: PutArgs) -> Result<Exit, CliError> {
     let tube = args.tube.as_deref().map(names::tube).transpose()?;
     let defaults = Defaults {
-        tube: tool.tube_or_used(tube.clone())?,
+        tube: tube_or_used(tool, tube.clone())?,
         pri: args.pri.unwrap_or(1024),
         delay: args.delay.unwrap_or_default(),
         ttr: args.ttr.unwrap_or(Duration::from_secs(60)),

@@ -7,6 +7,7 @@ use beanstalk_client::{Job, JobId, JobStats};
 use clap::{Args, ValueEnum};
 use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
 use ctl_core::output::Format;
 use ctl_core::units;
 

@@ -25,12 +25,12 @@ pub struct ServerArgs {}
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
-    let address = tool.link.address()?;
+    let address = tool.link.dialer.address()?;
     let stats = tool.link.call(Stats)?;
     let reserve_job = knows_reserve_job(tool.link.side())?;
     let record = Record::new()
         .with("address", address)
-        .with("address-from", tool.link.source())
+        .with("address-from", tool.link.dialer.source())
         .with("version", stats.version.as_str())
         .with("uptime", stats.uptime)
         .with("draining", stats.draining)

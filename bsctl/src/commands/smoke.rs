@@ -9,6 +9,7 @@ use beanstalk_client::protocol::{
 use beanstalk_client::{JobRef, PutOptions, TubeName};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
 use ctl_core::output::{Column, Record, Shape};
 
 use crate::error::cli_error;

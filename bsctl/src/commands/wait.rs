@@ -11,7 +11,7 @@ use ctl_core::repl::expect::Condition;
 use ctl_core::units;
 use serde_json::json;
 
-use crate::tool::Tool;
+use crate::tool::{Tool, tube_or_used};
 use crate::{jobs, names};
 
 /// The end of `wait --help`.
@@ -76,9 +76,9 @@ pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
     let goal = Goal::parse(&args.condition)?;
     let given = args.tube.as_deref().map(names::tube).transpose()?;
     let tube =
-        if matches!(goal, Goal::Server) { TubeName::default() } else { tool.tube_or_used(given)? };
-    let bound = tool.link.timeout().unwrap_or(PATIENCE);
-    tool.link.default_timeout(bound);
+        if matches!(goal, Goal::Server) { TubeName::default() } else { tube_or_used(tool, given)? };
+    let bound = tool.link.dialer.timeout().unwrap_or(PATIENCE);
+    tool.link.dialer.default_timeout(bound);
     let interrupts = tool.interrupts()?;
     let start = Instant::now();
     let (mut looks, mut agreeing) = (0_u64, 0);

@@ -14,6 +14,7 @@ use beanstalk_client::{
 use clap::{Args, ValueEnum};
 use ctl_core::child::{DataArgs, Template};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
 use ctl_core::output::{Format, Record, Shape};
 use ctl_core::pid_file::PidFile;
 use ctl_core::shortage::Shortage;
@@ -177,7 +178,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let stops = || interrupts.requested().is_some();
     let (shortage, messages) = (Shortage::default(), tool.messages.clone());
     // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
-    let connected = shortage.wait_out(&messages, stops, || tool.client().map(drop));
+    let connected = shortage.wait_out(&messages, stops, || tool.link.client().map(drop));
     interrupts.check().and(connected)?;
     let options = options(tool, &args, &tubes)?;
     let (sender, finished) = mpsc::channel();
@@ -191,7 +192,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     tool.messages.note(format!(
         "taking jobs from {} on {}, {} at once",
         names.join(", "),
-        tool.link.address()?,
+        tool.link.dialer.address()?,
         args.jobs
     ));
     let mut supervisor = Supervisor {
@@ -274,7 +275,7 @@ fn options(
     args: &WorkArgs,
     tubes: &[TubeName],
 ) -> Result<WorkerOptions, CliError> {
-    let server = tool.link.options()?.clone();
+    let server = tool.link.dialer.first()?;
     tool.link.close();
     let touches = args.touch == Touch::Auto && !args.kill_at_ttr;
     let mut options = WorkerOptions::from(server)

@@ -1,18 +1,19 @@
-//! What can be typed in a session: the commands of the command line, and the verbs that only make sense
-//! on a lasting connection.
+//! What can be typed in a session beside the commands of the command line: the verbs that only make sense on a lasting
+//! connection.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Subcommand;
 use clap::builder::ValueHint;
-use clap::{Command, FromArgMatches, Subcommand};
+use ctl_core::repl::builtin;
+use ctl_core::repl::guest::Words;
 use ctl_core::repl::help::Group;
-use ctl_core::repl::tree;
 use ctl_core::units;
 
 /// The verbs of a session.
 #[derive(Clone, Debug, Subcommand)]
-pub(super) enum Verb {
+pub enum Verb {
     /// Make a tube the used one: put, peek and kick act on it (use)
     #[command(after_help = "Protocol: use TUBE.\nExample: use mail")]
     Use {
@@ -89,12 +90,6 @@ pub(super) enum Verb {
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         file: PathBuf,
     },
-    /// Go to another server; asks about reserved jobs first
-    #[command(after_help = "Example: connect 10.0.0.5:11300")]
-    Connect {
-        #[arg(value_name = "ADDR", help = "host, host:port, [::1]:11300, unix:/path")]
-        server: String,
-    },
 }
 
 const RESERVE_HELP: &str = "\
@@ -106,38 +101,30 @@ Examples:
   reserve 0      look once
   reserve 30s    wait at most 30 seconds";
 
-/// Commands of the command line that make no sense in a session.
-const LEFT_OUT: &[&str] = &["work"];
 /// Commands whose ids may be left out here: the last reserved job is meant.
 pub(super) const ON_LAST_JOB: &[&str] = &["release", "bury", "delete"];
-/// Global flags of this tool that only count when the session starts.
-pub(super) const START_FLAGS: &[&str] = &["addr", "timeout"];
 
-/// The grammar of a session, made from that of the command line.
-pub(super) fn grammar(command_line: &Command) -> Command {
-    let verbs = Verb::augment_subcommands(Command::new("verbs"));
-    let here = |command: Command| match ON_LAST_JOB.contains(&command.get_name()) {
-        true => command.mut_arg("ids", |ids| ids.required(false)),
-        false => command,
-    };
-    tree::grammar("bsctl", command_line, &verbs, LEFT_OUT, &[], here)
-}
-
-/// The verb of a line, if it is one of the session's own.
-pub(super) fn verb(matches: &clap::ArgMatches) -> Option<Verb> {
-    let name = matches.subcommand_name()?;
-    Verb::has_subcommand(name).then(|| Verb::from_arg_matches(matches).ok()).flatten()
-}
+/// What sessions know by name.
+pub(super) const WORDS: Words = Words {
+    groups: GROUPS,
+    reads: &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server", "ping", "reserved"],
+    renames: &["put", "use", "watch", "ignore", "delete", "pop", "clear", "drain", "import"],
+    secrets: &["raw"],
+    left_out: &["work"],
+    line_flags: &[],
+    lost: "CONNECTION_LOST",
+    on_exit: "what becomes of reserved jobs at the end",
+};
 
 /// The groups of `help`.
-pub(super) const GROUPS: &[Group] = &[
-    Group { name: "produce", title: "Adding jobs", verbs: &["use", "put", "populate", "import"] },
+const GROUPS: &[Group] = &[
+    Group { name: "produce", title: "Adding jobs", verbs: &["use", "put", "import"] },
     Group {
         name: "consume",
         title: "Taking jobs, and what can be done with a reserved one",
         verbs: &[
             "watch", "ignore", "reserve", "reserved", "touch", "hold", "unhold", "delete",
-            "release", "bury", "save", ":save", "pop", "tail",
+            "release", "bury", "save", ":save", "pop",
         ],
     },
     Group {
@@ -148,68 +135,12 @@ pub(super) const GROUPS: &[Group] = &[
     Group {
         name: "bulk",
         title: "Acting on many jobs or on whole tubes",
-        verbs: &[
-            "kick", "pause", "resume", "clear", "drain", "export", "move", "copy", "requeue",
-            "retry", "bury-all",
-        ],
+        verbs: &["kick", "pause", "resume", "clear", "drain", "export"],
     },
     Group {
         name: "observe",
         title: "Checks and waiting",
-        verbs: &[
-            "smoke", "check", "wait", "ping", "latency", "top", "bench", "exporter", "doctor",
-            "context", "config", "examples",
-        ],
+        verbs: &["smoke", "check", "wait", "ping"],
     },
-    Group {
-        name: "session",
-        title: "The session itself",
-        verbs: &[
-            "connect", "help", "quit", "expect", ":watch", ":set", ":source", ":timing", ":format",
-            ":pager", ":history", ":cls", "\\e", "!",
-        ],
-    },
+    builtin::GROUP,
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn visible() -> Vec<String> {
-        tree::visible(&grammar(&crate::cli::command_tree()))
-    }
-
-    #[test]
-    fn every_command_is_in_exactly_one_group_of_help() {
-        for name in visible() {
-            let groups = GROUPS.iter().filter(|group| group.verbs.contains(&name.as_str()));
-            assert_eq!(groups.count(), 1, "{name}");
-        }
-    }
-
-    #[test]
-    fn the_sessions_own_verbs_stand_for_those_of_the_command_line() {
-        let names = visible();
-        for name in ["reserve", "watch", "touch"] {
-            assert_eq!(names.iter().filter(|other| *other == name).count(), 1, "{name}");
-        }
-        for name in ["repl", "serve", "completions", "man", "work"] {
-            assert!(!names.iter().any(|other| other == name), "{name}");
-        }
-    }
-
-    #[test]
-    fn flags_of_the_start_are_refused_on_a_line() {
-        let mut grammar = grammar(&crate::cli::command_tree());
-        let mut flag = |line: &[&str]| {
-            tree::misplaced_flag(
-                &grammar.try_get_matches_from_mut(line).expect("fits the grammar"),
-                START_FLAGS,
-            )
-        };
-        assert_eq!(flag(&["put", "x", "--timeout", "1s"]).as_deref(), Some("--timeout"));
-        assert_eq!(flag(&["-a", "x", "put", "x"]).as_deref(), Some("--addr"));
-        assert_eq!(flag(&["connect", "x:1"]), None);
-        assert_eq!(flag(&["put", "x", "-o", "json", "-y"]), None);
-    }
-}

@@ -83,7 +83,7 @@ impl State<'_> {
     fn reserve_next(&mut self, wait: Option<Duration>) -> Result<(Seen, Instant), CliError> {
         let interrupts = self.tool.interrupts()?;
         let look_once = (!self.person).then_some(Duration::ZERO);
-        let bound = wait.or_else(|| self.tool.link.timeout()).or(look_once);
+        let bound = wait.or_else(|| self.tool.link.dialer.timeout()).or(look_once);
         let until = bound.and_then(|bound| Instant::now().checked_add(bound));
         loop {
             interrupts.check()?;

@@ -4,26 +4,16 @@ use std::sync::Mutex;
 
 use beanstalk_client::protocol::{Bury, Delete, Release};
 use beanstalk_client::{JobId, ReleaseOptions};
-use ctl_core::color::Role;
 use ctl_core::error::CliError;
-use ctl_core::repl::Prompt;
-use ctl_core::repl::editor::Edited;
+use ctl_core::link::Link as _;
 use ctl_core::repl::guest::lock;
+use ctl_core::repl::on_exit::{ASK, Answers, choose};
 use ctl_core::repl::shell::Terminal;
 use ctl_core::units;
 
 use super::held::list;
-use super::state::{OnExit, State};
+use super::state::{BURY, CLOSE, DELETE, RELEASE, State};
 use crate::error::{NOT_FOUND, cli_error};
-
-/// What becomes of the reserved jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Release,
-    Bury,
-    Delete,
-    Close,
-}
 
 /// Settles the reserved jobs before the session ends, goes to another server, or runs a file. Asks the
 /// person if there is one and no setting answers. True to go on.
@@ -45,53 +35,36 @@ pub(super) fn settle(
     if held.is_empty() {
         return Ok(true);
     }
-    let fate = match (on_exit, person) {
-        (OnExit::Ask, Some(person)) => match ask(shared, person)? {
+    let fate = match (on_exit.word, person) {
+        (ASK, Some(person)) => match ask(shared, person)? {
             Some(fate) => fate,
             None => return Ok(false),
         },
-        (OnExit::Ask | OnExit::Close, _) => Fate::Close,
-        (OnExit::Release, _) => Fate::Release,
-        (OnExit::Bury, _) => Fate::Bury,
-        (OnExit::Delete, _) => Fate::Delete,
+        (ASK, None) => CLOSE,
+        (fate, _) => fate,
     };
     lock(shared).apply(fate)?;
     Ok(true)
 }
 
-/// Asks until there is an answer; none to stay. The state is not locked while the person thinks.
-fn ask(shared: &Mutex<State<'_>>, person: &mut dyn Terminal) -> Result<Option<Fate>, CliError> {
+/// Asks a person; none to stay. The state is not locked while the person thinks.
+fn ask(
+    shared: &Mutex<State<'_>>,
+    person: &mut dyn Terminal,
+) -> Result<Option<&'static str>, CliError> {
     lock(shared).show_reserved()?;
-    loop {
+    // The second Ctrl-D: the default.
+    let answers = Answers { words: &[RELEASE, BURY, DELETE], at_end: RELEASE };
+    choose(person, answers, CLOSE, || {
         let count = lock(shared).held_ids().len();
-        if count == 0 {
-            return Ok(Some(Fate::Close));
-        }
-        let jobs = units::count(count as u64, "job");
-        let question = Prompt::new().role(
-            Role::Warning,
-            format!("{jobs} reserved: [r]elease (default) / [b]ury / [d]elete / [c]ancel: "),
-        );
-        let answer = match person.ask(&question)? {
-            Edited::Text(text) => String::from_utf8_lossy(&text).trim().to_ascii_lowercase(),
-            // The second Ctrl-D: the default.
-            Edited::End => return Ok(Some(Fate::Release)),
-            Edited::Interrupted => return Ok(None),
-        };
-        match answer.as_str() {
-            "" | "r" | "release" => return Ok(Some(Fate::Release)),
-            "b" | "bury" => return Ok(Some(Fate::Bury)),
-            "d" | "delete" => return Ok(Some(Fate::Delete)),
-            "c" | "cancel" => return Ok(None),
-            _ => {}
-        }
-    }
+        (count > 0).then(|| format!("{} reserved", units::count(count as u64, "job")))
+    })
 }
 
 impl State<'_> {
-    fn apply(&mut self, fate: Fate) -> Result<(), CliError> {
+    fn apply(&mut self, fate: &str) -> Result<(), CliError> {
         let ids = self.held_ids();
-        if fate == Fate::Close {
+        if fate == CLOSE {
             self.close(&ids);
             return Ok(());
         }
@@ -99,8 +72,8 @@ impl State<'_> {
             self.settle_one(*id, fate)?;
         }
         let past = match fate {
-            Fate::Release => "released",
-            Fate::Bury => "buried",
+            RELEASE => "released",
+            BURY => "buried",
             _ => "deleted",
         };
         let jobs = units::count(ids.len() as u64, "job");
@@ -108,13 +81,13 @@ impl State<'_> {
         Ok(())
     }
 
-    fn settle_one(&mut self, id: JobId, fate: Fate) -> Result<(), CliError> {
+    fn settle_one(&mut self, id: JobId, fate: &str) -> Result<(), CliError> {
         let job = self.held(id)?.job;
         let pri = self.notebook.get(id).map(|note| note.pri).unwrap_or_default();
         let link = &mut self.tool.link;
         let settled = match fate {
-            Fate::Bury => link.call(Bury::new(job, pri)),
-            Fate::Delete => link.call(Delete::new(job)),
+            BURY => link.call(Bury::new(job, pri)),
+            DELETE => link.call(Delete::new(job)),
             _ => {
                 let release = Release::new(job, ReleaseOptions::new(pri)).map_err(cli_error)?;
                 link.call(release).map(|_| ())

@@ -25,7 +25,7 @@ impl State<'_> {
     pub(super) fn show_prompt(&mut self, rich: bool) -> Prompt {
         let now = Instant::now();
         let place = self.place().filter(|_| self.is_connected());
-        let address = self.tool.link.address().unwrap_or_default();
+        let address = self.tool.link.dialer.address().unwrap_or_default();
         let session = self.session();
         let (held, left) = (session.held.len(), shortest(session, now));
         let draining = self.draining;

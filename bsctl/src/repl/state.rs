@@ -6,54 +6,26 @@ use std::time::{Duration, Instant};
 use beanstalk_client::protocol::Epoch;
 use beanstalk_client::{JobId, Priority, TubeName};
 use ctl_core::error::CliError;
+use ctl_core::repl::known::KnownNames;
+use ctl_core::repl::on_exit::{ASK, OnExit};
+use ctl_core::repl::reconnect::Reconnector;
 
+use super::guest::{HELD, USED, WATCHED};
 use super::held::{Due, Notebook, list};
-use super::values::Names;
 use crate::error::NOT_FOUND;
 use crate::seen::Seen;
-use crate::tool::{Held, Session, Tool};
+use crate::tool::{Held, Session, Tool, forget_held, held};
 
-/// What happens to reserved jobs when a session ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OnExit {
-    Ask,
-    Release,
-    Bury,
-    Delete,
-    Close,
-}
-
-impl OnExit {
-    /// The words of the setting `on_exit`.
-    pub(super) const WORDS: &'static [&'static str] =
-        &["ask", "release", "bury", "delete", "close"];
-
-    /// Reads one of [`OnExit::WORDS`].
-    pub(super) fn of(word: &str) -> Option<Self> {
-        Some(match word {
-            "ask" => Self::Ask,
-            "release" => Self::Release,
-            "bury" => Self::Bury,
-            "delete" => Self::Delete,
-            "close" => Self::Close,
-            _ => return None,
-        })
-    }
-
-    /// Its word.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Ask => "ask",
-            Self::Release => "release",
-            Self::Bury => "bury",
-            Self::Delete => "delete",
-            Self::Close => "close",
-        }
-    }
-}
+/// What becomes of reserved jobs when a session ends: the words of `on_exit`.
+pub(super) const RELEASE: &str = "release";
+pub(super) const BURY: &str = "bury";
+pub(super) const DELETE: &str = "delete";
+/// The connection is closed, which gives jobs back as they were.
+pub(super) const CLOSE: &str = "close";
+const ON_EXIT: &[&str] = &[ASK, RELEASE, BURY, DELETE, CLOSE];
 
 /// A session.
-pub(super) struct State<'t> {
+pub struct State<'t> {
     pub(super) tool: &'t mut Tool,
     pub(super) notebook: Notebook,
     pub(super) on_exit: OnExit,
@@ -65,34 +37,25 @@ pub(super) struct State<'t> {
     pub(super) last_shown: Option<JobId>,
     /// Jobs that went back because the session ended while it held them.
     pub(super) left_behind: Vec<JobId>,
-    pub(super) names: Names,
+    pub(super) names: KnownNames,
     epoch: Option<Epoch>,
-    retry: Retry,
+    again: Reconnector,
 }
-
-/// When a lost connection is tried again while nothing else happens.
-struct Retry {
-    at: Instant,
-    pause: Duration,
-}
-
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 impl<'t> State<'t> {
     /// A session of this tool, which has been prepared for it.
-    pub(super) fn new(tool: &'t mut Tool, person: bool, names: Names) -> Self {
+    pub(super) fn new(tool: &'t mut Tool, person: bool, names: KnownNames) -> Self {
         Self {
             tool,
             notebook: Notebook::default(),
-            on_exit: OnExit::Ask,
+            on_exit: OnExit::ask(ON_EXIT),
             person,
             draining: false,
             last_shown: None,
             left_behind: Vec::new(),
             names,
             epoch: None,
-            retry: Retry { at: Instant::now(), pause: FIRST_PAUSE },
+            again: Reconnector::default(),
         }
     }
 
@@ -109,7 +72,7 @@ impl<'t> State<'t> {
 
     /// A reserved job, with what is needed to act on it.
     pub(super) fn held(&self, id: JobId) -> Result<&Held, CliError> {
-        self.tool.held(id).ok_or_else(|| {
+        held(self.tool, id).ok_or_else(|| {
             CliError::not_found(format!("job {id} is not reserved by this session"))
                 .hint("reserved, to list the jobs it holds")
         })
@@ -117,23 +80,26 @@ impl<'t> State<'t> {
 
     /// The session no longer holds this job.
     pub(super) fn forget(&mut self, id: JobId) {
-        self.tool.forget_held(id);
-        self.tidy();
+        forget_held(self.tool, id);
+        self.keep_in_line();
     }
 
     /// The session holds no job any more.
     pub(super) fn forget_all(&mut self) {
         self.session().held.clear();
-        self.tidy();
+        self.keep_in_line();
     }
 
     /// Brings the notes and the names for completion in line with the reserved jobs.
-    pub(super) fn tidy(&mut self) {
+    pub(super) fn keep_in_line(&mut self) {
         let session = self.tool.session.get_or_insert_default();
         self.notebook.keep_only(session);
         let held = session.held.keys().map(ToString::to_string).collect();
-        let place = self.place();
-        self.names.held(held, place);
+        self.names.keep(HELD, held);
+        if let Some((used, watched)) = self.place() {
+            self.names.keep(USED, vec![used.to_string()]);
+            self.names.keep(WATCHED, watched.iter().map(ToString::to_string).collect());
+        }
     }
 
     /// Used tube and watch list, if there was a connection; asking opens none.
@@ -156,7 +122,7 @@ impl<'t> State<'t> {
             return None;
         }
         self.draining = false;
-        self.retry = Retry { at: Instant::now(), pause: FIRST_PAUSE };
+        self.again.lost();
         let ids = self.held_ids();
         self.forget_all();
         let again = if alive { "; connected again" } else { "" };
@@ -238,22 +204,18 @@ impl<'t> State<'t> {
         Ok(())
     }
 
-    /// Connects again after a loss, with growing pauses.
+    /// Connects again after a loss.
     fn try_again(&mut self, now: Instant) -> Option<String> {
         self.tool.link.place()?;
-        if !self.person || now < self.retry.at {
+        if !self.person {
             return None;
         }
         let client = self.tool.link.client().ok()?;
-        if client.reconnect().is_ok() {
-            self.epoch = Some(client.epoch());
-            return Some("connected again; used tube and watch list are as before".to_owned());
+        if !self.again.try_again(now, || client.reconnect().is_ok()) {
+            return None;
         }
-        self.retry = Retry {
-            at: Instant::now() + self.retry.pause,
-            pause: (self.retry.pause * 2).min(LONGEST_PAUSE),
-        };
-        None
+        self.epoch = Some(client.epoch());
+        Some("connected again; used tube and watch list are as before".to_owned())
     }
 
     /// Notes a job that was just reserved. `sent` is when the request went out: the job's time cannot
@@ -278,7 +240,7 @@ impl<'t> State<'t> {
         let pri = stats.map_or_else(Priority::default, |stats| stats.pri);
         self.notebook.add(id, seen.body().clone(), pri, sent);
         self.last_shown = Some(id);
-        self.tidy();
+        self.keep_in_line();
     }
 
     /// The bodies' sizes by id, for tables.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use bsctl::cli::command_tree;
+use bsctl::Bsctl;
+use ctl_core::cli::tree;
 use fixtures::beanstalkd::Server;
 
 use crate::harness::*;
@@ -66,7 +67,7 @@ fn prepared() -> Server {
 /// The commands of the grammar, subcommands as `check tube`.
 fn commands() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for command in command_tree().get_subcommands() {
+    for command in tree::<Bsctl>().get_subcommands() {
         let inner: Vec<_> = command.get_subcommands().filter(|c| c.get_name() != "help").collect();
         if inner.is_empty() {
             names.insert(command.get_name().to_owned());
@@ -196,7 +197,7 @@ fn touch_explains_itself() {
 
 #[test]
 fn every_command_names_its_protocol_command_in_its_help() {
-    for command in command_tree().get_subcommands() {
+    for command in tree::<Bsctl>().get_subcommands() {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         let name = command.get_name();
         let tool = ["watch", "repl", "serve", "completions", "man", "docs", "help"];

@@ -14,7 +14,6 @@ mod check;
 mod color;
 mod consume;
 mod damaged;
-mod docs;
 mod exits;
 mod export;
 mod formats;
@@ -31,3 +30,5 @@ mod smoke;
 mod wait;
 #[cfg(not(windows))]
 mod work;
+
+ctl_core::tool_contract!(bsctl::Bsctl, env!("CARGO_BIN_EXE_bsctl"));

@@ -91,7 +91,7 @@ pub fn man(out: &mut Output, program: &Program, args: &ManArgs) -> Result<Exit, 
 /// # Errors
 /// Failures of writing.
 pub fn readme(out: &mut Output, program: &Program, _: &DocsArgs) -> Result<Exit, CliError> {
-    let sections = super::readme_sections(&(program.tree)());
+    let sections = super::readme_sections(&(program.tree)(), &program.exit_codes());
     document(out, Record::new(), "markdown", &sections)
 }
 

@@ -23,6 +23,7 @@ pub use handover::{Handover, Leave};
 pub use list::List;
 pub use record::{BODY, Column, Field, Layout, Record, Shape, Show};
 
+use crate::color::Role;
 use crate::error::CliError;
 use crate::escape;
 use object::Object;
@@ -78,6 +79,17 @@ pub struct Style {
     pub force_raw: bool,
     /// Whether raw bodies are followed by NUL.
     pub null: bool,
+    /// Words that have a colour in the tables of this tool, beside those of every tool.
+    pub colors: &'static [(&'static str, Role)],
+}
+
+impl Style {
+    /// The same with colours for these words.
+    #[must_use]
+    pub fn with_colors(mut self, colors: &'static [(&'static str, Role)]) -> Self {
+        self.colors = colors;
+        self
+    }
 }
 
 impl Default for Style {
@@ -92,6 +104,7 @@ impl Default for Style {
             terminal: false,
             force_raw: false,
             null: false,
+            colors: &[],
         }
     }
 }
@@ -384,6 +397,7 @@ impl Output {
             headers: self.style.headers,
             width: if self.style.terminal { width() } else { None },
             encoding: self.style.encoding,
+            colors: self.style.colors,
         }
     }
 }

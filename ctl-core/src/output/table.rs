@@ -19,6 +19,8 @@ pub(super) struct Look {
     /// The terminal's width; none when stdout is not a terminal.
     pub(super) width: Option<u16>,
     pub(super) encoding: Encoding,
+    /// Words of the tool that have a colour.
+    pub(super) colors: &'static [(&'static str, Role)],
 }
 
 /// The longest cell of a table, in characters; longer ones are cut.
@@ -125,17 +127,21 @@ fn cell(key: &str, field: Option<&Field>, look: Look) -> Result<Cell, CliError> 
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
         None => text,
     };
-    let color = match cut.as_str() {
-        "buried" | "CRITICAL" | "failed" => Some(comfy_table::Color::Red),
-        "false" if key == "ok" => Some(comfy_table::Color::Red),
-        "delayed" | "reserved" | "WARNING" | "skipped" => Some(comfy_table::Color::Yellow),
-        _ => None,
+    let of_tool = || look.colors.iter().find(|(word, _)| *word == cut).map(|(_, role)| *role);
+    let role = match cut.as_str() {
+        "CRITICAL" | "failed" => Some(Role::Error),
+        "false" if key == "ok" => Some(Role::Error),
+        "WARNING" | "skipped" => Some(Role::Warning),
+        _ => of_tool(),
     };
     let cell = Cell::new(cut);
-    Ok(match color {
-        Some(color) if look.color => cell.fg(color),
-        _ => cell,
-    })
+    let color = match role.filter(|_| look.color) {
+        Some(Role::Error) => comfy_table::Color::Red,
+        Some(Role::Warning) => comfy_table::Color::Yellow,
+        Some(Role::Good) => comfy_table::Color::Green,
+        Some(Role::Heading | Role::Faint) | None => return Ok(cell),
+    };
+    Ok(cell.fg(color))
 }
 
 /// A value as people read it: text without quotes, nothing for null, commas between the words of a list, other

@@ -4,12 +4,21 @@ use clap::builder::ValueHint;
 use clap::{Arg, Command};
 
 use super::complete::COMMAND_WORDS;
+use super::help::Group;
 
-/// The verbs of [`commands`] for help and completion, without their aliases.
-pub const VERBS: &[&str] = &[
-    "help", "quit", "expect", ":watch", ":set", ":source", ":timing", ":format", ":pager",
-    ":history", ":cls", "\\e", "!",
-];
+/// The group of `help` that has them.
+pub const GROUP: Group = Group {
+    name: "session",
+    title: "The session itself",
+    verbs: &[
+        "connect", "help", "quit", "expect", ":watch", ":set", ":source", ":timing", ":format",
+        ":pager", ":history", ":cls", "\\e", "!",
+    ],
+};
+
+/// The verb that goes to other servers, and the id of its argument.
+pub const CONNECT: &str = "connect";
+pub(super) const ADDRESS: &str = "address";
 
 /// The value name of a setting's name, for [`Values`](super::complete::Values).
 pub const SETTING: &str = "SETTING";
@@ -18,9 +27,10 @@ pub const SETTING_VALUE: &str = "VALUE";
 /// The value name of a verb or `@group` to explain.
 pub const TOPIC: &str = "TOPIC";
 
-/// The commands, to be added to the tool's grammar. `formats` are the names of output formats.
+/// The commands, to be added to the tool's grammar. `formats` are the names of output formats, `addresses` says what an
+/// address may look like.
 #[must_use]
-pub fn commands(formats: &'static [&'static str]) -> Vec<Command> {
+pub fn commands(formats: &'static [&'static str], addresses: &'static str) -> Vec<Command> {
     let optional = |id: &'static str, name: &'static str| Arg::new(id).value_name(name);
     let words = || {
         optional("command", COMMAND_WORDS)
@@ -30,6 +40,9 @@ pub fn commands(formats: &'static [&'static str]) -> Vec<Command> {
             .value_parser(clap::value_parser!(std::ffi::OsString))
     };
     let commands = [
+        Command::new(CONNECT)
+            .about("Go to another server; what the session holds is settled first")
+            .arg(optional(ADDRESS, "ADDR").required(true).help(addresses)),
         Command::new("help")
             .visible_alias("?")
             .about("Explain the session, a command, or a @group of commands")

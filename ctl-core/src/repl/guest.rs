@@ -3,57 +3,82 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use clap::{ArgMatches, Command};
+use clap::{ArgMatches, Command, Subcommand};
 
 use super::Prompt;
-use super::complete::Values;
+use super::complete::Wanted;
 use super::help::Group;
+use super::known::{Fetch, KnownNames};
+use super::on_exit::OnExit;
 use super::shell::{Leaving, Setting, Terminal};
-use crate::args::GlobalArgs;
 use crate::error::{CliError, Exit};
-use crate::messages::Messages;
-use crate::output::Output;
+use crate::tool::{Context, Tool};
 
-/// What a tool is in a session: names and lists that never change.
-#[derive(Debug, Clone)]
-pub struct Kit {
-    /// The tool's name. Hints that begin with it are shown without it.
-    pub name: &'static str,
-    /// The prefix of its environment variables.
-    pub prefix: &'static str,
-    /// What can be typed; see [`tree::grammar`](super::tree::grammar).
-    pub grammar: Command,
-    /// The groups of `help`.
+/// A tool that has sessions.
+pub trait Interactive: Tool<Session: Default> {
+    /// What its sessions know by name.
+    const WORDS: Words;
+
+    /// The verbs that only make sense on connections that last; they stand for commands of the same name.
+    type Verb: Subcommand;
+    /// The state of a session.
+    type Guest<'t>: Guest<Tool = Self>;
+
+    /// A session; `person` says whether a person is there.
+    fn guest(context: &mut Context<Self>, person: bool, names: KnownNames) -> Self::Guest<'_>;
+
+    /// Gets names for completion over this connection.
+    fn live_names(link: Self::Link) -> Fetch;
+
+    /// What is different about a command in a session.
+    #[must_use]
+    fn here(command: Command) -> Command {
+        command
+    }
+}
+
+/// What a tool's sessions know by name.
+#[derive(Debug, Clone, Copy)]
+pub struct Words {
+    /// The groups of `help`, besides that of the session itself.
     pub groups: &'static [Group],
     /// Commands that only look. After a lost connection they are asked again; nothing else ever is.
     pub reads: &'static [&'static str],
+    /// Commands after which names of the server may have come or gone.
+    pub renames: &'static [&'static str],
     /// Commands that history keeps out of its file.
     pub secrets: &'static [&'static str],
-    /// Ids of global flags, beside [`tree::START_FLAGS`](super::tree::START_FLAGS), that only count when the session
-    /// starts.
-    pub start_flags: &'static [&'static str],
+    /// Commands of the command line that make no sense in a session of this tool.
+    pub left_out: &'static [&'static str],
+    /// Global flags that a line may have, beside those of every tool.
+    pub line_flags: &'static [&'static str],
     /// The name of the error that says that the connection broke after a request went out.
     pub lost: &'static str,
+    /// What `on_exit` decides.
+    pub on_exit: &'static str,
 }
 
-/// The parts of a tool that a session gives to each line in its own shape.
-pub struct Parts<'a> {
-    /// The flags in force.
-    pub globals: &'a mut GlobalArgs,
-    /// The way to stdout.
-    pub out: &'a mut Output,
-    /// The way to stderr.
-    pub messages: &'a Messages,
+/// Runs a line of a session that is a command of the command line, too.
+pub type RunLine<T> = fn(&mut Context<T>, &ArgMatches) -> Result<Exit, CliError>;
+
+/// What every session has.
+pub struct Parts<'a, T: Tool> {
+    /// What commands work with.
+    pub tool: &'a mut Context<T>,
+    /// The names that completion knows.
+    pub names: &'a KnownNames,
+    /// What becomes of what the session holds.
+    pub on_exit: &'a mut OnExit,
 }
 
 /// The state of a tool's session. A thread of the session shares it: it is locked while a command runs, and free while a
 /// line is typed.
 pub trait Guest: Send {
-    /// The parts that a session changes from line to line.
-    fn parts(&mut self) -> Parts<'_>;
+    /// The tool.
+    type Tool: Interactive;
 
-    /// Says who answers, or that nobody does: the session starts in any case.
-    fn greet(&mut self);
+    /// What every session has.
+    fn parts(&mut self) -> Parts<'_, Self::Tool>;
 
     /// The prompt for the next line; `rich` terminals have more than ASCII and one colour.
     fn prompt(&mut self, rich: bool) -> Prompt;
@@ -64,38 +89,45 @@ pub trait Guest: Send {
     /// Looks whether a connection was lost since the last look. Gives a sentence for the person.
     fn notice_loss(&mut self) -> Option<String>;
 
-    /// A word that the line leaves out and the session knows, such as the last job.
-    ///
-    /// # Errors
-    /// The word is needed, and the session does not know it either.
-    fn missing_word(&self, verb: &str, line: &ArgMatches) -> Result<Option<String>, CliError>;
+    /// Brings the names for completion in line with what the session holds.
+    fn tidy(&mut self);
 
-    /// Runs a command: one of the session's own, or one of the command line.
+    /// The connections are about to be given up for those to other servers: that the next ones are others is no loss.
+    fn leave_servers(&mut self);
+
+    /// Runs one of the session's own verbs.
     ///
     /// # Errors
-    /// What the command reports.
-    fn command(&mut self, matches: &ArgMatches) -> Result<Exit, CliError>;
+    /// What the verb reports.
+    fn verb(&mut self, verb: <Self::Tool as Interactive>::Verb) -> Result<Exit, CliError>;
 
     /// Notes what a line changed. `firsts` are the first words of the lines that it wrote.
     fn after_line(&mut self, verb: &str, firsts: &[String], result: &Result<Exit, CliError>);
 
-    /// The tool's settings.
-    fn settings(&self) -> Vec<Setting>;
-
-    /// Changes one of [`Guest::settings`].
-    ///
-    /// # Errors
-    /// The value is not allowed: exit 2.
-    fn set(&mut self, name: &str, value: &str) -> Result<(), CliError>;
-
-    /// The names that completion offers.
-    fn values(&self) -> Box<dyn Values>;
-
-    /// What is still to be said when this program ends by a defect.
-    fn last_words(&self) -> Box<dyn Fn() -> Option<String> + Send + Sync>;
-
     /// Whether the session ended while something was left to itself.
     fn left_behind(&self) -> bool;
+
+    /// A word that the line leaves out and the session knows, such as the last job.
+    ///
+    /// # Errors
+    /// The word is needed, and the session does not know it either.
+    fn missing_word(&self, _verb: &str, _line: &ArgMatches) -> Result<Option<String>, CliError> {
+        Ok(None)
+    }
+
+    /// The tool's settings besides `on_exit`.
+    fn settings(&self) -> Vec<Setting> {
+        Vec::new()
+    }
+
+    /// Changes one of [`Guest::settings`]. The value is one of those allowed.
+    fn set(&mut self, _name: &str, _value: &str) {}
+
+    /// The names that completion offers here; those that the line has already are left out later.
+    fn candidates(names: &KnownNames, wanted: &Wanted<'_>) -> Vec<String>;
+
+    /// What is still to be said when this program ends by a defect.
+    fn last_words(names: &KnownNames) -> Option<String>;
 
     /// Settles what the session holds, before it ends or its state is put at risk. True to go on. The state must not be
     /// locked while the person thinks.

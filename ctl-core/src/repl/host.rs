@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use clap::{ArgMatches, Command, FromArgMatches};
+use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 use serde_json::Value;
 
 use super::Prompt;
+use super::builtin;
 use super::editor::Edited;
 use super::ending::Ending;
 use super::grammar::{Parsed, parse};
-use super::guest::{Guest, Kit, lock};
+use super::guest::{Guest, Interactive, Parts, RunLine, lock};
 use super::help::Group;
 use super::lexer::Word;
 use super::pager::{self, Pager};
@@ -24,13 +25,22 @@ use crate::args::GlobalArgs;
 use crate::color::Role;
 use crate::error::{CliError, Exit};
 use crate::escape;
-use crate::output::{Format, Output, Style};
+use crate::link::Link;
+use crate::output::{Format, Output, Record, Style};
 use crate::signals::Interrupts;
+use crate::tool::Tool;
+
+/// The setting that decides what becomes of what the session holds.
+const ON_EXIT: &str = "on_exit";
 
 /// The shell of a tool.
-pub(super) struct Host<'s, G> {
+pub(super) struct Host<'s, G: Guest> {
     pub(super) shared: &'s Mutex<G>,
-    pub(super) kit: Kit,
+    /// What can be typed.
+    pub(super) grammar: Command,
+    /// Ids of global flags that only count when the session starts.
+    pub(super) start_flags: Vec<String>,
+    pub(super) line: RunLine<G::Tool>,
     pub(super) interrupts: Interrupts,
     pub(super) ending: Ending,
     pub(super) written: Written,
@@ -52,18 +62,18 @@ pub(super) struct Host<'s, G> {
 
 impl<G: Guest> Shell for Host<'_, G> {
     fn grammar(&mut self) -> &mut Command {
-        &mut self.kit.grammar
+        &mut self.grammar
     }
 
     fn groups(&self) -> &'static [Group] {
-        self.kit.groups
+        G::Tool::WORDS.groups
     }
 
     fn prompt(&mut self) -> Prompt {
         self.known_settings.are(self.settings());
         let mut guest = lock(self.shared);
         if let Some(said) = guest.notice_loss() {
-            guest.parts().messages.note(said);
+            guest.parts().tool.messages.note(said);
         }
         self.end_open_line();
         self.waiting.store(true, Ordering::SeqCst);
@@ -77,13 +87,13 @@ impl<G: Guest> Shell for Host<'_, G> {
         mut person: Option<&mut dyn Terminal>,
     ) -> Result<Exit, CliError> {
         let name = matches.subcommand_name().unwrap_or_default().to_owned();
-        if name == "connect" && !self.may_leave(Leaving::Connect, borrow(&mut person))? {
+        if name == builtin::CONNECT && !self.may_leave(Leaving::Connect, borrow(&mut person))? {
             return Ok(Exit::Done);
         }
-        let reads = self.kit.reads.contains(&name.as_str());
+        let reads = G::Tool::WORDS.reads.contains(&name.as_str());
         loop {
             let error = match self.paged(reads, |host| host.line(matches, words)) {
-                Err(error) if error.code == self.kit.lost => error,
+                Err(error) if error.code == G::Tool::WORDS.lost => error,
                 result => return result,
             };
             if reads {
@@ -104,17 +114,25 @@ impl<G: Guest> Shell for Host<'_, G> {
         let usual_out = {
             let mut guest = lock(self.shared);
             let captured = Output::to(Box::new(captured.clone()), json);
-            std::mem::replace(guest.parts().out, captured)
+            std::mem::replace(&mut guest.parts().tool.out, captured)
         };
         let result = self.line(matches, words);
-        *lock(self.shared).parts().out = usual_out;
+        lock(self.shared).parts().tool.out = usual_out;
         self.style = usual_style;
         result?;
         captured.json()
     }
 
     fn settings(&self) -> Vec<Setting> {
-        let mut settings = lock(self.shared).settings();
+        let mut guest = lock(self.shared);
+        let mut settings = guest.settings();
+        let on_exit = *guest.parts().on_exit;
+        settings.push(Setting {
+            name: ON_EXIT,
+            value: on_exit.word.to_owned(),
+            allowed: on_exit.words,
+            about: G::Tool::WORDS.on_exit,
+        });
         settings.push(Setting {
             name: "format",
             value: format_name(self.style.format),
@@ -131,24 +149,23 @@ impl<G: Guest> Shell for Host<'_, G> {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), CliError> {
-        if name == "pager" {
-            self.pager.set(value);
-            return Ok(());
+        match name {
+            "pager" => self.pager.set(value),
+            ON_EXIT => lock(self.shared).parts().on_exit.set(value),
+            "format" => {
+                let format = <Format as clap::ValueEnum>::from_str(value, true);
+                self.style.format = format.map_err(CliError::usage)?;
+                lock(self.shared).parts().tool.out.style = self.style.clone();
+            }
+            name => lock(self.shared).set(name, value),
         }
-        let mut guest = lock(self.shared);
-        if name != "format" {
-            return guest.set(name, value);
-        }
-        let format = <Format as clap::ValueEnum>::from_str(value, true);
-        self.style.format = format.map_err(CliError::usage)?;
-        guest.parts().out.style = self.style.clone();
         Ok(())
     }
 
     fn show(&mut self, text: &str) -> Result<(), CliError> {
         self.paged(true, |host| {
             let mut guest = lock(host.shared);
-            let out = guest.parts().out;
+            let out = &mut guest.parts().tool.out;
             out.text(&escape::lines(text))?;
             out.flush()
         })
@@ -159,14 +176,14 @@ impl<G: Guest> Shell for Host<'_, G> {
             self.end_open_line();
         }
         let mut guest = lock(self.shared);
-        let messages = guest.parts().messages;
+        let messages = &guest.parts().tool.messages;
         if self.person && place.is_none() && error.code == "INTERRUPTED" {
             // The terminal has shown ^C behind what was there.
             let _ = writeln!(io::stderr());
             messages.note("cancelled");
             return;
         }
-        let error = within_session(error, self.kit.name);
+        let error = within_session(error, G::Tool::PROGRAM.name);
         match place {
             None => messages.failure(&error, false),
             Some(place) if self.style.format.is_json() => {
@@ -177,7 +194,7 @@ impl<G: Guest> Shell for Host<'_, G> {
     }
 
     fn note(&mut self, text: &str) {
-        lock(self.shared).parts().messages.note(text);
+        lock(self.shared).parts().tool.messages.note(text);
     }
 
     fn output_time(&mut self) -> Duration {
@@ -190,7 +207,7 @@ impl<G: Guest> Shell for Host<'_, G> {
     }
 
     fn rows(&mut self) -> u64 {
-        lock(self.shared).parts().out.take_rows()
+        lock(self.shared).parts().tool.out.take_rows()
     }
 
     fn interrupts(&self) -> &Interrupts {
@@ -202,7 +219,7 @@ impl<G: Guest> Shell for Host<'_, G> {
     }
 
     fn is_secret(&self, verb: &str) -> bool {
-        self.kit.secrets.contains(&verb)
+        G::Tool::WORDS.secrets.contains(&verb)
     }
 
     fn may_leave(
@@ -245,36 +262,104 @@ impl<G: Guest> Host<'_, G> {
         self.written.page(false);
         self.reading += started.elapsed();
         if let Some(said) = shown? {
-            lock(self.shared).parts().messages.warn(said);
+            lock(self.shared).parts().tool.messages.warn(said);
         }
         result
     }
 
     /// Runs one line: its flags on top of those of the session.
     fn line(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Exit, CliError> {
-        if let Some(flag) = tree::misplaced_flag(matches, self.kit.start_flags) {
-            let tool = self.kit.name;
+        if let Some(flag) = tree::misplaced_flag(matches, &self.start_flags) {
+            let tool = G::Tool::PROGRAM.name;
             return Err(CliError::usage(format!("{flag} cannot be given on a line of a session"))
                 .hint(format!("leave, and give {flag} to {tool} repl")));
         }
         let mut guest = lock(self.shared);
         if let Some(said) = guest.notice_loss() {
-            guest.parts().messages.note(said);
+            guest.parts().tool.messages.note(said);
         }
-        let completed = complete(&mut self.kit.grammar, &*guest, matches, words)?;
+        let completed = complete(&mut self.grammar, &*guest, matches, words)?;
         let matches = completed.as_ref().unwrap_or(matches);
         let verb = matches.subcommand_name().unwrap_or_default();
         let flags = GlobalArgs::from_arg_matches(matches).map_err(unreadable)?;
-        let parts = guest.parts();
-        parts.out.style = flags.restyle(&self.style);
-        *parts.globals = of_line(&self.globals, flags);
+        let tool = guest.parts().tool;
+        tool.out.style = flags.restyle(&self.style);
+        tool.globals = of_line(&self.globals, flags);
         let _ = self.written.take_firsts();
-        let result = guest.command(matches);
-        let parts = guest.parts();
-        parts.out.style = self.style.clone();
-        *parts.globals = self.globals.clone();
-        guest.after_line(verb, &self.written.take_firsts(), &result);
+        let result = run_line(&mut *guest, self.line, matches);
+        let tool = guest.parts().tool;
+        tool.out.style = self.style.clone();
+        tool.globals = self.globals.clone();
+        let firsts = self.written.take_firsts();
+        look_back(&mut *guest, verb, &firsts, &result);
         result
+    }
+}
+
+/// Runs a verb of every session, one of the tool's, or a command of the command line.
+fn run_line<G: Guest>(
+    guest: &mut G,
+    command: RunLine<G::Tool>,
+    matches: &ArgMatches,
+) -> Result<Exit, CliError> {
+    let tool = guest.parts().tool;
+    let timeout = tool.globals.timeout;
+    // Some commands are less patient than others.
+    let plan = tool.link.dialer().plan().clone();
+    tool.link.dialer_mut().bound(timeout);
+    let (name, line) = matches.subcommand().unwrap_or(("", matches));
+    let result = if name == builtin::CONNECT {
+        let addresses = line.get_one::<String>(builtin::ADDRESS);
+        go_to(guest, addresses.map(String::as_str).unwrap_or_default())
+    } else if Verb::<G>::has_subcommand(name) {
+        let verb = Verb::<G>::from_arg_matches(matches).map_err(unreadable)?;
+        let result = guest.verb(verb);
+        result.and_then(|exit| guest.parts().tool.out.flush().map(|()| exit))
+    } else {
+        command(guest.parts().tool, matches)
+    };
+    let dialer = guest.parts().tool.link.dialer_mut();
+    if *dialer.plan() != plan {
+        dialer.set_plan(plan);
+    }
+    result
+}
+
+type Verb<G> = <<G as Guest>::Tool as Interactive>::Verb;
+
+/// `connect`: goes to other servers. What the session holds has been settled before.
+fn go_to<G: Guest>(guest: &mut G, addresses: &str) -> Result<Exit, CliError> {
+    // Checked before the old connections are given up.
+    let known = <G::Tool as Tool>::Link::parse(addresses)?;
+    let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+    guest.leave_servers();
+    let Parts { tool, names, .. } = guest.parts();
+    tool.link.close();
+    tool.link.dialer_mut().retarget(known.join(","));
+    names.go_to(G::Tool::live_names(tool.link.sibling()));
+    tool.link.connect()?;
+    let address = tool.link.dialer_mut().address()?;
+    guest.notice_loss();
+    guest.tidy();
+    let done = Record::new().with("address", address.as_str());
+    guest.parts().tool.out.done(&done, &format!("connected to {address}"))?;
+    Ok(Exit::Done)
+}
+
+/// Notes what a line changed.
+fn look_back<G: Guest>(
+    guest: &mut G,
+    verb: &str,
+    firsts: &[String],
+    result: &Result<Exit, CliError>,
+) {
+    guest.after_line(verb, firsts, result);
+    if let Some(said) = guest.notice_loss() {
+        guest.parts().tool.messages.note(said);
+    }
+    guest.tidy();
+    if G::Tool::WORDS.renames.contains(&verb) {
+        guest.parts().names.refresh();
     }
 }
 

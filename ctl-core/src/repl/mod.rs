@@ -4,6 +4,7 @@
 //! ([`session`]) reads statements from a script ([`source`]) or from a person ([`editor`], [`plain`]), splits them into
 //! words ([`lexer`]), reads them by the tool's own clap grammar ([`tree`], [`grammar`]) and runs them.
 
+pub mod args;
 pub mod builtin;
 pub mod complete;
 pub mod editor;
@@ -15,14 +16,17 @@ pub mod help;
 pub mod hint;
 pub mod history;
 mod host;
+pub mod known;
 pub mod lexer;
 pub mod literal;
 pub mod names;
+pub mod on_exit;
 mod outside;
 mod pager;
 mod place;
 pub mod plain;
 mod prompt;
+pub mod reconnect;
 pub mod session;
 pub mod shell;
 mod sink;

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use clap::Args;
-
+use super::args::SessionArgs;
 use super::editor::Notices;
 use super::ending::Ending;
-use super::guest::{Guest, Kit, lock};
+use super::guest::{Guest, Interactive, Parts, RunLine, lock};
 use super::history::HistoryFile;
 use super::host::Host;
+use super::known::KnownNames;
 use super::pager::Pager;
 use super::session::{Rules, Session, open};
 use super::sink::{Sink, Written};
@@ -21,45 +21,14 @@ use super::source::{ReadLines, Script, StdinLines};
 use super::terminal::{Person, PersonSetup};
 use super::tree;
 use super::values::{AllValues, KnownSettings};
-use super::vars::assignment;
 use super::watcher::Watcher;
 use crate::config::Environment;
 use crate::error::{CliError, Exit};
 use crate::input::Input;
-use crate::output::{Destination, Output, Style};
+use crate::link::Link;
+use crate::output::{Destination, Output};
 use crate::signals::Interrupts;
-
-/// The flags of `repl` in every tool.
-#[derive(Debug, Clone, Default, Args)]
-pub struct SessionArgs {
-    /// Run the commands in FILE
-    #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "execute")]
-    file: Option<PathBuf>,
-
-    /// Run this command; may be given several times
-    #[arg(short = 'e', long, value_name = "CMD")]
-    execute: Vec<String>,
-
-    /// Go on after errors in a script; the exit code is 3 then
-    #[arg(long)]
-    keep_going: bool,
-
-    /// Show each command of a script on stderr before it runs
-    #[arg(long)]
-    echo: bool,
-
-    /// What ${NAME} stands for in the commands; shell commands (!) have it in their environment; may be given several times
-    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = assignment)]
-    vars: Vec<(String, String)>,
-
-    /// Run no shell commands (!)
-    #[arg(long)]
-    no_shell: bool,
-
-    /// Never send results to a pager
-    #[arg(long)]
-    no_pager: bool,
-}
+use crate::tool::{Context, Tool};
 
 /// Where the commands come from.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,9 +39,38 @@ enum Origin {
     Texts(String),
 }
 
+/// Runs `repl` of a tool. `line` runs a line that is a command of the command line, too.
+///
+/// # Errors
+/// The terminal or the script cannot be read; a script's errors are reported here, and only their exit
+/// code is returned.
+pub fn run<T: Interactive>(
+    context: &mut Context<T>,
+    args: SessionArgs,
+    line: RunLine<T>,
+) -> Result<Exit, CliError> {
+    if context.session.is_some() {
+        return Err(CliError::usage("this is a session already"));
+    }
+    let strict = args.strict;
+    let start = Start::new(args)?;
+    context.session = Some(T::Session::default());
+    context.set_interrupts(start.interrupts.clone());
+    let sink = Sink::new(start.written.clone());
+    context.out = Output::to(Box::new(sink), context.out.style.clone()).at(Destination::stdout());
+    context.input = if start.from == Origin::Stdin { Input::Taken } else { Input::Stdin };
+    let person = start.from == Origin::Person;
+    let names = match person {
+        true => KnownNames::live(T::live_names(context.link.sibling())),
+        false => KnownNames::default(),
+    };
+    let guest = T::guest(context, person, names);
+    let (exit, left_behind) = start.run(guest, line)?;
+    Ok(if strict && left_behind && exit.is_done() { Exit::Negative } else { exit })
+}
+
 /// A session that is about to start: its signals are caught, its way to stdout is laid.
-#[derive(Debug)]
-pub struct Start {
+struct Start {
     from: Origin,
     rules: Rules,
     no_pager: bool,
@@ -83,10 +81,7 @@ pub struct Start {
 
 impl Start {
     /// Catches the signals.
-    ///
-    /// # Errors
-    /// A variable that would hide one of the environment: exit 2; the operating system refuses the handlers: exit 70.
-    pub fn new(args: SessionArgs) -> Result<Self, CliError> {
+    fn new(args: SessionArgs) -> Result<Self, CliError> {
         let rules = Rules {
             keep_going: args.keep_going,
             echo: args.echo,
@@ -103,49 +98,22 @@ impl Start {
         Ok(Self { from, rules, no_pager, interrupts, ending, written })
     }
 
-    /// The signals that interrupt commands, for the tool.
-    #[must_use]
-    pub fn interrupts(&self) -> Interrupts {
-        self.interrupts.clone()
-    }
-
-    /// The way to stdout, for the tool.
-    #[must_use]
-    pub fn output(&self, style: Style) -> Output {
-        Output::to(Box::new(Sink::new(self.written.clone())), style).at(Destination::stdout())
-    }
-
-    /// What `-` means in the session.
-    #[must_use]
-    pub fn input(&self) -> Input {
-        if self.from == Origin::Stdin { Input::Taken } else { Input::Stdin }
-    }
-
-    /// Whether a person is there.
-    #[must_use]
-    pub fn person(&self) -> bool {
-        self.from == Origin::Person
-    }
-
     /// Runs the session to its end. The second value says whether something was left to itself.
-    ///
-    /// # Errors
-    /// The terminal or the script cannot be read; a script's errors are reported here, and only their exit
-    /// code is returned.
-    pub fn run<G: Guest>(self, kit: Kit, mut guest: G) -> Result<(Exit, bool), CliError> {
-        tell_on_panic(guest.last_words());
-        let person = self.person();
-        let (globals, style) = {
-            let parts = guest.parts();
-            (parts.globals.clone(), parts.out.style.clone())
-        };
+    fn run<G: Guest>(self, mut guest: G, line: RunLine<G::Tool>) -> Result<(Exit, bool), CliError> {
+        let Parts { tool, names, .. } = guest.parts();
+        tell_on_panic::<G>(names.clone());
+        let (globals, style) = (tool.globals.clone(), tool.out.style.clone());
+        let person = self.from == Origin::Person;
         let shared = Mutex::new(guest);
         let (waiting, over) = (AtomicBool::new(false), AtomicBool::new(false));
-        let pager = Pager::new(kit.prefix, self.no_pager, &Environment::process());
+        let prefix = G::Tool::PROGRAM.prefix;
+        let pager = Pager::new(prefix, self.no_pager, &Environment::process());
         let written = self.written;
         let host = Host {
             shared: &shared,
-            kit,
+            grammar: tree::grammar::<G::Tool>(),
+            start_flags: tree::start_flags::<G::Tool>(),
+            line,
             interrupts: self.interrupts,
             ending: self.ending.clone(),
             written: written.clone(),
@@ -183,12 +151,12 @@ impl Start {
 }
 
 /// A defect of this tool ends the session too: the person learns what became of what it held.
-fn tell_on_panic(last_words: Box<dyn Fn() -> Option<String> + Send + Sync>) {
+fn tell_on_panic<G: Guest>(names: KnownNames) {
     let (this, usual) = (thread::current().id(), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {
         usual(panic);
         if thread::current().id() == this
-            && let Some(words) = last_words()
+            && let Some(words) = G::last_words(&names)
         {
             // A stderr that cannot be written has nowhere to be reported.
             let _ = writeln!(io::stderr(), "{}", crate::escape::lines(&words));
@@ -247,10 +215,10 @@ fn converse<'s, G: Guest>(
     rules: Rules,
     watch: impl FnOnce(Notices) -> Watching<'s>,
 ) -> Result<Exit, CliError> {
-    lock(host.shared).greet();
+    greet(&mut *lock(host.shared));
     let (mut person, trouble) = meet(&host)?;
     if let Some(error) = trouble {
-        lock(host.shared).parts().messages.warn(error.message);
+        lock(host.shared).parts().tool.messages.warn(error.message);
     }
     // Ended before the person is dropped would be too early, after it too late: the thread may be
     // waiting for the terminal to print.
@@ -261,19 +229,35 @@ fn converse<'s, G: Guest>(
     result
 }
 
+/// Says who answers, or that nobody does: the session starts in any case.
+fn greet<G: Guest>(guest: &mut G) {
+    let tool = guest.parts().tool;
+    let address = tool.link.dialer_mut().address().unwrap_or_default();
+    match tool.link.connect() {
+        Ok(()) => {
+            tool.messages.note(format!("connected to {address}; help explains, Ctrl-D leaves"));
+        }
+        Err(error) => tool.messages.failure(&error, false),
+    }
+    guest.notice_loss();
+    guest.tidy();
+    guest.parts().names.refresh();
+}
+
 fn meet<G: Guest>(host: &Host<'_, G>) -> Result<(Person, Option<CliError>), CliError> {
-    let (kit, environment) = (&host.kit, Environment::process());
+    let (program, environment) = (G::Tool::PROGRAM, Environment::process());
     // An empty value means none, which the usual look-up takes for not set.
-    let own = std::env::var_os(format!("{}_HISTFILE", kit.prefix));
+    let own = std::env::var_os(format!("{}_HISTFILE", program.prefix));
     let own = own.map(|path| path.to_string_lossy().into_owned());
-    let history = HistoryFile::locate(kit.name, own.as_deref(), |name| environment.var(name));
+    let history = HistoryFile::locate(program.name, own.as_deref(), |name| environment.var(name));
     Person::new(PersonSetup {
-        grammar: kit.grammar.clone(),
+        grammar: host.grammar.clone(),
         values: Box::new(AllValues {
-            tool: lock(host.shared).values(),
+            names: lock(host.shared).parts().names.clone(),
+            of_tool: G::candidates,
             settings: host.known_settings.clone(),
-            verbs: tree::visible(&kit.grammar),
-            groups: kit.groups,
+            verbs: tree::visible(&host.grammar),
+            groups: G::Tool::WORDS.groups,
         }),
         color: host.rich,
         history,

@@ -2,10 +2,11 @@
 //! those of every session.
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command};
+use clap::{ArgMatches, Command, Subcommand};
 
 use super::builtin;
-use crate::docs;
+use super::guest::Interactive;
+use crate::{cli, docs};
 
 /// Global flags that a line may have; the others are for the start of the session.
 const LINE_FLAGS: &[&str] = &[
@@ -23,64 +24,83 @@ const LINE_FLAGS: &[&str] = &[
 ];
 
 /// Global flags of every tool that only count when the session starts.
-pub const START_FLAGS: &[&str] =
-    &["embedded", "connect_timeout", "retry", "wait_for_server", "quiet", "verbose", "color"];
+const START_FLAGS: &[&str] = &[
+    "embedded",
+    "connect_timeout",
+    "retry",
+    "wait_for_server",
+    "quiet",
+    "verbose",
+    "color",
+    "tls",
+    "tls_ca",
+    "tls_crl",
+    "tls_cert",
+    "tls_key",
+    "tls_insecure",
+];
+
+/// The flag that only some tools take on a line.
+const TIMEOUT: &str = "timeout";
 
 /// The formats of `:format`.
 pub const FORMATS: &[&str] = &["table", "wide", "plain", "json", "ndjson", "yaml", "name", "raw"];
 
-/// Commands of the command line that make no sense in any session.
-const LEFT_OUT: &[&str] = &["repl", "serve", "completions", "man", "help"];
+/// Commands of the command line that make no sense in any session; `:watch` repeats.
+const LEFT_OUT: &[&str] = &["repl", "serve", "completions", "man", "docs", "watch", "help"];
 
-/// The grammar of a session, made from that of the command line. `verbs` has the tool's own verbs as subcommands; they
-/// stand for commands of the same name. `left_out` are further commands that make no sense in a session of this tool,
-/// `line_flags` further global flags that a line may have, and `here` changes what is different in a session.
+/// The grammar of a session: the commands of the command line that make sense in it, the tool's own verbs, which stand for
+/// commands of the same name, and those of every session.
 #[must_use]
-pub fn grammar(
-    name: &'static str,
-    command_line: &Command,
-    verbs: &Command,
-    left_out: &[&str],
-    line_flags: &[&str],
-    here: impl Fn(Command) -> Command,
-) -> Command {
-    let is_verb = |name: &str| verbs.get_subcommands().any(|verb| verb.get_name() == name);
+pub fn grammar<T: Interactive>() -> Command {
+    let (program, words, command_line) = (T::PROGRAM, T::WORDS, cli::tree::<T>());
+    let verbs = T::Verb::augment_subcommands(Command::new("verbs"));
     let kept = command_line.get_subcommands().filter(|command| {
         let name = command.get_name();
-        !LEFT_OUT.contains(&name) && !left_out.contains(&name) && !is_verb(name)
+        !LEFT_OUT.contains(&name)
+            && !words.left_out.contains(&name)
+            && !T::Verb::has_subcommand(name)
     });
     let flags = command_line.get_arguments().cloned().map(|flag| {
         let id = flag.get_id().as_str();
-        let shown = LINE_FLAGS.contains(&id) || line_flags.contains(&id);
+        let shown = LINE_FLAGS.contains(&id) || words.line_flags.contains(&id);
         if shown { flag } else { flag.hide(true) }
     });
-    let mut grammar = Command::new(name)
+    let mut grammar = Command::new(program.name)
         .no_binary_name(true)
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .disable_version_flag(true)
         .args(flags)
-        .subcommands(kept.cloned().map(here))
+        .subcommands(kept.cloned().map(T::here))
         .subcommands(verbs.get_subcommands().cloned())
-        .subcommands(builtin::commands(FORMATS));
+        .subcommands(builtin::commands(FORMATS, program.servers.forms));
     grammar = docs::reflow(grammar);
     grammar.build();
     grammar
 }
 
-/// A flag of a line that only counts when the session starts: one of [`START_FLAGS`] or of `more`.
+/// The ids of the global flags that only count when a session of this tool starts.
 #[must_use]
-pub fn misplaced_flag(matches: &ArgMatches, more: &[&str]) -> Option<String> {
+pub fn start_flags<T: Interactive>() -> Vec<String> {
+    let mut flags: Vec<String> = START_FLAGS.iter().map(ToString::to_string).collect();
+    flags.extend(cli::connect_flags::<T>());
+    if !T::WORDS.line_flags.contains(&TIMEOUT) {
+        flags.push(TIMEOUT.to_owned());
+    }
+    flags
+}
+
+/// A flag of a line that only counts when the session starts: one of these ids.
+#[must_use]
+pub fn misplaced_flag(matches: &ArgMatches, start_flags: &[String]) -> Option<String> {
     let (_, line) = matches.subcommand()?;
     let given = |id: &str| {
         line.try_contains_id(id).unwrap_or(false)
             && line.value_source(id) == Some(ValueSource::CommandLine)
     };
-    START_FLAGS
-        .iter()
-        .chain(more)
-        .find(|id| given(id))
-        .map(|id| format!("--{}", id.replace('_', "-")))
+    let found = start_flags.iter().find(|id| given(id));
+    found.map(|id| format!("--{}", id.replace('_', "-")))
 }
 
 /// The verbs that help and completion offer.

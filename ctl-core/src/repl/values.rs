@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::builtin;
 use super::complete::{Values, Wanted};
 use super::help::Group;
+use super::known::KnownNames;
 use super::shell::Setting;
 
 /// The settings that completion offers; clones share them.
@@ -24,7 +25,9 @@ impl KnownSettings {
 
 /// The names of the tool, and those of every session.
 pub(super) struct AllValues {
-    pub(super) tool: Box<dyn Values>,
+    pub(super) names: KnownNames,
+    /// Which of them fit.
+    pub(super) of_tool: fn(&KnownNames, &Wanted<'_>) -> Vec<String>,
     pub(super) settings: KnownSettings,
     pub(super) verbs: Vec<String>,
     pub(super) groups: &'static [Group],
@@ -46,7 +49,10 @@ impl Values for AllValues {
                 let groups = self.groups.iter().map(|group| format!("@{}", group.name));
                 self.verbs.iter().cloned().chain(groups).collect()
             }
-            _ => self.tool.values(wanted),
+            _ => {
+                let names = (self.of_tool)(&self.names, wanted);
+                names.into_iter().filter(|name| !wanted.before.contains(name)).collect()
+            }
         }
     }
 }

@@ -9,12 +9,13 @@ use ctl_core::glob::glob;
 use gearman_client::{FunctionStatus, SubmitOptions};
 
 use super::functions::{no_function, status_of, statuses};
-use super::ping::{PATIENCE, milliseconds};
-use crate::cli::PROGRAM;
 use crate::error::{TIMEOUT, cli_error};
 use crate::link::Link;
 use crate::names::{self, show_function};
+use crate::program::PROGRAM;
 use crate::tool::Tool;
+use ctl_core::ping::PATIENCE;
+use ctl_core::units::milliseconds;
 
 /// The end of `check --help`.
 pub const HELP: &str = "\
@@ -89,7 +90,7 @@ enum What {
 /// # Errors
 /// Only failures of writing.
 pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
-    tool.link.default_timeout(PATIENCE);
+    tool.link.dialer.default_timeout(PATIENCE);
     let measured = measure(&mut tool.link, &args.what);
     let name = match &args.what {
         What::Server => "server",
@@ -187,7 +188,7 @@ fn worker(
     expect: Option<&str>,
 ) -> Result<Vec<Metric>, CliError> {
     let name = names::function(function)?;
-    let timeout = link.timeout().unwrap_or(PATIENCE);
+    let timeout = link.dialer.timeout().unwrap_or(PATIENCE);
     let options = SubmitOptions::default().timeout(timeout);
     let start = Instant::now();
     let mut result = Vec::new();

@@ -126,7 +126,7 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
         waiting::refuse(&mut tool.link)?;
     }
     if total > 0 || args.until_empty {
-        let address = tool.link.address()?;
+        let address = tool.link.dialer.address()?;
         tool.confirm().many(&format!("drain {what} on {address}"), &tool.messages)?;
     }
     let interrupts = tool.interrupts()?;

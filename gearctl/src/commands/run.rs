@@ -90,7 +90,7 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
         let submit = SubmitArgs { task, at: None, delay: None, wait: false, on_error };
         return submit::run(tool, submit).map(Started::Over);
     }
-    let timeout = tool.link.timeout();
+    let timeout = tool.link.dialer.timeout();
     let tasks = args.task.tasks(&mut tool.input, timeout)?;
     if tool.globals.dry_run {
         return would(tool, tasks, "run").map(Started::Over);

@@ -4,6 +4,7 @@ use std::thread;
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
 use ctl_core::output::Record;
 use gearman_client::protocol::{AdminCommand, AdminReply};
 use gearman_client::{FunctionStatus, JobInfo, Listing, WorkerInfo};
@@ -43,7 +44,7 @@ pub struct VerboseArgs {}
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
-    let address = tool.link.address()?;
+    let address = tool.link.dialer.address()?;
     let link = &mut tool.link;
     // Every server answers these. One that answers neither is asked nothing more.
     let functions = link.probe_listing::<FunctionStatus>(&AdminCommand::Status)?;
@@ -71,7 +72,7 @@ pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
     let ignored = |all: Listing<JobInfo>| all.iter().filter(|job| job.is_ignored).count();
     let record = Record::new()
         .with("address", address)
-        .with("address-from", tool.link.source())
+        .with("address-from", tool.link.dialer.source())
         .with("version", version.and_then(value)?.came())
         .with("pid", pid.and_then(|text| text.parse::<u64>().ok()))
         .with("verbose", verbose.and_then(value)?.came())

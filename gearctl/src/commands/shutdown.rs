@@ -29,7 +29,7 @@ pub struct ShutdownArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ShutdownArgs) -> Result<Exit, CliError> {
-    let address = tool.link.address()?;
+    let address = tool.link.dialer.address()?;
     if address.contains(',') {
         return Err(CliError::usage("shutdown takes one server").hint("-s with one address"));
     }

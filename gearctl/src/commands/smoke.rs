@@ -8,14 +8,14 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Record, Shape};
 use gearman_client::blocking::Worker;
 use gearman_client::protocol::AdminCommand;
-use gearman_client::{FunctionName, Grab, Servers, SubmitOptions, WorkerInfo, WorkerOptions};
+use gearman_client::{FunctionName, Grab, SubmitOptions, WorkerInfo, WorkerOptions};
 
 use super::functions::status_of;
-use super::ping::milliseconds;
 use crate::error::cli_error;
 use crate::link::{Answer, Link};
 use crate::names::{self, show_handle};
 use crate::tool::Tool;
+use ctl_core::units::milliseconds;
 
 /// The end of `smoke --help`.
 pub const HELP: &str = "\
@@ -57,7 +57,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The connection's failure; a failed step is exit 1 after the table.
 pub fn run(tool: &mut Tool, _: SmokeArgs) -> Result<Exit, CliError> {
     let function = scratch_function("smoke")?;
-    let bound = tool.link.timeout().unwrap_or(PATIENCE);
+    let bound = tool.link.dialer.timeout().unwrap_or(PATIENCE);
     tool.link.client()?;
     let mut smoke = Smoke { rows: Vec::new(), since: Instant::now(), bound, left_behind: None };
     let outcome = smoke.run(&mut tool.link, &function);
@@ -246,7 +246,7 @@ fn word(same: bool) -> &'static str {
 }
 
 fn connect(link: &mut Link) -> Result<Worker, CliError> {
-    let servers = Servers::new(link.options()?.iter().take(1).cloned()).map_err(cli_error)?;
+    let servers = link.first_server()?;
     // What every server answers: geard and g2 have no GRAB_JOB_ALL.
     Worker::connect(WorkerOptions::new(servers).grab(Grab::Uniq)).map_err(cli_error)
 }

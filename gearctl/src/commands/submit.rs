@@ -141,7 +141,7 @@ fn wait(
     mut pending: Vec<JobHandle>,
     interrupts: &Interrupts,
 ) -> Result<(), CliError> {
-    let bound = tool.link.timeout();
+    let bound = tool.link.dialer.timeout();
     let start = Instant::now();
     loop {
         let statuses = tool.link.client()?.call_many(pending.iter().cloned().map(GetStatus));

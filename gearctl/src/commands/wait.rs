@@ -78,8 +78,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
     let mut goal = Goal::parse(&args)?;
-    let bound = tool.link.timeout().unwrap_or(PATIENCE);
-    tool.link.default_timeout(bound);
+    let bound = tool.link.dialer.timeout().unwrap_or(PATIENCE);
+    tool.link.dialer.default_timeout(bound);
     let interrupts = tool.interrupts()?;
     let start = Instant::now();
     let (mut looks, mut agreeing) = (0_u64, 0);

@@ -10,19 +10,20 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use ctl_core::child::{DataArgs, Template};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
 use ctl_core::output::{Format, Record, Shape};
 use ctl_core::pid_file::PidFile;
 use ctl_core::signals::Interrupts;
 use ctl_core::units;
 use gearman_client::blocking::Worker;
-use gearman_client::{ClientId, JobLimit, Servers, WorkerOptions};
+use gearman_client::{ClientId, JobLimit, WorkerOptions};
 
-use super::ping::milliseconds;
 use crate::error::cli_error;
 use crate::names;
 use crate::tool::Tool;
 use crate::work::child::{PLACES, Recipe, Stream};
 use crate::work::{Fate, Finished, Handler, Limits, Shift, builtin::Builtin};
+use ctl_core::units::milliseconds;
 
 /// The end of `work --help`.
 pub const HELP: &str = "\
@@ -153,7 +154,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let connected =
         shift.shortage.wait_out(&shift.messages, stops, || workers(tool, &args, limit.as_ref()));
     let workers = interrupts.check().and(connected)?;
-    let (functions, address) = (args.functions.join(", "), tool.link.address()?);
+    let (functions, address) = (args.functions.join(", "), tool.link.dialer.address()?);
     let (sender, finished) = mpsc::channel();
     let (slots, started) = start_slots(&shift, workers, sender, &interrupts);
     match &started {
@@ -249,7 +250,7 @@ fn workers(
     let id = args.client_id.as_deref().map(ClientId::try_from).transpose().map_err(cli_error)?;
     // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
     tool.link.client()?;
-    let servers = Servers::new(tool.link.options()?.iter().cloned()).map_err(cli_error)?;
+    let servers = tool.link.servers()?;
     let mut workers = Vec::new();
     for _ in 0..args.jobs {
         let mut options = WorkerOptions::new(servers.clone()).concurrency(1).grace(args.grace);

@@ -1,14 +1,16 @@
-//! What can be typed in a session: the commands of the command line, and the verbs that only make sense on
-//! connections that last.
+//! What can be typed in a session beside the commands of the command line: the verbs that only make sense on connections
+//! that last.
+
+use clap::Subcommand;
+use ctl_core::repl::builtin;
+use ctl_core::repl::guest::Words;
+use ctl_core::repl::help::Group;
 
 use crate::commands::run::RunArgs;
-use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
-use ctl_core::repl::help::Group;
-use ctl_core::repl::tree;
 
 /// The verbs of a session.
 #[derive(Debug, Subcommand)]
-pub(super) enum Verb {
+pub enum Verb {
     /// Start jobs and go on with something else (SUBMIT_JOB)
     #[command(after_help = START_HELP)]
     Start(RunArgs),
@@ -33,15 +35,6 @@ pub(super) enum Verb {
         #[arg(value_name = "HANDLE")]
         handle: String,
     },
-    /// Go to other servers
-    #[command(after_help = "Example: connect 10.0.0.5:4730,10.0.0.6:4730")]
-    Connect {
-        #[arg(
-            value_name = "ADDR",
-            help = "host, host:port, [::1]:4730, unix:/path; several with commas"
-        )]
-        servers: String,
-    },
 }
 
 const START_HELP: &str = "\
@@ -58,30 +51,37 @@ Foreground jobs that were started, or left with Ctrl-C, and background jobs that
 a job only whether it is queued or running, and how far; one that it does not know any more has ended. Foreground jobs
 at servers that the session has left are elsewhere: fg brings them back all the same.";
 
-/// Commands of the command line that make no sense in a session; `:watch` repeats.
-const LEFT_OUT: &[&str] = &["docs", "watch"];
-
-/// Global flags of this tool that only count when the session starts.
-pub(super) const START_FLAGS: &[&str] = &["server"];
-
-/// The grammar of a session, made from that of the command line.
-pub(super) fn grammar(command_line: &Command) -> Command {
-    let verbs = Verb::augment_subcommands(Command::new("verbs"));
-    tree::grammar("gearctl", command_line, &verbs, LEFT_OUT, &["timeout"], |command| command)
-}
-
-/// The verb of a line, if it is one of the session's own.
-pub(super) fn verb(matches: &ArgMatches) -> Option<Verb> {
-    let name = matches.subcommand_name()?;
-    Verb::has_subcommand(name).then(|| Verb::from_arg_matches(matches).ok()).flatten()
-}
+/// What sessions know by name.
+pub(super) const WORDS: Words = Words {
+    groups: GROUPS,
+    reads: &[
+        "job",
+        "jobs",
+        "unique-jobs",
+        "functions",
+        "workers",
+        "ping",
+        "server",
+        "version",
+        "pid",
+        "verbose",
+        ":jobs",
+        "attach",
+    ],
+    renames: &["run", "start", "submit", "map", "function", "work", "smoke", "drain", "raw"],
+    secrets: &["raw"],
+    left_out: &[],
+    line_flags: &["timeout"],
+    lost: "CONNECTION_LOST",
+    on_exit: "what becomes of foreground jobs at the end",
+};
 
 /// The groups of `help`.
-pub(super) const GROUPS: &[Group] = &[
+const GROUPS: &[Group] = &[
     Group {
         name: "submit",
         title: "Submitting jobs",
-        verbs: &["run", "start", "submit", "map", "import", ":jobs", "fg", "attach"],
+        verbs: &["run", "start", "submit", "map", ":jobs", "fg", "attach"],
     },
     Group { name: "work", title: "Serving functions", verbs: &["work"] },
     Group {
@@ -98,66 +98,17 @@ pub(super) const GROUPS: &[Group] = &[
             "pid",
             "verbose",
             "raw",
-            "peek",
         ],
     },
     Group {
         name: "change",
         title: "Changing what the server has",
-        verbs: &["cancel", "function", "drain", "move", "export", "shutdown"],
+        verbs: &["cancel", "function", "drain", "shutdown"],
     },
     Group {
         name: "observe",
         title: "Checks and waiting",
-        verbs: &[
-            "smoke", "check", "wait", "ping", "latency", "top", "bench", "exporter", "doctor",
-            "context", "config", "examples",
-        ],
+        verbs: &["smoke", "check", "wait", "ping"],
     },
-    Group {
-        name: "session",
-        title: "The session itself",
-        verbs: &[
-            "connect", "help", "quit", "expect", ":watch", ":set", ":source", ":timing", ":format",
-            ":pager", ":history", ":cls", "\\e", "!",
-        ],
-    },
+    builtin::GROUP,
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn visible() -> Vec<String> {
-        tree::visible(&grammar(&crate::cli::command_tree()))
-    }
-
-    #[test]
-    fn every_command_is_in_exactly_one_group_of_help() {
-        for name in visible() {
-            let groups = GROUPS.iter().filter(|group| group.verbs.contains(&name.as_str()));
-            assert_eq!(groups.count(), 1, "{name}");
-        }
-    }
-
-    #[test]
-    fn what_makes_no_sense_in_a_session_is_left_out() {
-        let names = visible();
-        for name in ["repl", "serve", "completions", "man", "docs"] {
-            assert!(!names.iter().any(|other| other == name), "{name}");
-        }
-    }
-
-    #[test]
-    fn flags_of_the_start_are_refused_on_a_line() {
-        let mut grammar = grammar(&crate::cli::command_tree());
-        let mut flag = |line: &[&str]| {
-            let matches = grammar.try_get_matches_from_mut(line).expect("fits the grammar");
-            tree::misplaced_flag(&matches, START_FLAGS)
-        };
-        assert_eq!(flag(&["functions", "--retry", "1"]).as_deref(), Some("--retry"));
-        assert_eq!(flag(&["-s", "x", "functions"]).as_deref(), Some("--server"));
-        assert_eq!(flag(&["connect", "x:1"]), None);
-        assert_eq!(flag(&["run", "f", "x", "--timeout", "1s"]), None);
-    }
-}

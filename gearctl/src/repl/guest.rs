@@ -3,73 +3,53 @@
 use std::sync::Mutex;
 use std::time::Instant;
 
-use clap::{ArgMatches, FromArgMatches};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::Record;
-use ctl_core::repl::complete::Values;
-use ctl_core::repl::guest::{Guest, Kit, Parts};
-use ctl_core::repl::shell::{Leaving, Setting, Terminal};
-use ctl_core::repl::{Prompt, unreadable};
+use ctl_core::repl::Prompt;
+use ctl_core::repl::complete::Wanted;
+use ctl_core::repl::guest::{Guest, Interactive, Parts, Words};
+use ctl_core::repl::known::{Fetch, KnownNames};
+use ctl_core::repl::shell::{Leaving, Terminal};
+use gearman_client::FunctionStatus;
+use gearman_client::protocol::AdminCommand;
 
-use super::grammar::{self, GROUPS, Verb};
+use super::grammar::{self, Verb};
 use super::leave;
-use super::state::{OnExit, State};
-use crate::cli::{self, Cli};
-use crate::commands;
-use crate::error::cli_error;
-use crate::tool::PREFIX;
+use super::state::State;
+use crate::link::Link;
+use crate::names::show_function;
+use crate::tool::{Gearctl, Tool};
 
-/// Commands after which functions may have come or gone.
-const MAKES_FUNCTIONS: &[&str] = &[
-    "run", "start", "submit", "map", "function", "work", "smoke", "drain", "raw", "import", "move",
-];
+/// What completion knows: the jobs of the session, newest first, and those that would be left behind.
+pub(super) const OWN: &str = "own";
+pub(super) const OPEN: &str = "open";
 
-/// What the tool is in a session.
-pub(super) fn kit() -> Kit {
-    Kit {
-        name: "gearctl",
-        prefix: PREFIX,
-        grammar: grammar::grammar(&cli::command_tree()),
-        groups: GROUPS,
-        reads: &[
-            "job",
-            "jobs",
-            "unique-jobs",
-            "functions",
-            "workers",
-            "ping",
-            "server",
-            "version",
-            "pid",
-            "verbose",
-            ":jobs",
-            "attach",
-        ],
-        secrets: &["raw"],
-        start_flags: grammar::START_FLAGS,
-        lost: "CONNECTION_LOST",
+impl Interactive for Gearctl {
+    const WORDS: Words = grammar::WORDS;
+
+    type Verb = Verb;
+    type Guest<'t> = State<'t>;
+
+    fn guest(tool: &mut Tool, person: bool, names: KnownNames) -> State<'_> {
+        State::new(tool, person, names)
+    }
+
+    fn live_names(mut link: Link) -> Fetch {
+        Box::new(move || {
+            let status = link.listing::<FunctionStatus>(&AdminCommand::Status).ok()?;
+            Some(status.iter().map(|function| show_function(&function.name)).collect())
+        })
     }
 }
 
 impl Guest for State<'_> {
-    fn parts(&mut self) -> Parts<'_> {
-        let tool = &mut *self.tool;
-        Parts { globals: &mut tool.globals, out: &mut tool.out, messages: &tool.messages }
-    }
+    type Tool = Gearctl;
 
-    fn greet(&mut self) {
-        let messages = self.tool.messages.clone();
-        let address = self.tool.link.address().unwrap_or_default();
-        match self.tool.link.client() {
-            Ok(_) => messages.note(format!("connected to {address}; help explains, Ctrl-D leaves")),
-            Err(error) => messages.failure(&error, false),
-        }
-        self.note_loss();
-        self.names.refresh();
+    fn parts(&mut self) -> Parts<'_, Gearctl> {
+        Parts { tool: self.tool, names: &self.names, on_exit: &mut self.on_exit }
     }
 
     fn prompt(&mut self, _: bool) -> Prompt {
-        self.tidy();
+        self.keep_in_line();
         self.show_prompt()
     }
 
@@ -81,63 +61,56 @@ impl Guest for State<'_> {
         self.note_loss()
     }
 
-    fn missing_word(&self, _: &str, _: &ArgMatches) -> Result<Option<String>, CliError> {
-        Ok(None)
+    fn tidy(&mut self) {
+        self.keep_in_line();
     }
 
-    fn command(&mut self, matches: &ArgMatches) -> Result<Exit, CliError> {
-        let plan = self.tool.link.plan(self.tool.globals.timeout);
-        let result = self.line(matches);
-        self.tool.link.set_plan(plan);
-        result
+    fn leave_servers(&mut self) {
+        // The new servers know nothing of them.
+        self.session().submitted.clear();
+        self.start_connection();
     }
 
-    fn after_line(&mut self, verb: &str, firsts: &[String], _: &Result<Exit, CliError>) {
-        self.tidy();
+    fn verb(&mut self, verb: Verb) -> Result<Exit, CliError> {
+        match verb {
+            Verb::Start(args) => self.start(args),
+            Verb::Jobs => self.show_jobs(),
+            Verb::Fg { handle } => self.foreground(handle.as_deref()),
+            Verb::Attach { handle } => self.attach(&handle),
+        }
+    }
+
+    fn after_line(&mut self, _: &str, firsts: &[String], _: &Result<Exit, CliError>) {
         // A server can be told another beginning than H.
         let is_handle = |word: &&String| word.matches(':').count() == 2;
-        let handles = firsts.iter().filter(is_handle);
-        self.names.saw(handles.cloned().collect());
-        if let Some(said) = self.note_loss() {
-            self.tool.messages.note(said);
-        }
-        if MAKES_FUNCTIONS.contains(&verb) {
-            self.names.refresh();
-        }
-    }
-
-    fn settings(&self) -> Vec<Setting> {
-        vec![Setting {
-            name: "on_exit",
-            value: self.on_exit.word().to_owned(),
-            allowed: OnExit::WORDS,
-            about: "what becomes of foreground jobs at the end",
-        }]
-    }
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), CliError> {
-        match name {
-            "on_exit" => self.on_exit = OnExit::of(value).unwrap_or(self.on_exit),
-            _ => return Err(CliError::usage(format!("there is no setting `{name}`"))),
-        }
-        Ok(())
-    }
-
-    fn values(&self) -> Box<dyn Values> {
-        Box::new(self.names.clone())
-    }
-
-    fn last_words(&self) -> Box<dyn Fn() -> Option<String> + Send + Sync> {
-        let names = self.names.clone();
-        Box::new(move || {
-            let open = names.open();
-            (!open.is_empty())
-                .then(|| format!("foreground jobs left to the server: {}", open.join(", ")))
-        })
+        let handles: Vec<String> = firsts.iter().filter(is_handle).cloned().collect();
+        self.names.saw(&handles);
     }
 
     fn left_behind(&self) -> bool {
         self.left_behind
+    }
+
+    fn candidates(names: &KnownNames, wanted: &Wanted<'_>) -> Vec<String> {
+        match (wanted.value_name, wanted.verb) {
+            ("FUNCTION" | "GLOB" | "PATTERN", _) => names.of_server(),
+            ("HANDLE", "fg") => names.kept(OWN),
+            ("HANDLE", _) => {
+                let mut handles = names.kept(OWN);
+                let seen = names.seen().into_iter().filter(|handle| !handles.contains(handle));
+                let seen: Vec<String> = seen.collect();
+                handles.extend(seen);
+                handles
+            }
+            ("PRIORITY", _) => ["high", "normal", "low"].map(str::to_owned).to_vec(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn last_words(names: &KnownNames) -> Option<String> {
+        let open = names.kept(OPEN);
+        let jobs = format!("foreground jobs left to the server: {}", open.join(", "));
+        (!open.is_empty()).then_some(jobs)
     }
 
     fn settle(
@@ -150,46 +123,5 @@ impl Guest for State<'_> {
             Leaving::Connect | Leaving::Source => Ok(true),
             Leaving::Quit | Leaving::End => leave::settle(shared, person),
         }
-    }
-}
-
-impl State<'_> {
-    fn line(&mut self, matches: &ArgMatches) -> Result<Exit, CliError> {
-        if let Some(verb) = grammar::verb(matches) {
-            let exit = self.verb(verb)?;
-            return self.tool.out.flush().map(|()| exit);
-        }
-        let line = Cli::from_arg_matches(matches).map_err(unreadable)?;
-        let Some(command) = line.command else {
-            return Err(CliError::usage("no command").hint("help"));
-        };
-        commands::dispatch(self.tool, command)
-    }
-
-    fn verb(&mut self, verb: Verb) -> Result<Exit, CliError> {
-        match verb {
-            Verb::Start(args) => self.start(args),
-            Verb::Jobs => self.show_jobs(),
-            Verb::Fg { handle } => self.foreground(handle.as_deref()),
-            Verb::Attach { handle } => self.attach(&handle),
-            Verb::Connect { servers } => self.connect(&servers),
-        }
-    }
-
-    /// `connect`: goes to other servers. What the session holds has been settled before.
-    fn connect(&mut self, servers: &str) -> Result<Exit, CliError> {
-        // Checked before the old connections are given up.
-        let _: gearman_client::Servers = servers.parse().map_err(cli_error)?;
-        self.tool.link.retarget(servers.to_owned());
-        // The new servers know nothing of them.
-        self.session().submitted.clear();
-        self.start_connection();
-        self.names.connect_to(self.tool.link.sibling());
-        self.tool.link.client()?;
-        self.note_loss();
-        let address = self.tool.link.address()?;
-        let done = Record::new().with("address", address.as_str());
-        self.tool.out.done(&done, &format!("connected to {address}"))?;
-        Ok(Exit::Done)
     }
 }

@@ -72,8 +72,14 @@ impl State<'_> {
         for job in &self.session().submitted {
             open.push((job.handle.clone(), job.function.clone(), "background"));
         }
-        let servers: Vec<Address> =
-            self.tool.link.options()?.iter().map(|options| options.address().clone()).collect();
+        let servers: Vec<Address> = self
+            .tool
+            .link
+            .dialer
+            .options()?
+            .iter()
+            .map(|options| options.address().clone())
+            .collect();
         for (handle, function, kind) in open {
             if handle.server().is_some_and(|server| !servers.contains(server)) {
                 // The session has gone to other servers since.

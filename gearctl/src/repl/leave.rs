@@ -3,23 +3,15 @@
 
 use std::sync::Mutex;
 
-use ctl_core::color::Role;
 use ctl_core::error::CliError;
-use ctl_core::repl::Prompt;
-use ctl_core::repl::editor::Edited;
 use ctl_core::repl::guest::lock;
+use ctl_core::repl::on_exit::{ASK, Answers, choose};
 use ctl_core::repl::shell::Terminal;
 use ctl_core::units;
 
-use super::state::{OnExit, State};
+use super::state::{LEAVE, State, WAIT};
 use crate::commands::run;
 use crate::names::show_handle;
-
-/// What becomes of the jobs.
-enum Fate {
-    Wait,
-    Leave,
-}
 
 /// Settles the foreground jobs before the session ends. Asks the person if there is one and no setting answers. True to
 /// go on.
@@ -35,52 +27,38 @@ pub(super) fn settle(
         (state.open_jobs().len(), state.session().runs.len(), state.on_exit)
     };
     // Who waits wants to see the results of those that have ended, too.
-    if open == 0 && (left == 0 || on_exit != OnExit::Wait) {
+    if open == 0 && (left == 0 || on_exit.word != WAIT) {
         return Ok(true);
     }
-    let fate = match (on_exit, person) {
-        (OnExit::Ask, Some(person)) => match ask(shared, person)? {
+    let fate = match (on_exit.word, person) {
+        (ASK, Some(person)) => match ask(shared, person)? {
             Some(fate) => fate,
             None => return Ok(false),
         },
-        (OnExit::Ask | OnExit::Leave, _) => Fate::Leave,
-        (OnExit::Wait, _) => Fate::Wait,
+        (ASK, None) => LEAVE,
+        (fate, _) => fate,
     };
     let mut state = lock(shared);
-    match fate {
-        Fate::Wait => state.wait_for_all(),
-        Fate::Leave => {
-            state.leave_all();
-            Ok(true)
-        }
+    if fate == WAIT {
+        return state.wait_for_all();
     }
+    state.leave_all();
+    Ok(true)
 }
 
-/// Asks until there is an answer; none to stay. The state is not locked while the person thinks.
-fn ask(shared: &Mutex<State<'_>>, person: &mut dyn Terminal) -> Result<Option<Fate>, CliError> {
+/// Asks a person; none to stay. The state is not locked while the person thinks.
+fn ask(
+    shared: &Mutex<State<'_>>,
+    person: &mut dyn Terminal,
+) -> Result<Option<&'static str>, CliError> {
     lock(shared).show_jobs()?;
-    loop {
+    // The second Ctrl-D: out, whatever it costs.
+    let answers = Answers { words: &[WAIT, LEAVE], at_end: LEAVE };
+    choose(person, answers, LEAVE, || {
         let open = lock(shared).open_jobs().len();
-        if open == 0 {
-            return Ok(Some(Fate::Leave));
-        }
         let jobs = units::count(open as u64, "foreground job");
-        let question = format!(
-            "{jobs} under way (the server drops queued ones): [w]ait (default) / [l]eave / [c]ancel: "
-        );
-        let answer = match person.ask(&Prompt::new().role(Role::Warning, question))? {
-            Edited::Text(text) => String::from_utf8_lossy(&text).trim().to_ascii_lowercase(),
-            // The second Ctrl-D: out, whatever it costs.
-            Edited::End => return Ok(Some(Fate::Leave)),
-            Edited::Interrupted => return Ok(None),
-        };
-        match answer.as_str() {
-            "" | "w" | "wait" => return Ok(Some(Fate::Wait)),
-            "l" | "leave" => return Ok(Some(Fate::Leave)),
-            "c" | "cancel" => return Ok(None),
-            _ => {}
-        }
-    }
+        (open > 0).then(|| format!("{jobs} under way (the server drops queued ones)"))
+    })
 }
 
 impl State<'_> {

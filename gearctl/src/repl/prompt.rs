@@ -18,7 +18,7 @@ struct Facts<'a> {
 impl State<'_> {
     /// The prompt for the next line.
     pub(super) fn show_prompt(&mut self) -> Prompt {
-        let address = self.tool.link.address().unwrap_or_default();
+        let address = self.tool.link.dialer.address().unwrap_or_default();
         let servers = self.is_connected().then_some(address.as_str());
         let open = self.open_jobs().len();
         let done = self.session().runs.iter().filter(|run| run.is_over()).count();

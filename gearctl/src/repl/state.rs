@@ -1,51 +1,28 @@
 //! The state of a session: the tool with its connections, its jobs, its settings.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use ctl_core::repl::known::KnownNames;
+use ctl_core::repl::on_exit::{ASK, OnExit};
+use ctl_core::repl::reconnect::Reconnector;
 use gearman_client::JobHandle;
 use gearman_client::protocol::Epoch;
 
-use super::values::Names;
+use super::guest::{OPEN, OWN};
 use crate::names::show_handle;
 use crate::running::Running;
-use crate::tool::{Session, Tool};
+use crate::session::Session;
+use crate::tool::Tool;
 
-/// What happens to foreground jobs when a session ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OnExit {
-    Ask,
-    Wait,
-    Leave,
-}
-
-impl OnExit {
-    /// The words of the setting `on_exit`.
-    pub(super) const WORDS: &'static [&'static str] = &["ask", "wait", "leave"];
-
-    /// Reads one of [`OnExit::WORDS`].
-    pub(super) fn of(word: &str) -> Option<Self> {
-        Some(match word {
-            "ask" => Self::Ask,
-            "wait" => Self::Wait,
-            "leave" => Self::Leave,
-            _ => return None,
-        })
-    }
-
-    /// Its word.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Ask => "ask",
-            Self::Wait => "wait",
-            Self::Leave => "leave",
-        }
-    }
-}
+/// What becomes of foreground jobs when a session ends: the words of `on_exit`.
+pub(super) const WAIT: &str = "wait";
+pub(super) const LEAVE: &str = "leave";
+const ON_EXIT: &[&str] = &[ASK, WAIT, LEAVE];
 
 /// A session.
-pub(super) struct State<'t> {
+pub struct State<'t> {
     pub(super) tool: &'t mut Tool,
-    pub(super) names: Names,
+    pub(super) names: KnownNames,
     pub(super) on_exit: OnExit,
     /// Foreground jobs were left to the server because the session ended.
     pub(super) left_behind: bool,
@@ -57,32 +34,22 @@ pub(super) struct State<'t> {
     epochs: Option<Vec<Epoch>>,
     /// At the last look; a client that nobody has looked at was connected when it was made.
     was_connected: bool,
-    retry: Retry,
+    again: Reconnector,
 }
-
-/// When a lost connection is tried again while nothing else happens.
-struct Retry {
-    at: Instant,
-    pause: Duration,
-}
-
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 impl<'t> State<'t> {
     /// A session of this tool, which has been prepared for it.
-    pub(super) fn new(tool: &'t mut Tool, person: bool, names: Names) -> Self {
-        let retry = Retry { at: Instant::now(), pause: FIRST_PAUSE };
+    pub(super) fn new(tool: &'t mut Tool, person: bool, names: KnownNames) -> Self {
         Self {
             tool,
             names,
-            on_exit: OnExit::Ask,
+            on_exit: OnExit::ask(ON_EXIT),
             left_behind: false,
             unsaid: Vec::new(),
             person,
             epochs: None,
             was_connected: true,
-            retry,
+            again: Reconnector::default(),
         }
     }
 
@@ -108,13 +75,14 @@ impl<'t> State<'t> {
     }
 
     /// Brings the names for completion in line with the jobs.
-    pub(super) fn tidy(&mut self) {
+    pub(super) fn keep_in_line(&mut self) {
         let open = self.open_jobs().iter().map(show_handle).collect();
         let session = self.session();
         let runs = session.runs.iter().rev().flat_map(Running::handles);
         let submitted = session.submitted.iter().rev().map(|job| &job.handle);
         let own = runs.chain(submitted).map(show_handle).collect();
-        self.names.own(own, open);
+        self.names.keep(OWN, own);
+        self.names.keep(OPEN, open);
     }
 
     /// Whether the session is connected, as far as is known.
@@ -134,7 +102,7 @@ impl<'t> State<'t> {
         if !was_connected || (alive && !replaced) {
             return None;
         }
-        self.retry = Retry { at: Instant::now(), pause: FIRST_PAUSE };
+        self.again.lost();
         Some(format!("connection lost{}", if alive { "; connected again" } else { "" }))
     }
 
@@ -158,21 +126,14 @@ impl<'t> State<'t> {
         said
     }
 
-    /// Connects again after a loss, with growing pauses.
+    /// Connects again after a loss.
     fn try_again(&mut self, now: Instant) -> Option<String> {
-        if !self.person || now < self.retry.at {
+        let client = self.tool.link.opened_mut()?;
+        if !self.again.try_again(now, || client.reconnect().is_ok()) {
             return None;
         }
-        let client = self.tool.link.opened_mut()?;
-        if client.reconnect().is_ok() {
-            self.start_connection();
-            self.note_loss();
-            return Some("connected again".to_owned());
-        }
-        self.retry = Retry {
-            at: Instant::now() + self.retry.pause,
-            pause: (self.retry.pause * 2).min(LONGEST_PAUSE),
-        };
-        None
+        self.start_connection();
+        self.note_loss();
+        Some("connected again".to_owned())
     }
 }

@@ -10,7 +10,6 @@
 mod admin;
 mod bounds;
 mod check;
-mod docs;
 mod drain;
 mod exits;
 mod foreign;
@@ -25,3 +24,5 @@ mod shortage;
 #[cfg(feature = "tls")]
 mod tls;
 mod work;
+
+ctl_core::tool_contract!(gearctl::Gearctl, env!("CARGO_BIN_EXE_gearctl"));

@@ -9,6 +9,7 @@ use beanstalk_client::{Job, JobId, PutOptions, TubeName};
 use ctl_core::check::Metric;
 use ctl_core::error::CliError;
 use ctl_core::glob::glob;
+use ctl_core::link::Link as _;
 use ctl_core::messages::Messages;
 
 use super::What;

@@ -8,6 +8,7 @@ use beanstalk_client::Inserted;
 use ctl_core::bulk::Gate;
 use ctl_core::error::CliError;
 use ctl_core::feed::Feed;
+use ctl_core::link::Link as _;
 use ctl_core::output::Record;
 use ctl_core::signals::Interrupts;
 
@@ -64,7 +65,7 @@ pub(super) fn several(
     mut absorb: impl FnMut(Event) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     // An in-memory server is started here, once, before its address is shared.
-    link.address()?;
+    link.dialer.address()?;
     let source = Mutex::new(source);
     let next = || source.lock().unwrap_or_else(PoisonError::into_inner).next(interrupts);
     thread::scope(|scope| {

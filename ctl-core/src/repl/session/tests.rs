@@ -33,7 +33,7 @@ impl Fake {
             .subcommand(Command::new("secret"))
             .subcommand(Command::new("interrupt"))
             .subcommand(Command::new("stop"))
-            .subcommands(builtin::commands(&["table", "json"]));
+            .subcommands(builtin::commands(&["table", "json"], "host:port"));
         Self {
             grammar,
             interrupts: Interrupts::none(),
@@ -54,8 +54,7 @@ fn texts(matches: &ArgMatches) -> Vec<String> {
     texts.into_iter().flatten().map(|text| text.to_string_lossy().into_owned()).collect()
 }
 
-const GROUPS: &[help::Group] =
-    &[help::Group { name: "session", title: "The session", verbs: builtin::VERBS }];
+const GROUPS: &[help::Group] = &[builtin::GROUP];
 
 impl Shell for Fake {
     fn grammar(&mut self) -> &mut Command {

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ctl_core::bulk::Gate;
 use ctl_core::error::CliError;
+use ctl_core::link::Link as _;
 use ctl_core::messages::Messages;
 use ctl_core::output::Record;
 use gearman_client::blocking::{GrabbedJob, Worker};
-use gearman_client::{FunctionName, Grab, JobLimit, Servers, WorkerOptions};
+use gearman_client::{FunctionName, Grab, JobLimit, WorkerOptions};
 
 use super::waiting::{Lookout, refusal};
 use super::{DrainArgs, End};
@@ -109,8 +110,7 @@ impl<'a> Slots<'a> {
         most: u64,
     ) -> Result<Receiver<News>, CliError> {
         // `status` and the handles are those of the first server.
-        let servers = self.link.options()?.iter().take(1).cloned();
-        let servers = Servers::new(servers).map_err(cli_error)?;
+        let servers = self.link.first_server()?;
         let limit = JobLimit::new(most);
         let options = WorkerOptions::new(servers).concurrency(1).limit(limit.clone());
         // What every server answers: geard keeps silent to GRAB_JOB_ALL, and g2 closes.

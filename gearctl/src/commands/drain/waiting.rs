@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
 use ctl_core::units;
 use gearman_client::protocol::{AdminCommand, Assignment, GetStatusUnique};
 use gearman_client::{JobInfo, UniqueId, UniqueJob};
@@ -79,7 +80,7 @@ fn unknown<T>(command: &str, answer: &Answer<T>) -> CliError {
 /// The server cannot tell: exit 1. The failure of the connection.
 pub(super) fn require_lookout(link: &mut Link) -> Result<(), CliError> {
     let mut link = link.sibling();
-    link.default_timeout(PROBE);
+    link.dialer.default_timeout(PROBE);
     let nobody = UniqueId::of_payload(b"gearctl drain --background-only");
     match is_waited_for(&mut link, nobody)? {
         Answer::Came(_) => Ok(()),

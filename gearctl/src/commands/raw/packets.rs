@@ -50,7 +50,7 @@ pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     }
     let interrupts = tool.interrupts()?;
-    let bound = tool.link.timeout().unwrap_or(PATIENCE);
+    let bound = tool.link.dialer.timeout().unwrap_or(PATIENCE);
     let (mut connection, address) = tool.link.open_packets()?;
     let structured = matches!(tool.out.style.format, Format::Json | Format::Ndjson | Format::Yaml);
     let messages = tool.messages.clone();

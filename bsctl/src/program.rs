@@ -1,0 +1,106 @@
+//! What this tool is called, and what its help says.
+
+use ctl_core::cli;
+use ctl_core::color::Role;
+use ctl_core::error::Exit;
+use ctl_core::program::{CommonHelp, Program, Servers};
+use ctl_core::serve::Service;
+use ctl_core::tls::TlsNames;
+
+use crate::tool::Bsctl;
+
+/// What the tool is called and how its commands are grouped.
+pub const PROGRAM: Program = Program {
+    name: "bsctl",
+    prefix: "BSCTL",
+    version: env!("CARGO_PKG_VERSION"),
+    about: "Talk to beanstalkd: put, take, inspect and move jobs, from scripts and by hand",
+    tree: cli::tree::<Bsctl>,
+    groups: &[
+        ("Produce", &["put"]),
+        ("Consume", &["reserve", "pop", "work"]),
+        ("Inspect", &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server"]),
+        ("Change state", &["delete", "kick", "bury", "release", "touch", "pause", "resume"]),
+        ("Bulk", &["clear", "drain", "export", "import"]),
+        ("Observe", &["smoke", "check", "wait", "ping", "watch"]),
+        ("Tool", &["repl", "raw", "serve", "completions", "man"]),
+    ],
+    environment: &[
+        ("BSCTL_ADDR", "server address, when -a is not given; then BEANSTALKD_ADDR"),
+        (
+            "BSCTL_TLS_CA, BSCTL_TLS_CERT, BSCTL_TLS_KEY, BSCTL_TLS_CRL",
+            "files for TLS, as --tls-ca, --tls-cert, --tls-key, --tls-crl",
+        ),
+        ("BSCTL_TIMEOUT", "as --timeout"),
+        ("BSCTL_OUTPUT", "as --output"),
+        ("BSCTL_LOG", "what is logged, as RUST_LOG: debug, or bsctl=info,bsctl::protocol=trace"),
+        ("BSCTL_CONFIRM_ABOVE", "kick --all asks above this number of jobs [default: 100]"),
+        ("BSCTL_HISTFILE", "history of the REPL; empty or /dev/null for none"),
+        ("BSCTL_PAGER, PAGER", "pager of the REPL [default: less]"),
+        ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
+        ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours, when --color is not given"),
+    ],
+    servers: Servers {
+        flag: "--addr",
+        variables: &["BSCTL_ADDR", "BEANSTALKD_ADDR"],
+        default: "127.0.0.1:11300",
+        forms: "host, host:port, [::1]:11300, unix:/path",
+    },
+    tls: TlsNames {
+        scheme: "beanstalks",
+        authorities: "BSCTL_TLS_CA",
+        revocations: "BSCTL_TLS_CRL",
+        certificate: "BSCTL_TLS_CERT",
+        key: "BSCTL_TLS_KEY",
+    },
+    service: Service { name: "beanstalkd", port: 11300, schemes: &["tcp://", "beanstalk://"] },
+    help: CommonHelp {
+        ping: ("list-tube-used", PING),
+        watch: ("'ready==0'", WATCH),
+        repl: ("Work in a session: one connection, completion, history, scripts", REPL),
+        strict: ("strict-reserved", "Exit 1 when a script ends while it holds reserved jobs"),
+        serve: SERVE,
+    },
+    meanings: &[
+        (Exit::Negative, "nothing reserved"),
+        (Exit::TryAgain, "a draining server, one out of memory, or one that buried a new job"),
+    ],
+    colors: &[("buried", Role::Error), ("delayed", Role::Warning), ("reserved", Role::Warning)],
+};
+
+const PING: &str = "\
+Protocol: list-tube-used, the cheapest command.
+Connecting and answering are bounded by 2 s unless --timeout says otherwise.";
+
+const WATCH: &str = "  \
+  bsctl watch -- stats-tube mail
+  bsctl watch -i 500ms --until 'ready==0' -- stats-tube mail
+  bsctl watch -c 10 -o ndjson -- tubes";
+
+const REPL: &str = "\
+The commands are those of the command line, on one connection, and the verbs of the protocol that need one:
+use, watch, ignore, reserve, touch. Type help in it.
+Reserved jobs are yours until you finish them or leave; on leaving you are asked what becomes of them.
+
+A script (stdin, -f, -e) stops at the first error with that error's exit code. # starts a comment, <<END takes the
+lines up to END as a body, `expect 'ready==3' stats-tube mail` fails with exit 1 unless it is so, ${NAME} is what --var
+says. For a person, results that are higher than the screen go to the pager, and \\e opens the editor. !CMD runs a line of
+the shell, :watch repeats a command.
+
+Examples:
+  bsctl repl
+  bsctl repl -e 'use mail' -e 'put \"x\"'
+  bsctl --embedded repl -f test.script --var tube=mail";
+
+const SERVE: &str = "\
+An in-memory beanstalkd: nothing is stored, and everything is gone when it ends. It listens on this machine only
+unless --allow-remote is given, because it has no authentication. Its usual port is 11300. Its limits: 1024
+connections, 65,536 tubes, 1,000,000 jobs, 1 GiB of bodies, 65535 bytes per body. Connections that never sent anything
+make room for others.
+With a command, the server lives as long as the command; BSCTL_ADDR and BEANSTALKD_ADDR tell it the address, and
+its exit code becomes this one's.
+
+Examples:
+  bsctl serve --port 11300
+  bsctl serve --listen 127.0.0.1:0 --print-addr --ready-file /tmp/ready --exit-with-parent
+  bsctl serve -- cargo test";

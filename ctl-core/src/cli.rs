@@ -1,0 +1,148 @@
+//! The grammar of every tool: its flags, its own commands, and those that all tools have.
+
+use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::args::GlobalArgs;
+use crate::docs::commands::{CompletionsArgs, DocsArgs, ManArgs};
+use crate::ping::PingArgs;
+use crate::program::Program;
+use crate::repl::args::SessionArgs;
+use crate::serve::ServeArgs;
+use crate::tls::{self, TlsArgs};
+use crate::tool::Tool;
+use crate::watch::WatchArgs;
+
+/// A command line of a tool.
+#[derive(Parser)]
+#[command(max_term_width = 110)]
+pub struct Cli<T: Tool> {
+    /// Which servers.
+    #[command(flatten)]
+    pub connect: T::Connect,
+
+    /// Start an in-memory server for the duration of this command and use it
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub embedded: bool,
+
+    /// Flags of TLS.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+
+    /// Flags of every command.
+    #[command(flatten)]
+    pub globals: GlobalArgs,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Line<T>>,
+}
+
+/// A command.
+#[derive(Subcommand)]
+pub enum Line<T: Tool> {
+    /// One of the tool's own.
+    #[command(flatten)]
+    Own(T::Command),
+    /// One that every tool has.
+    #[command(flatten)]
+    Common(Common),
+}
+
+/// The commands of every tool.
+#[derive(Debug, Subcommand)]
+pub enum Common {
+    /// Measure a round trip to the server
+    Ping(PingArgs),
+    /// Repeat a command that only looks
+    Watch(WatchArgs),
+    /// Work in a session
+    #[command(visible_alias = "shell")]
+    Repl(SessionArgs),
+    /// Run an in-memory server, alone or for a command
+    #[command(visible_alias = "mock")]
+    Serve(ServeArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// Print or write the man pages
+    Man(ManArgs),
+    /// Print the sections of the README that are made from the grammar
+    #[command(hide = true)]
+    Docs(DocsArgs),
+}
+
+impl Common {
+    /// Whether the command leaves server and files as they are.
+    #[must_use]
+    pub fn reads_only(&self) -> bool {
+        match self {
+            Self::Ping(_) | Self::Watch(_) | Self::Completions(_) | Self::Docs(_) => true,
+            Self::Man(args) => !args.writes(),
+            Self::Repl(_) | Self::Serve(_) => false,
+        }
+    }
+}
+
+/// The grammar of a tool as a value: for parsing, sessions, completions and man pages.
+#[must_use]
+pub fn tree<T: Tool>() -> Command {
+    let Program { name, version, about, tls, .. } = T::PROGRAM;
+    let tree = Cli::<T>::command().name(name).version(version).about(about);
+    with_help(tls::with_names(tree, &tls), &T::PROGRAM)
+}
+
+/// Reads a command line; `line` begins with the program's name.
+///
+/// # Errors
+/// What clap says: usage errors, and also `--help` and `--version`.
+pub fn parse<T: Tool>(
+    line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>,
+) -> Result<Cli<T>, clap::Error> {
+    let mut tree = tree::<T>();
+    let mut matches = tree.try_get_matches_from_mut(line)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut tree))
+}
+
+/// The ids of the flags that say which servers.
+#[must_use]
+pub fn connect_flags<T: Tool>() -> Vec<String> {
+    let flags = T::Connect::augment_args(Command::new("connect"));
+    flags.get_arguments().map(|flag| flag.get_id().to_string()).collect()
+}
+
+/// What the commands of every tool say in this one.
+fn with_help(tree: Command, program: &Program) -> Command {
+    let Program { name, help, .. } = program;
+    let (question, ping) = help.ping;
+    let (condition, looks) = help.watch;
+    let (repl_about, repl) = help.repl;
+    let (strict, strict_help) = help.strict;
+    let watch = format!(
+        "Repeats a command that changes nothing. On a terminal each result replaces the one before it; in a pipe\n\
+         they follow each other, separated by empty lines; with -o ndjson (before the --) there is one object per look,\n\
+         with its time `ts` and the command's result.\n\
+         --until takes a condition on the result, such as {condition}.\n\nExamples:\n{looks}"
+    );
+    let completions = format!(
+        "Examples:\n  {name} completions bash > ~/.local/share/bash-completion/completions/{name}\n  \
+         {name} completions zsh > ~/.zfunc/_{name}\n  \
+         {name} completions fish > ~/.config/fish/completions/{name}.fish"
+    );
+    let man = format!(
+        "Without --out the page of {name} itself goes to stdout; with it, one file per command is written.\n\n\
+         Examples:\n  {name} man | man -l -\n  {name} man --out ~/.local/share/man/man1"
+    );
+    tree.mut_subcommand("ping", |command| {
+        let about = format!("Measure a round trip to the server ({question})");
+        command.about(about).after_help(format!(
+            "{ping}\n\nExamples:\n  {name} ping\n  {name} ping --count 10 --interval 100ms"
+        ))
+    })
+    .mut_subcommand("watch", |command| command.after_help(watch))
+    .mut_subcommand("repl", |command| {
+        let command = command.about(repl_about).after_help(repl);
+        command.mut_arg("strict", |flag| flag.long(strict).help(strict_help))
+    })
+    .mut_subcommand("serve", |command| command.after_help(help.serve))
+    .mut_subcommand("completions", |command| command.after_help(completions))
+    .mut_subcommand("man", |command| command.after_help(man))
+}

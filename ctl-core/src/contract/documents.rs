@@ -1,0 +1,68 @@
+//! Completions, man pages and the README say what the grammar says.
+
+use super::program::Program;
+use crate::cli;
+use crate::docs::{section, visible};
+use crate::tool::Tool;
+
+fn names<T: Tool>() -> Vec<String> {
+    visible(&cli::tree::<T>()).map(|command| command.get_name().to_owned()).collect()
+}
+
+/// For every shell.
+pub fn completions_know_every_command<T: Tool>(program: &Program) {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = program.bare(&["completions", shell]).exits(0);
+        for name in names::<T>() {
+            assert!(script.out().contains(&name), "{shell} {name}");
+        }
+    }
+    program.bare(&["completions", "nonsense"]).exits(2);
+}
+
+/// The page of the tool itself has exit codes and environment.
+pub fn there_is_a_man_page_for_every_command_with_exit_codes_and_environment<T: Tool>(
+    program: &Program,
+) {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("man1");
+    program.bare(&["man", "--out", out.to_str().unwrap()]).exits(0);
+    for name in names::<T>() {
+        let page = std::fs::read_to_string(out.join(format!("{}-{name}.1", program.name))).unwrap();
+        assert!(page.contains(".SH"), "{name}");
+    }
+    let page = std::fs::read_to_string(out.join(format!("{}.1", program.name))).unwrap();
+    assert_eq!(program.bare(&["man"]).exits(0).out(), page);
+    for (row, _) in T::PROGRAM.exit_codes() {
+        let code = row.exit.code().to_string();
+        assert!(page.contains(&code), "{code}");
+    }
+    assert!(page.contains(program.variables[0]), "{page}");
+}
+
+/// `docs` prints what the README has.
+pub fn the_generated_sections_list_commands_and_exit_codes<T: Tool>(program: &Program) {
+    let text = program.bare(&["docs"]).exits(0);
+    let commands = section(text.out(), "commands").unwrap();
+    for name in names::<T>() {
+        assert!(commands.contains(&format!("| `{name}`")), "{name}");
+    }
+    let exits = section(text.out(), "exit-codes").unwrap();
+    for (row, meaning) in T::PROGRAM.exit_codes() {
+        assert!(exits.contains(&format!("| {} | {meaning} |", row.exit.code())));
+    }
+}
+
+/// The README is written by hand around its generated sections; `docs` prints them anew.
+pub fn the_readme_has_the_sections_that_the_grammar_gives(program: &Program, path: &str) {
+    let Ok(readme) = std::fs::read_to_string(path) else {
+        // The crate was taken out of the workspace.
+        return;
+    };
+    let generated = program.bare(&["docs"]).exits(0);
+    for name in ["commands", "exit-codes"] {
+        let now = section(&readme, name);
+        let again = format!("{} docs", program.name);
+        assert_eq!(now, section(generated.out(), name), "README section {name}: see `{again}`");
+    }
+}

@@ -1,0 +1,73 @@
+//! The grammar of the command line and of a session.
+
+use clap::Command;
+
+use crate::cli;
+use crate::docs::visible;
+use crate::repl::guest::Interactive;
+use crate::repl::tree;
+
+/// The top of the help lists every command once.
+pub fn every_command_is_in_exactly_one_group<T: Interactive>() {
+    let groups = T::PROGRAM.groups.iter();
+    let mut grouped: Vec<&str> = groups.flat_map(|(_, names)| names.iter().copied()).collect();
+    grouped.sort_unstable();
+    let tree = cli::tree::<T>();
+    let mut all: Vec<&str> = visible(&tree).map(Command::get_name).collect();
+    all.sort_unstable();
+    assert_eq!(grouped, all);
+}
+
+/// `help` of a session lists every verb once, and no verb that there is not.
+pub fn every_verb_of_a_session_is_in_exactly_one_group_and_every_group_names_verbs<
+    T: Interactive,
+>() {
+    let groups = T::WORDS.groups.iter();
+    let mut grouped: Vec<&str> = groups.flat_map(|group| group.verbs.iter().copied()).collect();
+    grouped.sort_unstable();
+    let mut verbs = tree::visible(&tree::grammar::<T>());
+    verbs.sort_unstable();
+    assert_eq!(grouped, verbs);
+    // What is said of verbs elsewhere is said of verbs that there are.
+    let known = |name: &&str| tree::grammar::<T>().find_subcommand(name).is_some();
+    for names in [T::WORDS.reads, T::WORDS.renames, T::WORDS.secrets] {
+        let unknown: Vec<&&str> = names.iter().filter(|name| !known(name)).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+}
+
+/// A session has no session in it, and no documents.
+pub fn commands_that_make_no_sense_in_a_session_are_left_out<T: Interactive>() {
+    let names = tree::visible(&tree::grammar::<T>());
+    let left_out = ["repl", "serve", "completions", "man", "docs"];
+    for name in left_out.iter().chain(T::WORDS.left_out) {
+        assert!(!names.iter().any(|other| other == name), "{name}");
+    }
+}
+
+/// No verb is there twice.
+pub fn verbs_of_a_session_stand_for_commands_of_the_same_name<T: Interactive>() {
+    let mut names = tree::visible(&tree::grammar::<T>());
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
+
+/// What only counts when the session starts is refused on its lines.
+pub fn flags_of_the_start_are_refused_on_a_line_of_a_session<T: Interactive>() {
+    let mut grammar = tree::grammar::<T>();
+    let flags = tree::start_flags::<T>();
+    let mut misplaced = |line: &[&str]| {
+        let matches = grammar.try_get_matches_from_mut(line).expect("fits the grammar");
+        tree::misplaced_flag(&matches, &flags)
+    };
+    let server = T::PROGRAM.servers.flag;
+    assert_eq!(misplaced(&["ping", "--retry", "1"]).as_deref(), Some("--retry"));
+    assert_eq!(misplaced(&["ping", "--tls"]).as_deref(), Some("--tls"));
+    assert_eq!(misplaced(&[server, "x", "ping"]).as_deref(), Some(server));
+    assert_eq!(misplaced(&["connect", "x:1"]), None);
+    assert_eq!(misplaced(&["ping", "-o", "json", "-y"]), None);
+    let bounded = misplaced(&["ping", "--timeout", "1s"]);
+    assert_eq!(bounded.is_none(), T::WORDS.line_flags.contains(&"timeout"));
+}

@@ -1,0 +1,154 @@
+//! Running a tool's program, and what it said.
+
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::tool::Tool;
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// The exit code; none after a signal.
+    pub code: Option<i32>,
+    /// What was on stdout.
+    pub bytes: Vec<u8>,
+    /// What was on stderr.
+    pub err: String,
+}
+
+impl Ran {
+    /// What was on stdout, which must be text.
+    #[must_use]
+    pub fn out(&self) -> &str {
+        std::str::from_utf8(&self.bytes).unwrap()
+    }
+
+    /// The lines on stdout.
+    #[must_use]
+    pub fn lines(&self) -> Vec<&str> {
+        self.out().lines().collect()
+    }
+
+    /// The document on stdout.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.bytes)
+            .unwrap_or_else(|error| panic!("{error}: stdout is {:?}, {}", self.out(), self.err))
+    }
+
+    /// The error object that ends stderr.
+    #[must_use]
+    pub fn error(&self) -> Value {
+        let last = self.err.lines().last().unwrap_or_default();
+        let value: Value = serde_json::from_str(last)
+            .unwrap_or_else(|error| panic!("{error}: stderr ends with {last:?}"));
+        value["error"].clone()
+    }
+
+    /// Whether a line of stderr begins with this.
+    #[must_use]
+    pub fn says(&self, start: &str) -> bool {
+        self.err.lines().any(|line| line.starts_with(start))
+    }
+
+    /// This run, which must have ended with `code`.
+    #[track_caller]
+    #[allow(clippy::return_self_not_must_use)]
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "stdout: {:?}\nstderr: {}", self.bytes, self.err);
+        self
+    }
+}
+
+/// A tool's program.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// Its path.
+    pub path: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// The flag that says which server.
+    pub flag: &'static str,
+    /// The prefix of its variables.
+    pub prefix: &'static str,
+    /// The variables with addresses.
+    pub variables: &'static [&'static str],
+}
+
+impl Program {
+    /// The program of this tool.
+    #[must_use]
+    pub const fn of<T: Tool>(path: &'static str) -> Self {
+        let program = T::PROGRAM;
+        Self {
+            path,
+            name: program.name,
+            flag: program.servers.flag,
+            prefix: program.prefix,
+            variables: program.servers.variables,
+        }
+    }
+
+    /// The program with a clean environment and empty stdin.
+    #[must_use]
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.path);
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            let own = format!("{}_", self.prefix);
+            let is_ours = text.starts_with(&own)
+                || text.contains("COLOR")
+                || self.variables.iter().any(|variable| text == *variable);
+            if is_ours {
+                command.env_remove(&name);
+            }
+        }
+        command.args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it to its end.
+    #[must_use]
+    pub fn bare(&self, arguments: &[&str]) -> Ran {
+        ended(self.command(arguments).spawn().unwrap())
+    }
+
+    /// Runs it against a server.
+    #[must_use]
+    pub fn at(&self, address: &str, arguments: &[&str]) -> Ran {
+        self.bare(&[&[self.flag, address], arguments].concat())
+    }
+
+    /// Runs it against a server, with these bytes as its stdin.
+    #[must_use]
+    pub fn fed(&self, address: &str, arguments: &[&str], stdin: &[u8]) -> Ran {
+        fed(self.command(&[&[self.flag, address], arguments].concat()), stdin)
+    }
+}
+
+/// Runs a command with these bytes as its stdin.
+#[must_use]
+pub fn fed(mut command: Command, stdin: &[u8]) -> Ran {
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    let stdin = stdin.to_vec();
+    // Written beside, so that a child that writes much before it reads all does not block both. One that does not read
+    // its stdin may end first.
+    let writer = thread::spawn(move || drop(pipe.write_all(&stdin)));
+    let ran = ended(child);
+    writer.join().unwrap();
+    ran
+}
+
+/// Waits for the end of a child.
+#[must_use]
+pub fn ended(child: Child) -> Ran {
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(!err.contains("panicked"), "{err}");
+    Ran { code: output.status.code(), bytes: output.stdout, err }
+}

@@ -1,0 +1,292 @@
+//! The way to the servers: where they are, how they are reached, and what a tool does over its connections.
+
+use std::fmt::Display;
+use std::io;
+use std::time::Duration;
+
+use crate::args::GlobalArgs;
+use crate::config::{Environment, Setting};
+use crate::dial::{Plan, Target};
+use crate::error::CliError;
+use crate::messages::Messages;
+use crate::output::{Column, Shape};
+use crate::program::Program;
+use crate::serve::Endpoint;
+use crate::tls::{Tls, TlsArgs};
+
+/// The connections of a tool, opened when they are first needed.
+pub trait Link: Sized + Send {
+    /// Where one server listens; shown as people write it.
+    type Address: Clone + Display + Send;
+    /// What a connection to one server is made from.
+    type Options: Clone + Send;
+    /// An in-memory server, which runs until it is dropped.
+    type Server: Send + Sync;
+
+    /// The columns of `ping`.
+    const PING: &'static Shape = &PING;
+
+    /// Connections that this dialer makes; none is opened yet.
+    fn new(dialer: Dialer<Self>) -> Self;
+
+    /// Where connections go.
+    fn dialer(&self) -> &Dialer<Self>;
+
+    /// As [`Link::dialer`], to change it.
+    fn dialer_mut(&mut self) -> &mut Dialer<Self>;
+
+    /// Reads the servers' addresses.
+    ///
+    /// # Errors
+    /// One cannot be an address: exit 65.
+    fn parse(text: &str) -> Result<Vec<Self::Address>, CliError>;
+
+    /// The same server over TLS, where there is such a thing.
+    fn over_tls(address: Self::Address) -> Self::Address;
+
+    /// Whether connections to it are over TLS.
+    fn is_tls(address: &Self::Address) -> bool;
+
+    /// How a server is connected to.
+    fn options(address: Self::Address, plan: &Plan, tls: Option<&Tls>) -> Self::Options;
+
+    /// Starts an in-memory server, and gives the address that it is bound to.
+    ///
+    /// # Errors
+    /// Nothing can listen there.
+    fn start(listen: Endpoint, log: Option<RequestLog>) -> io::Result<(Self::Server, String)>;
+
+    /// Opens the connection that commands use, if it is not.
+    ///
+    /// # Errors
+    /// No server can be reached: exit 69.
+    fn connect(&mut self) -> Result<(), CliError>;
+
+    /// Closes all connections.
+    fn close(&mut self);
+
+    /// Other connections to the same servers, none yet open.
+    #[must_use]
+    fn sibling(&self) -> Self {
+        Self::new(self.dialer().clone())
+    }
+
+    /// A round trip to the server, the `n`th.
+    ///
+    /// # Errors
+    /// The failure of the connection.
+    fn ping(&mut self, n: u64) -> Result<Pong, CliError>;
+}
+
+/// Is told each request to an in-memory server, with the number of its connection.
+pub type RequestLog = Box<dyn FnMut(u64, &str) + Send>;
+
+/// What a ping has shown.
+#[derive(Debug, Clone)]
+pub struct Pong {
+    /// From the request to its answer.
+    pub took: Duration,
+    /// A further column: its key, and what it has.
+    pub more: Option<(&'static str, &'static str)>,
+}
+
+/// What an attempt to connect has to do.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt {
+    /// The server has to answer, too.
+    pub asks: bool,
+    /// What is left of `--timeout`, if there is one.
+    pub left: Option<Duration>,
+}
+
+static PING: Shape = Shape::rows(
+    "address",
+    &[Column::new("address", "SERVER"), Column::new("n", "N"), Column::new("ms", "MS")],
+);
+
+/// The flags that say which servers.
+pub trait Connect {
+    /// The addresses that they give, with commas between them.
+    fn addresses(&self) -> Option<String>;
+}
+
+/// A server, and how it is connected to.
+type Way<L> = (<L as Link>::Address, <L as Link>::Options);
+
+/// Where connections go and how they are made, by flags and environment. Clones go to the same servers.
+pub struct Dialer<L: Link> {
+    target: Target<L::Server>,
+    plan: Plan,
+    tls: TlsArgs,
+    program: Program,
+    environment: Environment,
+    messages: Messages,
+    made: Option<Vec<Way<L>>>,
+}
+
+impl<L: Link> Clone for Dialer<L> {
+    fn clone(&self) -> Self {
+        Self {
+            target: self.target.clone(),
+            plan: self.plan.clone(),
+            tls: self.tls.clone(),
+            program: self.program,
+            environment: self.environment.clone(),
+            messages: self.messages.clone(),
+            made: self.made.clone(),
+        }
+    }
+}
+
+impl<L: Link> Dialer<L> {
+    /// From flags and environment; nothing is started or opened yet.
+    ///
+    /// # Errors
+    /// Flags that exclude each other: exit 2; a wrong variable: exit 78.
+    pub fn new(
+        program: &Program,
+        (connect, embedded): (&impl Connect, bool),
+        tls: &TlsArgs,
+        globals: &GlobalArgs,
+        environment: &Environment,
+        messages: &Messages,
+    ) -> Result<Self, CliError> {
+        let servers = program.servers;
+        let given = connect.addresses();
+        if embedded && (given.is_some() || tls.is_given()) {
+            let other = if given.is_some() { servers.flag } else { "TLS" };
+            return Err(CliError::usage(format!("--embedded cannot be combined with {other}"))
+                .hint("either of them"));
+        }
+        let target = if embedded {
+            Target::embedded()
+        } else {
+            let flag = (servers.flag, given);
+            let setting =
+                environment.setting(flag, servers.variables, |text| Ok(text.to_owned()))?;
+            Target::Named(setting.unwrap_or_else(|| Setting::default(servers.default.to_owned())))
+        };
+        Ok(Self {
+            target,
+            plan: Plan::new(globals, environment, program.prefix)?,
+            tls: tls.clone(),
+            program: *program,
+            environment: environment.clone(),
+            messages: messages.clone(),
+            made: None,
+        })
+    }
+
+    /// The servers' addresses as people write them, with commas; for `--embedded` this starts the server.
+    ///
+    /// # Errors
+    /// An address is wrong: exit 65; the in-memory server cannot be started: exit 69.
+    pub fn address(&mut self) -> Result<String, CliError> {
+        let all: Vec<String> =
+            self.made()?.iter().map(|(address, _)| address.to_string()).collect();
+        Ok(all.join(","))
+    }
+
+    /// The options of every server.
+    ///
+    /// # Errors
+    /// As [`Dialer::address`]; TLS files that cannot be used.
+    pub fn options(&mut self) -> Result<Vec<L::Options>, CliError> {
+        Ok(self.made()?.iter().map(|(_, options)| options.clone()).collect())
+    }
+
+    /// The options of the first server.
+    ///
+    /// # Errors
+    /// As [`Dialer::options`].
+    pub fn first(&mut self) -> Result<L::Options, CliError> {
+        let first = self.made()?.first().map(|(_, options)| options.clone());
+        first.ok_or_else(|| CliError::usage("no server is given"))
+    }
+
+    /// Where the address came from.
+    #[must_use]
+    pub fn source(&self) -> String {
+        self.target.source()
+    }
+
+    /// How long and how often; to put it back after a line of a session.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Goes by this plan from the next connection on.
+    pub fn set_plan(&mut self, plan: Plan) {
+        self.plan = plan;
+        self.made = None;
+    }
+
+    /// The bound of `--timeout`, if there is one.
+    #[must_use]
+    pub fn timeout(&self) -> Option<Duration> {
+        self.plan.timeout
+    }
+
+    /// Bounds answers by this, if there is something; connections that are made later have it too.
+    pub fn bound(&mut self, timeout: Option<Duration>) {
+        self.plan.timeout = timeout.or(self.plan.timeout);
+    }
+
+    /// Bounds connecting and answering, where the flags say nothing: `ping` and `check` are impatient.
+    pub fn default_timeout(&mut self, bound: Duration) {
+        self.plan.default_timeout(bound);
+        self.made = None;
+    }
+
+    /// Goes to other servers from now on.
+    pub fn retarget(&mut self, addresses: String) {
+        self.target = Target::told(addresses);
+        self.made = None;
+    }
+
+    /// The way to stderr.
+    #[must_use]
+    pub fn messages(&self) -> &Messages {
+        &self.messages
+    }
+
+    /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what is left of `--timeout`.
+    ///
+    /// # Errors
+    /// That of the last attempt.
+    pub fn open<T>(
+        &mut self,
+        mut attempt: impl FnMut(Attempt) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let (address, source) = (self.address()?, self.source());
+        let asks = self.plan.wait_for_server.is_some();
+        let place = (&*address, &*source);
+        let attempt = |left| attempt(Attempt { asks, left });
+        self.plan.open(place, self.program.name, &self.messages, attempt)
+    }
+
+    fn made(&mut self) -> Result<&[Way<L>], CliError> {
+        let made = match self.made.take() {
+            Some(made) => made,
+            None => self.make()?,
+        };
+        Ok(self.made.insert(made))
+    }
+
+    fn make(&self) -> Result<Vec<Way<L>>, CliError> {
+        let local = || Endpoint::Tcp(([127, 0, 0, 1], 0).into());
+        let text = self.target.address(&self.messages, || L::start(local(), None))?;
+        let addresses = L::parse(&text)
+            .map_err(|error| error.hint(format!("the address came from: {}", self.source())))?;
+        let over_tls = |address| if self.tls.tls { L::over_tls(address) } else { address };
+        let addresses: Vec<L::Address> = addresses.into_iter().map(over_tls).collect();
+        let any_tls = addresses.iter().any(L::is_tls);
+        let tls = self.tls.read(any_tls, &self.program, &self.environment, &self.messages)?;
+        let with_options = |address: L::Address| {
+            let options = L::options(address.clone(), &self.plan, tls.as_ref());
+            (address, options)
+        };
+        Ok(addresses.into_iter().map(with_options).collect())
+    }
+}

@@ -1,0 +1,100 @@
+//! The names that completion knows: those of the server, and those that the session has met.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::names::LiveNames;
+
+/// Gets names from a server; none when it cannot.
+pub type Fetch = Box<dyn FnMut() -> Option<Vec<String>> + Send>;
+
+/// How many names that were shown are remembered.
+const MAX_SEEN: usize = 1000;
+
+/// The names; clones share them.
+#[derive(Clone, Default)]
+pub struct KnownNames {
+    lists: Arc<Mutex<Lists>>,
+    live: Option<LiveNames>,
+    /// Where the background thread is to get names next.
+    next: Arc<Mutex<Option<Fetch>>>,
+}
+
+#[derive(Default)]
+struct Lists {
+    kept: BTreeMap<&'static str, Vec<String>>,
+    /// Newest first.
+    seen: Vec<String>,
+}
+
+impl KnownNames {
+    /// Names that the server has, too.
+    #[must_use]
+    pub fn live(fetch: Fetch) -> Self {
+        let mut names = Self::default();
+        names.go_to(fetch);
+        let next = Arc::clone(&names.next);
+        let mut fetch: Option<Fetch> = None;
+        names.live = Some(LiveNames::new(move || {
+            if let Some(fresh) = next.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                fetch = Some(fresh);
+            }
+            fetch.as_mut()?()
+        }));
+        names
+    }
+
+    /// The server is another one from now on: what was shown of the one before is forgotten.
+    pub fn go_to(&self, fetch: Fetch) {
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(fetch);
+        self.lock().seen.clear();
+        if let Some(live) = &self.live {
+            live.forget();
+            live.refresh();
+        }
+    }
+
+    /// Names of the server may have come or gone.
+    pub fn refresh(&self) {
+        if let Some(live) = &self.live {
+            live.refresh();
+        }
+    }
+
+    /// The names that the server has, as far as is known.
+    #[must_use]
+    pub fn of_server(&self) -> Vec<String> {
+        self.live.as_ref().map(LiveNames::get).unwrap_or_default()
+    }
+
+    /// The list of this kind is this one from now on.
+    pub fn keep(&self, kind: &'static str, names: Vec<String>) {
+        self.lock().kept.insert(kind, names);
+    }
+
+    /// The list of this kind.
+    #[must_use]
+    pub fn kept(&self, kind: &'static str) -> Vec<String> {
+        self.lock().kept.get(kind).cloned().unwrap_or_default()
+    }
+
+    /// Names that a command showed, in this order.
+    pub fn saw(&self, names: &[String]) {
+        let mut lists = self.lock();
+        for name in names.iter().rev() {
+            lists.seen.retain(|seen| seen != name);
+            lists.seen.insert(0, name.clone());
+        }
+        lists.seen.truncate(MAX_SEEN);
+    }
+
+    /// What was shown, newest first.
+    #[must_use]
+    pub fn seen(&self) -> Vec<String> {
+        self.lock().seen.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,102 @@
+//! What becomes of what a session holds when it ends: a setting, or a person's answer.
+
+use super::Prompt;
+use super::editor::Edited;
+use super::shell::Terminal;
+use crate::color::Role;
+use crate::error::CliError;
+
+/// The setting `on_exit`.
+#[derive(Debug, Clone, Copy)]
+pub struct OnExit {
+    /// Its value.
+    pub word: &'static str,
+    /// The values that it may have; the first is [`ASK`].
+    pub words: &'static [&'static str],
+}
+
+/// A person is asked.
+pub const ASK: &str = "ask";
+
+impl OnExit {
+    /// Asks, until something else is said.
+    #[must_use]
+    pub fn ask(words: &'static [&'static str]) -> Self {
+        Self { word: ASK, words }
+    }
+
+    /// Another value, if it is one.
+    pub fn set(&mut self, word: &str) {
+        if let Some(word) = self.words.iter().find(|known| **known == word) {
+            self.word = word;
+        }
+    }
+}
+
+/// The answers to a question.
+#[derive(Debug, Clone, Copy)]
+pub struct Answers {
+    /// What can be answered, also by the first letter; the first is meant by an empty line.
+    pub words: &'static [&'static str],
+    /// What Ctrl-D means.
+    pub at_end: &'static str,
+}
+
+/// Asks until there is an answer; none to stay. `question` is asked anew each time, since time goes on while the person
+/// thinks; when it gives none, there is nothing left to decide, and the answer is `nothing`.
+///
+/// # Errors
+/// The terminal fails.
+pub fn choose(
+    person: &mut dyn Terminal,
+    answers: Answers,
+    nothing: &'static str,
+    mut question: impl FnMut() -> Option<String>,
+) -> Result<Option<&'static str>, CliError> {
+    loop {
+        let Some(question) = question() else { return Ok(Some(nothing)) };
+        let prompt = format!("{question}: {} / [c]ancel: ", offered(answers.words));
+        let answer = match person.ask(&Prompt::new().role(Role::Warning, prompt))? {
+            Edited::Text(text) => String::from_utf8_lossy(&text).trim().to_ascii_lowercase(),
+            Edited::End => return Ok(Some(answers.at_end)),
+            Edited::Interrupted => return Ok(None),
+        };
+        if matches!(answer.as_str(), "c" | "cancel") {
+            return Ok(None);
+        }
+        // An empty answer begins the first word.
+        let is_meant = |word: &&&str| {
+            **word == answer || (answer.len() <= 1 && word.starts_with(answer.as_str()))
+        };
+        if let Some(word) = answers.words.iter().find(is_meant) {
+            return Ok(Some(word));
+        }
+    }
+}
+
+fn offered(words: &[&str]) -> String {
+    let shown = words.iter().enumerate().map(|(at, word)| {
+        let (first, rest) = word.split_at(1);
+        format!("[{first}]{rest}{}", if at == 0 { " (default)" } else { "" })
+    });
+    shown.collect::<Vec<_>>().join(" / ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_answer_has_a_letter() {
+        assert_eq!(offered(&["release", "bury"]), "[r]elease (default) / [b]ury");
+    }
+
+    #[test]
+    fn a_setting_has_only_known_words() {
+        let mut on_exit = OnExit::ask(&[ASK, "wait"]);
+        on_exit.set("nonsense");
+        assert_eq!(on_exit.word, ASK);
+        on_exit.set("wait");
+        assert_eq!(on_exit.word, "wait");
+    }
+}

@@ -1,0 +1,133 @@
+//! Running a tool: a whole command line, or one command of it.
+
+use std::ffi::OsString;
+
+use clap::{ArgMatches, FromArgMatches};
+
+use crate::args::GlobalArgs;
+use crate::cli::{self, Cli, Common, Line};
+use crate::config::Environment;
+use crate::docs::commands;
+use crate::error::{CliError, Exit};
+use crate::link::{Link, RequestLog};
+use crate::messages::Level;
+use crate::output::Output;
+use crate::ping;
+use crate::repl::guest::Interactive;
+use crate::repl::{start, unreadable};
+use crate::serve::{self, ServeArgs};
+use crate::tool::Context;
+use crate::watch::{Repeat, watch};
+
+/// Runs a whole command line, as the program does; the first word is the program's name.
+pub fn main<T: Interactive>(line: impl IntoIterator<Item = OsString>) -> Exit {
+    let line: Vec<OsString> = line.into_iter().collect();
+    T::PROGRAM.run(&line, || run::<T>(&line))
+}
+
+fn run<T: Interactive>(line: &[OsString]) -> Exit {
+    let (program, environment) = (T::PROGRAM, Environment::process());
+    let Cli { connect, embedded, tls, globals, command } = match cli::parse::<T>(line) {
+        Ok(cli) => cli,
+        Err(error) => return program.grammar_error(&error, line, &environment),
+    };
+    let Some(command) = command else { return program.without_command(line, &environment) };
+    let context = Context::<T>::new((&connect, embedded), &tls, &globals, environment.clone());
+    let mut context = match context {
+        Ok(context) => context,
+        Err(error) => return program.early_failure(&error, line, &environment),
+    };
+    dispatch(&mut context, command).unwrap_or_else(|error| {
+        context.messages.failure(&error, context.out.style.format.is_json());
+        error.exit
+    })
+}
+
+/// Runs one command.
+///
+/// # Errors
+/// Why the command did not do what was asked.
+pub fn dispatch<T: Interactive>(context: &mut Context<T>, line: Line<T>) -> Result<Exit, CliError> {
+    let style = context.out.style.clone();
+    let reads_only = reads_only(&line);
+    let result = match line {
+        Line::Own(command) => T::run(context, command),
+        Line::Common(command) => common(context, command),
+    };
+    let result = result.and_then(|exit| context.out.flush().map(|()| exit));
+    context.out.style = style;
+    match result {
+        Err(error) if error.is_broken_pipe() && reads_only => Ok(Exit::Done),
+        other => other,
+    }
+}
+
+fn reads_only<T: Interactive>(line: &Line<T>) -> bool {
+    match line {
+        Line::Own(command) => T::reads_only(command),
+        Line::Common(command) => command.reads_only(),
+    }
+}
+
+fn common<T: Interactive>(context: &mut Context<T>, command: Common) -> Result<Exit, CliError> {
+    let out = &mut context.out;
+    match command {
+        Common::Ping(args) => ping::run(context, &args),
+        Common::Watch(args) => {
+            let interrupts = context.interrupts()?;
+            watch(context, &args, &interrupts)
+        }
+        Common::Repl(args) => start::run(context, args, session_line::<T>),
+        Common::Serve(args) => serve(context, &args),
+        Common::Completions(args) => commands::completions(out, &T::PROGRAM, &args),
+        Common::Man(args) => commands::man(out, &T::PROGRAM, &args),
+        Common::Docs(args) => commands::readme(out, &T::PROGRAM, &args),
+    }
+}
+
+/// Runs a line of a session that is a command of the command line, too.
+fn session_line<T: Interactive>(
+    context: &mut Context<T>,
+    matches: &ArgMatches,
+) -> Result<Exit, CliError> {
+    let line = Line::<T>::from_arg_matches(matches).map_err(unreadable)?;
+    dispatch(context, line)
+}
+
+fn serve<T: Interactive>(context: &mut Context<T>, args: &ServeArgs) -> Result<Exit, CliError> {
+    // Signals are caught before anything has to be cleaned up.
+    let interrupts = context.interrupts()?;
+    let messages = context.messages.clone();
+    let target = format!("{}::protocol", T::PROGRAM.name);
+    let log: Option<RequestLog> = messages.shows(Level::Trace, &target).then(|| {
+        let messages = messages.clone();
+        let log = move |connection: u64, request: &str| {
+            messages.log(Level::Trace, &target, &format!("{connection} > {request}"));
+        };
+        Box::new(log) as RequestLog
+    });
+    let (service, variables) = (T::PROGRAM.service, T::PROGRAM.servers.variables);
+    serve::serve(&service, variables, args, &interrupts, &mut context.out, &messages, |endpoint| {
+        T::Link::start(endpoint, log)
+    })
+}
+
+impl<T: Interactive> Repeat for Context<T> {
+    type Command = Line<T>;
+    const NAME: &'static str = T::PROGRAM.name;
+
+    fn read(line: &[String]) -> Result<Option<(GlobalArgs, Line<T>)>, clap::Error> {
+        let cli = cli::parse::<T>(line)?;
+        let looks =
+            |line: &Line<T>| reads_only(line) && !matches!(line, Line::Common(Common::Watch(_)));
+        Ok(cli.command.filter(looks).map(|command| (cli.globals, command)))
+    }
+
+    fn out(&mut self) -> &mut Output {
+        &mut self.out
+    }
+
+    fn run(&mut self, line: Line<T>) -> Result<Exit, CliError> {
+        dispatch(self, line)
+    }
+}

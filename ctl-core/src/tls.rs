@@ -1,0 +1,209 @@
+//! TLS to servers: which certificates to trust and which to show, from flags and environment.
+
+#[cfg(feature = "tls")]
+use std::path::Path;
+use std::path::PathBuf;
+
+use clap::{Args, Command};
+#[cfg(feature = "tls")]
+pub use queue_core::TlsOptions as Tls;
+
+use crate::config::Environment;
+use crate::error::CliError;
+#[cfg(feature = "tls")]
+use crate::error::Exit;
+use crate::messages::Messages;
+use crate::program::Program;
+
+/// What connections over TLS need; there are none in a build without TLS.
+#[cfg(not(feature = "tls"))]
+#[derive(Debug, Clone)]
+pub enum Tls {}
+
+/// How a tool calls what TLS needs.
+#[derive(Debug, Clone, Copy)]
+pub struct TlsNames {
+    /// What addresses with TLS begin with, such as `gearmans`.
+    pub scheme: &'static str,
+    /// The variable with the file of the authorities.
+    pub authorities: &'static str,
+    /// The variable with the file of the revocation lists.
+    pub revocations: &'static str,
+    /// The variable with the file of the certificate to show.
+    pub certificate: &'static str,
+    /// The variable with the file of its key.
+    pub key: &'static str,
+}
+
+/// Flags of TLS.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct TlsArgs {
+    /// Connect to every server over TLS
+    #[arg(long, global = true, hide_short_help = true)]
+    pub tls: bool,
+
+    /// Trust only the authorities in this PEM file
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+
+    /// Refuse the certificates that the lists in this PEM file revoke
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
+    #[arg(conflicts_with = "tls_insecure")]
+    tls_crl: Option<PathBuf>,
+
+    /// Show this certificate, a PEM file
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+
+    /// The key of the certificate, a PEM file
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+
+    /// Accept any certificate of the server: whoever is in between reads and changes everything
+    #[arg(long, global = true, hide_short_help = true)]
+    tls_insecure: bool,
+}
+
+/// The grammar, whose help for these flags now has the tool's own names.
+#[must_use]
+pub fn with_names(tree: Command, names: &TlsNames) -> Command {
+    let TlsNames { scheme, authorities, revocations, certificate, key } = names;
+    let helps = [
+        ("tls", format!("TLS to every server, as with {scheme}:// addresses")),
+        (
+            "tls_ca",
+            format!(
+                "Trust only the authorities in this PEM file [default: {authorities}, then the system's]"
+            ),
+        ),
+        (
+            "tls_crl",
+            format!(
+                "Refuse the certificates that the lists in this PEM file revoke [default: {revocations}]"
+            ),
+        ),
+        ("tls_cert", format!("Show this certificate, a PEM file [default: {certificate}]")),
+        ("tls_key", format!("The key of the certificate, a PEM file [default: {key}]")),
+    ];
+    let long = format!(
+        "Refuse the certificates that the lists in this PEM file revoke: one list for each authority of the servers' chains, \
+         or their servers are refused; a list that is out of date still counts [default: {revocations}]"
+    );
+    let named =
+        helps.into_iter().fold(tree, |tree, (flag, help)| tree.mut_arg(flag, |arg| arg.help(help)));
+    named.mut_arg("tls_crl", |arg| arg.long_help(long))
+}
+
+impl TlsArgs {
+    /// Whether a flag was given.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        let Self { tls, tls_ca, tls_crl, tls_cert, tls_key, tls_insecure } = self;
+        let files = [tls_ca, tls_crl, tls_cert, tls_key];
+        *tls || *tls_insecure || files.into_iter().any(Option::is_some)
+    }
+
+    /// What connections need, if `any` server is reached over TLS.
+    ///
+    /// # Errors
+    /// A file that is missing (66), cannot be read (74) or is not what the flag says (77); flags that belong together or
+    /// have no effect (2); TLS in a build without it (2).
+    pub fn read(
+        &self,
+        any: bool,
+        program: &Program,
+        environment: &Environment,
+        messages: &Messages,
+    ) -> Result<Option<Tls>, CliError> {
+        if any {
+            return self.files(program, environment, messages).map(Some);
+        }
+        if self.is_given() {
+            let scheme = program.tls.scheme;
+            return Err(CliError::usage("TLS flags given, but no server address uses TLS")
+                .hint(format!("--tls, or a {scheme}:// address")));
+        }
+        Ok(None)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn files(&self, program: &Program, _: &Environment, _: &Messages) -> Result<Tls, CliError> {
+        Err(CliError::usage(format!("this {} was built without TLS", program.name)))
+    }
+
+    #[cfg(feature = "tls")]
+    fn files(
+        &self,
+        program: &Program,
+        environment: &Environment,
+        messages: &Messages,
+    ) -> Result<Tls, CliError> {
+        let names = program.tls;
+        let file = |flag: &Option<PathBuf>, variable: &str| {
+            flag.clone().or_else(|| environment.var(variable).map(PathBuf::from))
+        };
+        let mut tls = Tls::default();
+        if let Some(path) = file(&self.tls_ca, names.authorities) {
+            tls = tls.authorities_pem(pem(&path, CERTIFICATE)?);
+        }
+        if let Some(path) = file(&self.tls_crl, names.revocations) {
+            tls = tls.revocation_lists_pem(pem(&path, REVOCATION_LIST)?);
+        }
+        match (file(&self.tls_cert, names.certificate), file(&self.tls_key, names.key)) {
+            (Some(chain), Some(key)) => {
+                warn_of_readers(&key, messages);
+                tls = tls.client_certificate_pem(pem(&chain, CERTIFICATE)?, read(&key)?);
+            }
+            (None, None) => {}
+            _ => {
+                return Err(CliError::usage("a certificate and its key belong together")
+                    .hint("--tls-cert FILE --tls-key FILE"));
+            }
+        }
+        if self.tls_insecure {
+            messages.warn("the server's certificate is not checked (--tls-insecure)");
+            tls = tls.danger_accept_any_certificate();
+        }
+        Ok(tls)
+    }
+}
+
+#[cfg(feature = "tls")]
+fn read(path: &Path) -> Result<Vec<u8>, CliError> {
+    std::fs::read(path).map_err(|error| CliError::reading(&path.to_string_lossy(), &error))
+}
+
+/// What a PEM file has to have: its label, what people call it, and openssl's command for it.
+#[cfg(feature = "tls")]
+type Content = (&'static str, &'static str, &'static str);
+
+#[cfg(feature = "tls")]
+const CERTIFICATE: Content = ("CERTIFICATE", "certificate", "x509");
+
+#[cfg(feature = "tls")]
+const REVOCATION_LIST: Content = ("X509 CRL", "revocation list", "crl");
+
+/// Reads a file, and names it if there is nothing of the kind in it.
+#[cfg(feature = "tls")]
+fn pem(path: &Path, (label, what, command): Content) -> Result<Vec<u8>, CliError> {
+    let bytes = read(path)?;
+    let begin = format!("-----BEGIN {label}-----");
+    if bytes.windows(begin.len()).any(|window| window == begin.as_bytes()) {
+        return Ok(bytes);
+    }
+    let message = format!("there is no PEM {what} in {}: no line {begin}", path.display());
+    let hint = format!("another file, or if it is DER: openssl {command} -inform DER -in FILE");
+    Err(CliError::new(Exit::Permission, "TLS", message).hint(hint))
+}
+
+#[cfg(all(feature = "tls", unix))]
+fn warn_of_readers(key: &Path, messages: &Messages) {
+    use std::os::unix::fs::PermissionsExt as _;
+    if std::fs::metadata(key).is_ok_and(|meta| meta.permissions().mode() & 0o044 != 0) {
+        messages.warn(format!("other users can read the key in {}: chmod 600", key.display()));
+    }
+}
+
+#[cfg(all(feature = "tls", not(unix)))]
+fn warn_of_readers(_: &Path, _: &Messages) {}

@@ -1,0 +1,125 @@
+//! A tool, and what every command of it works with.
+
+use clap::{Args, Subcommand};
+
+use crate::args::GlobalArgs;
+use crate::config::Environment;
+use crate::confirm::Confirm;
+use crate::error::{CliError, Exit};
+use crate::input::Input;
+use crate::link::{Connect, Dialer, Link};
+use crate::messages::Messages;
+use crate::output::Output;
+use crate::program::Program;
+use crate::signals::Interrupts;
+use crate::tls::TlsArgs;
+
+/// A tool: its names, its flags, its commands and its connections.
+pub trait Tool: Sized + 'static {
+    /// What it is called, and what its help says.
+    const PROGRAM: Program;
+
+    /// The flags that say which servers.
+    type Connect: Args + Connect;
+    /// Its own commands, beside those of every tool.
+    type Command: Subcommand;
+    /// Its connections.
+    type Link: Link;
+    /// What a session remembers between its lines.
+    type Session;
+
+    /// Runs one of its own commands.
+    ///
+    /// # Errors
+    /// Why the command did not do what was asked.
+    fn run(context: &mut Context<Self>, command: Self::Command) -> Result<Exit, CliError>;
+
+    /// Whether the command leaves server and files as they are: a reader who goes away ends it quietly, and `watch`
+    /// may repeat it.
+    fn reads_only(command: &Self::Command) -> bool;
+}
+
+/// What every command works with: flags, connections, output, messages, input. Fields are public so that a command can
+/// borrow several at once.
+pub struct Context<T: Tool> {
+    /// The global flags of this command line, or of this line of a session.
+    pub globals: GlobalArgs,
+    /// The environment, for settings.
+    pub environment: Environment,
+    /// The connections.
+    pub link: T::Link,
+    /// The way to stdout.
+    pub out: Output,
+    /// The way to stderr.
+    pub messages: Messages,
+    /// What `-` means.
+    pub input: Input,
+    /// State of an interactive or scripted session; none for a single command.
+    pub session: Option<T::Session>,
+    interrupts: Option<Interrupts>,
+}
+
+impl<T: Tool> Context<T> {
+    /// From the flags of the command line; nothing is opened yet.
+    ///
+    /// # Errors
+    /// Flags that exclude each other: exit 2; a wrong variable: exit 78.
+    pub fn new(
+        connect: (&T::Connect, bool),
+        tls: &TlsArgs,
+        globals: &GlobalArgs,
+        environment: Environment,
+    ) -> Result<Self, CliError> {
+        let program = &T::PROGRAM;
+        let messages = Messages::stderr(program.name, program.prefix, globals, &environment)?;
+        let terminal = Output::stdout_is_terminal();
+        let style = globals.style(program.prefix, &environment, terminal)?;
+        let style = style.with_colors(program.colors);
+        let dialer = Dialer::new(program, connect, tls, globals, &environment, &messages)?;
+        Ok(Self {
+            globals: globals.clone(),
+            environment,
+            link: T::Link::new(dialer),
+            out: Output::stdout(style),
+            messages,
+            input: Input::Stdin,
+            session: None,
+            interrupts: None,
+        })
+    }
+
+    /// Ctrl-C, SIGTERM and SIGHUP for long commands. The first call catches the signals; before it they end the process.
+    ///
+    /// # Errors
+    /// The operating system refuses the handlers.
+    pub fn interrupts(&mut self) -> Result<Interrupts, CliError> {
+        self.catch(self.session.is_none())
+    }
+
+    /// The same for a command that itself gives the second signal a meaning: it does not end the process.
+    ///
+    /// # Errors
+    /// The operating system refuses the handlers.
+    pub fn gentle_interrupts(&mut self) -> Result<Interrupts, CliError> {
+        self.catch(false)
+    }
+
+    fn catch(&mut self, second_stops: bool) -> Result<Interrupts, CliError> {
+        let interrupts = match self.interrupts.take() {
+            Some(interrupts) => interrupts,
+            None => Interrupts::install(second_stops)?,
+        };
+        Ok(self.interrupts.insert(interrupts).clone())
+    }
+
+    /// Uses these interrupts, for a session that handles Ctrl-C itself.
+    pub fn set_interrupts(&mut self, interrupts: Interrupts) {
+        self.interrupts = Some(interrupts);
+    }
+
+    /// How confirmations are answered.
+    #[must_use]
+    pub fn confirm(&self) -> Confirm {
+        Confirm::from_args(&self.globals)
+    }
+}
