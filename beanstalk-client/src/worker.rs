@@ -129,12 +129,10 @@ impl Worker {
 
     fn start(self, handler: Handler) -> JoinSet<()> {
         let Worker { options, board } = self;
-        let options = Arc::new(options);
         let quota = Quota::new(options.max_jobs);
         let mut slots = JoinSet::new();
         for lane in options.lanes() {
-            let slot =
-                Slot::new(lane, options.clone(), board.clone(), quota.clone(), handler.clone());
+            let slot = Slot::new(lane, &options, board.clone(), quota.clone(), handler.clone());
             slots.spawn(slot.run());
         }
         slots

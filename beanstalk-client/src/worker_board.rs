@@ -12,7 +12,7 @@ use queue_core::{Outage, Signal};
 
 use crate::{
     Address, ErrorKind, JobFate, Metrics, SlotState, SlotStatus, WorkerEvent, WorkerEventKind,
-    WorkerOptions, WorkerReport, protocol::WorkerSession, worker_options::Observer,
+    WorkerOptions, WorkerReport, protocol::WorkerSlot, worker_options::Observer,
 };
 
 /// A way to stop a worker and to look at it, from anywhere, and at what it was when it has ended. Cloning is cheap.
@@ -167,14 +167,13 @@ impl Board {
         self.update(slot, |seen| seen.status.state = state);
     }
 
-    pub(crate) fn connected(&self, slot: usize) {
-        self.update(slot, |seen| seen.metrics.connected());
-    }
-
-    /// Adds what has happened on a slot's connection since it was last asked.
-    pub(crate) fn follow(&self, slot: usize, session: &mut WorkerSession) {
-        let news = session.take_metrics();
-        self.update(slot, |seen| seen.metrics.add(&news));
+    /// Shows what a slot is doing, and what has happened on its connections since this was last done.
+    pub(crate) fn follow(&self, slot: usize, role: &mut WorkerSlot) {
+        let (state, news) = (role.state(), role.take_metrics());
+        self.update(slot, |seen| {
+            seen.status.state = state;
+            seen.metrics.add(&news);
+        });
     }
 
     fn update(&self, slot: usize, step: impl FnOnce(&mut Seen)) {
@@ -183,8 +182,16 @@ impl Board {
         }
     }
 
+    /// A slot has a connection to a server with this id.
+    pub(crate) fn connected(&self, address: &Address, lane: Lane, id: &str) {
+        self.tell(address, lane.slot, WorkerEventKind::Connected);
+        if self.is_replaced(lane.server, id) {
+            self.tell(address, lane.slot, WorkerEventKind::ServerReplaced);
+        }
+    }
+
     /// Takes note of the server's id; `true` if there was another before.
-    pub(crate) fn is_replaced(&self, server: usize, id: &str) -> bool {
+    fn is_replaced(&self, server: usize, id: &str) -> bool {
         match lock(&self.servers).get_mut(server) {
             Some(known) if known.as_deref() != Some(id) => known.replace(id.to_owned()).is_some(),
             _ => false,

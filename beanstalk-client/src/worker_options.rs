@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::{ConnectOptions, Error, Retries, Servers, TubeName, WorkerEvent, protocol::Backoff};
+use crate::{ConnectOptions, Error, Retries, RetryPolicy, Servers, TubeName, WorkerEvent};
 
 /// How a worker works. Made from the addresses of one server or of several; setters consume and return it.
 ///
@@ -299,7 +299,7 @@ impl WorkerOptions {
     }
 
     /// The delays of the `slot`-th slot, whose server has this index.
-    pub(crate) fn delays(&self, server: usize, slot: u64) -> Backoff {
+    pub(crate) fn retry(&self, server: usize, slot: u64) -> RetryPolicy {
         let mut policy = self.servers.get(server).map(|server| server.retry).unwrap_or_default();
         if let Some((base, cap)) = self.backoff {
             policy = policy.backoff(base, cap);
@@ -307,7 +307,7 @@ impl WorkerOptions {
         if let Some(seed) = self.seed {
             policy = policy.seed(seed);
         }
-        policy.delays_of(slot)
+        policy.of_connection(slot)
     }
 
     /// How to connect to a server, by its index.

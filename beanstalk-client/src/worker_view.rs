@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Error, ErrorKind, Fate, JobId, JobStats, LostReason};
+use crate::{Error, ErrorKind, Fate, JobId, JobStats, LostReason, protocol::Change};
 
 /// What the slot knows about a reservation; the slot writes it, the handler reads it.
 #[derive(Debug, Default)]
@@ -20,20 +20,23 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub(crate) fn touched(&mut self, end: Option<Instant>) {
-        self.touches += 1;
-        self.refused = None;
-        self.end = end.or(self.end);
-    }
-
-    pub(crate) fn touch_refused(&mut self, kind: ErrorKind) {
-        self.touches += 1;
-        self.refused = Some(kind);
-    }
-
-    pub(crate) fn known(&mut self, stats: Box<JobStats>, end: Option<Instant>) {
-        self.stats = Some(stats);
-        self.end = end;
+    pub(crate) fn apply(&mut self, change: Change) {
+        match change {
+            Change::Touched(end) => {
+                self.touches += 1;
+                self.refused = None;
+                self.end = end.or(self.end);
+            }
+            Change::TouchRefused(kind) => {
+                self.touches += 1;
+                self.refused = Some(kind);
+            }
+            Change::Known(stats, end) => {
+                self.stats = Some(stats);
+                self.end = end;
+            }
+            Change::Lost(reason) => self.lost = Some(reason),
+        }
     }
 
     /// The outcome of a touch that was asked for after so many; `None` while it is not answered.

@@ -51,10 +51,10 @@ impl RetryPolicy {
         self.attempts
     }
 
-    /// The delays of the n-th of several connections to one server: a seed gives each of them its own.
+    /// The policy of the n-th of several connections to one server: a seed gives each of them its own delays.
     #[must_use]
-    pub fn delays_of(&self, n: u64) -> Backoff {
-        RetryPolicy { seed: self.seed.map(|seed| seed.wrapping_add(n)), ..*self }.delays()
+    pub fn of_connection(&self, n: u64) -> RetryPolicy {
+        RetryPolicy { seed: self.seed.map(|seed| seed.wrapping_add(n)), ..*self }
     }
 
     /// The delays of one client.

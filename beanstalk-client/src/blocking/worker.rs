@@ -145,7 +145,7 @@ fn fill<'a, 'b>(
     board: &Board,
     mut start: impl FnMut(&mut Vacancy<'a, 'b>) -> io::Result<()>,
 ) {
-    let mut delays = options.delays(0, vacant.len() as u64);
+    let mut delays = options.retry(0, vacant.len() as u64).delays();
     loop {
         vacant.retain_mut(|vacancy| match start(vacancy) {
             Ok(()) => false,

@@ -61,7 +61,7 @@ pub use self::{
     },
     response::Response,
     session::{Epoch, Session, Ticket},
-    worker::{Action, JobKey, Quota, Taken, WorkerSession},
+    worker::{Action, Change, JobKey, Quota, Taken, WorkerSlot},
 };
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::{

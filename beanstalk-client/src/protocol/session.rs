@@ -308,6 +308,12 @@ impl Session {
         (self.sent, self.read) = (io.sent(), io.received());
     }
 
+    /// Whether the oldest command that is not answered was sent whole.
+    #[must_use]
+    pub fn oldest_is_sent(&self) -> bool {
+        self.pending.front().is_some_and(|oldest| oldest.end <= self.sent)
+    }
+
     /// Whether a pump has read bytes that answer no command.
     #[must_use]
     pub fn has_unsolicited_bytes_in<F>(&self, io: &Io<F>) -> bool {
@@ -516,7 +522,6 @@ impl Session {
     }
 
     /// The same, for the face to count its connections and failures.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn metrics_mut(&mut self) -> &mut Metrics {
         &mut self.metrics
     }

@@ -66,10 +66,6 @@ impl Handlers {
         self.jobs.push_back(job);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.jobs.is_empty()
-    }
-
     pub(super) fn find(&self, key: JobKey) -> Option<&JobContext> {
         self.jobs.iter().find(|job| job.key() == key)
     }

@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use super::{Action, Ending, JobKey, Last, Phase, Verdict, What, WorkerSession, held::Doubt};
+use super::{Change, Ending, JobKey, Last, Phase, Verdict, What, WorkerSlot, held::Doubt};
 use crate::{
-    Error, ErrorKind, JobFate, JobId, JobRef, LostReason, Outcome,
+    Error, ErrorKind, JobFate, JobId, JobRef, LostReason, Outcome, WorkerEventKind,
     protocol::{Bury, Delete, Release},
 };
 
-impl WorkerSession {
+impl WorkerSlot {
     /// The handler has ended.
     pub fn finish(&mut self, key: JobKey, outcome: Outcome, now: Instant) {
         if let Err(error) = self.conclude(key, Verdict::Outcome(outcome), now) {
@@ -16,7 +16,7 @@ impl WorkerSession {
         }
     }
 
-    /// The handler will not run this job, for it is to stop.
+    /// No handler has begun with this job, and none will.
     pub fn give_back(&mut self, key: JobKey, now: Instant) {
         if let Err(error) = self.conclude(key, Verdict::GiveBack, now) {
             self.fail_by(error, now);
@@ -91,14 +91,11 @@ impl WorkerSession {
     }
 
     /// Gives up everything that is held: it goes back when the connection is closed, with its priority unchanged.
-    pub fn abandon(&mut self) {
-        if self.ending == Ending::Closed {
-            return;
-        }
+    pub(super) fn abandon(&mut self) {
         for held in self.held.take() {
             match held.phase() {
                 Phase::Running => {
-                    self.actions.push_back(Action::Lost(held.key, LostReason::Stopped));
+                    self.update(held.key, Change::Lost(LostReason::Stopped));
                     self.settle(held.job.id(), JobFate::Abandoned);
                 }
                 Phase::Checking | Phase::Deciding(_) => {
@@ -107,7 +104,7 @@ impl WorkerSession {
                 Phase::Finishing => self.settle(held.job.id(), JobFate::Unknown),
                 Phase::Doubted(doubt) => {
                     if doubt.verdict.is_none() {
-                        self.actions.push_back(Action::Lost(held.key, LostReason::Stopped));
+                        self.update(held.key, Change::Lost(LostReason::Stopped));
                     }
                     self.settle(held.job.id(), JobFate::Lost(LostReason::ConnectionLost));
                 }
@@ -118,30 +115,28 @@ impl WorkerSession {
     }
 
     /// The connection broke, or its bytes make no sense.
-    pub fn fail(&mut self, error: Error) {
-        if self.ending == Ending::Closed {
+    pub(super) fn fail(&mut self, error: Error, now: Instant) {
+        if !self.connection.is_open {
             return;
         }
         self.session.poison();
-        for held in self.held.take() {
+        for key in self.held.keys() {
+            let Some(held) = self.find(key) else { continue };
             match held.phase() {
-                _ if self.may_reclaim(&held) => {
-                    let key = held.key;
-                    self.held.push(held.doubted());
-                    self.plan(key);
+                _ if self.may_reclaim(held) => self.doubt(key),
+                Phase::Finishing => {
+                    let id = held.job.id();
+                    self.held.remove(key);
+                    self.settle(id, JobFate::Unknown);
                 }
-                Phase::Running | Phase::Deciding(_) | Phase::Doubted(_) => {
-                    self.actions.push_back(Action::Lost(held.key, LostReason::ConnectionLost));
-                    self.settle(held.job.id(), JobFate::Lost(LostReason::ConnectionLost));
-                }
-                // Nobody has begun with it: the server gives it to others.
-                Phase::Checking | Phase::Lost => {}
-                Phase::Finishing => self.settle(held.job.id(), JobFate::Unknown),
+                _ => self.lose(key, LostReason::ConnectionLost),
             }
         }
-        // After a half-close the server ends the connection in its own way.
-        let orderly = matches!(self.ending, Ending::HalfClosed(_));
-        self.end(if orderly { Ok(()) } else { Err(error) });
+        match self.ending {
+            // After a half-close the server ends the connection in its own way.
+            Ending::HalfClosed(_) => self.close(),
+            _ => self.lose_connection(error, now),
+        }
     }
 
     /// The connection is to be closed for what was answered. It would be so again at once on the next.
@@ -149,20 +144,7 @@ impl WorkerSession {
         if !matches!(error.kind(), ErrorKind::ConnectionLost | ErrorKind::Timeout(_)) {
             self.refusals.refused(now);
         }
-        self.fail(error);
-    }
-
-    pub(super) fn close(&mut self) {
-        self.end(Ok(()));
-    }
-
-    pub(super) fn end(&mut self, outcome: Result<(), Error>) {
-        for _ in 0..std::mem::take(&mut self.reserves) {
-            self.quota.give_back();
-        }
-        self.expected.clear();
-        self.ending = Ending::Closed;
-        self.actions.push_back(Action::Close(outcome));
+        self.fail(error, now);
     }
 
     pub(super) fn lose(&mut self, key: JobKey, reason: LostReason) {
@@ -175,8 +157,9 @@ impl WorkerSession {
         let Some(phase) = self.held.set_phase(key, Phase::Lost) else { return };
         match phase {
             Phase::Running | Phase::Doubted(Doubt { verdict: None, .. }) => {
-                self.actions.push_back(Action::Lost(key, reason));
+                self.update(key, Change::Lost(reason));
                 self.settle(id, JobFate::Lost(reason));
+                self.contain(key, reason);
             }
             Phase::Deciding(_) | Phase::Doubted(_) => {
                 self.settle(id, JobFate::Lost(reason));
@@ -191,6 +174,6 @@ impl WorkerSession {
     }
 
     pub(super) fn settle(&mut self, job: JobId, fate: JobFate) {
-        self.actions.push_back(Action::Settled(job, fate));
+        self.tell(WorkerEventKind::Settled { job, fate });
     }
 }

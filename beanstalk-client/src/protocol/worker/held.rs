@@ -210,18 +210,6 @@ impl Held {
         self.phase
     }
 
-    /// The job after its connection was lost.
-    pub(super) fn doubted(mut self) -> Self {
-        let verdict = match self.phase {
-            Phase::Doubted(doubt) => doubt.verdict,
-            _ => None,
-        };
-        self.phase = Phase::Doubted(Doubt { verdict, step: Step::Looking });
-        self.recall = None;
-        self.is_looking = false;
-        self
-    }
-
     /// The command for a verdict; `None` while the job's counters are needed for it.
     pub(super) fn command(&self, verdict: Verdict, retries: &crate::Retries) -> Option<Last> {
         let known = self.stats.as_ref().map(|stats| stats.pri);

@@ -3,28 +3,33 @@
 use std::time::Instant;
 
 use super::{
-    Ending, Held, JobKey, NUDGE, NUDGES, Phase, What, WorkerSession,
+    Action, Ending, Held, JobKey, Phase, What, WorkerSlot,
     held::{Doubt, Step},
 };
 use crate::{
-    Error, LostReason,
+    Error, Heartbeat, LostReason,
     protocol::{ListTubeUsed, StatsJob, Touch},
 };
 
-impl WorkerSession {
+impl WorkerSlot {
     /// Speaks after the end of a reservation whose handler still runs.
     pub(super) fn speak(&mut self, now: Instant) {
-        if self.nudge.is_none_or(|nudge| nudge > now) {
+        if !self.nudges.is_due(now) {
             return;
         }
-        let is_waited_for = self.held.lost() > 0;
-        self.nudges = self.nudges.saturating_sub(1);
-        self.nudge = None;
-        if is_waited_for && matches!(self.ending, Ending::No | Ending::Stopping) {
+        if self.held.lost() > 0 && matches!(self.ending, Ending::No | Ending::Stopping) {
             self.send(&ListTubeUsed, What::Nudge, now);
-            if self.nudges > 0 {
-                self.nudge = now.checked_add(NUDGE);
-            }
+        } else {
+            self.nudges.end();
+        }
+    }
+
+    /// A handler that may never return is ended with its reservation, if that is how it is contained.
+    pub(super) fn contain(&mut self, key: JobKey, reason: LostReason) {
+        if reason == LostReason::TimeToRun
+            && matches!(self.settings.heartbeat, Heartbeat::AtMost(_))
+        {
+            self.actions.push_back(Action::Abort(key));
         }
     }
 
@@ -49,8 +54,7 @@ impl WorkerSession {
         }
         if held.lease.is_over(now) {
             self.lose(key, LostReason::TimeToRun);
-            self.nudges = NUDGES;
-            self.nudge = now.checked_add(NUDGE);
+            self.nudges.begin(now);
             return Ok(());
         }
         if !held.lease.is_known() {

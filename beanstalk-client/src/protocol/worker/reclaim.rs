@@ -15,27 +15,21 @@
 use std::time::{Duration, Instant};
 
 use super::{
-    Action, Held, JobKey, Phase, WorkerSession,
+    Action, Change, Held, JobKey, Phase, WorkerSlot,
     held::{Doubt, Step},
     lease::Lease,
 };
 use crate::{
-    Error, JobRef, JobState, JobStats, LostReason, ReleaseOptions,
+    Error, JobId, JobRef, JobState, JobStats, LostReason, ReleaseOptions, WorkerEventKind,
     protocol::{Bury, Command, Release, ReserveJob, Response, StatsJob, worker::What},
 };
 
 /// How often a server is asked that has not noticed yet that the connection is gone.
 const AGAIN: Duration = Duration::from_millis(250);
 
-impl WorkerSession {
-    /// Whether there are jobs that the next connection may hold again. Their handlers go on meanwhile.
-    #[must_use]
-    pub fn has_doubts(&self) -> bool {
-        self.held.doubted() > 0
-    }
-
-    /// Gives up the jobs that the next connection might have held again: there will be none.
-    pub fn give_up_doubts(&mut self) {
+impl WorkerSlot {
+    /// Gives up the jobs that the next connection might have held again: there will be none, or it is another server.
+    pub(super) fn give_up_doubts(&mut self) {
         for key in self.doubted() {
             self.lose(key, LostReason::ConnectionLost);
         }
@@ -48,18 +42,34 @@ impl WorkerSession {
             Phase::Doubted(doubt) => doubt.step == Step::Looking,
             _ => false,
         };
-        self.settings.reclaim && is_untouched && held.stats.is_some() && !self.server.is_empty()
+        self.settings.reclaim
+            && is_untouched
+            && held.stats.is_some()
+            && !self.connection.server.is_empty()
     }
 
     /// The server of a new connection has this id.
     pub(super) fn met(&mut self, id: String, now: Instant) {
-        if std::mem::replace(&mut self.server, id.clone()) != id || id.is_empty() {
+        if std::mem::replace(&mut self.connection.server, id.clone()) != id || id.is_empty() {
             self.give_up_doubts();
         }
         for key in self.doubted() {
             self.recall(key, now);
         }
         self.actions.push_back(Action::Connected(id));
+    }
+
+    /// The connection of a job is lost, and the next one may hold it again.
+    pub(super) fn doubt(&mut self, key: JobKey) {
+        if let Some(held) = self.find_mut(key) {
+            (held.recall, held.is_looking) = (None, false);
+            let verdict = match held.phase() {
+                Phase::Doubted(doubt) => doubt.verdict,
+                _ => None,
+            };
+            self.held.set_phase(key, Phase::Doubted(Doubt { verdict, step: Step::Looking }));
+            self.plan(key);
+        }
     }
 
     fn doubted(&self) -> Vec<JobKey> {
@@ -81,12 +91,11 @@ impl WorkerSession {
         response: Response,
         now: Instant,
     ) -> Result<(), Error> {
-        let Some((doubt, before)) = self.doubt(key) else { return Ok(()) };
-        let stats = match response {
-            Response::Ok(_) => StatsJob(before.id).decode(response)?,
-            _ => None,
-        };
-        match stats.filter(|stats| is_same_run(&before, stats, 0)).map(|stats| stats.state) {
+        let Some((doubt, before)) = self.doubt_of(key) else { return Ok(()) };
+        match counters(before.id, response)?
+            .filter(|stats| is_same_run(&before, stats, 0))
+            .map(|stats| stats.state)
+        {
             Some(JobState::Ready) => {
                 self.held.set_phase(key, Phase::Doubted(Doubt { step: Step::Taking, ..doubt }));
                 let Some(id) = self.find(key).map(|held| held.job.id()) else { return Ok(()) };
@@ -123,11 +132,8 @@ impl WorkerSession {
         response: Response,
         now: Instant,
     ) -> Result<(), Error> {
-        let Some((doubt, before)) = self.doubt(key) else { return Ok(()) };
-        let stats = match response {
-            Response::Ok(_) => StatsJob(before.id).decode(response)?,
-            _ => None,
-        };
+        let Some((doubt, before)) = self.doubt_of(key) else { return Ok(()) };
+        let stats = counters(before.id, response)?;
         let Some(stats) = stats.filter(|stats| stats.state == JobState::Reserved) else {
             self.lose(key, LostReason::ConnectionLost);
             return Ok(());
@@ -140,7 +146,8 @@ impl WorkerSession {
         held.stats = Some(Box::new(stats));
         let (id, end) = (held.job.id(), held.lease.end());
         self.held.set_phase(key, Phase::Running);
-        self.actions.push_back(Action::Reclaimed(key, id, end));
+        self.update(key, Change::Touched(end));
+        self.tell(WorkerEventKind::Reclaimed(id));
         self.plan(key);
         match doubt.verdict {
             Some(verdict) => self.conclude(key, verdict, now),
@@ -169,12 +176,20 @@ impl WorkerSession {
         Ok(())
     }
 
-    fn doubt(&self, key: JobKey) -> Option<(Doubt, Box<JobStats>)> {
+    fn doubt_of(&self, key: JobKey) -> Option<(Doubt, Box<JobStats>)> {
         let held = self.find(key)?;
         match held.phase() {
             Phase::Doubted(doubt) => Some((doubt, held.stats.clone()?)),
             _ => None,
         }
+    }
+}
+
+/// What the answer to `stats-job` says; a refusal says nothing.
+fn counters(job: JobId, response: Response) -> Result<Option<JobStats>, Error> {
+    match response {
+        Response::Ok(_) => StatsJob(job).decode(response),
+        _ => Ok(None),
     }
 }
 

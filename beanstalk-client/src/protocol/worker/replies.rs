@@ -2,35 +2,42 @@
 
 use std::time::{Duration, Instant};
 
+use queue_core::Io;
+
 use super::{
-    Action, Ending, Expected, Held, JobKey, MARGIN, Phase, SHORT, Verdict, What, WorkerSession,
+    Action, Change, Ending, Expected, Held, JobKey, Phase, Verdict, What, WorkerSlot,
     reclaim::time_to_run,
 };
 use crate::{
-    Error, ErrorKind, Fate, Inspect, Job, JobFate, JobRef, JobState, JobStats, LostReason, Outcome,
-    Poison,
+    Error, Inspect, Job, JobFate, JobRef, JobState, JobStats, LostReason, Outcome, Poison,
+    WorkerEventKind,
     protocol::{
         Bury, Command, Delete, Release, ReserveWithTimeout, Response, Stats, StatsJob, Touch,
     },
 };
 
-impl WorkerSession {
-    pub(super) fn read_replies(&mut self, now: Instant) -> Result<(), Error> {
+/// At this time to run and below it a heartbeat has no second to spare.
+const SHORT: Duration = Duration::from_secs(3);
+
+impl WorkerSlot {
+    pub(super) fn read_replies(
+        &mut self,
+        io: &mut Io<Error>,
+        answered: &mut bool,
+        now: Instant,
+    ) -> Result<(), Error> {
+        self.session.follow(io);
         while let Some(head) = self.expected.front() {
-            let Some(response) = self.session.reply(head.ticket)? else { return Ok(()) };
+            let Some(response) = self.session.reply_in(head.ticket, io)? else { return Ok(()) };
             let Some(expected) = self.expected.pop_front() else { break };
-            self.answered = now;
+            *answered = true;
             self.answer(expected, response, now)?;
-            if self.ending == Ending::Closed {
+            if !self.connection.is_open {
                 return Ok(());
             }
         }
-        if self.session.has_unsolicited_bytes() {
+        if self.session.has_unsolicited_bytes_in(io) {
             return Err(Error::protocol("a reply came that answers no command"));
-        }
-        if self.session.has_ended() {
-            let why = "the server closed the connection";
-            return Err(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why));
         }
         Ok(())
     }
@@ -49,7 +56,7 @@ impl WorkerSession {
                     Response::Ok(_) => Stats.decode(response)?.id,
                     _ => String::new(),
                 };
-                self.reconnects.welcomed();
+                self.connection.is_welcome = true;
                 self.met(id, now);
             }
             (What::WatchList, Response::Watching(_)) | (What::Nudge, _) => {}
@@ -108,7 +115,7 @@ impl WorkerSession {
         now: Instant,
     ) -> Result<(), Error> {
         let key = self.hold(job, None, sent);
-        self.actions.push_back(Action::Poisoned(job.id(), why));
+        self.tell(WorkerEventKind::Poisoned { job: job.id(), why });
         self.conclude(key, Verdict::Outcome(Outcome::bury()), now)
     }
 
@@ -130,7 +137,7 @@ impl WorkerSession {
                 self.window = 1;
                 self.is_dry = true;
                 if self.settings.until_empty && self.reserves == 0 && self.held.is_empty() {
-                    self.stop();
+                    self.cease();
                 }
                 Ok(())
             }
@@ -140,15 +147,10 @@ impl WorkerSession {
                     // Of jobs that this side knows nothing of.
                     self.refuse(ReserveWithTimeout::NAME, &response, now);
                 }
-                if self.pause.is_some_and(|until| until > now) {
+                if !self.storm.began(now) {
                     // Several reserves were under way.
                     return Ok(());
                 }
-                // A job is about to be over. The server would say so for ever, thousands of times a second.
-                self.pause = now.checked_add(MARGIN);
-                let since_last = self.soon.map(|last| now.saturating_duration_since(last));
-                self.is_stormy = since_last.is_some_and(|time| time < 2 * MARGIN);
-                self.soon = Some(now);
                 for key in self.held.keys() {
                     if self.find(key).is_some_and(|held| self.settings.beats(held.started, now)) {
                         self.touch(key, now);
@@ -207,11 +209,9 @@ impl WorkerSession {
             Response::Touched => {
                 held.lease.touch_done();
                 let (end, is_running) = (held.lease.end(), held.phase() == Phase::Running);
-                if !self.is_stormy {
-                    self.pause = None;
-                }
+                self.storm.touched();
                 if is_running {
-                    self.actions.push_back(Action::Touched(key, end));
+                    self.update(key, Change::Touched(end));
                 }
                 self.start_if_ready(key, now);
             }
@@ -222,7 +222,7 @@ impl WorkerSession {
             other => {
                 let kind = other.clone().refuse().kind();
                 if held.lease.touch_refused(now) {
-                    self.actions.push_back(Action::TouchRefused(key, kind));
+                    self.update(key, Change::TouchRefused(kind));
                 } else {
                     self.lose(key, LostReason::Refused);
                     self.refuse(Touch::NAME, response, now);
@@ -247,10 +247,10 @@ impl WorkerSession {
         held.stats = Some(stats.clone());
         let (phase, end, id) = (held.phase(), held.lease.end(), held.job.id());
         if phase == Phase::Running {
-            self.actions.push_back(Action::Known(key, stats, end));
+            self.update(key, Change::Known(stats, end));
         }
         if ttr <= SHORT && !std::mem::replace(&mut self.has_warned, true) {
-            self.actions.push_back(Action::ShortTimeToRun(id, ttr));
+            self.tell(WorkerEventKind::ShortTimeToRun { job: id, ttr });
         }
         match phase {
             Phase::Deciding(verdict) => self.conclude(key, verdict, now)?,
@@ -271,9 +271,11 @@ impl WorkerSession {
         let id = held.job.id();
         match poison {
             _ if held.lease.is_over(now) => self.lose(key, LostReason::TimeToRun),
+            // It goes back.
+            None if self.ending != Ending::No => {}
             None => self.run(key, now),
             Some(why) => {
-                self.actions.push_back(Action::Poisoned(id, why));
+                self.tell(WorkerEventKind::Poisoned { job: id, why });
                 self.finish_poisoned(key, now);
             }
         }

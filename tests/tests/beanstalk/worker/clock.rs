@@ -427,7 +427,7 @@ fn a_job_that_wins_the_race_against_a_stop_goes_back_unchanged() {
     let job = world.put(60);
     // It was assigned, and its RESERVED is under way.
     assert_eq!(world.stat(job, "state"), "reserved");
-    world.with(worker, |machine, _| machine.stop());
+    world.with(worker, |machine, now| machine.stop(now));
     world.pass(3 * SECOND);
     assert_eq!(world.seen(worker).closed, Some(Ok(())));
     assert_eq!(world.seen(worker).said("run"), 0);
@@ -443,7 +443,7 @@ fn a_silent_server_does_not_hold_up_a_stop() {
     let mut world = World::new();
     let worker = world.worker(&options());
     world.latency(worker, 3600 * SECOND);
-    world.with(worker, |machine, _| machine.stop());
+    world.with(worker, |machine, now| machine.stop(now));
     world.pass(2 * SECOND + SECOND / 10);
     assert_eq!(world.seen(worker).closed, Some(Ok(())));
 }

@@ -278,9 +278,9 @@ fn a_stop_waits_for_a_job_that_is_being_taken_back_and_its_end_gives_it_up() {
         let (mut world, worker, job) = cut_off(&options(), 60);
         world.latency(worker, SECOND);
         world.come_back(worker);
-        world.with(worker, |machine, _| machine.stop());
+        world.with(worker, |machine, now| machine.stop(now));
         if abandons {
-            world.with(worker, |machine, _| machine.abandon());
+            world.with(worker, |machine, now| machine.stop_now(now));
             assert_eq!(world.seen(worker).settled, [(job, LOST)]);
             assert_eq!(world.seen(worker).said("lost: the worker was stopped"), 1);
             continue;

@@ -159,6 +159,8 @@ fn prefetched_jobs_go_back_when_the_worker_stops<F: WorkerFace>(environment: Env
         door.pass();
         Ok(Outcome::Delete)
     });
+    // One that no handler has begun with goes back, too.
+    worker.events.wait_for("started", 1);
     // The window grows as jobs come; wait until it holds several.
     let deadline = Instant::now() + PATIENCE;
     while client.stats().unwrap().current_jobs_reserved < 8 {

@@ -1,10 +1,10 @@
-//! A beanstalkd and the state machines of its workers in one thread, with a clock that is turned by hand.
+//! A beanstalkd and the slots of its workers in one thread, with a clock that is turned by hand: a pump without sockets.
 
 use std::time::{Duration, Instant};
 
 use beanstalk_client::{
-    JobFate, Outcome, WorkerOptions,
-    protocol::{Action, JobKey, Quota, WorkerSession},
+    Error, JobFate, Outcome, WorkerEventKind, WorkerOptions,
+    protocol::{Action, Change, JobKey, Quota, WorkerSlot},
 };
 use fixtures::{
     beanstalkd::{
@@ -15,6 +15,7 @@ use fixtures::{
     },
     clock::Moment,
 };
+use queue_core::{End, Io, Pulse, Role, proof::Steady};
 
 /// What stands in the way of one line: the answer to give instead of carrying it out; an empty one is silence, and
 /// [`CLOSES`] the end of the connection.
@@ -44,18 +45,20 @@ impl Connections {
 
 struct Lane {
     id: ConnectionId,
-    /// When a lost connection is replaced; `None` while there is one, and for ever if it is to stay away.
-    back_at: Option<Moment>,
-    reconnects: bool,
+    /// Connections that may be made when the worker asks for one.
+    connections: usize,
     /// What every handler comes to at once.
     at_once: Option<Outcome>,
-    machine: WorkerSession,
+    machine: Steady<WorkerSlot>,
+    io: Io<Error>,
+    /// When the worker is to be asked again.
+    wake: Option<Instant>,
     decoder: Decoder,
     fault: Option<Fault>,
     /// Replies wait here for so long.
     latency: Duration,
     under_way: Vec<(Moment, Vec<u8>)>,
-    half_closes: bool,
+    is_half_closed: bool,
     is_open: bool,
     seen: Seen,
 }
@@ -113,22 +116,20 @@ impl World {
 
     /// Connects a worker; its number.
     pub(super) fn worker(&mut self, options: &WorkerOptions) -> usize {
-        let id = self.connections.next();
-        self.broker.connect(id, self.now);
-        let machine = WorkerSession::new(options, 0, Quota::new(None), self.instant());
         self.lanes.push(Lane {
-            id,
-            back_at: None,
-            reconnects: false,
+            id: ConnectionId(0),
+            connections: 1,
             at_once: None,
-            machine,
+            machine: Steady(WorkerSlot::new(options, 0, 0, Quota::new(None))),
+            io: Io::default(),
+            wake: None,
             decoder: Decoder::new(Version::default()),
             fault: None,
             latency: Duration::ZERO,
             under_way: Vec::new(),
-            half_closes: false,
-            is_open: true,
-            seen: Seen { connections: 1, ..Seen::default() },
+            is_half_closed: false,
+            is_open: false,
+            seen: Seen::default(),
         });
         self.settle();
         self.lanes.len() - 1
@@ -194,7 +195,7 @@ impl World {
 
     /// From now on lost connections are replaced when the worker says so.
     pub(super) fn reconnects(&mut self, lane: usize) {
-        self.lanes[lane].reconnects = true;
+        self.lanes[lane].connections = usize::MAX;
     }
 
     /// From now on every handler ends at once.
@@ -205,7 +206,7 @@ impl World {
 
     /// The connection is lost, and is replaced at [`come_back`](Self::come_back).
     pub(super) fn cut(&mut self, lane: usize) {
-        self.lanes[lane].machine.end_of_stream();
+        self.lanes[lane].lose_connection();
         self.settle();
     }
 
@@ -225,7 +226,7 @@ impl World {
 
     /// The lost connection is replaced now.
     pub(super) fn come_back(&mut self, lane: usize) {
-        self.lanes[lane].back_at = Some(self.now);
+        self.lanes[lane].connect(&mut self.broker, &mut self.connections, self.now);
         self.settle();
     }
 
@@ -238,7 +239,7 @@ impl World {
     pub(super) fn finish(&mut self, lane: usize, outcome: Outcome) {
         let now = self.instant();
         let (key, _) = self.lanes[lane].seen.running.remove(0);
-        self.lanes[lane].machine.finish(key, outcome, now);
+        self.lanes[lane].machine.0.finish(key, outcome, now);
         self.settle();
     }
 
@@ -247,10 +248,10 @@ impl World {
         self.lanes[lane].seen.running.remove(0).1
     }
 
-    /// Something is done with the machine itself.
-    pub(super) fn with(&mut self, lane: usize, act: impl FnOnce(&mut WorkerSession, Instant)) {
+    /// Something is done with the slot itself.
+    pub(super) fn with(&mut self, lane: usize, act: impl FnOnce(&mut WorkerSlot, Instant)) {
         let now = self.instant();
-        act(&mut self.lanes[lane].machine, now);
+        act(&mut self.lanes[lane].machine.0, now);
         self.settle();
     }
 
@@ -262,13 +263,9 @@ impl World {
             self.settle();
             let began = self.began;
             let wakes = self.lanes.iter_mut().filter_map(|lane| {
-                let wake = match lane.machine.poll(began + self.now.since(Moment::START)) {
-                    Action::Wait(until) => until,
-                    other => panic!("{other:?} was left"),
-                };
-                let wake = wake.map(|wake| Moment::START.after(wake - began));
+                let wake = lane.wake.map(|wake| Moment::START.after(wake - began));
                 let reply = lane.under_way.first().map(|(at, _)| *at);
-                [wake, reply, lane.back_at].into_iter().flatten().min()
+                [wake, reply].into_iter().flatten().min()
             });
             let next = wakes.chain(self.broker.next_event()).min().unwrap_or(end).min(end);
             if next >= end {
@@ -314,12 +311,12 @@ impl World {
             let instant = self.instant();
             let elapsed = self.now.since(Moment::START);
             for lane in &mut self.lanes {
+                let at = At { now: self.now, instant, elapsed };
+                let pulse = lane.step(&mut self.broker, at, &mut has_moved);
                 has_moved |=
-                    lane.reconnect(&mut self.broker, &mut self.connections, self.now, instant);
-                let id = lane.id;
-                has_moved |= lane.step(&mut self.broker, self.now, instant, elapsed);
-                if lane.ended(&mut self.broker, self.now, instant, &self.unnoticed) {
-                    assert_eq!(lane.id, id);
+                    lane.is_open && lane.ends(&mut self.broker, at, pulse, &self.unnoticed);
+                if matches!(pulse, Pulse::Dial(..)) && lane.connections > 0 {
+                    lane.connect(&mut self.broker, &mut self.connections, self.now);
                     has_moved = true;
                 }
             }
@@ -330,116 +327,120 @@ impl World {
     }
 }
 
+/// Now, as the broker, a worker and a test count it.
+#[derive(Clone, Copy)]
+struct At {
+    now: Moment,
+    instant: Instant,
+    elapsed: Duration,
+}
+
 impl Lane {
-    fn reconnect(
-        &mut self,
-        broker: &mut Broker,
-        connections: &mut Connections,
-        now: Moment,
-        instant: Instant,
-    ) -> bool {
-        let is_due = self.back_at.is_some_and(|at| at <= now);
-        if is_due {
-            self.back_at = None;
-            self.id = connections.next();
-            self.decoder = Decoder::new(Version::default());
-            self.is_open = true;
-            self.seen.closed = None;
-            self.seen.connections += 1;
-            broker.connect(self.id, now);
-            self.machine.connected(instant);
-        }
-        is_due
+    fn connect(&mut self, broker: &mut Broker, connections: &mut Connections, now: Moment) {
+        self.connections = self.connections.saturating_sub(1);
+        self.id = connections.next();
+        self.decoder = Decoder::new(Version::default());
+        (self.is_open, self.is_half_closed) = (true, false);
+        self.seen.closed = None;
+        self.seen.connections += 1;
+        broker.connect(self.id, now);
+        self.io.opened();
     }
 
-    /// Whether the connection has just ended.
-    fn ended(
+    fn lose_connection(&mut self) {
+        self.io.ended(End::Lost(std::io::ErrorKind::UnexpectedEof.into()));
+    }
+
+    /// Whether the connection ends here: the worker wants it to, or it was lost.
+    fn ends(
         &mut self,
         broker: &mut Broker,
-        now: Moment,
-        instant: Instant,
+        at: At,
+        pulse: Pulse,
         unnoticed: &[ConnectionId],
     ) -> bool {
-        if !self.is_open || self.seen.closed.is_none() {
+        let is_wanted = !matches!(pulse, Pulse::Close(_) | Pulse::Over | Pulse::Dial(..));
+        if is_wanted && self.io.is_open() {
             return false;
         }
+        self.io.closed();
         self.is_open = false;
-        self.half_closes = false;
         self.under_way.clear();
         if !unnoticed.contains(&self.id) {
-            broker.disconnect(self.id, now);
-        }
-        if self.reconnects {
-            self.back_at = Some(now.after(self.machine.rest(instant)));
+            broker.disconnect(self.id, at.now);
         }
         true
     }
 
-    fn step(
-        &mut self,
-        broker: &mut Broker,
-        now: Moment,
-        instant: Instant,
-        elapsed: Duration,
-    ) -> bool {
-        let mut has_moved = false;
-        while self.under_way.first().is_some_and(|(at, _)| *at <= now) {
+    /// What the worker wants after everything that has come, and was done about it.
+    fn step(&mut self, broker: &mut Broker, at: At, has_moved: &mut bool) -> Pulse {
+        while self.is_open && self.under_way.first().is_some_and(|(due, _)| *due <= at.now) {
             let (_, bytes) = self.under_way.remove(0);
             for chunk in bytes.chunks(64) {
-                self.machine.space()[..chunk.len()].copy_from_slice(chunk);
-                self.machine.received(chunk.len());
+                self.io.space()[..chunk.len()].copy_from_slice(chunk);
+                self.io.came(chunk.len());
             }
-            has_moved = true;
+            *has_moved = true;
         }
-        loop {
-            match self.machine.poll(instant) {
-                Action::Wait(_) => break,
-                Action::Close(outcome) => {
-                    self.seen.closed = Some(outcome.map_err(|error| error.to_string()));
-                    return true;
-                }
-                action => self.note(action, elapsed),
-            }
-            has_moved = true;
+        let pulse = self.machine.exchange(&mut self.io, at.instant);
+        self.wake = pulse.until();
+        while let Some(action) = self.machine.0.next_action() {
+            self.note(action, at);
+            *has_moved = true;
         }
         if let Some(outcome) = self.at_once {
             for (key, _) in std::mem::take(&mut self.seen.running) {
-                self.machine.finish(key, outcome, instant);
-                has_moved = true;
+                self.machine.0.finish(key, outcome, at.instant);
+                *has_moved = true;
             }
         }
-        if !self.is_open {
-            return has_moved;
+        match pulse {
+            Pulse::Over => self.seen.closed = Some(Ok(())),
+            Pulse::Look => {
+                self.io.looked(at.instant);
+                *has_moved = true;
+            }
+            Pulse::Go(_) | Pulse::HalfClose(_) | Pulse::Rest(_) if self.io.is_open() => {
+                let half_closes = matches!(pulse, Pulse::HalfClose(_));
+                *has_moved |= self.serve(broker, at, half_closes);
+            }
+            _ => {}
         }
-        let outgoing = self.machine.outgoing().to_vec();
+        pulse
+    }
+
+    fn serve(&mut self, broker: &mut Broker, at: At, half_closes: bool) -> bool {
+        let mut has_moved = false;
+        let outgoing = self.io.unsent().to_vec();
         if !outgoing.is_empty() {
-            self.machine.sent(outgoing.len());
+            self.io.took(outgoing.len());
             self.decoder.feed(&outgoing);
             self.seen.writes.push(String::from_utf8(outgoing).unwrap());
             has_moved = true;
         }
-        if self.half_closes {
-            self.half_closes = false;
-            broker.half_close(self.id, now);
+        if half_closes && !self.is_half_closed {
+            self.is_half_closed = true;
+            broker.half_close(self.id, at.now);
             has_moved = true;
         }
         while !broker.is_waiting(self.id) {
             let Some(Input::Line(line)) = self.decoder.next_input() else { break };
             let text = String::from_utf8(line.to_vec()).unwrap();
-            self.seen.lines.push((elapsed, text.clone()));
+            self.seen.lines.push((at.elapsed, text.clone()));
             has_moved = true;
             match self.fault.as_mut().and_then(|fault| fault(&text)) {
                 Some("") => {}
                 Some(CLOSES) => {
-                    self.machine.end_of_stream();
+                    self.lose_connection();
                     return true;
                 }
                 Some(answer) => {
-                    self.under_way.push((now.after(self.latency), format!("{answer}\r\n").into()));
+                    self.under_way
+                        .push((at.now.after(self.latency), format!("{answer}\r\n").into()));
                 }
                 None => match command::parse(text.as_bytes(), Version::default()).unwrap() {
                     Command::Quit => panic!("a worker does not quit"),
-                    command => broker.execute(self.id, command, now),
+                    command => broker.execute(self.id, command, at.now),
                 },
             }
             // The replies of one connection stay in their order.
@@ -447,36 +448,43 @@ impl Lane {
                 assert_eq!(connection, self.id, "one worker's command answers another");
                 let mut bytes = Vec::new();
                 reply.encode(&mut bytes);
-                self.under_way.push((now.after(self.latency), bytes));
+                self.under_way.push((at.now.after(self.latency), bytes));
             }
         }
         has_moved
     }
 
-    fn note(&mut self, action: Action, elapsed: Duration) {
+    fn note(&mut self, action: Action, at: At) {
         let said = match action {
             Action::Run(taken) => {
                 let id = taken.job.id.get();
                 self.seen.running.push((taken.key, id));
                 format!("run {id}")
             }
-            Action::Settled(job, fate) => {
+            Action::Update(_, Change::Lost(reason)) => format!("lost: {reason}"),
+            Action::Update(_, Change::Touched(_)) => "touched".into(),
+            Action::Update(_, Change::TouchRefused(kind)) => format!("touch refused: {kind:?}"),
+            Action::Tell(what) => self.note_event(what),
+            other => format!("{other:?}").to_lowercase(),
+        };
+        self.seen.actions.push((at.elapsed, said));
+    }
+
+    fn note_event(&mut self, what: WorkerEventKind) -> String {
+        match what {
+            WorkerEventKind::Settled { job, fate } => {
                 self.seen.settled.push((job.get(), fate));
                 format!("{} {job}", fate.word())
             }
-            Action::HalfClose => {
-                self.half_closes = true;
-                "half-close".into()
+            WorkerEventKind::Disconnected(error) => {
+                self.seen.closed = Some(Err(error.to_string()));
+                format!("disconnected: {error}")
             }
-            Action::Lost(_, reason) => format!("lost: {reason}"),
-            Action::Reclaimed(_, job, _) => format!("reclaimed {job}"),
-            Action::Refused { command, reply, in_a_row, .. } => {
+            WorkerEventKind::Reclaimed(job) => format!("reclaimed {job}"),
+            WorkerEventKind::Refused { command, reply, in_a_row, .. } => {
                 format!("refused {in_a_row}: {reply} to {command}")
             }
-            Action::Touched(..) => "touched".into(),
-            Action::TouchRefused(_, kind) => format!("touch refused: {kind:?}"),
             other => format!("{other:?}").to_lowercase(),
-        };
-        self.seen.actions.push((elapsed, said));
+        }
     }
 }

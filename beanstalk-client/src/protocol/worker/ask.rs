@@ -1,0 +1,110 @@
+//! Asking for jobs, and ceasing to.
+
+use std::time::{Duration, Instant};
+
+use super::{Action, Ending, JobKey, Phase, Verdict, What, WorkerSlot};
+use crate::{Error, protocol::ReserveWithTimeout};
+
+impl WorkerSlot {
+    /// Asks for jobs, as far as there is room for them.
+    pub(super) fn ask(&mut self, now: Instant) -> Result<(), Error> {
+        let is_stormy = self.storm.holds(now);
+        if self.refusals.holds(now) || self.held.doubted() > 0 {
+            return Ok(());
+        }
+        // It is about jobs that this connection holds.
+        let (active, ghosts) = (self.held.active(), self.held.lost());
+        if active + ghosts > 0 && is_stormy {
+            return Ok(());
+        }
+        self.storm.ended();
+        let mut free = self.settings.places.saturating_sub(active + ghosts + self.reserves);
+        if active == 0 && self.reserves == 0 {
+            if self.settings.until_empty && self.is_dry && ghosts > 0 {
+                // Nothing was ready, and no reserve waits: it is asked once more when the lost jobs' handlers have ended.
+                return Ok(());
+            }
+            self.is_dry = false;
+            if free > 0 && !self.reserve(self.settings.wait, now)? && self.expected.is_empty() {
+                // Other slots have the last jobs.
+                self.ending = Ending::Stopping;
+                return self.wind_down(now);
+            }
+            free = free.saturating_sub(1);
+        }
+        // Behind a reserve that waits these are answered at once, like those that are sent while jobs are held.
+        while !self.is_dry && free > 0 && self.reserves < self.window {
+            if !self.reserve(Duration::ZERO, now)? {
+                break;
+            }
+            free -= 1;
+        }
+        Ok(())
+    }
+
+    /// Sends a reserve, if there may be one more job.
+    fn reserve(&mut self, wait: Duration, now: Instant) -> Result<bool, Error> {
+        if !self.quota.take() {
+            return Ok(false);
+        }
+        let command = ReserveWithTimeout::new(wait)?;
+        self.send(&command, What::Reserve, now);
+        self.reserves += 1;
+        Ok(true)
+    }
+
+    /// Takes no further job. Running ones may end within the grace, which counts from the first time that this is asked; a
+    /// reserve that waits is ended.
+    pub fn stop(&mut self, now: Instant) {
+        if self.stop.is_none() {
+            self.stop = Some(queue_core::after(now, self.settings.grace));
+            self.cease();
+            self.actions.push_back(Action::HandBack);
+        }
+    }
+
+    /// Takes no further job, and gives running ones up.
+    pub fn stop_now(&mut self, now: Instant) {
+        self.stop(now);
+        self.stop = Some(now);
+    }
+
+    pub(super) fn heed_stop(&mut self, now: Instant) {
+        let Some(end) = self.stop else { return };
+        // A connection that was made since the stop ends, too.
+        self.cease();
+        if end <= now {
+            self.abandon();
+        }
+    }
+
+    /// Asks for no further job on this connection.
+    pub(super) fn cease(&mut self) {
+        if self.ending == Ending::No {
+            self.ending = Ending::Stopping;
+        }
+    }
+
+    /// Ends what can be ended, once no further job is wanted.
+    pub(super) fn wind_down(&mut self, now: Instant) -> Result<(), Error> {
+        let unstarted: Vec<JobKey> = self
+            .held
+            .iter()
+            .filter(|held| held.phase() == Phase::Checking)
+            .map(|held| held.key)
+            .collect();
+        for key in unstarted {
+            self.conclude(key, Verdict::GiveBack, now)?;
+        }
+        if self.held.active() + self.held.finishing() + self.held.doubted() > 0 {
+            return Ok(());
+        }
+        if self.expected.is_empty() {
+            self.close();
+        } else {
+            // A reserve that waits is answered now, and a job that was faster goes back with the connection.
+            self.ending = Ending::HalfClosed(now);
+        }
+        Ok(())
+    }
+}

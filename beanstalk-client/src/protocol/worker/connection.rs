@@ -1,0 +1,187 @@
+//! From one connection to the next.
+
+use std::{
+    collections::VecDeque,
+    mem,
+    time::{Duration, Instant},
+};
+
+use queue_core::{End, Io, Late, Pulse, earliest};
+
+use super::{Action, Ending, What, WorkerSlot};
+use crate::{
+    Deadline, Error, ErrorKind, Fate, SlotState, TubeName, WorkerEventKind,
+    protocol::{Ignore, Session, Stats, Watch},
+};
+
+/// What is known of the present connection, or of the last one.
+#[derive(Debug, Default)]
+pub(super) struct Connection {
+    pub(super) is_open: bool,
+    /// When it was made.
+    pub(super) since: Option<Instant>,
+    /// The server has answered on it.
+    pub(super) is_welcome: bool,
+    /// The server has done on it what a worker is there for.
+    pub(super) has_succeeded: bool,
+    /// The id of the server that was connected to last.
+    pub(super) server: String,
+}
+
+/// A connection that has lasted so long was a good one, even if there was no job on it.
+const GOOD: Duration = Duration::from_secs(1);
+
+impl Connection {
+    /// Whether it was a good one. A server that accepts, answers and then closes must not be hammered.
+    fn was_good(&self, now: Instant) -> bool {
+        let has_lasted =
+            self.since.is_some_and(|since| now.saturating_duration_since(since) >= GOOD);
+        self.is_welcome && (has_lasted || self.has_succeeded)
+    }
+}
+
+impl WorkerSlot {
+    /// Starts over on a connection that was just made.
+    pub(super) fn opened(&mut self, now: Instant) {
+        let mut metrics = self.take_metrics();
+        metrics.connections += 1;
+        metrics.reconnects += u64::from(self.connection.since.is_some());
+        self.session = Session::new(self.settings.max_body);
+        *self.session.metrics_mut() = metrics;
+        self.connection = Connection {
+            is_open: true,
+            since: Some(now),
+            server: mem::take(&mut self.connection.server),
+            ..Connection::default()
+        };
+        self.pace.reset();
+        self.expected = VecDeque::new();
+        self.window = 1;
+        self.is_dry = false;
+        self.storm = super::Storm::default();
+        self.nudges.end();
+        self.has_warned = false;
+        self.ending = Ending::No;
+        self.prepare(now);
+    }
+
+    /// The server's id, and the watch list: `default` is on it from the start.
+    fn prepare(&mut self, now: Instant) {
+        let default = TubeName::default();
+        let tubes = self.settings.tubes.clone();
+        let watches_default = tubes.contains(&default);
+        self.send(&Stats, What::Server, now);
+        for tube in tubes.into_iter().filter(|tube| *tube != default) {
+            self.send(&Watch(tube), What::WatchList, now);
+        }
+        if !watches_default {
+            self.send(&Ignore(default), What::WatchList, now);
+        }
+    }
+
+    /// Takes in what came, and after it the end of the connection; whether there was an answer.
+    pub(super) fn hear(&mut self, io: &mut Io<Error>, now: Instant) -> bool {
+        let mut answered = false;
+        if self.connection.is_open
+            && let Err(error) = self.read_replies(io, &mut answered, now)
+        {
+            self.fail_by(error, now);
+        }
+        match io.take_end() {
+            Some(End::Lost(why)) if self.connection.is_open => {
+                let kind = ErrorKind::ConnectionLost;
+                let error = if why.kind() == std::io::ErrorKind::UnexpectedEof {
+                    Error::new(kind, Fate::Unknown, "the server closed the connection")
+                } else {
+                    Error::new(kind, Fate::Unknown, "the connection was lost").with_source(why)
+                };
+                self.fail(error, now);
+            }
+            Some(End::NotConnected(error)) => {
+                self.health.failed(now);
+                self.tell(WorkerEventKind::Disconnected(error));
+            }
+            Some(_) | None => {}
+        }
+        answered
+    }
+
+    /// The connection is over, and was the last one.
+    pub(super) fn close(&mut self) {
+        self.shut();
+        self.ending = Ending::Done;
+    }
+
+    /// The connection is over, but not in order.
+    pub(super) fn lose_connection(&mut self, error: Error, now: Instant) {
+        self.shut();
+        if self.connection.was_good(now) {
+            self.health.proven();
+        }
+        self.health.failed(now);
+        self.tell(WorkerEventKind::Disconnected(error));
+        self.actions.push_back(Action::HandBack);
+    }
+
+    fn shut(&mut self) {
+        for _ in 0..mem::take(&mut self.reserves) {
+            self.quota.give_back();
+        }
+        self.expected.clear();
+        self.connection.is_open = false;
+    }
+
+    /// What to do while there is no connection.
+    pub(super) fn away(&mut self, now: Instant) -> Pulse {
+        if self.is_leaving() {
+            return self.leave(now);
+        }
+        self.state = SlotState::BackingOff;
+        if self.held.lost() > 0 && self.held.doubted() == 0 {
+            // The handler's end is told.
+            return Pulse::Close(self.due);
+        }
+        if self.refusals.holds(now) {
+            return Pulse::Close(earliest([self.refusals.until(), self.due]));
+        }
+        if self.health.is_overdue(now) {
+            self.health.failed(now);
+            let why = "no connection within the connect timeout";
+            let kind = ErrorKind::Timeout(Deadline::Connect);
+            self.tell(WorkerEventKind::Disconnected(Error::new(kind, Fate::NotSent, why)));
+        }
+        match self.health.dial(self.settings.server, now) {
+            Pulse::Dial(server, until) => {
+                self.state = SlotState::Connecting;
+                Pulse::Dial(server, earliest([until, self.due]))
+            }
+            other => Pulse::Close(earliest([other.until(), self.due])),
+        }
+    }
+
+    /// There will be no other connection. Handlers of lost jobs may end, after a stop within its grace.
+    fn leave(&mut self, now: Instant) -> Pulse {
+        self.give_up_doubts();
+        let may_wait = match self.stop {
+            None => true,
+            Some(end) => self.ending != Ending::Done && end > now,
+        };
+        if may_wait && self.held.lost() > 0 {
+            self.state = SlotState::BackingOff;
+            return Pulse::Close(self.stop);
+        }
+        self.state = SlotState::Ended;
+        Pulse::Over
+    }
+}
+
+/// The deadline that has passed.
+pub(super) fn late(late: Late) -> Error {
+    let (deadline, why) = match late {
+        Late::Reply => (Deadline::Reply, "no reply within the reply timeout"),
+        Late::Write => {
+            (Deadline::Write, "the command could not be written within the write timeout")
+        }
+    };
+    Error::new(ErrorKind::Timeout(deadline), Fate::Unknown, why)
+}

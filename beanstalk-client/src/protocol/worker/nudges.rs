@@ -1,0 +1,63 @@
+//! Speaking so that the server looks at its clock.
+
+use std::time::{Duration, Instant};
+
+/// When to speak after the end of a reservation whose handler still runs: some releases forget the timer of a quiet
+/// connection (beanstalkd/beanstalkd#262, #380).
+#[derive(Debug, Default)]
+pub(super) struct Nudges {
+    next: Option<Instant>,
+    left: u8,
+}
+
+/// How often, and how long after the end of the reservation and after each other.
+const TIMES: u8 = 3;
+const AFTER: Duration = Duration::from_secs(1);
+
+impl Nudges {
+    /// A reservation has ended by its time.
+    pub(super) fn begin(&mut self, now: Instant) {
+        (self.next, self.left) = (now.checked_add(AFTER), TIMES);
+    }
+
+    /// Whether to speak now, which counts as done.
+    pub(super) fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.next.is_some_and(|next| next <= now);
+        if is_due {
+            self.left = self.left.saturating_sub(1);
+            self.next = if self.left > 0 { now.checked_add(AFTER) } else { None };
+        }
+        is_due
+    }
+
+    /// Nobody needs it any more.
+    pub(super) fn end(&mut self) {
+        *self = Nudges::default();
+    }
+
+    /// When to speak next.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_speaks_three_times_a_second_apart() {
+        let (mut nudges, mut now) = (Nudges::default(), Instant::now());
+        assert!(!nudges.is_due(now));
+        nudges.begin(now);
+        for _ in 0..TIMES {
+            assert!(!nudges.is_due(now));
+            now += AFTER;
+            assert!(nudges.is_due(now));
+        }
+        assert_eq!(nudges.next(), None);
+        nudges.begin(now);
+        nudges.end();
+        assert!(!nudges.is_due(now + AFTER));
+    }
+}

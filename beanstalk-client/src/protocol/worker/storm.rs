@@ -1,0 +1,74 @@
+//! The pause after `DEADLINE_SOON`.
+
+use std::time::{Duration, Instant};
+
+/// When no reserve is sent, because the server would only say that a job is about to be over: it would say so thousands of
+/// times a second.
+#[derive(Debug, Default)]
+pub(super) struct Storm {
+    until: Option<Instant>,
+    last: Option<Instant>,
+    /// It was said again although a touch was confirmed in between: no touch ends the pause.
+    goes_on: bool,
+}
+
+/// How long no reserve is sent after `DEADLINE_SOON`, unless a touch is confirmed before: the server's margin is a second.
+/// A time to run of a second is within it all the time, touched or not.
+const MARGIN: Duration = Duration::from_secs(1);
+
+impl Storm {
+    /// The server said that a job is about to be over. `false` when it has said so for this pause already.
+    pub(super) fn began(&mut self, now: Instant) -> bool {
+        if self.until.is_some_and(|until| until > now) {
+            return false;
+        }
+        let since_last = self.last.map(|last| now.saturating_duration_since(last));
+        self.goes_on = since_last.is_some_and(|time| time < 2 * MARGIN);
+        (self.until, self.last) = (now.checked_add(MARGIN), Some(now));
+        true
+    }
+
+    /// A touch was confirmed.
+    pub(super) fn touched(&mut self) {
+        if !self.goes_on {
+            self.until = None;
+        }
+    }
+
+    /// The jobs that it was about are not held any more.
+    pub(super) fn ended(&mut self) {
+        self.until = None;
+    }
+
+    /// Whether the pause goes on.
+    pub(super) fn holds(&mut self, now: Instant) -> bool {
+        self.until = self.until.filter(|until| *until > now);
+        self.until.is_some()
+    }
+
+    /// When it ends.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_touch_ends_the_first_pause_and_not_the_second() {
+        let (mut storm, start) = (Storm::default(), Instant::now());
+        assert!(storm.began(start) && !storm.began(start));
+        assert_eq!(storm.until(), Some(start + MARGIN));
+        storm.touched();
+        assert!(!storm.holds(start));
+        let again = start + MARGIN;
+        assert!(storm.began(again));
+        storm.touched();
+        assert!(storm.holds(again) && !storm.holds(again + MARGIN));
+        assert!(storm.began(again + 2 * MARGIN));
+        storm.touched();
+        assert!(!storm.holds(again + 2 * MARGIN), "that was another one");
+    }
+}

@@ -1,0 +1,228 @@
+//! The slot under a pump that does whatever a pump may do, against a server that forgets nothing.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use fixtures::{beanstalkd::broker::ConnectionId, offline::Offline};
+use queue_core::{
+    Pulse,
+    proof::{Faults, Peer, Proof},
+};
+
+use super::{Action, JobKey, Quota, WorkerSlot};
+use crate::{
+    ConnectOptions, Error, ErrorKind, Fate, JobFate, Outcome, Retries, WorkerEventKind,
+    WorkerOptions,
+};
+
+/// A server that jobs are put into by somebody else.
+struct Tube {
+    server: Offline,
+    producer: ConnectionId,
+    worker: Option<ConnectionId>,
+}
+
+impl Tube {
+    fn new() -> Self {
+        let mut server = fixtures::beanstalkd::Server::builder().log_capacity(0).offline();
+        let producer = server.connect();
+        Tube { server, producer, worker: None }
+    }
+
+    fn ask(&mut self, line: &str) -> String {
+        self.server.send(self.producer, line.as_bytes());
+        String::from_utf8(self.server.receive(self.producer).bytes).unwrap()
+    }
+
+    fn put(&mut self) -> u64 {
+        let said = self.ask("put 77 0 60 4\r\nbody\r\n");
+        said.trim().strip_prefix("INSERTED ").unwrap().parse().unwrap()
+    }
+}
+
+impl Peer for Tube {
+    fn connected(&mut self) {
+        if let Some(old) = self.worker.take() {
+            self.server.hang_up(old);
+        }
+        self.worker = Some(self.server.connect());
+    }
+
+    fn received(&mut self, bytes: &[u8], answer: &mut Vec<u8>) -> bool {
+        let Some(worker) = self.worker else { return false };
+        self.server.send(worker, bytes);
+        let received = self.server.receive(worker);
+        answer.extend_from_slice(&received.bytes);
+        received.end.is_none()
+    }
+}
+
+struct World {
+    proof: Proof<WorkerSlot, Tube>,
+    seed: u64,
+    jobs: BTreeSet<u64>,
+    running: Vec<(JobKey, u64)>,
+    fates: Vec<(u64, JobFate)>,
+    starts: usize,
+    clock: Duration,
+}
+
+impl World {
+    fn new(options: &WorkerOptions, seed: u64) -> Self {
+        let role = WorkerSlot::new(options, 0, seed, Quota::new(None));
+        let refuse = || Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
+        World {
+            proof: Proof::new(role, Tube::new(), refuse, seed),
+            seed,
+            jobs: BTreeSet::new(),
+            running: Vec::new(),
+            fates: Vec::new(),
+            starts: 0,
+            clock: Duration::ZERO,
+        }
+    }
+
+    fn step(&mut self) -> Pulse {
+        let before = self.proof.now();
+        let pulse = self.proof.step();
+        let passed = self.proof.now() - before;
+        self.clock += passed;
+        self.proof.peer.server.advance(passed);
+        while let Some(action) = self.proof.role.0.next_action() {
+            match action {
+                Action::Run(taken) => {
+                    self.starts += 1;
+                    self.running.push((taken.key, taken.job.id.get()));
+                }
+                Action::HandBack => self.hand_back(),
+                Action::Tell(WorkerEventKind::Settled { job, fate }) => {
+                    self.fates.push((job.get(), fate));
+                }
+                _ => {}
+            }
+        }
+        pulse
+    }
+
+    /// The first one has begun.
+    fn hand_back(&mut self) {
+        for (key, _) in self.running.split_off(self.running.len().min(1)) {
+            self.proof.role.0.give_back(key, self.proof.now());
+        }
+    }
+
+    fn end_one(&mut self) {
+        if !self.running.is_empty() {
+            let (key, _) = self.running.remove(0);
+            self.proof.role.0.finish(key, Outcome::Delete, self.proof.now());
+        }
+    }
+
+    fn is_done(&mut self, job: u64) -> bool {
+        self.proof.peer.ask(&format!("stats-job {job}\r\n")).starts_with("NOT_FOUND")
+    }
+}
+
+fn options(seed: u64) -> WorkerOptions {
+    // However often it is reserved, no job is taken for poison.
+    let patient = Retries::default().reserves(u64::MAX);
+    // A proof leaps to deadlines more often than it reads a whole reply: only some seeds have one.
+    let reply = if seed.is_multiple_of(16) { 10 } else { 10_000 };
+    let server: ConnectOptions = "127.0.0.1:1".parse().unwrap();
+    let server = server.reply_timeout(Duration::from_secs(reply));
+    WorkerOptions::from(server).seed(seed).retries(patient)
+}
+
+/// Every job is deleted in the end, and none that was said to be deleted is still there.
+#[test]
+fn any_schedule_and_any_network_loses_no_job() {
+    for seed in 0..64 {
+        let prefetch = if seed % 2 == 0 { 1 } else { 8 };
+        let options = options(seed)
+            .prefetch(prefetch)
+            .reclaim(seed % 3 == 0)
+            .reconnect_backoff(Duration::from_millis(10), Duration::from_secs(1));
+        let mut world = World::new(&options, seed);
+        world.proof.faults = Faults { broken: 40, refused: 4, dropped: 6, late: 200 };
+        for step in 0..500 {
+            if step % 20 == 0 {
+                let job = world.proof.peer.put();
+                world.jobs.insert(job);
+            }
+            world.step();
+            if step % 7 == 0 {
+                world.end_one();
+            }
+            assert!(world.running.len() <= prefetch, "seed {seed}: {:?}", world.running);
+            if step % 50 == 0 {
+                for (job, fate) in world.fates.clone() {
+                    assert!(fate != JobFate::Deleted || world.is_done(job), "seed {seed}: {job}");
+                }
+            }
+        }
+        // Whatever was bad ends, and then everything has to.
+        world.proof.faults = Faults::default();
+        let mut steps = 0;
+        while let Some(job) = world.jobs.first().copied() {
+            world.step();
+            world.end_one();
+            if world.is_done(job) {
+                world.jobs.remove(&job);
+            }
+            steps += 1;
+            assert!(steps < 50_000, "seed {seed}: job {job} of {:?}", world.jobs);
+        }
+        world.end();
+    }
+}
+
+impl World {
+    /// A stop ends everything: the connection, and what is held.
+    fn end(&mut self) {
+        self.proof.role.0.stop(self.proof.now());
+        for _ in 0..10_000 {
+            if self.step() == Pulse::Over {
+                assert!(!self.proof.role.0.is_connected());
+                return;
+            }
+            self.end_one();
+        }
+        panic!("seed {}: it does not end", self.seed);
+    }
+}
+
+/// A stop at any moment, of any network, ends the slot within its grace, and every job is back or done.
+#[test]
+fn a_stop_at_any_moment_ends_it_and_gives_everything_back() {
+    for seed in 0..64 {
+        let options =
+            options(seed).prefetch(4).reclaim(seed % 3 == 0).grace(Duration::from_secs(5));
+        let mut world = World::new(&options, seed);
+        world.proof.faults = Faults { broken: 60, refused: 4, dropped: 6, late: 0 };
+        for _ in 0..20 {
+            let job = world.proof.peer.put();
+            world.jobs.insert(job);
+        }
+        for step in 0..seed % 100 {
+            world.step();
+            if step % 5 == 0 {
+                world.end_one();
+            }
+        }
+        let (asked, now) = (world.clock, world.proof.now());
+        world.proof.role.0.stop(now);
+        while world.step() != Pulse::Over {
+            assert!(world.clock < asked + Duration::from_secs(8), "seed {seed}");
+        }
+        // A server notices the end of a connection soon.
+        if let Some(worker) = world.proof.peer.worker.take() {
+            world.proof.peer.server.hang_up(worker);
+        }
+        for job in world.jobs.clone() {
+            let said = world.proof.peer.ask(&format!("stats-job {job}\r\n"));
+            let is_back = said.contains("state: ready") && said.contains("pri: 77");
+            assert!(is_back || said.starts_with("NOT_FOUND"), "seed {seed}: {said}");
+            let deleted = world.fates.contains(&(job, JobFate::Deleted));
+            assert!(!deleted || said.starts_with("NOT_FOUND"), "seed {seed}: {job}");
+        }
+    }
+}
