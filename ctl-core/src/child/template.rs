@@ -22,9 +22,14 @@ pub struct Template {
     is_shell: bool,
 }
 
-/// The words that a shell reads as its options and as a program, which comes last: nothing is ever put into them, since
-/// a shell would run that.
-type Line = RangeInclusive<usize>;
+/// What a shell is to run: nothing is ever put into it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    /// The words that the shell reads as its options and as a program.
+    words: RangeInclusive<usize>,
+    /// Whether the words behind it are `$0`, `$1`, and so on to the line.
+    has_arguments: bool,
+}
 
 /// The word for the file with the job's data, and where a line of the tool's own shell finds it.
 const FILE: Place = ("{file}", "$1");
@@ -40,7 +45,11 @@ impl Template {
         places: &[Place],
     ) -> Result<Self, CliError> {
         let template = match shell {
-            Some(line) => Self { words: shell_words(line), lines: vec![2..=2], is_shell: true },
+            Some(line) => Self {
+                words: shell_words(line),
+                lines: vec![Line { words: 2..=2, has_arguments: true }],
+                is_shell: true,
+            },
             None => Self { words: words.to_vec(), lines: lines_of(words), is_shell: false },
         };
         if template.words.is_empty() {
@@ -56,15 +65,18 @@ impl Template {
     fn check(&self, line: &Line, places: &[Place]) -> Result<(), CliError> {
         let text = |word: &OsString| word.to_string_lossy().into_owned();
         let words: Vec<String> =
-            self.words.get(line.clone()).unwrap_or_default().iter().map(text).collect();
+            self.words.get(line.words.clone()).unwrap_or_default().iter().map(text).collect();
         for &(place, own) in places.iter().chain([&FILE]) {
             if !words.iter().any(|word| has_place(word, place)) {
                 continue;
             }
-            let instead = if place == FILE.0 { self.file_for(line) } else { own.to_owned() };
+            let instead = match (place == FILE.0, line.has_arguments) {
+                (false, _) => format!("the line finds it as \"{own}\""),
+                (true, true) => format!("the line finds it as \"{}\"", self.file_for(line)),
+                (true, false) => "a script of your own takes it as an argument".to_owned(),
+            };
             return Err(CliError::usage(format!(
-                "{place} is not replaced in a line for the shell, which would run whatever it stands for: \
-                 the line finds it as \"{instead}\""
+                "{place} is not replaced in a line for the shell, which would run whatever it stands for: {instead}"
             ))
             .hint(format!("--shell 'echo \"{own}\"'")));
         }
@@ -74,7 +86,7 @@ impl Template {
     /// Where a line finds the file: what comes behind the line is `$0`, `$1`, and so on. A file that no word names is
     /// the last.
     fn file_for(&self, line: &Line) -> String {
-        let behind = self.words.get(line.end() + 1..).unwrap_or_default();
+        let behind = self.words.get(line.words.end() + 1..).unwrap_or_default();
         let named = behind.iter().position(|word| word.to_string_lossy().contains(FILE.0));
         match named.unwrap_or(behind.len()) {
             digit @ 0..=9 => format!("${digit}"),
@@ -108,7 +120,7 @@ impl Template {
         let mut command = Command::new(words.next().map_or(OsStr::new(""), OsString::as_os_str));
         let mut is_named = false;
         for (at, word) in words.enumerate() {
-            if self.lines.iter().any(|line| line.contains(&(at + 1))) {
+            if self.lines.iter().any(|line| line.words.contains(&(at + 1))) {
                 command.arg(word);
                 continue;
             }
@@ -129,30 +141,132 @@ fn shell_words(line: &OsStr) -> Vec<OsString> {
     vec!["sh".into(), "-c".into(), line.to_owned(), "sh".into()]
 }
 
-/// Programs that run their argument behind `-c`.
-const SHELLS: &[&str] = &[
-    "sh", "ash", "bash", "csh", "dash", "fish", "ksh", "ksh93", "mksh", "rbash", "tcsh", "yash",
-    "zsh",
+/// Programs that run a line, and which of their arguments that is.
+const SHELLS: &[(&[&str], Reads)] = &[
+    (
+        &[
+            "sh", "ash", "bash", "csh", "dash", "elvish", "ksh", "ksh93", "lksh", "mksh", "nu",
+            "oksh", "posh", "rbash", "rksh", "rzsh", "tcsh", "xonsh", "yash", "zsh",
+        ],
+        Reads::Line,
+    ),
+    (&["fish"], Reads::Behind { letters: b"cC", long: &["--command", "--init-command"] }),
+    (
+        &["su", "runuser"],
+        Reads::Behind { letters: b"c", long: &["--command", "--session-command"] },
+    ),
+    (&["script", "flock"], Reads::Behind { letters: b"c", long: &["--command"] }),
+    (&["env"], Reads::First { letter: b'S', long: "--split-string" }),
+    // What a remote shell is given is put together of all words; these do the same here.
+    (&["ssh", "rsh", "watch", "parallel"], Reads::All),
+    (&["cmd", "cmd.exe"], Reads::From(&["/c", "/k", "/r"])),
+    (&["pwsh", "pwsh.exe", "powershell", "powershell.exe"], Reads::AllBut("-f")),
 ];
+
+/// Where a program's line is among its arguments.
+#[derive(Debug, Clone, Copy)]
+enum Reads {
+    /// Behind the options, if one of them is `-c`; what follows are its arguments.
+    Line,
+    /// Each argument behind one of these letters, or in the same word; or of one of these long options.
+    Behind { letters: &'static [u8], long: &'static [&'static str] },
+    /// The same, but only before the first argument that is no option: what follows is a program of its own.
+    First { letter: u8, long: &'static str },
+    /// All arguments.
+    All,
+    /// All behind one of these, in upper or lower case.
+    From(&'static [&'static str]),
+    /// All, unless an option that begins so names a script.
+    AllBut(&'static str),
+}
 
 /// Long options of shells whose argument is the next word.
 const WITH_ARGUMENT: &[&[u8]] = &[b"--init-file", b"--rcfile"];
 
+/// Options of `env` whose argument is the next word.
+const ENV_WITH_ARGUMENT: &[&[u8]] = &[b"-u", b"-C", b"--unset", b"--chdir"];
+
 /// The lines that shells run among the words of a command. The shell may be any word: `timeout 5 sh -c` runs it, too.
 fn lines_of(words: &[OsString]) -> Vec<Line> {
-    let shells = words.iter().enumerate().filter(|(_, word)| is_shell(word));
+    let shells = words.iter().enumerate().filter_map(|(at, word)| Some((at, reads(word)?)));
     shells
-        .filter_map(|(at, _)| {
+        .flat_map(|(at, reads)| {
             let behind = at + 1;
-            let line = behind + line_among(words.get(behind..)?)?;
-            Some(behind..=line)
+            let has_arguments = matches!(reads, Reads::Line);
+            let lines = reads.lines(words.get(behind..).unwrap_or_default());
+            lines.into_iter().map(move |line| Line {
+                words: behind + line.start()..=behind + line.end(),
+                has_arguments,
+            })
         })
         .collect()
 }
 
-fn is_shell(word: &OsStr) -> bool {
-    let name = Path::new(word).file_name().and_then(OsStr::to_str);
-    name.is_some_and(|name| SHELLS.contains(&name))
+/// How a program reads lines, if it is known to.
+fn reads(word: &OsStr) -> Option<Reads> {
+    let word = word.to_str()?;
+    let name = word.rsplit(['/', '\\']).next()?;
+    let is_it = |known: &&str| known.eq_ignore_ascii_case(name);
+    SHELLS.iter().find(|(names, _)| names.iter().any(is_it)).map(|(_, reads)| *reads)
+}
+
+impl Reads {
+    /// The lines among its arguments.
+    fn lines(self, arguments: &[OsString]) -> Vec<RangeInclusive<usize>> {
+        let Some(last) = arguments.len().checked_sub(1) else { return Vec::new() };
+        match self {
+            Self::Line => line_among(arguments).map(|line| 0..=line).into_iter().collect(),
+            Self::All => vec![0..=last],
+            Self::From(options) => {
+                let is_it = |word: &OsString| options.iter().any(|option| starts(word, option));
+                arguments.iter().position(is_it).map(|at| at..=last).into_iter().collect()
+            }
+            Self::AllBut(script) => {
+                let mut options = arguments.iter().take_while(|word| starts(word, "-"));
+                if options.any(|word| starts(word, script)) { Vec::new() } else { vec![0..=last] }
+            }
+            Self::Behind { letters, long } => {
+                let all = arguments.iter().enumerate();
+                let found =
+                    all.filter(|(_, word)| is_option(word.as_encoded_bytes(), letters, long));
+                found.map(|(at, _)| at..=last.min(at + 1)).collect()
+            }
+            Self::First { letter, long } => {
+                let mut all = arguments.iter().map(|word| word.as_encoded_bytes()).enumerate();
+                while let Some((at, word)) = all.next() {
+                    if is_option(word, &[letter], &[long]) {
+                        return vec![at..=last.min(at + 1)];
+                    }
+                    if !word.starts_with(b"-") || word == b"--" {
+                        break;
+                    }
+                    if ENV_WITH_ARGUMENT.contains(&word) {
+                        all.next();
+                    }
+                }
+                Vec::new()
+            }
+        }
+    }
+}
+
+/// Whether a word begins so, in upper or lower case.
+fn starts(word: &OsStr, begin: &str) -> bool {
+    let begins = word.as_encoded_bytes().get(..begin.len());
+    begins.is_some_and(|word| word.eq_ignore_ascii_case(begin.as_bytes()))
+}
+
+/// Whether a word has one of these letters as an option, or is one of these long ones, with its argument or without.
+fn is_option(word: &[u8], letters: &[u8], long: &[&str]) -> bool {
+    match word {
+        [b'-', b'-', ..] => {
+            let name = word.split(|&byte| byte == b'=').next().unwrap_or_default();
+            // A long option may be cut short.
+            name.len() > 2 && long.iter().any(|option| option.as_bytes().starts_with(name))
+        }
+        [b'-', given @ ..] => given.iter().any(|letter| letters.contains(letter)),
+        _ => false,
+    }
 }
 
 /// Which of a shell's arguments is the line that it runs, if one is.
@@ -269,6 +383,19 @@ mod tests {
             "tcsh -c",
             "rbash -c",
             "fish --command",
+            "fish -C",
+            "fish -ic",
+            "sudo -u x sh -c",
+            "timeout 5 bash -c",
+            "nice sh -c",
+            "su -c",
+            "su mail -c",
+            "su - mail --command",
+            "runuser -u mail -- sh -c",
+            "env -S",
+            "env -u A -iS",
+            "script -q -c",
+            "flock file -c",
         ] {
             let mut words: Vec<&str> = command.split(' ').collect();
             words.push("echo {tube}");
@@ -279,7 +406,35 @@ mod tests {
             let made = arguments(&template(&words).unwrap(), STDIN, "a;b");
             assert_eq!(&made[made.len() - 3..], ["echo ${tube}", "name", "a;b"], "{command}");
         }
-        assert!(template(&["fish", "--command=echo {tube}"]).is_err());
+        for words in [
+            &["fish", "--command=echo {tube}"][..],
+            &["fish", "-C", "set a {tube}", "-c", "true"],
+            &["su", "mail", "--command=echo {tube}"],
+            &["env", "-Ssh {tube}"],
+            &["env", "--split=sh {tube}"],
+            &["ssh", "host", "echo", "{tube}"],
+            &["sudo", "ssh", "-p", "22", "mail@host", "--", "echo {tube}"],
+            &["watch", "-n1", "echo", "{tube}"],
+            &["cmd", "/S", "/C", "echo", "{tube}"],
+            &[r"C:\Windows\System32\CMD.EXE", "/c", "echo {tube}"],
+            &["pwsh", "-NoProfile", "-Command", "echo", "{tube}"],
+            &["powershell.exe", "echo {tube}"],
+        ] {
+            let error = template(words).unwrap_err();
+            assert!(error.message.contains("\"$BSCTL_TUBE\""), "{words:?}: {error}");
+        }
+        let error = template(&["ssh", "host", "wc {file}"]).unwrap_err();
+        assert!(error.message.contains("a script of your own"), "{error}");
+        // A program behind these reads its own options.
+        for words in [
+            &["env", "A=b", "curl", "-S", "{tube}"][..],
+            &["env", "-i", "-u", "S", "curl", "-S", "{tube}"],
+            &["pwsh", "-NoProfile", "-File", "mail.ps1", "-Command", "{tube}"],
+            &["su"],
+            &["ssh-keygen", "{tube}"],
+        ] {
+            assert!(template(words).is_ok(), "{words:?}");
+        }
         // Scripts and the arguments of scripts are no lines.
         for command in ["bash -o pipefail", "sh --", "nice sh -e"] {
             let mut words: Vec<&str> = command.split(' ').collect();
