@@ -24,7 +24,8 @@ Protocol: status, show unique jobs, show jobs, GET_STATUS_UNIQUE; CAN_DO, GRAB_J
 No server has a command that empties a function (`function drop` leaves its jobs behind), so this is a worker that does
 nothing with its jobs. With --to a job is ended when its record has arrived: in a file when it is on the disk, in a pipe when
 its reader has read it. So an interruption, a full disk or a closed pipe loses nothing: at worst a job is in the file and
-still in the queue. With more connections (-j) more jobs share one wait for the disk. The records are those of `submit --ndjson`; the
+still in the queue. A job that the reader of a pipe leaves unread is waited for, and a note says so after 10 s; only the
+last one is ended then, read or not. With more connections (-j) more jobs share one wait for the disk. The records are those of `submit --ndjson`; the
 server does not tell a job's priority.
 Clients may wait for the results of foreground jobs. While there is such a job nothing is drained, unless --as fail tells
 those clients that their job failed, or --background-only leaves such jobs alone: they are given back at the end, which
