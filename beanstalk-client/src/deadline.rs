@@ -94,7 +94,7 @@ pub(crate) struct Leftover(Option<(Epoch, Ticket, Instant)>);
 
 impl Leftover {
     /// Since when this one is waited for. Each wait is too short to tell a slow reply from a dead connection; all of
-    /// them together are not.
+    /// them together are not, with the time between them: the server has that, too.
     pub(crate) fn since(&mut self, epoch: Epoch, ticket: Ticket) -> Instant {
         match self.0 {
             Some((of, known, since)) if (of, known) == (epoch, ticket) => since,
@@ -103,6 +103,14 @@ impl Leftover {
                 self.0 = Some((epoch, ticket, since));
                 since
             }
+        }
+    }
+
+    /// Something of the reply has come while nobody read: a long one comes no further than the sockets hold, so its rest
+    /// has the whole time.
+    pub(crate) fn is_coming(&mut self) {
+        if let Some((.., since)) = &mut self.0 {
+            *since = now();
         }
     }
 }

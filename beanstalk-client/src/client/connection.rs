@@ -53,8 +53,7 @@ impl Client {
                 .await
                 .map_err(|error| self.session.fail(ticket, error))?;
             let patience = patience(wait, earlier);
-            let since = self.leftover.since(self.session.epoch(), ticket);
-            let limit = total.sooner(self.options.reply_limit_since(earlier, since));
+            let limit = total.sooner(self.leftover_limit(ticket, earlier).await?);
             let Ok(response) = within(patience, self.receive_within(ticket, limit)).await else {
                 return Ok(Some(Response::TimedOut));
             };
@@ -81,6 +80,24 @@ impl Client {
             }
         }
         Ok(None)
+    }
+
+    /// When the reply to an earlier reserve is overdue: not before what has come was read.
+    async fn leftover_limit(&mut self, ticket: Ticket, wait: ServerWait) -> Result<Limit> {
+        let since = self.leftover.since(self.session.epoch(), ticket);
+        let limit = self.options.reply_limit_since(wait, since);
+        if !limit.has_passed() {
+            return Ok(limit);
+        }
+        let read = poll_fn(|cx| match self.poll_read(cx) {
+            Poll::Ready(read) => Poll::Ready(read.map(|()| true)),
+            Poll::Pending => Poll::Ready(Ok(false)),
+        });
+        if read.await.map_err(|error| self.session.fail(ticket, error))? {
+            self.leftover.is_coming();
+            return Ok(self.options.reply_limit_since(ServerWait::None, now()));
+        }
+        Ok(limit)
     }
 
     /// Has the server confirm that the oldest orphan is still ours. One touch is under way at a time, however many calls are

@@ -588,6 +588,7 @@ fn a_delete_that_was_dropped_is_not_sent_twice() {
 both_faces!(
     jobs_that_nobody_waited_for_go_back_when_the_watch_list_changes,
     a_pipelined_reserve_that_still_waits_is_left_by_a_shorter_one,
+    a_long_reply_that_came_while_nobody_read_is_read,
     a_job_that_nobody_waited_for_is_forgotten_with_its_connection,
 );
 
@@ -658,6 +659,23 @@ fn a_job_that_nobody_waited_for_is_forgotten_with_its_connection<F: Face>() {
         client.delete(&job).unwrap();
     }
     assert_eq!((seen.len(), server.view().jobs), (2, 0));
+}
+
+/// A body that no socket holds comes on only when it is read: the time in which nobody did is not the server's.
+fn a_long_reply_that_came_while_nobody_read_is_read<F: Face>() {
+    let second = Duration::from_secs(1);
+    let server = Server::builder().max_job_size(1 << 25).start().unwrap();
+    let mut client = F::connect(options(server.address()).reply_timeout(second)).unwrap();
+    let epoch = client.epoch();
+    let reserve = ReserveWithTimeout::new(second).unwrap();
+    let commands = [AnyCommand::new(&ListTubeUsed), AnyCommand::new(&reserve)];
+    assert_eq!(client.call_some(2, 1, commands).len(), 1);
+    assert_eq!(client.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
+    let id = seed(&server, &"x".repeat(1 << 25), 7);
+    // Longer than the reserve may wait, and its reply take.
+    std::thread::sleep(3 * second);
+    let job = client.reserve_with_timeout(PATIENCE).unwrap().job().unwrap();
+    assert_eq!((job.id.get(), job.body.len(), client.epoch()), (id, 1 << 25, epoch));
 }
 
 /// Reserves that are short in comparison to the reply deadline, on a connection whose server has gone silent.

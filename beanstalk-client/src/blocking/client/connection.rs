@@ -27,8 +27,7 @@ impl Client {
             // Its caller may have gone before it was written.
             self.write_all(ticket, total).map_err(|error| self.session.fail(ticket, error))?;
             let patience = patience(wait, earlier);
-            let since = self.leftover.since(self.session.epoch(), ticket);
-            let limit = total.sooner(self.options.reply_limit_since(earlier, since));
+            let limit = total.sooner(self.leftover_limit(ticket, earlier)?);
             match self.receive_unless(ticket, limit, patience)? {
                 None => return Ok(Some(Response::TimedOut)),
                 Some(Response::Reserved(job)) => self.session.keep_orphan(job),
@@ -54,6 +53,21 @@ impl Client {
             }
         }
         Ok(None)
+    }
+
+    /// When the reply to an earlier reserve is overdue: not before what has come was read.
+    fn leftover_limit(&mut self, ticket: Ticket, wait: ServerWait) -> Result<Limit> {
+        let since = self.leftover.since(self.session.epoch(), ticket);
+        let limit = self.options.reply_limit_since(wait, since);
+        if !limit.has_passed() {
+            return Ok(limit);
+        }
+        let has_read = self.read_until(Limit::never().shorter(GLANCE));
+        if has_read.map_err(|error| self.session.fail(ticket, error))? {
+            self.leftover.is_coming();
+            return Ok(self.options.reply_limit_since(ServerWait::None, now()));
+        }
+        Ok(limit)
     }
 
     /// Queues commands and writes them. `queue` gives the ticket whose fate is the whole's, and what to return.
