@@ -41,6 +41,37 @@ impl<R: Role> Shared<R> {
         }
         outcome
     }
+
+    /// As [`Serve::exchange`], for a role that leaves more than what goes to its connection: jobs for handlers, news for
+    /// observers. Behind each exchange, under the lock, `collect` takes what there is; `deliver` gets it outside of the
+    /// lock. It may change the role, which is asked again before anything is written: what comes of it goes out with the
+    /// rest.
+    pub fn serve<T>(
+        &self,
+        task: &Waker,
+        io: &mut Io<R::Failure>,
+        now: Instant,
+        mut collect: impl FnMut(&mut R) -> Option<T>,
+        mut deliver: impl FnMut(T),
+    ) -> Pulse {
+        let mut inner = self.lock();
+        // Nobody has to wake a task that is here.
+        let mut driver = inner.driver.take();
+        let mut pulse = inner.role.exchange(io, now);
+        while let Some(left) = collect(&mut inner.role) {
+            drop(inner);
+            io.wake.drain(..).for_each(Waker::wake);
+            deliver(left);
+            inner = self.lock();
+            pulse = inner.role.exchange(io, crate::now());
+        }
+        match &mut driver {
+            Some(driver) => driver.clone_from(task),
+            none => *none = Some(task.clone()),
+        }
+        inner.driver = driver;
+        pulse
+    }
 }
 
 /// What a [`Driver`] serves: a role that is [`Shared`], or one of several that share a state under a lock of its own.
@@ -57,13 +88,7 @@ impl<R: Role> Serve for Arc<Shared<R>> {
     type Failure = R::Failure;
 
     fn exchange(&self, task: &Waker, io: &mut Io<R::Failure>, now: Instant) -> Pulse {
-        let mut inner = self.lock();
-        let pulse = inner.role.exchange(io, now);
-        match &mut inner.driver {
-            Some(driver) => driver.clone_from(task),
-            none => *none = Some(task.clone()),
-        }
-        pulse
+        self.serve(task, io, now, |_| None::<()>, |()| {})
     }
 }
 
