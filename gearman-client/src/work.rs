@@ -1,12 +1,20 @@
 //! What both faces of the worker share: options, failures of handlers, and what became of jobs.
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-use std::{any::Any, borrow::Cow};
+use std::{any::Any, borrow::Cow, sync::Arc};
 use std::{fmt, time::Duration};
 
 use bytes::Bytes;
 
-use crate::{Address, ClientId, ConnectOptions, Error, JobLimit, Servers, protocol::Grab};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::{
+    Address, ConnectOptions,
+    protocol::{
+        WorkerSession,
+        worker::lane::{Lane, Terms},
+    },
+};
+use crate::{ClientId, Error, JobLimit, Servers, protocol::Grab};
 
 /// How a worker works: one job at a time over one connection to each server, unless set.
 ///
@@ -177,18 +185,24 @@ impl WorkerOptions {
 
     /// The worker role towards one server.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn session(
-        &self,
-        server: &std::sync::Arc<Address>,
-        reply_timeout: Duration,
-    ) -> crate::protocol::WorkerSession {
-        let mut session = crate::protocol::WorkerSession::new(
-            server.clone(),
-            self.concurrency,
-            self.grab,
-            self.regrab,
-            queue_core::now(),
-        );
+    pub(crate) fn lane(&self, server: &Arc<Address>, options: &ConnectOptions) -> Lane {
+        let session = self.session(server, options.reply_timeout);
+        let terms = Terms {
+            retry: options.retry,
+            connect_timeout: options.connect_timeout,
+            reply_timeout: options.reply_timeout,
+            write_timeout: options.write_timeout,
+            max_packet_size: options.max_packet_size,
+            with_barrier: self.barrier,
+        };
+        Lane::new(session, &terms)
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn session(&self, server: &Arc<Address>, reply_timeout: Duration) -> WorkerSession {
+        let now = queue_core::now();
+        let mut session =
+            WorkerSession::new(server.clone(), self.concurrency, self.grab, self.regrab, now);
         session.set_reply_timeout(reply_timeout);
         if let Some(limit) = &self.limit {
             session.set_limit(limit.clone());

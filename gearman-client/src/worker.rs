@@ -88,11 +88,12 @@ impl Worker {
             Error::new(ErrorKind::InvalidInput, Fate::NotSent, why).with_source(error)
         })?;
         let dispatch = Arc::new(Dispatch::new(options.ledger.clone()));
-        let lanes: Vec<Arc<Lane>> =
-            options.lanes().map(|server| Lane::new(server, &options, dispatch.clone())).collect();
         let mut tasks = JoinSet::new();
-        for lane in &lanes {
-            tasks.spawn_on(lane.clone().run(), &runtime);
+        let mut lanes = Vec::new();
+        for server in options.lanes() {
+            let lane = Lane::new(&server, &options, dispatch.clone());
+            tasks.spawn_on(lane.driver(server), &runtime);
+            lanes.push(lane);
         }
         Ok(Worker { lanes, tasks, dispatch, grace: options.grace, limit: options.limit })
     }

@@ -8,8 +8,8 @@ use std::{
 use queue_core::Outage;
 
 use crate::{
-    Address, Assignment, Error, ErrorKind, FunctionName, JobHandle, WorkerOptions, trace,
-    work::Failed,
+    Address, Assignment, Error, ErrorKind, FunctionName, JobHandle, WorkerOptions,
+    protocol::worker::lane::News, trace, work::Failed,
 };
 
 /// Something that happened to a worker.
@@ -71,6 +71,16 @@ impl Teller {
     pub(crate) fn new(server: Arc<Address>, options: &WorkerOptions) -> Self {
         let (observer, logs_errors) = (options.observer.clone(), options.logs_errors);
         Teller { server, observer, logs_errors, outage: Mutex::default() }
+    }
+
+    pub(crate) fn tell_of(&self, news: &News) {
+        match news {
+            News::Connected => self.connected(),
+            News::Lost(error, wait) => {
+                self.disconnected(error);
+                trace::backing_off(&self.server, *wait);
+            }
+        }
     }
 
     pub(crate) fn connected(&self) {

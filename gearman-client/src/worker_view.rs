@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::{ConnectionState, Error, Metrics, WorkerReport, protocol::WorkerSession};
+use crate::{
+    ConnectionState, Metrics, WorkerReport,
+    protocol::worker::lane::{Lane, News},
+};
 
 /// A look at a worker while it runs, from anywhere, and at what it was when it has ended. Cloning is cheap.
 ///
@@ -94,10 +97,12 @@ impl Gauge {
         self.update(|seen| seen.report)
     }
 
+    #[cfg(feature = "blocking")]
     pub(crate) fn is(&self, state: ConnectionState) {
         self.update(|seen| seen.state = state);
     }
 
+    #[cfg(feature = "blocking")]
     pub(crate) fn connected(&self) {
         self.update(|seen| {
             seen.metrics.connected();
@@ -105,22 +110,45 @@ impl Gauge {
         });
     }
 
-    pub(crate) fn failed(&self, error: &Error) {
+    #[cfg(feature = "blocking")]
+    pub(crate) fn failed(&self, error: &crate::Error) {
         self.update(|seen| seen.metrics.failed(error.kind()));
     }
 
     /// Takes over what has happened on the connection since it was last asked.
-    pub(crate) fn follow(&self, session: &mut WorkerSession) {
-        self.update(|seen| seen.follow(session));
+    #[cfg(feature = "blocking")]
+    pub(crate) fn follow(&self, session: &mut crate::protocol::WorkerSession) {
+        self.update(|seen| seen.follow_session(session));
     }
 }
 
 impl Seen {
-    pub(crate) fn follow(&mut self, session: &mut WorkerSession) {
+    #[cfg(feature = "blocking")]
+    fn follow_session(&mut self, session: &mut crate::protocol::WorkerSession) {
         for settled in session.settled() {
             self.report.add(settled);
         }
         self.metrics.commands += session.take_commands();
         self.running = session.running();
+    }
+
+    /// Takes over what has happened on the connections since it was last asked.
+    pub(crate) fn follow(&mut self, lane: &mut Lane, news: &[News]) {
+        for settled in lane.session.settled() {
+            self.report.add(settled);
+        }
+        let traffic = lane.take_traffic();
+        self.metrics.commands += lane.session.take_commands();
+        self.metrics.replies += traffic.replies;
+        self.metrics.bytes_in += traffic.bytes_in;
+        self.metrics.bytes_out += traffic.bytes_out;
+        for what in news {
+            match what {
+                News::Connected => self.metrics.connected(),
+                News::Lost(error, _) => self.metrics.failed(error.kind()),
+            }
+        }
+        self.running = lane.session.running();
+        self.state = lane.state();
     }
 }

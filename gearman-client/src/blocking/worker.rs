@@ -22,7 +22,7 @@ use crate::{
     WorkerReport, WorkerView,
     deadline::Limit,
     keys::Keys,
-    protocol::{Assignment, End, Report, work::job_lost},
+    protocol::{Assignment, End, Report, worker::work::job_lost},
     route::no_server,
     trace,
     work::Failed,

@@ -321,7 +321,7 @@ mod tests {
         }
         let expected = [(PacketType::EchoRes, "hi".into()), (PacketType::Noop, Bytes::new())];
         assert_eq!((&taken[..], io.data()), (&expected[..], &b"\0RE"[..]));
-        io.space()[0] = b'Q';
+        io.space()[0] = b'X';
         io.came(1);
         assert_eq!(framing.take(&mut io).unwrap_err().kind(), ErrorKind::Protocol);
     }

@@ -24,22 +24,14 @@
 
 mod admin;
 mod admin_reply;
-mod assignment;
-mod budget;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod client;
-mod confirm;
 mod decoder;
-mod dialect;
-mod limit;
 pub(crate) mod packet;
 mod question;
 pub(crate) mod request;
 mod session;
-pub(crate) mod work;
-mod worker;
-#[cfg(test)]
-mod worker_tests;
+pub(crate) mod worker;
 
 pub use queue_core::Backoff;
 
@@ -48,13 +40,10 @@ pub(crate) use self::decoder::Framing;
 pub use self::{
     admin::{AdminCommand, MaxQueue, RawLine},
     admin_reply::{AdminReply, ReplyShape, TextDecoder},
-    assignment::{Assignment, Grab},
     decoder::Decoder,
-    limit::JobLimit,
     packet::{Direction, Magic, Packet, PacketType},
     question::{Echo, GetStatus, GetStatusUnique, SetExceptions},
     request::{Request, Submit, Submitted},
     session::{Delivery, Epoch, Lost, Session},
-    work::{End, Report, Settled},
-    worker::WorkerSession,
+    worker::{Assignment, End, Grab, JobLimit, Report, Settled, WorkerSession},
 };

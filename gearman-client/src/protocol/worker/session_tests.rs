@@ -5,10 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    Decoder, End, Grab, JobLimit, Magic, Packet, PacketType, Report, Settled, WorkerSession,
+use super::{End, Grab, JobLimit, Report, Settled, WorkerSession};
+use crate::{
+    ClientId, ErrorKind, FunctionName, JobHandle,
+    protocol::{Decoder, Magic, Packet, PacketType},
 };
-use crate::{ClientId, ErrorKind, FunctionName, JobHandle};
 
 const REGRAB: Duration = Duration::from_secs(10);
 
@@ -430,6 +431,22 @@ fn answers_to_grabs_that_were_given_up_are_taken_in_any_number() {
     assert_eq!(bench.sent(), ["PRE_SLEEP"]);
     bench.gets(PacketType::Noop, &[]);
     assert_eq!(bench.sent(), ["GRAB_JOB_ALL"], "it was only slow");
+}
+
+/// gearmand answers all three, and the first two alike when the jobs have no reducer.
+#[test]
+fn a_slow_server_answers_every_grab_that_was_given_up() {
+    let mut bench = Bench::started(4);
+    for grab in ["GRAB_JOB_UNIQ", "GRAB_JOB"] {
+        bench.now += Duration::from_secs(1);
+        assert_eq!(bench.sent(), [grab]);
+    }
+    for handle in ["H:x:1", "H:x:2"] {
+        bench.gets(PacketType::JobAssignUniq, &[handle, "f", "u", "w"]).unwrap();
+    }
+    bench.gets(PacketType::JobAssign, &["H:x:3", "f", "w"]).unwrap();
+    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"], "that is known for certain");
+    bench.gets(PacketType::JobAssignUniq, &["H:x:4", "f", "u", "w"]).unwrap();
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::protocol::Grab;
+use super::Grab;
 
 /// What is known of a server, over all connections of a lane.
 #[derive(Debug)]

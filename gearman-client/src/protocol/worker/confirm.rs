@@ -5,10 +5,8 @@
 
 use std::{collections::VecDeque, time::Instant};
 
-use crate::{
-    Error,
-    protocol::{Grab, PacketType, work::Settled},
-};
+use super::{Grab, work::Settled};
+use crate::{Error, protocol::PacketType};
 
 /// What was sent and is not answered or confirmed yet.
 #[derive(Debug, Default)]
@@ -21,6 +19,8 @@ pub(super) struct Confirmations {
     /// Results and reports that no later answer has confirmed yet.
     unconfirmed: VecDeque<Work>,
     settled: VecDeque<Settled>,
+    /// How many results were lost with their connections.
+    unknown: u64,
     has_answers: bool,
     /// How often the server came further with what it was asked, and when it last did.
     steps: u64,
@@ -33,6 +33,8 @@ struct Asked {
     /// Of which kind, if it is a grab.
     grab: Option<Grab>,
     since: Instant,
+    /// How many bytes of the connection it ends behind.
+    end: u64,
 }
 
 #[derive(Debug)]
@@ -56,9 +58,9 @@ impl Confirmations {
         self.number += 1;
     }
 
-    /// That packet was a question; gives its number.
-    pub(super) fn asked(&mut self, grab: Option<Grab>, now: Instant) -> u64 {
-        self.asked.push_back(Asked { number: self.number, grab, since: now });
+    /// That packet was a question, which ends behind so many bytes of the connection; gives its number.
+    pub(super) fn asked(&mut self, grab: Option<Grab>, end: u64, now: Instant) -> u64 {
+        self.asked.push_back(Asked { number: self.number, grab, since: now, end });
         self.grabs += usize::from(grab.is_some());
         self.number
     }
@@ -100,6 +102,11 @@ impl Confirmations {
     pub(super) fn waiting_since(&self) -> Option<Instant> {
         let since = self.asked.front()?.since;
         Some(self.stepped_at.map_or(since, |at| at.max(since)))
+    }
+
+    /// Whether a connection that has taken so many bytes has the oldest question among them.
+    pub(super) fn is_waiting(&self, sent: u64) -> bool {
+        self.asked.front().is_some_and(|asked| asked.end <= sent)
     }
 
     /// The kind of the oldest question, if it is a grab.
@@ -189,6 +196,11 @@ impl Confirmations {
         self.settled.drain(..)
     }
 
+    /// How many results were lost with their connections, in all.
+    pub(super) fn unknown(&self) -> u64 {
+        self.unknown
+    }
+
     /// There is a new connection.
     pub(super) fn reopen(&mut self) {
         self.has_answers = false;
@@ -199,6 +211,7 @@ impl Confirmations {
         self.settled.extend(std::iter::repeat_n(Settled::Abandoned, running));
         let results = self.unconfirmed.iter().filter(|work| work.is_result()).count();
         self.settled.extend(std::iter::repeat_n(Settled::Unknown, results));
+        self.unknown += results as u64;
         self.unconfirmed.clear();
         self.asked.clear();
         self.grabs = 0;

@@ -8,19 +8,18 @@ use std::{
 
 use bytes::{Buf, BytesMut};
 
+use super::{
+    assignment::{Assignment, Grab},
+    budget::{Budget, Refusals},
+    confirm::Confirmations,
+    dialect::Dialect,
+    limit::{Ask, JobLimit, SHARED},
+    work::{End, Report, Settled, job_lost},
+};
 use crate::{
     Address, ClientId, Error, ErrorKind, FunctionName, JobHandle, Origin,
     keys::Keys,
-    protocol::{
-        Assignment, Epoch, Grab, Packet, PacketType,
-        budget::{Budget, Refusals},
-        confirm::Confirmations,
-        dialect::Dialect,
-        limit::{Ask, JobLimit, SHARED},
-        packet::request,
-        request::refusal,
-        work::{End, Report, Settled, job_lost},
-    },
+    protocol::{Epoch, Packet, PacketType, packet::request, request::refusal},
     short::Short,
     text::Decimal,
 };
@@ -54,6 +53,8 @@ pub struct WorkerSession {
     origin: Origin,
     opened: Instant,
     outgoing: BytesMut,
+    /// How many bytes were queued on this connection.
+    queued: u64,
     /// How many packets were queued since somebody asked.
     commands: u64,
     client_id: Option<ClientId>,
@@ -134,6 +135,7 @@ impl WorkerSession {
             origin: Origin { server, epoch: Epoch::next() },
             opened: now,
             outgoing: BytesMut::new(),
+            queued: 0,
             commands: 0,
             client_id: None,
             functions: HashSet::default(),
@@ -174,7 +176,7 @@ impl WorkerSession {
         self.origin.epoch = Epoch::next();
         self.opened = now;
         self.has_brought_job = false;
-        self.commands = 0;
+        (self.queued, self.commands) = (0, 0);
         self.is_grab_proven = false;
         self.confirmations.reopen();
         self.window = 1;
@@ -257,6 +259,12 @@ impl WorkerSession {
         self.limit = Some(limit);
     }
 
+    /// Whether somebody counts the jobs that it takes.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(super) fn has_limit(&self) -> bool {
+        self.limit.is_some()
+    }
+
     /// Begins to ask for jobs.
     pub fn start(&mut self) {
         self.is_started = true;
@@ -281,7 +289,7 @@ impl WorkerSession {
     /// Sends ECHO_REQ: its answer confirms everything before. Gives a number for [`is_past`](Self::is_past).
     pub fn send_barrier(&mut self, now: Instant) -> u64 {
         self.put(PacketType::EchoReq, &[], b"");
-        self.confirmations.asked(None, now)
+        self.confirmations.asked(None, self.queued, now)
     }
 
     /// Whether the barrier with this number was answered.
@@ -357,7 +365,7 @@ impl WorkerSession {
     fn ask(&mut self, now: Instant) {
         let grab = self.dialect.grab();
         self.put(grab.packet_type(), &[], b"");
-        self.confirmations.asked(Some(grab), now);
+        self.confirmations.asked(Some(grab), self.queued, now);
     }
 
     /// Takes a packet; gives the job that it brings.
@@ -466,13 +474,15 @@ impl WorkerSession {
         let late = match (named, self.confirmations.next_grab()) {
             (Some(named), Some(next)) if named == next => None,
             (None, Some(_)) => None,
-            (Some(named), _) => self.given_up.iter().position(|grab| *grab == named),
+            // What brings no reducer may answer a grab for all as well.
+            (Some(named), _) => self.given_up.iter().position(|grab| named.may_answer(*grab)),
             (None, None) => (!self.given_up.is_empty()).then_some(0),
         };
         let (grab, answer) = match late.and_then(|at| self.given_up.drain(..=at).next_back()) {
             Some(grab) => {
                 self.confirmations.step(now);
-                (Some(grab), Answer::Late)
+                // No more than that is shown for certain.
+                (Some(named.map_or(grab, |named| named.min(grab))), Answer::Late)
             }
             None => (self.confirmations.answered(by, true, now)?, Answer::Expected),
         };
@@ -540,6 +550,12 @@ impl WorkerSession {
     #[must_use]
     pub fn waiting_since(&self) -> Option<Instant> {
         self.confirmations.waiting_since()
+    }
+
+    /// Whether a connection that has taken so many bytes waits for the answer to a question.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(super) fn is_waiting(&self, sent: u64) -> bool {
+        self.confirmations.is_waiting(sent)
     }
 
     /// How many answers have come, and how many questions were given up, in all: when it grows, a barrier may be past.
@@ -667,7 +683,9 @@ impl WorkerSession {
     }
 
     fn put(&mut self, packet_type: PacketType, arguments: &[&[u8]], last: &[u8]) {
+        let before = self.outgoing.len();
         request(&mut self.outgoing, packet_type, arguments, last);
+        self.queued += (self.outgoing.len() - before) as u64;
         self.commands += 1;
         self.confirmations.count();
     }
@@ -725,6 +743,12 @@ impl WorkerSession {
         self.again.clear();
         self.left = 0;
         self.outgoing.clear();
+    }
+
+    /// How many results were lost with their connections, in all.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(super) fn unknown(&self) -> u64 {
+        self.confirmations.unknown()
     }
 
     /// How many jobs this connection holds that may run.

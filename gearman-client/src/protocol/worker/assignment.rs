@@ -29,6 +29,12 @@ impl Grab {
         }
     }
 
+    /// Whether a server answers such a grab with the packet that is named for this kind: gearmand answers GRAB_JOB_ALL
+    /// with JOB_ASSIGN_UNIQ when there is no reducer.
+    pub(super) fn may_answer(self, asked: Grab) -> bool {
+        self == asked || (self, asked) == (Grab::Uniq, Grab::All)
+    }
+
     /// The kind of the grab that such a packet answers; `None` for NO_JOB, which answers any.
     pub(super) fn answered_with(answer: PacketType) -> Option<Self> {
         match answer {

@@ -1,0 +1,473 @@
+//! What decides about a worker's connections to one server.
+
+use std::{
+    io,
+    task::Waker,
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use queue_core::{
+    ConnectionState, End, Health, Io, Late, Pace, Pulse, RetryPolicy, Role, Wakers, earliest,
+};
+
+use super::{Assignment, WorkerSession};
+use crate::{
+    Deadline, Error, JobHandle, LostReason,
+    deadline::timed_out,
+    error::lost,
+    protocol::{Epoch, Magic, decoder::Framing},
+    route::no_server,
+};
+
+/// The worker role on the connections to one server: when to connect, what to register, when to ask for jobs, when to give
+/// a connection up, and how to end.
+///
+/// * What the worker can do are the first requests of every connection.
+/// * A connection that proved good is followed by the next at once, and so is the first attempt; others wait ever longer.
+/// * An answer that is overdue is looked for before it is missed: nobody may have read while a handler ran.
+/// * One that is to stop asks for no further job, waits for those that run, makes sure with an ECHO that its results were
+///   taken, and ends; without that ECHO it ends its side of the connection behind the last result.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) session: WorkerSession,
+    framing: Framing,
+    health: Health,
+    pace: Pace,
+    life: Life,
+    with_barrier: bool,
+    has_sent_barrier: bool,
+    /// Whether the session is that of the connection that is there.
+    is_open: bool,
+    /// Whether the next connection may follow this one at once.
+    may_return: bool,
+    /// How far the server had come with its answers.
+    steps: u64,
+    overdue: Option<Overdue>,
+    /// How many results nobody confirms, as the last barrier has told.
+    told_unknown: u64,
+    /// How many bytes the connection had yet to take.
+    unwritten: usize,
+    spare: BytesMut,
+    /// What is done about a missing connection.
+    state: ConnectionState,
+    failures: u64,
+    last_error: Option<Error>,
+    jobs: Vec<Assignment>,
+    news: Vec<News>,
+    traffic: Traffic,
+    /// What the connection has brought and taken, as far as it was counted.
+    counted: (u64, u64),
+    connecting: Wakers,
+    /// Tasks that wait for room.
+    waiting: Wakers,
+    barriers: Wakers,
+    /// Tasks that wait until a job is lost.
+    losses: Wakers,
+}
+
+/// How a lane makes connections, and how long it waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) retry: RetryPolicy,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) reply_timeout: Duration,
+    pub(crate) write_timeout: Duration,
+    pub(crate) max_packet_size: usize,
+    /// Whether an ECHO confirms the last results.
+    pub(crate) with_barrier: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Working,
+    Stopping,
+    /// It was given up before its jobs had ended.
+    Cut,
+    Over,
+}
+
+/// What a worker is told of its connection.
+#[derive(Debug)]
+pub(crate) enum News {
+    Connected,
+    /// It was lost, or could not be made; the next attempt is made after that time.
+    Lost(Error, Duration),
+}
+
+/// What was sent and received since it was last asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) replies: u64,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+}
+
+/// An ECHO on a connection, whose answer shows that the server has read everything before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Barrier {
+    epoch: Epoch,
+    /// `None` without a connection.
+    number: Option<u64>,
+}
+
+/// An answer is late, as far as is known.
+#[derive(Clone, Copy, Debug)]
+struct Overdue {
+    since: Instant,
+    /// How much had come by then.
+    received: u64,
+}
+
+/// No further report or result is taken while so many bytes wait to be written.
+const ENOUGH_OUTGOING: usize = 1 << 20;
+
+/// A late answer is not looked for behind more than that.
+const ENOUGH_LOOKED_AT: u64 = 4 << 20;
+
+impl Lane {
+    pub(crate) fn new(session: WorkerSession, terms: &Terms) -> Self {
+        Lane {
+            session,
+            framing: Framing::new(Magic::Response, terms.max_packet_size),
+            health: Health::new(terms.retry, Some(terms.connect_timeout)),
+            pace: Pace::new(Some(terms.reply_timeout), Some(terms.write_timeout)),
+            life: Life::Working,
+            with_barrier: terms.with_barrier,
+            has_sent_barrier: false,
+            is_open: false,
+            may_return: true,
+            steps: 0,
+            overdue: None,
+            told_unknown: 0,
+            unwritten: 0,
+            spare: BytesMut::new(),
+            state: ConnectionState::Idle,
+            failures: 0,
+            last_error: None,
+            jobs: Vec::new(),
+            news: Vec::new(),
+            traffic: Traffic::default(),
+            counted: (0, 0),
+            connecting: Wakers::default(),
+            waiting: Wakers::default(),
+            barriers: Wakers::default(),
+            losses: Wakers::default(),
+        }
+    }
+
+    /// Asks for no further job, and is over when those that run have ended.
+    pub(crate) fn stop(&mut self) {
+        if self.life == Life::Working {
+            self.life = Life::Stopping;
+        }
+        self.session.stop();
+    }
+
+    /// Is over at once: jobs that are not finished go back to the server.
+    pub(crate) fn cut(&mut self) {
+        self.life = Life::Cut;
+        self.is_open = false;
+        self.session.close();
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.life, Life::Cut | Life::Over)
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Whether there is a connection; `None` while that is not known.
+    pub(crate) fn connection(&self) -> Option<Result<(), Error>> {
+        match self.is_open {
+            true => Some(Ok(())),
+            false => (self.failures > 0 || self.is_over()).then(|| Err(self.why_lost())),
+        }
+    }
+
+    /// Why there is no connection, or not the same any more.
+    fn why_lost(&self) -> Error {
+        self.last_error.as_ref().map_or_else(no_server, Error::share)
+    }
+
+    /// Whether a job is still this connection's.
+    pub(crate) fn holds(&self, job: &JobHandle) -> bool {
+        self.is_open && self.session.holds(job)
+    }
+
+    /// Why a job is not this connection's any more, unless it is.
+    pub(crate) fn lost_reason(&self, job: &JobHandle) -> Option<LostReason> {
+        if self.life == Life::Cut {
+            return Some(LostReason::Stopped);
+        }
+        let is_here = self.is_open && job.epoch() == Some(self.session.origin().epoch);
+        (!is_here).then_some(LostReason::ConnectionLost)
+    }
+
+    /// Whether results were lost with a connection, and no barrier has told so: then it has now.
+    pub(crate) fn check_losses(&mut self) -> Result<(), Error> {
+        let told = std::mem::replace(&mut self.told_unknown, self.session.unknown());
+        if self.session.unknown() > told { Err(self.why_lost()) } else { Ok(()) }
+    }
+
+    /// A way to wait until the server has read everything that was sent so far.
+    pub(crate) fn barrier(&mut self, now: Instant) -> Barrier {
+        let number = self.is_open.then(|| self.session.send_barrier(now));
+        Barrier { epoch: self.session.origin().epoch, number }
+    }
+
+    /// Whether a barrier is past; `None` while it is not.
+    pub(crate) fn is_past(&mut self, barrier: Barrier) -> Option<Result<(), Error>> {
+        match barrier.number {
+            Some(number) if self.is_open && self.session.origin().epoch == barrier.epoch => {
+                self.session.is_past(number).then_some(Ok(()))
+            }
+            _ => {
+                self.told_unknown = self.session.unknown();
+                Some(Err(self.why_lost()))
+            }
+        }
+    }
+
+    /// Whether there is room for another report or result.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.is_open || self.backlog() < ENOUGH_OUTGOING
+    }
+
+    /// How many bytes wait to be written, as far as is known.
+    pub(crate) fn backlog(&self) -> usize {
+        self.session.outgoing().len() + self.unwritten
+    }
+
+    /// Wakes a task when it is known whether there is a connection.
+    pub(crate) fn wake_connected(&mut self, waker: &Waker) {
+        self.connecting.add(waker);
+    }
+
+    /// Wakes a task when there may be room.
+    pub(crate) fn wake_with_room(&mut self, waker: &Waker) {
+        self.waiting.add(waker);
+    }
+
+    /// Wakes a task when a barrier may be past.
+    pub(crate) fn wake_behind_barrier(&mut self, waker: &Waker) {
+        self.barriers.add(waker);
+    }
+
+    /// Wakes a task when a job may be lost.
+    pub(crate) fn wake_on_loss(&mut self, waker: &Waker) {
+        self.losses.add(waker);
+    }
+
+    /// The jobs that have come, and what else its worker is told.
+    pub(crate) fn take(&mut self) -> (Vec<Assignment>, Vec<News>) {
+        (std::mem::take(&mut self.jobs), std::mem::take(&mut self.news))
+    }
+
+    pub(crate) fn take_traffic(&mut self) -> Traffic {
+        std::mem::take(&mut self.traffic)
+    }
+
+    pub(crate) fn state(&self) -> ConnectionState {
+        match self.life {
+            Life::Cut | Life::Over => ConnectionState::Closed,
+            _ if self.is_open => ConnectionState::Ready,
+            _ => self.state,
+        }
+    }
+
+    fn open(&mut self, io: &mut Io<Error>, now: Instant) {
+        self.session.reopen(now);
+        self.pace.reset();
+        self.is_open = true;
+        (self.counted, self.overdue, self.has_sent_barrier) = ((0, 0), None, false);
+        self.news.push(News::Connected);
+        self.connecting.append_to(&mut io.wake);
+    }
+
+    fn count(&mut self, io: &Io<Error>) {
+        let (came, went) = std::mem::replace(&mut self.counted, (io.received(), io.sent()));
+        self.traffic.bytes_in += io.received().saturating_sub(came);
+        self.traffic.bytes_out += io.sent().saturating_sub(went);
+    }
+
+    fn take_packets(&mut self, io: &mut Io<Error>, now: Instant) -> Result<(), Error> {
+        while self.is_open
+            && let Some(packet) = self.framing.take(io)?
+        {
+            self.traffic.replies += 1;
+            self.jobs.extend(self.session.accept(&packet, now)?);
+        }
+        Ok(())
+    }
+
+    /// The connection is gone, or cannot be used any further, or could not be made.
+    fn lose(&mut self, error: Error, io: &mut Io<Error>, now: Instant) {
+        if std::mem::replace(&mut self.is_open, false) && self.session.is_proven(now) {
+            self.may_return = true;
+            self.health.proven();
+        }
+        if std::mem::replace(&mut self.may_return, false) {
+            self.health.lost();
+        } else {
+            self.health.failed(now);
+        }
+        self.failures += 1;
+        if self.session.has_limit() {
+            // It has counted them, and whoever counts along gets them.
+            self.jobs.iter().for_each(|job| self.session.begin(&job.handle));
+        } else {
+            self.jobs.clear();
+        }
+        self.close(io);
+        if self.life == Life::Working {
+            let wait = self.health.quarantine(now).unwrap_or(now).saturating_duration_since(now);
+            self.news.push(News::Lost(error.share(), wait));
+        }
+        self.last_error = Some(error);
+    }
+
+    fn close(&mut self, io: &mut Io<Error>) {
+        self.session.close();
+        self.pace.reset();
+        (self.unwritten, self.overdue) = (0, None);
+        for tasks in [&mut self.connecting, &mut self.waiting, &mut self.barriers, &mut self.losses]
+        {
+            tasks.append_to(&mut io.wake);
+        }
+    }
+
+    fn end(&mut self, io: &mut Io<Error>) -> Pulse {
+        if self.life != Life::Cut {
+            self.life = Life::Over;
+        }
+        self.is_open = false;
+        self.close(io);
+        Pulse::Over
+    }
+
+    /// What comes of an answer or a write that is late, unless the connection goes on.
+    fn late(&mut self, late: Late, io: &mut Io<Error>, now: Instant) -> Option<Pulse> {
+        let which = match late {
+            Late::Write => Deadline::Write,
+            Late::Reply if self.is_unread(io, now) => return Some(Pulse::Look),
+            Late::Reply if self.session.give_up_waiting(now) => {
+                self.overdue = None;
+                let answered = self.has_stepped(io);
+                return self.check(io, answered, now).err().map(|_| Pulse::Look);
+            }
+            Late::Reply => Deadline::Reply,
+        };
+        self.lose(timed_out(which), io, now);
+        Some(self.without_connection(io, now))
+    }
+
+    fn check(
+        &mut self,
+        io: &Io<Error>,
+        answered: bool,
+        now: Instant,
+    ) -> Result<Option<Instant>, Late> {
+        let is_waiting = self.session.is_waiting(io.sent()) || self.is_leaving();
+        self.pace.check(io, is_waiting.then_some(Duration::ZERO), answered, now)
+    }
+
+    /// Whether the server has come further with its answers.
+    fn has_stepped(&mut self, io: &mut Io<Error>) -> bool {
+        let steps = self.session.steps();
+        let has_stepped = std::mem::replace(&mut self.steps, steps) != steps;
+        if has_stepped {
+            self.barriers.append_to(&mut io.wake);
+        }
+        has_stepped
+    }
+
+    /// Whether the answer that is late may have come already.
+    fn is_unread(&mut self, io: &Io<Error>, now: Instant) -> bool {
+        let overdue = *self.overdue.get_or_insert(Overdue { since: now, received: io.received() });
+        let has_looked = io.looked_at().is_some_and(|at| at >= overdue.since);
+        !has_looked && io.received() - overdue.received < ENOUGH_LOOKED_AT
+    }
+
+    /// Whether only the end of the connection is waited for.
+    fn is_leaving(&self) -> bool {
+        self.life == Life::Stopping && !self.with_barrier && self.session.is_drained()
+    }
+
+    /// Whether a worker that is to stop has nothing left to do; makes sure first that its results were taken.
+    fn wind_up(&mut self, now: Instant) -> bool {
+        if self.life != Life::Stopping || !self.with_barrier || !self.session.is_drained() {
+            return false;
+        }
+        if self.session.has_unconfirmed() && !self.has_sent_barrier {
+            self.has_sent_barrier = true;
+            self.session.send_barrier(now);
+        }
+        !self.session.has_unconfirmed()
+    }
+
+    fn without_connection(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        if self.life != Life::Working {
+            return self.end(io);
+        }
+        let pulse = self.health.dial(0, now);
+        self.state = match pulse {
+            Pulse::Dial(..) => ConnectionState::Connecting,
+            _ => ConnectionState::Backoff,
+        };
+        pulse
+    }
+}
+
+impl Role for Lane {
+    type Failure = Error;
+
+    fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        if self.is_over() {
+            return self.end(io);
+        }
+        if self.health.is_new(io) {
+            self.open(io, now);
+        }
+        self.count(io);
+        let taken = self.take_packets(io, now);
+        let end = match (taken, io.take_end()) {
+            (Err(error), _) | (_, Some(End::NotConnected(error))) => Some(error),
+            (_, Some(End::Lost(error))) => Some(lost(error)).filter(|_| self.is_open),
+            (_, Some(End::Abandoned)) => {
+                self.health.abandoned();
+                Some(lost(io::ErrorKind::BrokenPipe.into()))
+            }
+            (Ok(()), None) => None,
+        };
+        if let Some(error) = end {
+            self.lose(error, io, now);
+        }
+        if !self.is_open {
+            return self.without_connection(io, now);
+        }
+        let mut due = self.session.poll(now);
+        let answered = self.has_stepped(io);
+        match self.check(io, answered, now) {
+            Ok(_) => self.overdue = None,
+            Err(late) => match self.late(late, io, now) {
+                Some(pulse) => return pulse,
+                None => due = self.session.poll(now),
+            },
+        }
+        self.jobs.extend(std::iter::from_fn(|| self.session.released()));
+        if self.wind_up(now) {
+            return self.end(io);
+        }
+        self.session.swap_outgoing(&mut self.spare);
+        io.queue(&mut self.spare);
+        self.unwritten = io.unwritten();
+        if self.has_room() {
+            self.waiting.append_to(&mut io.wake);
+        }
+        let until = earliest([due, self.check(io, false, now).unwrap_or(Some(now))]);
+        if self.is_leaving() { Pulse::HalfClose(until) } else { Pulse::Go(until) }
+    }
+}

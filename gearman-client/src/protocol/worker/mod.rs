@@ -1,0 +1,22 @@
+//! A worker's side of the connections to one server.
+
+mod assignment;
+mod budget;
+mod confirm;
+mod dialect;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) mod lane;
+#[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
+mod lane_tests;
+mod limit;
+mod session;
+#[cfg(test)]
+mod session_tests;
+pub(crate) mod work;
+
+pub use self::{
+    assignment::{Assignment, Grab},
+    limit::JobLimit,
+    session::WorkerSession,
+    work::{End, Report, Settled},
+};
