@@ -5,7 +5,7 @@
 use std::{env, error::Error};
 
 use gearman_client::{
-    Failure,
+    Failure, JobLimit, WorkerOptions,
     blocking::{JobContext, Worker},
 };
 
@@ -13,17 +13,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args().skip(1);
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:4730".into());
     let function = arguments.next().unwrap_or_else(|| "square".into());
-    let mut left: u32 = arguments.next().map_or(Ok(10_001), |count| count.parse())?;
+    let count = arguments.next().map_or(Ok(10_001), |count| count.parse())?;
 
-    let mut worker = Worker::connect(address)?;
-    let stop = worker.stop_handle();
-    worker.register(function, move |job| {
-        left = left.saturating_sub(1);
-        if left == 0 {
-            stop.stop();
-        }
-        square(job)
-    })?;
+    let options: WorkerOptions = address.parse()?;
+    let mut worker = Worker::connect(options.limit(JobLimit::new(count)))?;
+    worker.register(function, square)?;
     println!("{}", worker.run()?);
     Ok(())
 }

@@ -6,12 +6,8 @@ use std::{
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     task::{Context, Poll, Waker},
-    time::Duration,
 };
 
 use bytes::Bytes;
@@ -20,7 +16,8 @@ use tokio::task::JoinSet;
 use queue_core::{Signal, now};
 
 use crate::{
-    CrashLedger, Failure, FunctionName, GrabbedJob, JobContext, keys::Keys, trace, work::Failed,
+    CrashLedger, Failure, FunctionName, GrabbedJob, JobContext, keys::Keys, quick::Quick, trace,
+    work::Failed,
 };
 
 /// What a handler's future gives.
@@ -43,8 +40,7 @@ pub(crate) struct Dispatch {
 /// A handler, and how it behaves.
 struct Registered {
     handler: Handler,
-    /// How many jobs in a row took no time to speak of, as far as that matters.
-    quick: AtomicU32,
+    quick: Quick,
 }
 
 #[derive(Default)]
@@ -62,7 +58,7 @@ impl Dispatch {
 
     pub(crate) fn register(&self, function: FunctionName, handler: Handler) {
         let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
-        handlers.insert(function, Arc::new(Registered { handler, quick: AtomicU32::new(0) }));
+        handlers.insert(function, Arc::new(Registered { handler, quick: Quick::default() }));
     }
 
     pub(crate) fn forget(&self, function: &FunctionName) {
@@ -95,7 +91,7 @@ impl Dispatch {
         };
         job.begin();
         let ledger = self.ledger.clone();
-        let is_quick = registered.is_quick();
+        let is_quick = registered.quick.is_proven();
         let span = trace::job(&job);
         let mut task: Task = Box::pin(span.follow(async move {
             // What remembers that the job runs is dropped before its end is sent.
@@ -164,26 +160,11 @@ fn runs_to_its_end(task: &mut Task) -> bool {
     catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(&mut cx).is_ready())).unwrap_or(true)
 }
 
-/// What takes longer gets a task of its own: nothing else happens on the connection meanwhile.
-const QUICK: Duration = Duration::from_micros(50);
-
-/// So many quick jobs in a row prove a handler.
-const QUICK_JOBS: u32 = 64;
-
 impl Registered {
-    /// Whether the handler only computes a little: a task would cost more.
-    fn is_quick(&self) -> bool {
-        self.quick.load(Ordering::Relaxed) >= QUICK_JOBS
-    }
-
     async fn run(&self, job: JobContext) -> Result<Bytes, Failed> {
         let start = now();
         let outcome = self.run_contained(job).await;
-        if now().saturating_duration_since(start) > QUICK {
-            self.quick.store(0, Ordering::Relaxed);
-        } else if !self.is_quick() {
-            self.quick.fetch_add(1, Ordering::Relaxed);
-        }
+        self.quick.note(now().saturating_duration_since(start));
         outcome
     }
 

@@ -7,6 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::time::timeout_at;
+
 use queue_core::{Driver, Io, Pulse, Serve, Shared, Wire, now};
 
 use crate::{
@@ -180,19 +182,28 @@ impl Lane {
 
     /// Why a job is not this connection's any more, unless it is.
     pub(crate) fn why_lost(&self, job: &JobHandle) -> Option<LostReason> {
-        self.look(|role| role.lost_reason(job))
+        self.look(|role| role.lost_reason(job, now()))
     }
 
     /// Waits until a job is not this connection's any more.
     pub(crate) async fn lost(&self, job: &JobHandle) -> LostReason {
-        let poll = |role: &mut Role, waker: &Waker| match role.lost_reason(job) {
+        let poll = |role: &mut Role, waker: &Waker| match role.lost_reason(job, now()) {
             Some(reason) => Poll::Ready(reason),
             None => {
                 role.wake_on_loss(waker);
                 Poll::Pending
             }
         };
-        poll_fn(|cx| self.look(|role| poll(role, cx.waker()))).await
+        loop {
+            let lost = poll_fn(|cx| self.look(|role| poll(role, cx.waker())));
+            let Some(until) = self.look(|role| role.session.held_until(job)) else {
+                return lost.await;
+            };
+            // Its time is over then, which is looked at once more.
+            if let Ok(reason) = timeout_at(until.into(), lost).await {
+                return reason;
+            }
+        }
     }
 
     /// Whether a job is still this connection's.

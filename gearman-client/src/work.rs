@@ -186,7 +186,16 @@ impl WorkerOptions {
     /// The worker role towards one server.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn lane(&self, server: &Arc<Address>, options: &ConnectOptions) -> Lane {
-        let session = self.session(server, options.reply_timeout);
+        let now = queue_core::now();
+        let mut session =
+            WorkerSession::new(server.clone(), self.concurrency, self.grab, self.regrab, now);
+        session.set_reply_timeout(options.reply_timeout);
+        if let Some(limit) = &self.limit {
+            session.set_limit(limit.clone());
+        }
+        if let Some(id) = &self.client_id {
+            session.set_client_id(id);
+        }
         let terms = Terms {
             retry: options.retry,
             connect_timeout: options.connect_timeout,
@@ -196,21 +205,6 @@ impl WorkerOptions {
             with_barrier: self.barrier,
         };
         Lane::new(session, &terms)
-    }
-
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn session(&self, server: &Arc<Address>, reply_timeout: Duration) -> WorkerSession {
-        let now = queue_core::now();
-        let mut session =
-            WorkerSession::new(server.clone(), self.concurrency, self.grab, self.regrab, now);
-        session.set_reply_timeout(reply_timeout);
-        if let Some(limit) = &self.limit {
-            session.set_limit(limit.clone());
-        }
-        if let Some(id) = &self.client_id {
-            session.set_client_id(id);
-        }
-        session
     }
 
     /// The options of each connection.

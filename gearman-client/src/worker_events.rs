@@ -83,12 +83,12 @@ impl Teller {
         }
     }
 
-    pub(crate) fn connected(&self) {
+    fn connected(&self) {
         self.outage.lock().unwrap_or_else(PoisonError::into_inner).ends();
         self.tell(|| WorkerEventKind::Connected);
     }
 
-    pub(crate) fn disconnected(&self, error: &Error) {
+    fn disconnected(&self, error: &Error) {
         trace::lost(&self.server, error);
         let is_new =
             self.outage.lock().unwrap_or_else(PoisonError::into_inner).is_new(error.kind());

@@ -96,42 +96,9 @@ impl Gauge {
     pub(crate) fn report(&self) -> WorkerReport {
         self.update(|seen| seen.report)
     }
-
-    #[cfg(feature = "blocking")]
-    pub(crate) fn is(&self, state: ConnectionState) {
-        self.update(|seen| seen.state = state);
-    }
-
-    #[cfg(feature = "blocking")]
-    pub(crate) fn connected(&self) {
-        self.update(|seen| {
-            seen.metrics.connected();
-            seen.state = ConnectionState::Ready;
-        });
-    }
-
-    #[cfg(feature = "blocking")]
-    pub(crate) fn failed(&self, error: &crate::Error) {
-        self.update(|seen| seen.metrics.failed(error.kind()));
-    }
-
-    /// Takes over what has happened on the connection since it was last asked.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn follow(&self, session: &mut crate::protocol::WorkerSession) {
-        self.update(|seen| seen.follow_session(session));
-    }
 }
 
 impl Seen {
-    #[cfg(feature = "blocking")]
-    fn follow_session(&mut self, session: &mut crate::protocol::WorkerSession) {
-        for settled in session.settled() {
-            self.report.add(settled);
-        }
-        self.metrics.commands += session.take_commands();
-        self.running = session.running();
-    }
-
     /// Takes over what has happened on the connections since it was last asked.
     pub(crate) fn follow(&mut self, lane: &mut Lane, news: &[News]) {
         for settled in lane.session.settled() {

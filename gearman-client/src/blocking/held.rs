@@ -8,7 +8,7 @@ use std::{
 
 use queue_core::Signal;
 
-use super::lane::Lane;
+use super::lane::{Lane, Post};
 use crate::{
     JobHandle, LostReason, Result,
     protocol::{Assignment, Report},
@@ -20,8 +20,16 @@ pub(super) type Dropped = Arc<Mutex<Vec<(usize, JobHandle)>>>;
 /// What a handler is given: the job, and ways to report on it.
 pub struct JobContext<'a> {
     pub(super) assignment: &'a Assignment,
-    pub(super) lane: &'a mut Lane,
+    pub(super) place: Place<'a>,
     pub(super) stopping: &'a Signal,
+}
+
+/// Where a handler runs.
+pub(super) enum Place<'a> {
+    /// In the thread that moves the bytes of the connection.
+    Here(&'a mut Lane),
+    /// In a thread of its own.
+    Aside(&'a Post),
 }
 
 impl JobContext<'_> {
@@ -31,7 +39,7 @@ impl JobContext<'_> {
     ///
     /// `JobLost`; `InvalidInput` when `denominator` is 0; a failure of the connection.
     pub fn status(&mut self, numerator: u64, denominator: u64) -> Result<()> {
-        self.lane.report(&self.assignment.handle, Report::Status(numerator, denominator))
+        self.say(Report::Status(numerator, denominator))
     }
 
     /// Sends the submitters a piece of the result (`WORK_DATA`).
@@ -40,7 +48,7 @@ impl JobContext<'_> {
     ///
     /// `JobLost`; a failure of the connection.
     pub fn data(&mut self, data: impl AsRef<[u8]>) -> Result<()> {
-        self.lane.report(&self.assignment.handle, Report::Data(data.as_ref()))
+        self.say(Report::Data(data.as_ref()))
     }
 
     /// Sends the submitters a warning (`WORK_WARNING`).
@@ -49,21 +57,35 @@ impl JobContext<'_> {
     ///
     /// `JobLost`; a failure of the connection.
     pub fn warning(&mut self, data: impl AsRef<[u8]>) -> Result<()> {
-        self.lane.report(&self.assignment.handle, Report::Warning(data.as_ref()))
+        self.say(Report::Warning(data.as_ref()))
+    }
+
+    fn say(&mut self, report: Report<'_>) -> Result<()> {
+        match &mut self.place {
+            Place::Here(lane) => lane.report(&self.assignment.handle, report),
+            Place::Aside(post) => post.report(&self.assignment.handle, report),
+        }
     }
 
     /// Whether the connection that brought the job is gone, as far as can be seen without waiting, so that its outcome will
     /// not be sent, or the time is over that was announced for it: others run the job.
     #[must_use]
     pub fn is_lost(&mut self) -> bool {
-        self.lane.is_lost(&self.assignment.handle)
+        match &mut self.place {
+            Place::Here(lane) => lane.is_lost(&self.assignment.handle),
+            Place::Aside(post) => post.lost_reason(&self.assignment.handle).is_some(),
+        }
     }
 
     /// Waits until the connection that brought the job is gone, or its announced time is over, at most for `timeout`, and
     /// says which; `None` when it is still this worker's.
     #[must_use]
     pub fn wait_lost(&mut self, timeout: Duration) -> Option<LostReason> {
-        self.lane.wait_lost(&self.assignment.handle, timeout)
+        let job = &self.assignment.handle;
+        match &mut self.place {
+            Place::Here(lane) => lane.wait_lost(job, timeout),
+            Place::Aside(post) => post.wait_lost(job, timeout),
+        }
     }
 
     /// Whether the worker was told to stop.

@@ -9,6 +9,7 @@ mod link;
 mod many;
 mod packets;
 mod requests;
+mod serve;
 mod stop;
 mod worker;
 

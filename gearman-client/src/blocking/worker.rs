@@ -1,31 +1,24 @@
 //! The blocking worker.
 
 use std::{
-    collections::{HashMap, VecDeque},
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::PoisonError,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-
-use queue_core::now;
+use queue_core::{after, now};
 
 use super::{
     held::{Dropped, GrabbedJob, JobContext},
     lane::Lane,
+    serve::{Handlers, Registered, Shop},
     stop::StopHandle,
 };
 use crate::{
-    Deadline, Error, Failure, FunctionName, JobLimit, LostReason, Result, WorkerOptions,
-    WorkerReport, WorkerView,
-    deadline::Limit,
-    keys::Keys,
+    Error, Failure, FunctionName, LostReason, Result, WorkerOptions, WorkerReport, WorkerView,
     protocol::{Assignment, End, Report, worker::work::job_lost},
     route::no_server,
-    trace,
-    work::Failed,
 };
 
 /// A worker for one or more Gearman servers.
@@ -35,33 +28,28 @@ use crate::{
 /// lost, with all functions registered anew.
 ///
 /// **Lost jobs.** When a connection is lost the server gives its jobs to others, or to this worker again.
-/// [`JobContext::is_lost`] tells a handler that goes on, and its outcome is not sent. The next job, be it the same one, is
-/// begun when it has ended.
+/// [`JobContext::is_lost`] tells a handler that goes on, and its outcome is not sent. Until such a handler has ended it
+/// keeps its place, and this worker begins no other run of the same job from that server.
 ///
-/// There is no thread behind it: handlers run one after the other, in the thread that calls `run`. For more, run several
-/// workers, or take several jobs by hand (see [`WorkerOptions::concurrency`]).
+/// **Threads.** There is none before [`run`](Self::run), and none of them outlives it. It has one for each connection, its
+/// caller's if there is only one, which also runs handlers: all of them with a
+/// [`concurrency`](WorkerOptions::concurrency) of 1, and otherwise those that have proved quick. The others run in threads
+/// of their own, as many at once as the concurrency says, and their results go out within 16 ms.
 pub struct Worker {
     lanes: Vec<Lane>,
-    handlers: HashMap<FunctionName, Handler, Keys>,
-    inbox: VecDeque<(usize, Assignment)>,
+    handlers: Handlers,
     /// Whose turn it is to be looked at first.
     turn: usize,
     options: WorkerOptions,
     stop: StopHandle,
     dropped: Dropped,
-    report: WorkerReport,
 }
-
-type Handler = Box<dyn FnMut(&mut JobContext<'_>) -> std::result::Result<Bytes, Failure> + Send>;
-
-/// Results are written at least whenever there are so many bytes of them.
-const ENOUGH_OUTGOING: usize = 64 * 1024;
-
-/// How long `run` waits before it looks whether it is to stop.
-const SLICE: Duration = Duration::from_millis(200);
 
 /// The longest pause between two looks at several servers.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// How long each of several servers is listened to.
+const GLANCE: Duration = Duration::from_millis(1);
 
 impl Worker {
     /// Connects to the servers: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, [`Servers`](crate::Servers) or
@@ -80,7 +68,7 @@ impl Worker {
         let mut worker = Self::connect_lazy(options)?;
         let mut last = None;
         for lane in &mut worker.lanes {
-            last = lane.make_ready().err().or(last);
+            last = lane.connect().err().or(last);
         }
         match worker.connected() {
             0 => Err(last.unwrap_or_else(no_server)),
@@ -104,13 +92,11 @@ impl Worker {
         let lanes = options.lanes().map(|server| Lane::new(server, &options)).collect();
         Ok(Worker {
             lanes,
-            handlers: HashMap::default(),
-            inbox: VecDeque::new(),
+            handlers: Handlers::default(),
             turn: 0,
             options,
             stop: StopHandle::default(),
             dropped: Dropped::default(),
-            report: WorkerReport::default(),
         })
     }
 
@@ -125,7 +111,7 @@ impl Worker {
     where
         F: TryInto<FunctionName>,
         Error: From<F::Error>,
-        H: FnMut(&mut JobContext<'_>) -> std::result::Result<R, Failure> + Send + 'static,
+        H: Fn(&mut JobContext<'_>) -> std::result::Result<R, Failure> + Send + Sync + 'static,
         R: Into<Bytes>,
     {
         self.add(function.try_into()?, None, handler);
@@ -152,21 +138,23 @@ impl Worker {
     where
         F: TryInto<FunctionName>,
         Error: From<F::Error>,
-        H: FnMut(&mut JobContext<'_>) -> std::result::Result<R, Failure> + Send + 'static,
+        H: Fn(&mut JobContext<'_>) -> std::result::Result<R, Failure> + Send + Sync + 'static,
         R: Into<Bytes>,
     {
         self.add(function.try_into()?, Some(timeout), handler);
         Ok(())
     }
 
-    fn add<H, R>(&mut self, function: FunctionName, timeout: Option<Duration>, mut handler: H)
+    fn add<H, R>(&mut self, function: FunctionName, timeout: Option<Duration>, handler: H)
     where
-        H: FnMut(&mut JobContext<'_>) -> std::result::Result<R, Failure> + Send + 'static,
+        H: Fn(&mut JobContext<'_>) -> std::result::Result<R, Failure> + Send + Sync + 'static,
         R: Into<Bytes>,
     {
         self.announce(&function, timeout);
-        let handler: Handler = Box::new(move |job| handler(job).map(Into::into));
-        self.handlers.insert(function, handler);
+        let handler = move |job: &mut JobContext<'_>| -> std::result::Result<Bytes, Failure> {
+            handler(job).map(Into::into)
+        };
+        self.handlers.insert(function, Registered::new(Box::new(handler)));
     }
 
     /// Announces a function whose jobs are taken with [`next_job`](Self::next_job) (`CAN_DO`, `CAN_DO_TIMEOUT`).
@@ -186,8 +174,6 @@ impl Worker {
     fn announce(&mut self, function: &FunctionName, timeout: Option<Duration>) {
         for lane in &mut self.lanes {
             lane.can_do(function, timeout);
-            // A lane that fails is connected again when jobs are asked for.
-            let _ = lane.flush();
         }
     }
 
@@ -204,7 +190,6 @@ impl Worker {
         let function = function.try_into()?;
         for lane in &mut self.lanes {
             lane.cant_do(&function)?;
-            let _ = lane.flush();
         }
         self.handlers.remove(&function);
         Ok(())
@@ -218,7 +203,6 @@ impl Worker {
     pub fn reset_abilities(&mut self) -> Result<()> {
         for lane in &mut self.lanes {
             lane.reset_abilities()?;
-            let _ = lane.flush();
         }
         self.handlers.clear();
         Ok(())
@@ -232,12 +216,26 @@ impl Worker {
     ///
     /// None at present: servers that are lost are tried again for ever.
     pub fn run(mut self) -> Result<WorkerReport> {
-        while !self.is_ending() {
-            if let Ok(Some((lane, job))) = self.next_assignment(SLICE) {
-                self.handle(lane, &job);
-            }
+        self.fail_dropped();
+        Ok(self.serve())
+    }
+
+    fn serve(&mut self) -> WorkerReport {
+        let Worker { lanes, handlers, options, stop, .. } = self;
+        let shop = Shop { handlers, options, stop };
+        if let [lane] = &mut lanes[..] {
+            return shop.serve(lane);
         }
-        Ok(self.finish_all())
+        let mut total = WorkerReport::default();
+        thread::scope(|scope| {
+            let serve = |lane| scope.spawn(move || shop.serve(lane));
+            let threads: Vec<_> = lanes.iter_mut().map(serve).collect();
+            for thread in threads {
+                let report = thread.join();
+                total.merge(report.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+        });
+        total
     }
 
     /// Ends a [`run`](Self::run), from another thread or a signal handler; or, between jobs that are taken by hand, the
@@ -250,7 +248,7 @@ impl Worker {
     /// A way to look at it while it [runs](Self::run), from another thread.
     #[must_use]
     pub fn view(&self) -> WorkerView {
-        WorkerView::new(self.lanes.iter().map(Lane::gauge))
+        WorkerView::new(self.lanes.iter().map(|lane| &lane.post().gauge))
     }
 
     /// The next job of a function that was announced with [`can_do`](Self::can_do); `None` when none came within
@@ -365,14 +363,11 @@ impl Worker {
     /// are counted as unknown; and when there is no connection at all.
     pub fn echo_barrier(&mut self) -> Result<()> {
         let mut outcome = Err(no_server());
-        for (index, lane) in self.lanes.iter_mut().enumerate() {
+        for lane in &mut self.lanes {
             lane.check_losses()?;
-            let tried = lane.try_to_connect();
+            let tried = lane.connect();
             if tried.is_ok() {
-                let mut jobs = Vec::new();
-                let passed = lane.barrier(&mut jobs);
-                self.inbox.extend(jobs.into_iter().map(|job| (index, job)));
-                passed?;
+                lane.barrier()?;
             }
             if outcome.is_err() {
                 outcome = tried;
@@ -385,7 +380,10 @@ impl Worker {
     /// back to the server.
     #[must_use]
     pub fn stop(mut self) -> WorkerReport {
-        self.finish_all()
+        self.stop.stop();
+        self.fail_dropped();
+        self.lanes.iter_mut().for_each(Lane::leave_held);
+        self.serve()
     }
 
     /// How many servers' connections are good.
@@ -396,33 +394,35 @@ impl Worker {
 
     /// The next job of any server.
     fn next_assignment(&mut self, timeout: Duration) -> Result<Option<(usize, Assignment)>> {
-        let limit = Limit::of(Deadline::Total, Some(timeout));
-        self.lanes.iter_mut().for_each(Lane::start);
-        let mut pause = Duration::from_millis(1);
+        let until = after(now(), timeout);
+        self.lanes.iter().for_each(Lane::start);
+        let mut pause = GLANCE;
         loop {
             self.fail_dropped();
-            while let Some(next) = self.inbox.pop_front() {
-                if self.is_to_be_given(&next) {
-                    return Ok(Some(next));
-                }
+            if let Some(next) = self.take_arrived() {
+                return Ok(Some(next));
             }
             self.heed_stop();
             if self.is_ending() && !self.lanes.iter().any(Lane::is_asking) {
                 return Ok(None);
             }
-            if self.sweep(limit) {
-                pause = Duration::from_millis(1);
+            if self.sweep(until) {
+                pause = GLANCE;
                 continue;
             }
-            if limit.has_passed() {
+            let left = until.saturating_duration_since(now());
+            if left.is_zero() {
                 if self.connected() == 0 {
-                    let error = self.lanes.iter().find_map(Lane::last_error);
-                    return Err(error.map_or_else(no_server, Error::share));
+                    return Err(self
+                        .lanes
+                        .iter()
+                        .find_map(Lane::failure)
+                        .unwrap_or_else(no_server));
                 }
                 return Ok(None);
             }
             if self.lanes.len() > 1 || self.connected() == 0 {
-                thread::sleep(limit.remaining().map_or(pause, |left| left.min(pause)));
+                thread::sleep(left.min(pause));
                 pause = (pause * 2).min(PAUSE);
             }
         }
@@ -430,89 +430,45 @@ impl Worker {
 
     /// Whether no further job is to be asked for.
     fn is_ending(&self) -> bool {
-        self.stop.is_stopped() || self.options.limit.as_ref().is_some_and(JobLimit::is_reached)
+        let Worker { handlers, options, stop, .. } = self;
+        Shop { handlers, options, stop }.is_ending()
     }
 
     /// Asks for no further job if the worker is to stop.
     fn heed_stop(&mut self) {
         if self.stop.is_stopped() {
-            self.lanes.iter_mut().for_each(Lane::stop);
+            self.lanes.iter().for_each(Lane::stop);
         }
     }
 
     /// Looks at every server once, beginning with another one each time; whether a job came. With a single server this
     /// waits for it.
-    fn sweep(&mut self, limit: Limit) -> bool {
+    fn sweep(&mut self, until: Instant) -> bool {
         let count = self.lanes.len();
         self.turn = self.turn.wrapping_add(1);
-        let mut jobs = Vec::new();
         for offset in 0..count {
             let index = self.turn.wrapping_add(offset) % count;
             let Some(lane) = self.lanes.get_mut(index) else { continue };
-            // A server that cannot be reached is tried again later.
-            if lane.make_ready().is_err() || !lane.is_connected() {
-                continue;
-            }
-            let due = lane.ask();
-            let mut wait = match due {
-                Some(due) => limit.shorter(due.saturating_duration_since(now())),
-                None => limit,
-            };
-            if count > 1 {
-                wait = wait.shorter(Duration::from_millis(1));
-            }
-            lane.receive(wait, &mut jobs);
-            self.inbox.extend(jobs.drain(..).map(|job| (index, job)));
-            if !self.inbox.is_empty() {
+            lane.look_for_jobs(if count > 1 { until.min(now() + GLANCE) } else { until });
+            if lane.has_jobs() {
                 // More are asked for while this one is worked on; the next server is looked at first next time.
-                lane.ask();
-                break;
+                let _ = lane.flush();
+                return true;
             }
         }
-        !self.inbox.is_empty()
+        false
     }
 
-    /// Runs the handler of a job. Its result goes out at once, or with those of the other jobs that are here.
-    fn handle(&mut self, index: usize, job: &Assignment) {
-        let Some(lane) = self.lanes.get_mut(index) else { return };
-        let outcome = match self.handlers.get_mut(&job.function) {
-            Some(handler) => {
-                let ledger = self.options.ledger.as_ref();
-                let admitted = ledger.map_or(Ok(None), |ledger| ledger.admit(job));
-                let span = trace::job(job);
-                let outcome = admitted.map_err(Failed::Handler).and_then(|_running| {
-                    let stopping = &*self.stop.stopping;
-                    let mut context = JobContext { assignment: job, lane: &mut *lane, stopping };
-                    let run = || span.run(|| handler(&mut context));
-                    // The handler's own state may be left half done; that is the handler's to deal with.
-                    let ended = catch_unwind(AssertUnwindSafe(run));
-                    ended.map_err(|panic| Failed::panic(&*panic))?.map_err(Failed::Handler)
-                });
-                span.run(|| lane.teller().ended(job, &outcome));
-                outcome
-            }
-            None => Err(Failed::Handler(Failure::Fail)),
-        };
-        if self.stop.is_stopped() {
-            lane.stop();
-        }
-        // A job that is lost is counted, and the server has given it to others.
-        let _ = match &outcome {
-            Ok(result) => lane.finish(&job.handle, End::Complete(result)),
-            Err(failed) => lane.finish(&job.handle, failed.end()),
-        };
-        self.inbox.extend(lane.take_arrived().map(|job| (index, job)));
-        let may_wait = self.options.batch_results && lane.outgoing() < ENOUGH_OUTGOING;
-        if self.inbox.is_empty() || !may_wait {
-            self.flush_all();
-        }
-    }
-
-    /// Writes what lanes have queued. A failure closes a lane, and its jobs are lost.
-    fn flush_all(&mut self) {
-        for lane in &mut self.lanes {
-            let _ = lane.flush();
-        }
+    /// A job that has come and is still ours: while it waited here the server may have given it to others. A limit has
+    /// counted it, though: whoever counts along gets it, and is told so by its end.
+    fn take_arrived(&mut self) -> Option<(usize, Assignment)> {
+        let is_counted = self.options.limit.is_some();
+        self.lanes.iter_mut().enumerate().find_map(|(index, lane)| {
+            std::iter::from_fn(|| {
+                lane.next().map(|job| (is_counted || lane.holds(&job.handle), job))
+            })
+            .find_map(|(is_given, job)| is_given.then_some((index, job)))
+        })
     }
 
     /// Fails the jobs that were dropped without an end.
@@ -524,63 +480,6 @@ impl Worker {
                 let _ = lane.finish(&handle, End::Fail).and_then(|()| lane.flush());
             }
         }
-    }
-
-    /// Finishes what runs, within the grace, and closes.
-    fn finish_all(&mut self) -> WorkerReport {
-        let grace = Limit::of(Deadline::Total, Some(self.options.grace));
-        self.lanes.iter_mut().for_each(Lane::stop);
-        self.fail_dropped();
-        // Grabs that are under way may still bring jobs.
-        while !grace.has_passed() {
-            if let Some((index, job)) = self.take_handled() {
-                self.handle(index, &job);
-                continue;
-            }
-            self.flush_all();
-            if self.lanes.iter().all(Lane::is_drained) || !self.settle_grabs(grace) {
-                break;
-            }
-        }
-        for lane in &mut self.lanes {
-            self.report.merge(lane.end(self.options.barrier));
-        }
-        self.report
-    }
-
-    /// A job that came and has a handler.
-    fn take_handled(&mut self) -> Option<(usize, Assignment)> {
-        loop {
-            let has_handler =
-                |(_, job): &(usize, Assignment)| self.handlers.contains_key(&job.function);
-            let at = self.inbox.iter().position(has_handler)?;
-            let next = self.inbox.remove(at)?;
-            if self.is_to_be_given(&next) {
-                return Some(next);
-            }
-        }
-    }
-
-    /// Whether a job is still ours: while it waited here the server may have given it to others. A limit has counted it,
-    /// though: whoever counts along gets it, and is told so by its end.
-    fn is_to_be_given(&self, (lane, job): &(usize, Assignment)) -> bool {
-        let is_held = || self.lanes.get(*lane).is_some_and(|lane| lane.holds(&job.handle));
-        self.options.limit.is_some() || is_held()
-    }
-
-    /// Reads the answers to grabs under way; whether there is more to wait for.
-    fn settle_grabs(&mut self, grace: Limit) -> bool {
-        let mut jobs = Vec::new();
-        let mut waits = false;
-        for (index, lane) in self.lanes.iter_mut().enumerate() {
-            if lane.is_connected() && lane.is_asking() {
-                lane.ask();
-                lane.receive(grace.shorter(PAUSE), &mut jobs);
-                self.inbox.extend(jobs.drain(..).map(|job| (index, job)));
-                waits = true;
-            }
-        }
-        waits
     }
 }
 

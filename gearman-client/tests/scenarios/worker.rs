@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -164,11 +167,10 @@ fn results_in_a_batch_are_all_written_when_the_worker_stops() {
     on_each_server(|address| {
         let options = queue_twenty(address).batch_results(true);
         let mut worker = blocking::Worker::connect(options).unwrap();
-        let (stop, mut handled) = (worker.stop_handle(), 0);
+        let (stop, handled) = (worker.stop_handle(), AtomicUsize::new(0));
         worker
             .register("f", move |_| {
-                handled += 1;
-                if handled == 5 {
+                if handled.fetch_add(1, Ordering::SeqCst) == 4 {
                     stop.stop();
                 }
                 Ok("")

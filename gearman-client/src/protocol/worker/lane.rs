@@ -35,8 +35,12 @@ pub(crate) struct Lane {
     health: Health,
     pace: Pace,
     life: Life,
+    /// Its jobs and the answers to its grabs are waited for no longer.
+    is_hurried: bool,
     with_barrier: bool,
     has_sent_barrier: bool,
+    /// What has come is to be looked at since then.
+    looking: Option<Instant>,
     /// Whether the session is that of the connection that is there.
     is_open: bool,
     /// Whether the next connection may follow this one at once.
@@ -133,8 +137,10 @@ impl Lane {
             health: Health::new(terms.retry, Some(terms.connect_timeout)),
             pace: Pace::new(Some(terms.reply_timeout), Some(terms.write_timeout)),
             life: Life::Working,
+            is_hurried: false,
             with_barrier: terms.with_barrier,
             has_sent_barrier: false,
+            looking: None,
             is_open: false,
             may_return: true,
             steps: 0,
@@ -164,6 +170,32 @@ impl Lane {
         self.session.stop();
     }
 
+    /// Waits no longer for the ends of its jobs, which go back to the server, nor for jobs: only what was sent matters.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn hurry(&mut self) {
+        self.stop();
+        self.session.leave_all();
+        self.is_hurried = true;
+    }
+
+    /// Nobody will end the jobs that it holds.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn leave_held(&mut self) {
+        self.session.leave_all();
+    }
+
+    /// Lets what has come be looked at without waiting.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn look(&mut self, since: Instant) {
+        self.looking = Some(since).filter(|_| self.is_open);
+    }
+
+    /// Whether that has yet to be done.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn is_looking(&self) -> bool {
+        self.looking.is_some()
+    }
+
     /// Is over at once: jobs that are not finished go back to the server.
     pub(crate) fn cut(&mut self) {
         self.life = Life::Cut;
@@ -188,7 +220,7 @@ impl Lane {
     }
 
     /// Why there is no connection, or not the same any more.
-    fn why_lost(&self) -> Error {
+    pub(crate) fn why_lost(&self) -> Error {
         self.last_error.as_ref().map_or_else(no_server, Error::share)
     }
 
@@ -197,13 +229,17 @@ impl Lane {
         self.is_open && self.session.holds(job)
     }
 
-    /// Why a job is not this connection's any more, unless it is.
-    pub(crate) fn lost_reason(&self, job: &JobHandle) -> Option<LostReason> {
+    /// Why a job is not this connection's any more, unless it is; or that the time is over that was announced for it.
+    pub(crate) fn lost_reason(&self, job: &JobHandle, now: Instant) -> Option<LostReason> {
         if self.life == Life::Cut {
             return Some(LostReason::Stopped);
         }
         let is_here = self.is_open && job.epoch() == Some(self.session.origin().epoch);
-        (!is_here).then_some(LostReason::ConnectionLost)
+        if !is_here {
+            return Some(LostReason::ConnectionLost);
+        }
+        let until = self.session.held_until(job)?;
+        (until <= now).then_some(LostReason::TimedOut)
     }
 
     /// Whether results were lost with a connection, and no barrier has told so: then it has now.
@@ -332,7 +368,7 @@ impl Lane {
     fn close(&mut self, io: &mut Io<Error>) {
         self.session.close();
         self.pace.reset();
-        (self.unwritten, self.overdue) = (0, None);
+        (self.unwritten, self.overdue, self.looking) = (0, None, None);
         for tasks in [&mut self.connecting, &mut self.waiting, &mut self.barriers, &mut self.losses]
         {
             tasks.append_to(&mut io.wake);
@@ -391,21 +427,26 @@ impl Lane {
         !has_looked && io.received() - overdue.received < ENOUGH_LOOKED_AT
     }
 
-    /// Whether only the end of the connection is waited for.
-    fn is_leaving(&self) -> bool {
-        self.life == Life::Stopping && !self.with_barrier && self.session.is_drained()
+    /// Whether a worker that is to stop has nothing left to ask and to do.
+    fn is_drained(&self) -> bool {
+        self.life == Life::Stopping && (self.is_hurried || self.session.is_drained())
     }
 
-    /// Whether a worker that is to stop has nothing left to do; makes sure first that its results were taken.
+    /// Whether only the end of the connection is waited for: what was sent is read before that.
+    fn is_leaving(&self) -> bool {
+        !self.with_barrier && self.is_drained() && self.session.has_unconfirmed()
+    }
+
+    /// Whether a worker that is to stop is done; makes sure first that its results were taken.
     fn wind_up(&mut self, now: Instant) -> bool {
-        if self.life != Life::Stopping || !self.with_barrier || !self.session.is_drained() {
-            return false;
+        if !self.is_drained() || !self.session.has_unconfirmed() {
+            return self.is_drained();
         }
-        if self.session.has_unconfirmed() && !self.has_sent_barrier {
+        if self.with_barrier && !self.has_sent_barrier {
             self.has_sent_barrier = true;
             self.session.send_barrier(now);
         }
-        !self.session.has_unconfirmed()
+        false
     }
 
     fn without_connection(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
@@ -468,6 +509,10 @@ impl Role for Lane {
             self.waiting.append_to(&mut io.wake);
         }
         let until = earliest([due, self.check(io, false, now).unwrap_or(Some(now))]);
+        match self.looking {
+            Some(since) if io.looked_at().is_none_or(|at| at < since) => return Pulse::Look,
+            _ => self.looking = None,
+        }
         if self.is_leaving() { Pulse::HalfClose(until) } else { Pulse::Go(until) }
     }
 }

@@ -1,4 +1,5 @@
 //! The worker role over any schedule and any network, against the in-memory server.
+#![cfg(any(feature = "tokio", feature = "blocking"))]
 
 use std::{collections::HashSet, time::Duration};
 

@@ -6,7 +6,7 @@ mod confirm;
 mod dialect;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod lane;
-#[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
+#[cfg(test)]
 mod lane_tests;
 mod limit;
 mod session;

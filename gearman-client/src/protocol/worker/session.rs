@@ -627,6 +627,14 @@ impl WorkerSession {
         }
     }
 
+    /// Nobody will end any of its jobs.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(super) fn leave_all(&mut self) {
+        self.left += self.running.len();
+        self.running.clear();
+        self.waiting.clear();
+    }
+
     /// Whether the job is still this connection's.
     #[must_use]
     pub fn holds(&self, job: &JobHandle) -> bool {

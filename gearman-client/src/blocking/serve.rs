@@ -1,0 +1,252 @@
+//! Running the handlers of a blocking worker.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    thread::{self, Scope},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use queue_core::{after, now};
+
+use super::{
+    held::{JobContext, Place},
+    lane::{Lane, Post},
+    stop::StopHandle,
+};
+use crate::{
+    Failure, FunctionName, JobLimit, WorkerOptions, WorkerReport,
+    keys::Keys,
+    protocol::{Assignment, End},
+    quick::Quick,
+    trace,
+    work::Failed,
+};
+
+type Handler = Box<dyn Fn(&mut JobContext<'_>) -> Result<Bytes, Failure> + Send + Sync>;
+
+/// A handler, and how it behaves.
+pub(super) struct Registered {
+    handler: Handler,
+    quick: Quick,
+}
+
+impl Registered {
+    pub(super) fn new(handler: Handler) -> Self {
+        Registered { handler, quick: Quick::default() }
+    }
+}
+
+pub(super) type Handlers = HashMap<FunctionName, Registered, Keys>;
+
+/// What all servers of a worker share.
+#[derive(Clone, Copy)]
+pub(super) struct Shop<'a> {
+    pub(super) handlers: &'a Handlers,
+    pub(super) options: &'a WorkerOptions,
+    pub(super) stop: &'a StopHandle,
+}
+
+/// How long a server is listened to before it is seen whether the worker is to stop.
+const SLICE: Duration = Duration::from_millis(200);
+
+/// The same while handlers run in threads of their own, whose results are to go out: first, and at most.
+const SHORT_SLICES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
+
+/// Results are written at least whenever there are so many bytes of them.
+const ENOUGH_OUTGOING: usize = 64 * 1024;
+
+impl Shop<'_> {
+    /// Runs the jobs of one server until the worker is to stop, and what runs then has ended, or its grace is over.
+    pub(super) fn serve(&self, lane: &mut Lane) -> WorkerReport {
+        let desk = Desk::default();
+        lane.start();
+        thread::scope(|scope| {
+            self.listen(scope, &desk, lane);
+            desk.close();
+        });
+        lane.end()
+    }
+
+    fn listen<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        desk: &'env Desk,
+        lane: &mut Lane,
+    ) {
+        let post = lane.post().clone();
+        let mut grace_ends: Option<Instant> = None;
+        let [shortest, longest] = SHORT_SLICES;
+        let mut slice = shortest;
+        while !lane.is_over() {
+            if self.is_ending() {
+                lane.stop();
+                let end = *grace_ends.get_or_insert_with(|| after(now(), self.options.grace));
+                if end <= now() {
+                    lane.hurry();
+                }
+            }
+            let progress = desk.progress();
+            lane.receive(now() + if progress.is_some() { slice } else { SLICE });
+            slice = match lane.has_jobs() || desk.progress() != progress {
+                true => shortest,
+                false => (slice * 2).min(longest),
+            };
+            while let Some(job) = lane.next() {
+                let Some(registered) = self.registered(lane, &job) else { continue };
+                if self.options.concurrency == 1 || registered.quick.is_proven() {
+                    self.run_here(lane, registered, &job);
+                } else if desk.put(job, self.options.concurrency) {
+                    let post = post.clone();
+                    scope.spawn(move || desk.work(self, &post));
+                }
+            }
+        }
+    }
+
+    /// The handler of a job that is to be run.
+    fn registered(&self, lane: &mut Lane, job: &Assignment) -> Option<&Registered> {
+        // While it waited here the server may have given it to others. A limit has counted it, though: whoever counts
+        // along gets it, and is told so by its end.
+        if self.options.limit.is_none() && !lane.holds(&job.handle) {
+            return None;
+        }
+        let registered = self.handlers.get(&job.function);
+        if registered.is_none() {
+            if self.is_ending() {
+                lane.leave(&job.handle);
+            } else {
+                let _ = lane.finish(&job.handle, End::Fail);
+            }
+        }
+        registered
+    }
+
+    /// Whether no further job is to be asked for.
+    pub(super) fn is_ending(&self) -> bool {
+        self.stop.is_stopped() || self.options.limit.as_ref().is_some_and(JobLimit::is_reached)
+    }
+
+    /// Runs a job in the thread that moves the bytes. Its result goes out at once, or with those of the other jobs that are
+    /// here.
+    fn run_here(&self, lane: &mut Lane, registered: &Registered, job: &Assignment) {
+        let post = lane.post().clone();
+        post.with(|role| role.session.begin(&job.handle));
+        let outcome = self.run(registered, &post, job, Place::Here(lane));
+        if self.stop.is_stopped() {
+            lane.stop();
+        }
+        // A job that is lost is counted, and the server has given it to others.
+        let _ = lane.finish(&job.handle, ended(&outcome));
+        let may_wait = self.options.batch_results && lane.backlog() < ENOUGH_OUTGOING;
+        if lane.has_jobs() && !may_wait {
+            // A failure closes the connection, and its jobs are lost.
+            let _ = lane.flush();
+        }
+    }
+
+    /// A panic is a failure of its job, and of nothing else.
+    fn run(
+        &self,
+        registered: &Registered,
+        post: &Post,
+        job: &Assignment,
+        place: Place<'_>,
+    ) -> Result<Bytes, Failed> {
+        let ledger = self.options.ledger.as_ref();
+        let span = trace::job(job);
+        let outcome = ledger
+            .map_or(Ok(None), |ledger| ledger.admit(job))
+            .map_err(Failed::Handler)
+            .and_then(|_running| {
+                let stopping = &*self.stop.stopping;
+                let mut context = JobContext { assignment: job, place, stopping };
+                let start = now();
+                let run = || span.run(|| (registered.handler)(&mut context));
+                // The handler's own state may be left half done; that is the handler's to deal with.
+                let ended = catch_unwind(AssertUnwindSafe(run));
+                registered.quick.note(now().saturating_duration_since(start));
+                ended.map_err(|panic| Failed::panic(&*panic))?.map_err(Failed::Handler)
+            });
+        span.run(|| post.teller.ended(job, &outcome));
+        outcome
+    }
+}
+
+fn ended(outcome: &Result<Bytes, Failed>) -> End<'_> {
+    match outcome {
+        Ok(result) => End::Complete(result),
+        Err(failed) => failed.end(),
+    }
+}
+
+/// Jobs for handlers that run in threads of their own.
+#[derive(Default)]
+struct Desk {
+    state: Mutex<Queue>,
+    ready: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Assignment>,
+    threads: usize,
+    idle: usize,
+    /// How many jobs have ended.
+    ended: u64,
+    is_closed: bool,
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many jobs have ended, while some run or wait.
+    fn progress(&self) -> Option<u64> {
+        let queue = self.lock();
+        (queue.idle < queue.threads || !queue.jobs.is_empty()).then_some(queue.ended)
+    }
+
+    /// Brings a job; whether it needs another thread.
+    fn put(&self, job: Assignment, most: usize) -> bool {
+        let mut queue = self.lock();
+        queue.jobs.push_back(job);
+        let needs_thread = queue.idle < queue.jobs.len() && queue.threads < most;
+        queue.threads += usize::from(needs_thread);
+        drop(queue);
+        self.ready.notify_one();
+        needs_thread
+    }
+
+    /// There will be no more jobs.
+    fn close(&self) {
+        self.lock().is_closed = true;
+        self.ready.notify_all();
+    }
+
+    /// Runs jobs until there will be no more.
+    fn work(&self, shop: &Shop<'_>, post: &Post) {
+        while let Some(job) = self.take() {
+            if let Some(registered) = shop.handlers.get(&job.function) {
+                post.with(|role| role.session.begin(&job.handle));
+                let outcome = shop.run(registered, post, &job, Place::Aside(post));
+                // A job that is lost is counted, and the server has given it to others.
+                let _ = post.finish(&job.handle, ended(&outcome));
+            }
+            self.lock().ended += 1;
+        }
+    }
+
+    fn take(&self) -> Option<Assignment> {
+        let mut queue = self.lock();
+        queue.idle += 1;
+        let waited =
+            self.ready.wait_while(queue, |queue| queue.jobs.is_empty() && !queue.is_closed);
+        queue = waited.unwrap_or_else(PoisonError::into_inner);
+        queue.idle -= 1;
+        queue.jobs.pop_front()
+    }
+}
