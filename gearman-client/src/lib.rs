@@ -103,8 +103,6 @@ mod client;
 mod deadline;
 #[cfg(feature = "tokio")]
 mod dispatch;
-#[cfg(feature = "tokio")]
-mod driver;
 mod error;
 mod event;
 mod handle;
