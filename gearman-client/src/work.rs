@@ -7,14 +7,11 @@ use std::{fmt, time::Duration};
 use bytes::Bytes;
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-use crate::{
-    Address, ConnectOptions,
-    protocol::{
-        WorkerSession,
-        worker::lane::{Lane, Terms},
-    },
+use crate::protocol::{
+    WorkerSession,
+    worker::lane::{Lane, Terms},
 };
-use crate::{ClientId, Error, JobLimit, Servers, protocol::Grab};
+use crate::{Address, ClientId, ConnectOptions, Error, JobLimit, Servers, protocol::Grab};
 
 /// How a worker works: one job at a time over one connection to each server, unless set.
 ///
