@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Connect;
 use ctl_core::program::Program;
+use ctl_core::smoke::SmokeArgs;
 
 use crate::commands::{
     check, clear, delete, drain, export, finish, import, job, jobs, kick, pause, peek, pop, put,
@@ -77,7 +78,7 @@ pub enum Command {
     /// Make jobs ready or delayed (reserve-job, release)
     #[command(after_help = finish::RELEASE_HELP)]
     Release(finish::ReleaseArgs),
-    /// Explain why a job can be touched only in a session (touch)
+    /// Extend a reservation (REPL only)
     #[command(after_help = finish::TOUCH_HELP)]
     Touch(finish::TouchArgs),
     /// Keep the jobs of a tube from being reserved for a while (pause-tube)
@@ -100,7 +101,7 @@ pub enum Command {
     Import(import::ImportArgs),
     /// Check that client, network and server work together (put to stats-tube, in a tube of its own)
     #[command(after_help = smoke::HELP)]
-    Smoke(smoke::SmokeArgs),
+    Smoke(SmokeArgs),
     /// Compare metrics with thresholds, for monitoring and CI (stats, stats-tube)
     #[command(after_help = check::HELP)]
     Check(check::CheckArgs),
@@ -172,7 +173,7 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Drain(args) => drain::run(tool, args),
         Command::Export(args) => export::run(tool, args),
         Command::Import(args) => import::run(tool, args),
-        Command::Smoke(args) => smoke::run(tool, args),
+        Command::Smoke(SmokeArgs {}) => smoke::run(tool),
         Command::Check(args) => check::run(tool, args),
         Command::Wait(args) => wait::run(tool, args),
         Command::Raw(args) => raw::run(tool, args),

@@ -2,7 +2,8 @@
 
 use beanstalk_client::{JobId, TubeName};
 use ctl_core::error::CliError;
-use ctl_core::input::{Framing, Input, Records};
+use ctl_core::input::Input;
+use ctl_core::names::list;
 
 use crate::error::cli_error;
 
@@ -22,42 +23,20 @@ pub fn tubes(texts: &[String]) -> Result<Vec<TubeName>, CliError> {
     texts.iter().map(|text| tube(text)).collect()
 }
 
+/// The longest line that can be an id, with room for blanks.
+const ID_LINE: u64 = 64;
+
 /// Job ids from arguments; `-` stands for the ids on stdin, one per line.
 ///
 /// # Errors
 /// An argument is no id: exit 2; a line of stdin is no id: exit 65.
 pub fn job_ids(texts: &[String], input: &mut Input) -> Result<Vec<JobId>, CliError> {
-    let mut ids = Vec::new();
-    for text in texts {
-        if text == "-" {
-            ids.extend(ids_on_stdin(input)?);
-            continue;
-        }
-        ids.push(text.parse().map_err(|_| {
+    list(texts, input, ID_LINE, |text| {
+        text.parse().map_err(|_| {
             CliError::usage(format!("`{text}` is not a job id"))
                 .hint("ids are whole numbers, such as 42")
-        })?);
-    }
-    Ok(ids)
-}
-
-/// The longest line that can be an id, with room for blanks.
-const ID_LINE: u64 = 64;
-
-fn ids_on_stdin(input: &mut Input) -> Result<Vec<JobId>, CliError> {
-    let mut ids = Vec::new();
-    for record in Records::new(input.take()?, Framing::Lines, ID_LINE) {
-        let bytes = record.bytes?;
-        let text = String::from_utf8_lossy(&bytes);
-        let text = text.trim();
-        if text.is_empty() {
-            continue;
-        }
-        ids.push(text.parse().map_err(|_| {
-            CliError::bad_data(format!("line {} of stdin is not a job id: `{text}`", record.number))
-        })?);
-    }
-    Ok(ids)
+        })
+    })
 }
 
 #[cfg(test)]
@@ -65,15 +44,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_from_arguments_and_stdin() {
-        let mut input = Input::Bytes(b"3\n\n 4 \n5".to_vec());
-        let ids = job_ids(&["1".into(), "-".into()], &mut input).unwrap();
-        assert_eq!(ids.iter().map(|id| id.get()).collect::<Vec<_>>(), [1, 3, 4, 5]);
-        let mut input = Input::Bytes(b"3\nx\n".to_vec());
-        let error = job_ids(&["-".into()], &mut input).unwrap_err();
-        assert_eq!(error.exit.code(), 65);
-        assert!(error.message.contains("line 2"), "{error}");
-        assert_eq!(job_ids(&["x".into()], &mut input).unwrap_err().exit.code(), 2);
+    fn an_id_that_is_none_is_2_and_65_on_stdin() {
+        let ids = |texts: &[&str], stdin: &[u8]| {
+            let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
+            job_ids(&texts, &mut Input::Bytes(stdin.to_vec()))
+        };
+        assert_eq!(ids(&["1", "-"], b"3\n").unwrap(), [1.into(), 3.into()]);
+        assert_eq!(ids(&["-"], b"x\n").unwrap_err().exit.code(), 65);
+        assert_eq!(ids(&["x"], b"").unwrap_err().exit.code(), 2);
     }
 
     #[test]

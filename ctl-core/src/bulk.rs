@@ -21,11 +21,11 @@ use crate::units;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Bulk options")]
 pub struct BulkArgs {
-    /// Stop after N
+    /// Process at most N items
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
 
-    /// After a failure: go on or stop
+    /// What to do when an item fails
     #[arg(long, value_name = "WHAT", default_value = "continue")]
     pub on_error: OnError,
 

@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Connect;
 use ctl_core::program::Program;
+use ctl_core::smoke::SmokeArgs;
 
 use crate::commands::{
     cancel, check, drain, function, functions, job, jobs, map, raw, run, server, shutdown, smoke,
@@ -64,7 +65,7 @@ pub enum Command {
     /// List the unique ids of the jobs of the server (show unique jobs)
     #[command(after_help = jobs::UNIQUE_HELP)]
     UniqueJobs(jobs::UniqueJobsArgs),
-    /// Take queued jobs away (cancel job)
+    /// Cancel queued jobs (cancel job)
     #[command(after_help = cancel::HELP)]
     Cancel(cancel::CancelArgs),
     /// List functions with their numbers of jobs and workers (status, prioritystatus)
@@ -76,12 +77,12 @@ pub enum Command {
     /// List the connections of the server and what they can do (workers)
     #[command(after_help = workers::HELP)]
     Workers(workers::WorkersArgs),
-    /// Take the queued jobs of functions away (GRAB_JOB_UNIQ, WORK_COMPLETE, WORK_FAIL)
+    /// Remove queued jobs (GRAB_JOB_UNIQ, WORK_COMPLETE, WORK_FAIL)
     #[command(visible_aliases = ["clear", "purge"], after_help = drain::HELP)]
     Drain(drain::DrainArgs),
     /// Check that client, worker, network and server work together (SUBMIT_JOB to WORK_COMPLETE)
     #[command(after_help = smoke::HELP)]
-    Smoke(smoke::SmokeArgs),
+    Smoke(SmokeArgs),
     /// Compare metrics with thresholds, for monitoring and CI (status, GET_STATUS, SUBMIT_JOB)
     #[command(after_help = check::HELP)]
     Check(check::CheckArgs),
@@ -127,7 +128,7 @@ impl ctl_core::tool::Tool for Gearctl {
             Command::Functions(args) => functions::run(tool, args),
             Command::Function(args) => function::run(tool, args),
             Command::Workers(args) => workers::run(tool, args),
-            Command::Smoke(args) => smoke::run(tool, args),
+            Command::Smoke(SmokeArgs {}) => smoke::run(tool),
             Command::Check(args) => check::run(tool, args),
             Command::Wait(args) => wait::run(tool, args),
             Command::Server(args) => server::run(tool, args),

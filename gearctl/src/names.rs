@@ -1,7 +1,8 @@
 //! Function names, ids and handles from arguments. An illegal one is exit 65, wherever it came from.
 
 use ctl_core::error::CliError;
-use ctl_core::input::{Framing, Input, Records};
+use ctl_core::input::Input;
+use ctl_core::names::list;
 use gearman_client::{FunctionName, JobHandle, UniqueId};
 
 use crate::error::cli_error;
@@ -70,22 +71,7 @@ const HANDLE_LINE: u64 = 512;
 /// # Errors
 /// One cannot be a handle: exit 65.
 pub fn handles(texts: &[String], input: &mut Input) -> Result<Vec<JobHandle>, CliError> {
-    let mut handles = Vec::new();
-    for text in texts {
-        if text != "-" {
-            handles.push(handle(text)?);
-            continue;
-        }
-        for record in Records::new(input.take()?, Framing::Lines, HANDLE_LINE) {
-            let bytes = record.bytes?;
-            let text = String::from_utf8_lossy(&bytes);
-            if !text.trim().is_empty() {
-                let place = format!("line {} of stdin", record.number);
-                handles.push(handle(text.trim()).map_err(|error| error.context(place))?);
-            }
-        }
-    }
-    Ok(handles)
+    list(texts, input, HANDLE_LINE, handle)
 }
 
 #[cfg(test)]
@@ -97,10 +83,6 @@ mod tests {
         let mut input = Input::Bytes(b"H:x:2\n\n H:x:3 \n".to_vec());
         let found = handles(&["H:x:1".into(), "-".into()], &mut input).unwrap();
         assert_eq!(found.iter().map(show_handle).collect::<Vec<_>>(), ["H:x:1", "H:x:2", "H:x:3"]);
-        let mut input = Input::Bytes([b"H:x:2\n", vec![b'x'; 64].as_slice()].concat());
-        let error = handles(&["-".into()], &mut input).unwrap_err();
-        assert_eq!(error.exit.code(), 65);
-        assert!(error.message.contains("line 2"), "{error}");
     }
 
     #[test]

@@ -2,11 +2,10 @@
 
 mod measure;
 
-use std::time::Duration;
-
 use clap::{Args, Subcommand};
 use ctl_core::check::{CheckFlags, Title, conclude};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::ping::PATIENCE;
 
 use crate::program::PROGRAM;
 use crate::tool::Tool;
@@ -64,9 +63,6 @@ enum What {
     /// Put a job, take it back, delete it
     Roundtrip,
 }
-
-/// The bound where the flags say nothing.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs `check`. Failures are verdicts.
 ///

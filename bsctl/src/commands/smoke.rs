@@ -1,16 +1,15 @@
 //! `smoke`: does client, network and server work together.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use beanstalk_client::protocol::{
     AnyCommand, Bury, Command, Delete, Kick, Put, ReserveWithTimeout, Response, StatsTube, Touch,
     Use,
 };
 use beanstalk_client::{JobRef, PutOptions, TubeName};
-use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
-use ctl_core::output::{Column, Record, Shape};
+use ctl_core::smoke::{Steps, scratch_name};
 
 use crate::error::cli_error;
 use crate::link::{Link, reply_line};
@@ -27,44 +26,18 @@ Examples:
   bsctl smoke
   bsctl --embedded smoke -o json";
 
-/// Arguments of `smoke`.
-#[derive(Debug, Args)]
-pub struct SmokeArgs {}
-
-static STEPS: Shape = Shape::rows(
-    "step",
-    &[
-        Column::new("step", "STEP"),
-        Column::new("command", "COMMAND"),
-        Column::new("expected", "EXPECTED"),
-        Column::new("got", "GOT"),
-        Column::new("ms", "MS"),
-        Column::new("ok", "OK"),
-    ],
-);
-
 /// Runs `smoke`.
 ///
 /// # Errors
 /// The connection's failure; a failed step is exit 1 after the table.
-pub fn run(tool: &mut Tool, _: SmokeArgs) -> Result<Exit, CliError> {
+pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
     let tube = scratch_tube("smoke")?;
     let link = tool.link.side();
     link.client()?;
-    let mut smoke = Smoke { rows: Vec::new(), broken: None, job: None };
+    let mut smoke = Smoke { steps: Steps::default(), broken: None, job: None };
     smoke.run(link, &tube);
     smoke.clean_up(link);
-    let failed = smoke.rows.iter().any(|row| !row.ok);
-    let mut list = tool.out.list(&STEPS)?;
-    for row in smoke.rows {
-        list.push(row.record())?;
-    }
-    list.finish()?;
-    match (smoke.broken, failed) {
-        (Some(error), _) => Err(error),
-        (None, true) => Ok(Exit::Negative),
-        (None, false) => Ok(Exit::Done),
-    }
+    smoke.steps.finish(&mut tool.out, smoke.broken)
 }
 
 /// A tube that nobody else uses.
@@ -72,34 +45,11 @@ pub fn run(tool: &mut Tool, _: SmokeArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// Never: the name is valid.
 pub fn scratch_tube(purpose: &str) -> Result<TubeName, CliError> {
-    use std::hash::{BuildHasher as _, RandomState};
-    let random = RandomState::new().hash_one(std::process::id());
-    names::tube(&format!("bsctl-{purpose}-{random:016x}"))
-}
-
-struct Row {
-    step: &'static str,
-    command: String,
-    expected: &'static str,
-    got: String,
-    ms: f64,
-    ok: bool,
-}
-
-impl Row {
-    fn record(self) -> Record {
-        Record::new()
-            .with("step", self.step)
-            .with("command", self.command)
-            .with("expected", self.expected)
-            .with("got", self.got)
-            .with("ms", self.ms)
-            .with("ok", self.ok)
-    }
+    names::tube(&scratch_name("bsctl", purpose))
 }
 
 struct Smoke {
-    rows: Vec<Row>,
+    steps: Steps,
     /// What ended the connection.
     broken: Option<CliError>,
     /// The job as long as it exists.
@@ -174,16 +124,12 @@ impl Smoke {
         send: &impl Command,
         check: impl Fn(&Response) -> Option<JobRef>,
     ) -> Option<()> {
-        let start = Instant::now();
         match link.call(AnyCommand::new(send)) {
             Ok(reply) => {
-                let ms = (start.elapsed().as_secs_f64() * 1e6).round() / 1e3;
                 let job = check(&reply);
-                let ok = job.is_some();
                 self.job = job.or(self.job);
-                let got = reply_line(&reply);
-                self.rows.push(Row { step, command, expected, got, ms, ok });
-                ok.then_some(())
+                let (got, ok) = (reply_line(&reply), job.is_some());
+                self.steps.note((step, &command), expected, &got, ok).then_some(())
             }
             Err(error) => {
                 self.failed(step, command, expected, error);
@@ -210,7 +156,7 @@ impl Smoke {
         error: CliError,
     ) {
         let got = format!("{}: {}", error.code, error.message);
-        self.rows.push(Row { step, command, expected, got, ms: 0.0, ok: false });
+        self.steps.note((step, &command), expected, &got, false);
         self.broken = Some(error);
     }
 

@@ -1,17 +1,15 @@
 //! `wait`: until a condition is true.
 
-use std::time::{Duration, Instant};
-
 use beanstalk_client::protocol::{ListTubeUsed, StatsJob, StatsTube};
 use beanstalk_client::{JobId, TubeName, TubeStats};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::Record;
 use ctl_core::repl::expect::Condition;
 use ctl_core::units;
+use ctl_core::wait::{self, Look, WaitFlags};
 use serde_json::json;
 
-use crate::tool::{Tool, tube_or_used};
+use crate::tool::{Bsctl, Tool, tube_or_used};
 use crate::{jobs, names};
 
 /// The end of `wait --help`.
@@ -24,7 +22,7 @@ Conditions:
   job-gone=ID        the job does not exist
   job-state=ID:STATE the job is ready, reserved, delayed or buried
   server             the server answers
-What does not exist yet is waited for; a missing tube counts as empty unless --must-exist is given.
+Waits for things that do not exist yet; a missing tube counts as empty unless --must-exist is given.
 --timeout bounds the whole wait (60s unless given); when it runs out the exit code is 124.
 
 Examples:
@@ -35,25 +33,12 @@ Examples:
 /// Arguments of `wait`.
 #[derive(Debug, Args)]
 pub struct WaitArgs {
-    /// The condition
-    #[arg(long = "for", value_name = "COND")]
-    condition: String,
-
     /// The tube [default: default]
     #[arg(short, long, value_name = "TUBE")]
     tube: Option<String>,
 
-    /// Pause between two looks
-    #[arg(short, long, value_name = "DUR", default_value = "500ms", value_parser = units::duration)]
-    interval: Duration,
-
-    /// So many looks in a row must agree
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    stable: u32,
-
-    /// A missing tube is an error
-    #[arg(long)]
-    must_exist: bool,
+    #[command(flatten)]
+    wait: WaitFlags,
 }
 
 enum Goal {
@@ -65,50 +50,19 @@ enum Goal {
     Server,
 }
 
-/// The bound where `--timeout` says nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Runs `wait`.
 ///
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
-    let goal = Goal::parse(&args.condition)?;
+    let goal = Goal::parse(&args.wait.condition)?;
     let given = args.tube.as_deref().map(names::tube).transpose()?;
     let tube =
         if matches!(goal, Goal::Server) { TubeName::default() } else { tube_or_used(tool, given)? };
-    let bound = tool.link.dialer.timeout().unwrap_or(PATIENCE);
-    tool.link.dialer.default_timeout(bound);
-    let interrupts = tool.interrupts()?;
-    let start = Instant::now();
-    let (mut looks, mut agreeing) = (0_u64, 0);
-    let mut last;
-    loop {
-        let (holds, found) = look(tool, &goal, &tube, args.must_exist)?;
-        looks += 1;
-        agreeing = if holds { agreeing + 1 } else { 0 };
-        if agreeing >= args.stable {
-            break;
-        }
-        last = found;
-        let rest = bound.saturating_sub(start.elapsed());
-        if rest.is_zero() {
-            let within = units::show_duration(bound);
-            let what = format!("`{}` did not come true within {within}", args.condition);
-            return Err(CliError::timeout(format!("{what} (last seen: {last})")));
-        }
-        interrupts.sleep(args.interval.min(rest))?;
-    }
-    let waited = start.elapsed();
-    let record = Record::new()
-        .with("condition", args.condition.as_str())
-        .with("tube", tube.as_str())
-        .with("waited_ms", u64::try_from(waited.as_millis()).unwrap_or(u64::MAX))
-        .with("looks", looks);
-    let after = units::show_duration(Duration::from_millis(waited.as_millis() as u64));
-    let sentence = format!("`{}` is true after {after}", args.condition);
-    tool.out.done_with(&record, &["condition", "waited_ms"], &sentence)?;
-    Ok(Exit::Done)
+    let must_exist = args.wait.must_exist;
+    wait::until(tool, &args.wait, ("tube", Some(tube.to_string())), |tool| {
+        look(tool, &goal, &tube, must_exist)
+    })
 }
 
 impl Goal {
@@ -135,21 +89,14 @@ impl Goal {
                     .hint("job-state=ID:STATE with ready, reserved, delayed or buried")),
             };
         }
-        let condition = Condition::parse(text)
-            .map_err(|why| CliError::usage(why).hint("bsctl wait --help lists the conditions"))?;
         // The keys there are show themselves on a tube without jobs.
-        condition.check(&counts(None)).map_err(CliError::usage)?;
+        let condition = wait::on_counts::<Bsctl>(text, &counts(None))?;
         Ok(Self::Counts(condition))
     }
 }
 
 /// Looks once: whether the condition holds, and what was seen.
-fn look(
-    tool: &mut Tool,
-    goal: &Goal,
-    tube: &TubeName,
-    must_exist: bool,
-) -> Result<(bool, String), CliError> {
+fn look(tool: &mut Tool, goal: &Goal, tube: &TubeName, must_exist: bool) -> Result<Look, CliError> {
     match goal {
         Goal::Server => Ok(match tool.link.call(ListTubeUsed) {
             Ok(_) => (true, "an answer".to_owned()),

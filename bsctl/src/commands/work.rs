@@ -1,25 +1,20 @@
 //! `work`: a worker that runs a command for every job.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
 
 use beanstalk_client::blocking::{JobContext, Worker};
 use beanstalk_client::{
     Heartbeat, Retries, SlotState, TubeName, WorkerHandle, WorkerOptions, WorkerReport,
 };
 use clap::{Args, ValueEnum};
-use ctl_core::child::{DataArgs, Template};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::output::{Format, Record, Shape};
-use ctl_core::pid_file::PidFile;
 use ctl_core::shortage::Shortage;
-use ctl_core::signals::Interrupts;
 use ctl_core::units;
+use ctl_core::work::{self, Crew, Supervisor, WorkFlags};
 
 use crate::error::cli_error;
 use crate::names;
@@ -64,24 +59,8 @@ pub struct WorkArgs {
     #[arg(short, long, value_name = "TUBE")]
     tube: Vec<String>,
 
-    /// The command for each job, with its arguments: everything behind it, so other flags go before
-    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, group = "handler")]
-    exec: Vec<OsString>,
-
-    /// A line for the shell, for each job
-    #[arg(long, value_name = "LINE", group = "handler")]
-    shell: Option<OsString>,
-
-    /// The command for each job, with its arguments
-    #[arg(value_name = "CMD", last = true, group = "handler")]
-    command: Vec<OsString>,
-
-    /// Jobs at once, each over its own connection
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    jobs: u16,
-
     #[command(flatten)]
-    body: DataArgs,
+    flags: WorkFlags,
 
     /// Exit codes that bury
     #[arg(long, value_name = "CODES", value_delimiter = ',', default_value = "64,65")]
@@ -111,38 +90,6 @@ pub struct WorkArgs {
     /// End the command when the job's time to run is over: the job is not touched
     #[arg(long, conflicts_with = "touch")]
     kill_at_ttr: bool,
-
-    /// End a command that runs longer: a failure
-    #[arg(long, value_name = "DUR", value_parser = units::duration)]
-    max_runtime: Option<Duration>,
-
-    /// How long running jobs may take after SIGTERM, SIGINT or SIGHUP
-    #[arg(long, value_name = "DUR", default_value = "25s", value_parser = units::duration)]
-    grace: Duration,
-
-    /// End after N jobs
-    #[arg(long, value_name = "N")]
-    max_jobs: Option<u64>,
-
-    /// End after one job
-    #[arg(long, conflicts_with = "max_jobs")]
-    once: bool,
-
-    /// End when there was no job for so long
-    #[arg(long, value_name = "DUR", value_parser = units::duration)]
-    max_idle: Option<Duration>,
-
-    /// End when no job is ready
-    #[arg(long)]
-    exit_when_empty: bool,
-
-    /// Write the process id to FILE; remove it on exit. A file of a running process, or that is no pid file, is refused
-    #[arg(long, value_name = "FILE")]
-    pid_file: Option<PathBuf>,
-
-    /// Print a record for each job; what commands print goes to stderr then
-    #[arg(long, value_name = "FMT", value_parser = ["ndjson"])]
-    log_jobs: Option<String>,
 }
 
 /// The value of `--touch`.
@@ -157,9 +104,6 @@ enum Touch {
 /// After the grace commands get time to end, before their jobs are given up.
 const LAST_RESORT: Duration = Duration::from_secs(10);
 
-/// How often the worker is looked at.
-const SLICE: Duration = Duration::from_millis(50);
-
 /// Runs `work`.
 ///
 /// # Errors
@@ -173,7 +117,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         given => given,
     };
     let recipe = recipe(tool, &args)?;
-    let _pid = args.pid_file.as_deref().map(PidFile::create).transpose()?;
+    let _pid = args.flags.create_pid_file()?;
     let interrupts = tool.gentle_interrupts()?;
     let stops = || interrupts.requested().is_some();
     let (shortage, messages) = (Shortage::default(), tool.messages.clone());
@@ -193,26 +137,16 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         "taking jobs from {} on {}, {} at once",
         names.join(", "),
         tool.link.dialer.address()?,
-        args.jobs
+        args.flags.jobs
     ));
-    let mut supervisor = Supervisor {
-        shift: &shift,
-        handle: &handle,
-        interrupts: &interrupts,
-        grace: args.grace,
-        idle: args.max_idle,
-        signal: None,
-        deadline: None,
-        last_busy: Instant::now(),
-    };
-    let logs = args.log_jobs.is_some();
+    let logs = args.flags.logs();
     let worker = Mutex::new(Some(worker));
     let run = || {
         let worker = worker.lock().unwrap_or_else(PoisonError::into_inner).take();
         let stop = handle.clone();
         worker.map(|worker| worker.run(|job: JobContext| shift.handle(&job, &stop)))
     };
-    let (logged, report) = thread::scope(|scope| {
+    let (signal, report) = thread::scope(|scope| {
         let start = || {
             let thread = thread::Builder::new().name("worker".to_owned());
             thread.spawn_scoped(scope, run).map_err(|error| CliError::thread(&error))
@@ -223,36 +157,31 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
                 return (interrupts.check().and(Err(error)), WorkerReport::default());
             }
         };
-        let logged = supervisor.watch(
-            &finished,
-            || running.is_finished(),
-            |job| {
-                if logs { log(tool, job) } else { Ok(()) }
-            },
-        );
-        (logged, running.join().ok().flatten().unwrap_or_default())
+        let crew = Slots { shift: &shift, handle: &handle, thread: &running };
+        let supervisor = Supervisor::new(&crew, &interrupts, &messages, &args.flags);
+        let signal = supervisor.watch(&finished, |job| if logs { log(tool, job) } else { Ok(()) });
+        (signal, running.join().ok().flatten().unwrap_or_default())
     });
-    logged?;
+    let signal = signal?;
     if let Some(error) = shift.take_broken() {
         return Err(error);
     }
     tell(tool, report, logs)?;
-    Ok(supervisor.signal.unwrap_or(Exit::Done))
+    Ok(signal.unwrap_or(Exit::Done))
 }
 
 fn recipe(tool: &Tool, args: &WorkArgs) -> Result<Recipe, CliError> {
-    let words = if args.exec.is_empty() { &args.command } else { &args.exec };
-    if args.shell.is_none() && words.is_empty() {
-        return Err(CliError::usage("no command given")
+    let command = args.flags.handler(PLACES)?.ok_or_else(|| {
+        CliError::usage("no command given")
             .hint("bsctl work -t mail --exec ./handler {id}")
-            .hint("bsctl work -t mail --shell 'jq .to | xargs notify'"));
-    }
+            .hint("bsctl work -t mail --shell 'jq .to | xargs notify'")
+    })?;
     let is_for_people = matches!(tool.out.style.format, Format::Table | Format::Wide);
     Ok(Recipe {
-        command: Template::new(args.shell.as_deref(), words, PLACES)?,
-        body: args.body,
-        owns_stdout: args.log_jobs.is_none() && is_for_people,
-        max_runtime: args.max_runtime,
+        command,
+        body: args.flags.data,
+        owns_stdout: !args.flags.logs() && is_for_people,
+        max_runtime: args.flags.max_runtime,
     })
 }
 
@@ -281,89 +210,41 @@ fn options(
     let mut options = WorkerOptions::from(server)
         .tubes(tubes)
         .map_err(cli_error)?
-        .slots(usize::from(args.jobs))
+        .slots(usize::from(args.flags.jobs))
         .heartbeat(if touches { Heartbeat::Always } else { Heartbeat::Never })
         .retries(retries(args))
-        .grace(args.grace.saturating_add(LAST_RESORT));
-    if let Some(jobs) = if args.once { Some(1) } else { args.max_jobs } {
+        .grace(args.flags.grace.saturating_add(LAST_RESORT));
+    if let Some(jobs) = args.flags.limit() {
         options = options.max_jobs(jobs);
     }
-    if args.exit_when_empty {
+    if args.flags.exit_when_empty {
         options = options.until_empty();
     }
     Ok(options)
 }
 
-/// Watches a worker from outside.
-struct Supervisor<'a> {
+/// The worker's slots, as the supervisor sees them.
+struct Slots<'a, 'scope> {
     shift: &'a Shift,
     handle: &'a WorkerHandle,
-    interrupts: &'a Interrupts,
-    grace: Duration,
-    idle: Option<Duration>,
-    signal: Option<Exit>,
-    /// When running commands are ended.
-    deadline: Option<Instant>,
-    last_busy: Instant,
+    thread: &'a ScopedJoinHandle<'scope, Option<WorkerReport>>,
 }
 
-impl Supervisor<'_> {
-    /// Waits until the worker has ended, and reports its jobs. The first signal stops taking jobs, the second one, or the
-    /// end of the grace, ends those that run.
-    fn watch(
-        &mut self,
-        finished: &Receiver<Finished>,
-        has_ended: impl Fn() -> bool,
-        mut report: impl FnMut(&Finished) -> Result<(), CliError>,
-    ) -> Result<(), CliError> {
-        let mut result = Ok(());
-        loop {
-            // Asked before the last look at the reports.
-            let is_last = has_ended();
-            let mut next = finished.recv_timeout(if is_last { Duration::ZERO } else { SLICE });
-            while let Ok(job) = &next {
-                if result.is_ok() {
-                    result = report(job);
-                    if result.is_err() {
-                        self.handle.stop();
-                    }
-                }
-                next = finished.try_recv().map_err(|_| RecvTimeoutError::Timeout);
-            }
-            if is_last {
-                return result;
-            }
-            self.heed_signals();
-            self.heed_idleness();
-        }
+impl Crew for Slots<'_, '_> {
+    fn stop(&self) {
+        self.handle.stop();
     }
 
-    fn heed_signals(&mut self) {
-        if let Some(exit) = self.interrupts.requested() {
-            self.interrupts.clear();
-            if self.signal.is_none() {
-                self.handle.stop();
-                self.deadline = Instant::now().checked_add(self.grace);
-                self.shift.say_stopping(self.grace);
-            } else if exit != Exit::HungUp {
-                self.shift.kill();
-            }
-            self.signal.get_or_insert(exit);
-        }
-        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            self.shift.kill();
-        }
+    fn kill(&self) {
+        self.shift.kill();
     }
 
-    fn heed_idleness(&mut self) {
-        let is_busy =
-            |slot: &beanstalk_client::SlotStatus| matches!(slot.state, SlotState::Busy(_));
-        if self.handle.slots().iter().any(is_busy) {
-            self.last_busy = Instant::now();
-        }
-        if self.idle.is_some_and(|idle| self.last_busy.elapsed() >= idle) {
-            self.handle.stop();
-        }
+    fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    fn is_busy(&self) -> bool {
+        self.handle.slots().iter().any(|slot| matches!(slot.state, SlotState::Busy(_)))
     }
 }
 
@@ -371,15 +252,8 @@ fn log(tool: &mut Tool, job: &Finished) -> Result<(), CliError> {
     static JOB: Shape = Shape::rows("id", &[]);
     let record = Record::new()
         .with("id", job.id.get())
-        .with("tube", job.tube.as_ref().map(TubeName::as_str))
-        .with("ms", job.time.map(|time| time.as_secs_f64() * 1000.0))
-        .with("exit", job.exit)
-        .with("signal", job.signal)
-        .with("fate", job.fate);
-    tool.out.style.format = Format::Ndjson;
-    tool.out.object(&JOB, record)?;
-    // Somebody may follow the log.
-    tool.out.flush()
+        .with("tube", job.tube.as_ref().map(TubeName::as_str));
+    work::log(&mut tool.out, &JOB, record, job.end, job.fate)
 }
 
 fn tell(tool: &mut Tool, report: WorkerReport, logged: bool) -> Result<(), CliError> {
@@ -388,16 +262,13 @@ fn tell(tool: &mut Tool, report: WorkerReport, logged: bool) -> Result<(), CliEr
         "deleted {}, {released} released, {buried} buried, {abandoned} given back, {lost} lost, {unknown} unknown",
         units::count(finished, "job"),
     );
-    if logged {
-        tool.messages.note(sentence);
-        return Ok(());
-    }
-    let record = Record::new()
-        .with("deleted", finished)
-        .with("released", released)
-        .with("buried", buried)
-        .with("abandoned", abandoned)
-        .with("lost", lost)
-        .with("unknown", unknown);
-    tool.out.done(&record, &sentence)
+    let counts = [
+        ("deleted", finished),
+        ("released", released),
+        ("buried", buried),
+        ("abandoned", abandoned),
+        ("lost", lost),
+        ("unknown", unknown),
+    ];
+    work::tally(&mut tool.out, &tool.messages, logged, &counts, &sentence)
 }

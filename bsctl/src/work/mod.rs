@@ -18,6 +18,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::messages::Messages;
 use ctl_core::shortage::Shortage;
 use ctl_core::units;
+use ctl_core::work::CommandEnd;
 
 use self::child::Recipe;
 use self::fate::Fates;
@@ -47,12 +48,8 @@ pub struct Finished {
     pub id: JobId,
     /// Its tube.
     pub tube: Option<TubeName>,
-    /// How long its command took.
-    pub time: Option<Duration>,
-    /// The command's exit code.
-    pub exit: Option<i32>,
-    /// The signal that ended the command.
-    pub signal: Option<i32>,
+    /// How its command ended.
+    pub end: CommandEnd,
     /// What became of it: a word of [`JobFate`].
     pub fate: &'static str,
 }
@@ -99,14 +96,6 @@ impl Shift {
         self.kill.store(true, Ordering::SeqCst);
     }
 
-    /// Says that the worker finishes what it has.
-    pub fn say_stopping(&self, grace: Duration) {
-        self.messages.note(format!(
-            "finishing running jobs, for at most {}; once more to give them back",
-            units::show_duration(grace)
-        ));
-    }
-
     /// Why no command could be run, if that is so.
     #[must_use]
     pub fn take_broken(&self) -> Option<CliError> {
@@ -149,14 +138,9 @@ impl Shift {
             Ended::Signal(signal) => (None, Some(signal)),
             Ended::Overtime | Ended::GivenUp | Ended::Unfit => (None, None),
         };
-        let mut end = Finished {
-            id: job.id,
-            tube: Some(stats.tube.clone()),
-            time: Some(start.elapsed()),
-            exit,
-            signal,
-            fate: "unknown",
-        };
+        let command = CommandEnd { exit, signal, time: Some(start.elapsed()) };
+        let mut end =
+            Finished { id: job.id, tube: Some(stats.tube.clone()), end: command, fate: "unknown" };
         match job.wait_lost(Duration::ZERO) {
             None => {
                 lock(&self.ended).insert(job.id, end);
@@ -217,9 +201,7 @@ impl Shift {
             (Some(end), _) => end,
             // The command still runs, and its end tells.
             (None, JobFate::Lost(_) | JobFate::Abandoned) => return,
-            (None, _) => {
-                Finished { id, tube: None, time: None, exit: None, signal: None, fate: "" }
-            }
+            (None, _) => Finished { id, tube: None, end: CommandEnd::default(), fate: "" },
         };
         if let JobFate::Lost(reason) = fate {
             self.messages.warn(format!("job {id} is lost: {reason}"));

@@ -58,7 +58,7 @@ pub fn commands(formats: &'static [&'static str], addresses: &'static str) -> Ve
         Command::new(":watch")
             .about("Repeat a command, until Ctrl-C or as often as it is told")
             .after_help(
-                "i=DUR: pause between two rounds [default: 2s]; c=N: so many rounds; m=N: until it shows fewer than N rows.\n\
+                "i=DUR: pause between two rounds [default: 2s]; c=N: number of rounds; m=N: until it shows fewer than N rows.\n\
                  Example: :watch i=5s c=10 stats",
             )
             .arg(words().required(true)),

@@ -66,11 +66,11 @@ pub struct DrainArgs {
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: u16,
 
-    /// Stop after N
+    /// Process at most N items
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
-    /// After a failure: go on or stop
+    /// What to do when an item fails
     #[arg(long, value_name = "WHAT", default_value = "continue")]
     on_error: OnError,
 }

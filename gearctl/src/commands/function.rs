@@ -17,7 +17,7 @@ pub const HELP: &str = "\
 Protocol: create function, drop function, maxqueue; status to look first.
 The server drops a function only without workers and running jobs. Queued jobs of a dropped function are not removed:
 they stay on the server's lists and never run. `drop` therefore refuses while there are jobs, unless --force is given.
-A limit holds for queued and running jobs together; 0, or no number, is no limit. The server tells no limit back.
+A limit holds for queued and running jobs together; 0, or no number, is no limit. The server does not report limits.
 
 Examples:
   gearctl function create mail

@@ -56,7 +56,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "WHEN", hide_possible_values = true)]
     show_status: Option<ProgressWhen>,
 
-    /// After a failure: go on or stop
+    /// What to do when an item fails
     #[arg(long, value_name = "WHAT", default_value = "continue")]
     on_error: OnError,
 }

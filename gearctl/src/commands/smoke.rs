@@ -1,11 +1,10 @@
 //! `smoke`: do client, worker, network and server work together.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::{Column, Record, Shape};
+use ctl_core::smoke::{Steps, scratch_name};
 use gearman_client::blocking::Worker;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, Grab, SubmitOptions, WorkerInfo, WorkerOptions};
@@ -15,7 +14,6 @@ use crate::error::cli_error;
 use crate::link::{Answer, Link};
 use crate::names::{self, show_handle};
 use crate::tool::Tool;
-use ctl_core::units::milliseconds;
 
 /// The end of `smoke --help`.
 pub const HELP: &str = "\
@@ -26,22 +24,6 @@ Exit 0 when every step passed, 1 when one failed; 69, 76, 124 when the connectio
 
 Example:
   gearctl smoke -o json";
-
-/// Arguments of `smoke`.
-#[derive(Debug, Args)]
-pub struct SmokeArgs {}
-
-static STEPS: Shape = Shape::rows(
-    "step",
-    &[
-        Column::new("step", "STEP"),
-        Column::new("command", "COMMAND"),
-        Column::new("expected", "EXPECTED"),
-        Column::new("got", "GOT"),
-        Column::new("ms", "MS"),
-        Column::new("ok", "OK"),
-    ],
-);
 
 /// What is shown of a command that the server says it has not.
 const UNSUPPORTED: &str = "not supported";
@@ -55,31 +37,18 @@ const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// The connection's failure; a failed step is exit 1 after the table.
-pub fn run(tool: &mut Tool, _: SmokeArgs) -> Result<Exit, CliError> {
+pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
     let function = scratch_function("smoke")?;
     let bound = tool.link.dialer.timeout().unwrap_or(PATIENCE);
     tool.link.client()?;
-    let mut smoke = Smoke { rows: Vec::new(), since: Instant::now(), bound, left_behind: None };
+    let mut smoke = Smoke { steps: Steps::default(), bound, left_behind: None };
     let outcome = smoke.run(&mut tool.link, &function);
     if let Some(why) = smoke.left_behind.take() {
         let text = format!("the function {function} stays on the server: drop function: {why}");
         tool.messages.note(text);
     }
-    let mut list = tool.out.list(&STEPS)?;
-    let failed = smoke.rows.iter().any(|row| !row.ok);
-    let broken = match outcome {
-        Err(error) if !failed => Some(error),
-        _ => None,
-    };
-    for row in smoke.rows {
-        list.push(row.record())?;
-    }
-    list.finish()?;
-    match (broken, failed) {
-        (Some(error), _) => Err(error),
-        (None, true) => Ok(Exit::Negative),
-        (None, false) => Ok(Exit::Done),
-    }
+    let broken = outcome.err().filter(|_| !smoke.steps.has_failed());
+    smoke.steps.finish(&mut tool.out, broken)
 }
 
 /// A function that nobody else uses.
@@ -87,36 +56,11 @@ pub fn run(tool: &mut Tool, _: SmokeArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// Never: the name is valid.
 pub fn scratch_function(purpose: &str) -> Result<FunctionName, CliError> {
-    use std::hash::{BuildHasher as _, RandomState};
-    let random = RandomState::new().hash_one(std::process::id());
-    names::function(&format!("gearctl-{purpose}-{random:016x}"))
-}
-
-struct Row {
-    step: &'static str,
-    command: &'static str,
-    expected: &'static str,
-    got: String,
-    ms: f64,
-    ok: bool,
-}
-
-impl Row {
-    fn record(self) -> Record {
-        Record::new()
-            .with("step", self.step)
-            .with("command", self.command)
-            .with("expected", self.expected)
-            .with("got", self.got)
-            .with("ms", self.ms)
-            .with("ok", self.ok)
-    }
+    names::function(&scratch_name("gearctl", purpose))
 }
 
 struct Smoke {
-    rows: Vec<Row>,
-    /// When the present step began.
-    since: Instant,
+    steps: Steps,
     bound: Duration,
     /// Why the function could not be dropped.
     left_behind: Option<&'static str>,
@@ -218,7 +162,7 @@ impl Smoke {
             if look()? {
                 return Ok(true);
             }
-            if self.since.elapsed() >= self.bound {
+            if self.steps.since().elapsed() >= self.bound {
                 return Ok(false);
             }
             thread::sleep(Duration::from_millis(5));
@@ -234,9 +178,7 @@ impl Smoke {
         got: &str,
         ok: bool,
     ) -> Result<(), CliError> {
-        let ms = milliseconds(self.since.elapsed());
-        self.since = Instant::now();
-        self.rows.push(Row { step, command, expected, got: got.to_owned(), ms, ok });
+        let ok = self.steps.note((step, command), expected, got, ok);
         if ok { Ok(()) } else { Err(CliError::internal(format!("the step {step} failed"))) }
     }
 }

@@ -46,7 +46,7 @@ pub struct SubmitArgs {
     #[arg(long)]
     pub(super) wait: bool,
 
-    /// After a failure: go on or stop
+    /// What to do when an item fails
     #[arg(long, value_name = "WHAT", default_value = "continue")]
     pub(super) on_error: OnError,
 }

@@ -1,19 +1,16 @@
 //! `wait`: until a condition is true.
 
-use std::time::{Duration, Instant};
-
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::Record;
 use ctl_core::repl::expect::Condition;
-use ctl_core::units;
+use ctl_core::wait::{self, Look, WaitFlags};
 use gearman_client::{FunctionName, FunctionStatus, JobHandle};
 use serde_json::json;
 
 use super::functions::{no_function, status_of};
 use crate::error::cli_error;
 use crate::names::{self, show_function};
-use crate::tool::Tool;
+use crate::tool::{Gearctl, Tool};
 
 /// The end of `wait --help`.
 pub const HELP: &str = "\
@@ -24,7 +21,7 @@ Conditions:
   idle             the function has no jobs, queued or running
   handle-done=H    the job was known and is not any more
   server           the server answers
-What does not exist yet is waited for; a missing function has no jobs and no workers unless --must-exist is given.
+Waits for things that do not exist yet; a missing function has no jobs and no workers unless --must-exist is given.
 Cancelled jobs count as queued until a worker asks for work: `gearctl jobs` shows them as ignored.
 The server knows a finished job as little as one that never was: handle-done needs to see the job once, or
 --assume-done. --timeout bounds the whole wait (60s unless given); when it runs out the exit code is 124.
@@ -37,25 +34,12 @@ Examples:
 /// Arguments of `wait`.
 #[derive(Debug, Args)]
 pub struct WaitArgs {
-    /// The condition
-    #[arg(long = "for", value_name = "COND")]
-    condition: String,
-
     /// The function
     #[arg(short, long, value_name = "FUNCTION")]
     function: Option<String>,
 
-    /// Pause between two looks
-    #[arg(short, long, value_name = "DUR", default_value = "500ms", value_parser = units::duration)]
-    interval: Duration,
-
-    /// So many looks in a row must agree
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    stable: u32,
-
-    /// A missing function is an error
-    #[arg(long)]
-    must_exist: bool,
+    #[command(flatten)]
+    wait: WaitFlags,
 
     /// A job that the server does not know has ended
     #[arg(long)]
@@ -69,61 +53,26 @@ enum Goal {
     Server,
 }
 
-/// The bound where `--timeout` says nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Runs `wait`.
 ///
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
     let mut goal = Goal::parse(&args)?;
-    let bound = tool.link.dialer.timeout().unwrap_or(PATIENCE);
-    tool.link.dialer.default_timeout(bound);
-    let interrupts = tool.interrupts()?;
-    let start = Instant::now();
-    let (mut looks, mut agreeing) = (0_u64, 0);
-    loop {
-        let (holds, found) = goal.look(tool, args.must_exist)?;
-        looks += 1;
-        tool.messages.decision(format!("seen: {found}"));
-        agreeing = if holds { agreeing + 1 } else { 0 };
-        if agreeing >= args.stable {
-            break;
-        }
-        let rest = bound.saturating_sub(start.elapsed());
-        if rest.is_zero() {
-            let within = units::show_duration(bound);
-            let what = format!("`{}` did not come true within {within}", args.condition);
-            return Err(CliError::timeout(format!("{what} (last seen: {found})")));
-        }
-        interrupts.sleep(args.interval.min(rest))?;
-    }
-    let waited = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let record = Record::new()
-        .with("condition", args.condition.as_str())
-        .with("function", args.function.as_deref())
-        .with("waited_ms", waited)
-        .with("looks", looks);
-    let after = units::show_duration(Duration::from_millis(waited));
-    let sentence = format!("`{}` is true after {after}", args.condition);
-    tool.out.done_with(&record, &["condition", "waited_ms"], &sentence)?;
-    Ok(Exit::Done)
+    let must_exist = args.wait.must_exist;
+    wait::until(tool, &args.wait, ("function", args.function), |tool| goal.look(tool, must_exist))
 }
 
 impl Goal {
     fn parse(args: &WaitArgs) -> Result<Self, CliError> {
         let function = || match &args.function {
             Some(name) => names::function(name),
-            None => Err(CliError::usage(format!("`{}` needs a function", args.condition))
-                .hint(format!("gearctl wait --for '{}' -f FUNCTION", args.condition))),
+            None => Err(CliError::usage(format!("`{}` needs a function", args.wait.condition))
+                .hint(format!("gearctl wait --for '{}' -f FUNCTION", args.wait.condition))),
         };
-        let counts = |text: &str| {
-            Condition::parse(text).map_err(|why| {
-                CliError::usage(why).hint("gearctl wait --help lists the conditions")
-            })
-        };
-        match args.condition.as_str() {
+        // The keys there are show themselves on a function without jobs.
+        let counts = |text: &str| wait::on_counts::<Gearctl>(text, &figures(None));
+        match args.wait.condition.as_str() {
             "server" => Ok(Self::Server),
             "function-exists" => Ok(Self::Exists(function()?)),
             "idle" => Ok(Self::Counts(function()?, counts("total==0")?)),
@@ -135,15 +84,13 @@ impl Goal {
                     });
                 }
                 let condition = counts(text)?;
-                // The keys there are show themselves on a function without jobs.
-                condition.check(&figures(None)).map_err(CliError::usage)?;
                 Ok(Self::Counts(function()?, condition))
             }
         }
     }
 
     /// Looks once: whether the condition holds, and what was seen.
-    fn look(&mut self, tool: &mut Tool, must_exist: bool) -> Result<(bool, String), CliError> {
+    fn look(&mut self, tool: &mut Tool, must_exist: bool) -> Result<Look, CliError> {
         match self {
             Self::Server => Ok(match tool.link.round_trip() {
                 Ok(_) => (true, "an answer".to_owned()),

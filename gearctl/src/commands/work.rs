@@ -1,20 +1,17 @@
 //! `work`: a worker that runs a command, or a function of the tool, for every job.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
-use ctl_core::child::{DataArgs, Template};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
-use ctl_core::output::{Format, Record, Shape};
-use ctl_core::pid_file::PidFile;
+use ctl_core::output::{Record, Shape};
 use ctl_core::signals::Interrupts;
 use ctl_core::units;
+use ctl_core::work::{self, Crew as _, Supervisor, WorkFlags};
 use gearman_client::blocking::Worker;
 use gearman_client::{ClientId, JobLimit, WorkerOptions};
 
@@ -23,7 +20,6 @@ use crate::names;
 use crate::tool::Tool;
 use crate::work::child::{PLACES, Recipe, Stream};
 use crate::work::{Fate, Finished, Handler, Limits, Shift, builtin::Builtin};
-use ctl_core::units::milliseconds;
 
 /// The end of `work --help`.
 pub const HELP: &str = "\
@@ -53,28 +49,12 @@ pub struct WorkArgs {
     #[arg(short, long = "function", value_name = "FUNCTION", required = true)]
     functions: Vec<String>,
 
-    /// The command for each job, with its arguments: everything behind it, so other flags go before
-    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, group = "handler")]
-    exec: Vec<OsString>,
-
-    /// A line for the shell, for each job
-    #[arg(long, value_name = "LINE", group = "handler")]
-    shell: Option<OsString>,
+    #[command(flatten)]
+    flags: WorkFlags,
 
     /// A handler of the tool: echo, reverse, upper, wc, sleep=DUR, fail, exception, progress=N
     #[arg(long, value_name = "NAME", group = "handler")]
     builtin: Option<Builtin>,
-
-    /// The command for each job, with its arguments
-    #[arg(value_name = "CMD", last = true, group = "handler")]
-    command: Vec<OsString>,
-
-    #[command(flatten)]
-    data: DataArgs,
-
-    /// Jobs at once, each over its own connection
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    jobs: u16,
 
     /// What the worker calls itself in `gearctl workers`
     #[arg(long, value_name = "ID")]
@@ -96,42 +76,10 @@ pub struct WorkArgs {
     #[arg(long)]
     exception_from_stderr: bool,
 
-    /// End a command that runs longer; its job fails
-    #[arg(long, value_name = "DUR", value_parser = units::duration)]
-    max_runtime: Option<Duration>,
-
     /// The server gives a job to another worker when it takes longer (CAN_DO_TIMEOUT); up to server 1.1 the wrong job
     /// can be hit, so --max-runtime is better
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     can_do_timeout: Option<Duration>,
-
-    /// How long running jobs may take after SIGTERM, SIGINT or SIGHUP
-    #[arg(long, value_name = "DUR", default_value = "25s", value_parser = units::duration)]
-    grace: Duration,
-
-    /// End after N jobs
-    #[arg(long, value_name = "N")]
-    max_jobs: Option<u64>,
-
-    /// End after one job
-    #[arg(long, conflicts_with = "max_jobs")]
-    once: bool,
-
-    /// End when there was no job for so long
-    #[arg(long, value_name = "DUR", value_parser = units::duration)]
-    max_idle: Option<Duration>,
-
-    /// End when there is no job
-    #[arg(long)]
-    exit_when_empty: bool,
-
-    /// Write the process id to FILE; remove it on exit. A file of a running process, or that is no pid file, is refused
-    #[arg(long, value_name = "FILE")]
-    pid_file: Option<PathBuf>,
-
-    /// Print a record for each job
-    #[arg(long, value_name = "FMT", value_parser = ["ndjson"])]
-    log_jobs: Option<String>,
 }
 
 /// Runs `work`.
@@ -143,10 +91,9 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         return Err(CliError::usage("work has no dry run").hint("gearctl functions looks only"));
     }
     let handler = handler(&args)?;
-    let jobs = if args.once { Some(1) } else { args.max_jobs };
     let limits =
-        Limits { jobs: jobs.map(JobLimit::new), idle: args.max_idle, empty: args.exit_when_empty };
-    let _pid_file = args.pid_file.as_deref().map(PidFile::create).transpose()?;
+        Limits { jobs: args.flags.limit().map(JobLimit::new), empty: args.flags.exit_when_empty };
+    let _pid_file = args.flags.create_pid_file()?;
     let interrupts = tool.gentle_interrupts()?;
     let stops = || interrupts.requested().is_some();
     let limit = limits.jobs.clone();
@@ -164,8 +111,10 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         Err(_) => shift.stop(),
     }
     let mut count = Count::default();
-    let logs = args.log_jobs.is_some();
-    let signal = supervise(&shift, &finished, &interrupts, args.grace, |job| {
+    let logs = args.flags.logs();
+    let (crew, messages) = (&*shift, tool.messages.clone());
+    let supervisor = Supervisor::new(crew, &interrupts, &messages, &args.flags);
+    let signal = supervisor.watch(&finished, |job| {
         count.add(job.fate);
         if logs { log(tool, job) } else { Ok(()) }
     })?;
@@ -223,20 +172,19 @@ fn handler(args: &WorkArgs) -> Result<Handler, CliError> {
     if let Some(builtin) = args.builtin {
         return Ok(Handler::Builtin(builtin));
     }
-    let words = if args.exec.is_empty() { &args.command } else { &args.exec };
-    if args.shell.is_none() && words.is_empty() {
-        return Err(CliError::usage("no handler given")
+    let command = args.flags.handler(PLACES)?.ok_or_else(|| {
+        CliError::usage("no handler given")
             .hint("gearctl work -f wc --exec wc -l")
-            .hint("gearctl work -f up --builtin upper"));
-    }
+            .hint("gearctl work -f up --builtin upper")
+    })?;
     Ok(Handler::Command(Recipe {
-        command: Template::new(args.shell.as_deref(), words, PLACES)?,
+        command,
         stream: args.stream,
-        data: args.data,
+        data: args.flags.data,
         warnings: args.warnings,
         status_prefix: args.status_prefix.clone(),
         exception: args.exception_from_stderr,
-        max_runtime: args.max_runtime,
+        max_runtime: args.flags.max_runtime,
     }))
 }
 
@@ -252,8 +200,9 @@ fn workers(
     tool.link.client()?;
     let servers = tool.link.servers()?;
     let mut workers = Vec::new();
-    for _ in 0..args.jobs {
-        let mut options = WorkerOptions::new(servers.clone()).concurrency(1).grace(args.grace);
+    for _ in 0..args.flags.jobs {
+        let mut options =
+            WorkerOptions::new(servers.clone()).concurrency(1).grace(args.flags.grace);
         if let Some(limit) = limit {
             options = options.limit(limit.clone());
         }
@@ -272,49 +221,6 @@ fn workers(
     Ok(workers)
 }
 
-/// Waits until all slots have ended. The first signal stops taking jobs, the second one, or the end of the grace, ends
-/// those that run.
-fn supervise(
-    shift: &Shift,
-    finished: &Receiver<Finished>,
-    interrupts: &Interrupts,
-    grace: Duration,
-    mut report: impl FnMut(&Finished) -> Result<(), CliError>,
-) -> Result<Option<Exit>, CliError> {
-    let mut signal = None;
-    let mut deadline: Option<Instant> = None;
-    let mut reported = Ok(());
-    loop {
-        match finished.recv_timeout(Duration::from_millis(50)) {
-            Ok(job) if reported.is_ok() => {
-                reported = report(&job);
-                if reported.is_err() {
-                    shift.stop();
-                }
-            }
-            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return reported.map(|()| signal),
-        }
-        if let Some(exit) = interrupts.requested() {
-            interrupts.clear();
-            if signal.is_none() {
-                shift.stop();
-                deadline = Instant::now().checked_add(grace);
-                shift.messages.note(format!(
-                    "finishing running jobs, for at most {}; once more to give them back",
-                    units::show_duration(grace)
-                ));
-            } else if exit != Exit::HungUp {
-                shift.kill();
-            }
-            signal.get_or_insert(exit);
-        }
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            shift.kill();
-        }
-    }
-}
-
 fn join(slots: Vec<Slot>) -> Result<(), CliError> {
     let mut result = Ok(());
     for slot in slots {
@@ -326,15 +232,9 @@ fn join(slots: Vec<Slot>) -> Result<(), CliError> {
 
 fn log(tool: &mut Tool, job: &Finished) -> Result<(), CliError> {
     static JOB: Shape = Shape::rows("handle", &[]);
-    let record = Record::new()
-        .with("handle", job.handle.as_str())
-        .with("function", job.function.as_str())
-        .with("ms", milliseconds(job.time))
-        .with("exit", job.exit)
-        .with("signal", job.signal)
-        .with("fate", job.fate.word());
-    tool.out.style.format = Format::Ndjson;
-    tool.out.object(&JOB, record)
+    let record =
+        Record::new().with("handle", job.handle.as_str()).with("function", job.function.as_str());
+    work::log(&mut tool.out, &JOB, record, job.end, job.fate.word())
 }
 
 /// How many jobs ended in which way.
@@ -364,16 +264,12 @@ impl Count {
             self.returned,
             self.lost
         );
-        if logged {
-            tool.messages.note(sentence);
-            return Ok(());
-        }
-        let record = Record::new()
-            .with("completed", self.completed)
-            .with("failed", self.failed)
-            .with("returned", self.returned)
-            .with("lost", self.lost);
-        let plain = ["completed", "failed", "returned", "lost"];
-        tool.out.done_with(&record, &plain, &sentence)
+        let counts = [
+            ("completed", self.completed),
+            ("failed", self.failed),
+            ("returned", self.returned),
+            ("lost", self.lost),
+        ];
+        work::tally(&mut tool.out, &tool.messages, logged, &counts, &sentence)
     }
 }

@@ -26,7 +26,7 @@ impl State<'_> {
     }
 }
 
-/// So many servers are named; of more, their number is told.
+/// The number of servers that are named; of more, the prompt shows how many.
 const NAMED: usize = 3;
 
 fn render(facts: &Facts<'_>) -> Prompt {

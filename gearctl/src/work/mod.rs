@@ -3,14 +3,15 @@
 pub mod builtin;
 pub mod child;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ctl_core::error::CliError;
 use ctl_core::messages::Messages;
 use ctl_core::shortage::Shortage;
+use ctl_core::work::{CommandEnd, Crew};
 use gearman_client::blocking::{GrabbedJob, Worker};
 use gearman_client::{ErrorKind, JobLimit};
 
@@ -32,7 +33,6 @@ pub struct Shift {
     /// Ends running jobs as well.
     kill: AtomicBool,
     running: AtomicU64,
-    last_job: Mutex<Instant>,
 }
 
 /// What a job is given to.
@@ -49,8 +49,6 @@ pub enum Handler {
 pub struct Limits {
     /// After so many jobs; the workers have the same limit.
     pub jobs: Option<JobLimit>,
-    /// When there was no job for so long.
-    pub idle: Option<Duration>,
     /// When there is none.
     pub empty: bool,
 }
@@ -62,12 +60,8 @@ pub struct Finished {
     pub handle: String,
     /// Its function.
     pub function: String,
-    /// How long it took.
-    pub time: Duration,
-    /// The command's exit code.
-    pub exit: Option<i32>,
-    /// The signal that ended the command.
-    pub signal: Option<i32>,
+    /// How its command ended.
+    pub end: CommandEnd,
     /// What the server was told.
     pub fate: Fate,
 }
@@ -131,6 +125,26 @@ impl From<Ended> for Outcome {
     }
 }
 
+impl Crew for Shift {
+    fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
+
+    fn kill(&self) {
+        self.stop();
+        self.kill.store(true, Ordering::SeqCst);
+    }
+
+    /// Its slots hang up when they have ended.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
+    fn is_busy(&self) -> bool {
+        self.running.load(Ordering::SeqCst) > 0
+    }
+}
+
 /// How long a slot waits for a job before it looks whether it is to stop.
 const SLICE: Duration = Duration::from_millis(100);
 
@@ -146,19 +160,7 @@ impl Shift {
             stop: AtomicBool::new(false),
             kill: AtomicBool::new(false),
             running: AtomicU64::new(0),
-            last_job: Mutex::new(Instant::now()),
         })
-    }
-
-    /// Takes no new job.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::SeqCst);
-    }
-
-    /// Ends running jobs as well.
-    pub fn kill(&self) {
-        self.stop();
-        self.kill.store(true, Ordering::SeqCst);
     }
 
     /// Whether no new job is taken.
@@ -173,40 +175,24 @@ impl Shift {
         self.kill.load(Ordering::SeqCst)
     }
 
-    fn busy(&self, busy: bool) {
-        *self.last_job.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        if busy {
-            self.running.fetch_add(1, Ordering::SeqCst);
-        } else {
-            self.running.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-
-    fn is_idle_for(&self, time: Duration) -> bool {
-        let last = self.last_job.lock().unwrap_or_else(PoisonError::into_inner);
-        self.running.load(Ordering::SeqCst) == 0 && last.elapsed() >= time
-    }
-
     /// Works until the shift ends. Every finished job goes to `finished`.
     ///
     /// # Errors
     /// The handler cannot be run at all; its job has been given back.
     pub fn work(&self, mut worker: Worker, finished: &Sender<Finished>) -> Result<(), CliError> {
         while let Some(job) = self.next_job(&mut worker) {
-            self.busy(true);
+            self.running.fetch_add(1, Ordering::SeqCst);
             let start = Instant::now();
             let outcome = match &self.handler {
                 Handler::Command(recipe) => child::run(recipe, self, &mut worker, &job),
                 Handler::Builtin(builtin) => builtin.run(self, &mut worker, &job),
             };
-            self.busy(false);
-            let (exit, signal) = (outcome.exit, outcome.signal);
+            self.running.fetch_sub(1, Ordering::SeqCst);
+            let (exit, signal, time) = (outcome.exit, outcome.signal, Some(start.elapsed()));
             let mut done = Finished {
                 handle: show_handle(&job.handle),
                 function: show_function(&job.function),
-                time: start.elapsed(),
-                exit,
-                signal,
+                end: CommandEnd { exit, signal, time },
                 fate: Fate::Returned,
             };
             if self.is_stopped() {
@@ -277,9 +263,6 @@ impl Shift {
                     reported = true;
                     std::thread::sleep(SLICE);
                 }
-            }
-            if self.limits.idle.is_some_and(|time| self.is_idle_for(time)) {
-                return None;
             }
         }
         None

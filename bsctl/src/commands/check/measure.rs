@@ -11,6 +11,7 @@ use ctl_core::error::CliError;
 use ctl_core::glob::glob;
 use ctl_core::link::Link as _;
 use ctl_core::messages::Messages;
+use ctl_core::units::milliseconds;
 
 use super::What;
 use crate::commands::smoke::scratch_tube;
@@ -161,8 +162,4 @@ fn reserve_from(link: &mut Link, tube: &TubeName) -> Result<Option<Job>, CliErro
     link.watch_only(std::slice::from_ref(tube))?;
     let reserve = ReserveWithTimeout::new(Duration::ZERO).map_err(cli_error)?;
     Ok(link.call(reserve)?.job())
-}
-
-fn milliseconds(duration: Duration) -> f64 {
-    (duration.as_secs_f64() * 1e6).round() / 1e3
 }

@@ -1,0 +1,63 @@
+//! Names and ids from arguments and from stdin.
+
+use crate::error::{CliError, Exit};
+use crate::input::{Framing, Input, Records};
+
+/// What the arguments name; `-` stands for the names on stdin, one per line of at most `longest` bytes.
+///
+/// # Errors
+/// What `one` says of an argument; a line of stdin that it refuses is exit 65.
+pub fn list<T>(
+    texts: &[String],
+    input: &mut Input,
+    longest: u64,
+    one: impl Fn(&str) -> Result<T, CliError>,
+) -> Result<Vec<T>, CliError> {
+    let mut names = Vec::new();
+    for text in texts {
+        if text != "-" {
+            names.push(one(text)?);
+            continue;
+        }
+        for record in Records::new(input.take()?, Framing::Lines, longest) {
+            let bytes = record.bytes?;
+            let line = String::from_utf8_lossy(&bytes);
+            let line = line.trim();
+            if !line.is_empty() {
+                names.push(one(line).map_err(|error| of_line(record.number, error))?);
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// Data that is wrong, whatever it would be on the command line.
+fn of_line(number: u64, error: CliError) -> CliError {
+    let message = format!("line {number} of stdin: {}", error.message);
+    let data = CliError::new(Exit::BadData, "INVALID_INPUT", message);
+    error.hints.into_iter().fold(data, CliError::hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(text: &str) -> Result<u32, CliError> {
+        text.parse().map_err(|_| CliError::usage(format!("`{text}` is no number")).hint("42"))
+    }
+
+    fn numbers(texts: &[&str], stdin: &[u8]) -> Result<Vec<u32>, CliError> {
+        let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
+        list(&texts, &mut Input::Bytes(stdin.to_vec()), 8, number)
+    }
+
+    #[test]
+    fn names_come_from_arguments_and_stdin() {
+        assert_eq!(numbers(&["1", "-"], b"3\n\n 4 \n5").unwrap(), [1, 3, 4, 5]);
+        let error = numbers(&["-"], b"3\nx\n").unwrap_err();
+        assert_eq!((error.exit.code(), error.hints.len()), (65, 1));
+        assert!(error.message.contains("line 2"), "{error}");
+        assert_eq!(numbers(&["-"], b"3\n123456789\n").unwrap_err().exit.code(), 65);
+        assert_eq!(numbers(&["x"], b"").unwrap_err().exit.code(), 2);
+    }
+}

@@ -1,0 +1,275 @@
+//! `work`: what workers of every tool share, which run a command for every job.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, SystemTime};
+
+use clap::Args;
+
+use crate::child::{DataArgs, Place, Template};
+use crate::error::{CliError, Exit};
+use crate::messages::Messages;
+use crate::output::{Format, Output, Record, Shape};
+use crate::pid_file::PidFile;
+use crate::signals::Interrupts;
+use crate::units;
+
+/// The flags of `work` in every tool.
+#[derive(Debug, Args)]
+pub struct WorkFlags {
+    /// The command for each job, with its arguments: everything behind it, so other flags go before
+    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, group = "handler")]
+    exec: Vec<OsString>,
+
+    /// A line for the shell, for each job
+    #[arg(long, value_name = "LINE", group = "handler")]
+    shell: Option<OsString>,
+
+    /// The command for each job, with its arguments
+    #[arg(value_name = "CMD", last = true, group = "handler")]
+    command: Vec<OsString>,
+
+    /// How the command gets the body.
+    #[command(flatten)]
+    pub data: DataArgs,
+
+    /// Jobs at once, each over its own connection
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: u16,
+
+    /// End a command that runs longer; its job fails
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    pub max_runtime: Option<Duration>,
+
+    /// How long running jobs may take after SIGTERM, SIGINT or SIGHUP
+    #[arg(long, value_name = "DUR", default_value = "25s", value_parser = units::duration)]
+    pub grace: Duration,
+
+    /// Exit after N jobs
+    #[arg(long, value_name = "N")]
+    max_jobs: Option<u64>,
+
+    /// Exit after one job
+    #[arg(long, conflicts_with = "max_jobs")]
+    once: bool,
+
+    /// Exit after being idle this long
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    pub max_idle: Option<Duration>,
+
+    /// Exit when there is no job
+    #[arg(long)]
+    pub exit_when_empty: bool,
+
+    /// Write the process id to FILE; remove it on exit. A file of a running process, or that is no pid file, is refused
+    #[arg(long, value_name = "FILE")]
+    pid_file: Option<PathBuf>,
+
+    /// Print a record for each job
+    #[arg(long, value_name = "FMT", value_parser = ["ndjson"])]
+    log_jobs: Option<String>,
+}
+
+impl WorkFlags {
+    /// The command for each job, if one is given. `places` are what its arguments may have of the job.
+    ///
+    /// # Errors
+    /// A line for the shell that has one of them: exit 2.
+    pub fn handler(&self, places: &'static [Place]) -> Result<Option<Template>, CliError> {
+        let words = if self.exec.is_empty() { &self.command } else { &self.exec };
+        if self.shell.is_none() && words.is_empty() {
+            return Ok(None);
+        }
+        Template::new(self.shell.as_deref(), words, places).map(Some)
+    }
+
+    /// How many jobs are enough.
+    #[must_use]
+    pub fn limit(&self) -> Option<u64> {
+        if self.once { Some(1) } else { self.max_jobs }
+    }
+
+    /// Writes the pid file, if there is to be one.
+    ///
+    /// # Errors
+    /// Those of [`PidFile::create`].
+    pub fn create_pid_file(&self) -> Result<Option<PidFile>, CliError> {
+        self.pid_file.as_deref().map(PidFile::create).transpose()
+    }
+
+    /// Whether each job has a record on stdout.
+    #[must_use]
+    pub fn logs(&self) -> bool {
+        self.log_jobs.is_some()
+    }
+}
+
+/// What runs jobs, seen from outside.
+pub trait Crew {
+    /// Takes no further job.
+    fn stop(&self);
+
+    /// Ends running jobs, too.
+    fn kill(&self);
+
+    /// Whether it has ended. Reports may still be on their way.
+    fn has_ended(&self) -> bool;
+
+    /// Whether a job is running, as far as is known.
+    fn is_busy(&self) -> bool;
+}
+
+/// How often a crew is looked at.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Watches a crew.
+pub struct Supervisor<'a, C> {
+    crew: &'a C,
+    interrupts: &'a Interrupts,
+    messages: &'a Messages,
+    grace: Duration,
+    idle: Option<Duration>,
+    last_busy: Instant,
+    /// When running jobs are ended.
+    deadline: Option<Instant>,
+    signal: Option<Exit>,
+}
+
+impl<'a, C: Crew> Supervisor<'a, C> {
+    /// A supervisor by these flags.
+    pub fn new(
+        crew: &'a C,
+        interrupts: &'a Interrupts,
+        messages: &'a Messages,
+        flags: &WorkFlags,
+    ) -> Self {
+        Self {
+            crew,
+            interrupts,
+            messages,
+            grace: flags.grace,
+            idle: flags.max_idle,
+            last_busy: Instant::now(),
+            deadline: None,
+            signal: None,
+        }
+    }
+
+    /// Waits until the crew has ended, and reports its jobs. The first signal stops taking jobs, the second one, or the
+    /// end of the grace, ends those that run. Gives the exit that a signal asked for.
+    ///
+    /// # Errors
+    /// The first failure of `report`, which ends the crew.
+    pub fn watch<J>(
+        mut self,
+        finished: &Receiver<J>,
+        mut report: impl FnMut(&J) -> Result<(), CliError>,
+    ) -> Result<Option<Exit>, CliError> {
+        let mut reported = Ok(());
+        loop {
+            // Asked before the last look at the reports.
+            let is_last = self.crew.has_ended();
+            let mut next = finished.recv_timeout(if is_last { Duration::ZERO } else { SLICE });
+            while let Ok(job) = &next {
+                self.last_busy = Instant::now();
+                if reported.is_ok() {
+                    reported = report(job);
+                    if reported.is_err() {
+                        self.crew.stop();
+                    }
+                }
+                next = finished.try_recv().map_err(|_| RecvTimeoutError::Timeout);
+            }
+            if is_last || matches!(next, Err(RecvTimeoutError::Disconnected)) {
+                return reported.map(|()| self.signal);
+            }
+            self.heed_signals();
+            self.heed_idleness();
+        }
+    }
+
+    fn heed_signals(&mut self) {
+        if let Some(exit) = self.interrupts.requested() {
+            self.interrupts.clear();
+            if self.signal.is_none() {
+                self.crew.stop();
+                self.deadline = Instant::now().checked_add(self.grace);
+                self.messages.note(format!(
+                    "finishing running jobs, for at most {}; once more to give them back",
+                    units::show_duration(self.grace)
+                ));
+            } else if exit != Exit::HungUp {
+                self.crew.kill();
+            }
+            self.signal.get_or_insert(exit);
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            self.crew.kill();
+        }
+    }
+
+    fn heed_idleness(&mut self) {
+        let Some(idle) = self.idle else { return };
+        if self.crew.is_busy() {
+            self.last_busy = Instant::now();
+        } else if self.last_busy.elapsed() >= idle {
+            self.crew.stop();
+        }
+    }
+}
+
+/// How a job's command ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CommandEnd {
+    /// Its exit code.
+    pub exit: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// How long it took.
+    pub time: Option<Duration>,
+}
+
+/// Writes the record of a job that has ended, for whoever follows the log: `job` is what it is called, `fate` what became
+/// of it.
+///
+/// # Errors
+/// Failures of writing.
+pub fn log(
+    out: &mut Output,
+    shape: &'static Shape,
+    job: Record,
+    end: CommandEnd,
+    fate: &str,
+) -> Result<(), CliError> {
+    let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let record = job
+        .with("ms", end.time.map(units::milliseconds))
+        .with("exit", end.exit)
+        .with("signal", end.signal)
+        .with("fate", fate)
+        .with("ts", now);
+    out.style.format = Format::Ndjson;
+    out.object(shape, record)?;
+    out.flush()
+}
+
+/// Says how many jobs ended in which way: as the result, or as a note where each job was logged.
+///
+/// # Errors
+/// Failures of writing.
+pub fn tally(
+    out: &mut Output,
+    messages: &Messages,
+    logged: bool,
+    counts: &[(&'static str, u64)],
+    sentence: &str,
+) -> Result<(), CliError> {
+    if logged {
+        messages.note(sentence);
+        return Ok(());
+    }
+    let record = counts.iter().fold(Record::new(), |all, (key, count)| all.with(*key, *count));
+    let plain: Vec<&'static str> = counts.iter().map(|(key, _)| *key).collect();
+    out.done_with(&record, &plain, sentence)
+}
