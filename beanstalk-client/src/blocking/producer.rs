@@ -4,6 +4,7 @@ mod call;
 mod lead;
 mod many;
 mod receipt;
+mod seat;
 
 use std::{
     fmt,

@@ -1,9 +1,8 @@
 //! Waiting: of those who wait, one moves the bytes of each connection.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Poll, Wake, Waker},
-    thread::{self, Thread},
+    sync::{Mutex, MutexGuard, PoisonError},
+    task::{Poll, Waker},
     time::Instant,
 };
 
@@ -13,7 +12,7 @@ use queue_core::{
     now,
 };
 
-use super::Shared;
+use super::{Shared, seat::Seat};
 use crate::{
     ConnectOptions, Deadline, Error, ProducerReport,
     deadline::Limit,
@@ -31,23 +30,6 @@ pub(super) fn wire(options: &ConnectOptions) -> Wire<Error> {
     })
 }
 
-/// Wakes a thread.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-thread_local! {
-    static WAKER: Waker = Waker::from(Arc::new(Unpark(thread::current())));
-}
-
 impl Shared {
     /// Waits until `poll` is ready; meanwhile moves bytes, if nobody else does. The slot says which put is waited for.
     pub(super) fn wait<T>(
@@ -55,7 +37,7 @@ impl Shared {
         slot: Option<SlotId>,
         mut poll: impl FnMut(&mut Outbox, &Waker) -> Poll<T>,
     ) -> T {
-        let waker = WAKER.with(Waker::clone);
+        let (seat, waker) = Seat::own();
         let mut poll = |outbox: &mut Outbox| poll(outbox, &waker);
         loop {
             let lead = self.outbox.with(|outbox| match poll(outbox) {
@@ -69,10 +51,7 @@ impl Shared {
                         return outcome;
                     }
                 }
-                Ok(Lead::Park(None)) => thread::park(),
-                Ok(Lead::Park(Some(until))) => {
-                    thread::park_timeout(until.saturating_duration_since(now()));
-                }
+                Ok(Lead::Park(until)) => seat.wait(until),
             }
         }
     }

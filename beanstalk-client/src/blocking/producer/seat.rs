@@ -1,0 +1,118 @@
+//! Where a thread waits until it is woken.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    task::{Wake, Waker},
+    thread::{self, Thread},
+    time::Instant,
+};
+
+use queue_core::now;
+
+/// The place of one thread. Waking it costs a system call only if it sleeps.
+pub(super) struct Seat {
+    thread: Thread,
+    state: AtomicU8,
+}
+
+const AWAKE: u8 = 0;
+const ASLEEP: u8 = 1;
+/// It was woken, and does not know yet.
+const WOKEN: u8 = 2;
+
+/// How often a thread lets others run before it sleeps. Where many threads put jobs they need the time to do so, and then
+/// most answers are there: to sleep and to be woken costs more than these turns together.
+const YIELDS: usize = 2;
+
+impl Seat {
+    /// That of this thread, and how to wake it.
+    pub(super) fn own() -> (Arc<Seat>, Waker) {
+        thread_local! {
+            static OWN: (Arc<Seat>, Waker) = {
+                let state = AtomicU8::new(AWAKE);
+                let seat = Arc::new(Seat { thread: thread::current(), state });
+                (Arc::clone(&seat), Waker::from(seat))
+            };
+        }
+        OWN.with(Clone::clone)
+    }
+
+    /// Waits until then, or to be woken, or less long.
+    pub(super) fn wait(&self, until: Option<Instant>) {
+        for _ in 0..YIELDS {
+            if self.state.swap(AWAKE, Ordering::Acquire) == WOKEN {
+                return;
+            }
+            thread::yield_now();
+        }
+        let sleeps =
+            self.state.compare_exchange(AWAKE, ASLEEP, Ordering::Acquire, Ordering::Acquire);
+        match until {
+            _ if sleeps.is_err() => {}
+            Some(until) => thread::park_timeout(until.saturating_duration_since(now())),
+            None => thread::park(),
+        }
+        self.state.swap(AWAKE, Ordering::Acquire);
+    }
+}
+
+impl Wake for Seat {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.state.swap(WOKEN, Ordering::Release) == ASLEEP {
+            self.thread.unpark();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, time::Duration};
+
+    use super::*;
+
+    #[test]
+    fn no_call_to_wake_is_lost_however_the_two_threads_meet() {
+        const TIMES: usize = 20_000;
+        let (tell, told) = mpsc::channel();
+        let (count, counted) = mpsc::channel();
+        let sleeper = thread::spawn(move || {
+            let (seat, waker) = Seat::own();
+            tell.send(waker).unwrap();
+            let mut seen = 0;
+            while seen < TIMES {
+                seen += counted.try_iter().count();
+                if seen < TIMES {
+                    // A lost call would keep it here for ever.
+                    seat.wait(None);
+                }
+            }
+        });
+        let waker: Waker = told.recv().unwrap();
+        for n in 0..TIMES {
+            count.send(()).unwrap();
+            waker.wake_by_ref();
+            if n % 64 == 0 {
+                thread::yield_now();
+            }
+        }
+        sleeper.join().unwrap();
+    }
+
+    #[test]
+    fn nobody_waits_past_the_time() {
+        let (seat, _) = Seat::own();
+        let start = now();
+        let until = start + Duration::from_millis(20);
+        while now() < until {
+            seat.wait(Some(until));
+        }
+        assert!(start.elapsed() < Duration::from_secs(20));
+    }
+}
