@@ -14,8 +14,8 @@ use crate::{
     JobHandle, JobInfo, Listing, MaxQueue, Result, UniqueJob, WorkerInfo,
     deadline::Limit,
     error::lost,
+    protocol::client::route::{LEAST_WAIT, may_repeat},
     protocol::{AdminCommand, AdminReply, Backoff, TextDecoder},
-    route::{LEAST_WAIT, may_repeat},
 };
 
 /// The administration of one Gearman server.

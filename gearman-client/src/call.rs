@@ -16,8 +16,8 @@ use crate::{
     client::Route,
     deadline::Limit,
     link::{Link, Mailbox},
+    protocol::client::route::{Step, no_server},
     protocol::{Request, client::Mail},
-    route::{Step, no_server},
 };
 
 /// A request that goes to one server after the other, as its route has them, until one answers: a future.
@@ -28,6 +28,8 @@ pub(crate) struct Call<'a, R> {
     request: &'a R,
     stage: Stage<'a, R>,
     timer: Timer,
+    /// The caller need not be woken when its job is created.
+    pub(crate) wants_end_only: bool,
 }
 
 enum Stage<'a, R> {
@@ -42,7 +44,7 @@ impl<'a, R: Request> Call<'a, R> {
     pub(crate) fn new(route: Route<'a>, request: &'a R) -> Self {
         let mut timer = Timer::default();
         timer.set(route.total);
-        Call { route, request, stage: Stage::Next, timer }
+        Call { route, request, stage: Stage::Next, timer, wants_end_only: false }
     }
 
     /// Where the events of the job come that was submitted, once it is created.
@@ -60,7 +62,9 @@ impl<'a, R: Request> Call<'a, R> {
         }
         self.stage = match self.route.step() {
             Step::Try(index) => {
-                Stage::Trying(index, Attempt::new(self.route.link(index)?, self.request))
+                let (request, wants_end_only) = (self.request, self.wants_end_only);
+                let link = self.route.link(index)?;
+                Stage::Trying(index, Attempt { link, request, wants_end_only, at: At::Start(None) })
             }
             Step::Wait(time) => Stage::Waiting(Box::pin(sleep(time))),
             Step::GiveUp(error) => return Poll::Ready(Err(error)),
@@ -98,6 +102,7 @@ impl<R: Request> Future for Call<'_, R> {
 struct Attempt<'a, R> {
     link: &'a Arc<Link>,
     request: &'a R,
+    wants_end_only: bool,
     at: At,
 }
 
@@ -110,10 +115,6 @@ enum At {
 }
 
 impl<'a, R: Request> Attempt<'a, R> {
-    fn new(link: &'a Arc<Link>, request: &'a R) -> Self {
-        Attempt { link, request, at: At::Start(None) }
-    }
-
     fn poll_reply(
         &mut self,
         cx: &mut Context<'_>,
@@ -135,7 +136,8 @@ impl<'a, R: Request> Attempt<'a, R> {
     fn poll_answer(&mut self, cx: &Context<'_>) -> Poll<Result<(Mail, Origin)>> {
         match &mut self.at {
             At::Start(seen) => {
-                let slot = ready!(self.link.poll_send(cx, seen, self.request))?;
+                let slot =
+                    ready!(self.link.poll_send(cx, seen, self.request, self.wants_end_only))?;
                 self.at = At::Slot(slot);
                 Poll::Pending
             }

@@ -18,8 +18,8 @@ use crate::{
     call::Call,
     deadline::Limit,
     link::Link,
+    protocol::client::route::{Attempts, Order, Router, Step, no_server},
     protocol::{Epoch, Request},
-    route::{Attempts, Order, Router, Step, no_server},
     trace,
 };
 

@@ -14,8 +14,10 @@ use crate::{
     deadline::Limit,
     event::end_of,
     link::Mailbox,
+    protocol::client::route::{
+        Order, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses,
+    },
     protocol::{GetStatusUnique, Request, Submit, Submitted, client::Mail},
-    route::{Order, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses},
     trace,
 };
 
@@ -35,25 +37,47 @@ pub struct Job {
     end: Option<Result<Outcome>>,
     /// The submission, if it may be repeated, and how often still.
     again: Option<(Submit<Bytes>, u32)>,
+    wants_end_only: bool,
 }
 
 impl Job {
     pub(crate) async fn start<W: AsRef<[u8]>>(
         client: &Client,
-        mut submit: Submit<W>,
+        submit: Submit<W>,
         options: SubmitOptions,
     ) -> Result<Self> {
-        let span = trace::request(&submit);
         let limit = Limit::of(Deadline::Job, options.timeout);
-        let mut attempts = if options.idempotent { client.policy().1 } else { 0 };
+        Self::begin(client, submit, options.idempotent, limit, false).await
+    }
+
+    /// Submits a foreground job and waits for its end: one call, within its limit. It is not woken in between.
+    pub(crate) async fn run<W: AsRef<[u8]>>(
+        client: &Client,
+        submit: Submit<W>,
+        options: SubmitOptions,
+    ) -> Result<Outcome> {
+        let limit = Limit::of(Deadline::Job, options.timeout).sooner(client.policy().0);
+        Self::begin(client, submit, options.idempotent, limit, true).await?.outcome().await
+    }
+
+    async fn begin<W: AsRef<[u8]>>(
+        client: &Client,
+        mut submit: Submit<W>,
+        idempotent: bool,
+        limit: Limit,
+        wants_end_only: bool,
+    ) -> Result<Self> {
+        let span = trace::request(&submit);
+        let mut attempts = if idempotent { client.policy().1 } else { 0 };
         let whole = limit.sooner(client.policy().0);
         let (submitted, mailbox) = {
-            let creation = pin!(client.create(&mut submit, &mut attempts, whole));
+            let creation = pin!(client.create(&mut submit, &mut attempts, whole, wants_end_only));
             client.told(span, creation).await?
         };
-        let again = options.idempotent.then(|| (submit.owned(), attempts));
+        let again = idempotent.then(|| (submit.owned(), attempts));
         let client = client.clone();
-        Ok(Job { client, mailbox, submitted, limit, overtime: None, end: None, again })
+        let (overtime, end) = (None, None);
+        Ok(Job { client, mailbox, submitted, limit, overtime, end, again, wants_end_only })
     }
 
     /// The server's name for the job.
@@ -142,7 +166,7 @@ impl Job {
         *attempts = attempts.checked_sub(1).ok_or(lost)?;
         let whole = self.limit.sooner(self.client.policy().0);
         self.client.make_fresh(submit, whole).await;
-        let again = self.client.create(submit, attempts, whole).await;
+        let again = self.client.create(submit, attempts, whole, self.wants_end_only).await;
         // Whatever becomes of this one, the lost one may have been run.
         (self.submitted, self.mailbox) = again.map_err(|error| error.with_fate(Fate::Unknown))?;
         Ok(())
@@ -166,10 +190,12 @@ impl Client {
         submit: &mut Submit<W>,
         attempts: &mut u32,
         limit: Limit,
+        wants_end_only: bool,
     ) -> Result<(Submitted, Mailbox)> {
         let mut may_exist = false;
         loop {
             let mut call = self.calling(&*submit, false, limit);
+            call.wants_end_only = wants_end_only;
             match (&mut call).await {
                 Ok(submitted) => return Ok((submitted, call.into_mailbox()?)),
                 Err(error) if is_worth_another(&error, attempts) => {
@@ -177,8 +203,10 @@ impl Client {
                     may_exist = true;
                     self.make_fresh(submit, limit).await;
                 }
-                Err(error) if may_exist => return Err(error.with_fate(Fate::Unknown)),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let fate = if may_exist { Fate::Unknown } else { error.fate() };
+                    return Err(error.with_fate(fate).with_unique(submit.unique()));
+                }
             }
         }
     }
@@ -199,60 +227,6 @@ impl Client {
                     sleep(limit.remaining().map_or(wait, |left| left.min(wait))).await;
                 }
                 _ => return,
-            }
-        }
-    }
-
-    /// Submits a foreground job and waits for its end, without being woken in between.
-    pub(crate) async fn submit_and_wait<W: AsRef<[u8]>>(
-        &self,
-        submit: Submit<W>,
-        options: SubmitOptions,
-    ) -> Result<Outcome> {
-        let span = trace::request(&submit);
-        let outcome = pin!(self.submit_to_some(submit, options));
-        self.told(span, outcome).await
-    }
-
-    async fn submit_to_some<W: AsRef<[u8]>>(
-        &self,
-        mut submit: Submit<W>,
-        options: SubmitOptions,
-    ) -> Result<Outcome> {
-        let limit = Limit::of(Deadline::Job, options.timeout);
-        let mut route = Route::new(self, submit.route(), options.idempotent).until(limit);
-        loop {
-            let (index, link) = route.next().await?;
-            let mut submitted = None;
-            let exchange = async {
-                let mailbox = link.send(&submit, true).await?;
-                loop {
-                    let (_, mail, origin) = mailbox.next().await;
-                    match mail {
-                        Mail::Event(event) => {
-                            if let Some(outcome) = event.outcome() {
-                                return Ok(outcome);
-                            }
-                        }
-                        answer => submitted = Some(link.decode(&submit, &origin, answer)?),
-                    }
-                }
-            };
-            let outcome = within(route.total, exchange).await;
-            let error = match outcome {
-                Ok(Ok(outcome)) => return Ok(outcome),
-                Ok(Err(error)) => error,
-                Err(error) => error.with_fate(Fate::Unknown),
-            };
-            let mut error =
-                error.with_command(submit.packet_type().name()).with_unique(submit.unique());
-            if let Some(Submitted { handle, .. }) = submitted {
-                error = error.with_handle(handle);
-            }
-            let may_exist = error.fate() == Fate::Unknown;
-            route.attempts.failed(index, error)?;
-            if may_exist {
-                self.make_fresh(&mut submit, route.total).await;
             }
         }
     }

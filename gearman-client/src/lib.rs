@@ -127,10 +127,6 @@ mod quick;
 mod random;
 #[cfg(feature = "tokio")]
 mod requests;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod ring;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod route;
 mod rows;
 mod servers;
 mod short;
@@ -146,6 +142,8 @@ mod worker_events;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod worker_view;
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use self::protocol::client::route;
 pub use self::{
     address::Address,
     error::{Deadline, Error, ErrorKind, Fate},

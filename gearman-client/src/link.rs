@@ -2,7 +2,10 @@
 
 use std::{
     future::poll_fn,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -24,13 +27,19 @@ pub(crate) struct Link {
     pub(crate) options: ConnectOptions,
     pub(crate) address: Arc<Address>,
     role: Arc<Shared<client::Link>>,
+    /// Whether some caller found no connection: only then the server may be in quarantine, which each call asks for.
+    has_failed: AtomicBool,
 }
 
 impl Link {
     pub(crate) fn new(options: ConnectOptions) -> Arc<Self> {
+        let role = client::Link::new(options.clone());
+        Arc::new(Self::of(role, options))
+    }
+
+    fn of(role: client::Link, options: ConnectOptions) -> Self {
         let address = Arc::new(options.address.clone());
-        let role = Shared::new(client::Link::new(options.clone()));
-        Arc::new(Link { options, address, role })
+        Link { options, address, role: Shared::new(role), has_failed: AtomicBool::new(false) }
     }
 
     /// A link for one stream, which is connected.
@@ -38,9 +47,8 @@ impl Link {
         options: ConnectOptions,
         stream: Box<dyn Stream>,
     ) -> Result<Arc<Self>> {
-        let address = Arc::new(options.address.clone());
-        let role = Shared::new(client::Link::for_stream(options.clone()));
-        let link = Arc::new(Link { options, address, role });
+        let role = client::Link::for_stream(options.clone());
+        let link = Arc::new(Self::of(role, options));
         link.drive(|wire| wire.over(stream))?;
         Ok(link)
     }
@@ -81,6 +89,9 @@ impl Link {
             let outcome = link.poll_room(seen, cx.waker()).map_ok(|()| step(link));
             (outcome, link.claim())
         });
+        if !matches!(outcome, Poll::Ready(Ok(_))) {
+            self.has_failed.store(true, Ordering::Relaxed);
+        }
         if is_lacking {
             self.drive(|wire| wire)?;
         }
@@ -99,42 +110,20 @@ impl Link {
         cx: &Context<'_>,
         seen: &mut Option<u64>,
         request: &R,
+        wants_end_only: bool,
     ) -> Poll<Result<u32>> {
         self.poll_open(cx, seen, |link| {
-            let slot = link.open_slot(false);
+            let slot = link.open_slot(wants_end_only);
             link.send(request, slot, 0);
             link.wait(slot, cx.waker());
             slot
         })
     }
 
-    /// The same; the mail comes to a mailbox.
-    pub(crate) async fn send<R: Request>(
-        self: &Arc<Self>,
-        request: &R,
-        wants_end_only: bool,
-    ) -> Result<Mailbox> {
-        self.open(wants_end_only, |link, slot| link.send(request, slot, 0)).await
-    }
-
     /// A mailbox for many requests, once there is a connection.
     pub(crate) async fn mailbox(self: &Arc<Self>) -> Result<Mailbox> {
-        self.open(false, |_, _| ()).await
-    }
-
-    async fn open(
-        self: &Arc<Self>,
-        wants_end_only: bool,
-        step: impl Fn(&mut client::Link, u32),
-    ) -> Result<Mailbox> {
         let mut seen = None;
-        let opened = poll_fn(|cx| {
-            self.poll_open(cx, &mut seen, |link| {
-                let slot = link.open_slot(wants_end_only);
-                step(link, slot);
-                slot
-            })
-        });
+        let opened = poll_fn(|cx| self.poll_open(cx, &mut seen, |link| link.open_slot(false)));
         Ok(Mailbox::new(self.clone(), opened.await?))
     }
 
@@ -203,7 +192,13 @@ impl Link {
 
     /// How long the server is not to be tried yet.
     pub(crate) fn quarantine(&self) -> Option<Duration> {
-        self.with(|link| link.quarantine(now()))
+        if !self.has_failed.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.with(|link| {
+            self.has_failed.store(!link.is_open(), Ordering::Relaxed);
+            link.quarantine(now())
+        })
     }
 }
 

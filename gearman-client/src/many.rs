@@ -1,7 +1,7 @@
 //! Many requests in flight, async.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     future::poll_fn,
     task::{Context, Poll},
 };
@@ -9,17 +9,18 @@ use std::{
 use tokio::task::consume_budget;
 
 use crate::{
-    Client, Error, JobEvent, JobHandle, Origin, Result,
+    Client, JobEvent, Origin, Result,
     client::Route,
     deadline::Limit,
-    keys::Keys,
     link::Mailbox,
-    protocol::{Request, Submit, client::Mail},
-    route::{may_repeat, no_server},
+    protocol::{
+        Request, Submit,
+        client::{
+            Batch, Mail, Running, WINDOW,
+            route::{may_repeat, no_server},
+        },
+    },
 };
-
-/// How many requests may be in flight unless the caller says otherwise.
-const WINDOW: usize = 256;
 
 impl Client {
     /// Sends requests without waiting for each answer, and gives the answers in order: to submit many background jobs.
@@ -77,10 +78,7 @@ impl Client {
             boxes: Boxes::new(self),
             jobs: jobs.into_iter(),
             unsent: VecDeque::new(),
-            running: HashMap::default(),
-            ready: VecDeque::new(),
-            window: WINDOW,
-            taken: 0,
+            batch: Batch::new(self.policy().1),
             tags: 0,
         }
     }
@@ -254,26 +252,14 @@ pub struct SubmitMany<W, I> {
     jobs: I,
     /// Jobs that were taken and not sent yet.
     unsent: VecDeque<Running<W>>,
-    /// Jobs that have not ended, by tag.
-    running: HashMap<u32, Running<W>, Keys>,
-    ready: VecDeque<(usize, Result<JobEvent>)>,
-    window: usize,
-    taken: usize,
+    batch: Batch<W>,
     tags: u32,
-}
-
-struct Running<W> {
-    number: usize,
-    submit: Submit<W>,
-    handle: Option<JobHandle>,
-    /// How often it may be sent again.
-    attempts: u32,
 }
 
 impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
     /// How many jobs may be under way; at least 1.
     pub fn window(mut self, jobs: usize) -> Self {
-        self.window = jobs.max(1);
+        self.batch.set_window(jobs);
         self
     }
 
@@ -296,16 +282,16 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
         loop {
             // Lets other tasks run, also when events come faster than they are read.
             consume_budget().await;
-            if let Some(event) = self.ready.pop_front() {
+            if let Some(event) = self.batch.next() {
                 return Some(event);
             }
             self.fill();
             self.send().await;
-            if self.running.is_empty() && self.unsent.is_empty() {
-                return self.ready.pop_front();
-            }
-            if !self.ready.is_empty() {
+            if self.batch.has_next() {
                 continue;
+            }
+            if self.batch.is_idle() && self.unsent.is_empty() {
+                return None;
             }
             let boxes = &mut self.boxes;
             let (index, tag, mail, origin) = poll_fn(|cx| boxes.poll_any(cx)).await;
@@ -314,15 +300,8 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
     }
 
     fn fill(&mut self) {
-        if self.running.len() + self.unsent.len() > self.window / 2 {
-            return;
-        }
-        let (_, attempts) = self.boxes.client.policy();
-        while self.running.len() + self.unsent.len() < self.window {
-            let Some(submit) = self.jobs.next() else { return };
-            let number = self.taken;
-            self.taken += 1;
-            self.unsent.push_back(Running { number, submit, handle: None, attempts });
+        for submit in self.jobs.by_ref().take(self.batch.room(self.unsent.len())) {
+            self.unsent.push_back(self.batch.take(submit));
         }
     }
 
@@ -332,51 +311,21 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
             let outcome = self.boxes.send(&next.submit, self.tags).await;
             let Some(job) = self.unsent.pop_front() else { return };
             match outcome {
-                Ok(_) => {
-                    self.running.insert(self.tags, job);
-                }
-                Err(error) => self.ready.push_back((job.number, Err(named(error, &job)))),
+                Ok(link) => self.batch.sent(job, link, self.tags),
+                Err(error) => self.batch.failed(&job, error),
             }
         }
     }
 
     fn take(&mut self, index: usize, tag: u32, mail: Mail, origin: &Origin) {
-        // What still comes for a job after an error is passed over.
-        let Some(mut job) = self.running.remove(&tag) else { return };
-        let event = match mail {
+        let SubmitMany { boxes, batch, unsent, .. } = self;
+        let again = batch.came(tag, |submit| match mail {
             Mail::Event(event) => Ok(event),
-            answer => self
-                .boxes
-                .get(index)
-                .and_then(|mailbox| mailbox.link.decode(&job.submit, origin, answer))
-                .map(|submitted| JobEvent::Created(submitted.handle)),
-        };
-        match event {
-            Ok(event) => {
-                if let JobEvent::Created(handle) = &event {
-                    job.handle = Some(handle.clone());
-                }
-                let number = job.number;
-                if !event.is_last() {
-                    self.running.insert(tag, job);
-                }
-                self.ready.push_back((number, Ok(event)));
+            answer => {
+                let submitted = boxes.get(index)?.link.decode(submit, origin, answer)?;
+                Ok(JobEvent::Created(submitted.handle))
             }
-            Err(error) if may_repeat(&error, false) && job.attempts > 0 => {
-                job.attempts -= 1;
-                self.unsent.push_back(job);
-            }
-            Err(error) => self.ready.push_back((job.number, Err(named(error, &job)))),
-        }
-    }
-}
-
-/// The error of a job, with everything by which it can be asked for.
-fn named<W: AsRef<[u8]>>(error: Error, job: &Running<W>) -> Error {
-    let error =
-        error.with_command(job.submit.packet_type().name()).with_unique(job.submit.unique());
-    match &job.handle {
-        Some(handle) => error.with_handle(handle.clone()),
-        None => error,
+        });
+        unsent.extend(again);
     }
 }

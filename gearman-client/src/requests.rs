@@ -57,7 +57,7 @@ impl Client {
         Error: From<F::Error>,
     {
         let submit = Submit::foreground(function.try_into()?, workload, options)?;
-        self.submit_and_wait(submit, options).await
+        Job::run(self, submit, options).await
     }
 
     /// Submits a background job (`SUBMIT_JOB_BG`, `_HIGH_BG`, `_LOW_BG`). Nobody is told its result.

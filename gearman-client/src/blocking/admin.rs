@@ -9,8 +9,8 @@ use crate::{
     JobHandle, JobInfo, Listing, Result, UniqueJob, WorkerInfo,
     deadline::Limit,
     error::{closed, lost},
+    protocol::client::route::{LEAST_WAIT, may_repeat},
     protocol::{AdminCommand, AdminReply, Backoff, MaxQueue, TextDecoder},
-    route::{LEAST_WAIT, may_repeat},
 };
 
 /// The administration of one Gearman server.

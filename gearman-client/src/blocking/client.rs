@@ -8,8 +8,8 @@ use super::{Stream, link::Link};
 use crate::{
     Address, ConnectOptions, ConnectionState, Deadline, Error, JobHandle, Metrics, Result, Servers,
     deadline::Limit,
+    protocol::client::route::{Attempts, Router, Step, no_server},
     protocol::{Epoch, Request},
-    route::{Attempts, Router, Step, no_server},
     trace,
 };
 
@@ -161,13 +161,21 @@ impl Client {
         route: Option<&[u8]>,
         idempotent: bool,
         limit: Limit,
-        mut step: impl FnMut(usize, &mut Link, Limit) -> Result<T>,
+        step: impl FnMut(usize, &mut Link, Limit) -> Result<T>,
     ) -> Result<(T, usize)> {
         let order = self.router.order(self.turn, route);
         self.turn = self.turn.wrapping_add(1);
         let (total, rounds) = self.policy();
-        let total = total.sooner(limit);
-        let mut attempts = Attempts::new(order, rounds, idempotent);
+        self.walk(Attempts::new(order, rounds, idempotent), total.sooner(limit), step)
+    }
+
+    /// Tries a step on servers, as the attempts have them, until one does it. Gives which.
+    pub(super) fn walk<T>(
+        &mut self,
+        mut attempts: Attempts,
+        total: Limit,
+        mut step: impl FnMut(usize, &mut Link, Limit) -> Result<T>,
+    ) -> Result<(T, usize)> {
         loop {
             match attempts.step(|index| self.links.get(index)?.quarantine(), total) {
                 Step::Try(index) => {

@@ -6,10 +6,10 @@ use crate::{
     UniqueId,
     deadline::Limit,
     event::end_of,
-    protocol::{GetStatusUnique, Request, Submit, Submitted, client::Mail},
-    route::{
-        Attempts, Order, Step, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses,
+    protocol::client::route::{
+        Attempts, Order, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses,
     },
+    protocol::{GetStatusUnique, Request, Submit, Submitted, client::Mail},
     trace,
 };
 
@@ -35,16 +35,35 @@ pub struct Job<'a> {
 impl<'a> Job<'a> {
     pub(super) fn start<W: AsRef<[u8]>>(
         client: &'a mut Client,
-        mut submit: Submit<W>,
+        submit: Submit<W>,
         options: SubmitOptions,
     ) -> Result<Self> {
-        let span = trace::request(&submit);
         let limit = Limit::of(Deadline::Job, options.timeout);
-        let mut attempts = if options.idempotent { client.policy().1 } else { 0 };
+        Self::begin(client, submit, options.idempotent, limit)
+    }
+
+    /// Submits a foreground job and waits for its end: one call, within its limit.
+    pub(super) fn run<W: AsRef<[u8]>>(
+        client: &'a mut Client,
+        submit: Submit<W>,
+        options: SubmitOptions,
+    ) -> Result<Outcome> {
+        let limit = Limit::of(Deadline::Job, options.timeout).sooner(client.policy().0);
+        Self::begin(client, submit, options.idempotent, limit)?.outcome()
+    }
+
+    fn begin<W: AsRef<[u8]>>(
+        client: &'a mut Client,
+        mut submit: Submit<W>,
+        idempotent: bool,
+        limit: Limit,
+    ) -> Result<Self> {
+        let span = trace::request(&submit);
+        let mut attempts = if idempotent { client.policy().1 } else { 0 };
         let whole = limit.sooner(client.policy().0);
         let (submitted, place) =
             client.told(span, |client| client.create(&mut submit, &mut attempts, whole))?;
-        let again = options.idempotent.then(|| (submit.owned(), attempts));
+        let again = idempotent.then(|| (submit.owned(), attempts));
         Ok(Job { client, submitted, place, limit, is_late: false, end: None, again })
     }
 
@@ -147,7 +166,10 @@ impl Client {
                     may_exist = true;
                     self.make_fresh(submit, limit);
                 }
-                Err(error) if may_exist => return Err(error.with_fate(Fate::Unknown)),
+                Err(error) => {
+                    let fate = if may_exist { Fate::Unknown } else { error.fate() };
+                    return Err(error.with_fate(fate).with_unique(submit.unique()));
+                }
                 done => return done,
             }
         }
@@ -205,20 +227,11 @@ impl Client {
 
     fn ask<R: Request>(&mut self, index: usize, request: &R, limit: Limit) -> Result<R::Reply> {
         let (_, rounds) = self.policy();
-        let link = self.links.get_mut(index).ok_or_else(no_server)?;
-        let mut attempts = Attempts::question(index, rounds, link.options.reply_timeout);
-        loop {
-            match attempts.step(|_| link.quarantine(), limit) {
-                Step::Try(_) => match link.call(request, limit) {
-                    Ok((reply, slot)) => {
-                        link.leave(slot);
-                        return Ok(reply);
-                    }
-                    Err(error) => attempts.failed(index, error)?,
-                },
-                Step::Wait(time) => std::thread::sleep(time),
-                Step::GiveUp(error) => return Err(error),
-            }
-        }
+        let link = self.links.get(index).ok_or_else(no_server)?;
+        let attempts = Attempts::question(index, rounds, link.options.reply_timeout);
+        let ((reply, slot), link) =
+            self.walk(attempts, limit, |_, link, total| link.call(request, total))?;
+        self.leave(Place { link, slot });
+        Ok(reply)
     }
 }

@@ -7,15 +7,16 @@ use std::{
 
 use super::{Client, client::Place};
 use crate::{
-    Deadline, Error, ErrorKind, JobEvent, JobHandle, Result,
+    Deadline, Error, ErrorKind, JobEvent, Result,
     deadline::Limit,
-    keys::Keys,
-    protocol::{Request, Submit, client::Mail},
-    route::{may_repeat, no_server},
+    protocol::{
+        Request, Submit,
+        client::{
+            Batch, Mail, Running, WINDOW,
+            route::{may_repeat, no_server},
+        },
+    },
 };
-
-/// How many requests may be in flight unless the caller says otherwise.
-pub(crate) const WINDOW: usize = 256;
 
 /// How long one of several servers is listened to before the next.
 const SLICE: Duration = Duration::from_millis(1);
@@ -91,15 +92,8 @@ impl Client {
         W: AsRef<[u8]>,
         I: IntoIterator<Item = Submit<W>>,
     {
-        SubmitMany {
-            boxes: Boxes::new(self),
-            jobs: jobs.into_iter(),
-            running: HashMap::default(),
-            ready: VecDeque::new(),
-            window: WINDOW,
-            taken: 0,
-            turn: 0,
-        }
+        let batch = Batch::new(self.policy().1);
+        SubmitMany { boxes: Boxes::new(self), jobs: jobs.into_iter(), batch, turn: 0 }
     }
 }
 
@@ -256,56 +250,40 @@ impl<I: Iterator<Item: Request>> Iterator for CallMany<'_, I> {
 pub struct SubmitMany<'a, W, I> {
     boxes: Boxes<'a>,
     jobs: I,
-    /// The jobs that have not ended, by tag.
-    running: HashMap<u32, Running<W>, Keys>,
-    ready: VecDeque<(usize, Result<JobEvent>)>,
-    window: usize,
-    taken: usize,
+    batch: Batch<W>,
     /// Which server is listened to first.
     turn: usize,
-}
-
-struct Running<W> {
-    number: usize,
-    submit: Submit<W>,
-    handle: Option<JobHandle>,
-    link: usize,
-    /// How often it may be sent again.
-    attempts: u32,
 }
 
 impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
     /// How many jobs may be under way; at least 1.
     pub fn window(mut self, jobs: usize) -> Self {
-        self.window = jobs.max(1);
+        self.batch.set_window(jobs);
         self
     }
 
     fn fill(&mut self) {
-        if self.running.len() > self.window / 2 {
-            return;
-        }
-        while self.running.len() < self.window && self.boxes.client.queued() < ENOUGH_OUTGOING {
+        for _ in 0..self.batch.room(0) {
+            if self.boxes.client.queued() >= ENOUGH_OUTGOING {
+                break;
+            }
             let Some(submit) = self.jobs.next() else { break };
-            let number = self.taken;
-            self.taken += 1;
-            let (_, attempts) = self.boxes.client.policy();
-            if !self.send(Running { number, submit, handle: None, link: 0, attempts }) {
+            let job = self.batch.take(submit);
+            if !self.send(job) {
                 break;
             }
         }
         self.boxes.client.flush_all();
     }
 
-    fn send(&mut self, mut job: Running<W>) -> bool {
+    fn send(&mut self, job: Running<W>) -> bool {
         match self.boxes.queue(&job.submit) {
             Ok((link, tag)) => {
-                job.link = link;
-                self.running.insert(tag, job);
+                self.batch.sent(job, link, tag);
                 true
             }
             Err(error) => {
-                self.ready.push_back((job.number, Err(named(error, &job))));
+                self.batch.failed(&job, error);
                 false
             }
         }
@@ -318,7 +296,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
             self.turn = self.turn.wrapping_add(1);
             for offset in 0..count {
                 let index = self.turn.wrapping_add(offset) % count;
-                if !self.running.values().any(|job| job.link == index) {
+                if !self.batch.uses(index) {
                     continue;
                 }
                 let limit = match count {
@@ -335,42 +313,15 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
     }
 
     fn take(&mut self, index: usize, tag: u32, mail: Mail) {
-        let Some(mut job) = self.running.remove(&tag) else { return };
-        let event = match mail {
+        let SubmitMany { boxes, batch, .. } = self;
+        let again = batch.came(tag, |submit| match mail {
             Mail::Event(event) => Ok(event),
-            answer => self
-                .boxes
-                .decode(index, &job.submit, answer)
-                .map(|submitted| JobEvent::Created(submitted.handle)),
-        };
-        match event {
-            Ok(event) => {
-                if let JobEvent::Created(handle) = &event {
-                    job.handle = Some(handle.clone());
-                }
-                let number = job.number;
-                if !event.is_last() {
-                    self.running.insert(tag, job);
-                }
-                self.ready.push_back((number, Ok(event)));
-            }
-            Err(error) if may_repeat(&error, false) && job.attempts > 0 => {
-                job.attempts -= 1;
-                self.send(job);
-                self.boxes.client.flush_all();
-            }
-            Err(error) => self.ready.push_back((job.number, Err(named(error, &job)))),
+            answer => Ok(JobEvent::Created(boxes.decode(index, submit, answer)?.handle)),
+        });
+        if let Some(job) = again {
+            self.send(job);
+            self.boxes.client.flush_all();
         }
-    }
-}
-
-/// The error of a job, with everything by which it can be asked for.
-fn named<W: AsRef<[u8]>>(error: Error, job: &Running<W>) -> Error {
-    let error =
-        error.with_command(job.submit.packet_type().name()).with_unique(job.submit.unique());
-    match &job.handle {
-        Some(handle) => error.with_handle(handle.clone()),
-        None => error,
     }
 }
 
@@ -387,21 +338,17 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> Iterator for SubmitMany<'_, 
 impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
     fn next_event(&mut self) -> Option<(usize, Result<JobEvent>)> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
+            if let Some(event) = self.batch.next() {
                 return Some(event);
             }
             self.fill();
-            if self.running.is_empty() {
-                return self.ready.pop_front();
+            if self.batch.is_idle() {
+                return self.batch.next();
             }
             match self.receive() {
                 Ok((index, tag, mail)) => self.take(index, tag, mail),
                 // Every job was told of its connection's end before; this ends what was forgotten.
-                Err(error) => {
-                    let lost = self.running.drain().map(|(_, job)| job);
-                    self.ready
-                        .extend(lost.map(|job| (job.number, Err(named(error.share(), &job)))));
-                }
+                Err(error) => self.batch.lost(&error),
             }
         }
     }

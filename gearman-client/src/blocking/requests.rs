@@ -48,7 +48,8 @@ impl Client {
         F: TryInto<FunctionName>,
         Error: From<F::Error>,
     {
-        self.submit(function, workload, options)?.outcome()
+        let submit = Submit::foreground(function.try_into()?, workload, options)?;
+        Job::run(self, submit, options)
     }
 
     /// Submits a background job (`SUBMIT_JOB_BG`, `_HIGH_BG`, `_LOW_BG`). Nobody is told its result.

@@ -12,17 +12,18 @@ use super::{
     hold::{Hold, Load},
     inbox::Mail,
     slots::{Slots, Ticket},
+    watch::Watch,
 };
 use crate::{
     Address, ConnectOptions, ConnectionState, Deadline, Error, ErrorKind, Fate, Metrics, Origin,
     Result,
     deadline::timed_out,
     error::lost,
+    protocol::client::route::no_server,
     protocol::{
         Delivery, Epoch, Framing, Lost, Magic, Packet, PacketType, Request, Session,
         request::refusal,
     },
-    route::no_server,
     trace,
 };
 
@@ -232,13 +233,13 @@ impl Link {
     /// Has the pump read what is here already.
     #[cfg(feature = "blocking")]
     pub(crate) fn look(&mut self, now: Instant) {
-        self.watch.look_since = Some(now);
+        self.watch.look(now);
     }
 
     /// Whether that is still to be done.
     #[cfg(feature = "blocking")]
     pub(crate) fn is_looking(&self) -> bool {
-        self.stage == Stage::Open && self.watch.look_since.is_some()
+        self.stage == Stage::Open && self.watch.is_looking()
     }
 
     /// How many bytes of requests wait to be handed to the connection.
@@ -516,57 +517,4 @@ impl Link {
     fn is_idle(&self) -> bool {
         self.session.pending() == 0 && self.session.running() == 0
     }
-}
-
-/// What is read although nobody waits for it: the end of a connection that nobody used, and answers that came while
-/// nobody read.
-#[derive(Debug, Default)]
-struct Watch {
-    /// When bytes went either way.
-    used_at: Option<Instant>,
-    /// How many had gone by then.
-    moved: u64,
-    /// What is here already is to be read, as of then.
-    look_since: Option<Instant>,
-    /// Since when an answer is overdue, and how much had come by then.
-    overdue: Option<(Instant, u64)>,
-}
-
-/// After so long without use, the connection is looked at before it is used again.
-const IDLE: Duration = Duration::from_secs(1);
-
-/// An answer that came in time has no more than this before it that was not read.
-const MAX_BEHIND: u64 = 8 << 20;
-
-impl Watch {
-    fn new(now: Instant) -> Self {
-        Watch { used_at: Some(now), ..Watch::default() }
-    }
-
-    /// Whether to look if the server has closed the connection, before something `is_queued` goes out on it.
-    fn wants_look(&mut self, is_queued: bool, io: &Io<Error>, now: Instant) -> bool {
-        let moved = io.sent() + io.received();
-        if moved != self.moved || self.look_since.is_some_and(|since| has_looked(io, since)) {
-            (self.moved, self.used_at, self.look_since) = (moved, Some(now), None);
-        }
-        let is_idle = || self.used_at.is_some_and(|at| now.saturating_duration_since(at) > IDLE);
-        if is_queued && self.look_since.is_none() && is_idle() {
-            self.look_since = Some(now);
-        }
-        self.look_since.is_some()
-    }
-
-    /// An answer is overdue. Whether it may be here, because nobody has read while callers went through what came before.
-    fn may_be_here(&mut self, io: &Io<Error>, now: Instant) -> bool {
-        let (since, received) = *self.overdue.get_or_insert((now, io.received()));
-        !has_looked(io, since) && io.received() - received < MAX_BEHIND
-    }
-
-    fn is_in_time(&mut self) {
-        self.overdue = None;
-    }
-}
-
-fn has_looked(io: &Io<Error>, since: Instant) -> bool {
-    io.looked_at().is_some_and(|at| at >= since)
 }

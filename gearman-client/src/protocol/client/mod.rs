@@ -5,9 +5,14 @@ mod inbox;
 mod link;
 #[cfg(test)]
 mod link_tests;
+mod ring;
+pub(crate) mod route;
 mod slots;
+mod watch;
+mod window;
 
 pub(crate) use self::{
     inbox::Mail,
     link::{Link, answer},
+    window::{Batch, Running, WINDOW},
 };

@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use super::ring::Ring;
 use crate::{
     Deadline, Error, ErrorKind, Fate, JobStatus, Result, Selection, Servers, deadline::Limit,
-    ring::Ring,
 };
 
 /// The attempts of one call: rounds over the servers, in the order of their preference, until one answers.

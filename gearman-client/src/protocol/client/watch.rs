@@ -1,0 +1,69 @@
+//! What is read although nobody waits for it.
+
+use std::time::{Duration, Instant};
+
+use queue_core::Io;
+
+/// The end of a connection that nobody used, and answers that came while nobody read: both are looked for.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// When bytes went either way.
+    used_at: Option<Instant>,
+    /// How many had gone by then.
+    moved: u64,
+    /// What is here already is to be read, as of then.
+    look_since: Option<Instant>,
+    /// Since when an answer is overdue, and how much had come by then.
+    overdue: Option<(Instant, u64)>,
+}
+
+/// After so long without use, the connection is looked at before it is used again.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// An answer that came in time has no more than this before it that was not read.
+const MAX_BEHIND: u64 = 8 << 20;
+
+impl Watch {
+    pub(super) fn new(now: Instant) -> Self {
+        Watch { used_at: Some(now), ..Watch::default() }
+    }
+
+    /// Has what is here already be read.
+    #[cfg(feature = "blocking")]
+    pub(super) fn look(&mut self, now: Instant) {
+        self.look_since = Some(now);
+    }
+
+    /// Whether that is still to be done.
+    #[cfg(feature = "blocking")]
+    pub(super) fn is_looking(&self) -> bool {
+        self.look_since.is_some()
+    }
+
+    /// Whether to look if the server has closed the connection, before something `is_queued` goes out on it.
+    pub(super) fn wants_look<F>(&mut self, is_queued: bool, io: &Io<F>, now: Instant) -> bool {
+        let moved = io.sent() + io.received();
+        if moved != self.moved || self.look_since.is_some_and(|since| has_looked(io, since)) {
+            (self.moved, self.used_at, self.look_since) = (moved, Some(now), None);
+        }
+        let is_idle = || self.used_at.is_some_and(|at| now.saturating_duration_since(at) > IDLE);
+        if is_queued && self.look_since.is_none() && is_idle() {
+            self.look_since = Some(now);
+        }
+        self.look_since.is_some()
+    }
+
+    /// An answer is overdue. Whether it may be here, because nobody has read while callers went through what came before.
+    pub(super) fn may_be_here<F>(&mut self, io: &Io<F>, now: Instant) -> bool {
+        let (since, received) = *self.overdue.get_or_insert((now, io.received()));
+        !has_looked(io, since) && io.received() - received < MAX_BEHIND
+    }
+
+    pub(super) fn is_in_time(&mut self) {
+        self.overdue = None;
+    }
+}
+
+fn has_looked<F>(io: &Io<F>, since: Instant) -> bool {
+    io.looked_at().is_some_and(|at| at >= since)
+}
