@@ -23,7 +23,7 @@ use crate::{ConnectOptions, Error, Retries, RetryPolicy, Servers, TubeName, Work
 /// | `tubes` | `default` | the watch list |
 /// | `slots` | 1 | connections to each server; each runs one job at a time |
 /// | `prefetch` | 1 | jobs that a connection may hold, for tiny jobs |
-/// | `inspect` | before | whether a job's counters are read before it is run |
+/// | `inspect` | suspects | whether a job's counters are read before it is run |
 /// | `heartbeat` | on | touches a job at a third of its time to run while its handler runs |
 /// | `retries` | see [`Retries`] | what becomes of a job that failed |
 /// | `reclaim` | off | holds a job again whose connection was lost while its handler runs |
@@ -55,10 +55,17 @@ pub(crate) type Observer = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
 
 /// When the counters of a job are read (`stats-job`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Inspect {
-    /// Before the job is run: a job that was reserved too often, because it kills the process that runs it, is buried
-    /// without being run. Costs a round trip for each job.
+    /// Before the job is run, if it may have been given out before: the first jobs of a connection, jobs that come in another
+    /// order than they were put in, and now and then any other. A job that kills the process that runs it is found, if
+    /// perhaps after a few runs more than [`Retries::reserves`] says, and buried without being run.
+    ///
+    /// As [`Before`](Self::Before) for a limit of fewer than 10 reserves, with a limit of timeouts, and with
+    /// [`reclaim`](WorkerOptions::reclaim).
     #[default]
+    Suspects,
+    /// Before any job is run, so that the limits of [`Retries`] hold exactly. Costs a round trip for each job.
     Before,
     /// Only when they are needed: the job runs longer than a moment, fails, or its handler asks. A job that kills its
     /// process at once is not noticed.
@@ -67,6 +74,7 @@ pub enum Inspect {
 
 /// How long a worker keeps a reservation alive by `touch` while the handler runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Heartbeat {
     /// For as long as it runs.
     #[default]

@@ -89,8 +89,8 @@ pub struct Retries {
     factor: u32,
     cap: Duration,
     releases: u64,
-    reserves: u64,
-    timeouts: Option<u64>,
+    pub(crate) reserves: u64,
+    pub(crate) timeouts: Option<u64>,
 }
 
 impl Default for Retries {
@@ -124,7 +124,8 @@ impl Retries {
         self
     }
 
-    /// A job is run at most so often, whatever came in between. Count with some more than the releases: a stop of the
+    /// A job is run at most so often, whatever came in between; a few times more where not every job is
+    /// [looked at](crate::Inspect::Suspects). Count with some more than the releases: a stop of the
     /// worker, a lost connection and a restart of the server give jobs back, too.
     #[must_use]
     pub const fn reserves(mut self, reserves: u64) -> Self {

@@ -2,7 +2,7 @@
 
 use std::{collections::hash_map::RandomState, hash::BuildHasher, time::Duration};
 
-use crate::Backoff;
+use crate::{Backoff, Random};
 
 /// How often, and after what delays, a client connects again and repeats what was not sent.
 ///
@@ -60,8 +60,17 @@ impl RetryPolicy {
     /// The delays of one client.
     #[must_use]
     pub fn delays(&self) -> Backoff {
-        let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
-        Backoff::new(self.base, self.cap, seed)
+        Backoff::new(self.base, self.cap, self.seed_or_any())
+    }
+
+    /// Chance for what else a client leaves to it, from the same seed.
+    #[must_use]
+    pub fn random(&self) -> Random {
+        Random::new(self.seed_or_any())
+    }
+
+    fn seed_or_any(&self) -> u64 {
+        self.seed.unwrap_or_else(|| RandomState::new().hash_one(0))
     }
 }
 

@@ -13,6 +13,7 @@ mod reclaim;
 mod refusals;
 mod replies;
 mod storm;
+mod suspicion;
 #[cfg(test)]
 mod tests;
 
@@ -33,10 +34,10 @@ use self::{
     nudges::Nudges,
     refusals::Refusals,
     storm::Storm,
+    suspicion::Suspicion,
 };
 use crate::{
-    Error, Heartbeat, Inspect, JobFate, Metrics, SlotState, TubeName, WorkerEventKind,
-    WorkerOptions,
+    Error, Heartbeat, JobFate, Metrics, SlotState, TubeName, WorkerEventKind, WorkerOptions,
     protocol::{Command, Response, ServerWait, Session, Ticket},
 };
 
@@ -46,7 +47,7 @@ use crate::{
 /// ```text
 ///                          ┌───────── finish + reserve in one write ─────────┐
 ///                          ▼                                                 │
-///  watch, ignore ──► reserve waits ──► RESERVED ──► stats-job ──► handler runs
+///  watch, ignore ──► reserve waits ──► RESERVED ──► stats-job? ─► handler runs
 ///                          │              (touch first, if it           │ touch at a third
 ///                          │ stop          came late)                   │ of the time to run
 ///                          ▼                                            ▼
@@ -88,6 +89,7 @@ pub struct WorkerSlot {
     /// The earliest moment at which a job may need something.
     due: Option<Instant>,
     actions: VecDeque<Action>,
+    suspicion: Suspicion,
     has_warned: bool,
     ending: Ending,
     /// The worker was stopped: when running jobs are given up.
@@ -102,7 +104,6 @@ struct Settings {
     max_body: usize,
     places: usize,
     reclaim: bool,
-    inspect: Inspect,
     heartbeat: Heartbeat,
     retries: crate::Retries,
     wait: Duration,
@@ -165,7 +166,6 @@ impl WorkerSlot {
             max_body,
             places: options.prefetch.max(1),
             reclaim: options.reclaim,
-            inspect: options.inspect,
             heartbeat: options.heartbeat,
             retries: options.retries,
             wait: if options.until_empty { Duration::ZERO } else { options.reserve_wait },
@@ -196,6 +196,7 @@ impl WorkerSlot {
             nudges: Nudges::default(),
             due: None,
             actions: VecDeque::new(),
+            suspicion: Suspicion::new(options, policy.random()),
             has_warned: false,
             ending: Ending::No,
             stop: None,

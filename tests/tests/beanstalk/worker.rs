@@ -22,5 +22,7 @@ mod regressions;
 mod reservations;
 #[path = "worker/stops.rs"]
 mod stops;
+#[path = "worker/suspects.rs"]
+mod suspects;
 #[path = "worker/world.rs"]
 mod world;

@@ -61,6 +61,7 @@ impl WorkerSlot {
         self.storm = super::Storm::default();
         self.nudges.end();
         self.has_warned = false;
+        self.suspicion.opened();
         self.ending = Ending::No;
         self.prepare(now);
     }

@@ -9,8 +9,7 @@ use super::{
     reclaim::time_to_run,
 };
 use crate::{
-    Error, Inspect, Job, JobFate, JobRef, JobState, JobStats, LostReason, Outcome, Poison,
-    WorkerEventKind,
+    Error, Job, JobFate, JobRef, JobState, JobStats, LostReason, Outcome, Poison, WorkerEventKind,
     protocol::{
         Bury, Command, Delete, Release, ReserveWithTimeout, Response, Stats, StatsJob, Touch,
     },
@@ -176,6 +175,7 @@ impl WorkerSlot {
             self.settle(job.id, JobFate::Abandoned);
             return;
         }
+        let id = job.id;
         let key = self.hold(JobRef::from(&job), Some(job), sent);
         if self.ending == Ending::Stopping {
             return;
@@ -184,7 +184,7 @@ impl WorkerSlot {
         if !is_fresh {
             self.touch(key, now);
         }
-        if !is_fresh || self.settings.inspect == Inspect::Before {
+        if self.suspicion.looks(id) || !is_fresh {
             self.look(key, now);
         } else {
             self.run(key, now);

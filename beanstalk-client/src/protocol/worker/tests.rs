@@ -135,7 +135,7 @@ fn options(seed: u64) -> WorkerOptions {
 /// Every job is deleted in the end, and none that was said to be deleted is still there.
 #[test]
 fn any_schedule_and_any_network_loses_no_job() {
-    for seed in 0..64 {
+    for seed in 0..32 {
         let prefetch = if seed % 2 == 0 { 1 } else { 8 };
         let options = options(seed)
             .prefetch(prefetch)
@@ -193,7 +193,7 @@ impl World {
 /// A stop at any moment, of any network, ends the slot within its grace, and every job is back or done.
 #[test]
 fn a_stop_at_any_moment_ends_it_and_gives_everything_back() {
-    for seed in 0..64 {
+    for seed in 0..32 {
         let options =
             options(seed).prefetch(4).reclaim(seed % 3 == 0).grace(Duration::from_secs(5));
         let mut world = World::new(&options, seed);

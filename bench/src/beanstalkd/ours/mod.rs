@@ -15,7 +15,7 @@ pub use self::{asynchronous::Async, blocking::Blocking};
 use super::scenario::Workers;
 
 fn worker_options(address: &str, workers: Workers) -> Result<WorkerOptions> {
-    let inspect = if workers.inspects { Inspect::Before } else { Inspect::OnDemand };
+    let inspect = if workers.inspects { Inspect::default() } else { Inspect::OnDemand };
     let options = WorkerOptions::new(address)?.slots(workers.slots).prefetch(workers.prefetch);
     Ok(options.inspect(inspect).until_empty())
 }

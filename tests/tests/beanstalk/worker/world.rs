@@ -136,8 +136,13 @@ impl World {
     }
 
     pub(super) fn put(&mut self, ttr: u32) -> u64 {
+        self.put_at(77, ttr)
+    }
+
+    /// Puts a job of this priority.
+    pub(super) fn put_at(&mut self, priority: u32, ttr: u32) -> u64 {
         self.settle();
-        let line = PutLine { priority: 77, delay: 0, ttr, bytes: 1, trailing_garbage: false };
+        let line = PutLine { priority, delay: 0, ttr, bytes: 1, trailing_garbage: false };
         self.broker.put_line(PRODUCER, line, self.now);
         self.broker.put_body(PRODUCER, b"x", true, self.now);
         let replies = self.broker.take_replies();
