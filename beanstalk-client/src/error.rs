@@ -305,9 +305,3 @@ pub(crate) fn lost(error: io::Error) -> Error {
     Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "the connection was lost")
         .with_source(error)
 }
-
-/// The error of a connection that is not there.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) fn closed() -> io::Error {
-    io::ErrorKind::NotConnected.into()
-}

@@ -8,7 +8,7 @@ use queue_core::{Dial, RetryPolicy};
 
 use crate::{Address, Error, Priority, Seconds};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-use crate::{deadline::Limit, trace};
+use crate::{Deadline, deadline::Limit, trace};
 
 /// How to connect, and how long to wait for what.
 ///
@@ -210,6 +210,27 @@ impl ConnectOptions {
             outcome
         };
         trace::connecting(&self.address).follow(attempt).await
+    }
+
+    /// What moves the bytes of a role that has one server: this one.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn wire(&self) -> queue_core::Wire<Error> {
+        let options = self.clone();
+        queue_core::Wire::new(move |_, until| -> queue_core::Dialing<Error> {
+            let options = options.clone();
+            let limit = options.connecting_limit().sooner(Limit::until(Deadline::Connect, until));
+            Box::pin(async move { options.connect(limit).await })
+        })
+    }
+
+    /// The same in the caller's thread.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn blocking_wire(&self) -> queue_core::blocking::Wire<Error> {
+        let options = self.clone();
+        queue_core::blocking::Wire::new(move |_, until| {
+            let limit = options.connecting_limit().sooner(Limit::until(Deadline::Connect, until));
+            options.connect_blocking(limit)
+        })
     }
 
     /// Makes one connection.

@@ -1,20 +1,8 @@
 //! A pipeline of commands with a bounded window, async.
 
-use std::{
-    future::poll_fn,
-    task::{Context, Poll, ready},
-    time::Instant,
-};
-
-use queue_core::{now, within};
-
 use crate::{
-    Client, Deadline, Result,
-    client::{
-        connection::{READS_IN_A_ROW, again_later},
-        named,
-    },
-    protocol::{Command, Head, Response, ServerWait, Ticket, Window},
+    Client, Result,
+    protocol::{Command, Head, Window},
 };
 
 impl Client {
@@ -54,7 +42,6 @@ impl Client {
             commands: commands.into_iter(),
             window: Window::new(),
             started: false,
-            asked_since: None,
         }
     }
 }
@@ -66,8 +53,6 @@ pub struct CallMany<'a, I: Iterator> {
     commands: I,
     window: Window<I::Item>,
     started: bool,
-    /// Since when the reply to the oldest command in flight is asked for, however often `next` was dropped meanwhile.
-    asked_since: Option<Instant>,
 }
 
 impl<I> CallMany<'_, I>
@@ -91,75 +76,30 @@ where
     /// A dropped `next` loses nothing: the reply is given by the next call of it.
     pub async fn next(&mut self) -> Option<Result<<I::Item as Command>::Reply>> {
         let outcome = self.next_reply().await?;
-        self.client.count::<I::Item, _>(&outcome);
+        self.client.role.count::<I::Item, _>(&outcome);
         Some(outcome)
     }
 
     async fn next_reply(&mut self) -> Option<Result<<I::Item as Command>::Reply>> {
+        let client = &mut *self.client;
         if !self.started {
-            let outcome = self.start().await;
+            client.role.prepare();
+            let outcome = client.ready().await;
             self.started = true;
             if let Err(error) = outcome {
                 self.window.end();
-                return self.commands.next().map(|command| Err(named(&command)(error)));
+                let command = self.commands.next()?;
+                return Some(Err(error.with_command(command.name())));
             }
         }
-        self.window.fill(&mut self.client.session, &mut self.commands);
+        self.window.fill(&mut client.role.session, &mut self.commands);
         let outcome = match self.window.head()? {
             Head::Refused(refusal) => return Some(Err(refusal)),
-            Head::Sent(ticket, wait) => self.receive(ticket, wait).await,
-        };
-        if outcome.is_ok() {
-            self.client.mark_proven();
-        }
-        self.asked_since = None;
-        self.window.complete(&mut self.client.session, outcome)
-    }
-
-    /// A pipeline starts on a connection where nothing is waited for.
-    async fn start(&mut self) -> Result<()> {
-        if self.client.session.abandoned_reserve().is_some() {
-            self.client.session.poison();
-        }
-        let mut attempts = self.client.options.retry.attempts();
-        self.client.make_ready(self.client.options.total_limit(), &mut attempts).await
-    }
-
-    /// Writes and reads, both as they come, until the oldest command has its reply.
-    async fn receive(&mut self, ticket: Ticket, wait: ServerWait) -> Result<Response> {
-        let client = &mut *self.client;
-        if let Some(response) = client.session.reply(ticket)? {
-            return Ok(response);
-        }
-        // Not since the reply before it: nobody has read while the caller was away.
-        let since = *self.asked_since.get_or_insert_with(now);
-        // Nearly always everything fits into the socket's buffer at once, and then only the reply is waited for.
-        let written = poll_fn(|cx| Poll::Ready(client.poll_write(cx))).await;
-        let _ = written.map_err(|error| client.session.fail(ticket, error))?;
-        let limit = if client.session.outgoing().is_empty() {
-            client.options.reply_limit_since(wait, since)
-        } else {
-            client.options.write_and_reply_limit(wait)
-        };
-        let outcome = within(limit, poll_fn(|cx| client.poll_exchange(cx, ticket))).await;
-        let outcome = outcome.unwrap_or_else(|passed| {
-            let stuck = !client.session.outgoing().is_empty();
-            Err(if stuck { limit.named(Deadline::Write).error() } else { passed })
-        });
-        outcome.map_err(|error| client.session.fail(ticket, error))
-    }
-}
-
-impl Client {
-    fn poll_exchange(&mut self, cx: &mut Context<'_>, ticket: Ticket) -> Poll<Result<Response>> {
-        for _ in 0..READS_IN_A_ROW {
-            // What was read already is given whatever becomes of the next write.
-            if let Some(response) = self.session.reply(ticket)? {
-                return Poll::Ready(Ok(response));
+            Head::Sent(ticket, wait) => {
+                client.role.await_reply(ticket, wait);
+                client.reply().await
             }
-            let _ = self.poll_write(cx)?;
-            ready!(self.poll_read(cx))?;
-        }
-        again_later(cx)
+        };
+        self.window.complete(&mut client.role.session, outcome)
     }
 }

@@ -68,6 +68,12 @@ impl<S: Sdk> Limit<S> {
         Limit { at: wait.and_then(|wait| now().checked_add(wait)), which }
     }
 
+    /// This point in time, under this name.
+    #[must_use]
+    pub fn until(which: S::Deadline, at: Option<Instant>) -> Self {
+        Limit { at, which }
+    }
+
     /// A step within this one.
     #[must_use]
     pub fn step(self, which: S::Deadline, wait: Option<Duration>) -> Self {

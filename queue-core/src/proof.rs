@@ -32,6 +32,12 @@ pub trait Peer {
 
     /// These bytes came: what it says to that, and whether it goes on.
     fn received(&mut self, bytes: &[u8], answer: &mut Vec<u8>) -> bool;
+
+    /// The other side has ended its sending, behind all that it had to say: what it says to that, and whether it goes on.
+    fn half_closed(&mut self, answer: &mut Vec<u8>) -> bool {
+        let _ = answer;
+        false
+    }
 }
 
 /// How bad the network is: one in so many steps, 0 for never.
@@ -105,7 +111,9 @@ impl<R: Role, P: Peer> Proof<R, P> {
             Pulse::Go(_) | Pulse::Rest(_) => self.go(),
             Pulse::HalfClose(_) => {
                 self.go();
-                self.is_peer_done |= self.io.is_drained();
+                if self.io.is_open() && self.io.is_drained() && !self.is_peer_done {
+                    self.is_peer_done = !self.peer.half_closed(&mut self.coming);
+                }
             }
         }
         self.pass_time(pulse);

@@ -177,8 +177,10 @@ impl<F> Wire<F> {
         !matches!(std::mem::replace(&mut self.stage, Stage::Closed), Stage::Closed)
     }
 
-    /// Writes what the stream takes, and reads once; whether something came of it.
+    /// Writes what the stream takes, and reads once; whether something came of it. What the role left untaken may be of use
+    /// once all is written.
     fn move_bytes(&mut self, cx: &mut Context<'_>, half_close: bool) -> bool {
+        let waits = !self.io.is_drained() && !self.io.data().is_empty();
         let written = self.write(cx, half_close);
         // What came before a write failed is the role's, and told before that.
         let has_read = self.read(cx);
@@ -188,7 +190,7 @@ impl<F> Wire<F> {
             self.io.ended(End::Lost(error));
             return true;
         }
-        has_read
+        has_read || (waits && self.io.is_drained())
     }
 
     fn write(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<io::Result<()>> {

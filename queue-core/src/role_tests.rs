@@ -472,6 +472,53 @@ fn what_is_pushed_is_written_though_nobody_waits_for_the_answer() {
     assert_eq!(wire.drive(&mut asker, None, answered(64)), Drive::Done(64));
 }
 
+/// Takes the answer only once the question is written, however early it comes.
+#[derive(Default)]
+struct Patient {
+    has_asked: bool,
+    answer: Option<usize>,
+}
+
+impl Role for Patient {
+    type Failure = String;
+
+    fn exchange(&mut self, io: &mut Io<String>, _: Instant) -> Pulse {
+        if io.is_open() && !self.has_asked {
+            io.queue(&mut vec![b'q'; 8 << 20][..].into());
+            self.has_asked = true;
+        } else if self.has_asked && io.is_drained() && !io.data().is_empty() {
+            self.answer = Some(io.take(usize::MAX).len());
+        }
+        if io.is_open() { Pulse::Go(None) } else { Pulse::Dial(0, None) }
+    }
+}
+
+/// Answers before it reads the question.
+fn answers_first() -> std::net::SocketAddr {
+    let (listener, address) = listener();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"yes").unwrap();
+        // The answer is there long before there is room for the rest of the question.
+        thread::sleep(Duration::from_millis(50));
+        let mut buffer = vec![0; 1 << 20];
+        while let Ok(1..) = stream.read(&mut buffer) {}
+    });
+    address
+}
+
+#[tokio::test]
+async fn an_answer_that_was_left_until_all_is_written_is_taken_then() {
+    let (mut role, mut wire) = (Patient::default(), async_wire(answers_first()));
+    let answer = poll_fn(|cx| wire.poll(cx, &mut role, |role| role.answer)).await;
+    assert_eq!(answer, Some(3));
+    let address = answers_first();
+    let answer = tokio::task::spawn_blocking(move || {
+        blocking_wire(address).call(&mut Patient::default(), |role| role.answer)
+    });
+    assert_eq!(answer.await.unwrap(), Some(3));
+}
+
 #[test]
 fn the_wire_is_given_back_when_there_is_nothing_to_wait_for() {
     let (listener, address) = listener();

@@ -1,10 +1,9 @@
 //! A pipeline of commands with a bounded window.
 
-use super::{Client, client::named};
+use super::Client;
 use crate::{
-    Deadline, Result,
-    deadline::Limit,
-    protocol::{Command, Head, Response, ServerWait, Ticket, Window},
+    Result,
+    protocol::{Command, Head, Window},
 };
 
 impl Client {
@@ -64,48 +63,25 @@ where
         self
     }
 
-    /// A pipeline starts on a connection where nothing is waited for.
-    fn start(&mut self) -> Result<()> {
-        if self.client.session.abandoned_reserve().is_some() {
-            self.client.session.poison();
-        }
-        let mut attempts = self.client.options.retry.attempts();
-        self.client.make_ready(self.client.options.total_limit(), &mut attempts)
-    }
-
-    /// Writes and reads in turn until the oldest command has its reply.
-    fn receive(&mut self, ticket: Ticket, wait: ServerWait) -> Result<Response> {
+    fn next_reply(&mut self) -> Option<Result<<I::Item as Command>::Reply>> {
         let client = &mut *self.client;
-        // What was read already is given whatever becomes of the next write.
-        if let Some(response) = client.session.reply(ticket)? {
-            return Ok(response);
-        }
-        if client.has_output() {
-            // Nearly always everything fits into the socket's buffer at once, and then only the reply is waited for.
-            let limit = client.options.write_limit(Limit::never());
-            client.write_some(limit).map_err(|error| client.session.fail(ticket, error))?;
-        }
-        // It counts from now: nobody has read while the caller was away.
-        let limit = if client.session.outgoing().is_empty() {
-            client.options.reply_limit(Limit::never(), wait)
-        } else {
-            client.options.write_and_reply_limit(wait)
-        };
-        let mut has_moved = false;
-        loop {
-            if let Some(response) = client.session.reply(ticket)? {
-                return Ok(response);
+        if !std::mem::replace(&mut self.started, true) {
+            client.role.prepare();
+            if let Err(error) = client.ready() {
+                self.window.end();
+                let command = self.commands.next()?;
+                return Some(Err(error.with_command(command.name())));
             }
-            let moved = if client.has_output() {
-                client.write_some(limit.named(Deadline::Write))
-            } else if has_moved && limit.has_passed() {
-                Err(limit.error())
-            } else {
-                client.read_some(limit)
-            };
-            has_moved = true;
-            moved.map_err(|error| client.session.fail(ticket, error))?;
         }
+        self.window.fill(&mut client.role.session, &mut self.commands);
+        let outcome = match self.window.head()? {
+            Head::Refused(refusal) => return Some(Err(refusal)),
+            Head::Sent(ticket, wait) => {
+                client.role.await_reply(ticket, wait);
+                client.reply()
+            }
+        };
+        self.window.complete(&mut client.role.session, outcome)
     }
 }
 
@@ -117,30 +93,7 @@ where
 
     fn next(&mut self) -> Option<Self::Item> {
         let outcome = self.next_reply()?;
-        self.client.count::<I::Item, _>(&outcome);
+        self.client.role.count::<I::Item, _>(&outcome);
         Some(outcome)
-    }
-}
-
-impl<I> CallMany<'_, I>
-where
-    I: Iterator<Item: Command>,
-{
-    fn next_reply(&mut self) -> Option<Result<<I::Item as Command>::Reply>> {
-        if !std::mem::replace(&mut self.started, true)
-            && let Err(error) = self.start()
-        {
-            self.window.end();
-            return self.commands.next().map(|command| Err(named(&command)(error)));
-        }
-        self.window.fill(&mut self.client.session, &mut self.commands);
-        let outcome = match self.window.head()? {
-            Head::Refused(refusal) => return Some(Err(refusal)),
-            Head::Sent(ticket, wait) => self.receive(ticket, wait),
-        };
-        if outcome.is_ok() {
-            self.client.mark_proven();
-        }
-        self.window.complete(&mut self.client.session, outcome)
     }
 }

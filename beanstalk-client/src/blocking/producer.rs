@@ -17,8 +17,8 @@ use queue_core::{blocking::Wire, now};
 use self::call::accept;
 pub use self::{many::PutMany, receipt::Receipt};
 use crate::{
-    Delivery, Error, Inserted, ProducerOptions, ProducerReport, ProducerState, PutOptions, Result,
-    TubeName,
+    ConnectOptions, Delivery, Error, Inserted, ProducerOptions, ProducerReport, ProducerState,
+    PutOptions, Result, TubeName,
     producer_shared::SharedOutbox,
     protocol::{
         Put,
@@ -126,7 +126,13 @@ impl Producer {
         Error: From<O::Error>,
     {
         let options = options.try_into()?.checked()?;
-        let wires = options.servers.options().iter().map(lead::wire).map(Mutex::new).collect();
+        let wires = options
+            .servers
+            .options()
+            .iter()
+            .map(ConnectOptions::blocking_wire)
+            .map(Mutex::new)
+            .collect();
         let outbox = SharedOutbox::new(&options, Probes::ByPuts);
         let shared = Arc::new(Shared { outbox, wires });
         let policy = Policy::new(&options);

@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, task::Waker, time::Instant};
 
-use queue_core::{Dialing, Driver, Io, Pulse, Serve, Wire};
+use queue_core::{Driver, Io, Pulse, Serve};
 use tokio::runtime::Handle as Runtime;
 
-use crate::{ConnectOptions, Error, deadline::Limit, producer_shared::SharedOutbox};
+use crate::{ConnectOptions, Error, producer_shared::SharedOutbox};
 
 /// Starts the driver of a server.
 pub(super) fn spawn(
@@ -15,12 +15,7 @@ pub(super) fn spawn(
     options: &ConnectOptions,
 ) {
     outbox.with(|outbox| outbox.claim(server));
-    let options = options.clone();
-    let wire = Wire::new(move |_, _| -> Dialing<Error> {
-        let options = options.clone();
-        Box::pin(async move { options.connect(options.connect_limit(Limit::never())).await })
-    });
-    runtime.spawn(Driver::new(Lane { outbox: outbox.clone(), server }, wire));
+    runtime.spawn(Driver::new(Lane { outbox: outbox.clone(), server }, options.wire()));
 }
 
 /// A lane as its driver sees it.

@@ -39,6 +39,8 @@
 //! `delete` also works on ready, delayed and buried jobs. The server's own document is
 //! <https://github.com/beanstalkd/beanstalkd/blob/master/doc/protocol.txt>.
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod client;
 mod command;
 mod commands;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -52,6 +54,12 @@ mod worker;
 
 pub use queue_core::Backoff;
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) use self::{
+    client::ClientSession,
+    session::is_gone,
+    window::{Head, Window},
+};
 pub use self::{
     command::{Command, Effect, ServerWait},
     commands::{
@@ -62,9 +70,4 @@ pub use self::{
     response::Response,
     session::{Epoch, Session, Ticket},
     worker::{Action, Change, JobKey, Quota, Taken, WorkerSlot},
-};
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) use self::{
-    session::is_gone,
-    window::{Head, Window},
 };

@@ -166,9 +166,10 @@ impl Parser {
         io.data().is_empty() && matches!(self.state, State::Line)
     }
 
-    /// Whether more was read than the largest reply has.
-    pub(crate) fn is_full<F>(&self, io: &Io<F>) -> bool {
-        io.data().len() > self.max_text().saturating_add(2 * MAX_LINE)
+    /// The most bytes that the largest reply has.
+    #[cfg(any(test, feature = "tokio", feature = "blocking"))]
+    pub(crate) fn largest_reply(&self) -> usize {
+        self.max_text().saturating_add(2 * MAX_LINE)
     }
 
     /// The most bytes that a text of the server, or a body, may have.
@@ -344,11 +345,6 @@ impl Decoder {
         self.parser.is_at_boundary(&self.own)
     }
 
-    /// Whether more was read than the largest reply has.
-    pub(crate) fn is_full(&self) -> bool {
-        self.parser.is_full(&self.own)
-    }
-
     /// The next whole reply, or `None` if more bytes are needed.
     pub(crate) fn next(&mut self) -> Result<Option<Response>, Error> {
         self.parser.next(&mut self.own)
@@ -421,7 +417,8 @@ mod tests {
                     decoder.space()[0] = byte;
                     decoder.received(1);
                 }
-                (decoder.is_full(), decoder.next().ok().flatten())
+                let most = decoder.parser.largest_reply();
+                (decoder.own.data().len() > most, decoder.next().ok().flatten())
             };
             assert_eq!(feed(format!("OK {TEXT}\r\n").as_bytes()), (false, None));
             assert_eq!(feed(&vec![b'x'; TEXT]), (false, None), "{max_body}");

@@ -1,5 +1,7 @@
 //! Everything one connection knows, without its socket: bytes to write, bytes read, who waits for which reply.
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod frame;
 mod leftover;
 
 use std::{
@@ -17,7 +19,7 @@ use crate::{
 };
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) use self::leftover::is_gone;
+pub(crate) use self::{frame::Frame, leftover::is_gone};
 
 /// Which connection something belongs to. Every connection that this process makes has a number of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -172,18 +174,20 @@ impl Session {
     /// `ReservationLost` when the command acts on a reservation of another connection, and `ConnectionLost` when this
     /// one must not be used any more. Nothing is queued then.
     pub fn send<C: Command>(&mut self, command: &C) -> Result<Ticket, Error> {
-        self.refuse_lost_reservation(command.job())?;
-        if !self.is_open() {
-            return Err(Error::new(
-                ErrorKind::ConnectionLost,
-                Fate::NotSent,
-                "the connection is closed",
-            ));
-        }
+        self.refuse(command.job())?;
         let before = self.outgoing.len();
         command.encode(&mut self.outgoing);
         let meaning = Meaning::Command(command.effect());
         Ok(self.queue(before, command.server_wait(), meaning))
+    }
+
+    /// Refuses a command that must not be sent on this connection.
+    fn refuse(&self, job: Option<JobRef>) -> Result<(), Error> {
+        self.refuse_lost_reservation(job)?;
+        if self.is_open() {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::ConnectionLost, Fate::NotSent, "the connection is closed"))
     }
 
     /// Refuses a command on a job that another connection held: by now the id may be somebody else's job.
@@ -282,15 +286,39 @@ impl Session {
         io: &mut Io<F>,
     ) -> Result<Option<Response>, Error> {
         self.follow(io);
-        loop {
-            self.refuse_poisoned(ticket)?;
-            let decoded = self.decoder.parser.next(io);
-            match self.sort(ticket, decoded)? {
-                Some((number, response)) if number == ticket => return Ok(Some(response)),
-                Some(_) => {}
-                None => return Ok(None),
+        while let Some((number, response)) = self.next_reply_in(ticket, io)? {
+            if number == ticket {
+                return Ok(Some(response));
             }
         }
+        Ok(None)
+    }
+
+    /// Takes in the replies to the commands before this one, which nobody waits for, so that they need no room.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn pass_over_in<F>(&mut self, ticket: Ticket, io: &mut Io<F>) -> Result<(), Error> {
+        self.follow(io);
+        while self.answered < ticket.0 && self.next_reply_in(ticket, io)?.is_some() {}
+        Ok(())
+    }
+
+    /// The same for all commands that were sent so far.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn pass_over_all_in<F>(&mut self, io: &mut Io<F>) -> Result<(), Error> {
+        if !self.may_be_answered() {
+            return Ok(());
+        }
+        self.pass_over_in(Ticket(self.answered + self.pending.len() as u64), io)
+    }
+
+    fn next_reply_in<F>(
+        &mut self,
+        ticket: Ticket,
+        io: &mut Io<F>,
+    ) -> Result<Option<(Ticket, Response)>, Error> {
+        self.refuse_poisoned(ticket)?;
+        let decoded = self.decoder.parser.next(io);
+        self.sort(ticket, decoded)
     }
 
     /// Has a pump send what is outgoing.
@@ -314,26 +342,15 @@ impl Session {
         self.pending.front().is_some_and(|oldest| oldest.end <= self.sent)
     }
 
+    /// Whether a pump has read all of a reply, or nothing.
+    pub(crate) fn is_at_boundary_in<F>(&self, io: &Io<F>) -> bool {
+        self.decoder.parser.is_at_boundary(io)
+    }
+
     /// Whether a pump has read bytes that answer no command.
     #[must_use]
     pub fn has_unsolicited_bytes_in<F>(&self, io: &Io<F>) -> bool {
-        self.pending.is_empty() && !self.decoder.parser.is_at_boundary(io)
-    }
-
-    /// Takes in the replies to the commands before this one, which nobody waits for, so that they need no room.
-    ///
-    /// # Errors
-    ///
-    /// As [`reply`](Self::reply).
-    pub fn pass_over(&mut self, ticket: Ticket) -> Result<(), Error> {
-        while self.answered < ticket.0 && self.next_reply(ticket)?.is_some() {}
-        Ok(())
-    }
-
-    /// Whether more was read than any reply has that the next one could be: there is nothing to gain by reading on.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.decoder.is_full()
+        self.pending.is_empty() && !self.is_at_boundary_in(io)
     }
 
     /// The reply that comes next, and its number, for somebody who waits for that of `ticket`.
@@ -479,6 +496,30 @@ impl Session {
         }
     }
 
+    /// Whether the last byte of this command was taken.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn is_sent(&self, ticket: Ticket) -> bool {
+        self.fate(ticket) != Fate::NotSent
+    }
+
+    /// Whether the reply that comes next can have come: the first byte of its command was taken.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn may_be_answered(&self) -> bool {
+        self.sent > self.answered_to
+    }
+
+    /// How many bytes wait to be written, here and in the pump.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn unsent(&self) -> u64 {
+        self.queued.saturating_sub(self.sent)
+    }
+
+    /// The most bytes that the largest reply has: there is nothing to gain by reading on before one was taken.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn largest_reply(&self) -> usize {
+        self.decoder.parser.largest_reply()
+    }
+
     /// Marks the connection as never to be used again.
     pub fn poison(&mut self) {
         self.health = Health::Poisoned;
@@ -495,6 +536,13 @@ impl Session {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.health == Health::Good && !self.end_of_stream
+    }
+
+    /// Whether the connection takes commands, or replies at least are still to come on it.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn is_in_use(&self) -> bool {
+        let is_closing = self.health == Health::Closing && self.awaits_replies();
+        (self.health == Health::Good || is_closing) && !self.end_of_stream
     }
 
     /// Whether replies are still to come.
@@ -559,7 +607,8 @@ fn poisoned() -> Error {
     Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why)
 }
 
-fn ended() -> Error {
+/// The server has closed its side.
+pub(crate) fn ended() -> Error {
     Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "the server closed the connection")
 }
 

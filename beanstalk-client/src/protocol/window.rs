@@ -12,7 +12,7 @@ use crate::{
 const DEFAULT_SIZE: usize = 256;
 
 /// No further command is encoded while so many bytes wait to be written.
-const ENOUGH_OUTGOING: usize = 256 * 1024;
+const ENOUGH_OUTGOING: u64 = 256 * 1024;
 
 /// Takes commands as there is room, and matches each reply with the oldest of them.
 #[derive(Debug)]
@@ -75,9 +75,7 @@ impl<C: Command> Window<C> {
 
     /// Whether one more command may follow those in flight.
     fn has_room(&self, session: &Session) -> bool {
-        self.in_flight.len() < self.size
-            && session.is_open()
-            && session.outgoing().len() < ENOUGH_OUTGOING
+        self.in_flight.len() < self.size && session.is_open() && session.unsent() < ENOUGH_OUTGOING
     }
 
     /// The oldest command in flight; one that was refused is taken out.

@@ -7,14 +7,14 @@ use std::{
     time::Instant,
 };
 
-use queue_core::{Dialing, Wire, now};
+use queue_core::{Wire, now};
 
 use super::{
     context::{Ask, JobContext, Mail},
     handlers::{Handler, Handlers},
 };
 use crate::{
-    Address, ConnectOptions, Error, WorkerEventKind, WorkerOptions,
+    Address, Error, WorkerEventKind, WorkerOptions,
     protocol::{Action, Quota, WorkerSlot},
     worker_board::{Board, Lane, STOP, STOP_NOW},
 };
@@ -47,7 +47,7 @@ impl Slot {
             mail: Arc::new(Mail::default()),
             handlers: Handlers::new(handler, options.prefetch > 1),
             role: WorkerSlot::new(options, lane.server, lane.slot as u64, quota),
-            wire: wire(options.connect(lane.server).clone()),
+            wire: options.connect(lane.server).wire(),
         }
     }
 
@@ -141,12 +141,4 @@ impl Slot {
             }
         }
     }
-}
-
-/// Connects with the limits of the options, which are those of the role.
-fn wire(options: ConnectOptions) -> Wire<Error> {
-    Wire::new(move |_, _| -> Dialing<Error> {
-        let options = options.clone();
-        Box::pin(async move { options.connect(options.connecting_limit()).await })
-    })
 }

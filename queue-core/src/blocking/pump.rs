@@ -190,11 +190,13 @@ impl<F> Wire<F> {
         Ok(())
     }
 
-    /// Comes back when something came, when the time is over, and when a write makes no progress.
+    /// Comes back when something came, when the time is over, and when a write makes no progress. What the role left untaken
+    /// may be of use once all is written.
     fn move_bytes(&mut self, half_close: bool, until: Option<Instant>) -> io::Result<()> {
+        let waits = !self.io.is_drained() && !self.io.data().is_empty();
         match self.write_on(half_close, until)? {
-            true => self.read(until).map(drop),
-            false => Ok(()),
+            true if !waits => self.read(until).map(drop),
+            _ => Ok(()),
         }
     }
 

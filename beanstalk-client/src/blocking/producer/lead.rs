@@ -6,29 +6,14 @@ use std::{
     time::Instant,
 };
 
-use queue_core::{
-    Io, Pulse, Role,
-    blocking::{Drive, Wire},
-    now,
-};
+use queue_core::{Io, Pulse, Role, blocking::Drive, now};
 
 use super::{Shared, seat::Seat};
 use crate::{
-    ConnectOptions, Deadline, Error, ProducerReport,
-    deadline::Limit,
+    Error, ProducerReport,
     producer_shared::SharedOutbox,
     protocol::producer::{Lead, Outbox, SlotId},
 };
-
-/// The connection to a server.
-pub(super) fn wire(options: &ConnectOptions) -> Wire<Error> {
-    let options = options.clone();
-    Wire::new(move |_, until| {
-        let mut total = Limit::never().named(Deadline::Total);
-        total.at = until;
-        options.connect_blocking(options.connect_limit(total))
-    })
-}
 
 impl Shared {
     /// Waits until `poll` is ready; meanwhile moves bytes, if nobody else does. The slot says which put is waited for.

@@ -17,7 +17,7 @@ use super::{
     desk::{Ask, Desk},
 };
 use crate::{
-    Address, ConnectOptions, Error, WorkerEventKind, WorkerOptions,
+    Address, Error, WorkerEventKind, WorkerOptions,
     protocol::{Action, JobKey, Quota, WorkerSlot},
     worker_board::{Board, Lane, STOP, STOP_NOW},
     worker_view::View,
@@ -57,7 +57,7 @@ impl<'a> Slot<'a> {
             server: Arc::new(options.address(lane.server).clone()),
             desk,
             role: WorkerSlot::new(options, lane.server, lane.slot as u64, quota),
-            wire: wire(options.connect(lane.server).clone()),
+            wire: options.connect(lane.server).blocking_wire(),
             has_runner: options.prefetch > 1,
             next: None,
             is_over: false,
@@ -164,9 +164,4 @@ impl<'a> Slot<'a> {
             _ => self.desk.update(key, change),
         }
     }
-}
-
-/// Connects with the limits of the options, which are those of the role.
-fn wire(options: ConnectOptions) -> Wire<Error> {
-    Wire::new(move |_, _| options.connect_blocking(options.connecting_limit()))
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    mem,
+    io, mem,
     time::{Duration, Instant},
 };
 
@@ -91,7 +91,7 @@ impl WorkerSlot {
         match io.take_end() {
             Some(End::Lost(why)) if self.connection.is_open => {
                 let kind = ErrorKind::ConnectionLost;
-                let error = if why.kind() == std::io::ErrorKind::UnexpectedEof {
+                let error = if why.kind() == io::ErrorKind::UnexpectedEof {
                     Error::new(kind, Fate::Unknown, "the server closed the connection")
                 } else {
                     Error::new(kind, Fate::Unknown, "the connection was lost").with_source(why)

@@ -1,0 +1,177 @@
+//! Connections: when one is made, and what becomes of a command when one is lost.
+
+use std::{io, time::Instant};
+
+use queue_core::{End, Io, Pulse, Sdk, earliest};
+
+use super::{ClientSession, Goal, Stage, closed, named};
+use crate::{
+    Deadline, Error, Fate,
+    deadline::Named,
+    error::lost,
+    protocol::{Command, Touch, session::ended},
+    trace,
+};
+
+/// What is known of the present connection, or of the one that was the last.
+#[derive(Debug)]
+pub(super) struct Line {
+    /// Something was answered on it.
+    pub(super) has_served: bool,
+    /// Its sending side ends behind what is queued.
+    pub(super) is_ending: bool,
+    /// Its end was counted.
+    pub(super) is_over: bool,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Line { has_served: false, is_ending: false, is_over: true }
+    }
+}
+
+impl ClientSession {
+    /// A new connection: what restores the used tube and the watch list comes first on it.
+    pub(super) fn connected(&mut self, io: &mut Io<Error>, now: Instant) {
+        if self.session.metrics().connections > 0 || !self.session.is_open() {
+            self.session.reopen();
+        }
+        self.session.metrics_mut().connected();
+        io.limit(self.session.largest_reply());
+        self.line = Line { has_served: false, is_ending: false, is_over: false };
+        self.leftover = Default::default();
+        self.used_at = Some(now);
+        let Some(task) = &mut self.task else { return };
+        task.attempts = task.attempts.saturating_sub(1);
+        task.look = None;
+        if matches!(task.goal, Goal::Connection) {
+            self.settle(Ok(None));
+        }
+    }
+
+    /// A connection for what is to be sent, or the reason why there is none.
+    pub(super) fn dial(&mut self, now: Instant) -> Pulse {
+        loop {
+            let Some(task) = &mut self.task else { return Pulse::Close(None) };
+            if !self.can_reconnect {
+                self.give_up(closed(
+                    "the connection is closed, and this client has only the stream it was given",
+                ));
+            } else if task.attempts == 0 {
+                let error = task.last.take().unwrap_or_else(|| {
+                    closed("the connection is closed, and the retry policy allows no other")
+                });
+                self.give_up(error);
+            } else if self.health.is_overdue(now) {
+                self.not_connected(Named::timed_out(Deadline::Connect, None), now);
+            } else {
+                let total = task.total;
+                let pulse = match task.goal {
+                    // Somebody has asked for it by name.
+                    Goal::Connection => self.health.attempt(0, now),
+                    _ => self.health.dial(0, now),
+                };
+                return match pulse {
+                    Pulse::Dial(server, until) => Pulse::Dial(server, earliest([until, total])),
+                    wait => Pulse::Close(earliest([wait.until(), total])),
+                };
+            }
+        }
+    }
+
+    /// Takes in that the connection has ended, or that none could be made.
+    pub(super) fn take_end(&mut self, io: &mut Io<Error>, now: Instant) {
+        let is_cut = !self.session.is_at_boundary_in(io);
+        let end = match io.take_end() {
+            None => return,
+            Some(End::NotConnected(error)) => return self.not_connected(error, now),
+            Some(End::Lost(error)) => error,
+            Some(End::Abandoned) => io::ErrorKind::BrokenPipe.into(),
+        };
+        let awaits_a_reply = self.task.as_ref().is_some_and(|task| task.stage.ticket().is_some());
+        if awaits_a_reply && end.kind() != io::ErrorKind::UnexpectedEof {
+            return self.lose(lost(end), io, now);
+        }
+        if awaits_a_reply && is_cut {
+            return self.lose(ended(), io, now);
+        }
+        self.session.end_of_stream();
+        match self.read(io, now) {
+            Err(error) => self.lose(error, io, now),
+            Ok(()) => self.leave_line(now),
+        }
+    }
+
+    fn not_connected(&mut self, error: Error, now: Instant) {
+        self.failed(now);
+        if let Some(task) = &mut self.task {
+            task.attempts = task.attempts.saturating_sub(1);
+            task.last = Some(error);
+        }
+    }
+
+    /// The connection is of no use any more. A command that certainly did not arrive goes on on the next one, if it may.
+    pub(super) fn lose(&mut self, error: Error, io: &mut Io<Error>, now: Instant) {
+        let Some(stage) = self.task.as_ref().map(|task| task.stage) else { return };
+        let Some(ticket) = stage.ticket() else { return self.give_up(error) };
+        let error = self.session.fail(ticket, error);
+        self.leave_line(now);
+        match stage {
+            _ if self.may_repeat(&error, now) => self.repeat(error, io),
+            Stage::Confirming { .. } => self.give_up(error.with_command(Touch::NAME)),
+            _ => self.give_up(error),
+        }
+    }
+
+    fn may_repeat(&self, error: &Error, now: Instant) -> bool {
+        let [first, second] = &self.frames;
+        let acts_on_a_job = first.job.is_some() || (self.is_pair && second.job.is_some());
+        self.task.as_ref().is_some_and(|task| {
+            matches!((&task.goal, task.stage), (Goal::Call, Stage::Sent(..)))
+                && task.attempts > 0
+                && !task.is_late(now)
+        }) && error.fate() == Fate::NotSent
+            && self.can_reconnect
+            && !acts_on_a_job
+    }
+
+    /// Takes the command back, to send it on the next connection.
+    fn repeat(&mut self, error: Error, io: &mut Io<Error>) {
+        let [first, second] = &mut self.frames;
+        if self.second.take().is_some() {
+            second.bytes = io.take_back(second.len);
+        }
+        first.bytes = io.take_back(first.len);
+        self.enter(Stage::Waiting);
+        if let Some(task) = &mut self.task {
+            task.last = Some(error);
+        }
+    }
+
+    /// Ends the present task.
+    fn give_up(&mut self, error: Error) {
+        let error = match self.name() {
+            Some(name) => named(name)(error),
+            None => error,
+        };
+        self.settle(Err(error));
+    }
+
+    /// Counts the end of the connection, once.
+    pub(super) fn leave_line(&mut self, now: Instant) {
+        if std::mem::replace(&mut self.line.is_over, true) {
+            return;
+        }
+        match self.line.has_served {
+            true => self.health.lost(),
+            false => self.failed(now),
+        }
+    }
+
+    fn failed(&mut self, now: Instant) {
+        self.health.failed(now);
+        if let Some(at) = self.health.quarantine(now) {
+            trace::backing_off(&self.options.address, at.saturating_duration_since(now));
+        }
+    }
+}

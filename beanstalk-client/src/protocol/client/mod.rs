@@ -1,0 +1,421 @@
+//! A client without its sockets: one caller, one command at a time, and one connection after the other.
+
+mod connection;
+mod task;
+#[cfg(test)]
+mod tests;
+mod wait;
+
+use std::time::{Duration, Instant};
+
+use queue_core::{Health, Io, Pace, Pulse, Role};
+
+use self::{
+    connection::Line,
+    task::{Goal, Stage, Task},
+    wait::Leftover,
+};
+use super::{Command, Effect, Response, ServerWait, Session, Ticket, session::Frame};
+use crate::{ConnectOptions, Error, ErrorKind, Fate, Result, trace};
+
+/// What decides about a client's connection: when it is made, what is sent, which answer is whose, what became of a command,
+/// and what is done about the calls that were dropped.
+///
+/// The caller says what it wants ([`begin`](Self::begin) and its like), has a wire move the bytes, and takes the outcome
+/// ([`reply`](Self::reply), [`ready`](Self::ready)). What it said before and did not wait for is thereby dropped: what was
+/// sent of it stays in step, and what was not sent is forgotten.
+///
+/// ```text
+///            ┌──────────── no connection, or an old one ◄──────────────┐
+///            ▼                                                          │ not sent whole, and
+///  begin ──► Waiting ──► TakingOver ──► Confirming ──► Sent ──► outcome │ may be repeated
+///                │        an earlier     its job, by     │              │
+///                │        reserve        a touch         └──────────────┘
+///                └──────────── no reserve ──────────────► Sent
+/// ```
+#[derive(Debug)]
+pub(crate) struct ClientSession {
+    pub(crate) session: Session,
+    pub(crate) options: ConnectOptions,
+    /// Whether there is an address to connect to, and not only a stream that was given.
+    can_reconnect: bool,
+    line: Line,
+    health: Health,
+    pace: Pace,
+    /// When the connection was last known to be good.
+    used_at: Option<Instant>,
+    leftover: Leftover,
+    /// The command that is to be sent, and the one that is sent in the same write.
+    frames: [Frame; 2],
+    is_pair: bool,
+    second: Option<Ticket>,
+    task: Option<Task>,
+    outcome: Option<Result<Option<Response>>>,
+}
+
+/// After so long without an answer, the connection is looked at before it is used again.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// What the caller wants.
+impl ClientSession {
+    /// A client that has no connection yet.
+    pub(crate) fn new(options: ConnectOptions, can_reconnect: bool) -> Self {
+        ClientSession {
+            session: Session::new(options.max_body_size),
+            can_reconnect,
+            line: Line::default(),
+            health: Health::new(options.retry, Some(options.connect_timeout)),
+            pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
+            options,
+            used_at: None,
+            leftover: Leftover::default(),
+            frames: [Frame::default(), Frame::default()],
+            is_pair: false,
+            second: None,
+            task: None,
+            outcome: None,
+        }
+    }
+
+    /// Wants a new connection, by one attempt that begins now.
+    pub(crate) fn connect(&mut self) {
+        if self.session.metrics().connections > 0 {
+            self.session.poison();
+        }
+        self.line.is_over = true;
+        self.want(Goal::Connection, 1);
+    }
+
+    /// Wants a connection that takes commands, and on which nothing is waited for.
+    pub(crate) fn prepare(&mut self) {
+        self.want(Goal::Quiet, self.options.retry.attempts());
+    }
+
+    /// Wants to know whether the connection is still good.
+    pub(crate) fn look(&mut self) {
+        self.want(Goal::Look, 0);
+    }
+
+    /// Wants a command to be carried out.
+    pub(crate) fn begin<C: Command>(&mut self, command: &C) {
+        let [first, _] = &mut self.frames;
+        first.encode(command);
+        self.begin_frame(false);
+    }
+
+    /// Wants two commands to be carried out, in one write if that can be. The first outcome is that of the first.
+    pub(crate) fn begin_pair<A: Command, B: Command>(&mut self, first: &A, second: &B) {
+        let [one, two] = &mut self.frames;
+        one.encode(first);
+        two.encode(second);
+        self.begin_frame(true);
+    }
+
+    /// Wants the second of a pair to be carried out, once the first has had its outcome.
+    pub(crate) fn begin_second(&mut self) {
+        let [first, second] = &mut self.frames;
+        match self.second.take() {
+            Some(ticket) => {
+                let goal = Goal::Reply { name: Some(second.name), pipelined: None };
+                let wait = second.wait;
+                self.want(goal, 0);
+                self.await_ticket(ticket, wait);
+            }
+            None => {
+                std::mem::swap(first, second);
+                self.begin_frame(false);
+            }
+        }
+    }
+
+    /// Wants the reply to a command of a pipeline, which is queued. Until then no other is asked for.
+    pub(crate) fn await_reply(&mut self, ticket: Ticket, wait: ServerWait) {
+        let since = match &self.task {
+            Some(Task { goal: Goal::Reply { pipelined: Some(since), .. }, stage, .. })
+                if stage.ticket() == Some(ticket) =>
+            {
+                *since
+            }
+            _ => None,
+        };
+        self.want(Goal::Reply { name: None, pipelined: Some(since) }, 0);
+        self.await_ticket(ticket, wait);
+    }
+
+    /// What came of a command.
+    pub(crate) fn reply(&mut self) -> Option<Result<Response>> {
+        match self.outcome.take()? {
+            Ok(response) => response.map(Ok),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// What came of a wish for a connection.
+    pub(crate) fn ready(&mut self) -> Option<Result<()>> {
+        Some(self.outcome.take()?.map(drop))
+    }
+
+    /// What a command came to, once its reply is decoded; failures are counted.
+    pub(crate) fn conclude<C: Command>(
+        &mut self,
+        command: &C,
+        outcome: Result<Response>,
+    ) -> Result<C::Reply> {
+        let reply = outcome.and_then(|response| self.session.decode(command, response));
+        self.count::<C, _>(&reply);
+        reply
+    }
+
+    /// The same for the first of a pair. An error of its own leaves the second one to be asked for; one of the connection is
+    /// that of both.
+    pub(crate) fn conclude_first<C: Command>(
+        &mut self,
+        command: &C,
+        outcome: Result<Response>,
+    ) -> Result<Result<C::Reply>> {
+        match outcome {
+            Ok(response) => Ok(self.conclude(command, Ok(response))),
+            Err(error) => {
+                let outcome = Err(error);
+                self.count::<C, _>(&outcome);
+                outcome
+            }
+        }
+    }
+
+    /// The error of somebody who waits for an outcome that nobody works on.
+    pub(crate) fn over() -> Error {
+        closed("nothing is waited for on this connection")
+    }
+
+    /// Counts a call that failed.
+    pub(crate) fn count<C: Command, T>(&mut self, outcome: &Result<T>) {
+        if let Err(error) = outcome {
+            self.session.metrics_mut().failed(error.kind());
+            trace::failed(&self.options.address, C::NAME, error);
+        }
+    }
+
+    /// Changes the wait for replies from the next call on.
+    pub(crate) fn set_reply_timeout(&mut self, timeout: Duration) {
+        self.options.reply_timeout = timeout;
+        self.pace = Pace::new(Some(timeout), Some(self.options.write_timeout));
+    }
+
+    fn begin_frame(&mut self, is_pair: bool) {
+        self.is_pair = is_pair;
+        self.want(Goal::Call, self.options.retry.attempts());
+    }
+
+    fn want(&mut self, goal: Goal, attempts: u32) {
+        self.leftover.nobody_waits();
+        self.outcome = None;
+        self.task = Some(Task::new(goal, attempts));
+    }
+
+    fn await_ticket(&mut self, ticket: Ticket, wait: ServerWait) {
+        self.enter(Stage::Sent(ticket, wait));
+    }
+
+    fn enter(&mut self, stage: Stage) {
+        self.pace.reset();
+        if let Some(task) = &mut self.task {
+            task.stage = stage;
+        }
+    }
+}
+
+impl Role for ClientSession {
+    type Failure = Error;
+
+    fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        if self.health.is_new(io) {
+            self.connected(io, now);
+        }
+        self.session.follow(io);
+        self.start(now);
+        if let Err(error) = self.read(io, now) {
+            self.lose(error, io, now);
+        }
+        self.take_end(io, now);
+        if let Err(error) = self.deadline(io, now) {
+            self.lose(error, io, now);
+        }
+        let paused = self.advance(io, now);
+        self.session.queue_in(io);
+        paused.unwrap_or_else(|| self.go(io, now))
+    }
+}
+
+impl ClientSession {
+    /// Takes in the replies that came, up to the one that is waited for.
+    fn read(&mut self, io: &mut Io<Error>, now: Instant) -> Result<()> {
+        self.take_over(io);
+        if let Some(Task { goal: Goal::Call | Goal::Quiet, stage: Stage::Waiting, .. }) = &self.task
+            && self.session.is_open()
+        {
+            // Those of calls that were dropped. One that breaks the protocol costs the connection, and nothing else.
+            let _ = self.session.pass_over_all_in(io);
+        }
+        while let Some(Task { goal, stage, .. }) = &self.task
+            && let Some(ticket) = stage.ticket()
+        {
+            // What comes before anything was sent answers nothing, and is left where it is.
+            if self.session.is_open() && !self.session.may_be_answered() {
+                break;
+            }
+            // A command is written whole, also one that is refused before that. Only a pipeline has no time to lose.
+            let may_be_early = matches!(goal, Goal::Reply { pipelined: Some(_), .. });
+            if self.session.is_open() && !may_be_early && !self.session.is_sent(ticket) {
+                self.session.pass_over_in(ticket, io)?;
+                break;
+            }
+            let Some(response) = self.session.reply_in(ticket, io)? else { break };
+            self.health.proven();
+            self.line.has_served = true;
+            self.used_at = Some(now);
+            if let Some(task) = &mut self.task {
+                task.look = None;
+            }
+            self.answered(response, now);
+            self.take_over(io);
+        }
+        Ok(())
+    }
+
+    /// A reserve takes over an earlier one whose caller is gone.
+    fn take_over(&mut self, io: &Io<Error>) {
+        let [first, _] = &self.frames;
+        let Some(Task { goal: Goal::Call, stage: Stage::Waiting, .. }) = &self.task else { return };
+        if self.is_pair
+            || first.effect != Effect::Reserve
+            || !(io.is_open() && self.session.is_open())
+        {
+            return;
+        }
+        if let Some((ticket, wait)) = self.session.unanswered_reserve() {
+            self.enter(Stage::TakingOver(ticket, wait));
+        }
+    }
+
+    /// Goes on to a connection, and on it. A pulse when there is nothing to write for now.
+    fn advance(&mut self, io: &mut Io<Error>, now: Instant) -> Option<Pulse> {
+        let Some(Task { goal, stage: Stage::Waiting, look, .. }) = &self.task else { return None };
+        let (is_look, look) = (matches!(goal, Goal::Look), *look);
+        if matches!(goal, Goal::Quiet) && self.session.abandoned_reserve().is_some() {
+            self.session.poison();
+        }
+        if !io.is_open() || !self.session.is_open() || self.session.has_unsolicited_bytes_in(io) {
+            self.session.poison();
+            self.leave_line(now);
+            if is_look {
+                self.settle(Ok(None));
+                return None;
+            }
+            return Some(if io.is_open() { Pulse::Close(None) } else { self.dial(now) });
+        }
+        if look.is_some() && io.looked_at() < look {
+            return Some(Pulse::Look);
+        }
+        if let Err(error) = self.send(now) {
+            self.settle(Err(error));
+        }
+        None
+    }
+
+    /// Moves bytes until the next deadline.
+    fn go(&mut self, io: &Io<Error>, now: Instant) -> Pulse {
+        if let Some(over) = self.lose_patience(io, now) {
+            return over;
+        }
+        if self.task.is_none() {
+            return match io.is_open() && self.session.is_in_use() {
+                true => Pulse::Rest(None),
+                false => Pulse::Close(None),
+            };
+        }
+        // What is late already is told at once, in the next exchange.
+        let until = self.deadline(io, now).unwrap_or(Some(now));
+        match self.line.is_ending {
+            true => Pulse::HalfClose(until),
+            false => Pulse::Go(until),
+        }
+    }
+
+    /// Sends what is wanted. An error is its outcome, and the connection stays.
+    fn send(&mut self, now: Instant) -> Result<()> {
+        let Some(task) = &self.task else { return Ok(()) };
+        let spent = task.spent;
+        if !matches!(task.goal, Goal::Call) {
+            self.settle(Ok(None));
+            return Ok(());
+        }
+        let [first, second] = &mut self.frames;
+        if !self.is_pair && first.effect == Effect::Reserve {
+            if self.session.orphan().is_some() {
+                return self.confirm(now);
+            }
+            if let Some(rest) = wait::rest_of(first.wait, spent) {
+                return self.send_rest(rest);
+            }
+        }
+        let ends_a_wait = self.session.abandoned_reserve().is_some();
+        let joined = self.is_pair
+            && !(second.effect == Effect::Reserve && self.session.has_leftover_reserve());
+        if joined {
+            self.session.refuse_lost_reservation(second.job).map_err(named(first.name))?;
+        }
+        let (wait, name) = (first.wait, first.name);
+        let ticket = self.session.send_frame(first).map_err(named(name))?;
+        self.second = match joined {
+            true => Some(self.session.send_frame(second).map_err(named(name))?),
+            false => None,
+        };
+        if ends_a_wait {
+            // On a half-closed connection the server gives up waiting, runs what it has read, and closes.
+            self.session.close_after_replies();
+            self.line.is_ending = true;
+        }
+        self.await_ticket(ticket, wait);
+        Ok(())
+    }
+
+    /// The reply came that was waited for.
+    fn answered(&mut self, response: Response, now: Instant) {
+        let Some(task) = &self.task else { return };
+        match task.stage {
+            Stage::TakingOver(..) => self.taken_over(response, now),
+            Stage::Confirming { sent, is_own, .. } => self.confirmed(response, sent, is_own, now),
+            Stage::Sent(..) => {
+                trace::reply(&response);
+                self.settle(Ok(Some(response)));
+            }
+            Stage::Waiting => {}
+        }
+    }
+
+    fn settle(&mut self, outcome: Result<Option<Response>>) {
+        self.task = None;
+        self.outcome = Some(outcome);
+    }
+
+    /// The wire verb that an error of the present task names.
+    fn name(&self) -> Option<&'static str> {
+        let [first, _] = &self.frames;
+        match &self.task.as_ref()?.goal {
+            Goal::Call => Some(first.name),
+            Goal::Reply { name, .. } => *name,
+            Goal::Connection | Goal::Quiet | Goal::Look => None,
+        }
+    }
+}
+
+/// Names the command in an error that has no command yet.
+fn named(name: &'static str) -> impl FnOnce(Error) -> Error {
+    move |error| error.with_command(name)
+}
+
+/// There is no connection, and none may be made.
+fn closed(why: &'static str) -> Error {
+    Error::new(ErrorKind::ConnectionLost, Fate::NotSent, why)
+}

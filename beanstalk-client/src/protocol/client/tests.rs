@@ -1,0 +1,490 @@
+//! The role under a pump that does what a pump may do, on a bad network, against the broker of the in-memory server.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use fixtures::{beanstalkd::Server, gearmand::broker::ConnectionId, offline::Offline};
+use queue_core::{
+    End, Random,
+    proof::{Faults, Peer, Proof, Steady},
+};
+
+use super::*;
+use crate::{
+    Deadline, JobId, PutOptions, RetryPolicy, TubeName,
+    protocol::{
+        Delete, Ignore, ListTubeUsed, ListTubesWatched, Put, Quit, Reserve, ReserveJob,
+        ReserveWithTimeout, Stats, Touch, Use, Watch,
+    },
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn options() -> ConnectOptions {
+    let (base, cap) = (Duration::from_millis(10), SECOND);
+    let options: ConnectOptions = "simulated:11300".parse().unwrap();
+    options.retry(RetryPolicy::new(3).backoff(base, cap).seed(1))
+}
+
+fn refused() -> Error {
+    closed("refused")
+}
+
+/// A server whose clock goes on a little whenever it is spoken to.
+struct Broker {
+    server: Offline,
+    connection: Option<ConnectionId>,
+}
+
+impl Broker {
+    fn new() -> Self {
+        let server = Server::builder().instance(1).log_capacity(0).offline();
+        Broker { server, connection: None }
+    }
+
+    fn answer(&mut self, answer: &mut Vec<u8>) -> bool {
+        self.server.advance(Duration::from_millis(20));
+        let Some(connection) = self.connection else { return false };
+        let received = self.server.receive(connection);
+        answer.extend(received.bytes);
+        received.end.is_none()
+    }
+
+    /// What a command on a connection of its own is answered.
+    fn ask(&mut self, command: &str) -> String {
+        let connection = self.server.connect();
+        self.server.send(connection, command.as_bytes());
+        let answer = self.server.receive(connection).bytes;
+        self.server.hang_up(connection);
+        String::from_utf8(answer).unwrap()
+    }
+}
+
+impl Peer for Broker {
+    fn connected(&mut self) {
+        if let Some(old) = self.connection.replace(self.server.connect()) {
+            self.server.hang_up(old);
+        }
+    }
+
+    fn received(&mut self, bytes: &[u8], answer: &mut Vec<u8>) -> bool {
+        if let Some(connection) = self.connection {
+            self.server.send(connection, bytes);
+        }
+        self.answer(answer)
+    }
+
+    fn half_closed(&mut self, answer: &mut Vec<u8>) -> bool {
+        if let Some(connection) = self.connection {
+            self.server.half_close(connection);
+        }
+        self.answer(answer)
+    }
+}
+
+type Run = Proof<ClientSession, Broker>;
+
+/// Asks until there is an outcome, or so often.
+fn outcome<T>(
+    proof: &mut Run,
+    steps: usize,
+    take: impl Fn(&mut ClientSession) -> Option<Result<T>>,
+) -> Option<Result<T>> {
+    for _ in 0..steps {
+        proof.step();
+        if let Some(outcome) = take(&mut proof.role.0) {
+            return Some(outcome);
+        }
+    }
+    assert!(steps < ALL, "it never ends: {:?}", proof.role);
+    None
+}
+
+/// Carries a command out, or drops it after so many steps.
+fn call<C: Command>(proof: &mut Run, steps: usize, command: &C) -> Option<Result<C::Reply>> {
+    proof.role.0.begin(command);
+    let outcome = outcome(proof, steps, ClientSession::reply)?;
+    Some(proof.role.0.conclude(command, outcome))
+}
+
+/// What the caller knows of the jobs that it has put.
+#[derive(Default)]
+struct Book {
+    /// By their bodies: whether the put was acknowledged.
+    put: BTreeMap<String, Option<bool>>,
+    done: BTreeSet<String>,
+    tube: TubeName,
+}
+
+/// More than any call needs.
+const ALL: usize = 100_000;
+
+const PUT: &str = "it is a good command";
+
+impl Book {
+    fn put(&mut self, proof: &mut Run, steps: usize) {
+        let body = format!("job {}", self.put.len());
+        let command = Put::new(&body, PutOptions::default().ttr(3600 * SECOND)).expect(PUT);
+        let known = match call(proof, steps, &command) {
+            Some(Ok(_)) => Some(true),
+            Some(Err(error)) if error.fate() == Fate::NotSent => Some(false),
+            _ => None,
+        };
+        self.put.insert(body, known);
+    }
+
+    /// Takes a job, and deletes it. Whether there was one.
+    fn take(&mut self, proof: &mut Run, steps: usize, wait: Duration) -> bool {
+        let command = ReserveWithTimeout::new(wait).expect(PUT);
+        let Some(Ok(reserved)) = call(proof, steps, &command) else { return true };
+        let Some(job) = reserved.job() else { return false };
+        let body = String::from_utf8(job.body.to_vec()).expect(PUT);
+        assert_ne!(self.put[&body], Some(false), "{body} was not sent, and exists");
+        assert!(!self.done.contains(&body), "{body} was deleted, and came again");
+        match call(proof, ALL, &Delete::new(&job)) {
+            Some(Ok(())) => drop(self.done.insert(body)),
+            Some(Err(error)) if error.fate() == Fate::Unknown => {
+                // It may be gone.
+                self.put.insert(body, None);
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn use_another(&mut self, proof: &mut Run, steps: usize, name: &str) {
+        let tube: TubeName = name.try_into().expect(PUT);
+        match call(proof, steps, &Use(tube.clone())) {
+            Some(Ok(())) => self.tube = tube,
+            // Only its reply tells.
+            _ => self.tube = self.ask_for_tube(proof),
+        }
+        assert_eq!(self.ask_for_tube(proof), self.tube);
+    }
+
+    fn ask_for_tube(&self, proof: &mut Run) -> TubeName {
+        for _ in 0..100 {
+            if let Some(Ok(tube)) = call(proof, ALL, &ListTubeUsed) {
+                assert_eq!(tube, *proof.role.0.session.used_tube());
+                return tube;
+            }
+        }
+        panic!("the network is never that bad");
+    }
+}
+
+/// On any network, with calls that are dropped at any point: a command has an outcome, and the one that it has at the server;
+/// each job comes until it is deleted.
+#[test]
+fn any_schedule_and_any_network_gives_each_command_its_own_outcome() {
+    for seed in 0..300 {
+        let role = ClientSession::new(options(), true);
+        let mut proof = Proof::new(role, Broker::new(), refused, seed);
+        let (mut random, mut book) = (Random::new(seed), Book::default());
+        proof.faults = Faults { broken: 60, refused: 6, dropped: 6, late: 200 };
+        for _ in 0..60 {
+            let steps = if random.one_in(3) { 1 + random.below(12) } else { ALL };
+            match random.below(10) {
+                0..4 => book.put(&mut proof, steps),
+                4..7 => {
+                    let wait = SECOND * [0, 1, 30][random.below(3)];
+                    book.take(&mut proof, steps, wait);
+                }
+                7 => book.use_another(&mut proof, steps, ["default", "a"][random.below(2)]),
+                8 => drop(pair(&mut proof, steps)),
+                _ => {
+                    proof.role.0.connect();
+                    outcome(&mut proof, steps, ClientSession::ready);
+                }
+            }
+        }
+        // Whatever was bad ends, and then nothing is lost.
+        proof.faults = Faults::default();
+        let all = Watch("a".try_into().expect(PUT));
+        while !matches!(call(&mut proof, ALL, &all), Some(Ok(_))) {}
+        while book.take(&mut proof, ALL, Duration::ZERO) {}
+        for (body, known) in &book.put {
+            let lost = *known == Some(true) && !book.done.contains(body);
+            assert!(!lost, "seed {seed}: {body} was acknowledged, and never came");
+        }
+        let stats = proof.peer.ask("stats\r\n");
+        for none in ["current-jobs-ready: 0", "current-jobs-reserved: 0"] {
+            assert!(stats.contains(none), "seed {seed}: {stats}");
+        }
+    }
+}
+
+/// Nothing that is about a job of ours: a question, and a look for a job that comes for the next reserve if it is dropped.
+fn pair(proof: &mut Run, steps: usize) -> Option<()> {
+    let (first, second) = (Touch::new(u64::MAX), Stats);
+    proof.role.0.begin_pair(&first, &second);
+    let one = outcome(proof, steps, ClientSession::reply)?;
+    let one = proof.role.0.conclude_first(&first, one).ok()?;
+    proof.role.0.begin_second();
+    let two = outcome(proof, steps, ClientSession::reply)?;
+    let two = proof.role.0.conclude(&second, two);
+    assert!(one.is_err(), "there is no such job");
+    if let Ok(stats) = two {
+        assert!(!stats.version.is_empty(), "it is the answer to another question");
+    }
+    Some(())
+}
+
+/// The role by itself, with time and bytes by hand.
+struct Hand {
+    role: Steady<ClientSession>,
+    io: Io<Error>,
+    now: Instant,
+}
+
+impl Hand {
+    fn new(options: ConnectOptions) -> Self {
+        let role = Steady(ClientSession::new(options, true));
+        let mut hand = Hand { role, io: Io::default(), now: queue_core::now() };
+        hand.role.0.connect();
+        assert!(matches!(hand.ask(), Pulse::Dial(0, Some(_))));
+        hand.io.opened();
+        hand.ask();
+        assert!(hand.role.0.ready().is_some_and(|outcome| outcome.is_ok()));
+        hand
+    }
+
+    fn ask(&mut self) -> Pulse {
+        self.role.exchange(&mut self.io, self.now)
+    }
+
+    /// Begins a command, and has it written; what was written.
+    fn begin<C: Command>(&mut self, command: &C) -> String {
+        self.role.0.begin(command);
+        self.ask();
+        self.write()
+    }
+
+    fn write(&mut self) -> String {
+        let unsent = String::from_utf8(self.io.unsent().to_vec()).unwrap();
+        self.io.took(unsent.len());
+        unsent
+    }
+
+    /// What comes, and what the caller has of it.
+    fn hear(&mut self, bytes: &str) -> Option<Result<Response>> {
+        self.io.space()[..bytes.len()].copy_from_slice(bytes.as_bytes());
+        self.io.came(bytes.len());
+        self.ask();
+        self.role.0.reply()
+    }
+
+    fn lose(&mut self) -> Pulse {
+        self.io.ended(End::Lost(std::io::ErrorKind::ConnectionReset.into()));
+        self.ask()
+    }
+}
+
+fn put(body: &str) -> Put<&str> {
+    Put::new(body, PutOptions::default()).unwrap()
+}
+
+#[test]
+fn a_command_that_was_not_sent_whole_is_sent_again_behind_what_is_restored() {
+    let mut hand = Hand::new(options());
+    hand.begin(&Use("mine".try_into().unwrap()));
+    assert!(hand.hear("USING mine\r\n").is_some());
+    hand.role.0.begin(&put("body"));
+    hand.ask();
+    hand.io.took(5);
+    // The connection has served, so the next one is made at once.
+    assert!(matches!(hand.lose(), Pulse::Dial(0, _)));
+    hand.io.opened();
+    hand.ask();
+    assert_eq!(hand.write(), "use mine\r\nput 1024 0 60 4\r\nbody\r\n");
+    let reply = hand.hear("USING mine\r\nINSERTED 7\r\n");
+    assert_eq!(reply.unwrap().unwrap(), Response::Inserted(7.into()));
+}
+
+#[test]
+fn a_command_on_a_job_and_one_of_unknown_fate_are_never_repeated() {
+    let mut hand = Hand::new(options());
+    hand.role.0.begin(&Delete::new(JobId::from(7)));
+    hand.ask();
+    hand.io.took(5);
+    assert_eq!(hand.lose(), Pulse::Close(None));
+    let error = hand.role.0.reply().unwrap().unwrap_err();
+    assert_eq!((error.fate(), error.command()), (Fate::NotSent, Some("delete")));
+    let mut hand = Hand::new(options());
+    hand.begin(&put("body"));
+    assert_eq!(hand.lose(), Pulse::Close(None));
+    assert_eq!(hand.role.0.reply().unwrap().unwrap_err().fate(), Fate::Unknown);
+}
+
+#[test]
+fn attempts_are_bounded_and_the_last_failure_is_the_outcome() {
+    let mut hand = Hand::new(options());
+    hand.role.0.begin(&put("body"));
+    hand.ask();
+    let mut pulse = hand.lose();
+    let mut attempts = 0;
+    while let Some(at) = pulse.until() {
+        hand.now = at;
+        if matches!(pulse, Pulse::Dial(..)) {
+            attempts += 1;
+            hand.io.ended(End::NotConnected(closed("no way")));
+        }
+        pulse = hand.ask();
+    }
+    let error = hand.role.0.reply().unwrap().unwrap_err();
+    assert_eq!((attempts, error.to_string().as_str()), (3, "put: no way"));
+}
+
+#[test]
+fn the_cause_of_a_total_deadline_is_its_source() {
+    let options = options().total_timeout(Some(10 * SECOND));
+    let mut hand = Hand::new(options.retry(RetryPolicy::new(100).backoff(SECOND, SECOND)));
+    hand.role.0.begin(&put("body"));
+    hand.ask();
+    let mut pulse = hand.lose();
+    while let Some(at) = pulse.until() {
+        hand.now = at;
+        if matches!(pulse, Pulse::Dial(..)) {
+            hand.io.ended(End::NotConnected(closed("no way")));
+        }
+        pulse = hand.ask();
+    }
+    let error = hand.role.0.reply().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total));
+    let cause = std::error::Error::source(&error).unwrap();
+    assert_eq!(cause.to_string(), "no way");
+}
+
+#[test]
+fn a_reserve_takes_over_an_earlier_one_and_asks_whether_its_job_is_still_held() {
+    let mut hand = Hand::new(options());
+    assert_eq!(hand.begin(&Reserve), "reserve\r\n");
+    let wait = ReserveWithTimeout::new(10 * SECOND).unwrap();
+    assert_eq!(hand.begin(&wait), "", "nothing is sent behind one that waits");
+    assert!(hand.hear("RESERVED 7 2\r\nhi\r\n").is_none());
+    assert_eq!(hand.write(), "touch 7\r\n");
+    let reply = hand.hear("TOUCHED\r\n").unwrap().unwrap();
+    assert!(matches!(reply, Response::Reserved(job) if job.id == 7.into()));
+    // A job that is not held any more is nobody's.
+    hand.begin(&Reserve);
+    hand.begin(&wait);
+    hand.hear("RESERVED 8 2\r\nhi\r\n");
+    assert_eq!(hand.write(), "touch 8\r\n");
+    assert!(hand.hear("NOT_FOUND\r\n").is_none());
+    assert_eq!(hand.write(), "reserve-with-timeout 10\r\n");
+}
+
+#[test]
+fn a_reserve_that_may_not_wait_any_longer_looks_once_more_and_leaves_the_earlier_one() {
+    let mut hand = Hand::new(options());
+    hand.begin(&Reserve);
+    hand.begin(&ReserveWithTimeout::new(Duration::ZERO).unwrap());
+    assert_eq!(hand.ask(), Pulse::Look);
+    hand.io.looked(hand.now);
+    assert_eq!(hand.ask(), Pulse::Rest(None));
+    assert_eq!(hand.role.0.reply().unwrap().unwrap(), Response::TimedOut);
+    // What came meanwhile is the next one's.
+    hand.now += SECOND;
+    hand.begin(&ReserveWithTimeout::new(Duration::ZERO).unwrap());
+    assert_eq!(hand.ask(), Pulse::Look);
+    hand.hear("RESERVED 7 2\r\nhi\r\n");
+    assert_eq!(hand.write(), "touch 7\r\n");
+}
+
+/// The time in which nobody calls is the server's, too; but what has come meanwhile is read before that.
+#[test]
+fn an_earlier_reserve_is_overdue_only_when_nothing_of_its_reply_has_come() {
+    let wait = ReserveWithTimeout::new(5 * SECOND).unwrap();
+    let left = || {
+        let mut hand = Hand::new(options().reply_timeout(10 * SECOND));
+        hand.begin(&wait);
+        // The first one that waits for it.
+        hand.begin(&wait);
+        hand.now += 3600 * SECOND;
+        hand.role.0.begin(&wait);
+        assert_eq!(hand.ask(), Pulse::Look);
+        hand
+    };
+    let mut hand = left();
+    hand.io.looked(hand.now);
+    assert_eq!(hand.ask(), Pulse::Close(None));
+    let error = hand.role.0.reply().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
+    let mut hand = left();
+    assert!(hand.hear("RESERVED 7 2\r\n").is_none());
+    let rest = hand.ask().until().unwrap();
+    assert!(rest > hand.now, "its rest has its time");
+    hand.hear("hi\r\n");
+    assert_eq!(hand.write(), "touch 7\r\n");
+    // Bytes that come now and then do not put it off for ever.
+    let mut hand = left();
+    let mut late = 0;
+    while hand.role.0.task.is_some() {
+        hand.hear("R");
+        hand.now += SECOND;
+        late += 1;
+        assert!(late < 100);
+    }
+}
+
+#[test]
+fn a_command_behind_a_reserve_that_waits_ends_the_sending_side() {
+    let mut hand = Hand::new(options());
+    hand.begin(&Reserve);
+    hand.role.0.begin(&ListTubeUsed);
+    assert!(matches!(hand.ask(), Pulse::HalfClose(Some(_))));
+    assert_eq!(hand.write(), "list-tube-used\r\n");
+    let reply = hand.hear("TIMED_OUT\r\nUSING default\r\n");
+    assert_eq!(reply.unwrap().unwrap(), Response::Using("default".into()));
+    assert_eq!(hand.ask(), Pulse::Close(None), "the connection is not used again");
+}
+
+#[test]
+fn a_dropped_reserve_by_id_closes_the_connection() {
+    let mut hand = Hand::new(options());
+    hand.begin(&ReserveJob(7.into()));
+    hand.begin(&ListTubesWatched);
+    let list = "---\n- default\n";
+    let replies = format!("RESERVED 7 2\r\nhi\r\nOK {}\r\n{list}\r\n", list.len());
+    assert!(hand.hear(&replies).unwrap().is_ok());
+    assert_eq!(hand.ask(), Pulse::Close(None));
+}
+
+#[test]
+fn a_connection_that_was_idle_is_looked_at_before_it_is_used() {
+    let mut hand = Hand::new(options());
+    hand.begin(&put("a"));
+    hand.hear("INSERTED 1\r\n");
+    hand.now += 5 * SECOND;
+    hand.role.0.begin(&put("b"));
+    assert_eq!(hand.ask(), Pulse::Look);
+    hand.io.ended(End::Lost(std::io::ErrorKind::UnexpectedEof.into()));
+    assert!(matches!(hand.ask(), Pulse::Dial(0, _)), "nothing was sent on it");
+    hand.io.opened();
+    hand.ask();
+    assert_eq!(hand.write(), "put 1024 0 60 1\r\nb\r\n");
+}
+
+#[test]
+fn the_end_of_the_stream_is_the_reply_to_quit() {
+    let mut hand = Hand::new(options());
+    hand.begin(&Quit);
+    hand.io.ended(End::Lost(std::io::ErrorKind::UnexpectedEof.into()));
+    assert_eq!(hand.ask(), Pulse::Close(None));
+    assert_eq!(hand.role.0.reply().unwrap().unwrap(), Response::Closed);
+}
+
+#[test]
+fn a_reply_to_a_command_that_is_written_at_once_is_due_from_then_on() {
+    let mut hand = Hand::new(options().reply_timeout(3 * SECOND).write_timeout(100 * SECOND));
+    hand.role.0.begin(&Ignore("a".try_into().unwrap()));
+    let start = hand.now;
+    assert_eq!(hand.ask().until(), Some(start + 3 * SECOND));
+    hand.write();
+    hand.now += 3 * SECOND;
+    assert_eq!(hand.ask(), Pulse::Close(None));
+    let error = hand.role.0.reply().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
+}

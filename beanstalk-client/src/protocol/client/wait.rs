@@ -1,0 +1,254 @@
+//! How long things may take, and what is done about a reserve whose caller is gone.
+
+use std::time::{Duration, Instant};
+
+use queue_core::{Io, Late, Pulse, Sdk, earliest};
+
+use super::{ClientSession, Goal, Stage, Task, named};
+use crate::{
+    Deadline, Error, Result,
+    deadline::Named,
+    protocol::{Command, ReserveWithTimeout, Response, ServerWait, Ticket, Touch, is_gone},
+};
+
+/// How long a job is held for certain once a touch was sent that the server has carried out: no time to run is shorter
+/// than a second.
+const HELD: Duration = Duration::from_millis(250);
+
+/// A reserve whose caller went away, for whose reply later reserves wait, each for its own time. Each wait is too short to
+/// tell a slow reply from a dead connection; all of them together are not, with the time between them: the server has that,
+/// too.
+#[derive(Debug, Default)]
+pub(super) struct Leftover {
+    of: Option<Ticket>,
+    since: Option<Instant>,
+    received: u64,
+    /// Nobody has read for a while.
+    is_left: bool,
+}
+
+impl Leftover {
+    pub(super) fn nobody_waits(&mut self) {
+        self.is_left = true;
+    }
+
+    /// Since when this one is waited for. When something has come while nobody read, its rest has the whole time: a long reply
+    /// comes no further than the sockets hold.
+    fn since(&mut self, ticket: Ticket, received: u64, now: Instant) -> Instant {
+        if self.of != Some(ticket) {
+            *self = Leftover { of: Some(ticket), since: None, received, is_left: false };
+        } else if self.is_left && received > self.received {
+            (self.since, self.is_left) = (None, false);
+        }
+        if !self.is_left {
+            self.received = received;
+        }
+        *self.since.get_or_insert(now)
+    }
+}
+
+impl ClientSession {
+    /// The next deadline, or the error of the one that has passed.
+    pub(super) fn deadline(&mut self, io: &Io<Error>, now: Instant) -> Result<Option<Instant>> {
+        let Some(task) = &mut self.task else { return Ok(None) };
+        if task.is_late(now) {
+            return Err(match (&task.goal, task.last.take()) {
+                // A connection by itself is part of no call.
+                (Goal::Connection, Some(error)) => error,
+                (Goal::Connection, None) => Named::timed_out(Deadline::Connect, None),
+                (_, Some(cause)) => Named::timed_out(Deadline::Total, None).with_source(cause),
+                (_, None) => Named::timed_out(Deadline::Total, None),
+            });
+        }
+        let (total, began, stage) = (task.total, task.began.unwrap_or(now), task.stage);
+        if let Some(at) = self.pipeline_deadline(io, now)? {
+            return Ok(at);
+        }
+        let (ticket, wait, own) = match stage {
+            Stage::Waiting => return Ok(total),
+            Stage::TakingOver(ticket, wait) => {
+                let since = self.leftover.since(ticket, io.received(), now);
+                let overdue = reply_time(self.options.reply_timeout, wait)
+                    .and_then(|time| since.checked_add(time))
+                    .filter(|at| *at > now || !self.leftover.is_left || has_looked(io, began));
+                if overdue.is_some_and(|at| at <= now) {
+                    return Err(Named::timed_out(Deadline::Reply, None));
+                }
+                let [first, _] = &self.frames;
+                let patience = patience(first.wait, wait, began).filter(|at| *at > now);
+                (None, wait, earliest([overdue, patience]))
+            }
+            Stage::Confirming { ticket, .. } => (Some(ticket), ServerWait::None, None),
+            Stage::Sent(ticket, wait) => (Some(ticket), wait, None),
+        };
+        let holds = ticket.filter(|ticket| self.session.is_sent(*ticket)).map(|_| match wait {
+            ServerWait::None => Duration::ZERO,
+            ServerWait::AtMost(time) => time,
+            ServerWait::Forever => Duration::MAX,
+        });
+        let paced = self.pace.check(io, holds, false, now).map_err(|late| {
+            let which = match late {
+                Late::Write => Deadline::Write,
+                Late::Reply => Deadline::Reply,
+            };
+            Named::timed_out(which, None)
+        })?;
+        Ok(earliest([total, paced, own]))
+    }
+
+    /// A reply of a pipeline has its time from when it is waited for, not since the reply before it: nobody has read while the
+    /// caller was away. It includes the time of a write, if something was still to be written then.
+    fn pipeline_deadline(
+        &mut self,
+        io: &Io<Error>,
+        now: Instant,
+    ) -> Result<Option<Option<Instant>>> {
+        let Some(Task { goal: Goal::Reply { pipelined: Some(since), .. }, stage, .. }) =
+            &mut self.task
+        else {
+            return Ok(None);
+        };
+        let Stage::Sent(_, wait) = *stage else { return Ok(None) };
+        let is_written = self.session.unsent() == 0 && io.is_drained();
+        let (since, unwritten) = since.get_or_insert((now, now));
+        let reply = reply_time(self.options.reply_timeout, wait);
+        let at = |from: Instant| reply.and_then(|time| from.checked_add(time));
+        if is_written {
+            return match at(*unwritten) {
+                Some(at) if at <= now => Err(Named::timed_out(Deadline::Reply, None)),
+                at => Ok(Some(at)),
+            };
+        }
+        *unwritten = now;
+        match at(*since).and_then(|at| at.checked_add(self.options.write_timeout)) {
+            Some(at) if at <= now => Err(Named::timed_out(Deadline::Write, None)),
+            // What is written now may be answered in time, or not.
+            end => Ok(Some(earliest([end, at(now)]))),
+        }
+    }
+
+    /// A reserve that has waited for an earlier one as long as it may leaves that where it is, for the next one. Before that
+    /// it looks once more whether the reply has come.
+    pub(super) fn lose_patience(&mut self, io: &Io<Error>, now: Instant) -> Option<Pulse> {
+        let Some(Task { stage: Stage::TakingOver(_, earlier), began, .. }) = &self.task else {
+            return None;
+        };
+        let ([first, _], began) = (&self.frames, began.unwrap_or(now));
+        if self.leftover.is_left && io.is_drained() && !has_looked(io, began) {
+            return Some(Pulse::Look);
+        }
+        let end = patience(first.wait, *earlier, began)?;
+        if end > now || !io.is_drained() {
+            return None;
+        }
+        if io.looked_at().is_none_or(|at| at < end) {
+            return Some(Pulse::Look);
+        }
+        self.settle(Ok(Some(Response::TimedOut)));
+        None
+    }
+
+    /// The earlier reserve was answered.
+    pub(super) fn taken_over(&mut self, response: Response, now: Instant) {
+        let Some(Task { stage: Stage::TakingOver(_, earlier), began, spent, .. }) = &mut self.task
+        else {
+            return;
+        };
+        let began = began.unwrap_or(now);
+        *spent = now.saturating_duration_since(began);
+        let [first, _] = &self.frames;
+        let is_over = patience(first.wait, *earlier, began).is_some_and(|end| end <= now);
+        match response {
+            Response::Reserved(job) => {
+                self.session.keep_orphan(job);
+                self.enter(Stage::Waiting);
+            }
+            outcome @ (Response::DeadlineSoon
+            | Response::BodyTooLarge { .. }
+            | Response::BodyDamaged { .. }) => self.settle(Ok(Some(outcome))),
+            _ if is_over => self.settle(Ok(Some(Response::TimedOut))),
+            _ => self.enter(Stage::Waiting),
+        }
+    }
+
+    /// Has the server confirm that the oldest orphan is still ours: its time to run started when the server assigned it. One
+    /// touch is under way at a time, however many calls are dropped while they wait for it, and until it is answered the
+    /// session keeps the job.
+    pub(super) fn confirm(&mut self, now: Instant) -> Result<()> {
+        let (ticket, sent) = self.session.touch_orphan(now).map_err(named(Touch::NAME))?;
+        self.enter(Stage::Confirming { ticket, sent, is_own: sent == now });
+        Ok(())
+    }
+
+    /// The touch was answered.
+    pub(super) fn confirmed(
+        &mut self,
+        response: Response,
+        sent: Instant,
+        is_own: bool,
+        now: Instant,
+    ) {
+        let Some(touch) = self.session.orphan().map(Touch::new) else {
+            return self.enter(Stage::Waiting);
+        };
+        match self.session.decode(&touch, response) {
+            // The answer to one that was left behind may be as old as that.
+            Ok(()) if is_own || now.saturating_duration_since(sent) < HELD => {
+                let job = self.session.take_orphan();
+                self.settle(Ok(job.map(Response::Reserved)));
+            }
+            Ok(()) => self.enter(Stage::Waiting),
+            Err(error) => {
+                self.session.take_orphan();
+                match is_gone(&error) {
+                    true => self.enter(Stage::Waiting),
+                    false => self.settle(Err(error)),
+                }
+            }
+        }
+    }
+
+    /// Sends a reserve for what is left of its time.
+    pub(super) fn send_rest(&mut self, rest: Duration) -> Result<()> {
+        let [first, _] = &self.frames;
+        let command = ReserveWithTimeout::new(rest).map_err(named(first.name))?;
+        let ticket = self.session.send(&command).map_err(named(first.name))?;
+        self.enter(Stage::Sent(ticket, command.server_wait()));
+        Ok(())
+    }
+}
+
+/// Whether all that had come by then was read.
+fn has_looked(io: &Io<Error>, from: Instant) -> bool {
+    io.looked_at().is_some_and(|at| at >= from)
+}
+
+/// How long a reply may take; `None` for ever.
+fn reply_time(reply: Duration, wait: ServerWait) -> Option<Duration> {
+    match wait {
+        ServerWait::None => Some(reply),
+        ServerWait::AtMost(time) => Some(time.saturating_add(reply)),
+        ServerWait::Forever => None,
+    }
+}
+
+/// By when a reserve has waited for the outcome of an earlier one as long as it may: its own time, unless the server answers
+/// at once.
+fn patience(wait: ServerWait, earlier: ServerWait, began: Instant) -> Option<Instant> {
+    match (wait, earlier) {
+        (_, ServerWait::AtMost(Duration::ZERO)) | (ServerWait::Forever, _) => None,
+        (ServerWait::AtMost(time), _) => began.checked_add(time),
+        (ServerWait::None, _) => Some(began),
+    }
+}
+
+/// What is left of a reserve's own time after so much went by in waiting for an earlier one; `None` when that makes no
+/// difference to the server, which knows whole seconds.
+pub(super) fn rest_of(wait: ServerWait, spent: Duration) -> Option<Duration> {
+    match wait {
+        ServerWait::AtMost(time) if spent >= Duration::from_secs(1) => {
+            Some(time.saturating_sub(spent))
+        }
+        _ => None,
+    }
+}
