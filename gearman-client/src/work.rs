@@ -75,8 +75,8 @@ impl WorkerOptions {
         self
     }
 
-    /// How many jobs each connection may hold at once; at least 1. The handlers of a blocking worker run one after the
-    /// other all the same: the other jobs wait in the worker, and no other worker gets them.
+    /// How many jobs each connection may hold and run at once; at least 1. A blocking worker has that many threads for
+    /// handlers that have not proved quick.
     #[must_use]
     pub fn concurrency(mut self, jobs: usize) -> Self {
         self.concurrency = jobs.max(1);
@@ -127,8 +127,8 @@ impl WorkerOptions {
     }
 
     /// Whether a blocking worker writes the results of jobs that came together together, for handlers that take
-    /// microseconds; no unless set. It matters with a [`concurrency`](Self::concurrency) above 1: then a result may have
-    /// to wait until the handlers of the other jobs that are here have run.
+    /// microseconds; no unless set. It matters with a [`concurrency`](Self::concurrency) above 1: then the result of a handler
+    /// that has proved quick may have to wait until those of the other jobs that are here have run.
     ///
     /// An async worker, which need not wait for its handlers, ignores this.
     #[must_use]

@@ -20,6 +20,7 @@ pub(super) struct Confirmations {
     unconfirmed: VecDeque<Work>,
     settled: VecDeque<Settled>,
     /// How many results were lost with their connections.
+    #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
     unknown: u64,
     has_answers: bool,
     /// How often the server came further with what it was asked, and when it last did.
@@ -34,6 +35,7 @@ struct Asked {
     grab: Option<Grab>,
     since: Instant,
     /// How many bytes of the connection it ends behind.
+    #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
     end: u64,
 }
 
@@ -105,6 +107,7 @@ impl Confirmations {
     }
 
     /// Whether a connection that has taken so many bytes has the oldest question among them.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn is_waiting(&self, sent: u64) -> bool {
         self.asked.front().is_some_and(|asked| asked.end <= sent)
     }
@@ -197,6 +200,7 @@ impl Confirmations {
     }
 
     /// How many results were lost with their connections, in all.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn unknown(&self) -> u64 {
         self.unknown
     }

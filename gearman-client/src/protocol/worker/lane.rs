@@ -1,8 +1,9 @@
 //! What decides about a worker's connections to one server.
 
+#[cfg(feature = "tokio")]
+use std::task::Waker;
 use std::{
     io,
-    task::Waker,
     time::{Duration, Instant},
 };
 
@@ -87,6 +88,7 @@ enum Life {
     Working,
     Stopping,
     /// It was given up before its jobs had ended.
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
     Cut,
     Over,
 }
@@ -197,6 +199,7 @@ impl Lane {
     }
 
     /// Is over at once: jobs that are not finished go back to the server.
+    #[cfg(feature = "tokio")]
     pub(crate) fn cut(&mut self) {
         self.life = Life::Cut;
         self.is_open = false;
@@ -278,21 +281,25 @@ impl Lane {
     }
 
     /// Wakes a task when it is known whether there is a connection.
+    #[cfg(feature = "tokio")]
     pub(crate) fn wake_connected(&mut self, waker: &Waker) {
         self.connecting.add(waker);
     }
 
     /// Wakes a task when there may be room.
+    #[cfg(feature = "tokio")]
     pub(crate) fn wake_with_room(&mut self, waker: &Waker) {
         self.waiting.add(waker);
     }
 
     /// Wakes a task when a barrier may be past.
+    #[cfg(feature = "tokio")]
     pub(crate) fn wake_behind_barrier(&mut self, waker: &Waker) {
         self.barriers.add(waker);
     }
 
     /// Wakes a task when a job may be lost.
+    #[cfg(feature = "tokio")]
     pub(crate) fn wake_on_loss(&mut self, waker: &Waker) {
         self.losses.add(waker);
     }

@@ -628,7 +628,7 @@ impl WorkerSession {
     }
 
     /// Nobody will end any of its jobs.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[cfg(feature = "blocking")]
     pub(super) fn leave_all(&mut self) {
         self.left += self.running.len();
         self.running.clear();
