@@ -3,6 +3,7 @@
 use std::{
     future::{Future, poll_fn},
     ops::Deref,
+    panic::resume_unwind,
     pin::pin,
     sync::Arc,
     task::{Context, Poll},
@@ -10,7 +11,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::{runtime::Handle, task::JoinSet, time::timeout};
+use tokio::{
+    runtime::Handle,
+    task::{JoinSet, spawn_blocking},
+    time::timeout,
+};
 
 use crate::{
     Error, ErrorKind, Failure, Fate, FunctionName, JobLimit, LostReason, Result, WorkerOptions,
@@ -143,6 +148,87 @@ impl Worker {
     {
         self.add(function.try_into()?, Some(timeout), handler);
         Ok(())
+    }
+
+    /// Serves a function by a handler that blocks its thread: it runs in one of the threads that tokio has for that. Its job's
+    /// methods are waited for with [`Handle::block_on`](tokio::runtime::Handle::block_on).
+    ///
+    /// A handler that still runs when the [grace](WorkerOptions::grace) is over cannot be interrupted. Its job goes back to the
+    /// server, and [`JobContext::is_lost`] tells it.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a name that is not valid.
+    pub fn register_blocking<F, H, R>(&mut self, function: F, handler: H) -> Result<()>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+        H: Fn(JobContext) -> std::result::Result<R, Failure> + Send + Sync + 'static,
+        R: Into<Bytes>,
+    {
+        let handler = Arc::new(handler);
+        let run = move |job: JobContext| {
+            let handler = handler.clone();
+            async move {
+                match spawn_blocking(move || handler(job).map(Into::into)).await {
+                    Ok(outcome) => outcome,
+                    Err(error) => match error.try_into_panic() {
+                        Ok(panic) => resume_unwind(panic),
+                        // The runtime ends.
+                        Err(_) => Err::<Bytes, Failure>(Failure::Fail),
+                    },
+                }
+            }
+        };
+        self.register(function, run)
+    }
+
+    /// Serves a function by a handler with errors of its own type: `classify` says what one makes of the job. With
+    /// [`Failure::display`] it is an exception, for any error that can be displayed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), gearman_client::Error> {
+    /// # let server = fixtures::gearmand::Server::start().unwrap();
+    /// # let mut worker = gearman_client::Worker::connect(server.address()).await?;
+    /// use gearman_client::Failure;
+    ///
+    /// enum Refused { Secret, Because(String) }
+    ///
+    /// let classify = |refused| match refused {
+    ///     Refused::Secret => Failure::Fail,
+    ///     Refused::Because(why) => Failure::exception(why),
+    /// };
+    /// worker.register_classified("open", |_| async { Err::<String, _>(Refused::Secret) }, classify)?;
+    /// worker.register_classified("shut", |_| async { Err::<String, _>("no such door") }, Failure::display)?;
+    /// # let _ = Refused::Because(String::new());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a name that is not valid.
+    pub fn register_classified<F, H, T, R, E, C>(
+        &mut self,
+        function: F,
+        handler: H,
+        classify: C,
+    ) -> Result<()>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+        H: Fn(JobContext) -> T + Send + Sync + 'static,
+        T: Future<Output = std::result::Result<R, E>> + Send + 'static,
+        R: Into<Bytes>,
+        C: Fn(E) -> Failure + Send + Sync + 'static,
+    {
+        let classify = Arc::new(classify);
+        let run = move |job: JobContext| {
+            let (running, classify) = (handler(job), classify.clone());
+            async move { running.await.map_err(|error| classify(error)) }
+        };
+        self.register(function, run)
     }
 
     fn add<H, T, R>(&mut self, function: FunctionName, timeout: Option<Duration>, handler: H)

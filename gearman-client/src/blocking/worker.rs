@@ -145,6 +145,28 @@ impl Worker {
         Ok(())
     }
 
+    /// Serves a function by a handler with errors of its own type: `classify` says what one makes of the job. With
+    /// [`Failure::display`] it is an exception, for any error that can be displayed.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a name that is not valid.
+    pub fn register_classified<F, H, R, E, C>(
+        &mut self,
+        function: F,
+        handler: H,
+        classify: C,
+    ) -> Result<()>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+        H: Fn(&mut JobContext<'_>) -> std::result::Result<R, E> + Send + Sync + 'static,
+        R: Into<Bytes>,
+        C: Fn(E) -> Failure + Send + Sync + 'static,
+    {
+        self.register(function, move |job| handler(job).map_err(&classify))
+    }
+
     fn add<H, R>(&mut self, function: FunctionName, timeout: Option<Duration>, handler: H)
     where
         H: Fn(&mut JobContext<'_>) -> std::result::Result<R, Failure> + Send + Sync + 'static,

@@ -335,3 +335,74 @@ fn a_thousand_functions_are_served_and_an_idle_worker_is_woken() {
         assert_eq!(worker.stop().completed, 3);
     });
 }
+
+/// As many handlers that take long as the concurrency says, on one connection; and a panic costs no thread.
+#[test]
+fn handlers_of_a_blocking_worker_run_in_parallel() {
+    on_each_server(|address| {
+        let concurrent: WorkerOptions = address.parse().unwrap();
+        let mut worker = blocking::Worker::connect(concurrent.concurrency(4)).unwrap();
+        let together = Arc::new(std::sync::Barrier::new(4));
+        worker
+            .register("f", move |job| {
+                assert!(!job.workload.is_empty(), "on purpose");
+                together.wait();
+                job.status(1, 2)?;
+                Ok("")
+            })
+            .unwrap();
+        let worker = Background::start(worker);
+        let mut client = blocking::Client::connect(address).unwrap();
+        for workload in ["", "x", "x", "x", "x", "", "x", "x", "x", "x"] {
+            client.submit_background("f", workload, options()).unwrap();
+        }
+        let mut admin = blocking::Admin::connect(address).unwrap();
+        let patience = Instant::now() + PATIENCE;
+        while admin.status().unwrap()[0].total > 0 {
+            assert!(Instant::now() < patience, "they wait for each other");
+        }
+        let report = worker.stop();
+        assert_eq!((report.completed, report.failed), (8, 2), "{report}");
+    });
+}
+
+#[test]
+fn what_an_error_makes_of_a_job_is_the_callers_to_say() {
+    fn classify(error: u8) -> Failure {
+        if error == 0 { Failure::Fail } else { Failure::exception(error.to_string()) }
+    }
+    on_each_server(|address| {
+        let mut worker = blocking::Worker::connect(address).unwrap();
+        let fails = |_: &mut blocking::JobContext<'_>| Err::<String, u8>(0);
+        worker.register_classified("fails", fails, classify).unwrap();
+        worker.register_classified("shown", |_| Err::<String, _>("why"), Failure::display).unwrap();
+        let worker = Background::start(worker);
+        let mut client = blocking::Client::connect(address).unwrap();
+        assert_eq!(client.run("fails", "", options()).unwrap(), Outcome::Fail);
+        assert_eq!(client.run("shown", "", options()).unwrap(), Outcome::Exception("why".into()));
+        assert_eq!(worker.stop().failed, 2);
+    });
+    on_each_server_async(|address| async move {
+        let mut worker = Worker::connect(&address).await.unwrap();
+        let answer = |_| async { Err::<String, u8>(42) };
+        worker.register_classified("answer", answer, classify).unwrap();
+        let blocks = |job: gearman_client::JobContext| {
+            tokio::runtime::Handle::current().block_on(job.status(1, 2))?;
+            assert!(!job.workload.is_empty(), "on purpose");
+            std::thread::sleep(Duration::from_millis(1));
+            Ok(job.workload.to_vec())
+        };
+        worker.register_blocking("blocks", blocks).unwrap();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let running = tokio::spawn(worker.run_until(stopped));
+        let client = Client::connect(&address).await.unwrap();
+        let answer = client.run("answer", "", options()).await.unwrap();
+        assert_eq!(answer, Outcome::Exception("42".into()));
+        let same = client.run("blocks", "same", options()).await.unwrap();
+        assert_eq!(same, Outcome::Complete("same".into()));
+        assert_eq!(client.run("blocks", "", options()).await.unwrap(), Outcome::Fail);
+        stop.send(()).unwrap();
+        let report = running.await.unwrap();
+        assert_eq!((report.completed, report.failed), (1, 2));
+    });
+}
