@@ -37,11 +37,11 @@ fn waiting_ends_when_the_condition_is_true() {
         let handle = queue(address, "f", b"x");
         wait(&["function-exists", "-f", "f"]).exits(0);
         wait(&["queued==1", "-f", "f", "--stable", "2"]).exits(0);
-        let error = wait(&["idle", "-f", "f", "--timeout", "0.2", "-o", "json"]).exits(124).error();
+        let error = wait(&["idle", "-f", "f", "--timeout", "1", "-o", "json"]).exits(124).error();
         assert!(error["message"].as_str().unwrap().contains("last seen: 1"), "{error}");
 
         let done = format!("handle-done={handle}");
-        let seen = wait(&[&done, "--timeout", "0.2"]).exits(124);
+        let seen = wait(&[&done, "--timeout", "1"]).exits(124);
         assert!(seen.err.contains("queued"), "{}", seen.err);
         let line = ["-s", address, "-v", "wait", "-i", "10ms", "--for", &done];
         let mut waiting = command(&line).spawn().unwrap();
