@@ -7,55 +7,19 @@
     missing_docs
 )]
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use beanstalk_client::JobState;
 use beanstalk_client::blocking::Client;
+use ctl_core::contract::program::{Program, Ran};
+use ctl_core::contract::session::{self, Fed};
 use fixtures::beanstalkd::{Seed, Server};
 use fixtures::real::Beanstalkd;
 
-/// How a session ended.
-#[derive(Debug)]
-struct Ended {
-    code: Option<i32>,
-    stdout: Vec<u8>,
-    stderr: String,
-}
+const PROGRAM: Program = Program::of::<bsctl::Bsctl>(env!("CARGO_BIN_EXE_bsctl"));
 
-impl Ended {
-    fn stdout(&self) -> &str {
-        std::str::from_utf8(&self.stdout).unwrap()
-    }
-
-    /// Whether a line of stderr begins with this.
-    fn says(&self, start: &str) -> bool {
-        self.stderr.lines().any(|line| line.starts_with(start))
-    }
-}
-
-fn bsctl(address: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bsctl"));
-    for name in ["BSCTL_ADDR", "BEANSTALKD_ADDR", "BSCTL_OUTPUT", "BSCTL_LOG", "BSCTL_TIMEOUT"] {
-        command.env_remove(name);
-    }
-    command.args(["-a", address, "repl"]).args(arguments);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn repl(address: &str, arguments: &[&str], script: impl AsRef<[u8]>) -> Ended {
-    let mut child = bsctl(address, arguments).spawn().unwrap();
-    // A session that does not read its stdin may end first.
-    let _ = child.stdin.take().unwrap().write_all(script.as_ref());
-    end(child)
-}
-
-fn end(child: Child) -> Ended {
-    let output = child.wait_with_output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    Ended { code: output.status.code(), stdout: output.stdout, stderr }
+fn repl(address: &str, arguments: &[&str], script: impl AsRef<[u8]>) -> Ran {
+    session::repl(&PROGRAM, address, arguments, script)
 }
 
 /// Runs a scenario against the in-memory server, and against the real one where it is installed.
@@ -67,7 +31,7 @@ fn on_both(scenario: impl Fn(&str)) {
     }
 }
 
-fn script(script: impl AsRef<[u8]>) -> Ended {
+fn script(script: impl AsRef<[u8]>) -> Ran {
     let server = Server::start().unwrap();
     repl(server.address(), &[], script)
 }
@@ -77,7 +41,7 @@ fn a_bad_second_line_stops_the_script_with_its_place_and_exit_code() {
     on_both(|address| {
         let ended = repl(address, &[], "put a\npeek 99999\nput never\n");
         assert_eq!(ended.code, Some(1), "{ended:?}");
-        assert_eq!(ended.stdout().lines().count(), 1);
+        assert_eq!(ended.out().lines().count(), 1);
         assert!(ended.says("stdin:2: NOT_FOUND: job 99999 does not exist"), "{ended:?}");
     });
 }
@@ -102,35 +66,27 @@ fn each_error_ends_the_script_with_its_own_code() {
 }
 
 #[test]
-fn a_dead_port_is_69_with_the_line_that_needed_it() {
-    let address = Server::start().unwrap().address().to_owned();
-    let ended = repl(&address, &["--connect-timeout", "5s"], ":set\nput x");
-    assert_eq!(ended.code, Some(69), "{ended:?}");
-    assert!(ended.says("stdin:2: UNAVAILABLE"), "{ended:?}");
-}
-
-#[test]
 fn errors_can_be_passed_over() {
     let server = Server::start().unwrap();
     let ended = repl(server.address(), &["--keep-going"], "peek 9\nput a\npt\nput b");
     assert_eq!(ended.code, Some(3));
-    assert_eq!(ended.stdout(), "1\n2\n");
-    assert!(ended.stderr.contains("stdin:1:") && ended.stderr.contains("stdin:3:"), "{ended:?}");
+    assert_eq!(ended.out(), "1\n2\n");
+    assert!(ended.err.contains("stdin:1:") && ended.err.contains("stdin:3:"), "{ended:?}");
     let ended = script(":set +e\npeek 9\nput a\n:set -e\npeek 8\nput never");
-    assert_eq!((ended.code, ended.stdout()), (Some(1), "1\n"));
+    assert_eq!((ended.code, ended.out()), (Some(1), "1\n"));
 }
 
 #[test]
 fn unknown_commands_name_what_was_meant() {
     let ended = script("resrve 0");
-    assert!(ended.stderr.contains("did you mean reserve?"), "{ended:?}");
+    assert!(ended.err.contains("did you mean reserve?"), "{ended:?}");
 }
 
 #[test]
 fn unbalanced_quotes_send_nothing() {
     let server = Server::start().unwrap();
     let ended = repl(server.address(), &[], "put \"half\nput 'x'y\n");
-    assert!(ended.stderr.contains("Invalid argument(s)"), "{ended:?}");
+    assert!(ended.err.contains("Invalid argument(s)"), "{ended:?}");
     assert_eq!(server.requests().len(), 0);
 }
 
@@ -149,7 +105,7 @@ fn bodies_of_every_byte_arrive() {
         let ended = repl(address, &[], text);
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let mut client = Client::connect(address).unwrap();
-        for (id, expected) in ended.stdout().lines().zip([&all, &all, &raw, &all]) {
+        for (id, expected) in ended.out().lines().zip([&all, &all, &raw, &all]) {
             let job = client.peek(id.parse::<u64>().unwrap()).unwrap().unwrap();
             assert_eq!(job.body, expected.as_slice());
         }
@@ -160,7 +116,7 @@ fn bodies_of_every_byte_arrive() {
 fn quoted_words_are_data_and_never_files_stdin_or_flags() {
     let server = Server::start().unwrap();
     let ended = repl(server.address(), &[], "put \"@/etc/passwd\" '-' \"-t\" b64:LS1uby1zdWNo\n");
-    assert_eq!((ended.code, ended.stdout()), (Some(0), "1\n2\n3\n4\n"), "{ended:?}");
+    assert_eq!((ended.code, ended.out()), (Some(0), "1\n2\n3\n4\n"), "{ended:?}");
     let mut client = Client::connect(server.address()).unwrap();
     let mut body = |id: u64| client.peek(id).unwrap().unwrap().body;
     assert_eq!([body(1), body(2), body(3), body(4)], ["@/etc/passwd", "-", "-t", "--no-such"]);
@@ -174,7 +130,7 @@ fn files_can_be_bodies_but_the_script_itself_cannot() {
     let server = Server::start().unwrap();
     let ended = repl(server.address(), &[], format!("put @\"{}\"\nput @-\nput x", file.display()));
     assert_eq!(ended.code, Some(2), "{ended:?}");
-    assert!(ended.stderr.contains("stdin:2: stdin cannot be read here"), "{ended:?}");
+    assert!(ended.err.contains("stdin:2: stdin cannot be read here"), "{ended:?}");
     let mut client = Client::connect(server.address()).unwrap();
     assert_eq!(client.peek(1).unwrap().unwrap().body, b"\x00\n\xff".as_slice());
 }
@@ -185,8 +141,8 @@ fn several_lines_make_one_statement_and_the_last_needs_no_line_end() {
     let text =
         "put \\\n  -t mail \\\n  <<-EOF # comment\n\t{\"a\": 1}\n\tEOF\n\n# x\nput {\"b\": [1, 2]}";
     let ended = repl(server.address(), &["--echo"], text);
-    assert_eq!((ended.code, ended.stdout()), (Some(0), "1\n2\n"), "{ended:?}");
-    assert!(ended.stderr.contains("> put \\\n>   -t mail \\\n"), "{ended:?}");
+    assert_eq!((ended.code, ended.out()), (Some(0), "1\n2\n"), "{ended:?}");
+    assert!(ended.err.contains("> put \\\n>   -t mail \\\n"), "{ended:?}");
     let mut client = Client::connect(server.address()).unwrap();
     assert_eq!(client.peek(1).unwrap().unwrap().body, "{\"a\": 1}");
     assert_eq!(client.stats_job(1).unwrap().unwrap().tube.as_str(), "mail");
@@ -198,7 +154,7 @@ fn flags_of_one_line_do_not_change_the_session() {
     let server = Server::start().unwrap();
     let ended = repl(server.address(), &[], "use mail\nput -t sms a -o json\nput b\npeek 2 -o raw");
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let lines: Vec<&str> = ended.stdout().lines().collect();
+    let lines: Vec<&str> = ended.out().lines().collect();
     assert_eq!((lines[0], lines[1], lines[lines.len() - 1]), ("mail", "[", "b"), "{ended:?}");
     let mut client = Client::connect(server.address()).unwrap();
     assert_eq!(client.stats_job(2).unwrap().unwrap().tube.as_str(), "mail");
@@ -207,7 +163,7 @@ fn flags_of_one_line_do_not_change_the_session() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let ended = script("put x --timeout 3s");
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("--timeout cannot be given on a line"), "{ended:?}");
+    assert!(ended.err.contains("--timeout cannot be given on a line"), "{ended:?}");
 }
 
 #[test]
@@ -217,7 +173,7 @@ fn a_piped_session_asks_the_server_nothing_of_its_own() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let lines: Vec<String> = server.requests().iter().map(|request| request.text()).collect();
     assert_eq!(lines, ["use mail", "put 1024 0 60 1"]);
-    assert!(!ended.stderr.contains("connected") && !ended.stdout().contains("> "), "{ended:?}");
+    assert!(!ended.err.contains("connected") && !ended.out().contains("> "), "{ended:?}");
 }
 
 #[test]
@@ -235,7 +191,7 @@ fn the_last_reserved_job_needs_no_id() {
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let ended = repl(address, &[], "delete");
         assert_eq!(ended.code, Some(2), "{ended:?}");
-        assert!(ended.stderr.contains("holds no job"), "{ended:?}");
+        assert!(ended.err.contains("holds no job"), "{ended:?}");
     });
 }
 
@@ -245,9 +201,9 @@ fn jobs_held_at_the_end_go_back_as_they_were_and_are_listed() {
         let text = "use t\nput -p 5 a\nput b\nwatch t\nreserve 0\nreserve 0\n";
         let ended = repl(address, &[], text);
         assert_eq!(ended.code, Some(0), "{ended:?}");
-        let ids: Vec<&str> = ended.stdout().lines().skip(1).take(2).collect();
+        let ids: Vec<&str> = ended.out().lines().skip(1).take(2).collect();
         let said = format!("2 reserved jobs went back to ready: {}", ids.join(", "));
-        assert!(ended.stderr.contains(&said), "{ended:?}");
+        assert!(ended.err.contains(&said), "{ended:?}");
         let mut client = Client::connect(address).unwrap();
         let stats = client.stats_job(ids[0].parse::<u64>().unwrap()).unwrap().unwrap();
         assert_eq!((stats.state, stats.pri.get(), stats.releases), (JobState::Ready, 5, 0));
@@ -270,7 +226,7 @@ fn a_setting_says_what_becomes_of_held_jobs() {
             let text = format!(":set on_exit {setting}\nput -p 7 x\nreserve 0\n");
             let ended = repl(address, &["--strict-reserved"], text);
             assert_eq!(ended.code, Some(0), "{ended:?}");
-            let id: u64 = ended.stdout().lines().next().unwrap().parse().unwrap();
+            let id: u64 = ended.out().lines().next().unwrap().parse().unwrap();
             let stats = client.stats_job(id).unwrap();
             assert_eq!(stats.as_ref().map(|s| s.state.clone()), state, "{setting}");
             if let Some(stats) = stats {
@@ -288,11 +244,11 @@ fn held_jobs_are_kept_alive_and_others_stop_a_waiting_reserve() {
                     expect 'count==1' reserved\ntouch\ndelete\n";
         let ended = repl(address, &[], text);
         assert_eq!(ended.code, Some(3), "only the wait may fail: {ended:?}");
-        assert_eq!(ended.stderr.matches("TIMEOUT").count(), 1, "{ended:?}");
+        assert_eq!(ended.err.matches("TIMEOUT").count(), 1, "{ended:?}");
         // All of a second is margin: the server answers DEADLINE_SOON at once.
         let ended = repl(address, &[], "put -r 1 x\nreserve 0\nreserve 30\n");
         assert_eq!(ended.code, Some(1), "{ended:?}");
-        assert!(ended.stderr.contains("stdin:3: DEADLINE_SOON: job"), "{ended:?}");
+        assert!(ended.err.contains("stdin:3: DEADLINE_SOON: job"), "{ended:?}");
     });
 }
 
@@ -310,7 +266,7 @@ fn expectations_decide_the_exit_code() {
     let ended =
         script("put a\npeek 1 -o raw\nexpect 'body==a' peek 1\nexpect 'id>1' peek 1\nput never");
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("stdin:4: EXPECTATION: expected id>1, found 1"), "{ended:?}");
+    assert!(ended.err.contains("stdin:4: EXPECTATION: expected id>1, found 1"), "{ended:?}");
     let ended = script("expect nonsense peek 1");
     assert_eq!(ended.code, Some(2), "{ended:?}");
 }
@@ -323,58 +279,24 @@ fn bodies_are_saved_to_new_files_only() {
     let text = format!("put \"\\x00\\xff\"\nreserve 0\n:save {name}\ndelete\n:save {name}.2");
     let ended = repl(server.address(), &[], text);
     assert_eq!(std::fs::read(&file).unwrap(), b"\x00\xff");
-    assert!(ended.stderr.contains("stdin:5: NOT_FOUND"), "{ended:?}");
+    assert!(ended.err.contains("stdin:5: NOT_FOUND"), "{ended:?}");
     let ended = repl(server.address(), &[], format!("put x\nsave 2 {name}\n"));
     assert_eq!(ended.code, Some(74), "{ended:?}");
-    assert!(ended.stderr.contains("exists already"), "{ended:?}");
-}
-
-#[test]
-fn texts_and_files_win_over_a_redirected_stdin() {
-    let server = Server::start().unwrap();
-    let ended = repl(server.address(), &["-e", "put a", "-e", "put \"b\""], "put never\n");
-    assert_eq!((ended.code, ended.stdout()), (Some(0), "1\n2\n"), "{ended:?}");
-    let ended = repl(server.address(), &["-e", "put a", "-e", "pt"], "");
-    assert!(ended.says("-e:2: unknown command"), "{ended:?}");
-
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("a script");
-    std::fs::write(&file, "put a\r\npeek 99\r\n").unwrap();
-    let name = file.to_str().unwrap();
-    let ended = repl(server.address(), &["-f", name], "put never\n");
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.says(&format!("{name}:2: NOT_FOUND")), "{ended:?}");
-    assert_eq!(repl(server.address(), &["-f", "/does/not/exist"], "").code, Some(66));
+    assert!(ended.err.contains("exists already"), "{ended:?}");
 }
 
 #[test]
 fn json_errors_are_one_object_at_the_end_of_stderr() {
     let server = Server::start().unwrap();
     let ended = repl(server.address(), &["-o", "json"], "put a\npeek 9\n");
-    let last = ended.stderr.lines().last().unwrap();
+    let last = ended.err.lines().last().unwrap();
     let value: serde_json::Value = serde_json::from_str(last).unwrap();
     assert_eq!(
         (&value["error"]["code"], &value["error"]["exit"]),
         (&"NOT_FOUND".into(), &1.into())
     );
     assert!(value["error"]["message"].as_str().unwrap().starts_with("stdin:2: "), "{value}");
-    assert!(serde_json::from_slice::<serde_json::Value>(&ended.stdout).is_ok(), "{ended:?}");
-}
-
-#[test]
-fn the_embedded_server_lives_as_long_as_the_session() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("script");
-    std::fs::write(&file, "put a\nreserve 0\nexpect 'count==1' reserved\ndelete\n").unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bsctl"));
-    command.env_remove("BSCTL_ADDR").args(["--embedded", "repl", "-f"]).arg(&file);
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    let address = stderr.split_whitespace().find(|word| word.starts_with("127.0.0.1:")).unwrap();
-    assert!(std::net::TcpStream::connect(address).is_err(), "no listener is left behind");
-    let output = bsctl("127.0.0.1:1", &["--embedded"]).stdin(Stdio::null()).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(serde_json::from_slice::<serde_json::Value>(&ended.bytes).is_ok(), "{ended:?}");
 }
 
 #[test]
@@ -383,7 +305,7 @@ fn connect_goes_to_another_server() {
     let text = format!("use mail\nput a\nreserve 0\nconnect {}\nput b\nreserved\n", two.address());
     let ended = repl(one.address(), &["--keep-going"], format!("watch mail\n{text}"));
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.stderr.contains("1 reserved job went back to ready: 1"), "{ended:?}");
+    assert!(ended.err.contains("1 reserved job went back to ready: 1"), "{ended:?}");
     assert_eq!((one.view().jobs, two.view().jobs), (1, 1));
     let mut client = Client::connect(two.address()).unwrap();
     assert_eq!(client.stats_job(1).unwrap().unwrap().tube.as_str(), "default");
@@ -404,94 +326,10 @@ fn variables_are_filled_into_words_and_never_become_files_or_flags() {
     assert_eq!(repl(server.address(), &["--var", "1x=2"], "").code, Some(2));
 }
 
-#[cfg(unix)]
-#[test]
-fn a_variable_is_never_run_by_a_shell() {
-    let server = Server::start().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let canary = folder.path().join("canary");
-    let var = format!("x_var=a; touch {}", canary.display());
-    let text = "!echo ${x_var}\n!echo \"$x_var\"\n1 ! \"echo ${x_var}\"\n";
-    let ended = repl(server.address(), &["--var", &var], text);
-    assert_eq!(ended.code, Some(2), "{ended:?}");
-    assert!(ended.stderr.contains("stdin:3: a variable is not put into"), "{ended:?}");
-    let value = var.split_once('=').unwrap().1;
-    assert_eq!(ended.stdout(), format!("{value}\n{value}\n"));
-    assert!(!canary.exists());
-    // What is in the environment already is not hidden from what a shell runs.
-    let ended = repl(server.address(), &["--var", "PATH=/nowhere"], "!true\n");
-    assert_eq!(ended.code, Some(2), "{ended:?}");
-    assert!(ended.stderr.contains("PATH"), "{ended:?}");
-}
-
-#[test]
-fn watch_repeats_a_command() {
-    let server = Server::start().unwrap();
-    let ended = repl(
-        server.address(),
-        &[],
-        ":watch i=100ms c=3 put x\n:watch i=100ms m=1 jobs --tube none\n",
-    );
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_eq!(server.view().jobs, 3);
-}
-
-#[cfg(unix)]
-#[test]
-fn shell_commands_run_where_they_are_allowed() {
-    let server = Server::start().unwrap();
-    let text =
-        "!echo \"it's\" ${HOME:-} | cut -c 1-4\n!read -r line || echo none\n!exit 4\nput never\n";
-    let ended = repl(server.address(), &[], text);
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert_eq!(ended.stdout(), "it's\nnone\n");
-    assert!(
-        ended.says("stdin:3: COMMAND_FAILED: the shell command ended with code 4"),
-        "{ended:?}"
-    );
-    let ended = repl(server.address(), &["--no-shell"], "!echo no\n");
-    assert_eq!((ended.code, ended.stdout()), (Some(2), ""), "{ended:?}");
-    assert_eq!(server.view().jobs, 0);
-}
-
-/// A session that is fed line by line.
-struct Fed {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-}
-
-impl Fed {
-    fn start(address: &str, arguments: &[&str]) -> Self {
-        let mut child = bsctl(address, arguments).spawn().unwrap();
-        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Self { child, stdin, stdout: BufReader::new(stdout) }
-    }
-
-    fn say(&mut self, line: &str) {
-        writeln!(self.stdin, "{line}").unwrap();
-    }
-
-    /// The next line on stdout; the test runner's own limit bounds the waiting.
-    fn hear(&mut self) -> String {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    fn end(mut self) -> Ended {
-        let mut rest = Vec::new();
-        drop(self.stdin);
-        std::io::Read::read_to_end(&mut self.stdout, &mut rest).unwrap();
-        let ended = end(self.child);
-        Ended { stdout: rest, ..ended }
-    }
-}
-
 #[test]
 fn results_come_as_soon_as_each_command_is_done() {
     let server = Server::start().unwrap();
-    let mut fed = Fed::start(server.address(), &[]);
+    let mut fed = Fed::start(&PROGRAM, server.address(), &[]);
     for n in 1..=3 {
         fed.say("put x");
         assert_eq!(fed.hear(), n.to_string());
@@ -502,7 +340,7 @@ fn results_come_as_soon_as_each_command_is_done() {
 #[test]
 fn a_lost_connection_is_told_and_its_state_restored() {
     let server = Server::start().unwrap();
-    let mut fed = Fed::start(server.address(), &[]);
+    let mut fed = Fed::start(&PROGRAM, server.address(), &[]);
     for line in ["use mail", "watch mail", "ignore default", "put a", "reserve 0"] {
         fed.say(line);
         fed.hear();
@@ -515,7 +353,7 @@ fn a_lost_connection_is_told_and_its_state_restored() {
     let ended = fed.end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let said = "connection lost — reserved job 1 went back to ready";
-    assert_eq!(ended.stderr.matches(said).count(), 1, "{ended:?}");
+    assert_eq!(ended.err.matches(said).count(), 1, "{ended:?}");
     let mut client = Client::connect(server.address()).unwrap();
     assert_eq!(client.stats_job(2).unwrap().unwrap().tube.as_str(), "mail");
     assert_eq!(server.requests().iter().filter(|r| r.text().starts_with("put ")).count(), 2);
@@ -529,8 +367,8 @@ fn after_a_cut_reads_are_asked_again_and_writes_are_not() {
     server.faults().add(Fault::nth(1).of("use").cut_after(0));
     let ended = repl(server.address(), &[], "put a\npeek 1 -o name\nuse mail\nput never\n");
     assert_eq!(ended.code, Some(69), "{ended:?}");
-    assert_eq!(ended.stdout(), "1\n1\n", "{ended:?}");
-    assert!(ended.stderr.contains("stdin:3: CONNECTION_LOST"), "{ended:?}");
+    assert_eq!(ended.out(), "1\n1\n", "{ended:?}");
+    assert!(ended.err.contains("stdin:3: CONNECTION_LOST"), "{ended:?}");
     let uses = server.requests().iter().filter(|r| r.text() == "use mail").count();
     assert_eq!(uses, 1);
 }
@@ -551,7 +389,7 @@ fn a_damaged_job_is_held_and_can_be_finished() {
         file.display()
     );
     let ended = repl(server.address(), &["--keep-going"], script);
-    assert!(ended.stdout().contains("whole"), "{ended:?}");
+    assert!(ended.out().contains("whole"), "{ended:?}");
     assert_eq!(std::fs::read(file).unwrap(), b"half\0");
     let mut client = Client::connect(server.address()).unwrap();
     assert_eq!(client.stats_job(1).unwrap().unwrap().state, JobState::Buried);
@@ -561,14 +399,14 @@ fn a_damaged_job_is_held_and_can_be_finished() {
 #[cfg(unix)]
 #[test]
 fn signals_end_a_script_in_order() {
-    use rustix::process::{Pid, Signal, kill_process};
+    use rustix::process::Signal;
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         if signal == Signal::HUP && ctl_core::signals::is_hangup_ignored() {
             continue;
         }
         for waits in [true, false] {
             let server = Server::start().unwrap();
-            let mut fed = Fed::start(server.address(), &[]);
+            let mut fed = Fed::start(&PROGRAM, server.address(), &[]);
             fed.say("put a");
             assert_eq!(fed.hear(), "1");
             fed.say("reserve 0 -o name");
@@ -579,14 +417,10 @@ fn signals_end_a_script_in_order() {
                 let looked = server.wait_for(Duration::from_secs(60), |view| view.waiting == 1);
                 assert!(looked);
             }
-            let pid = Pid::from_child(&fed.child);
-            kill_process(pid, signal).unwrap();
-            // stdin stays open: the session must not need its end.
-            let stdin = fed.stdin;
-            let ended = end(fed.child);
-            drop(stdin);
+            fed.signal(signal);
+            let ended = fed.ends_by_itself();
             assert_eq!(ended.code, Some(code), "{ended:?}");
-            assert!(ended.stderr.contains("1 reserved job went back to ready: 1"), "{ended:?}");
+            assert!(ended.err.contains("1 reserved job went back to ready: 1"), "{ended:?}");
         }
     }
 }

@@ -9,97 +9,28 @@
 )]
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use beanstalk_client::blocking::Client;
 use beanstalk_client::{JobState, PutOptions};
+use ctl_core::contract::program::Program;
+use ctl_core::contract::terminal::{PATIENCE, READS, Terminal};
 use fixtures::beanstalkd::Server;
 use fixtures::real::Beanstalkd;
 use rexpect::process::{Signal, WaitStatus};
-use rexpect::session::{PtySession, spawn_command};
+use rexpect::session::spawn_command;
 
-/// How long anything may take, in milliseconds: only reached when something is broken.
-const PATIENCE: u64 = 60_000;
+const PROGRAM: Program = Program::of::<bsctl::Bsctl>(env!("CARGO_BIN_EXE_bsctl"));
 
-/// Sent when the line editor begins to read: bracketed paste on.
-const READS: &str = "\u{1b}[?2004h";
-
-/// A session at a terminal.
-struct Terminal {
-    pty: PtySession,
-    /// Where the history is.
-    state: tempfile::TempDir,
-    /// Everything that was shown and has been looked at.
-    shown: String,
+/// A session with these environment variables on top of a plain one.
+fn start(address: &str, variables: &[(&str, &str)]) -> Terminal {
+    Terminal::start(&PROGRAM, address, variables)
 }
 
-impl Terminal {
-    /// With these environment variables on top of a plain one.
-    fn start(address: &str, variables: &[(&str, &str)]) -> Self {
-        let state = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bsctl"));
-        command.env_clear().env("PATH", "/usr/bin:/bin").env("TERM", "xterm");
-        command.env("HOME", state.path()).env("XDG_STATE_HOME", state.path());
-        command.envs(variables.iter().copied()).args(["-a", address, "repl"]);
-        let pty = spawn_command(command, Some(PATIENCE)).unwrap();
-        let mut terminal = Self { pty, state, shown: String::new() };
-        terminal.sees("help explains");
-        terminal.sees("> ");
-        terminal
-    }
-
-    /// One without colours and hints, whose output is easy to follow.
-    fn plain(address: &str) -> Self {
-        Self::start(address, &[("NO_COLOR", "1")])
-    }
-
-    /// Waits for a text.
-    fn sees(&mut self, text: &str) -> String {
-        let before = self.pty.exp_string(text).unwrap_or_else(|error| {
-            panic!("waiting for {text:?}, after {:?}: {error}", self.shown);
-        });
-        self.shown.push_str(&before);
-        self.shown.push_str(text);
-        before
-    }
-
-    /// Types keys.
-    fn types(&mut self, keys: &str) {
-        self.pty.send(keys).unwrap();
-        self.pty.flush().unwrap();
-    }
-
-    /// Types a line and waits for what it says.
-    fn says(&mut self, line: &str, answer: &str) -> String {
-        self.types(&format!("{line}\r"));
-        self.sees(answer)
-    }
-
-    /// Types Ctrl-C at the line editor and waits until it reads again: like a terminal that gets a signal, it
-    /// forgets keys that were typed together with it.
-    fn interrupts(&mut self) {
-        self.types("\u{3}");
-        self.sees(READS);
-    }
-
-    /// Waits for the end and gives the exit code.
-    fn ends(&mut self) -> i32 {
-        self.shown.push_str(&self.pty.exp_eof().unwrap());
-        match self.pty.process().wait().unwrap() {
-            WaitStatus::Exited(_, code) => code,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn signal(&mut self, signal: Signal) {
-        self.pty.process_mut().signal(signal).unwrap();
-    }
-
-    fn history(&self) -> PathBuf {
-        self.state.path().join("bsctl/history")
-    }
+/// A session without colours and hints, whose output is easy to follow.
+fn plain(address: &str) -> Terminal {
+    Terminal::plain(&PROGRAM, address)
 }
 
 /// Runs a scenario against the in-memory server, and against the real one where it is installed.
@@ -114,7 +45,7 @@ fn on_both(scenario: impl Fn(&str)) {
 #[test]
 fn the_prompt_shows_address_tube_watch_list_and_reserved_jobs() {
     on_both(|address| {
-        let mut terminal = Terminal::plain(address);
+        let mut terminal = plain(address);
         terminal.says("use mail", "using mail");
         terminal.sees(&format!("{address} mail watch:default> "));
         terminal.says("watch mail sms", "watching 3 tubes: default, mail, sms");
@@ -133,7 +64,7 @@ fn the_prompt_shows_address_tube_watch_list_and_reserved_jobs() {
 #[test]
 fn tab_completes_verbs_flags_and_live_tube_names() {
     on_both(|address| {
-        let mut terminal = Terminal::plain(address);
+        let mut terminal = plain(address);
         let mut client = Client::connect(address).unwrap();
         client.use_tube("newsletter").unwrap();
         let _ = client.put("x", PutOptions::default()).unwrap();
@@ -168,7 +99,7 @@ fn tab_completes_verbs_flags_and_live_tube_names() {
 #[test]
 fn control_c_clears_the_line_and_cancels_a_wait_but_keeps_session_and_job() {
     on_both(|address| {
-        let mut terminal = Terminal::plain(address);
+        let mut terminal = plain(address);
         terminal.says("put -r 300 hello", "default> ");
         terminal.says("reserve", "hello");
         terminal.sees("default*1 ");
@@ -202,7 +133,7 @@ fn control_c_clears_the_line_and_cancels_a_wait_but_keeps_session_and_job() {
 #[test]
 fn leaving_asks_what_becomes_of_reserved_jobs() {
     on_both(|address| {
-        let mut terminal = Terminal::plain(address);
+        let mut terminal = plain(address);
         terminal.says("put -p 5 hello", "default> ");
         terminal.says("reserve", "hello");
         terminal.sees("default*1 ");
@@ -223,7 +154,7 @@ fn leaving_asks_what_becomes_of_reserved_jobs() {
         let stats = client.stats_job(job.id).unwrap().unwrap();
         assert_eq!((stats.state, stats.pri.get(), stats.releases), (JobState::Ready, 5, 1));
 
-        let mut terminal = Terminal::plain(address);
+        let mut terminal = plain(address);
         terminal.says("reserve", "hello");
         terminal.sees("default*1 ");
         terminal.says("connect 127.0.0.1:1", "[c]ancel: ");
@@ -238,7 +169,7 @@ fn leaving_asks_what_becomes_of_reserved_jobs() {
 #[test]
 fn the_history_is_private_and_keeps_no_secrets() {
     let server = Server::start().unwrap();
-    let mut terminal = Terminal::plain(server.address());
+    let mut terminal = plain(server.address());
     let long = "x".repeat(5000);
     terminal.says("put hello", "default> ");
     terminal.says(" put hidden", "default> ");
@@ -255,8 +186,7 @@ fn the_history_is_private_and_keeps_no_secrets() {
     let mut client = Client::connect(server.address()).unwrap();
     assert_eq!(client.peek(4).unwrap().unwrap().body, "one");
 
-    let mut terminal =
-        Terminal::start(server.address(), &[("NO_COLOR", "1"), ("BSCTL_HISTFILE", "")]);
+    let mut terminal = start(server.address(), &[("NO_COLOR", "1"), ("BSCTL_HISTFILE", "")]);
     terminal.says("put hello", "default> ");
     terminal.says("quit", "\n");
     assert_eq!(terminal.ends(), 0);
@@ -266,7 +196,7 @@ fn the_history_is_private_and_keeps_no_secrets() {
 #[test]
 fn older_commands_come_back_with_the_arrow_key() {
     let server = Server::start().unwrap();
-    let mut terminal = Terminal::plain(server.address());
+    let mut terminal = plain(server.address());
     terminal.says("put hello", "default> ");
     terminal.says("use mail", "using mail");
     terminal.sees("> ");
@@ -280,7 +210,7 @@ fn older_commands_come_back_with_the_arrow_key() {
 #[test]
 fn a_pasted_line_end_does_not_run_anything() {
     let server = Server::start().unwrap();
-    let mut terminal = Terminal::plain(server.address());
+    let mut terminal = plain(server.address());
     terminal.types("\u{1b}[200~put one\nput two\n\u{1b}[201~");
     terminal.sees("put two");
     terminal.interrupts();
@@ -296,7 +226,7 @@ fn a_pasted_line_end_does_not_run_anything() {
 fn a_server_that_comes_back_is_connected_again() {
     let Some(mut server) = Beanstalkd::start() else { return };
     let address = server.address().to_owned();
-    let mut terminal = Terminal::plain(&address);
+    let mut terminal = plain(&address);
     terminal.says("use mail", "using mail");
     terminal.says("watch sms", "watching 2 tubes");
     terminal.says("put -r 300 hello", "> ");
@@ -322,7 +252,7 @@ fn a_server_that_comes_back_is_connected_again() {
 #[test]
 fn a_loss_is_told_while_a_line_is_typed_and_the_line_stays() {
     let server = Server::start().unwrap();
-    let mut terminal = Terminal::plain(server.address());
+    let mut terminal = plain(server.address());
     terminal.says("put hello", "> ");
     terminal.says("reserve", "hello");
     terminal.sees("default*1 ");
@@ -343,7 +273,7 @@ fn a_loss_is_told_while_a_line_is_typed_and_the_line_stays() {
 #[test]
 fn a_job_that_runs_out_of_time_is_warned_about_once() {
     let server = Server::start().unwrap();
-    let mut terminal = Terminal::plain(server.address());
+    let mut terminal = plain(server.address());
     terminal.says("put -r 11 hello", "> ");
     terminal.says("reserve", "hello");
     terminal.sees("default*1 ");
@@ -367,7 +297,7 @@ fn control_characters_of_a_body_never_reach_the_terminal() {
         let mut client = Client::connect(address).unwrap();
         let id = client.put(HOSTILE, PutOptions::default()).unwrap().id();
         // This terminal gets no escape sequences of the line editor either.
-        let mut terminal = Terminal::start(address, &[("TERM", "dumb")]);
+        let mut terminal = start(address, &[("TERM", "dumb")]);
         for format in ["table", "wide", "plain", "json", "ndjson", "yaml"] {
             terminal.says(&format!(":format {format}"), "> ");
             terminal.says(&format!("peek {id}"), "> ");
@@ -394,7 +324,7 @@ fn with_a_line_editor_no_sequence_of_a_body_is_obeyed() {
     let server = Server::start().unwrap();
     let mut client = Client::connect(server.address()).unwrap();
     let _ = client.put(HOSTILE, PutOptions::default()).unwrap();
-    let mut terminal = Terminal::start(server.address(), &[]);
+    let mut terminal = start(server.address(), &[]);
     terminal.says("peek 1", "end");
     terminal.says("reserve", "end");
     terminal.sees(READS);
@@ -409,7 +339,7 @@ fn with_a_line_editor_no_sequence_of_a_body_is_obeyed() {
 #[test]
 fn a_dumb_terminal_has_prompts_continuation_and_control_c() {
     let server = Server::start().unwrap();
-    let mut terminal = Terminal::start(server.address(), &[("TERM", "dumb")]);
+    let mut terminal = start(server.address(), &[("TERM", "dumb")]);
     terminal.types("put \"one\n");
     terminal.sees("...> ");
     terminal.says("two\"", "1");
@@ -434,12 +364,12 @@ fn a_dumb_terminal_has_prompts_continuation_and_control_c() {
 #[test]
 fn colours_come_only_where_they_are_wanted() {
     let server = Server::start().unwrap();
-    let mut coloured = Terminal::start(server.address(), &[]);
+    let mut coloured = start(server.address(), &[]);
     coloured.says("put x", "> ");
     coloured.says("quit", "\n");
     coloured.ends();
     assert!(coloured.shown.contains("\u{1b}[1m"), "{:?}", coloured.shown);
-    let mut plain = Terminal::plain(server.address());
+    let mut plain = plain(server.address());
     plain.says("put x", "> ");
     plain.says("quit", "\n");
     plain.ends();
@@ -453,7 +383,7 @@ fn colours_come_only_where_they_are_wanted() {
 #[test]
 fn a_resized_window_does_not_disturb_the_line() {
     let server = Server::start().unwrap();
-    let mut terminal = Terminal::plain(server.address());
+    let mut terminal = plain(server.address());
     terminal.types("put some");
     terminal.sees("put some");
     terminal.signal(Signal::SIGWINCH);
@@ -468,7 +398,7 @@ fn a_resized_window_does_not_disturb_the_line() {
 #[test]
 fn a_signal_at_the_prompt_gives_the_jobs_back() {
     let server = Server::start().unwrap();
-    let mut terminal = Terminal::plain(server.address());
+    let mut terminal = plain(server.address());
     terminal.says("put hello", "> ");
     terminal.says("reserve", "hello");
     terminal.sees("default*1 ");
@@ -497,93 +427,4 @@ fn a_session_starts_without_a_server() {
     pty.flush().unwrap();
     pty.exp_eof().unwrap();
     assert!(matches!(pty.process().wait().unwrap(), WaitStatus::Exited(_, 0)));
-}
-
-/// How long somebody reads what the pager shows, in seconds.
-const READING: u8 = 5;
-
-/// The times that commands were said to take, in milliseconds.
-fn told_times(shown: &str) -> Vec<f64> {
-    let notes = shown.split('(').filter_map(|part| part.split_once(" ms output)"));
-    notes
-        .map(|(times, _)| times.split(" ms server and tool, "))
-        .map(|times| times.map(|time| time.parse::<f64>().unwrap()).sum())
-        .collect()
-}
-
-#[test]
-fn results_that_are_too_high_go_to_the_pager() {
-    let server = Server::start().unwrap();
-    let mut client = Client::connect(server.address()).unwrap();
-    for n in 0..60 {
-        client.use_tube(format!("tube{n}")).unwrap();
-        let _ = client.put("x", PutOptions::default()).unwrap();
-    }
-    // A pager that says where it begins and ends.
-    let pager = format!("sed -e '1s/^/<BEGIN>/' -e '$s/$/<END>/'; sleep {READING}");
-    let mut terminal = Terminal::start(server.address(), &[("NO_COLOR", "1"), ("PAGER", &pager)]);
-    // This terminal is new and has no size yet.
-    terminal.says("!stty rows 24 cols 100", READS);
-    terminal.says(":timing on", READS);
-    let shown = terminal.says("tubes", "<END>");
-    assert!(shown.contains("<BEGIN>") && shown.contains("tube59"), "{shown}");
-    terminal.sees(READS);
-    terminal.says("tubes 'tube7'", "tube7 ");
-    terminal.sees(READS);
-    terminal.says(":pager off", READS);
-    let shown = terminal.says("tubes", READS);
-    assert!(shown.contains("tube59"), "{shown}");
-    terminal.says(":pager on", READS);
-    terminal.says("tubes 'tube7'", "<END>");
-    terminal.sees(READS);
-    terminal.says("quit", "\n");
-    assert_eq!(terminal.ends(), 0);
-    assert_eq!(terminal.shown.matches("<BEGIN>").count(), 2, "{}", terminal.shown);
-    // A busy machine may be slow itself, but not for as long as somebody reads.
-    let reading = f64::from(READING) * 1000.0;
-    let told = told_times(&terminal.shown);
-    assert!(told.len() >= 4, "{}", terminal.shown);
-    let slowest = told.into_iter().fold(0.0, f64::max);
-    assert!(slowest < reading, "reading is no slowness: {}", terminal.shown);
-}
-
-#[test]
-fn a_command_can_be_edited_with_the_editor() {
-    let server = Server::start().unwrap();
-    let editor = "sed -i -e s/one/two/";
-    let mut terminal = Terminal::start(server.address(), &[("NO_COLOR", "1"), ("EDITOR", editor)]);
-    terminal.says("put one", READS);
-    // The last command; then one of its own; then one that stays as it is.
-    terminal.says("\\e", "> put two");
-    terminal.sees(READS);
-    assert_eq!(server.view().jobs, 2);
-    terminal.says("\\e put \"one  more\"", "> put \"two  more\"");
-    terminal.sees(READS);
-    assert_eq!(server.view().jobs, 3);
-    terminal.says("\\e put same", "nothing was run");
-    terminal.sees(READS);
-    terminal.says("quit", "\n");
-    assert_eq!(terminal.ends(), 0);
-    let mut terminal = Terminal::start(server.address(), &[("NO_COLOR", "1"), ("EDITOR", "false")]);
-    terminal.says("\\e put x", "nothing was run: the editor `false` ended with code 1");
-    terminal.sees(READS);
-    terminal.says("!echo the\\ shell", "the shell");
-    terminal.sees(READS);
-    terminal.says("quit", "\n");
-    assert_eq!(terminal.ends(), 0);
-    assert_eq!(server.view().jobs, 3);
-}
-
-#[test]
-fn control_c_ends_a_watch_and_nothing_else() {
-    let server = Server::start().unwrap();
-    let mut terminal = Terminal::start(server.address(), &[("NO_COLOR", "1")]);
-    terminal.types(":watch i=100ms tubes\r");
-    terminal.sees(", every 100ms");
-    terminal.sees(", every 100ms");
-    terminal.types("\u{3}");
-    terminal.sees("cancelled");
-    terminal.sees(READS);
-    terminal.says("quit", "\n");
-    assert_eq!(terminal.ends(), 0);
 }

@@ -9,99 +9,26 @@
 )]
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::Command;
 use std::thread::JoinHandle;
 
+use ctl_core::contract::program::Program;
+use ctl_core::contract::terminal::{READS, Terminal};
 use fixtures::gearmand::Server;
 use fixtures::real::Gearmand;
 use gearman_client::blocking::{Admin, Client, JobContext, Worker};
 use gearman_client::protocol::JobLimit;
 use gearman_client::{Failure, Servers, SubmitOptions, WorkerOptions};
-use rexpect::process::WaitStatus;
-use rexpect::session::{PtySession, spawn_command};
 
-/// How long anything may take, in milliseconds: only reached when something is broken.
-const PATIENCE: u64 = 60_000;
+const PROGRAM: Program = Program::of::<gearctl::Gearctl>(env!("CARGO_BIN_EXE_gearctl"));
 
-/// Sent when the line editor begins to read: bracketed paste on.
-const READS: &str = "\u{1b}[?2004h";
-
-/// A session at a terminal.
-struct Terminal {
-    pty: PtySession,
-    /// Where the history is.
-    state: tempfile::TempDir,
-    /// Everything that was shown and has been looked at.
-    shown: String,
+/// A session with these environment variables on top of a plain one.
+fn start(address: &str, variables: &[(&str, &str)]) -> Terminal {
+    Terminal::start(&PROGRAM, address, variables)
 }
 
-impl Terminal {
-    /// With these environment variables on top of a plain one, and these words of the command line.
-    fn start(address: &str, variables: &[(&str, &str)], words: &[&str]) -> Self {
-        let mut terminal = Self::run(address, variables, words);
-        terminal.sees("help explains");
-        terminal.sees("> ");
-        terminal
-    }
-
-    /// A command line that need not be a session.
-    fn run(address: &str, variables: &[(&str, &str)], words: &[&str]) -> Self {
-        let state = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gearctl"));
-        command.env_clear().env("PATH", "/usr/bin:/bin").env("TERM", "xterm");
-        command.env("HOME", state.path()).env("XDG_STATE_HOME", state.path());
-        command.envs(variables.iter().copied()).args(["-s", address]).args(words);
-        let pty = spawn_command(command, Some(PATIENCE)).unwrap();
-        Self { pty, state, shown: String::new() }
-    }
-
-    /// One without colours and hints, whose output is easy to follow.
-    fn plain(address: &str) -> Self {
-        Self::start(address, &[("NO_COLOR", "1")], &["repl"])
-    }
-
-    /// Waits for a text.
-    fn sees(&mut self, text: &str) -> String {
-        let before = self.pty.exp_string(text).unwrap_or_else(|error| {
-            panic!("waiting for {text:?}, after {:?}: {error}", self.shown);
-        });
-        self.shown.push_str(&before);
-        self.shown.push_str(text);
-        before
-    }
-
-    /// Types keys.
-    fn types(&mut self, keys: &str) {
-        self.pty.send(keys).unwrap();
-        self.pty.flush().unwrap();
-    }
-
-    /// Types a line and waits for what it says.
-    fn says(&mut self, line: &str, answer: &str) -> String {
-        self.types(&format!("{line}\r"));
-        self.sees(answer)
-    }
-
-    /// Types Ctrl-C at the line editor and waits until it reads again: like a terminal that gets a signal, it
-    /// forgets keys that were typed together with it.
-    fn interrupts(&mut self) {
-        self.types("\u{3}");
-        self.sees(READS);
-    }
-
-    /// Waits for the end and gives the exit code.
-    fn ends(&mut self) -> i32 {
-        self.shown.push_str(&self.pty.exp_eof().unwrap());
-        match self.pty.process().wait().unwrap() {
-            WaitStatus::Exited(_, code) => code,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn history(&self) -> PathBuf {
-        self.state.path().join("gearctl/history")
-    }
+/// A session without colours and hints, whose output is easy to follow.
+fn plain(address: &str) -> Terminal {
+    Terminal::plain(&PROGRAM, address)
 }
 
 /// Runs a scenario against the in-memory server, and against the real one where it is installed.
@@ -116,7 +43,7 @@ fn on_both(scenario: impl Fn(&str)) {
 #[test]
 fn tab_completes_verbs_flags_handles_and_live_function_names() {
     on_both(|address| {
-        let mut terminal = Terminal::plain(address);
+        let mut terminal = plain(address);
         let mut client = Client::connect(address).unwrap();
         client.submit_background("newsletter", "x", SubmitOptions::default()).unwrap();
         // Names are fetched again after a command that may have made a function.
@@ -158,7 +85,8 @@ fn map_on_a_terminal_is_one_line_out_for_one_line_in() {
         let lines = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(lines.path(), "one\ntwo\n").unwrap();
         let file = format!("@{}", lines.path().display());
-        let mut terminal = Terminal::run(address, &[("NO_COLOR", "1")], &["map", "up", &file]);
+        let mut terminal =
+            Terminal::run(&PROGRAM, address, &[("NO_COLOR", "1")], &["map", "up", &file]);
         assert_eq!(terminal.ends(), 0, "{}", terminal.shown);
         worker.join().unwrap();
         assert_eq!(terminal.shown, "ONE\r\nTWO\r\n");
@@ -168,7 +96,7 @@ fn map_on_a_terminal_is_one_line_out_for_one_line_in() {
 #[test]
 fn a_bare_command_line_on_a_terminal_is_short_help() {
     let server = Server::start().unwrap();
-    let mut terminal = Terminal::run(server.address(), &[("NO_COLOR", "1")], &[]);
+    let mut terminal = Terminal::run(&PROGRAM, server.address(), &[("NO_COLOR", "1")], &[]);
     terminal.sees("gearctl help COMMAND shows a command");
     assert_eq!(terminal.ends(), 0);
 }
@@ -177,7 +105,7 @@ fn a_bare_command_line_on_a_terminal_is_short_help() {
 fn the_prompt_names_the_servers_and_their_loss() {
     let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
     let both = format!("{},{}", one.address(), two.address());
-    let mut terminal = Terminal::plain(&both);
+    let mut terminal = plain(&both);
     terminal.says("version", &format!("{both}> "));
     terminal.says(&format!("connect {}", two.address()), "connected to ");
     terminal.sees(&format!("{}> ", two.address()));
@@ -199,7 +127,7 @@ fn the_prompt_names_the_servers_and_their_loss() {
 #[test]
 fn the_history_is_private_and_keeps_no_secrets() {
     let server = Server::start().unwrap();
-    let mut terminal = Terminal::plain(server.address());
+    let mut terminal = plain(server.address());
     let long = "x".repeat(5000);
     terminal.says("submit f hello", "H:");
     terminal.sees(READS);
@@ -238,7 +166,7 @@ fn serve(
 #[test]
 fn control_c_leaves_a_job_to_itself_and_fg_brings_it_back() {
     on_both(|address| {
-        let mut terminal = Terminal::plain(address);
+        let mut terminal = plain(address);
         let mut admin = Admin::connect(address).unwrap();
         terminal.types("run up hello\r");
         while admin.status().unwrap().iter().all(|function| function.queued() == 0) {}
@@ -275,7 +203,7 @@ fn control_c_leaves_a_job_to_itself_and_fg_brings_it_back() {
 #[test]
 fn leaving_asks_what_becomes_of_foreground_jobs() {
     on_both(|address| {
-        let mut terminal = Terminal::plain(address);
+        let mut terminal = plain(address);
         terminal.says("start up one", " *1> ");
         terminal.types("\u{4}");
         terminal.sees("1 foreground job under way");
@@ -291,7 +219,7 @@ fn leaving_asks_what_becomes_of_foreground_jobs() {
         assert_eq!(terminal.ends(), 0);
         worker.join().unwrap();
 
-        let mut terminal = Terminal::plain(address);
+        let mut terminal = plain(address);
         terminal.says("start up two", " *1> ");
         terminal.types("\u{4}");
         terminal.sees("[c]ancel: ");
@@ -305,7 +233,7 @@ fn leaving_asks_what_becomes_of_foreground_jobs() {
 #[test]
 fn a_wait_for_jobs_at_the_end_can_be_given_up() {
     let server = Server::start().unwrap();
-    let mut terminal = Terminal::plain(server.address());
+    let mut terminal = plain(server.address());
     terminal.says("start up one", " *1> ");
     terminal.says("quit", "[c]ancel: ");
     terminal.says("w", "\n");
@@ -325,7 +253,7 @@ const HOSTILE: &[u8] = b"\x1b]52;c;aGk=\x07\x1b[2J\x1b[31mred\x9b2J\x07\xc2\x9b\
 fn control_characters_of_a_job_never_reach_the_terminal() {
     on_both(|address| {
         // This terminal gets no escape sequences of the line editor either.
-        let mut terminal = Terminal::start(address, &[("TERM", "dumb")], &["repl"]);
+        let mut terminal = start(address, &[("TERM", "dumb")]);
         let worker = serve(address, "evil", 5, |job| {
             job.warning(HOSTILE)?;
             job.data(HOSTILE)?;
@@ -355,96 +283,4 @@ fn control_characters_of_a_job_never_reach_the_terminal() {
             assert!(!terminal.shown.contains(byte), "{byte:?} in {:?}", terminal.shown);
         }
     });
-}
-
-/// How long somebody reads what the pager shows, in seconds.
-const READING: u8 = 5;
-
-/// The times that commands were said to take, in milliseconds.
-fn told_times(shown: &str) -> Vec<f64> {
-    let notes = shown.split('(').filter_map(|part| part.split_once(" ms output)"));
-    notes
-        .map(|(times, _)| times.split(" ms server and tool, "))
-        .map(|times| times.map(|time| time.parse::<f64>().unwrap()).sum())
-        .collect()
-}
-
-#[test]
-fn results_that_are_too_high_go_to_the_pager() {
-    let server = Server::start().unwrap();
-    let mut client = Client::connect(server.address()).unwrap();
-    for n in 0..60 {
-        let function = format!("tube{n}");
-        let _ = client.submit_background(function, "x", SubmitOptions::default()).unwrap();
-    }
-    // A pager that says where it begins and ends.
-    let pager = format!("sed -e '1s/^/<BEGIN>/' -e '$s/$/<END>/'; sleep {READING}");
-    let mut terminal =
-        Terminal::start(server.address(), &[("NO_COLOR", "1"), ("PAGER", &pager)], &["repl"]);
-    // This terminal is new and has no size yet.
-    terminal.says("!stty rows 24 cols 100", READS);
-    terminal.says(":timing on", READS);
-    let shown = terminal.says("functions", "<END>");
-    assert!(shown.contains("<BEGIN>") && shown.contains("tube59"), "{shown}");
-    terminal.sees(READS);
-    terminal.says("functions 'tube7'", "tube7 ");
-    terminal.sees(READS);
-    terminal.says(":pager off", READS);
-    let shown = terminal.says("functions", READS);
-    assert!(shown.contains("tube59"), "{shown}");
-    terminal.says(":pager on", READS);
-    terminal.says("functions 'tube7'", "<END>");
-    terminal.sees(READS);
-    terminal.says("quit", "\n");
-    assert_eq!(terminal.ends(), 0);
-    assert_eq!(terminal.shown.matches("<BEGIN>").count(), 2, "{}", terminal.shown);
-    // A busy machine may be slow itself, but not for as long as somebody reads.
-    let reading = f64::from(READING) * 1000.0;
-    let told = told_times(&terminal.shown);
-    assert!(told.len() >= 4, "{}", terminal.shown);
-    let slowest = told.into_iter().fold(0.0, f64::max);
-    assert!(slowest < reading, "reading is no slowness: {}", terminal.shown);
-}
-
-#[test]
-fn a_command_can_be_edited_with_the_editor() {
-    let server = Server::start().unwrap();
-    let editor = "sed -i -e s/one/two/";
-    let mut terminal =
-        Terminal::start(server.address(), &[("NO_COLOR", "1"), ("EDITOR", editor)], &["repl"]);
-    terminal.says("submit mail one", READS);
-    // The last command; then one of its own; then one that stays as it is.
-    terminal.says("\\e", "> submit mail two");
-    terminal.sees(READS);
-    assert_eq!(server.view().jobs, 2);
-    terminal.says("\\e submit mail \"one  more\"", "> submit mail \"two  more\"");
-    terminal.sees(READS);
-    assert_eq!(server.view().jobs, 3);
-    terminal.says("\\e submit mail same", "nothing was run");
-    terminal.sees(READS);
-    terminal.says("quit", "\n");
-    assert_eq!(terminal.ends(), 0);
-    let mut terminal =
-        Terminal::start(server.address(), &[("NO_COLOR", "1"), ("EDITOR", "false")], &["repl"]);
-    terminal.says("\\e submit mail x", "nothing was run: the editor `false` ended with code 1");
-    terminal.sees(READS);
-    terminal.says("!echo the\\ shell", "the shell");
-    terminal.sees(READS);
-    terminal.says("quit", "\n");
-    assert_eq!(terminal.ends(), 0);
-    assert_eq!(server.view().jobs, 3);
-}
-
-#[test]
-fn control_c_ends_a_watch_and_nothing_else() {
-    let server = Server::start().unwrap();
-    let mut terminal = Terminal::start(server.address(), &[("NO_COLOR", "1")], &["repl"]);
-    terminal.types(":watch i=100ms functions\r");
-    terminal.sees(", every 100ms");
-    terminal.sees(", every 100ms");
-    terminal.types("\u{3}");
-    terminal.sees("cancelled");
-    terminal.sees(READS);
-    terminal.says("quit", "\n");
-    assert_eq!(terminal.ends(), 0);
 }

@@ -23,7 +23,6 @@ mod inspect;
 mod leaving;
 mod pipes;
 mod put;
-mod serve;
 #[cfg(target_os = "linux")]
 mod shortage;
 mod smoke;
@@ -31,4 +30,14 @@ mod wait;
 #[cfg(not(windows))]
 mod work;
 
-ctl_core::tool_contract!(bsctl::Bsctl, env!("CARGO_BIN_EXE_bsctl"));
+ctl_core::tool_contract!(
+    bsctl::Bsctl,
+    ctl_core::contract::Case {
+        program: harness::PROGRAM,
+        add: "put -t mail",
+        add_to: "put -t",
+        list: "tubes",
+        nothing: "jobs --tube none",
+        jobs: |server| server.view().jobs,
+    }
+);

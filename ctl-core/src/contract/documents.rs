@@ -1,5 +1,6 @@
 //! Completions, man pages and the README say what the grammar says.
 
+use super::Case;
 use super::program::Program;
 use crate::cli;
 use crate::docs::{section, visible};
@@ -10,7 +11,7 @@ fn names<T: Tool>() -> Vec<String> {
 }
 
 /// For every shell.
-pub fn completions_know_every_command<T: Tool>(program: &Program) {
+pub fn completions_know_every_command<T: Tool>(Case { program, .. }: &Case<T>) {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = program.bare(&["completions", shell]).exits(0);
         for name in names::<T>() {
@@ -22,7 +23,7 @@ pub fn completions_know_every_command<T: Tool>(program: &Program) {
 
 /// The page of the tool itself has exit codes and environment.
 pub fn there_is_a_man_page_for_every_command_with_exit_codes_and_environment<T: Tool>(
-    program: &Program,
+    Case { program, .. }: &Case<T>,
 ) {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("man1");
@@ -41,7 +42,9 @@ pub fn there_is_a_man_page_for_every_command_with_exit_codes_and_environment<T: 
 }
 
 /// `docs` prints what the README has.
-pub fn the_generated_sections_list_commands_and_exit_codes<T: Tool>(program: &Program) {
+pub fn the_generated_sections_list_commands_and_exit_codes<T: Tool>(
+    Case { program, .. }: &Case<T>,
+) {
     let text = program.bare(&["docs"]).exits(0);
     let commands = section(text.out(), "commands").unwrap();
     for name in names::<T>() {

@@ -1,6 +1,7 @@
 //! What every tool has to do, as tests: `tool_contract!` makes them one by one for a tool.
 //!
-//! Each check is named for what it holds a tool to. Those on the grammar ask the tool's types, the others run its program.
+//! Each check is named for what it holds a tool to. Those on the grammar ask the tool's types, the others run its program
+//! against its own in-memory server.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,18 +10,60 @@
     clippy::missing_panics_doc
 )]
 
+pub mod bounds;
 pub mod documents;
 pub mod grammar;
 pub mod program;
+#[cfg(unix)]
+pub mod serve;
+pub mod session;
+#[cfg(target_os = "linux")]
+pub mod shortage;
+#[cfg(unix)]
+pub mod terminal;
+pub mod tls;
 
-/// Tests that hold the tool of this type to the contract; `$program` is the path of its program.
+use self::program::Program;
+use crate::link::Link;
+use crate::serve::Endpoint;
+use crate::tool::Tool;
+
+/// The in-memory server of a tool.
+pub type Server<T> = <<T as Tool>::Link as Link>::Server;
+
+/// What the contract types in this tool, and how it looks into the in-memory server.
+pub struct Case<T: Tool> {
+    /// The program.
+    pub program: Program,
+    /// A command that adds a job to the queue `mail`, without waiting; its body follows.
+    pub add: &'static str,
+    /// The command that adds a job to another queue; its name and its body follow.
+    pub add_to: &'static str,
+    /// The command that lists the queues; patterns of names may follow.
+    pub list: &'static str,
+    /// A command that lists nothing.
+    pub nothing: &'static str,
+    /// The number of jobs in the server.
+    pub jobs: fn(&Server<T>) -> usize,
+}
+
+impl<T: Tool> Case<T> {
+    /// Starts an in-memory server, and gives its address.
+    #[must_use]
+    pub fn server() -> (Server<T>, String) {
+        T::Link::start(Endpoint::Tcp(([127, 0, 0, 1], 0).into()), None).unwrap()
+    }
+}
+
+/// Tests that hold the tool of this type to the contract, with what its case is.
 #[macro_export]
 macro_rules! tool_contract {
-    ($tool:ty, $program:expr) => {
+    ($tool:ty, $case:expr) => {
         mod contract {
-            use $crate::contract::program::Program;
+            #[allow(unused_imports)]
+            use super::*;
 
-            const PROGRAM: Program = Program::of::<$tool>($program);
+            const CASE: $crate::contract::Case<$tool> = $case;
 
             $crate::tool_contract! { @grammar $tool:
                 every_command_is_in_exactly_one_group,
@@ -29,16 +72,52 @@ macro_rules! tool_contract {
                 verbs_of_a_session_stand_for_commands_of_the_same_name,
                 flags_of_the_start_are_refused_on_a_line_of_a_session,
             }
-            $crate::tool_contract! { @documents $tool:
+            $crate::tool_contract! { @case documents
                 completions_know_every_command,
                 there_is_a_man_page_for_every_command_with_exit_codes_and_environment,
                 the_generated_sections_list_commands_and_exit_codes,
+            }
+            #[cfg(unix)]
+            $crate::tool_contract! { @case serve
+                a_unix_socket_is_for_its_owner_only,
+                a_ready_file_is_never_written_through_a_link,
+                a_command_gets_the_server_and_gives_its_code,
+                no_process_is_left_behind,
+                the_address_is_printed_and_the_ready_file_written,
+                it_ends_with_its_parent,
+                unix_sockets,
+                other_machines_are_kept_out_unless_allowed,
+                embedded_needs_no_server_and_leaves_none,
+                embedded_and_an_address_exclude_each_other,
+            }
+            $crate::tool_contract! { @case session
+                a_dead_port_is_69_with_the_line_that_needed_it,
+                texts_and_files_win_over_a_redirected_stdin,
+                the_embedded_server_lives_as_long_as_the_session,
+                connect_goes_to_other_servers,
+                watch_repeats_a_command,
+                only_commands_that_look_are_repeated_outside_of_a_session,
+            }
+            #[cfg(unix)]
+            $crate::tool_contract! { @case session
+                a_variable_is_never_run_by_a_shell,
+                shell_commands_run_where_they_are_allowed,
+            }
+            #[cfg(feature = "tls")]
+            $crate::tool_contract! { @case tls
+                tls_flags_that_cannot_work_are_refused,
+            }
+            #[cfg(unix)]
+            $crate::tool_contract! { @case terminal
+                results_that_are_too_high_go_to_the_pager,
+                a_command_can_be_edited_with_the_editor,
+                control_c_ends_a_watch_and_nothing_else,
             }
 
             #[test]
             fn the_readme_has_the_sections_that_the_grammar_gives() {
                 $crate::contract::documents::the_readme_has_the_sections_that_the_grammar_gives(
-                    &PROGRAM,
+                    &CASE.program,
                     concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"),
                 );
             }
@@ -50,10 +129,10 @@ macro_rules! tool_contract {
             $crate::contract::grammar::$name::<$tool>();
         }
     )*};
-    (@documents $tool:ty: $($name:ident,)*) => {$(
+    (@case $module:ident $($name:ident,)*) => {$(
         #[test]
         fn $name() {
-            $crate::contract::documents::$name::<$tool>(&PROGRAM);
+            $crate::contract::$module::$name(&CASE);
         }
     )*};
 }

@@ -6,6 +6,7 @@ use std::thread;
 
 use serde_json::Value;
 
+use crate::tls::TlsNames;
 use crate::tool::Tool;
 
 /// How a run ended.
@@ -32,8 +33,8 @@ impl Ran {
         self.out().lines().collect()
     }
 
-    /// The document on stdout.
-    #[must_use]
+    /// The document on stdout, which must be one.
+    #[allow(clippy::must_use_candidate)]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.bytes)
             .unwrap_or_else(|error| panic!("{error}: stdout is {:?}, {}", self.out(), self.err))
@@ -46,6 +47,13 @@ impl Ran {
         let value: Value = serde_json::from_str(last)
             .unwrap_or_else(|error| panic!("{error}: stderr ends with {last:?}"));
         value["error"].clone()
+    }
+
+    /// As [`Ran::error`], with nothing on stdout.
+    #[must_use]
+    pub fn error_alone(&self) -> Value {
+        assert!(self.bytes.is_empty(), "{:?}", self.out());
+        self.error()
     }
 
     /// Whether a line of stderr begins with this.
@@ -76,6 +84,7 @@ pub struct Program {
     pub prefix: &'static str,
     /// The variables with addresses.
     pub variables: &'static [&'static str],
+    tls: TlsNames,
 }
 
 impl Program {
@@ -89,6 +98,7 @@ impl Program {
             flag: program.servers.flag,
             prefix: program.prefix,
             variables: program.servers.variables,
+            tls: program.tls,
         }
     }
 
@@ -99,9 +109,11 @@ impl Program {
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
             let own = format!("{}_", self.prefix);
+            let TlsNames { authorities, certificate, key, .. } = self.tls;
             let is_ours = text.starts_with(&own)
-                || text.contains("COLOR")
-                || self.variables.iter().any(|variable| text == *variable);
+                || ["NO_COLOR", "CLICOLOR"].iter().any(|start| text.starts_with(start))
+                || self.variables.iter().any(|variable| text == *variable)
+                || [authorities, certificate, key].contains(&&*text);
             if is_ours {
                 command.env_remove(&name);
             }
@@ -151,4 +163,10 @@ pub fn ended(child: Child) -> Ran {
     let err = String::from_utf8(output.stderr).unwrap();
     assert!(!err.contains("panicked"), "{err}");
     Ran { code: output.status.code(), bytes: output.stdout, err }
+}
+
+/// Sends a signal to a child.
+#[cfg(unix)]
+pub fn signal(child: &Child, signal: rustix::process::Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
 }

@@ -61,8 +61,9 @@ fn functions_are_listed_with_their_counts() {
 fn functions_are_created_limited_and_dropped() {
     on_both(|server| {
         let address = server.address();
-        let no =
-            gearctl(address, &["function", "maxqueue", "f", "1", "-o", "json"]).exits(1).error();
+        let no = gearctl(address, &["function", "maxqueue", "f", "1", "-o", "json"])
+            .exits(1)
+            .error_alone();
         assert_eq!(no["code"], "NOT_FOUND");
         gearctl(address, &["function", "drop", "f"]).exits(1);
         gearctl(address, &["function", "create", "f", "-n"]).exits(0);
@@ -72,7 +73,8 @@ fn functions_are_created_limited_and_dropped() {
         assert_eq!(gearctl(address, &["functions", "-o", "name"]).exits(0).out(), "f\n");
         gearctl(address, &["function", "maxqueue", "f", "1"]).exits(0);
         queue(address, "f", b"x");
-        let refused = gearctl(address, &["function", "drop", "f", "-o", "json"]).exits(1).error();
+        let refused =
+            gearctl(address, &["function", "drop", "f", "-o", "json"]).exits(1).error_alone();
         assert_eq!(refused["code"], "FUNCTION_IN_USE");
         gearctl(address, &["function", "drop", "f", "--force"]).exits(0);
         gearctl(address, &["function", "create", "a b"]).exits(65);
@@ -118,13 +120,13 @@ fn jobs_are_listed_looked_at_and_cancelled() {
         assert_eq!((&known["known"], &known["waiting"]), (&json!(true), &json!(0)));
         let known = gearctl(address, &["job", &one, "-o", "json"]).exits(0).json();
         assert_eq!((&known["handle"], &known["running"]), (&json!(one), &json!(false)));
-        let unknown = gearctl(address, &["job", "H:x:9", "-o", "json"]).exits(1).error();
+        let unknown = gearctl(address, &["job", "H:x:9", "-o", "json"]).exits(1).error_alone();
         assert_eq!(unknown["code"], "NOT_FOUND");
         gearctl(address, &["job"]).exits(2);
 
         let report = gearctl(address, &["cancel", &one, "-o", "json"]).exits(0).json();
         assert_eq!((&report["succeeded"], &report["failed"]), (&json!(1), &json!(0)));
-        let no = gearctl(address, &["cancel", "H:x:9", "-o", "json"]).exits(1).error();
+        let no = gearctl(address, &["cancel", "H:x:9", "-o", "json"]).exits(1).error_alone();
         assert_eq!(no["code"], "NOT_FOUND");
         let stdin = format!("{two}\nH:x:9\n");
         gearctl_with(address, &["cancel", "-"], stdin.as_bytes()).exits(3);
@@ -169,7 +171,7 @@ fn raw_packets_are_sent_and_what_comes_is_shown() {
         let magic = raw(&["--response", "--packet", "ECHO_REQ", "x"]).exits(1);
         assert!(magic.out().contains("INVALID_MAGIC"), "{}", magic.out());
         // gearmand ends the connection for a number that it does not know.
-        assert_eq!(raw(&["--packet", "99", "-o", "json"]).exits(69).error()["exit"], 69);
+        assert_eq!(raw(&["--packet", "99", "-o", "json"]).exits(69).error_alone()["exit"], 69);
         raw(&["--packet", "GET_STATUS"]).exits(65);
         raw(&["--packet", "NONSENSE"]).exits(65);
         raw(&["status", "--packet", "ECHO_REQ", "x"]).exits(2);
@@ -208,7 +210,7 @@ fn server_of_one_connection() -> (String, std::thread::JoinHandle<()>) {
 #[test]
 fn a_connection_that_is_refused_is_not_the_silence_of_a_server() {
     let (address, serving) = server_of_one_connection();
-    let error = gearctl(&address, &["server", "-o", "json"]).exits(69).error();
+    let error = gearctl(&address, &["server", "-o", "json"]).exits(69).error_alone();
     assert_eq!(error["code"], "UNAVAILABLE", "{error}");
     serving.join().unwrap();
 }

@@ -118,7 +118,7 @@ fn jobs_that_clients_wait_for_are_left_alone_unless_they_may_fail() {
                 error.exits(0);
                 continue;
             }
-            assert_eq!(error.exits(1).error()["code"], "CLIENTS_WAITING");
+            assert_eq!(error.exits(1).error_alone()["code"], "CLIENTS_WAITING");
         }
         assert_eq!(queued(address, "mail"), 3);
         let line = ["drain", "mail", "-y", "--background-only", "-o", "json"];

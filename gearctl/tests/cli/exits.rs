@@ -32,7 +32,7 @@ fn a_dead_port_is_69_and_json_says_so() {
     let address = dead_address();
     for line in LINES {
         let ran = gearctl(&address, &[line, &["-o", "json"][..]].concat()).exits(69);
-        assert_eq!(ran.error()["exit"], 69, "{line:?}");
+        assert_eq!(ran.error_alone()["exit"], 69, "{line:?}");
     }
 }
 
@@ -41,7 +41,7 @@ fn wrong_lines_are_2() {
     for line in [&["nope"][..], &["ping", "--nope"], &[], &["job"], &["function"]] {
         bare(line).exits(2);
         let ran = bare(&[line, &["-o", "json"]].concat()).exits(2);
-        assert_eq!(ran.error()["code"], "USAGE", "{line:?}");
+        assert_eq!(ran.error_alone()["code"], "USAGE", "{line:?}");
     }
 }
 

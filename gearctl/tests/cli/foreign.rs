@@ -68,7 +68,7 @@ fn what_a_silent_server_answers_is_shown_and_the_rest_is_named() {
         std::thread::scope(|scope| {
             for line in ["version", "pid", "verbose", "jobs", "unique-jobs"] {
                 scope.spawn(move || {
-                    let error = soon(&[line, "-o", "json"]).exits(124).error();
+                    let error = soon(&[line, "-o", "json"]).exits(124).error_alone();
                     assert!(error["hints"].to_string().contains("gearctl server shows"), "{error}");
                 });
             }
@@ -110,7 +110,7 @@ fn a_refusal_in_any_dialect_is_not_supported() {
         on(flavour, |address| {
             for line in lines {
                 let error =
-                    gearctl(address, &[line, &["-o", "json"][..]].concat()).exits(76).error();
+                    gearctl(address, &[line, &["-o", "json"][..]].concat()).exits(76).error_alone();
                 assert_eq!(error["code"], "UNSUPPORTED", "{flavour} {line:?}");
             }
             let all = gearctl(address, &["server", "-o", "json"]).exits(0).json();
@@ -138,7 +138,7 @@ fn a_drain_is_refused_where_the_server_cannot_tell_who_waits() {
     for flavour in FOREIGN {
         on(flavour, |address| {
             let line = ["drain", "f", "--yes", "--timeout", "3", "-o", "json"];
-            let error = gearctl(address, &line).exits(1).error();
+            let error = gearctl(address, &line).exits(1).error_alone();
             assert_eq!(error["code"], "CLIENTS_WAITING", "{flavour}");
             let hints = error["hints"].to_string();
             assert!(hints.contains("--as fail"), "{flavour}: {hints}");
@@ -153,7 +153,7 @@ fn what_is_no_gearman_server_is_said_at_once() {
     // Without the answer it would be a timeout.
     for line in [&["functions"][..], &["server"], &["workers"], &["version"], &["pid"]] {
         let line = [line, &["-o", "json"]].concat();
-        let error = gearctl(server.address(), &line).exits(76).error();
+        let error = gearctl(server.address(), &line).exits(76).error_alone();
         let message = error["message"].to_string();
         assert!(message.contains("UNKNOWN_COMMAND"), "{line:?}: {message}");
         assert!(message.contains("is a Gearman server there?"), "{line:?}: {message}");

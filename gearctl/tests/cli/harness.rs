@@ -1,99 +1,31 @@
 //! Running the program, and a server of each kind to run it against.
 
-use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+pub(crate) use ctl_core::contract::program::{Program, Ran, ended, fed};
 use fixtures::gearmand::Server;
 use fixtures::real::Gearmand;
 use gearman_client::blocking::{Admin, Client};
 
-/// How a run ended.
-#[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) code: Option<i32>,
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) err: String,
-}
-
-impl Ran {
-    pub(crate) fn out(&self) -> &str {
-        std::str::from_utf8(&self.bytes).unwrap()
-    }
-
-    pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.bytes)
-            .unwrap_or_else(|error| panic!("{error}: stdout is {:?}, {}", self.out(), self.err))
-    }
-
-    /// The error object that ends stderr; stdout must be empty then.
-    pub(crate) fn error(&self) -> serde_json::Value {
-        assert!(self.bytes.is_empty(), "{:?}", self.out());
-        let last = self.err.lines().last().unwrap_or_default();
-        let value: serde_json::Value = serde_json::from_str(last)
-            .unwrap_or_else(|error| panic!("{error}: stderr ends with {last:?}"));
-        value["error"].clone()
-    }
-
-    /// This run, which must have ended with `code`.
-    #[track_caller]
-    pub(crate) fn exits(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "stdout: {:?}\nstderr: {}", self.bytes, self.err);
-        self
-    }
-}
+/// The program.
+pub(crate) const PROGRAM: Program = Program::of::<gearctl::Gearctl>(env!("CARGO_BIN_EXE_gearctl"));
 
 /// The program with a clean environment and empty stdin.
 pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gearctl"));
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        let ours = ["GEARCTL_", "GEARMAN", "NO_COLOR", "CLICOLOR"];
-        if ours.iter().any(|prefix| text.starts_with(prefix)) {
-            command.env_remove(&name);
-        }
-    }
-    command.args(arguments);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+    PROGRAM.command(arguments)
 }
 
 pub(crate) fn bare(arguments: &[&str]) -> Ran {
-    ended(command(arguments).spawn().unwrap())
+    PROGRAM.bare(arguments)
 }
 
 pub(crate) fn gearctl(address: &str, arguments: &[&str]) -> Ran {
-    bare(&[&["-s", address], arguments].concat())
+    PROGRAM.at(address, arguments)
 }
 
 pub(crate) fn gearctl_with(address: &str, arguments: &[&str], stdin: &[u8]) -> Ran {
-    fed(command(&[&["-s", address], arguments].concat()), stdin)
-}
-
-/// Runs a command with these bytes as its stdin.
-pub(crate) fn fed(mut command: Command, stdin: &[u8]) -> Ran {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut pipe = child.stdin.take().unwrap();
-    let stdin = stdin.to_vec();
-    // Written beside, so that a child that writes much before it reads all does not block both.
-    let writer = std::thread::spawn(move || {
-        let _ = pipe.write_all(&stdin);
-    });
-    let ran = ended(child);
-    writer.join().unwrap();
-    ran
-}
-
-pub(crate) fn ended(child: Child) -> Ran {
-    let output = child.wait_with_output().unwrap();
-    let err = String::from_utf8(output.stderr).unwrap();
-    assert!(!err.contains("panicked"), "{err}");
-    Ran { code: output.status.code(), bytes: output.stdout, err }
+    PROGRAM.fed(address, arguments, stdin)
 }
 
 /// A child that does not outlive the test.

@@ -18,11 +18,20 @@ mod hostile;
 mod map;
 mod observe;
 mod run;
-mod serve;
 #[cfg(target_os = "linux")]
 mod shortage;
 #[cfg(feature = "tls")]
 mod tls;
 mod work;
 
-ctl_core::tool_contract!(gearctl::Gearctl, env!("CARGO_BIN_EXE_gearctl"));
+ctl_core::tool_contract!(
+    gearctl::Gearctl,
+    ctl_core::contract::Case {
+        program: harness::PROGRAM,
+        add: "submit mail",
+        add_to: "submit",
+        list: "functions",
+        nothing: "workers --function nobody",
+        jobs: |server| server.view().jobs,
+    }
+);

@@ -37,7 +37,8 @@ fn waiting_ends_when_the_condition_is_true() {
         let handle = queue(address, "f", b"x");
         wait(&["function-exists", "-f", "f"]).exits(0);
         wait(&["queued==1", "-f", "f", "--stable", "2"]).exits(0);
-        let error = wait(&["idle", "-f", "f", "--timeout", "1", "-o", "json"]).exits(124).error();
+        let error =
+            wait(&["idle", "-f", "f", "--timeout", "1", "-o", "json"]).exits(124).error_alone();
         assert!(error["message"].as_str().unwrap().contains("last seen: 1"), "{error}");
 
         let done = format!("handle-done={handle}");
@@ -71,7 +72,7 @@ fn shutdown_asks_and_says_that_gearmand_has_no_such_command() {
         gearctl(address, &["shutdown"]).exits(2);
         gearctl(address, &["shutdown", "--yes"]).exits(2);
         let confirm = format!("--confirm={address}");
-        let error = gearctl(address, &["shutdown", &confirm, "-o", "json"]).exits(76).error();
+        let error = gearctl(address, &["shutdown", &confirm, "-o", "json"]).exits(76).error_alone();
         assert!(error["message"].as_str().unwrap().contains("1.1.14"), "{error}");
         gearctl(address, &["ping"]).exits(0);
         gearctl(address, &["shutdown", "-n"]).exits(0);

@@ -75,7 +75,7 @@ fn a_job_that_fails_is_1() {
         let address = server.address();
         let ran = gearctl(address, &["run", "no", "x"]).exits(1);
         assert!(ran.err.contains("JOB_FAILED") && ran.bytes.is_empty(), "{}", ran.err);
-        let error = gearctl(address, &["run", "no", "x", "-o", "json"]).exits(1).error();
+        let error = gearctl(address, &["run", "no", "x", "-o", "json"]).exits(1).error_alone();
         assert_eq!(error["code"], "JOB_FAILED");
         gearctl_with(address, &["run", "no", "--lines"], b"a\nb\n").exits(1);
     });
@@ -100,7 +100,7 @@ fn nobody_serves_the_job_and_the_time_runs_out() {
     on_both(|server| {
         let ran =
             gearctl(server.address(), &["run", "nobody", "x", "--timeout", "0.3", "-o", "json"]);
-        assert_eq!(ran.exits(124).error()["code"], "TIMEOUT");
+        assert_eq!(ran.exits(124).error_alone()["code"], "TIMEOUT");
     });
 }
 
@@ -158,7 +158,7 @@ fn a_full_queue_is_75_and_a_missing_file_66() {
         let address = server.address();
         queue(address, "f", b"x");
         gearctl(address, &["function", "maxqueue", "f", "1"]).exits(0);
-        let error = gearctl(address, &["submit", "f", "y", "-o", "json"]).exits(75).error();
+        let error = gearctl(address, &["submit", "f", "y", "-o", "json"]).exits(75).error_alone();
         assert_eq!(error["code"], "QUEUE_FULL");
         gearctl(address, &["submit", "f", "@/no/such/file"]).exits(66);
         gearctl(address, &["submit", "a b", "y"]).exits(65);
@@ -237,7 +237,7 @@ fn a_result_that_cannot_be_kept_is_an_error_and_raw_output_still_comes() {
             let json = run(&["x", "-o", "json"]).exits(0).json();
             assert_eq!(json["body"].as_str().unwrap().len(), 300_000);
             let few = ["--max-result", "100k", "-o", "json"];
-            let error = run(&[&["x"], &few[..]].concat()).exits(65).error();
+            let error = run(&[&["x"], &few[..]].concat()).exits(65).error_alone();
             assert_eq!(error["code"], "RESULT_TOO_LARGE");
             assert!(error["message"].to_string().contains("the 100 KiB that --max-result keeps"));
             let raw = run(&["x", "--max-result", "100k"]).exits(0);

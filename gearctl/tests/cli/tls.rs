@@ -118,7 +118,7 @@ fn a_server_is_trusted_for_its_certificate_only() {
     let mut command = command(&["smoke", "--tls", "-s", &address]);
     ended(command.env("GEARMAND_CA_CERTIFICATE", ca).spawn().unwrap()).exits(0);
     // The system does not know the authority.
-    let error = smoke(&["-s", &address, "--tls", "-o", "json"]).exits(77).error();
+    let error = smoke(&["-s", &address, "--tls", "-o", "json"]).exits(77).error_alone();
     assert_eq!(error["code"], "TLS");
     let ran = bare(&["ping", "-s", &address, "--tls", "--tls-insecure"]).exits(0);
     assert!(ran.err.contains("not checked"), "{}", ran.err);
@@ -193,7 +193,7 @@ fn a_revoked_certificate_is_refused() {
 
     with(&[]).exits(0);
     with(&["--tls-crl", &others]).exits(0);
-    let error = with(&["--tls-crl", &revoked]).exits(77).error();
+    let error = with(&["--tls-crl", &revoked]).exits(77).error_alone();
     assert_eq!(error["code"], "TLS");
     assert!(error["message"].as_str().unwrap().contains("Revoked"), "{error}");
     // Of a certificate that no list is for nothing is known.
@@ -218,7 +218,7 @@ fn a_file_that_is_no_revocation_list_is_named() {
     // Nothing is asked of the server.
     let ping = ["ping", "-s", "127.0.0.1:1", "--tls", "-o", "json"];
     let message = |code: i32, flags: &[&str]| {
-        let error = bare(&[&ping, flags].concat()).exits(code).error();
+        let error = bare(&[&ping, flags].concat()).exits(code).error_alone();
         error["message"].as_str().unwrap().to_owned()
     };
     let said = message(77, &["--tls-crl", ca]);

@@ -214,7 +214,8 @@ fn builtins_answer() {
         let _fail = worker(address, "fail", &["--builtin", "fail"]);
         gearctl(address, &["run", "fail", "x"]).exits(1);
         let _exception = worker(address, "exception", &["--builtin", "exception"]);
-        let error = gearctl(address, &["run", "exception", "boom", "-o", "json"]).exits(1).error();
+        let error =
+            gearctl(address, &["run", "exception", "boom", "-o", "json"]).exits(1).error_alone();
         assert_eq!(error["code"], "JOB_EXCEPTION");
         let _progress = worker(address, "progress", &["--builtin", "progress=3"]);
         let ran = gearctl(address, &["run", "progress", "x", "-o", "ndjson"]).exits(0);

@@ -1,0 +1,164 @@
+//! `serve` and `--embedded`.
+
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, test_kill_process};
+
+use super::Case;
+use super::program::{ended, signal};
+use crate::tool::Tool;
+
+/// Whatever the umask is.
+pub fn a_unix_socket_is_for_its_owner_only<T: Tool>(case: &Case<T>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let script = "umask 0; exec \"$0\" serve --listen \"unix:$1\" -- stat -c %a \"$1\"";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, case.program.path, path.to_str().unwrap()]);
+    let output = shell.output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "600\n");
+    assert!(!path.exists());
+}
+
+/// Nor is its beginning.
+pub fn a_ready_file_is_never_written_through_a_link<T: Tool>(case: &Case<T>) {
+    let folder = tempfile::tempdir().unwrap();
+    let precious = folder.path().join("precious");
+    std::fs::write(&precious, "precious").unwrap();
+    for trap in ["ready", "ready.new"] {
+        std::os::unix::fs::symlink(&precious, folder.path().join(trap)).unwrap();
+    }
+    let ready = folder.path().join("ready");
+    let file = ready.to_str().unwrap();
+    let script = "test ! -L \"$0\" && cat \"$0\"";
+    let line = ["serve", "--port", "0", "--ready-file", file, "--", "sh", "-c", script, file];
+    assert!(case.program.bare(&line).exits(0).out().contains("127.0.0.1:"));
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+    assert!(!ready.exists());
+}
+
+/// By the variables that the tool itself reads.
+pub fn a_command_gets_the_server_and_gives_its_code<T: Tool>(case: &Case<T>) {
+    let program = &case.program;
+    let variables: String = program.variables.iter().map(|name| format!(" ${name}")).collect();
+    let script = format!("\"$0\" smoke > /dev/null && echo \"{}\"", variables.trim());
+    let ran = program.bare(&["serve", "--", "sh", "-c", &script, program.path]).exits(0);
+    let words: Vec<&str> = ran.out().split_whitespace().collect();
+    assert_eq!(words.len(), program.variables.len());
+    assert!(words.iter().all(|word| *word == words[0]), "{words:?}");
+    assert!(TcpStream::connect(words[0]).is_err(), "the server is gone");
+    program.bare(&["mock", "--", "sh", "-c", "exit 7"]).exits(7);
+    program.bare(&["serve", "--", "sh", "-c", "kill -TERM $$"]).exits(143);
+    program.bare(&["serve", "--", "/no/such/program"]).exits(127);
+}
+
+/// Neither what the command has left in the background, nor the command after a signal.
+pub fn no_process_is_left_behind<T: Tool>(case: &Case<T>) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pid");
+    let file = file.to_str().unwrap();
+    let alive = |pid: &str| {
+        let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+        // A process that has ended but was not yet waited for by init counts as gone.
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+        test_kill_process(pid).is_ok() && !stat.is_ok_and(|stat| stat.contains(") Z "))
+    };
+    let script = "sleep 600 >/dev/null 2>&1 & echo $! > \"$0\"";
+    case.program.bare(&["serve", "--", "sh", "-c", script, file]).exits(0);
+    let pid = std::fs::read_to_string(file).unwrap();
+    while alive(&pid) {
+        std::thread::yield_now();
+    }
+    let script = "echo $$ > \"$0.new\"; mv \"$0.new\" \"$0\"; sleep 600";
+    std::fs::remove_file(file).unwrap();
+    let child = case.program.command(&["serve", "--", "sh", "-c", script, file]).spawn().unwrap();
+    while !std::path::Path::new(file).exists() {
+        std::thread::yield_now();
+    }
+    let pid = std::fs::read_to_string(file).unwrap();
+    signal(&child, Signal::TERM);
+    ended(child).exits(143);
+    while alive(&pid) {
+        std::thread::yield_now();
+    }
+}
+
+/// Both say the same, and the file is gone with the server.
+pub fn the_address_is_printed_and_the_ready_file_written<T: Tool>(case: &Case<T>) {
+    let directory = tempfile::tempdir().unwrap();
+    let ready = directory.path().join("ready");
+    let file = ready.to_str().unwrap();
+    let line = ["serve", "--listen", ":0", "--print-addr", "--ready-file", file];
+    let mut child = case.program.command(&line).spawn().unwrap();
+    let mut address = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
+    while !ready.exists() {
+        std::thread::yield_now();
+    }
+    assert_eq!(std::fs::read_to_string(&ready).unwrap(), address);
+    case.program.at(address.trim(), &["smoke"]).exits(0);
+    signal(&child, Signal::TERM);
+    ended(child).exits(143);
+    assert!(!ready.exists());
+}
+
+/// `--exit-with-parent`.
+pub fn it_ends_with_its_parent<T: Tool>(case: &Case<T>) {
+    let directory = tempfile::tempdir().unwrap();
+    let ready = directory.path().join("ready");
+    let script = "\"$0\" serve --port 0 --ready-file \"$1\" --exit-with-parent 2>/dev/null >/dev/null & \
+                  while ! test -e \"$1\"; do :; done; cat \"$1\"";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, case.program.path, ready.to_str().unwrap()]);
+    let address = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+    // The shell has ended, and so does the server.
+    while TcpStream::connect(address.trim()).is_ok() {
+        std::thread::yield_now();
+    }
+}
+
+/// Both ways.
+pub fn unix_sockets<T: Tool>(case: &Case<T>) {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = format!("unix:{}", directory.path().join("s").display());
+    let program = &case.program;
+    let script = format!("\"$0\" {} \"$1\" smoke >/dev/null", program.flag);
+    let line = ["serve", "--listen", &socket, "--", "sh", "-c", &script, program.path, &socket];
+    program.bare(&line).exits(0);
+}
+
+/// And an address that cannot be one is told from one that is taken.
+pub fn other_machines_are_kept_out_unless_allowed<T: Tool>(case: &Case<T>) {
+    let serve = |address: &str, more: &[&str]| {
+        let line = [&["serve", "--listen", address], more, &["--", "true"]].concat();
+        case.program.bare(&line)
+    };
+    let ran = serve("0.0.0.0:0", &[]).exits(2);
+    assert!(ran.err.contains("--allow-remote"), "{}", ran.err);
+    serve("0.0.0.0:0", &["--allow-remote"]).exits(0);
+    serve("nonsense", &[]).exits(2);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    serve(&taken.local_addr().unwrap().to_string(), &[]).exits(69);
+}
+
+/// `--embedded`.
+pub fn embedded_needs_no_server_and_leaves_none<T: Tool>(case: &Case<T>) {
+    let ran = case.program.bare(&["--embedded", "smoke", "-o", "json"]).exits(0);
+    assert!(ran.json().as_array().unwrap().iter().all(|row| row["ok"] == true));
+    assert!(ran.err.contains("embedded server on 127.0.0.1:"), "{}", ran.err);
+    let address = ran.err.split_whitespace().find(|word| word.starts_with("127.0.0.1:")).unwrap();
+    assert!(TcpStream::connect(address).is_err());
+}
+
+/// The flag, wherever it stands; the environment is overruled.
+pub fn embedded_and_an_address_exclude_each_other<T: Tool>(case: &Case<T>) {
+    let (program, flag) = (&case.program, case.program.flag);
+    program.bare(&["--embedded", flag, "localhost", "ping"]).exits(2);
+    program.bare(&[flag, "localhost", "ping", "--embedded"]).exits(2);
+    let (server, dead) = Case::<T>::server();
+    drop(server);
+    let mut command = program.command(&["--embedded", "ping"]);
+    ended(command.env(program.variables[0], dead).spawn().unwrap()).exits(0);
+}

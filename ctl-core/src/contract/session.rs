@@ -1,0 +1,181 @@
+//! Scripts for a session: from a pipe, `-f` and `-e`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use super::Case;
+use super::program::{Program, Ran, ended};
+use crate::tool::Tool;
+
+/// Runs a script.
+#[must_use]
+pub fn repl(program: &Program, address: &str, arguments: &[&str], script: impl AsRef<[u8]>) -> Ran {
+    program.fed(address, &[&["repl"], arguments].concat(), script.as_ref())
+}
+
+/// A session that is fed line by line.
+pub struct Fed {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Fed {
+    /// Starts it.
+    #[must_use]
+    pub fn start(program: &Program, address: &str, arguments: &[&str]) -> Self {
+        let line = [&[program.flag, address, "repl"], arguments].concat();
+        let mut child = program.command(&line).stdin(Stdio::piped()).spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { child, stdin, stdout: BufReader::new(stdout) }
+    }
+
+    /// Says a line.
+    pub fn say(&mut self, line: &str) {
+        writeln!(self.stdin, "{line}").unwrap();
+    }
+
+    /// The next line on stdout; the test runner's own limit bounds the waiting.
+    pub fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Ends its stdin, and waits for its end; what was heard is not in what it gives.
+    #[must_use]
+    pub fn end(mut self) -> Ran {
+        let mut rest = Vec::new();
+        drop(self.stdin);
+        self.stdout.read_to_end(&mut rest).unwrap();
+        Ran { bytes: rest, ..ended(self.child) }
+    }
+
+    /// Waits for its end while its stdin stays open: after a signal, a session must not need the end of that.
+    #[must_use]
+    pub fn ends_by_itself(self) -> Ran {
+        let stdin = self.stdin;
+        let ended = ended(self.child);
+        drop(stdin);
+        ended
+    }
+
+    /// Sends it a signal.
+    #[cfg(unix)]
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        super::program::signal(&self.child, signal);
+    }
+}
+
+/// A script names the line that could not connect, and those before it needed no connection.
+pub fn a_dead_port_is_69_with_the_line_that_needed_it<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    drop(server);
+    let ended = repl(&case.program, &address, &["--connect-timeout", "5s"], ":set\nping").exits(69);
+    assert!(ended.says("stdin:2: UNAVAILABLE"), "{ended:?}");
+}
+
+/// `-e` and `-f` are scripts with names of their own.
+pub fn texts_and_files_win_over_a_redirected_stdin<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add = case.add;
+    let run =
+        |arguments: &[&str]| repl(&case.program, &address, arguments, format!("{add} never\n"));
+    let (one, two) = (format!("{add} a"), format!("{add} \"b\""));
+    run(&["-e", &one, "-e", &two]).exits(0);
+    assert_eq!((case.jobs)(&server), 2);
+    let ended = run(&["-e", &one, "-e", "nonsense"]).exits(2);
+    assert!(ended.says("-e:2: unknown command"), "{ended:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a script");
+    std::fs::write(&file, format!("{add} a\r\n{add} @/does/not/exist\r\n")).unwrap();
+    let name = file.to_str().unwrap();
+    let ended = run(&["-f", name]).exits(66);
+    assert!(ended.says(&format!("{name}:2: ")), "{ended:?}");
+    run(&["-f", "/does/not/exist"]).exits(66);
+    assert_eq!((case.jobs)(&server), 4);
+}
+
+/// It is there for every line, and gone with the session.
+pub fn the_embedded_server_lives_as_long_as_the_session<T: Tool>(case: &Case<T>) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("script");
+    std::fs::write(&file, format!("{} a\nexpect 'count==1' {} mail\n", case.add, case.list))
+        .unwrap();
+    let line = ["--embedded", "repl", "-f", file.to_str().unwrap()];
+    let ended = case.program.bare(&line).exits(0);
+    let address = ended.err.split_whitespace().find(|word| word.starts_with("127.0.0.1:")).unwrap();
+    assert!(TcpStream::connect(address).is_err(), "no listener is left behind");
+    case.program.at("127.0.0.1:1", &["--embedded", "repl"]).exits(2);
+}
+
+/// What follows goes to the other server.
+pub fn connect_goes_to_other_servers<T: Tool>(case: &Case<T>) {
+    let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());
+    let add = case.add;
+    let text = format!("{add} a\nconnect {second}\n{add} b\n{add} c\n");
+    let ended = repl(&case.program, &first, &[], text).exits(0);
+    assert_eq!(((case.jobs)(&one), (case.jobs)(&two)), (1, 2));
+    assert!(ended.lines().iter().any(|line| line.contains(&second)), "{ended:?}");
+}
+
+/// As often as it is told, or until too little is shown.
+pub fn watch_repeats_a_command<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let text = format!(":watch i=100ms c=3 {} x\n:watch i=100ms m=1 {}\n", case.add, case.nothing);
+    repl(&case.program, &address, &[], text).exits(0);
+    assert_eq!((case.jobs)(&server), 3);
+}
+
+/// `watch` of the command line.
+pub fn only_commands_that_look_are_repeated_outside_of_a_session<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let watched = |line: &str| {
+        let words = words(line);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        case.program.at(&address, &[&["watch", "-c", "1", "--"], words.as_slice()].concat())
+    };
+    watched(case.list).exits(0);
+    for line in [&format!("{} x", case.add), &format!("watch {}", case.list), "", "nonsense"] {
+        watched(line).exits(2);
+    }
+    assert_eq!((case.jobs)(&server), 0);
+}
+
+/// It is in the environment of what the shell runs, and never part of its line.
+#[cfg(unix)]
+pub fn a_variable_is_never_run_by_a_shell<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let folder = tempfile::tempdir().unwrap();
+    let canary = folder.path().join("canary");
+    let var = format!("x_var=a; touch {}", canary.display());
+    let text = "!echo ${x_var}\n!echo \"$x_var\"\n1 ! \"echo ${x_var}\"\n";
+    let ended = repl(&case.program, &address, &["--var", &var], text).exits(2);
+    assert!(ended.err.contains("stdin:3: a variable is not put into"), "{ended:?}");
+    let value = var.split_once('=').unwrap().1;
+    assert_eq!(ended.out(), format!("{value}\n{value}\n"));
+    assert!(!canary.exists());
+    // What is in the environment already is not hidden from what a shell runs.
+    let ended = repl(&case.program, &address, &["--var", "PATH=/nowhere"], "!true\n").exits(2);
+    assert!(ended.err.contains("PATH"), "{ended:?}");
+    repl(&case.program, &address, &["--var", "1x=2"], "").exits(2);
+}
+
+/// With a closed stdin, and with the exit code of the command.
+#[cfg(unix)]
+pub fn shell_commands_run_where_they_are_allowed<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let text = format!(
+        "!echo \"it's\" ${{HOME:-}} | cut -c 1-4\n!read -r line || echo none\n!exit 4\n{} never\n",
+        case.add
+    );
+    let ended = repl(&case.program, &address, &[], text).exits(1);
+    assert_eq!(ended.out(), "it's\nnone\n");
+    let said = "stdin:3: COMMAND_FAILED: the shell command ended with code 4";
+    assert!(ended.says(said), "{ended:?}");
+    let ended = repl(&case.program, &address, &["--no-shell"], "!echo no\n").exits(2);
+    assert_eq!(ended.out(), "");
+    assert_eq!((case.jobs)(&server), 0);
+}

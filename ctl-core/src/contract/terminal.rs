@@ -1,0 +1,203 @@
+//! A session as a person meets it: through a pseudo-terminal.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use rexpect::process::{Signal, WaitStatus};
+use rexpect::session::{PtySession, spawn_command};
+
+use super::Case;
+use super::program::Program;
+use crate::tool::Tool;
+
+/// How long anything may take, in milliseconds: only reached when something is broken.
+pub const PATIENCE: u64 = 60_000;
+
+/// Sent when the line editor begins to read: bracketed paste on.
+pub const READS: &str = "\u{1b}[?2004h";
+
+/// A session at a terminal.
+pub struct Terminal {
+    /// The terminal.
+    pub pty: PtySession,
+    /// Where the history is.
+    pub state: tempfile::TempDir,
+    /// Everything that was shown and has been looked at.
+    pub shown: String,
+    name: &'static str,
+}
+
+impl Terminal {
+    /// A session with these environment variables on top of a plain one.
+    #[must_use]
+    pub fn start(program: &Program, address: &str, variables: &[(&str, &str)]) -> Self {
+        let mut terminal = Self::run(program, address, variables, &["repl"]);
+        terminal.sees("help explains");
+        terminal.sees("> ");
+        terminal
+    }
+
+    /// A command line that need not be a session.
+    #[must_use]
+    pub fn run(
+        program: &Program,
+        address: &str,
+        variables: &[(&str, &str)],
+        words: &[&str],
+    ) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let mut command = Command::new(program.path);
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("TERM", "xterm");
+        command.env("HOME", state.path()).env("XDG_STATE_HOME", state.path());
+        command.envs(variables.iter().copied()).args([program.flag, address]).args(words);
+        let pty = spawn_command(command, Some(PATIENCE)).unwrap();
+        Self { pty, state, shown: String::new(), name: program.name }
+    }
+
+    /// A session without colours and hints, whose output is easy to follow.
+    #[must_use]
+    pub fn plain(program: &Program, address: &str) -> Self {
+        Self::start(program, address, &[("NO_COLOR", "1")])
+    }
+
+    /// Waits for a text.
+    pub fn sees(&mut self, text: &str) -> String {
+        let before = self.pty.exp_string(text).unwrap_or_else(|error| {
+            panic!("waiting for {text:?}, after {:?}: {error}", self.shown);
+        });
+        self.shown.push_str(&before);
+        self.shown.push_str(text);
+        before
+    }
+
+    /// Types keys.
+    pub fn types(&mut self, keys: &str) {
+        self.pty.send(keys).unwrap();
+        self.pty.flush().unwrap();
+    }
+
+    /// Types a line and waits for what it says.
+    pub fn says(&mut self, line: &str, answer: &str) -> String {
+        self.types(&format!("{line}\r"));
+        self.sees(answer)
+    }
+
+    /// Types Ctrl-C at the line editor and waits until it reads again: like a terminal that gets a signal, it
+    /// forgets keys that were typed together with it.
+    pub fn interrupts(&mut self) {
+        self.types("\u{3}");
+        self.sees(READS);
+    }
+
+    /// Waits for the end and gives the exit code.
+    pub fn ends(&mut self) -> i32 {
+        self.shown.push_str(&self.pty.exp_eof().unwrap());
+        match self.pty.process().wait().unwrap() {
+            WaitStatus::Exited(_, code) => code,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Leaves a session that asks nothing.
+    pub fn leaves(&mut self) {
+        self.says("quit", "\n");
+        assert_eq!(self.ends(), 0);
+    }
+
+    /// Sends a signal.
+    pub fn signal(&mut self, signal: Signal) {
+        self.pty.process_mut().signal(signal).unwrap();
+    }
+
+    /// The file of the history.
+    #[must_use]
+    pub fn history(&self) -> PathBuf {
+        self.state.path().join(self.name).join("history")
+    }
+}
+
+/// How long the pager of a test has the screen, in seconds.
+const READING: u32 = 3;
+
+/// The times that were told, in milliseconds.
+fn told_times(shown: &str) -> Vec<f64> {
+    let notes = shown.split('(').filter_map(|part| part.split_once(" ms output)"));
+    notes
+        .map(|(times, _)| times.split(" ms server and tool, "))
+        .map(|times| times.map(|time| time.parse::<f64>().unwrap()).sum())
+        .collect()
+}
+
+/// And the time of reading is not told as the command's.
+pub fn results_that_are_too_high_go_to_the_pager<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let script: String = (0..60).map(|n| format!("{} queue{n} x\n", case.add_to)).collect();
+    super::session::repl(&case.program, &address, &[], script).exits(0);
+    // A pager that says where it begins and ends.
+    let pager = format!("sed -e '1s/^/<BEGIN>/' -e '$s/$/<END>/'; sleep {READING}");
+    let variables = [("NO_COLOR", "1"), ("PAGER", pager.as_str())];
+    let mut terminal = Terminal::start(&case.program, &address, &variables);
+    // This terminal is new and has no size yet.
+    terminal.says("!stty rows 24 cols 100", READS);
+    terminal.says(":timing on", READS);
+    let (list, one) = (case.list, format!("{} 'queue7'", case.list));
+    let shown = terminal.says(list, "<END>");
+    assert!(shown.contains("<BEGIN>") && shown.contains("queue59"), "{shown}");
+    terminal.sees(READS);
+    terminal.says(&one, "queue7 ");
+    terminal.sees(READS);
+    terminal.says(":pager off", READS);
+    let shown = terminal.says(list, READS);
+    assert!(shown.contains("queue59"), "{shown}");
+    terminal.says(":pager on", READS);
+    terminal.says(&one, "<END>");
+    terminal.sees(READS);
+    terminal.leaves();
+    assert_eq!(terminal.shown.matches("<BEGIN>").count(), 2, "{}", terminal.shown);
+    // A busy machine may be slow itself, but not for as long as somebody reads.
+    let told = told_times(&terminal.shown);
+    assert!(told.len() >= 4, "{}", terminal.shown);
+    let slowest = told.into_iter().fold(0.0, f64::max);
+    assert!(slowest < f64::from(READING) * 1000.0, "reading is no slowness: {}", terminal.shown);
+}
+
+/// `\e`.
+pub fn a_command_can_be_edited_with_the_editor<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add = case.add;
+    let variables = [("NO_COLOR", "1"), ("EDITOR", "sed -i -e s/one/two/")];
+    let mut terminal = Terminal::start(&case.program, &address, &variables);
+    terminal.says(&format!("{add} one"), READS);
+    // The last command; then one of its own; then one that stays as it is.
+    terminal.says("\\e", &format!("> {add} two"));
+    terminal.sees(READS);
+    assert_eq!((case.jobs)(&server), 2);
+    terminal.says(&format!("\\e {add} \"one  more\""), &format!("> {add} \"two  more\""));
+    terminal.sees(READS);
+    assert_eq!((case.jobs)(&server), 3);
+    terminal.says(&format!("\\e {add} same"), "nothing was run");
+    terminal.sees(READS);
+    terminal.leaves();
+    let variables = [("NO_COLOR", "1"), ("EDITOR", "false")];
+    let mut terminal = Terminal::start(&case.program, &address, &variables);
+    let refused = "nothing was run: the editor `false` ended with code 1";
+    terminal.says(&format!("\\e {add} x"), refused);
+    terminal.sees(READS);
+    terminal.says("!echo the\\ shell", "the shell");
+    terminal.sees(READS);
+    terminal.leaves();
+    assert_eq!((case.jobs)(&server), 3);
+}
+
+/// The session goes on.
+pub fn control_c_ends_a_watch_and_nothing_else<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let mut terminal = Terminal::plain(&case.program, &address);
+    terminal.types(&format!(":watch i=100ms {}\r", case.list));
+    terminal.sees(", every 100ms");
+    terminal.sees(", every 100ms");
+    terminal.types("\u{3}");
+    terminal.sees("cancelled");
+    terminal.sees(READS);
+    terminal.leaves();
+}
