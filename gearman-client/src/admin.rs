@@ -1,21 +1,14 @@
 //! The async admin client: the text protocol on a connection of its own.
 
-use std::{future::poll_fn, io, pin::Pin, task::Poll, time::Duration};
+use std::{future::poll_fn, time::Duration};
 
-use bytes::BytesMut;
-use queue_core::{Stream, within};
-use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
-    time::sleep,
-};
+use queue_core::{Wire, now};
 
 use crate::{
-    Address, ConnectOptions, Error, Fate, FunctionName, FunctionPriorities, FunctionStatus,
-    JobHandle, JobInfo, Listing, MaxQueue, Result, UniqueJob, WorkerInfo,
-    deadline::Limit,
-    error::lost,
-    protocol::client::route::{LEAST_WAIT, may_repeat},
-    protocol::{AdminCommand, AdminReply, Backoff, TextDecoder},
+    Address, ConnectOptions, Error, FunctionName, FunctionPriorities, FunctionStatus, JobHandle,
+    JobInfo, Listing, MaxQueue, Result, UniqueJob, WorkerInfo,
+    deadline::connecting,
+    protocol::{AdminCommand, AdminReply, admin::AdminSession, client::route::no_server},
 };
 
 /// The administration of one Gearman server.
@@ -26,13 +19,10 @@ use crate::{
 /// # Cancel safety
 ///
 /// Every call may be dropped at any await point. One that was never polled has sent nothing. After that the command may
-/// or may not be carried out; the connection is closed, and the next call connects again.
+/// or may not be carried out, and the next call connects again.
 pub struct Admin {
-    options: ConnectOptions,
-    stream: Option<Box<dyn Stream>>,
-    decoder: TextDecoder,
-    backoff: Backoff,
-    unproven: bool,
+    role: AdminSession,
+    wire: Wire<Error>,
 }
 
 impl Admin {
@@ -52,24 +42,23 @@ impl Admin {
     {
         let options = options.try_into()?;
         let stream = options.connect(options.connecting_limit()).await?;
-        Ok(Admin {
-            stream: Some(stream),
-            decoder: TextDecoder::new(options.max_packet_size),
-            backoff: options.retry.delays(),
-            unproven: true,
-            options,
-        })
+        let to = options.clone();
+        let wire = Wire::new(move |_, until| {
+            let options = to.clone();
+            Box::pin(async move { options.connect(connecting(until)).await })
+        });
+        Ok(Admin { role: AdminSession::new(options), wire: wire.over(stream) })
     }
 
     /// The server's address.
     #[must_use]
     pub fn address(&self) -> &Address {
-        &self.options.address
+        self.role.options().address()
     }
 
     /// Changes the bound for whole calls from the next one on; see [`ConnectOptions::total_timeout`].
     pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
-        self.options.total_timeout = timeout;
+        self.role.set_total_timeout(timeout);
     }
 
     /// Sends any command and waits for its reply.
@@ -82,126 +71,11 @@ impl Admin {
     ///
     /// As for the [admin client](Self#cancel-safety).
     pub async fn call(&mut self, command: &AdminCommand) -> Result<AdminReply> {
-        let total = self.options.total_limit();
-        let mut attempts = self.options.retry.attempts();
-        loop {
-            match self.exchange(command, total).await {
-                Err(error) if may_repeat(&error, false) && attempts > 0 && !total.has_passed() => {
-                    attempts -= 1;
-                    self.back_off(total).await;
-                }
-                other => return other.map_err(|error| error.with_command(command.name())),
-            }
-        }
+        self.role.begin(command, now())?;
+        let Admin { role, wire } = self;
+        let outcome = poll_fn(|cx| wire.poll(cx, role, AdminSession::outcome)).await;
+        outcome.unwrap_or_else(|| Err(no_server()))
     }
-
-    async fn exchange(&mut self, command: &AdminCommand, total: Limit) -> Result<AdminReply> {
-        let mut out = BytesMut::new();
-        command.encode(&mut out)?;
-        // Out of `self` while it is used: a dropped call leaves no connection that is out of step.
-        let mut stream = self.ready_stream(total).await?;
-        let outcome = match self.write(&mut stream, &out, total).await {
-            Ok(()) => self.read(&mut stream, command, total).await,
-            Err(error) => Err(error),
-        };
-        let is_answered = match &outcome {
-            Ok(_) => true,
-            Err(error) => error.fate() == Fate::Refused,
-        };
-        if is_answered {
-            self.stream = Some(stream);
-            self.prove();
-        }
-        outcome
-    }
-
-    async fn ready_stream(&mut self, total: Limit) -> Result<Box<dyn Stream>> {
-        // Nothing comes unasked, so anything that came means that the connection is out of step, or gone.
-        if let Some(mut stream) = self.stream.take()
-            && self.decoder.is_at_boundary()
-            && is_quiet(&mut stream).await
-        {
-            return Ok(stream);
-        }
-        self.unproven = true;
-        let stream = self.options.connect(self.options.connect_limit(total)).await?;
-        self.decoder = TextDecoder::new(self.options.max_packet_size);
-        Ok(stream)
-    }
-
-    async fn write(&self, stream: &mut Box<dyn Stream>, bytes: &[u8], total: Limit) -> Result<()> {
-        let limit = self.options.write_limit(total);
-        let mut left = bytes;
-        let written = async {
-            while !left.is_empty() {
-                let n = poll_fn(|cx| Pin::new(&mut *stream).poll_write(cx, left)).await?;
-                if n == 0 {
-                    return Err(io::ErrorKind::WriteZero.into());
-                }
-                left = left.get(n..).unwrap_or_default();
-            }
-            stream.flush().await
-        };
-        let outcome = within(limit, written).await;
-        let outcome = outcome.and_then(|written| written.map_err(lost));
-        let fate = if left.is_empty() { Fate::Unknown } else { Fate::NotSent };
-        outcome.map_err(|error| error.with_fate(fate))
-    }
-
-    async fn read(
-        &mut self,
-        stream: &mut Box<dyn Stream>,
-        command: &AdminCommand,
-        total: Limit,
-    ) -> Result<AdminReply> {
-        let limit = self.options.reply_limit(total);
-        loop {
-            if let Some(reply) = self.decoder.reply(command.shape())? {
-                return Ok(reply);
-            }
-            // Also when a little comes all the time.
-            if limit.has_passed() {
-                return Err(limit.error().with_fate(Fate::Unknown));
-            }
-            let step = poll_fn(|cx| {
-                let mut space = ReadBuf::new(self.decoder.space());
-                Pin::new(&mut *stream)
-                    .poll_read(cx, &mut space)
-                    .map(|outcome| outcome.map(|()| space.filled().len()))
-            });
-            let read = within(limit, step).await.map_err(|error| error.with_fate(Fate::Unknown))?;
-            match read.map_err(lost)? {
-                // Some servers just go.
-                0 if matches!(command, AdminCommand::Shutdown { .. }) => {
-                    return Ok(AdminReply::Line("OK".into()));
-                }
-                0 => return Err(lost(io::ErrorKind::UnexpectedEof.into())),
-                n => self.decoder.received(n),
-            }
-        }
-    }
-
-    /// A complete exchange: the server is alive, so the next reconnect need not back off.
-    fn prove(&mut self) {
-        if self.unproven {
-            self.unproven = false;
-            self.backoff.reset();
-        }
-    }
-
-    async fn back_off(&mut self, total: Limit) {
-        if self.unproven {
-            let delay = self.backoff.next_delay().max(LEAST_WAIT);
-            sleep(total.remaining().map_or(delay, |left| left.min(delay))).await;
-        }
-    }
-}
-
-/// Whether nothing came, and the server has not closed. It does not wait.
-async fn is_quiet(stream: &mut Box<dyn Stream>) -> bool {
-    let mut byte = [0];
-    let mut space = ReadBuf::new(&mut byte);
-    poll_fn(|cx| Poll::Ready(Pin::new(&mut *stream).poll_read(cx, &mut space).is_pending())).await
 }
 
 impl Admin {
@@ -395,8 +269,8 @@ impl Admin {
 impl std::fmt::Debug for Admin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Admin")
-            .field("address", &self.options.address)
-            .field("connected", &self.stream.is_some())
+            .field("address", self.address())
+            .field("connected", &self.wire.io().is_open())
             .finish_non_exhaustive()
     }
 }

@@ -61,13 +61,9 @@ impl ConnectOptions {
     }
 
     /// One step of a write: [`WRITE_STEP`](queue_core::WRITE_STEP) bytes, or what is left.
+    #[cfg(feature = "blocking")]
     pub(crate) fn write_limit(&self, total: Limit) -> Limit {
         total.step(Deadline::Write, Some(self.write_timeout))
-    }
-
-    /// The reply step.
-    pub(crate) fn reply_limit(&self, total: Limit) -> Limit {
-        total.step(Deadline::Reply, Some(self.reply_timeout))
     }
 }
 

@@ -1,16 +1,14 @@
 //! The blocking admin client: the text protocol on a connection of its own.
 
-use std::{io, thread, time::Duration};
+use std::time::Duration;
 
-use queue_core::blocking::Transport;
+use queue_core::{blocking::Wire, now};
 
 use crate::{
-    Address, ConnectOptions, Error, Fate, FunctionName, FunctionPriorities, FunctionStatus,
-    JobHandle, JobInfo, Listing, Result, UniqueJob, WorkerInfo,
-    deadline::Limit,
-    error::{closed, lost},
-    protocol::client::route::{LEAST_WAIT, may_repeat},
-    protocol::{AdminCommand, AdminReply, Backoff, MaxQueue, TextDecoder},
+    Address, ConnectOptions, Error, FunctionName, FunctionPriorities, FunctionStatus, JobHandle,
+    JobInfo, Listing, Result, UniqueJob, WorkerInfo,
+    deadline::connecting,
+    protocol::{AdminCommand, AdminReply, MaxQueue, admin::AdminSession, client::route::no_server},
 };
 
 /// The administration of one Gearman server.
@@ -18,11 +16,8 @@ use crate::{
 /// When the connection is lost, the call that notices fails and says what became of its command ([`Error::fate`]); the
 /// next call connects again.
 pub struct Admin {
-    options: ConnectOptions,
-    transport: Option<Transport>,
-    decoder: TextDecoder,
-    backoff: Backoff,
-    unproven: bool,
+    role: AdminSession,
+    wire: Wire<Error>,
 }
 
 impl Admin {
@@ -38,24 +33,20 @@ impl Admin {
     {
         let options = options.try_into()?;
         let transport = options.connect_blocking(options.connecting_limit())?;
-        Ok(Admin {
-            transport: Some(transport),
-            decoder: TextDecoder::new(options.max_packet_size),
-            backoff: options.retry.delays(),
-            unproven: true,
-            options,
-        })
+        let to = options.clone();
+        let wire = Wire::new(move |_, until| to.connect_blocking(connecting(until)));
+        Ok(Admin { role: AdminSession::new(options), wire: wire.over(transport) })
     }
 
     /// The server's address.
     #[must_use]
     pub fn address(&self) -> &Address {
-        &self.options.address
+        self.role.options().address()
     }
 
     /// Changes the bound for whole calls from the next one on; see [`ConnectOptions::total_timeout`].
     pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
-        self.options.total_timeout = timeout;
+        self.role.set_total_timeout(timeout);
     }
 
     /// Sends any command and waits for its reply.
@@ -64,103 +55,9 @@ impl Admin {
     ///
     /// What the server refused, and any failure of the connection; see [`Error::fate`].
     pub fn call(&mut self, command: &AdminCommand) -> Result<AdminReply> {
-        let total = self.options.total_limit();
-        let mut attempts = self.options.retry.attempts();
-        loop {
-            let outcome = self.exchange(command, total);
-            match outcome {
-                Err(error) if may_repeat(&error, false) && attempts > 0 && !total.has_passed() => {
-                    attempts -= 1;
-                    self.back_off(total);
-                }
-                other => return other.map_err(|error| error.with_command(command.name())),
-            }
-        }
-    }
-
-    fn exchange(&mut self, command: &AdminCommand, total: Limit) -> Result<AdminReply> {
-        let mut out = bytes::BytesMut::new();
-        command.encode(&mut out)?;
-        self.make_ready(total)?;
-        let outcome = self.write(&out, total).and_then(|()| self.read(command, total));
-        match &outcome {
-            Ok(_) => self.prove(),
-            Err(error) if error.fate() == Fate::Refused => self.prove(),
-            Err(_) => self.transport = None,
-        }
-        outcome
-    }
-
-    fn make_ready(&mut self, total: Limit) -> Result<()> {
-        // Nothing comes unasked, so anything that came means that the connection is out of step, or gone.
-        let is_stale = !self.decoder.is_at_boundary()
-            || self.transport.as_mut().is_none_or(Transport::is_stale);
-        if is_stale {
-            self.transport = None;
-            self.transport =
-                Some(self.options.connect_blocking(self.options.connect_limit(total))?);
-            self.decoder = TextDecoder::new(self.options.max_packet_size);
-            self.unproven = true;
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, mut bytes: &[u8], total: Limit) -> Result<()> {
-        let limit = self.options.write_limit(total);
-        let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
-        while !bytes.is_empty() {
-            if limit.has_passed() {
-                return Err(limit.error());
-            }
-            match transport.write(bytes, limit).map_err(|e| lost(e).with_fate(Fate::NotSent))? {
-                Some(n) => bytes = bytes.get(n..).unwrap_or_default(),
-                None => return Err(limit.error()),
-            }
-        }
-        if transport.flush(limit).map_err(lost)? {
-            Ok(())
-        } else {
-            Err(limit.error().with_fate(Fate::Unknown))
-        }
-    }
-
-    fn read(&mut self, command: &AdminCommand, total: Limit) -> Result<AdminReply> {
-        let limit = self.options.reply_limit(total);
-        let Some(transport) = &mut self.transport else { return Err(lost(closed())) };
-        loop {
-            if let Some(reply) = self.decoder.reply(command.shape())? {
-                return Ok(reply);
-            }
-            // Also when a little comes all the time.
-            if limit.has_passed() {
-                return Err(limit.error().with_fate(Fate::Unknown));
-            }
-            match transport.read(self.decoder.space(), limit).map_err(lost)? {
-                // Some servers just go.
-                Some(0) if matches!(command, AdminCommand::Shutdown { .. }) => {
-                    self.transport = None;
-                    return Ok(AdminReply::Line("OK".into()));
-                }
-                Some(0) => return Err(lost(io::ErrorKind::UnexpectedEof.into())),
-                Some(n) => self.decoder.received(n),
-                None => return Err(limit.error().with_fate(Fate::Unknown)),
-            }
-        }
-    }
-
-    /// A complete exchange: the server is alive, so the next reconnect need not back off.
-    fn prove(&mut self) {
-        if self.unproven {
-            self.unproven = false;
-            self.backoff.reset();
-        }
-    }
-
-    fn back_off(&mut self, total: Limit) {
-        if self.unproven {
-            let delay = self.backoff.next_delay().max(LEAST_WAIT);
-            thread::sleep(total.remaining().map_or(delay, |left| left.min(delay)));
-        }
+        self.role.begin(command, now())?;
+        let outcome = self.wire.call(&mut self.role, AdminSession::outcome);
+        outcome.unwrap_or_else(|| Err(no_server()))
     }
 }
 
@@ -303,8 +200,8 @@ impl Admin {
 impl std::fmt::Debug for Admin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Admin")
-            .field("address", &self.options.address)
-            .field("connected", &self.transport.is_some())
+            .field("address", self.address())
+            .field("connected", &self.wire.io().is_open())
             .finish_non_exhaustive()
     }
 }

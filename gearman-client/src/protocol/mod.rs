@@ -22,9 +22,10 @@
 //! The server's own document is <https://github.com/gearman/gearmand/blob/master/PROTOCOL>; where gearmand does
 //! otherwise, this crate does as gearmand.
 
-mod admin;
-mod admin_reply;
+pub(crate) mod admin;
+// Each face uses its part of what both share.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
+#[cfg_attr(not(all(feature = "tokio", feature = "blocking")), allow(dead_code))]
 pub(crate) mod client;
 mod decoder;
 pub(crate) mod packet;
@@ -38,8 +39,7 @@ pub use queue_core::Backoff;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::decoder::Framing;
 pub use self::{
-    admin::{AdminCommand, MaxQueue, RawLine},
-    admin_reply::{AdminReply, ReplyShape, TextDecoder},
+    admin::{AdminCommand, AdminReply, MaxQueue, RawLine, ReplyShape, TextDecoder},
     decoder::Decoder,
     packet::{Direction, Magic, Packet, PacketType},
     question::{Echo, GetStatus, GetStatusUnique, SetExceptions},

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::admin_reply::ReplyShape;
+use super::ReplyShape;
 use crate::{Error, FunctionName, JobHandle, error::excerpt};
 
 /// A command of the text protocol.

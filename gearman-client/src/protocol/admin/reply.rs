@@ -132,6 +132,14 @@ impl TextDecoder {
         self.filled = (self.filled + n).min(self.buffer.len());
     }
 
+    /// Takes bytes that were read elsewhere.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.buffer.truncate(self.filled);
+        self.buffer.extend_from_slice(bytes);
+        self.filled = self.buffer.len();
+    }
+
     /// Whether nothing was read that belongs to no reply.
     #[must_use]
     pub fn is_at_boundary(&self) -> bool {

@@ -1,0 +1,269 @@
+//! The administration of one server: a command at a time, over one connection after the other.
+
+use std::{
+    io::ErrorKind::UnexpectedEof,
+    time::{Duration, Instant},
+};
+
+use bytes::{Bytes, BytesMut};
+use queue_core::{End, Health, Io, Late, Pace, Pulse, Role, earliest};
+
+use super::{AdminCommand, AdminReply, ReplyShape, TextDecoder};
+use crate::{
+    ConnectOptions, Deadline, Error, Fate, Result,
+    deadline::{Limit, timed_out},
+    error::lost,
+    protocol::client::route::may_repeat,
+};
+
+/// One caller, who has one command at a time.
+///
+/// Nothing comes unasked. So a connection on which something did, and one whose last caller went before his reply came,
+/// is out of step, and another one is made for the next command.
+#[derive(Debug)]
+pub(crate) struct AdminSession {
+    options: ConnectOptions,
+    decoder: TextDecoder,
+    is_open: bool,
+    is_out_of_step: bool,
+    call: Option<Call>,
+    outcome: Option<Result<AdminReply>>,
+    health: Health,
+    /// A command was answered on this connection.
+    has_served: bool,
+    pace: Pace,
+}
+
+#[derive(Debug)]
+struct Call {
+    frame: Bytes,
+    name: &'static str,
+    shape: ReplyShape,
+    /// The server may end without a word.
+    is_last: bool,
+    since: Instant,
+    total: Limit,
+    /// How often it may still be tried again.
+    attempts: u32,
+    has_failed: bool,
+    /// Where it ends among the bytes of the connection, once it was queued.
+    end: Option<u64>,
+}
+
+impl Call {
+    /// Whether it was sent whole.
+    fn is_sent(&self, io: &Io<Error>) -> bool {
+        self.end.is_some_and(|end| end <= io.sent())
+    }
+}
+
+/// For the caller.
+impl AdminSession {
+    pub(crate) fn new(options: ConnectOptions) -> Self {
+        AdminSession {
+            decoder: TextDecoder::new(options.max_packet_size),
+            is_open: false,
+            is_out_of_step: false,
+            call: None,
+            outcome: None,
+            health: Health::new(options.retry, Some(options.connect_timeout)),
+            has_served: false,
+            pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
+            options,
+        }
+    }
+
+    pub(crate) fn options(&self) -> &ConnectOptions {
+        &self.options
+    }
+
+    pub(crate) fn set_total_timeout(&mut self, timeout: Option<Duration>) {
+        self.options.total_timeout = timeout;
+    }
+
+    /// The next command. The caller of the one before may have gone.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a command that cannot be written.
+    pub(crate) fn begin(&mut self, command: &AdminCommand, now: Instant) -> Result<()> {
+        let mut frame = BytesMut::new();
+        command.encode(&mut frame)?;
+        self.outcome = None;
+        self.is_out_of_step |= self.call.take().is_some_and(|call| call.end.is_some());
+        self.call = Some(Call {
+            frame: frame.freeze(),
+            name: command.name(),
+            shape: command.shape(),
+            is_last: matches!(command, AdminCommand::Shutdown { .. }),
+            since: now,
+            total: self.options.total_limit(),
+            attempts: self.options.retry.attempts(),
+            has_failed: false,
+            end: None,
+        });
+        Ok(())
+    }
+
+    /// What the command came to.
+    pub(crate) fn outcome(&mut self) -> Option<Result<AdminReply>> {
+        self.outcome.take()
+    }
+}
+
+impl Role for AdminSession {
+    type Failure = Error;
+
+    fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        if self.health.is_new(io) {
+            (self.is_open, self.is_out_of_step, self.has_served) = (true, false, false);
+            self.decoder = TextDecoder::new(self.options.max_packet_size);
+            self.pace.reset();
+        }
+        if self.is_open && !io.data().is_empty() {
+            self.take(io);
+        }
+        match io.take_end() {
+            Some(End::NotConnected(error)) => self.fail(error, now),
+            Some(End::Lost(error)) if self.is_open => self.lose(error, io, now),
+            _ => {}
+        }
+        if self.is_open && self.is_out_of_step {
+            self.leave(now);
+        }
+        let Some(call) = &self.call else { return self.idle() };
+        if call.total.at.is_some_and(|at| at <= now) {
+            let fate = if call.is_sent(io) { Fate::Unknown } else { Fate::NotSent };
+            let late = call.total.error().with_fate(fate);
+            self.is_open &= call.end.is_none();
+            self.settle(Err(late));
+            return self.idle();
+        }
+        if !self.is_open {
+            return self.dial(now);
+        }
+        if call.end.is_none() && io.looked_at().is_none_or(|at| at < call.since) {
+            return Pulse::Look;
+        }
+        self.send(io);
+        self.keep_pace(io, now)
+    }
+}
+
+/// For the pump.
+impl AdminSession {
+    fn idle(&self) -> Pulse {
+        if self.is_open { Pulse::Rest(None) } else { Pulse::Close(None) }
+    }
+
+    /// What came: the reply, or nothing that anybody asked for.
+    fn take(&mut self, io: &mut Io<Error>) {
+        let bytes = io.take(usize::MAX);
+        let Some(call) = self.call.as_ref().filter(|call| call.end.is_some()) else {
+            self.is_out_of_step = true;
+            return;
+        };
+        self.decoder.push(&bytes);
+        match self.decoder.reply(call.shape) {
+            Ok(None) => {}
+            Ok(Some(reply)) => self.answered(Ok(reply)),
+            Err(error) if error.fate() == Fate::Refused => self.answered(Err(error)),
+            Err(error) => {
+                self.is_open = false;
+                self.settle(Err(error));
+            }
+        }
+    }
+
+    fn answered(&mut self, reply: Result<AdminReply>) {
+        self.has_served = true;
+        self.health.proven();
+        self.is_out_of_step = !self.decoder.is_at_boundary();
+        self.settle(reply);
+    }
+
+    fn settle(&mut self, outcome: Result<AdminReply>) {
+        if let Some(call) = self.call.take() {
+            self.outcome = Some(outcome.map_err(|error| error.with_command(call.name)));
+        }
+    }
+
+    /// The connection is of no use any more, which is nobody's failure.
+    fn leave(&mut self, now: Instant) {
+        self.is_open = false;
+        match self.has_served {
+            true => self.health.lost(),
+            false => self.health.failed(now),
+        }
+    }
+
+    /// The connection was lost.
+    fn lose(&mut self, why: std::io::Error, io: &Io<Error>, now: Instant) {
+        self.leave(now);
+        let Some(call) = self.call.as_ref().filter(|call| call.end.is_some()) else { return };
+        if call.is_last && why.kind() == UnexpectedEof && call.is_sent(io) {
+            return self.settle(Ok(AdminReply::Line("OK".into())));
+        }
+        let fate = if call.is_sent(io) { Fate::Unknown } else { Fate::NotSent };
+        self.repeat(lost(why).with_fate(fate), now);
+    }
+
+    /// No connection could be made.
+    fn fail(&mut self, error: Error, now: Instant) {
+        self.health.failed(now);
+        self.repeat(error, now);
+    }
+
+    /// What was not sent is tried again, on another connection, as long as that is allowed.
+    fn repeat(&mut self, error: Error, now: Instant) {
+        let Some(call) = &mut self.call else { return };
+        if call.total.at.is_some_and(|at| at <= now) {
+            let late = call.total.error().with_fate(error.fate());
+            return self.settle(Err(late));
+        }
+        if !may_repeat(&error, false) || call.attempts == 0 {
+            return self.settle(Err(error));
+        }
+        (call.attempts, call.end, call.has_failed) = (call.attempts - 1, None, true);
+    }
+
+    /// The first attempt of a call does not wait for those of the call before.
+    fn dial(&mut self, now: Instant) -> Pulse {
+        if self.health.is_overdue(now) {
+            self.fail(timed_out(Deadline::Connect), now);
+        }
+        let Some(call) = &self.call else { return Pulse::Close(None) };
+        let pulse = match call.has_failed {
+            false => self.health.attempt(0, now),
+            true => self.health.dial(0, now),
+        };
+        match pulse {
+            Pulse::Dial(server, until) => Pulse::Dial(server, earliest([until, call.total.at])),
+            Pulse::Close(until) => Pulse::Close(earliest([until, call.total.at])),
+            other => other,
+        }
+    }
+
+    fn send(&mut self, io: &mut Io<Error>) {
+        if let Some(call) = self.call.as_mut().filter(|call| call.end.is_none()) {
+            call.end = Some(io.sent() + io.unwritten() as u64 + call.frame.len() as u64);
+            io.queue(&mut BytesMut::from(&call.frame[..]));
+        }
+    }
+
+    fn keep_pace(&mut self, io: &Io<Error>, now: Instant) -> Pulse {
+        let Some(call) = &self.call else { return self.idle() };
+        let holds = call.is_sent(io).then_some(Duration::ZERO);
+        let late = match self.pace.check(io, holds, false, now) {
+            Ok(until) => return Pulse::Go(earliest([until, call.total.at])),
+            Err(Late::Reply) => timed_out(Deadline::Reply).with_fate(Fate::Unknown),
+            Err(Late::Write) => timed_out(Deadline::Write),
+        };
+        self.leave(now);
+        self.repeat(late, now);
+        match self.call {
+            Some(_) => self.dial(now),
+            None => self.idle(),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Tests of the admin role, without sockets and clocks.
+#![cfg(any(feature = "tokio", feature = "blocking"))]
+
+use std::time::{Duration, Instant};
+
+use queue_core::{
+    End, Io, Pulse, Random, Role,
+    proof::{Faults, Peer, Proof, Steady},
+};
+
+use super::{AdminCommand, AdminReply, AdminSession};
+use crate::{ConnectOptions, Deadline, Error, ErrorKind, Fate, Result, RetryPolicy};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn options() -> ConnectOptions {
+    let options: ConnectOptions = "server:1".parse().unwrap();
+    options.retry(RetryPolicy::new(3).seed(7).backoff(SECOND / 100, SECOND))
+}
+
+struct Bench {
+    session: Steady<AdminSession>,
+    io: Io<Error>,
+    now: Instant,
+}
+
+impl Bench {
+    fn open() -> Self {
+        let mut io = Io::default();
+        io.opened();
+        let session = Steady(AdminSession::new(options()));
+        Bench { session, io, now: queue_core::now() }
+    }
+
+    fn begin(&mut self, command: &AdminCommand) {
+        self.session.0.begin(command, self.now).unwrap();
+    }
+
+    fn turn(&mut self) -> Pulse {
+        self.session.exchange(&mut self.io, self.now)
+    }
+
+    /// The command is written, once it was seen that nothing is here.
+    fn written(&mut self) -> Vec<u8> {
+        assert_eq!(self.turn(), Pulse::Look);
+        self.io.looked(self.now);
+        assert!(matches!(self.turn(), Pulse::Go(_)));
+        let sent = self.io.unsent().to_vec();
+        self.io.took(sent.len());
+        sent
+    }
+
+    fn comes(&mut self, text: &str) {
+        self.io.space()[..text.len()].copy_from_slice(text.as_bytes());
+        self.io.came(text.len());
+    }
+
+    fn outcome(&mut self) -> Result<AdminReply> {
+        self.session.0.outcome().unwrap()
+    }
+}
+
+#[test]
+fn a_command_is_written_once_the_connection_is_known_to_be_quiet() {
+    let mut bench = Bench::open();
+    assert_eq!(bench.turn(), Pulse::Rest(None));
+    bench.begin(&AdminCommand::Version);
+    assert_eq!(bench.written(), b"version\r\n");
+    bench.comes("OK 1.1");
+    assert!(matches!(bench.turn(), Pulse::Go(_)));
+    bench.comes(".20\r\n");
+    assert_eq!(bench.turn(), Pulse::Rest(None));
+    assert_eq!(bench.outcome().unwrap(), AdminReply::Line("OK 1.1.20".into()));
+}
+
+#[test]
+fn a_connection_that_is_out_of_step_is_not_used_again() {
+    // Its caller has gone.
+    let mut bench = Bench::open();
+    bench.begin(&AdminCommand::Version);
+    bench.written();
+    bench.begin(&AdminCommand::GetPid);
+    assert!(matches!(bench.turn(), Pulse::Dial(..)));
+    // Something came unasked.
+    let mut bench = Bench::open();
+    bench.turn();
+    bench.comes("what?\r\n");
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    // More came than the reply.
+    let mut bench = Bench::open();
+    bench.begin(&AdminCommand::Version);
+    bench.written();
+    bench.comes("OK 1\r\nOK 2\r\n");
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    assert_eq!(bench.outcome().unwrap(), AdminReply::Line("OK 1".into()));
+}
+
+#[test]
+fn only_what_was_not_sent_whole_is_sent_again() {
+    let mut bench = Bench::open();
+    bench.begin(&AdminCommand::Version);
+    bench.turn();
+    bench.io.looked(bench.now);
+    bench.turn();
+    bench.io.took(3);
+    bench.io.ended(End::Lost(std::io::ErrorKind::ConnectionReset.into()));
+    let Pulse::Close(Some(until)) = bench.turn() else {
+        panic!("a server that fails is waited for")
+    };
+    bench.now = until;
+    assert!(matches!(bench.turn(), Pulse::Dial(..)));
+    bench.io.opened();
+    bench.turn();
+    bench.io.looked(bench.now);
+    bench.turn();
+    bench.io.took("version\r\n".len());
+    bench.io.ended(End::Lost(std::io::ErrorKind::ConnectionReset.into()));
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    let error = bench.outcome().unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
+    assert_eq!(error.command(), Some("version"));
+}
+
+#[test]
+fn a_silent_server_meets_the_deadline() {
+    let mut bench = Bench::open();
+    bench.begin(&AdminCommand::Version);
+    bench.written();
+    bench.turn();
+    bench.now += 10 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    let error = bench.outcome().unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
+}
+
+/// Answers `version` with the number of the question.
+#[derive(Default)]
+struct Server {
+    line: Vec<u8>,
+    asked: u32,
+}
+
+impl Peer for Server {
+    fn connected(&mut self) {
+        self.line.clear();
+    }
+
+    fn received(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
+        for byte in bytes {
+            self.line.push(*byte);
+            if *byte == b'\n' {
+                assert_eq!(self.line, b"version\r\n");
+                self.line.clear();
+                self.asked += 1;
+                out.extend_from_slice(format!("OK {}\r\n", self.asked).as_bytes());
+            }
+        }
+        true
+    }
+}
+
+#[test]
+fn any_schedule_and_any_network_gives_each_command_its_own_reply_or_an_error() {
+    let mut answered = 0;
+    for seed in 0..400 {
+        let mut random = Random::new(seed);
+        let refused = || Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
+        let mut proof = Proof::new(AdminSession::new(options()), Server::default(), refused, seed);
+        proof.faults = Faults { broken: 25, refused: 4, dropped: 6, late: 100 };
+        for turn in 0..20 {
+            if turn == 19 {
+                proof.faults = Faults::default();
+            }
+            let (before, now) = (proof.peer.asked, proof.now());
+            proof.role.0.begin(&AdminCommand::Version, now).unwrap();
+            let mut steps = 0;
+            let outcome = loop {
+                proof.step();
+                if let Some(outcome) = proof.role.0.outcome() {
+                    break Some(outcome);
+                }
+                // Its caller goes.
+                if turn < 19 && random.one_in(40) {
+                    break None;
+                }
+                steps += 1;
+                assert!(steps < 10_000, "seed {seed}: a caller waits for ever");
+            };
+            let asked = proof.peer.asked;
+            match outcome {
+                Some(Ok(AdminReply::Line(line))) => {
+                    answered += 1;
+                    assert_eq!((line, asked), (format!("OK {asked}").into(), before + 1));
+                }
+                Some(Err(error)) if error.fate() == Fate::NotSent => assert_eq!(asked, before),
+                Some(Ok(other)) => panic!("{other:?}"),
+                Some(Err(_)) | None => assert!(asked - before <= 1, "seed {seed}"),
+            }
+        }
+    }
+    assert!(answered > 1_000, "{answered}");
+}
