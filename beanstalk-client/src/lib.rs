@@ -129,7 +129,7 @@ pub use self::{
     stats::{JobState, JobStats, ServerStats, TubeStats},
     types::{Inserted, Job, JobId, JobRef, Priority, Released, Reserved, Seconds, TubeName},
     worker_options::{Heartbeat, Inspect, WorkerOptions},
-    worker_outcome::{IntoOutcome, Outcome, Poison, Retries},
+    worker_outcome::{Decision, IntoOutcome, Outcome, Poison, Retries},
     worker_report::{
         JobFate, LostReason, SlotState, SlotStatus, WorkerEvent, WorkerEventKind, WorkerReport,
     },

@@ -4,15 +4,15 @@ mod context;
 mod handlers;
 mod slot;
 
-use std::{future::Future, pin::pin, sync::Arc};
+use std::{future::Future, panic::resume_unwind, pin::pin, sync::Arc};
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 
 pub use self::context::JobContext;
 use self::{handlers::Handler, slot::Slot};
 use crate::{
-    Error, IntoOutcome, Result, WorkerHandle, WorkerOptions, WorkerReport, protocol::Quota,
-    worker_board::Board,
+    Decision, Error, IntoOutcome, Outcome, Result, WorkerHandle, WorkerOptions, WorkerReport,
+    protocol::Quota, worker_board::Board,
 };
 
 /// Runs a handler for every job that comes, and tells the server what became of it.
@@ -94,6 +94,40 @@ impl Worker {
         T::Output: IntoOutcome + Send + 'static,
     {
         self.run_until(std::future::pending::<()>(), handler).await
+    }
+
+    /// As [`run`](Self::run), for a handler that blocks its thread: it runs in one of the threads that tokio has for that.
+    /// Its job's methods are waited for with [`Handle::block_on`](tokio::runtime::Handle::block_on).
+    ///
+    /// A handler that still runs when the [grace](WorkerOptions::grace) is over cannot be interrupted. Its job goes back to
+    /// the server, and [`JobContext::is_lost`] tells it.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`run`](Self::run), but handlers that run go on to their end.
+    pub async fn run_blocking<H, R>(self, handler: H) -> WorkerReport
+    where
+        H: Fn(JobContext) -> R + Send + Sync + 'static,
+        R: IntoOutcome + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        let run = move |job: JobContext| {
+            let handler = handler.clone();
+            async move {
+                match spawn_blocking(move || handler(job)).await {
+                    Ok(outcome) => {
+                        let (outcome, reason) = outcome.into_outcome();
+                        Decision { outcome, reason }
+                    }
+                    Err(error) => match error.try_into_panic() {
+                        Ok(panic) => resume_unwind(panic),
+                        // The runtime ends.
+                        Err(_) => Outcome::release().into(),
+                    },
+                }
+            }
+        };
+        self.run(run).await
     }
 
     /// Runs until `stop` is ready, and then [stops](WorkerHandle::stop).

@@ -48,9 +48,70 @@ impl Outcome {
     pub const fn bury() -> Self {
         Outcome::Bury { priority: None }
     }
+
+    /// The same with a reason, which is told as the words of a failure are:
+    /// [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed). The server keeps none.
+    #[must_use]
+    pub fn because(self, reason: impl fmt::Display) -> Decision {
+        Decision { outcome: self, reason: Some(reason.to_string()) }
+    }
 }
 
-/// What a handler may return: `()`, an [`Outcome`], or a `Result` of one of them.
+/// An outcome, and the reason for it.
+///
+/// ```
+/// use beanstalk_client::{Decision, Outcome};
+///
+/// enum Refused { Malformed, Busy }
+/// # impl std::fmt::Display for Refused {
+/// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str("refused") }
+/// # }
+/// # fn send(_: &[u8]) -> Result<(), Refused> { Err(Refused::Malformed) }
+/// // What a handler may return:
+/// # fn handler(body: &[u8]) -> Decision {
+/// Decision::classify(send(body), |refused| match refused {
+///     Refused::Malformed => Outcome::bury(),
+///     Refused::Busy => Outcome::Retry,
+/// })
+/// # }
+/// # assert_eq!(handler(b"x").outcome, Outcome::bury());
+/// # let _ = Refused::Busy;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Decision {
+    /// What is to become of the job.
+    pub outcome: Outcome,
+    /// Why, if there is something to say.
+    pub reason: Option<String>,
+}
+
+impl Decision {
+    /// The decision for what came of a job, where the caller's own errors decide: `classify` says what one makes of the job,
+    /// and what it displays is the reason.
+    pub fn classify<T, E>(result: Result<T, E>, classify: impl FnOnce(&E) -> Outcome) -> Self
+    where
+        T: IntoOutcome,
+        E: fmt::Display,
+    {
+        match result {
+            Ok(value) => {
+                let (outcome, reason) = value.into_outcome();
+                Decision { outcome, reason }
+            }
+            Err(error) => classify(&error).because(error),
+        }
+    }
+}
+
+impl From<Outcome> for Decision {
+    fn from(outcome: Outcome) -> Self {
+        Decision { outcome, reason: None }
+    }
+}
+
+/// What a handler may return: `()`, an [`Outcome`], a [`Decision`], or a `Result` of one of them, whose error may be anything that
+/// can be displayed.
 pub trait IntoOutcome {
     /// The outcome, and for a failure its words.
     fn into_outcome(self) -> (Outcome, Option<String>);
@@ -65,6 +126,12 @@ impl IntoOutcome for () {
 impl IntoOutcome for Outcome {
     fn into_outcome(self) -> (Outcome, Option<String>) {
         (self, None)
+    }
+}
+
+impl IntoOutcome for Decision {
+    fn into_outcome(self) -> (Outcome, Option<String>) {
+        (self.outcome, self.reason)
     }
 }
 

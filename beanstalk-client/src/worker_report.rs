@@ -158,11 +158,11 @@ pub enum WorkerEventKind {
     },
     /// A job is given to the handler.
     Started(JobId),
-    /// A handler failed, with these words; or panicked.
+    /// A handler failed, with these words; or panicked; or gave a [reason](crate::Outcome::because) for its decision.
     Failed {
         /// The job.
         job: JobId,
-        /// What the error says.
+        /// What the error, or the reason, says.
         error: String,
     },
     /// A job is buried without being run.

@@ -4,6 +4,8 @@
 mod cancellation;
 #[path = "worker/clock.rs"]
 mod clock;
+#[path = "worker/decisions.rs"]
+mod decisions;
 #[path = "worker/faces.rs"]
 mod faces;
 #[path = "worker/failures.rs"]
