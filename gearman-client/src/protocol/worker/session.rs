@@ -1,5 +1,9 @@
 //! The worker role of one connection, without its socket and its clock.
 
+mod abilities;
+mod grabs;
+mod jobs;
+
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
@@ -13,15 +17,14 @@ use super::{
     budget::{Budget, Refusals},
     confirm::Confirmations,
     dialect::Dialect,
-    limit::{Ask, JobLimit, SHARED},
-    work::{End, Report, Settled, job_lost},
+    limit::JobLimit,
+    work::Settled,
 };
 use crate::{
-    Address, ClientId, Error, ErrorKind, FunctionName, JobHandle, Origin,
+    Address, ClientId, Error, FunctionName, Origin,
     keys::Keys,
-    protocol::{Epoch, Packet, PacketType, packet::request, request::refusal},
+    protocol::{Epoch, Packet, PacketType, packet::request},
     short::Short,
-    text::Decimal,
 };
 
 /// The worker role on the connections to one server, one after the other: [`reopen`](Self::reopen) begins the next.
@@ -192,68 +195,6 @@ impl WorkerSession {
         }
     }
 
-    /// Names the worker (SET_CLIENT_ID).
-    pub fn set_client_id(&mut self, id: &ClientId) {
-        self.client_id = Some(id.clone());
-        self.put(PacketType::SetClientId, &[], id.as_bytes());
-    }
-
-    /// Registers a function (CAN_DO), or one whose jobs the server gives to others after `timeout` (CAN_DO_TIMEOUT, in
-    /// whole milliseconds, rounded up). A function that is registered already is not registered twice on a connection.
-    pub fn can_do(&mut self, function: &FunctionName, timeout: Option<Duration>) {
-        self.abilities.retain(|(known, _)| known != function);
-        self.abilities.push((function.clone(), timeout));
-        if self.functions.insert(function.clone()) {
-            self.announce(function, timeout);
-        }
-    }
-
-    fn announce(&mut self, function: &FunctionName, timeout: Option<Duration>) {
-        match timeout {
-            None => self.put(PacketType::CanDo, &[], function.as_bytes()),
-            Some(timeout) => {
-                let milliseconds = timeout.as_nanos().div_ceil(1_000_000);
-                let milliseconds = Decimal::new(milliseconds.min(MAX_TIMEOUT_MS) as u64);
-                let arguments = [function.as_bytes()];
-                self.put(PacketType::CanDoTimeout, &arguments, milliseconds.as_bytes());
-            }
-        }
-    }
-
-    /// Takes a function back (CANT_DO).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` while jobs are running: the server would give those of the function to others.
-    pub fn cant_do(&mut self, function: &FunctionName) -> Result<(), Error> {
-        self.refuse_while_running("CANT_DO")?;
-        self.functions.remove(function);
-        self.abilities.retain(|(known, _)| known != function);
-        self.put(PacketType::CantDo, &[], function.as_bytes());
-        Ok(())
-    }
-
-    /// Takes all functions back (RESET_ABILITIES).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` while jobs are running: the server would give them to others.
-    pub fn reset_abilities(&mut self) -> Result<(), Error> {
-        self.refuse_while_running("RESET_ABILITIES")?;
-        self.functions.clear();
-        self.abilities.clear();
-        self.put(PacketType::ResetAbilities, &[], b"");
-        Ok(())
-    }
-
-    fn refuse_while_running(&self, command: &'static str) -> Result<(), Error> {
-        if self.running.is_empty() {
-            return Ok(());
-        }
-        let why = "the server would give the running jobs to others: finish them first";
-        Err(Error::invalid(why).with_command(command))
-    }
-
     /// Takes at most the jobs that this limit allows.
     pub fn set_limit(&mut self, limit: JobLimit) {
         self.limit = Some(limit);
@@ -313,61 +254,6 @@ impl WorkerSession {
         [due, self.silent_until()].into_iter().flatten().min()
     }
 
-    /// When a grab that a server may not know has waited long enough for its answer.
-    fn silent_until(&self) -> Option<Instant> {
-        let is_new = self.may_be_unknown() && !self.dialect.is_learnt();
-        let asked = self.confirmations.waiting_grab().filter(|_| is_new)?;
-        asked.checked_add(self.silence)
-    }
-
-    /// Whether the kind of grab that is asked with may be one that the server does not know.
-    fn may_be_unknown(&self) -> bool {
-        !self.is_grab_proven && self.dialect.has_older()
-    }
-
-    /// Gives up the answer to a grab: an older kind is next.
-    fn skip_grab(&mut self, now: Instant) {
-        let Some(grab) = self.confirmations.withdraw_grab(now) else { return };
-        self.given_up.push_back(grab);
-        self.give_back(1);
-        self.dialect.step_down();
-        self.rest = Rest::Awake;
-    }
-
-    fn advance(&mut self, now: Instant) -> Option<Instant> {
-        if !self.is_started || self.is_stopping || self.functions.is_empty() {
-            return None;
-        }
-        match self.rest {
-            Rest::Awake => {}
-            Rest::Asleep(until) | Rest::Paused(until) if until > now => return Some(until),
-            Rest::Asleep(_) => self.rest = Rest::Awake,
-            Rest::Paused(_) => {
-                // This is the wake-up that was put off.
-                let _ = self.budget.spend(now);
-                self.rest = Rest::Awake;
-            }
-        }
-        let taken = self.running.len() + self.left + self.going_on.len();
-        let free = self.places.saturating_sub(taken);
-        while self.confirmations.grabs() < self.window.min(free) {
-            match self.limit.as_ref().map_or(Ask::Granted, JobLimit::ask) {
-                Ask::Granted => self.ask(now),
-                // Its own answers call again anyway.
-                Ask::Later if self.confirmations.grabs() > 0 => return None,
-                Ask::Later => return now.checked_add(SHARED),
-                Ask::Never => return None,
-            }
-        }
-        None
-    }
-
-    fn ask(&mut self, now: Instant) {
-        let grab = self.dialect.grab();
-        self.put(grab.packet_type(), &[], b"");
-        self.confirmations.asked(Some(grab), self.queued, now);
-    }
-
     /// Takes a packet; gives the job that it brings.
     ///
     /// # Errors
@@ -418,132 +304,12 @@ impl WorkerSession {
         Ok(None)
     }
 
-    /// Takes a job that came, unless it has to wait for another or nobody may take it any more.
-    fn take(&mut self, job: Assignment, answer: Answer, now: Instant) -> Option<Assignment> {
-        let is_allowed =
-            self.limit.as_ref().is_none_or(|limit| limit.take(answer == Answer::Expected));
-        if !is_allowed {
-            self.left += 1;
-            return None;
-        }
-        if self.running.contains_key(&job.handle.short()) {
-            self.again.push(job);
-            return None;
-        }
-        let may_begin = self.may_begin(&job);
-        self.hold(&job, now);
-        if may_begin {
-            return Some(job);
-        }
-        self.waiting.push(job);
-        None
-    }
-
-    fn hold(&mut self, job: &Assignment, now: Instant) {
-        let timeout =
-            self.abilities.iter().find(|(function, _)| *function == job.function).and_then(|a| a.1);
-        let timeout = timeout.filter(|timeout| !timeout.is_zero());
-        let until = timeout.and_then(|timeout| now.checked_add(timeout.max(LEAST_TIMEOUT)));
-        self.running.insert(job.handle.short(), Held { has_begun: false, until });
-    }
-
-    /// Whether there is a place for a job, and no earlier run of it goes on.
-    fn may_begin(&self, job: &Assignment) -> bool {
-        let handle = job.handle.short();
-        self.running() < self.places && self.going_on.iter().all(|(_, going)| *going != handle)
-    }
-
-    /// A job that had to wait, and may begin now.
-    pub fn released(&mut self) -> Option<Assignment> {
-        let at = self.waiting.iter().position(|job| self.may_begin(job))?;
-        Some(self.waiting.remove(at))
-    }
-
-    /// A handler has begun with a job: until the job is [finished](Self::finish) it keeps its place, even when the
-    /// connection is lost before that.
-    pub fn begin(&mut self, job: &JobHandle) {
-        if job.epoch() == Some(self.origin.epoch)
-            && let Some(held) = self.running.get_mut(&job.short())
-        {
-            held.has_begun = true;
-        }
-    }
-
-    fn answered_grab(&mut self, by: PacketType, now: Instant) -> Result<Answer, Error> {
-        let named = Grab::answered_with(by);
-        let late = match (named, self.confirmations.next_grab()) {
-            (Some(named), Some(next)) if named == next => None,
-            (None, Some(_)) => None,
-            // What brings no reducer may answer a grab for all as well.
-            (Some(named), _) => self.given_up.iter().position(|grab| named.may_answer(*grab)),
-            (None, None) => (!self.given_up.is_empty()).then_some(0),
-        };
-        let (grab, answer) = match late.and_then(|at| self.given_up.drain(..=at).next_back()) {
-            Some(grab) => {
-                self.confirmations.step(now);
-                // No more than that is shown for certain.
-                (Some(named.map_or(grab, |named| named.min(grab))), Answer::Late)
-            }
-            None => (self.confirmations.answered(by, true, now)?, Answer::Expected),
-        };
-        if let Some(grab) = grab {
-            self.dialect.understood(grab, now);
-        }
-        self.refusals.reset();
-        self.is_grab_proven = true;
-        Ok(answer)
-    }
-
     /// Whether this connection was good: it has brought a job, or has lasted and its questions were answered. Others are
     /// to be followed by the next after a while.
     #[must_use]
     pub fn is_proven(&self, now: Instant) -> bool {
         let has_lasted = now.saturating_duration_since(self.opened) >= LASTED;
         self.has_brought_job || (has_lasted && self.confirmations.has_answers())
-    }
-
-    /// Grabs have not brought a job.
-    fn give_back(&self, grabs: usize) {
-        if let Some(limit) = &self.limit {
-            limit.give_back(grabs as u64);
-        }
-    }
-
-    /// An ERROR is about a result, or about a kind of grab that the server does not know. It never takes the place of
-    /// the answer to a grab that the server knows.
-    fn refused(&mut self, packet: &Packet, now: Instant) {
-        let error = refusal(packet);
-        if error.kind() == ErrorKind::JobNotFound {
-            return self.confirmations.rejected(&packet.body);
-        }
-        // The oldest question is answered first.
-        if self.is_grab_proven {
-            return;
-        }
-        if self.given_up.pop_front().is_some() {
-            return self.confirmations.step(now);
-        }
-        if self.confirmations.withdraw_grab(now).is_some() {
-            self.give_back(1);
-            self.rest = if self.dialect.step_down() {
-                Rest::Awake
-            } else {
-                let until = now.checked_add(self.refusals.next_delay());
-                until.map_or(Rest::Awake, Rest::Paused)
-            };
-            self.poll(now);
-        }
-    }
-
-    /// The oldest question got no answer in time. Some servers leave a grab that they do not know unanswered: then an
-    /// older kind is tried, and this gives `true`. Otherwise the connection is out of step.
-    pub fn give_up_waiting(&mut self, now: Instant) -> bool {
-        let is_unknown_grab = self.may_be_unknown() && self.confirmations.waiting_grab().is_some();
-        if is_unknown_grab {
-            self.skip_grab(now);
-            self.poll(now);
-        }
-        is_unknown_grab
     }
 
     /// Since when the oldest question waits for its answer: it was asked then, or the answer before it came.
@@ -562,132 +328,6 @@ impl WorkerSession {
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.confirmations.steps()
-    }
-
-    /// Reports on a job: WORK_STATUS, WORK_DATA or WORK_WARNING.
-    ///
-    /// # Errors
-    ///
-    /// `JobLost` when this connection does not hold the job; `InvalidInput` for a progress of 0 parts: it kills the
-    /// `gearman` program that waits for it.
-    pub fn report(&mut self, job: &JobHandle, report: Report<'_>) -> Result<(), Error> {
-        let handle = self.held(job)?;
-        match report {
-            Report::Status(_, 0) => {
-                let why = "a progress of 0 parts is not valid: it ends some clients";
-                return Err(Error::invalid(why).with_command(PacketType::WorkStatus.name()));
-            }
-            Report::Status(numerator, denominator) => {
-                let (numerator, denominator) = (Decimal::new(numerator), Decimal::new(denominator));
-                let arguments = [handle.as_bytes(), numerator.as_bytes()];
-                self.put(PacketType::WorkStatus, &arguments, denominator.as_bytes());
-                self.confirmations.told(PacketType::WorkStatus);
-            }
-            Report::Data(data) => self.put_work(PacketType::WorkData, handle, data),
-            Report::Warning(data) => self.put_work(PacketType::WorkWarning, handle, data),
-        }
-        Ok(())
-    }
-
-    /// Ends a job, and asks for the next one: both go out in one write.
-    ///
-    /// # Errors
-    ///
-    /// `JobLost` when this connection does not hold the job.
-    pub fn finish(&mut self, job: &JobHandle, end: End<'_>, now: Instant) -> Result<(), Error> {
-        let handle = self.let_go(job, now)?;
-        match end {
-            End::Complete(data) => self.put_work(PacketType::WorkComplete, handle, data),
-            End::Exception(data) => {
-                self.put_work(PacketType::WorkException, handle, data);
-                if self.dialect.is_oldest() {
-                    // It passes the exception on, and lets the job run on.
-                    self.put(PacketType::WorkFail, &[], handle.as_bytes());
-                    self.confirmations.repeated(PacketType::WorkFail);
-                }
-            }
-            End::Fail => {
-                self.put(PacketType::WorkFail, &[], handle.as_bytes());
-                self.confirmations.told(PacketType::WorkFail);
-            }
-        }
-        if let Rest::Asleep(_) = self.rest {
-            self.rest = Rest::Awake;
-        }
-        self.poll(now);
-        Ok(())
-    }
-
-    /// Nobody will end this job. It goes back to the server when the connection closes, which need not wait for it.
-    pub fn leave(&mut self, job: &JobHandle) {
-        if job.epoch() == Some(self.origin.epoch) && self.running.remove(&job.short()).is_some() {
-            self.left += 1;
-        } else {
-            self.end_elsewhere(job);
-        }
-    }
-
-    /// Nobody will end any of its jobs.
-    #[cfg(feature = "blocking")]
-    pub(super) fn leave_all(&mut self) {
-        self.left += self.running.len();
-        self.running.clear();
-        self.waiting.clear();
-    }
-
-    /// Whether the job is still this connection's.
-    #[must_use]
-    pub fn holds(&self, job: &JobHandle) -> bool {
-        self.held(job).is_ok()
-    }
-
-    /// When the time is over that the server was told a job may take, if it was told one. It gives the job to others then
-    /// and says nothing; the answer to the result shows that it has.
-    #[must_use]
-    pub fn held_until(&self, job: &JobHandle) -> Option<Instant> {
-        let is_here = job.epoch() == Some(self.origin.epoch);
-        self.running.get(&job.short()).filter(|_| is_here).and_then(|held| held.until)
-    }
-
-    /// Takes a job off the connection, to end it.
-    fn let_go(&mut self, job: &JobHandle, now: Instant) -> Result<Short, Error> {
-        let handle = job.short();
-        if job.epoch() == Some(self.origin.epoch) && self.running.remove(&handle).is_some() {
-            let Some(at) = self.again.iter().position(|again| again.handle.short() == handle)
-            else {
-                return Ok(handle);
-            };
-            // The server would take this result for that of the second run, which can begin now.
-            let again = self.again.remove(at);
-            self.hold(&again, now);
-            self.waiting.push(again);
-            self.confirmations.reject();
-        } else {
-            self.end_elsewhere(job);
-        }
-        Err(job_lost(job))
-    }
-
-    /// A handler of an earlier connection has ended: its place is free.
-    fn end_elsewhere(&mut self, job: &JobHandle) {
-        let handle = job.short();
-        let is_it = |going: &(Epoch, Short)| job.epoch() == Some(going.0) && going.1 == handle;
-        if let Some(at) = self.going_on.iter().position(is_it) {
-            self.going_on.swap_remove(at);
-        }
-    }
-
-    fn held(&self, job: &JobHandle) -> Result<Short, Error> {
-        let handle = job.short();
-        if job.epoch() == Some(self.origin.epoch) && self.running.contains_key(&handle) {
-            return Ok(handle);
-        }
-        Err(job_lost(job))
-    }
-
-    fn put_work(&mut self, packet_type: PacketType, handle: Short, data: &[u8]) {
-        self.put(packet_type, &[handle.as_bytes()], data);
-        self.confirmations.told(packet_type);
     }
 
     fn put(&mut self, packet_type: PacketType, arguments: &[&[u8]], last: &[u8]) {

@@ -1,0 +1,70 @@
+//! What a worker can do, as its server is told.
+
+use std::time::Duration;
+
+use super::{MAX_TIMEOUT_MS, WorkerSession};
+use crate::{ClientId, Error, FunctionName, protocol::PacketType, text::Decimal};
+
+impl WorkerSession {
+    /// Names the worker (SET_CLIENT_ID).
+    pub fn set_client_id(&mut self, id: &ClientId) {
+        self.client_id = Some(id.clone());
+        self.put(PacketType::SetClientId, &[], id.as_bytes());
+    }
+
+    /// Registers a function (CAN_DO), or one whose jobs the server gives to others after `timeout` (CAN_DO_TIMEOUT, in
+    /// whole milliseconds, rounded up). A function that is registered already is not registered twice on a connection.
+    pub fn can_do(&mut self, function: &FunctionName, timeout: Option<Duration>) {
+        self.abilities.retain(|(known, _)| known != function);
+        self.abilities.push((function.clone(), timeout));
+        if self.functions.insert(function.clone()) {
+            self.announce(function, timeout);
+        }
+    }
+
+    pub(super) fn announce(&mut self, function: &FunctionName, timeout: Option<Duration>) {
+        match timeout {
+            None => self.put(PacketType::CanDo, &[], function.as_bytes()),
+            Some(timeout) => {
+                let milliseconds = timeout.as_nanos().div_ceil(1_000_000);
+                let milliseconds = Decimal::new(milliseconds.min(MAX_TIMEOUT_MS) as u64);
+                let arguments = [function.as_bytes()];
+                self.put(PacketType::CanDoTimeout, &arguments, milliseconds.as_bytes());
+            }
+        }
+    }
+
+    /// Takes a function back (CANT_DO).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` while jobs are running: the server would give those of the function to others.
+    pub fn cant_do(&mut self, function: &FunctionName) -> Result<(), Error> {
+        self.refuse_while_running("CANT_DO")?;
+        self.functions.remove(function);
+        self.abilities.retain(|(known, _)| known != function);
+        self.put(PacketType::CantDo, &[], function.as_bytes());
+        Ok(())
+    }
+
+    /// Takes all functions back (RESET_ABILITIES).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` while jobs are running: the server would give them to others.
+    pub fn reset_abilities(&mut self) -> Result<(), Error> {
+        self.refuse_while_running("RESET_ABILITIES")?;
+        self.functions.clear();
+        self.abilities.clear();
+        self.put(PacketType::ResetAbilities, &[], b"");
+        Ok(())
+    }
+
+    pub(super) fn refuse_while_running(&self, command: &'static str) -> Result<(), Error> {
+        if self.running.is_empty() {
+            return Ok(());
+        }
+        let why = "the server would give the running jobs to others: finish them first";
+        Err(Error::invalid(why).with_command(command))
+    }
+}

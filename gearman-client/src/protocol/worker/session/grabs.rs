@@ -1,0 +1,141 @@
+//! Asking for jobs, with the newest kind of grab that the server understands.
+
+use std::time::Instant;
+
+use super::{
+    super::{
+        assignment::Grab,
+        limit::{Ask, JobLimit, SHARED},
+    },
+    Answer, Rest, WorkerSession,
+};
+use crate::{
+    Error, ErrorKind,
+    protocol::{Packet, PacketType, request::refusal},
+};
+
+impl WorkerSession {
+    /// When a grab that a server may not know has waited long enough for its answer.
+    pub(super) fn silent_until(&self) -> Option<Instant> {
+        let is_new = self.may_be_unknown() && !self.dialect.is_learnt();
+        let asked = self.confirmations.waiting_grab().filter(|_| is_new)?;
+        asked.checked_add(self.silence)
+    }
+
+    /// Whether the kind of grab that is asked with may be one that the server does not know.
+    pub(super) fn may_be_unknown(&self) -> bool {
+        !self.is_grab_proven && self.dialect.has_older()
+    }
+
+    /// Gives up the answer to a grab: an older kind is next.
+    pub(super) fn skip_grab(&mut self, now: Instant) {
+        let Some(grab) = self.confirmations.withdraw_grab(now) else { return };
+        self.given_up.push_back(grab);
+        self.give_back(1);
+        self.dialect.step_down();
+        self.rest = Rest::Awake;
+    }
+
+    pub(super) fn advance(&mut self, now: Instant) -> Option<Instant> {
+        if !self.is_started || self.is_stopping || self.functions.is_empty() {
+            return None;
+        }
+        match self.rest {
+            Rest::Awake => {}
+            Rest::Asleep(until) | Rest::Paused(until) if until > now => return Some(until),
+            Rest::Asleep(_) => self.rest = Rest::Awake,
+            Rest::Paused(_) => {
+                // This is the wake-up that was put off.
+                let _ = self.budget.spend(now);
+                self.rest = Rest::Awake;
+            }
+        }
+        let taken = self.running.len() + self.left + self.going_on.len();
+        let free = self.places.saturating_sub(taken);
+        while self.confirmations.grabs() < self.window.min(free) {
+            match self.limit.as_ref().map_or(Ask::Granted, JobLimit::ask) {
+                Ask::Granted => self.ask(now),
+                // Its own answers call again anyway.
+                Ask::Later if self.confirmations.grabs() > 0 => return None,
+                Ask::Later => return now.checked_add(SHARED),
+                Ask::Never => return None,
+            }
+        }
+        None
+    }
+
+    pub(super) fn ask(&mut self, now: Instant) {
+        let grab = self.dialect.grab();
+        self.put(grab.packet_type(), &[], b"");
+        self.confirmations.asked(Some(grab), self.queued, now);
+    }
+
+    pub(super) fn answered_grab(&mut self, by: PacketType, now: Instant) -> Result<Answer, Error> {
+        let named = Grab::answered_with(by);
+        let late = match (named, self.confirmations.next_grab()) {
+            (Some(named), Some(next)) if named == next => None,
+            (None, Some(_)) => None,
+            // What brings no reducer may answer a grab for all as well.
+            (Some(named), _) => self.given_up.iter().position(|grab| named.may_answer(*grab)),
+            (None, None) => (!self.given_up.is_empty()).then_some(0),
+        };
+        let (grab, answer) = match late.and_then(|at| self.given_up.drain(..=at).next_back()) {
+            Some(grab) => {
+                self.confirmations.step(now);
+                // No more than that is shown for certain.
+                (Some(named.map_or(grab, |named| named.min(grab))), Answer::Late)
+            }
+            None => (self.confirmations.answered(by, true, now)?, Answer::Expected),
+        };
+        if let Some(grab) = grab {
+            self.dialect.understood(grab, now);
+        }
+        self.refusals.reset();
+        self.is_grab_proven = true;
+        Ok(answer)
+    }
+
+    /// Grabs have not brought a job.
+    pub(super) fn give_back(&self, grabs: usize) {
+        if let Some(limit) = &self.limit {
+            limit.give_back(grabs as u64);
+        }
+    }
+
+    /// An ERROR is about a result, or about a kind of grab that the server does not know. It never takes the place of
+    /// the answer to a grab that the server knows.
+    pub(super) fn refused(&mut self, packet: &Packet, now: Instant) {
+        let error = refusal(packet);
+        if error.kind() == ErrorKind::JobNotFound {
+            return self.confirmations.rejected(&packet.body);
+        }
+        // The oldest question is answered first.
+        if self.is_grab_proven {
+            return;
+        }
+        if self.given_up.pop_front().is_some() {
+            return self.confirmations.step(now);
+        }
+        if self.confirmations.withdraw_grab(now).is_some() {
+            self.give_back(1);
+            self.rest = if self.dialect.step_down() {
+                Rest::Awake
+            } else {
+                let until = now.checked_add(self.refusals.next_delay());
+                until.map_or(Rest::Awake, Rest::Paused)
+            };
+            self.poll(now);
+        }
+    }
+
+    /// The oldest question got no answer in time. Some servers leave a grab that they do not know unanswered: then an
+    /// older kind is tried, and this gives `true`. Otherwise the connection is out of step.
+    pub fn give_up_waiting(&mut self, now: Instant) -> bool {
+        let is_unknown_grab = self.may_be_unknown() && self.confirmations.waiting_grab().is_some();
+        if is_unknown_grab {
+            self.skip_grab(now);
+            self.poll(now);
+        }
+        is_unknown_grab
+    }
+}

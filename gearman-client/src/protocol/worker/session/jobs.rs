@@ -1,0 +1,201 @@
+//! The jobs of a worker, from when they come to their ends.
+
+use std::time::Instant;
+
+use super::{
+    super::{
+        assignment::Assignment,
+        work::{End, Report, job_lost},
+    },
+    Answer, Held, LEAST_TIMEOUT, Rest, WorkerSession,
+};
+use crate::{
+    Error, JobHandle,
+    protocol::{Epoch, PacketType},
+    short::Short,
+    text::Decimal,
+};
+
+impl WorkerSession {
+    /// Takes a job that came, unless it has to wait for another or nobody may take it any more.
+    pub(super) fn take(
+        &mut self,
+        job: Assignment,
+        answer: Answer,
+        now: Instant,
+    ) -> Option<Assignment> {
+        let is_allowed =
+            self.limit.as_ref().is_none_or(|limit| limit.take(answer == Answer::Expected));
+        if !is_allowed {
+            self.left += 1;
+            return None;
+        }
+        if self.running.contains_key(&job.handle.short()) {
+            self.again.push(job);
+            return None;
+        }
+        let may_begin = self.may_begin(&job);
+        self.hold(&job, now);
+        if may_begin {
+            return Some(job);
+        }
+        self.waiting.push(job);
+        None
+    }
+
+    pub(super) fn hold(&mut self, job: &Assignment, now: Instant) {
+        let timeout =
+            self.abilities.iter().find(|(function, _)| *function == job.function).and_then(|a| a.1);
+        let timeout = timeout.filter(|timeout| !timeout.is_zero());
+        let until = timeout.and_then(|timeout| now.checked_add(timeout.max(LEAST_TIMEOUT)));
+        self.running.insert(job.handle.short(), Held { has_begun: false, until });
+    }
+
+    /// Whether there is a place for a job, and no earlier run of it goes on.
+    pub(super) fn may_begin(&self, job: &Assignment) -> bool {
+        let handle = job.handle.short();
+        self.running() < self.places && self.going_on.iter().all(|(_, going)| *going != handle)
+    }
+
+    /// A job that had to wait, and may begin now.
+    pub fn released(&mut self) -> Option<Assignment> {
+        let at = self.waiting.iter().position(|job| self.may_begin(job))?;
+        Some(self.waiting.remove(at))
+    }
+
+    /// A handler has begun with a job: until the job is [finished](Self::finish) it keeps its place, even when the
+    /// connection is lost before that.
+    pub fn begin(&mut self, job: &JobHandle) {
+        if job.epoch() == Some(self.origin.epoch)
+            && let Some(held) = self.running.get_mut(&job.short())
+        {
+            held.has_begun = true;
+        }
+    }
+
+    /// Reports on a job: WORK_STATUS, WORK_DATA or WORK_WARNING.
+    ///
+    /// # Errors
+    ///
+    /// `JobLost` when this connection does not hold the job; `InvalidInput` for a progress of 0 parts: it kills the
+    /// `gearman` program that waits for it.
+    pub fn report(&mut self, job: &JobHandle, report: Report<'_>) -> Result<(), Error> {
+        let handle = self.held(job)?;
+        match report {
+            Report::Status(_, 0) => {
+                let why = "a progress of 0 parts is not valid: it ends some clients";
+                return Err(Error::invalid(why).with_command(PacketType::WorkStatus.name()));
+            }
+            Report::Status(numerator, denominator) => {
+                let (numerator, denominator) = (Decimal::new(numerator), Decimal::new(denominator));
+                let arguments = [handle.as_bytes(), numerator.as_bytes()];
+                self.put(PacketType::WorkStatus, &arguments, denominator.as_bytes());
+                self.confirmations.told(PacketType::WorkStatus);
+            }
+            Report::Data(data) => self.put_work(PacketType::WorkData, handle, data),
+            Report::Warning(data) => self.put_work(PacketType::WorkWarning, handle, data),
+        }
+        Ok(())
+    }
+
+    /// Ends a job, and asks for the next one: both go out in one write.
+    ///
+    /// # Errors
+    ///
+    /// `JobLost` when this connection does not hold the job.
+    pub fn finish(&mut self, job: &JobHandle, end: End<'_>, now: Instant) -> Result<(), Error> {
+        let handle = self.let_go(job, now)?;
+        match end {
+            End::Complete(data) => self.put_work(PacketType::WorkComplete, handle, data),
+            End::Exception(data) => {
+                self.put_work(PacketType::WorkException, handle, data);
+                if self.dialect.is_oldest() {
+                    // It passes the exception on, and lets the job run on.
+                    self.put(PacketType::WorkFail, &[], handle.as_bytes());
+                    self.confirmations.repeated(PacketType::WorkFail);
+                }
+            }
+            End::Fail => {
+                self.put(PacketType::WorkFail, &[], handle.as_bytes());
+                self.confirmations.told(PacketType::WorkFail);
+            }
+        }
+        if let Rest::Asleep(_) = self.rest {
+            self.rest = Rest::Awake;
+        }
+        self.poll(now);
+        Ok(())
+    }
+
+    /// Nobody will end this job. It goes back to the server when the connection closes, which need not wait for it.
+    pub fn leave(&mut self, job: &JobHandle) {
+        if job.epoch() == Some(self.origin.epoch) && self.running.remove(&job.short()).is_some() {
+            self.left += 1;
+        } else {
+            self.end_elsewhere(job);
+        }
+    }
+
+    /// Nobody will end any of its jobs.
+    #[cfg(feature = "blocking")]
+    pub(in crate::protocol::worker) fn leave_all(&mut self) {
+        self.left += self.running.len();
+        self.running.clear();
+        self.waiting.clear();
+    }
+
+    /// Whether the job is still this connection's.
+    #[must_use]
+    pub fn holds(&self, job: &JobHandle) -> bool {
+        self.held(job).is_ok()
+    }
+
+    /// When the time is over that the server was told a job may take, if it was told one. It gives the job to others then
+    /// and says nothing; the answer to the result shows that it has.
+    #[must_use]
+    pub fn held_until(&self, job: &JobHandle) -> Option<Instant> {
+        let is_here = job.epoch() == Some(self.origin.epoch);
+        self.running.get(&job.short()).filter(|_| is_here).and_then(|held| held.until)
+    }
+
+    /// Takes a job off the connection, to end it.
+    pub(super) fn let_go(&mut self, job: &JobHandle, now: Instant) -> Result<Short, Error> {
+        let handle = job.short();
+        if job.epoch() == Some(self.origin.epoch) && self.running.remove(&handle).is_some() {
+            let Some(at) = self.again.iter().position(|again| again.handle.short() == handle)
+            else {
+                return Ok(handle);
+            };
+            // The server would take this result for that of the second run, which can begin now.
+            let again = self.again.remove(at);
+            self.hold(&again, now);
+            self.waiting.push(again);
+            self.confirmations.reject();
+        } else {
+            self.end_elsewhere(job);
+        }
+        Err(job_lost(job))
+    }
+
+    /// A handler of an earlier connection has ended: its place is free.
+    pub(super) fn end_elsewhere(&mut self, job: &JobHandle) {
+        let handle = job.short();
+        let is_it = |going: &(Epoch, Short)| job.epoch() == Some(going.0) && going.1 == handle;
+        if let Some(at) = self.going_on.iter().position(is_it) {
+            self.going_on.swap_remove(at);
+        }
+    }
+
+    pub(super) fn held(&self, job: &JobHandle) -> Result<Short, Error> {
+        let handle = job.short();
+        if job.epoch() == Some(self.origin.epoch) && self.running.contains_key(&handle) {
+            return Ok(handle);
+        }
+        Err(job_lost(job))
+    }
+
+    pub(super) fn put_work(&mut self, packet_type: PacketType, handle: Short, data: &[u8]) {
+        self.put(packet_type, &[handle.as_bytes()], data);
+        self.confirmations.told(packet_type);
+    }
+}
