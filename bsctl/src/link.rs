@@ -17,7 +17,6 @@ use ctl_core::tls::Tls;
 use fixtures::beanstalkd::{Listen, Server};
 
 use crate::error::cli_error;
-use crate::taker;
 
 /// The replies to two commands.
 pub type PairReplies<A, B> =
@@ -94,7 +93,7 @@ impl ctl_core::link::Link for Link {
         if let Some(bound) = plan.timeout {
             options = options.write_timeout(bound).reply_timeout(bound);
         }
-        options = options.total_timeout(plan.call_bound(taker::SLICE));
+        options = options.total_timeout(plan.call_bound(SLICE));
         if let Some(times) = plan.retry {
             options = options.retry(RetryPolicy::new(times));
         }
@@ -264,7 +263,7 @@ impl Link {
     fn open(&mut self) -> Result<Client, CliError> {
         let options = self.dialer.first()?;
         let messages = self.dialer.messages().clone();
-        let bound = self.dialer.plan().call_bound(taker::SLICE);
+        let bound = self.dialer.plan().call_bound(SLICE);
         self.dialer.open(|Attempt { asks, left }| {
             let mut options = options.clone();
             if left.is_some() {
@@ -279,6 +278,9 @@ impl Link {
         })
     }
 }
+
+/// The longest wait in one command.
+pub const SLICE: Duration = Duration::from_secs(1);
 
 /// How long the client tries to connect when nobody says.
 const USUAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -13,11 +13,8 @@ use ctl_core::messages::Messages;
 use ctl_core::signals::Interrupts;
 
 use crate::error::{NOT_FOUND, cli_error};
-use crate::link::Link;
+use crate::link::{Link, SLICE};
 use crate::seen::damaged;
-
-/// The longest wait in one command.
-pub const SLICE: Duration = Duration::from_secs(1);
 
 /// Takes jobs from the watch list of a connection.
 pub struct Taker {

@@ -281,8 +281,9 @@ impl<L: Link> Dialer<L> {
             .map_err(|error| error.hint(format!("the address came from: {}", self.source())))?;
         let over_tls = |address| if self.tls.tls { L::over_tls(address) } else { address };
         let addresses: Vec<L::Address> = addresses.into_iter().map(over_tls).collect();
+        let names = (self.program.name, &self.program.tls);
         let any_tls = addresses.iter().any(L::is_tls);
-        let tls = self.tls.read(any_tls, &self.program, &self.environment, &self.messages)?;
+        let tls = self.tls.read(any_tls, names, &self.environment, &self.messages)?;
         let with_options = |address: L::Address| {
             let options = L::options(address.clone(), &self.plan, tls.as_ref());
             (address, options)

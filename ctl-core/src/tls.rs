@@ -13,7 +13,6 @@ use crate::error::CliError;
 #[cfg(feature = "tls")]
 use crate::error::Exit;
 use crate::messages::Messages;
-use crate::program::Program;
 
 /// What connections over TLS need; there are none in a build without TLS.
 #[cfg(not(feature = "tls"))]
@@ -112,15 +111,15 @@ impl TlsArgs {
     pub fn read(
         &self,
         any: bool,
-        program: &Program,
+        (tool, names): (&str, &TlsNames),
         environment: &Environment,
         messages: &Messages,
     ) -> Result<Option<Tls>, CliError> {
         if any {
-            return self.files(program, environment, messages).map(Some);
+            return self.files((tool, names), environment, messages).map(Some);
         }
         if self.is_given() {
-            let scheme = program.tls.scheme;
+            let scheme = names.scheme;
             return Err(CliError::usage("TLS flags given, but no server address uses TLS")
                 .hint(format!("--tls, or a {scheme}:// address")));
         }
@@ -128,18 +127,22 @@ impl TlsArgs {
     }
 
     #[cfg(not(feature = "tls"))]
-    fn files(&self, program: &Program, _: &Environment, _: &Messages) -> Result<Tls, CliError> {
-        Err(CliError::usage(format!("this {} was built without TLS", program.name)))
+    fn files(
+        &self,
+        (tool, _): (&str, &TlsNames),
+        _: &Environment,
+        _: &Messages,
+    ) -> Result<Tls, CliError> {
+        Err(CliError::usage(format!("this {tool} was built without TLS")))
     }
 
     #[cfg(feature = "tls")]
     fn files(
         &self,
-        program: &Program,
+        (_, names): (&str, &TlsNames),
         environment: &Environment,
         messages: &Messages,
     ) -> Result<Tls, CliError> {
-        let names = program.tls;
         let file = |flag: &Option<PathBuf>, variable: &str| {
             flag.clone().or_else(|| environment.var(variable).map(PathBuf::from))
         };

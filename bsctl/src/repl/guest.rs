@@ -15,14 +15,9 @@ use ctl_core::repl::shell::{Leaving, ON_OFF, Setting, Terminal};
 
 use super::grammar::{self, ON_LAST_JOB, Verb};
 use super::leave;
-use super::state::State;
+use super::state::{HELD, State, USED, WATCHED};
 use crate::link::Link;
 use crate::tool::{Bsctl, Tool};
-
-/// What completion knows: ids of reserved jobs, the used tube, and the watch list.
-pub(super) const HELD: &str = "held";
-pub(super) const USED: &str = "used";
-pub(super) const WATCHED: &str = "watched";
 
 impl Interactive for Bsctl {
     const WORDS: Words = grammar::WORDS;

@@ -10,7 +10,6 @@ use ctl_core::repl::known::KnownNames;
 use ctl_core::repl::on_exit::{ASK, OnExit};
 use ctl_core::repl::reconnect::Reconnector;
 
-use super::guest::{HELD, USED, WATCHED};
 use super::held::{Due, Notebook, list};
 use crate::error::NOT_FOUND;
 use crate::seen::Seen;
@@ -23,6 +22,11 @@ pub(super) const DELETE: &str = "delete";
 /// The connection is closed, which gives jobs back as they were.
 pub(super) const CLOSE: &str = "close";
 const ON_EXIT: &[&str] = &[ASK, RELEASE, BURY, DELETE, CLOSE];
+
+/// What completion knows: ids of reserved jobs, the used tube, and the watch list.
+pub(super) const HELD: &str = "held";
+pub(super) const USED: &str = "used";
+pub(super) const WATCHED: &str = "watched";
 
 /// A session.
 pub struct State<'t> {

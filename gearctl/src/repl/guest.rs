@@ -14,14 +14,10 @@ use gearman_client::protocol::AdminCommand;
 
 use super::grammar::{self, Verb};
 use super::leave;
-use super::state::State;
+use super::state::{OPEN, OWN, State};
 use crate::link::Link;
 use crate::names::show_function;
 use crate::tool::{Gearctl, Tool};
-
-/// What completion knows: the jobs of the session, newest first, and those that would be left behind.
-pub(super) const OWN: &str = "own";
-pub(super) const OPEN: &str = "open";
 
 impl Interactive for Gearctl {
     const WORDS: Words = grammar::WORDS;

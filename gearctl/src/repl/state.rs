@@ -8,7 +8,6 @@ use ctl_core::repl::reconnect::Reconnector;
 use gearman_client::JobHandle;
 use gearman_client::protocol::Epoch;
 
-use super::guest::{OPEN, OWN};
 use crate::names::show_handle;
 use crate::running::Running;
 use crate::session::Session;
@@ -18,6 +17,10 @@ use crate::tool::Tool;
 pub(super) const WAIT: &str = "wait";
 pub(super) const LEAVE: &str = "leave";
 const ON_EXIT: &[&str] = &[ASK, WAIT, LEAVE];
+
+/// What completion knows: the jobs of the session, newest first, and those that would be left behind.
+pub(super) const OWN: &str = "own";
+pub(super) const OPEN: &str = "open";
 
 /// A session.
 pub struct State<'t> {
