@@ -11,6 +11,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
+/// The fuzzers, whose seeds the package beside them runs.
+const SHARED: &str = "../fuzz/fuzz_targets";
+
 /// What cargo reads from the manifests of the workspace; nothing is fetched.
 fn packages() -> Vec<Value> {
     let mut cargo = Command::new(env!("CARGO"));
@@ -68,7 +71,7 @@ fn every_dependency_is_used() {
     for package in packages() {
         let folder = Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap();
         let own = sources(&folder.join("src"), false);
-        let every: String = ["src", "tests", "examples", "benches"]
+        let every: String = ["src", "tests", "examples", "benches", SHARED]
             .map(|part| sources(&folder.join(part), true))
             .concat();
         for dependency in package["dependencies"].as_array().unwrap() {
