@@ -163,6 +163,8 @@ impl Board {
         }
     }
 
+    /// Shows a state that the slot's role does not know of.
+    #[cfg(feature = "blocking")]
     pub(crate) fn set_state(&self, slot: usize, state: SlotState) {
         self.update(slot, |seen| seen.status.state = state);
     }
