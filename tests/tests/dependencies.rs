@@ -12,7 +12,7 @@ fn root() -> PathBuf {
 }
 
 /// The fuzzers, whose seeds the package beside them runs.
-const SHARED: &str = "../fuzz/fuzz_targets";
+const SHARED: &str = "../fuzz/src";
 
 /// What cargo reads from the manifests of the workspace; nothing is fetched.
 fn packages() -> Vec<Value> {
