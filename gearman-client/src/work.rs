@@ -127,8 +127,9 @@ impl WorkerOptions {
     }
 
     /// Whether a blocking worker writes the results of jobs that came together together, for handlers that take
-    /// microseconds; no unless set. It matters with a [`concurrency`](Self::concurrency) above 1: then the result of a handler
-    /// that has proved quick may have to wait until those of the other jobs that are here have run.
+    /// microseconds; no unless set. It matters with a [`concurrency`](Self::concurrency) above 1: then handlers run one after
+    /// the other in the thread of their connection, and a result may have to wait until those of the other jobs that are
+    /// here have run.
     ///
     /// An async worker, which need not wait for its handlers, ignores this.
     #[must_use]

@@ -96,7 +96,7 @@ impl Shop<'_> {
             };
             while let Some(job) = lane.next() {
                 let Some(registered) = self.registered(lane, &job) else { continue };
-                if self.options.concurrency == 1 || registered.quick.is_proven() {
+                if self.runs_all_here() || registered.quick.is_proven() {
                     self.run_here(lane, registered, &job);
                 } else if desk.put(job, self.options.concurrency) {
                     let post = post.clone();
@@ -104,6 +104,11 @@ impl Shop<'_> {
                 }
             }
         }
+    }
+
+    /// Whether every handler runs where the bytes are moved: one at a time, or by the caller's word that they are quick.
+    fn runs_all_here(&self) -> bool {
+        self.options.concurrency == 1 || self.options.batch_results
     }
 
     /// The handler of a job that is to be run.

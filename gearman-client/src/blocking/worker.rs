@@ -33,7 +33,8 @@ use crate::{
 ///
 /// **Threads.** There is none before [`run`](Self::run), and none of them outlives it. It has one for each connection, its
 /// caller's if there is only one, which also runs handlers: all of them with a
-/// [`concurrency`](WorkerOptions::concurrency) of 1, and otherwise those that have proved quick. The others run in threads
+/// [`concurrency`](WorkerOptions::concurrency) of 1 or with [`batch_results`](WorkerOptions::batch_results), and otherwise
+/// those that have proved quick. The others run in threads
 /// of their own, as many at once as the concurrency says, and their results go out within 16 ms.
 pub struct Worker {
     lanes: Vec<Lane>,
