@@ -17,7 +17,7 @@ use crate::{
     error::{closed, lost},
     protocol::{
         Request,
-        client::{self, Mail, answer},
+        client::{self, Mail, answer, route::no_server},
     },
 };
 
@@ -104,13 +104,14 @@ impl Link {
         let outcome = mail
             .map_err(|late| late.with_fate(fate).with_command(request.packet_type().name()))
             .and_then(|mail| self.decode(request, mail));
-        let slot = slot.unwrap_or_default();
-        match outcome {
-            Ok(reply) => Ok((reply, slot)),
-            Err(error) => {
+        match (outcome, slot) {
+            (Ok(reply), Some(slot)) => Ok((reply, slot)),
+            (Err(error), Some(slot)) => {
                 self.leave(slot);
                 Err(error)
             }
+            (Err(error), None) => Err(error),
+            (Ok(_), None) => Err(no_server()),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{
 use fixtures::{
     Port,
     fault::Fault,
-    gearmand::Server,
+    gearmand::{Listen, Server},
     proxy::{Ending, Proxy, Toxics},
 };
 use gearman_client::{
@@ -45,6 +45,7 @@ both_faces!(
     a_flapping_server_costs_no_call_and_is_tried_ever_less,
     the_same_id_keeps_its_server_and_moves_only_when_it_is_away,
     idempotent_jobs_are_seen_to_their_end_through_lost_connections,
+    an_idempotent_job_outlives_a_server_that_is_away_for_a_while,
     a_batch_is_answered_to_the_last_whatever_breaks,
     a_connection_that_is_lost_while_idle_is_replaced_before_it_is_used,
     a_refused_connection_names_every_address,
@@ -227,6 +228,31 @@ fn idempotent_jobs_are_seen_to_their_end_through_lost_connections<F: Face>() {
         assert_eq!(outcome, Outcome::Complete(n.to_string().into()));
     }
     assert!(ends >= 20);
+}
+
+/// Attempts to connect that failed took the place of the new submission, and nobody waited for its end.
+fn an_idempotent_job_outlives_a_server_that_is_away_for_a_while<F: Face>() {
+    let port = Port::take().unwrap();
+    let start = || Server::builder().listen(Listen::Tcp(port.address())).start().unwrap();
+    let first = start();
+    let retry = RetryPolicy::new(1000).backoff(Duration::from_millis(5), Duration::from_millis(20));
+    let patient = quick(first.address()).retry(retry);
+    let mut client = F::connect(patient.clone()).unwrap();
+    let waits = thread::spawn(move || client.run("f", b"w", options().idempotent(true)).unwrap());
+    let mut server = first;
+    for _ in 0..3 {
+        assert!(server.wait_for(Duration::from_secs(30), |view| view.jobs == 1));
+        server.stop();
+        // Some attempts are refused meanwhile.
+        thread::sleep(Duration::from_millis(60));
+        server = start();
+    }
+    let mut worker = F::Worker::connect(patient).unwrap();
+    worker.can_do("f");
+    let job = worker.next_within(Duration::from_secs(30)).unwrap();
+    worker.complete(job, "done").unwrap();
+    assert_eq!(waits.join().unwrap(), Outcome::Complete("done".into()));
+    server.stop();
 }
 
 /// C9 for many requests in flight: exactly one answer each, in order, and no job twice.
