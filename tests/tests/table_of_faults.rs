@@ -124,8 +124,11 @@ fn sources() -> Vec<Source> {
                 let place = path.strip_prefix(root()).unwrap().with_extension("");
                 let modules = place.iter().map(|part| part.to_string_lossy().replace('-', "_"));
                 let plain = ["src", "tests", "mod", "lib", "main"];
-                let modules = modules.filter(|part| !plain.contains(&part.as_str())).collect();
-                let tests = tests_in(&fs::read_to_string(&path).unwrap());
+                let modules: Vec<String> =
+                    modules.filter(|part| !plain.contains(&part.as_str())).collect();
+                let text = fs::read_to_string(&path).unwrap();
+                let is_contract = modules.starts_with(&["ctl_core".into(), "contract".into()]);
+                let tests = if is_contract { checks_in(&text) } else { tests_in(&text) };
                 found.push(Source { modules, tests });
             }
         }
@@ -153,6 +156,18 @@ fn tests_in(text: &str) -> HashSet<String> {
         }
     }
     found
+}
+
+/// The checks of the contract that every tool has to keep: `tool_contract!` makes a test of each that it names.
+fn checks_in(text: &str) -> HashSet<String> {
+    let contract = fs::read_to_string(root().join("ctl-core/src/contract/mod.rs")).unwrap();
+    let listed = contract.split("macro_rules! tool_contract").nth(1).unwrap();
+    let is_listed = |name: &&str| listed.lines().any(|line| line.trim() == format!("{name},"));
+    text.lines()
+        .filter_map(|line| line.strip_prefix("pub fn ")?.split('<').next())
+        .filter(is_listed)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The names between the parentheses of macros that make tests.
