@@ -13,7 +13,7 @@ use tokio::{
     time::{Sleep, sleep_until},
 };
 
-use crate::{End, Io, Pulse, Role, Stream, now};
+use crate::{End, Io, Pulse, Role, Stream, WRITE_STEP, now};
 
 /// An attempt to make a connection, which gives up by itself.
 pub type Dialing<F> = Pin<Box<dyn Future<Output = Result<Box<dyn Stream>, F>> + Send>>;
@@ -180,8 +180,10 @@ impl<F> Wire<F> {
     /// Writes what the stream takes, and reads once; whether something came of it. What the role left untaken may be of use
     /// once all is written.
     fn move_bytes(&mut self, cx: &mut Context<'_>, half_close: bool) -> bool {
-        let waits = !self.io.is_drained() && !self.io.data().is_empty();
+        let (waits, sent) = (!self.io.is_drained() && !self.io.data().is_empty(), self.io.sent());
         let written = self.write(cx, half_close);
+        // Somebody may wait for the room that there is now.
+        let made_room = self.io.is_drained() && self.io.sent() - sent >= WRITE_STEP as u64;
         // What came before a write failed is the role's, and told before that.
         let has_read = self.read(cx);
         if let Poll::Ready(Err(error)) = written
@@ -190,7 +192,7 @@ impl<F> Wire<F> {
             self.io.ended(End::Lost(error));
             return true;
         }
-        has_read || (waits && self.io.is_drained())
+        has_read || made_room || (waits && self.io.is_drained())
     }
 
     fn write(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<io::Result<()>> {

@@ -222,7 +222,8 @@ impl<I: Iterator<Item: Request>> CallMany<'_, I> {
             }
             let is_to = |one: &InFlight<_>| matches!(one.sent, Ok((_, of)) if of == to);
             if self.in_flight.iter().any(is_to) {
-                self.early.insert(to, mail);
+                // What comes behind an answer, as the events of a job, is nobody's.
+                self.early.entry(to).or_insert(mail);
             }
         }
     }

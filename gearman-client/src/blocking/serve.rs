@@ -64,8 +64,8 @@ impl Shop<'_> {
         let desk = Desk::default();
         lane.start();
         thread::scope(|scope| {
+            let _closing = Closing(&desk);
             self.listen(scope, &desk, lane);
-            desk.close();
         });
         lane.end()
     }
@@ -100,7 +100,14 @@ impl Shop<'_> {
                     self.run_here(lane, registered, &job);
                 } else if desk.put(job, self.options.concurrency) {
                     let post = post.clone();
-                    scope.spawn(move || desk.work(self, &post));
+                    let work = move || desk.work(self, &post);
+                    // Without a thread to be had the others do it, or this one.
+                    if thread::Builder::new().spawn_scoped(scope, work).is_err()
+                        && let Some(job) = desk.no_thread()
+                        && let Some(registered) = self.registered(lane, &job)
+                    {
+                        self.run_here(lane, registered, &job);
+                    }
                 }
             }
         }
@@ -204,6 +211,15 @@ struct Queue {
     is_closed: bool,
 }
 
+/// Lets the threads of a desk end, also when whoever brings the jobs panics: they are waited for.
+struct Closing<'a>(&'a Desk);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 impl Desk {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -226,6 +242,13 @@ impl Desk {
         needs_thread
     }
 
+    /// The thread that was asked for could not be made. Gives a job back that no other thread would take.
+    fn no_thread(&self) -> Option<Assignment> {
+        let mut queue = self.lock();
+        queue.threads -= 1;
+        if queue.threads == 0 { queue.jobs.pop_front() } else { None }
+    }
+
     /// There will be no more jobs.
     fn close(&self) {
         self.lock().is_closed = true;
@@ -237,7 +260,10 @@ impl Desk {
         while let Some(job) = self.take() {
             if let Some(registered) = shop.handlers.get(&job.function) {
                 post.with(|role| role.session.begin(&job.handle));
-                let outcome = shop.run(registered, post, &job, Place::Aside(post));
+                let run = || shop.run(registered, post, &job, Place::Aside(post));
+                // An observer that panics is the end of its job, not of this thread.
+                let outcome = catch_unwind(AssertUnwindSafe(run))
+                    .unwrap_or_else(|panic| Err(Failed::panic(&*panic)));
                 // A job that is lost is counted, and the server has given it to others.
                 let _ = post.finish(&job.handle, ended(&outcome));
             }

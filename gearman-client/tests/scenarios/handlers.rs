@@ -28,6 +28,7 @@ pub(crate) trait Seen {
     fn is_stopping(&self) -> bool;
     /// Waits until the worker stops, with the patience of a test; whether it does.
     fn wait_stopping(&self) -> bool;
+    fn data(&mut self, data: &[u8]);
 }
 
 type Outcome = Result<String, Failure>;
@@ -109,6 +110,10 @@ impl Seen for blocking::JobContext<'_> {
     fn wait_stopping(&self) -> bool {
         Self::wait_stopping(self, PATIENCE)
     }
+
+    fn data(&mut self, data: &[u8]) {
+        Self::data(self, data).unwrap();
+    }
 }
 
 impl HandlerFace for Async {
@@ -168,6 +173,10 @@ impl Seen for SeenAsync {
     fn wait_stopping(&self) -> bool {
         let stopping = async { tokio::time::timeout(PATIENCE, self.0.stopping()).await };
         self.1.block_on(stopping).is_ok()
+    }
+
+    fn data(&mut self, data: &[u8]) {
+        self.1.block_on(self.0.data(data)).unwrap();
     }
 }
 

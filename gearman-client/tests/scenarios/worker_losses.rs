@@ -27,12 +27,52 @@ scenarios!(
     a_second_run_of_a_job_begins_when_the_first_has_ended,
     a_handler_learns_that_its_worker_stops,
     errors_and_panics_of_handlers_are_told_where_they_happen,
+    a_handler_that_sends_much_goes_on_as_soon_as_it_is_sent,
+    an_observer_that_panics_costs_no_place,
 );
 both_faces!(a_long_handler_costs_no_connection_that_answered_meanwhile);
 
 fn quick(address: &str) -> WorkerOptions {
     let retry = RetryPolicy::new(20).backoff(Duration::from_millis(5), Duration::from_millis(50));
     WorkerOptions::from(address.parse::<ConnectOptions>().unwrap().retry(retry))
+}
+
+/// It waited for a deadline of the connection, because all went out in one write and nobody looked again.
+fn a_handler_that_sends_much_goes_on_as_soon_as_it_is_sent<F: HandlerFace>(address: &str) {
+    let long = PATIENCE * 10;
+    let to: ConnectOptions = address.parse().unwrap();
+    let to = WorkerOptions::from(to.reply_timeout(long).write_timeout(long));
+    let worker = F::start(to, |job| {
+        for _ in 0..3 {
+            job.data(&vec![b'x'; 3 << 19]);
+        }
+        Ok("done".into())
+    });
+    let mut client = F::to(address);
+    let started = std::time::Instant::now();
+    let outcome = client.run("f", b"w", options()).unwrap();
+    assert_eq!(outcome, Outcome::Complete("done".into()));
+    assert!(started.elapsed() < long / 2, "{:?}", started.elapsed());
+    assert_eq!(worker.stop().completed, 1);
+}
+
+/// Its thread ended with the job in its hands, and the worker never ended.
+fn an_observer_that_panics_costs_no_place<F: HandlerFace>(address: &str) {
+    let failing = quick(address).concurrency(2).on_event(|event| {
+        if let WorkerEventKind::Failed { .. } = event.what {
+            panic!("an observer of a test");
+        }
+    });
+    let worker = F::start(failing, |job| match job.workload().as_slice() {
+        b"fail" => Err(Failure::display("on purpose")),
+        _ => Ok("done".into()),
+    });
+    let mut client = F::to(address);
+    for _ in 0..3 {
+        assert_eq!(client.run("f", b"fail", options()).unwrap(), Outcome::Fail);
+    }
+    assert_eq!(client.run("f", b"w", options()).unwrap(), Outcome::Complete("done".into()));
+    worker.stop();
 }
 
 fn a_handler_learns_that_its_job_is_lost<F: HandlerFace>(address: &str) {

@@ -139,6 +139,14 @@ impl<T: Stream> Stream for Tls<T> {
     /// Bytes may be a session ticket, which says nothing; the closing alert, the end of the stream, and plain text that
     /// nobody asked for do.
     fn is_stale(&mut self) -> bool {
+        // What was read already may be more than was asked for.
+        match self.connection.process_new_packets() {
+            Ok(state) if state.peer_has_closed() || state.plaintext_bytes_to_read() > 0 => {
+                return true;
+            }
+            Ok(_) => {}
+            Err(_) => return true,
+        }
         // More records than a server has tickets to send are no better than the end.
         for _ in 0..64 {
             if !self.stream.is_stale() {

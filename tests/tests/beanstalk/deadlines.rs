@@ -13,7 +13,7 @@ use std::{
 use beanstalk_client::{
     Client, ConnectOptions, Deadline, Error, ErrorKind, Fate, ProducerOptions, PutOptions,
     Reserved, RetryPolicy,
-    protocol::{Peek, Put, ReserveWithTimeout},
+    protocol::{Delete, Peek, Put, ReserveWithTimeout},
 };
 use fixtures::{beanstalkd::Server, fault::Fault, real::Beanstalkd};
 use tests::{
@@ -44,6 +44,7 @@ both_faces!(
     a_server_that_does_not_read_meets_the_write_deadline,
     a_write_goes_on_as_long_as_the_server_takes_its_share,
     the_total_deadline_covers_everything,
+    the_total_deadline_covers_both_commands_of_a_pair,
     a_plain_reserve_waits_longer_than_any_reply,
     a_silent_timed_reserve_ends_after_its_time_and_that_of_a_reply,
     each_waiter_of_a_silent_pipeline_gets_one_error,
@@ -138,6 +139,17 @@ fn the_total_deadline_covers_everything<F: Face>() {
     let error = client.list_tube_used().unwrap_err();
     assert_eq!(error.fate(), Fate::NotSent, "{error}");
     assert!(started.elapsed() < PATIENCE, "{error}");
+}
+
+fn the_total_deadline_covers_both_commands_of_a_pair<F: Face>() {
+    let server = Server::start().unwrap();
+    let mut client = F::connect(options(server.address()).total_timeout(Some(SHORT))).unwrap();
+    let _ = client.put(b"x", PutOptions::default()).unwrap();
+    let job = client.reserve().unwrap().job().unwrap();
+    let next = ReserveWithTimeout::new(PATIENCE * 10).unwrap();
+    let (deleted, reserved) = client.call_pair(&Delete::new(&job), &next).unwrap();
+    deleted.unwrap();
+    assert_timeout(&reserved.unwrap_err(), Deadline::Total, Fate::Unknown);
 }
 
 fn a_plain_reserve_waits_longer_than_any_reply<F: Face>() {

@@ -13,7 +13,8 @@ use std::{
 };
 
 use beanstalk_client::{
-    Deadline, Delivery, ErrorKind, Fate, ProducerOptions, ProducerState, RetryPolicy,
+    Deadline, Delivery, ErrorKind, Fate, ProducerOptions, ProducerState, PutOptions, RetryPolicy,
+    blocking,
 };
 use fixtures::{
     beanstalkd::Server,
@@ -24,7 +25,7 @@ use fixtures::{
 use tests::{
     listener::{Scripts, read_bytes, read_line, read_to_end},
     place::{PATIENCE, options},
-    producing::Producing,
+    producing::{AsyncProducer, Producing},
 };
 
 use super::producer::{drain, greet, producer_options, total_jobs};
@@ -54,6 +55,37 @@ tests::both_producers!(
 
 /// Short, but longer than a round trip takes on a busy machine.
 const SHORT: Duration = Duration::from_millis(800);
+
+/// The attempt was begun with what was left of the put that waited for it, and was cut short with each. (In the blocking face
+/// it is made by a caller, who gives up with his own put.)
+#[test]
+fn puts_that_fall_due_do_not_end_the_attempt_to_connect() {
+    let server = Server::start().unwrap();
+    let address = server.socket_addr().unwrap();
+    let slow = Duration::from_millis(400);
+    let to = options(server.address()).connector(move |_| async move {
+        tokio::time::sleep(slow).await;
+        tokio::net::TcpStream::connect(address).await
+    });
+    let producer = AsyncProducer::new(ProducerOptions::from(to)).unwrap().timeout(slow / 4);
+    let puts = (0..100).map(|_| producer.put_plain("a", b"x"));
+    assert!(puts.into_iter().any(|put| put.is_ok()), "no connection was ever made");
+}
+
+/// Nobody reads for a thread that does something else, and its answer is no older for that.
+#[test]
+fn an_answer_that_came_while_nobody_waited_is_read_before_it_is_overdue() {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::nth(2).of("put").delay(SHORT / 4));
+    let to = options(server.address()).reply_timeout(SHORT);
+    let producer = blocking::Producer::connect(ProducerOptions::from(to)).unwrap();
+    let put = |body: &[u8]| producer.enqueue("a", body, PutOptions::default()).unwrap();
+    let (first, second) = (put(b"1"), put(b"2"));
+    let _ = first.wait().unwrap();
+    thread::sleep(SHORT * 2);
+    let _ = second.wait().unwrap();
+    assert_eq!(producer.close().connections, 1);
+}
 
 /// The address of a port where nobody listens.
 fn nobody() -> String {

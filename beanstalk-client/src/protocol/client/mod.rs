@@ -48,6 +48,8 @@ pub(crate) struct ClientSession {
     /// The command that is to be sent, and the one that is sent in the same write.
     frames: [Frame; 2],
     is_pair: bool,
+    /// The end of a pair as a whole.
+    pair_total: Option<Instant>,
     second: Option<Ticket>,
     task: Option<Task>,
     outcome: Option<Result<Option<Response>>>,
@@ -71,6 +73,7 @@ impl ClientSession {
             leftover: Leftover::default(),
             frames: [Frame::default(), Frame::default()],
             is_pair: false,
+            pair_total: None,
             second: None,
             task: None,
             outcome: None,
@@ -108,6 +111,7 @@ impl ClientSession {
         let [one, two] = &mut self.frames;
         one.encode(first);
         two.encode(second);
+        self.pair_total = None;
         self.begin_frame(true);
     }
 
@@ -125,6 +129,9 @@ impl ClientSession {
                 std::mem::swap(first, second);
                 self.begin_frame(false);
             }
+        }
+        if let Some(task) = &mut self.task {
+            task.total = self.pair_total.take();
         }
     }
 

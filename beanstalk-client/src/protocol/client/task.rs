@@ -96,7 +96,12 @@ impl ClientSession {
         match task.goal {
             Goal::Look => task.look = Some(now),
             Goal::Connection | Goal::Quiet | Goal::Call => {
-                task.total = self.options.total_timeout.and_then(|total| now.checked_add(total));
+                let total = || now.checked_add(self.options.total_timeout?);
+                // The second of a pair has what the first one has left.
+                task.total = task.total.or_else(total);
+                if self.is_pair {
+                    self.pair_total = task.total;
+                }
                 let is_idle = |at: Instant| now.saturating_duration_since(at) > IDLE;
                 task.look = self.used_at.replace(now).filter(|at| is_idle(*at)).and(Some(now));
             }

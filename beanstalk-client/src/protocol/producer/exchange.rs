@@ -22,8 +22,9 @@ impl Outbox {
     pub(crate) fn exchange(&mut self, server: usize, io: &mut Io<Error>, now: Instant) -> Pulse {
         let answered = self.take_in(server, io, now);
         self.expire(server, now);
-        self.check_deadlines(server, io, answered, now);
-        let pulse = if self.is_over() {
+        let pulse = if self.check_deadlines(server, io, answered, now) {
+            Pulse::Look
+        } else if self.is_over() {
             self.end(server);
             Pulse::Over
         } else {
@@ -78,8 +79,16 @@ impl Outbox {
         Some(outcome)
     }
 
-    fn check_deadlines(&mut self, server: usize, io: &Io<Error>, answered: bool, now: Instant) {
-        let Some(lane) = self.lanes.get_mut(server) else { return };
+    /// Gives up a connection that is late. Whether it is to be looked at first: nobody may have read for a while.
+    fn check_deadlines(
+        &mut self,
+        server: usize,
+        io: &Io<Error>,
+        answered: bool,
+        now: Instant,
+    ) -> bool {
+        let by_callers = self.is_driven_by_callers;
+        let Some(lane) = self.lanes.get_mut(server) else { return false };
         let which = match lane.phase {
             // What the pump says of an attempt comes first.
             Phase::Connecting => lane.health.is_overdue(now).then_some(Deadline::Connect),
@@ -95,9 +104,18 @@ impl Outbox {
             }
             Phase::Idle | Phase::Backoff | Phase::Closed => None,
         };
+        let awaits = by_callers
+            && lane.is_connected()
+            && matches!(which, Some(Deadline::Reply | Deadline::Connect));
+        lane.overdue = if awaits { lane.overdue.or(Some(now)) } else { None };
+        if lane.overdue.is_some_and(|since| io.looked_at().is_none_or(|at| at < since)) {
+            return true;
+        }
         if let Some(which) = which {
+            lane.overdue = None;
             self.failed(server, &Named::timed_out(which, None).with_fate(Fate::Unknown), now);
         }
+        false
     }
 
     fn want(&mut self, server: usize, io: &mut Io<Error>, now: Instant) -> Pulse {
