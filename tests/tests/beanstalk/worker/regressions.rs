@@ -229,10 +229,11 @@ fn regress_beanstalkd_262_a_quiet_connection_does_not_keep_a_job_that_is_over<F:
 fn regress_faktory_worker_go_57_a_heartbeat_goes_on_after_one_error<F: WorkerFace>() {
     let server = Server::start().unwrap();
     let mut client: F = connect(server.address());
-    put(&mut client, "x", 2);
+    // A third of it has to be time enough on a busy machine.
+    put(&mut client, "x", 5);
     server.faults().add(Fault::nth(1).of("touch").reply("INTERNAL_ERROR").unexecuted());
     let worker = F::start(worker_options(server.address()), |job| {
-        thread::sleep(4 * SECOND);
+        thread::sleep(8 * SECOND);
         assert!(!job.is_lost());
         Ok(Outcome::Delete)
     });
