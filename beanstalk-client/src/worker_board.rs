@@ -8,11 +8,11 @@ use std::{
     task::Waker,
 };
 
-use queue_core::{Outage, Signal};
+use queue_core::{Observer, Outage, Signal};
 
 use crate::{
     Address, ErrorKind, JobFate, Metrics, SlotState, SlotStatus, WorkerEvent, WorkerEventKind,
-    WorkerOptions, WorkerReport, protocol::WorkerSlot, worker_options::Observer,
+    WorkerOptions, WorkerReport, protocol::WorkerSlot,
 };
 
 /// A way to stop a worker and to look at it, from anywhere, and at what it was when it has ended. Cloning is cheap.
@@ -95,7 +95,7 @@ pub(crate) struct Board {
     slots: Vec<Mutex<Seen>>,
     /// The id of the server at each address, in the order of the options.
     servers: Mutex<Vec<Option<String>>>,
-    observer: Option<Observer>,
+    observer: Option<Observer<WorkerEvent>>,
     logs_errors: bool,
     finished: AtomicU64,
     released: AtomicU64,
@@ -221,7 +221,7 @@ impl Board {
             _ => {}
         }
         if let Some(observer) = &self.observer {
-            observer(&WorkerEvent { server: server.clone(), slot, what });
+            observer.tell(&WorkerEvent { server: server.clone(), slot, what });
         }
     }
 

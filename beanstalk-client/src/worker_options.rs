@@ -1,6 +1,8 @@
 //! What a worker is told: where jobs come from, how many at once, and what becomes of them.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
+
+use queue_core::Observer;
 
 use crate::{ConnectOptions, Error, Retries, RetryPolicy, Servers, TubeName, WorkerEvent};
 
@@ -46,12 +48,9 @@ pub struct WorkerOptions {
     pub(crate) until_empty: bool,
     pub(crate) backoff: Option<(Duration, Duration)>,
     pub(crate) seed: Option<u64>,
-    pub(crate) observer: Option<Observer>,
+    pub(crate) observer: Option<Observer<WorkerEvent>>,
     pub(crate) logs_errors: bool,
 }
-
-/// Who is told what happens to a worker.
-pub(crate) type Observer = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
 
 /// When the counters of a job are read (`stats-job`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -235,10 +234,10 @@ impl WorkerOptions {
     }
 
     /// Tells `observer` what happens: connections, failures, what became of each job. It is called by the slots and must
-    /// not wait.
+    /// not wait. If it panics, the worker goes on.
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
-        self.observer = Some(Arc::new(observer));
+        self.observer = Some(Observer::new(observer));
         self
     }
 

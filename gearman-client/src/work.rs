@@ -39,7 +39,7 @@ pub struct WorkerOptions {
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) ledger: Option<crate::CrashLedger>,
     #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) observer: Option<crate::worker_events::Observer>,
+    pub(crate) observer: Option<queue_core::Observer<crate::WorkerEvent>>,
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) logs_errors: bool,
 }
@@ -155,14 +155,14 @@ impl WorkerOptions {
     }
 
     /// Tells `observer` what happens: connections, and handlers that failed, with the words of their errors. It is called
-    /// where that happens, and must not wait.
+    /// where that happens, and must not wait. If it panics, the worker goes on.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[must_use]
     pub fn on_event(
         mut self,
         observer: impl Fn(&crate::WorkerEvent) + Send + Sync + 'static,
     ) -> Self {
-        self.observer = Some(crate::worker_events::Observer::new(observer));
+        self.observer = Some(queue_core::Observer::new(observer));
         self
     }
 

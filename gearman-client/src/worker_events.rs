@@ -1,11 +1,8 @@
 //! What a worker tells of itself while it runs.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use queue_core::Outage;
+use queue_core::{Observer, Outage};
 
 use crate::{
     Address, Assignment, Error, ErrorKind, FunctionName, JobHandle, WorkerOptions,
@@ -42,26 +39,10 @@ pub enum WorkerEventKind {
     },
 }
 
-/// Who is told.
-#[derive(Clone)]
-pub(crate) struct Observer(Arc<dyn Fn(&WorkerEvent) + Send + Sync>);
-
-impl Observer {
-    pub(crate) fn new(observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
-        Observer(Arc::new(observer))
-    }
-}
-
-impl fmt::Debug for Observer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Observer")
-    }
-}
-
 /// Tells what happens on one connection of a worker.
 pub(crate) struct Teller {
     server: Arc<Address>,
-    observer: Option<Observer>,
+    observer: Option<Observer<WorkerEvent>>,
     logs_errors: bool,
     /// What was told since there was a connection.
     outage: Mutex<Outage<ErrorKind>>,
@@ -110,8 +91,8 @@ impl Teller {
     }
 
     fn tell(&self, what: impl FnOnce() -> WorkerEventKind) {
-        if let Some(Observer(observer)) = &self.observer {
-            observer(&WorkerEvent { server: Address::clone(&self.server), what: what() });
+        if let Some(observer) = &self.observer {
+            observer.tell(&WorkerEvent { server: Address::clone(&self.server), what: what() });
         }
     }
 }

@@ -29,6 +29,7 @@ mod limit;
 mod metrics;
 #[cfg(feature = "tokio")]
 mod net;
+mod observer;
 mod outage;
 mod pace;
 #[cfg(any(test, feature = "proof"))]
@@ -70,6 +71,7 @@ pub use self::{
     io::{End, Io},
     limit::{Limit, Sdk, Until, WRITE_STEP},
     metrics::{ConnectionState, Metrics},
+    observer::Observer,
     outage::Outage,
     pace::{Late, Pace},
     random::Random,

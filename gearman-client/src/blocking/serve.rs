@@ -260,10 +260,7 @@ impl Desk {
         while let Some(job) = self.take() {
             if let Some(registered) = shop.handlers.get(&job.function) {
                 post.with(|role| role.session.begin(&job.handle));
-                let run = || shop.run(registered, post, &job, Place::Aside(post));
-                // An observer that panics is the end of its job, not of this thread.
-                let outcome = catch_unwind(AssertUnwindSafe(run))
-                    .unwrap_or_else(|panic| Err(Failed::panic(&*panic)));
+                let outcome = shop.run(registered, post, &job, Place::Aside(post));
                 // A job that is lost is counted, and the server has given it to others.
                 let _ = post.finish(&job.handle, ended(&outcome));
             }

@@ -32,6 +32,15 @@ pub(super) trait Seen {
 pub(super) trait WorkerFace: Face {
     fn start<H>(options: WorkerOptions, handler: H) -> Running
     where
+        H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static,
+    {
+        Self::start_told(options, |_| {}, handler)
+    }
+
+    /// With another observer besides, which is told last.
+    fn start_told<O, H>(options: WorkerOptions, observer: O, handler: H) -> Running
+    where
+        O: Fn(&WorkerEvent) + Send + Sync + 'static,
         H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static;
 }
 
@@ -74,11 +83,16 @@ impl Running {
 pub(super) struct Events(Arc<Mutex<Vec<String>>>);
 
 impl Events {
-    /// Has these options tell this value.
-    pub(super) fn watch(&self, options: WorkerOptions) -> WorkerOptions {
+    /// Has these options tell this value, and then `observer`.
+    fn watch(
+        &self,
+        options: WorkerOptions,
+        observer: impl Fn(&WorkerEvent) + Send + Sync + 'static,
+    ) -> WorkerOptions {
         let events = self.0.clone();
         options.on_event(move |event: &WorkerEvent| {
             events.lock().unwrap().push(words(event));
+            observer(event);
         })
     }
 
@@ -117,12 +131,13 @@ fn words(event: &WorkerEvent) -> String {
 }
 
 impl WorkerFace for Async {
-    fn start<H>(options: WorkerOptions, handler: H) -> Running
+    fn start_told<O, H>(options: WorkerOptions, observer: O, handler: H) -> Running
     where
+        O: Fn(&WorkerEvent) + Send + Sync + 'static,
         H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static,
     {
         let events = Events::default();
-        let worker = Worker::new(events.watch(options)).unwrap();
+        let worker = Worker::new(events.watch(options, observer)).unwrap();
         let handle = worker.handle();
         let handler = Arc::new(handler);
         let thread = thread::spawn(move || {
@@ -186,12 +201,13 @@ impl Seen for SeenAsync {
 }
 
 impl WorkerFace for Blocking {
-    fn start<H>(options: WorkerOptions, handler: H) -> Running
+    fn start_told<O, H>(options: WorkerOptions, observer: O, handler: H) -> Running
     where
+        O: Fn(&WorkerEvent) + Send + Sync + 'static,
         H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static,
     {
         let events = Events::default();
-        let worker = blocking::Worker::new(events.watch(options)).unwrap();
+        let worker = blocking::Worker::new(events.watch(options, observer)).unwrap();
         let handle = worker.handle();
         let thread = thread::spawn(move || worker.run(|job| handler(&job)));
         Running { handle, events, thread }

@@ -38,6 +38,7 @@ both_faces!(
     a_frozen_server_is_noticed_and_used_again_when_it_thaws,
     all_servers_are_served_and_one_that_dies_holds_up_nobody,
     every_release_of_the_server_is_worked_for,
+    an_observer_that_panics_costs_no_slot,
 );
 
 fn worker_options(server: impl Into<Servers>) -> WorkerOptions {
@@ -51,6 +52,29 @@ fn at(address: &str) -> ConnectOptions {
 
 fn put<F: Face>(client: &mut F, body: &str) -> u64 {
     client.put(body.as_bytes(), PutOptions::default().priority(77)).unwrap().id().get()
+}
+
+/// It ended the thread of its slot, and the blocking worker never ended.
+fn an_observer_that_panics_costs_no_slot<F: WorkerFace>() {
+    for prefetch in [1, 8] {
+        let server = Server::start().unwrap();
+        let mut client: F = connect(server.address());
+        for body in ["fail", "2", "3"] {
+            put(&mut client, body);
+        }
+        let options = worker_options(at(server.address())).prefetch(prefetch);
+        let worker = F::start_told(
+            options,
+            |_| panic!("an observer of a test"),
+            |job| match job.body().as_slice() {
+                b"fail" => Err("on purpose".to_owned()),
+                _ => Ok(Outcome::Delete),
+            },
+        );
+        assert!(server.wait_for(PATIENCE, |view| view.ready + view.reserved == 0));
+        let report = worker.stop();
+        assert_eq!((report.finished, report.total()), (2, 3), "{report}");
+    }
 }
 
 /// B4: every byte of RESERVED and its body, a clean end and a reset.
