@@ -223,17 +223,6 @@ impl ConnectOptions {
         })
     }
 
-    /// The same for a role that waits for other things besides: each attempt has its own limit, whatever falls due
-    /// meanwhile.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn patient_wire(&self) -> queue_core::Wire<Error> {
-        let options = self.clone();
-        queue_core::Wire::new(move |_, _| -> queue_core::Dialing<Error> {
-            let options = options.clone();
-            Box::pin(async move { options.connect(options.connecting_limit()).await })
-        })
-    }
-
     /// The same in the caller's thread.
     #[cfg(feature = "blocking")]
     pub(crate) fn blocking_wire(&self) -> queue_core::blocking::Wire<Error> {

@@ -61,7 +61,7 @@ impl Health {
     /// The attempt to make a connection, also while that should wait: for callers that have no other server.
     pub fn attempt(&mut self, server: usize, now: Instant) -> Pulse {
         self.dialing.get_or_insert(now);
-        Pulse::Dial(server, self.give_up_at())
+        Pulse::Dial { server, by: self.give_up_at(), ask: None }
     }
 
     /// Whether the attempt under way takes longer than it may, and nobody has said what came of it.
@@ -135,6 +135,10 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn dials(server: usize, by: Option<Instant>) -> Pulse {
+        Pulse::Dial { server, by, ask: None }
+    }
+
     fn health() -> Health {
         Health::new(RetryPolicy::default().seed(1).backoff(SECOND, 8 * SECOND), Some(5 * SECOND))
     }
@@ -143,11 +147,11 @@ mod tests {
     fn an_attempt_goes_on_until_its_end_and_is_a_failure_then() {
         let (mut health, start) = (health(), Instant::now());
         let first = health.dial(3, start);
-        assert_eq!(first, Pulse::Dial(3, Some(start + 5 * SECOND)));
+        assert_eq!(first, dials(3, Some(start + 5 * SECOND)));
         assert_eq!(health.dial(3, start + 5 * SECOND), first);
         let Pulse::Close(Some(at)) = health.dial(3, start + 6 * SECOND) else { panic!() };
         assert_eq!((health.failures(), health.quarantine(start)), (1, Some(at)));
-        assert_eq!(health.dial(3, at), Pulse::Dial(3, Some(at + 5 * SECOND)));
+        assert_eq!(health.dial(3, at), dials(3, Some(at + 5 * SECOND)));
     }
 
     #[test]
@@ -157,7 +161,7 @@ mod tests {
         let end = now + 100 * SECOND;
         while now < end {
             match health.dial(0, now) {
-                Pulse::Dial(..) => {
+                Pulse::Dial { .. } => {
                     attempts += 1;
                     io.opened();
                     assert!(health.is_new(&io) && !health.is_new(&io));
@@ -192,7 +196,7 @@ mod tests {
         health.failed(start);
         let wait = health.quarantine(start);
         assert_eq!(health.dial(0, start), Pulse::Close(wait));
-        assert_eq!(health.attempt(0, start), Pulse::Dial(0, Some(start + 5 * SECOND)));
+        assert_eq!(health.attempt(0, start), dials(0, Some(start + 5 * SECOND)));
         assert!(!health.is_overdue(start + 5 * SECOND) && health.is_overdue(start + 6 * SECOND));
         assert_eq!(health.quarantine(start), wait, "others need not try it");
     }
@@ -213,6 +217,6 @@ mod tests {
         let retry = RetryPolicy::default().backoff(Duration::MAX, Duration::MAX);
         let mut health = Health::new(retry, Some(Duration::MAX));
         let now = Instant::now();
-        assert_eq!(health.dial(0, now), Pulse::Dial(0, None));
+        assert_eq!(health.dial(0, now), dials(0, None));
     }
 }

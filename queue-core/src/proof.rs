@@ -101,7 +101,7 @@ impl<R: Role, P: Peer> Proof<R, P> {
             return pulse;
         }
         match pulse {
-            Pulse::Dial(..) => self.dial(),
+            Pulse::Dial { .. } => self.dial(),
             Pulse::Close(_) | Pulse::Over => self.io.closed(),
             Pulse::Look => {
                 if !self.read() {

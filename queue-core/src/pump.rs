@@ -135,7 +135,7 @@ impl<F> Wire<F> {
     /// Does what the role wants as far as that goes without waiting; whether it is to be asked again at once.
     fn obey(&mut self, cx: &mut Context<'_>, pulse: Pulse) -> bool {
         match pulse {
-            Pulse::Dial(server, until) => self.dial(cx, server, until),
+            Pulse::Dial { server, by, .. } => self.dial(cx, server, by),
             Pulse::Go(_) | Pulse::Rest(_) => self.move_bytes(cx, false),
             Pulse::HalfClose(_) => self.move_bytes(cx, true),
             Pulse::Look => {
@@ -148,10 +148,10 @@ impl<F> Wire<F> {
         }
     }
 
-    fn dial(&mut self, cx: &mut Context<'_>, server: usize, until: Option<Instant>) -> bool {
+    fn dial(&mut self, cx: &mut Context<'_>, server: usize, by: Option<Instant>) -> bool {
         if !matches!(&self.stage, Stage::Dialing(of, _) if *of == server) {
             self.close();
-            self.stage = Stage::Dialing(server, (self.dialer)(server, until));
+            self.stage = Stage::Dialing(server, (self.dialer)(server, by));
         }
         let Stage::Dialing(_, attempt) = &mut self.stage else { return false };
         let Poll::Ready(outcome) = attempt.as_mut().poll(cx) else { return false };

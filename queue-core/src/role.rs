@@ -34,9 +34,15 @@ impl<R: Role + ?Sized> Role for &mut R {
 /// What a role wants of its connection. The moment, where there is one, is when to ask again at the latest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pulse {
-    /// A new connection to the server with this number, by that moment. An attempt under way goes on, and an old
-    /// connection is closed first.
-    Dial(usize, Option<Instant>),
+    /// A new connection. An attempt under way goes on, and an old connection is closed first.
+    Dial {
+        /// The number of the server.
+        server: usize,
+        /// By when the attempt has to have an end.
+        by: Option<Instant>,
+        /// When to ask again at the latest for another reason, which does not end the attempt. A blocking pump cannot.
+        ask: Option<Instant>,
+    },
     /// Write what is queued, and read.
     Go(Option<Instant>),
     /// Read what is here already, without waiting, and ask again: [`Io::looked_at`] tells that it was done. For a
@@ -57,8 +63,8 @@ impl Pulse {
     #[must_use]
     pub fn until(self) -> Option<Instant> {
         match self {
-            Pulse::Dial(_, until)
-            | Pulse::Go(until)
+            Pulse::Dial { by, ask, .. } => earliest([by, ask]),
+            Pulse::Go(until)
             | Pulse::HalfClose(until)
             | Pulse::Rest(until)
             | Pulse::Close(until) => until,

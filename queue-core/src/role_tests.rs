@@ -325,7 +325,7 @@ async fn a_flood_holds_up_neither_deadlines_nor_other_tasks() {
             match self.1 {
                 true => Pulse::Close(None),
                 false if io.is_open() => Pulse::Go(Some(self.0)),
-                false => Pulse::Dial(0, Some(self.0)),
+                false => Pulse::Dial { server: 0, by: Some(self.0), ask: None },
             }
         }
     }
@@ -441,7 +441,7 @@ fn a_half_close_is_seen_by_the_peer_behind_what_was_written() {
             match self.0 {
                 true if io.is_open() => Pulse::HalfClose(None),
                 true => Pulse::Over,
-                false => Pulse::Dial(0, None),
+                false => Pulse::Dial { server: 0, by: None, ask: None },
             }
         }
     }
@@ -489,7 +489,7 @@ impl Role for Patient {
         } else if self.has_asked && io.is_drained() && !io.data().is_empty() {
             self.answer = Some(io.take(usize::MAX).len());
         }
-        if io.is_open() { Pulse::Go(None) } else { Pulse::Dial(0, None) }
+        if io.is_open() { Pulse::Go(None) } else { Pulse::Dial { server: 0, by: None, ask: None } }
     }
 }
 
@@ -532,4 +532,47 @@ fn the_wire_is_given_back_when_there_is_nothing_to_wait_for() {
     let at_most = Some(now());
     assert_eq!(wire.drive(&mut asker, at_most, answered(2)), Drive::Late);
     assert_eq!(wire.drive(&mut asker, None, answered(2)), Drive::Done(2));
+}
+
+/// Wants one attempt to connect, and is to be asked for another reason before that can have ended.
+struct Distracted {
+    by: Instant,
+    ask: Instant,
+    has_failed: bool,
+}
+
+impl Role for Distracted {
+    type Failure = String;
+
+    fn exchange(&mut self, io: &mut Io<String>, _: Instant) -> Pulse {
+        self.has_failed |= io.take_end().is_some();
+        match self.has_failed {
+            true => Pulse::Over,
+            false => Pulse::Dial { server: 0, by: Some(self.by), ask: Some(self.ask) },
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_role_waits_for_besides_does_not_end_its_attempt_to_connect() {
+    let (by, ask) = (now() + Duration::from_secs(60), now() + Duration::from_millis(1));
+    let role = || Distracted { by, ask, has_failed: false };
+    let given = Arc::new(Mutex::new(Vec::new()));
+    let noted = given.clone();
+    let mut wire = Wire::new(move |_, by| -> Dialing<String> {
+        noted.lock().unwrap().push(by);
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            Err("refused".to_owned())
+        })
+    });
+    let mut async_role = role();
+    assert_eq!(poll_fn(|cx| wire.poll(cx, &mut async_role, |_| None::<()>)).await, None);
+    let noted = given.clone();
+    let mut wire = blocking::Wire::new(move |_, by| {
+        noted.lock().unwrap().push(by);
+        Err("refused".to_owned())
+    });
+    assert_eq!(wire.drive(&mut role(), None, |_| None::<()>), Drive::Over);
+    assert_eq!(*given.lock().unwrap(), [Some(by), Some(by)], "one attempt each, with all its time");
 }

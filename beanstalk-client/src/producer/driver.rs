@@ -15,7 +15,7 @@ pub(super) fn spawn(
     options: &ConnectOptions,
 ) {
     outbox.with(|outbox| outbox.claim(server));
-    runtime.spawn(Driver::new(Lane { outbox: outbox.clone(), server }, options.patient_wire()));
+    runtime.spawn(Driver::new(Lane { outbox: outbox.clone(), server }, options.wire()));
 }
 
 /// A lane as its driver sees it.

@@ -99,8 +99,8 @@ impl<F> Wire<F> {
                 Pulse::Go(until) | Pulse::HalfClose(until) if !self.io.is_open() => {
                     return Drive::Rest(until);
                 }
-                Pulse::Dial(server, _) => {
-                    self.dial(server, until);
+                Pulse::Dial { server, by, .. } => {
+                    self.dial(server, earliest([by, at_most]));
                     Ok(())
                 }
                 Pulse::Look => self.look(now),

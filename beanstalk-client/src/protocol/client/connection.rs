@@ -72,7 +72,9 @@ impl ClientSession {
                     _ => self.health.dial(0, now),
                 };
                 return match pulse {
-                    Pulse::Dial(server, until) => Pulse::Dial(server, earliest([until, total])),
+                    Pulse::Dial { server, by, ask } => {
+                        Pulse::Dial { server, by: earliest([by, total]), ask }
+                    }
                     wait => Pulse::Close(earliest([wait.until(), total])),
                 };
             }

@@ -244,7 +244,7 @@ impl Hand {
         let role = Steady(ClientSession::new(options, true));
         let mut hand = Hand { role, io: Io::default(), now: queue_core::now() };
         hand.role.0.connect();
-        assert!(matches!(hand.ask(), Pulse::Dial(0, Some(_))));
+        assert!(matches!(hand.ask(), Pulse::Dial { server: 0, by: Some(_), .. }));
         hand.io.opened();
         hand.ask();
         assert!(hand.role.0.ready().is_some_and(|outcome| outcome.is_ok()));
@@ -295,7 +295,7 @@ fn a_command_that_was_not_sent_whole_is_sent_again_behind_what_is_restored() {
     hand.ask();
     hand.io.took(5);
     // The connection has served, so the next one is made at once.
-    assert!(matches!(hand.lose(), Pulse::Dial(0, _)));
+    assert!(matches!(hand.lose(), Pulse::Dial { server: 0, .. }));
     hand.io.opened();
     hand.ask();
     assert_eq!(hand.write(), "use mine\r\nput 1024 0 60 4\r\nbody\r\n");
@@ -327,7 +327,7 @@ fn attempts_are_bounded_and_the_last_failure_is_the_outcome() {
     let mut attempts = 0;
     while let Some(at) = pulse.until() {
         hand.now = at;
-        if matches!(pulse, Pulse::Dial(..)) {
+        if matches!(pulse, Pulse::Dial { .. }) {
             attempts += 1;
             hand.io.ended(End::NotConnected(closed("no way")));
         }
@@ -346,7 +346,7 @@ fn the_cause_of_a_total_deadline_is_its_source() {
     let mut pulse = hand.lose();
     while let Some(at) = pulse.until() {
         hand.now = at;
-        if matches!(pulse, Pulse::Dial(..)) {
+        if matches!(pulse, Pulse::Dial { .. }) {
             hand.io.ended(End::NotConnected(closed("no way")));
         }
         pulse = hand.ask();
@@ -461,7 +461,7 @@ fn a_connection_that_was_idle_is_looked_at_before_it_is_used() {
     hand.role.0.begin(&put("b"));
     assert_eq!(hand.ask(), Pulse::Look);
     hand.io.ended(End::Lost(std::io::ErrorKind::UnexpectedEof.into()));
-    assert!(matches!(hand.ask(), Pulse::Dial(0, _)), "nothing was sent on it");
+    assert!(matches!(hand.ask(), Pulse::Dial { server: 0, .. }), "nothing was sent on it");
     hand.io.opened();
     hand.ask();
     assert_eq!(hand.write(), "put 1024 0 60 1\r\nb\r\n");

@@ -141,7 +141,7 @@ impl Outbox {
                 lane.connect_by = lane.health.attempt(server, now).until();
                 // The pump's own deadline ends the attempt. A caller that connects gives up with its own put, and the
                 // others have alarms of their own.
-                Pulse::Dial(server, due.filter(|_| !by_callers))
+                Pulse::Dial { server, by: None, ask: due.filter(|_| !by_callers) }
             }
         }
     }

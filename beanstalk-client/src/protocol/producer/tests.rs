@@ -259,7 +259,7 @@ impl World {
             self.end(server, End::Lost(std::io::ErrorKind::ConnectionReset.into()));
         } else if place.is_connected {
             self.move_bytes(server, takes, arrives);
-        } else if let Pulse::Dial(..) = self.ask(server) {
+        } else if let Pulse::Dial { .. } = self.ask(server) {
             if self.servers[server].is_down {
                 let error = Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
                 return self.end(server, End::NotConnected(error));

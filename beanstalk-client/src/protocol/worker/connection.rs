@@ -152,9 +152,9 @@ impl WorkerSlot {
             self.tell(WorkerEventKind::Disconnected(Error::new(kind, Fate::NotSent, why)));
         }
         match self.health.dial(self.settings.server, now) {
-            Pulse::Dial(server, until) => {
+            Pulse::Dial { server, by, .. } => {
                 self.state = SlotState::Connecting;
-                Pulse::Dial(server, earliest([until, self.due]))
+                Pulse::Dial { server, by, ask: self.due }
             }
             other => Pulse::Close(earliest([other.until(), self.due])),
         }

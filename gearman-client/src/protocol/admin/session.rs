@@ -238,7 +238,9 @@ impl AdminSession {
             true => self.health.dial(0, now),
         };
         match pulse {
-            Pulse::Dial(server, until) => Pulse::Dial(server, earliest([until, call.total.at])),
+            Pulse::Dial { server, by, ask } => {
+                Pulse::Dial { server, by: earliest([by, call.total.at]), ask }
+            }
             Pulse::Close(until) => Pulse::Close(earliest([until, call.total.at])),
             other => other,
         }

@@ -80,7 +80,7 @@ fn a_connection_that_is_out_of_step_is_not_used_again() {
     bench.begin(&AdminCommand::Version);
     bench.written();
     bench.begin(&AdminCommand::GetPid);
-    assert!(matches!(bench.turn(), Pulse::Dial(..)));
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
     // Something came unasked.
     let mut bench = Bench::open();
     bench.turn();
@@ -108,7 +108,7 @@ fn only_what_was_not_sent_whole_is_sent_again() {
         panic!("a server that fails is waited for")
     };
     bench.now = until;
-    assert!(matches!(bench.turn(), Pulse::Dial(..)));
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
     bench.io.opened();
     bench.turn();
     bench.io.looked(bench.now);

@@ -123,7 +123,10 @@ fn a_caller_without_a_connection_hears_of_the_attempt_that_began_with_it() {
     let mut seen = None;
     assert!(bench.link().poll_room(&mut seen, Waker::noop()).is_pending());
     assert!(bench.link().claim() && !bench.link().claim(), "one of them has to see to it");
-    assert_eq!(bench.turn(), Pulse::Dial(0, Some(bench.now + 5 * SECOND)));
+    assert_eq!(
+        bench.turn(),
+        Pulse::Dial { server: 0, by: Some(bench.now + 5 * SECOND), ask: None }
+    );
     bench.io.ended(End::NotConnected(Error::new(ErrorKind::Connect, Fate::NotSent, "refused")));
     assert_eq!(bench.turn(), Pulse::Close(None));
     let now = bench.now;
@@ -134,7 +137,7 @@ fn a_caller_without_a_connection_hears_of_the_attempt_that_began_with_it() {
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
     // One that comes now tries it even so: it has no other.
     assert!(bench.link().poll_room(&mut None, Waker::noop()).is_pending());
-    assert!(matches!(bench.turn(), Pulse::Dial(..)));
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
     // A pump that says nothing has taken too long.
     bench.now += 6 * SECOND;
     assert_eq!(bench.turn(), Pulse::Close(None));
@@ -247,7 +250,7 @@ fn a_connection_that_is_to_end_serves_nobody_and_is_made_again() {
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.lost(slot), (ErrorKind::Protocol, Fate::Unknown));
     assert!(bench.link().poll_room(&mut seen, Waker::noop()).is_pending(), "not its connection");
-    assert!(matches!(bench.turn(), Pulse::Dial(..)));
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
     bench.io.closed();
     bench.io.opened();
     bench.turn();
@@ -267,7 +270,7 @@ fn a_pump_that_goes_away_is_followed_by_another_one() {
     assert!(bench.link().poll_room(&mut None, Waker::noop()).is_pending());
     assert!(bench.link().claim());
     bench.io = Io::default();
-    assert!(matches!(bench.turn(), Pulse::Dial(..)));
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
     bench.io.opened();
     assert_eq!(bench.turn(), Pulse::Rest(None));
     bench.echo("two");

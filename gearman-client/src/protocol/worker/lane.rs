@@ -462,7 +462,7 @@ impl Lane {
         }
         let pulse = self.health.dial(0, now);
         self.state = match pulse {
-            Pulse::Dial(..) => ConnectionState::Connecting,
+            Pulse::Dial { .. } => ConnectionState::Connecting,
             _ => ConnectionState::Backoff,
         };
         pulse

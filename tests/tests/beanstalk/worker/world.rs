@@ -320,7 +320,7 @@ impl World {
                 let pulse = lane.step(&mut self.broker, at, &mut has_moved);
                 has_moved |=
                     lane.is_open && lane.ends(&mut self.broker, at, pulse, &self.unnoticed);
-                if matches!(pulse, Pulse::Dial(..)) && lane.connections > 0 {
+                if matches!(pulse, Pulse::Dial { .. }) && lane.connections > 0 {
                     lane.connect(&mut self.broker, &mut self.connections, self.now);
                     has_moved = true;
                 }
@@ -364,7 +364,7 @@ impl Lane {
         pulse: Pulse,
         unnoticed: &[ConnectionId],
     ) -> bool {
-        let is_wanted = !matches!(pulse, Pulse::Close(_) | Pulse::Over | Pulse::Dial(..));
+        let is_wanted = !matches!(pulse, Pulse::Close(_) | Pulse::Over | Pulse::Dial { .. });
         if is_wanted && self.io.is_open() {
             return false;
         }
