@@ -103,7 +103,7 @@ impl<R: Role, P: Peer> Proof<R, P> {
         match pulse {
             Pulse::Dial { .. } => self.dial(),
             Pulse::Close(_) | Pulse::Over => self.io.closed(),
-            Pulse::Look => {
+            Pulse::Look | Pulse::Peek => {
                 if !self.read() {
                     self.io.looked(self.now);
                 }

@@ -105,7 +105,7 @@ impl<F> Wire<F> {
                 self.end_if(pulse);
                 return Poll::Ready(None);
             }
-            if pulse == Pulse::Look {
+            if matches!(pulse, Pulse::Look | Pulse::Peek) {
                 // A runtime that did nothing since learns only now what came.
                 break;
             }
@@ -138,7 +138,7 @@ impl<F> Wire<F> {
             Pulse::Dial { server, by, .. } => self.dial(cx, server, by),
             Pulse::Go(_) | Pulse::Rest(_) => self.move_bytes(cx, false),
             Pulse::HalfClose(_) => self.move_bytes(cx, true),
-            Pulse::Look => {
+            Pulse::Look | Pulse::Peek => {
                 if !self.read(cx) {
                     self.io.looked(now());
                 }

@@ -45,9 +45,12 @@ pub enum Pulse {
     },
     /// Write what is queued, and read.
     Go(Option<Instant>),
-    /// Read what is here already, without waiting, and ask again: [`Io::looked_at`] tells that it was done. For a
-    /// connection that was idle and is about to be written to.
+    /// Read what is here already, without waiting, and ask again: [`Io::looked_at`] tells that it was done. For an answer
+    /// that is overdue unless it is here.
     Look,
+    /// As `Look`, but a stream that cannot tell whether something is here is not read: for a connection that was idle and
+    /// is about to be written to, where a wait would cost more than the look is worth.
+    Peek,
     /// As `Go`, and the sending side ends behind what is queued.
     HalfClose(Option<Instant>),
     /// The connection stays, and nothing is expected of it: a blocking pump gives the thread back.
@@ -68,7 +71,7 @@ impl Pulse {
             | Pulse::HalfClose(until)
             | Pulse::Rest(until)
             | Pulse::Close(until) => until,
-            Pulse::Look | Pulse::Over => None,
+            Pulse::Look | Pulse::Peek | Pulse::Over => None,
         }
     }
 

@@ -334,7 +334,7 @@ impl WorkerSlot {
         }
         let looked = io.looked_at().max(self.connection.since);
         match looked.and_then(|looked| looked.checked_add(LOOK)) {
-            Some(look) if look <= now => Pulse::Look,
+            Some(look) if look <= now => Pulse::Peek,
             look => Pulse::Rest(earliest([until, look])),
         }
     }

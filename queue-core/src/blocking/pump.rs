@@ -103,7 +103,8 @@ impl<F> Wire<F> {
                     self.dial(server, earliest([by, at_most]));
                     Ok(())
                 }
-                Pulse::Look => self.look(now),
+                Pulse::Look => self.look(now, true),
+                Pulse::Peek => self.look(now, false),
                 Pulse::Go(_) | Pulse::Rest(_) => self.move_bytes(false, until),
                 Pulse::HalfClose(_) => self.move_bytes(true, until),
             };
@@ -121,7 +122,8 @@ impl<F> Wire<F> {
             self.io.wake.drain(..).for_each(Waker::wake);
             let is_unwritten = self.io.is_open() && !self.is_written();
             let moved = match pulse {
-                Pulse::Look => self.look(now),
+                Pulse::Look => self.look(now, true),
+                Pulse::Peek => self.look(now, false),
                 Pulse::Go(until) | Pulse::Rest(until) if is_unwritten => {
                     self.write_on(false, until).map(drop)
                 }
@@ -181,10 +183,11 @@ impl<F> Wire<F> {
         self.io.is_drained() && !self.is_unflushed
     }
 
-    /// Reads what is here without waiting for it.
-    fn look(&mut self, now: Instant) -> io::Result<()> {
-        let has_something = self.stream.as_mut().is_some_and(Transport::is_stale);
-        if !(has_something && self.read(Some(now + GLANCE))?) {
+    /// Reads what is here without waiting for it; `in_doubt` also from a stream that cannot tell.
+    fn look(&mut self, now: Instant, in_doubt: bool) -> io::Result<()> {
+        let stream = self.stream.as_mut();
+        let reads = stream.is_some_and(|stream| stream.has_input().unwrap_or(in_doubt));
+        if !(reads && self.read(Some(now + GLANCE))?) {
             self.io.looked(now);
         }
         Ok(())

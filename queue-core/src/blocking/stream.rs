@@ -39,9 +39,13 @@ pub trait Stream: Read + Write + Send {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Whether the peer has closed or sent something while nobody read. Must not wait; "don't know" is `false`.
-    fn is_stale(&mut self) -> bool {
-        false
+    /// Whether a read would not wait, because the peer has sent something or closed. Must not wait itself; `None` when the
+    /// stream cannot tell.
+    ///
+    /// Of a stream that can, a connection that the peer has closed is noticed before something is written to it. One that
+    /// cannot is read for a millisecond before an answer is given up as late.
+    fn has_input(&mut self) -> Option<bool> {
+        None
     }
 }
 
@@ -60,10 +64,10 @@ macro_rules! socket_stream {
                 self.shutdown(std::net::Shutdown::Write)
             }
 
-            fn is_stale(&mut self) -> bool {
+            fn has_input(&mut self) -> Option<bool> {
                 let waits = self.set_nonblocking(true).is_ok()
                     && matches!(next_byte(&*self), Err(e) if e.kind() == io::ErrorKind::WouldBlock);
-                !(self.set_nonblocking(false).is_ok() && waits)
+                Some(!(self.set_nonblocking(false).is_ok() && waits))
             }
         }
     };
@@ -91,7 +95,7 @@ impl<S: Stream + ?Sized> Stream for Box<S> {
         (**self).shutdown_write()
     }
 
-    fn is_stale(&mut self) -> bool {
-        (**self).is_stale()
+    fn has_input(&mut self) -> Option<bool> {
+        (**self).has_input()
     }
 }

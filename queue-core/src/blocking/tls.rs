@@ -138,25 +138,25 @@ impl<T: Stream> Stream for Tls<T> {
 
     /// Bytes may be a session ticket, which says nothing; the closing alert, the end of the stream, and plain text that
     /// nobody asked for do.
-    fn is_stale(&mut self) -> bool {
+    fn has_input(&mut self) -> Option<bool> {
         // More records than a server has tickets to send are no better than the end.
         for _ in 0..64 {
             // What was read already may be more than was asked for.
             match self.connection.process_new_packets() {
                 Ok(state) if state.peer_has_closed() || state.plaintext_bytes_to_read() > 0 => {
-                    return true;
+                    return Some(true);
                 }
                 Ok(_) => {}
-                Err(_) => return true,
+                Err(_) => return Some(true),
             }
-            if !self.stream.is_stale() {
-                return false;
+            if !self.stream.has_input()? {
+                return Some(false);
             }
             // Something is there, so that this does not wait.
             if !matches!(self.connection.read_tls(&mut self.stream), Ok(1..)) {
-                return true;
+                return Some(true);
             }
         }
-        true
+        Some(true)
     }
 }

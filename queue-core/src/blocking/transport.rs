@@ -104,9 +104,9 @@ impl Transport {
         self.stream.shutdown_write()
     }
 
-    /// Whether the peer has closed or sent something while nobody read.
-    pub fn is_stale(&mut self) -> bool {
-        self.stream.is_stale()
+    /// Whether a read would not wait; `None` when the stream cannot tell.
+    pub fn has_input(&mut self) -> Option<bool> {
+        self.stream.has_input()
     }
 }
 

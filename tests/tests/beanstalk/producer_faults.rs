@@ -2,8 +2,8 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    io::Write,
-    net::TcpStream,
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -13,8 +13,8 @@ use std::{
 };
 
 use beanstalk_client::{
-    Deadline, Delivery, ErrorKind, Fate, ProducerOptions, ProducerState, PutOptions, RetryPolicy,
-    blocking,
+    ConnectOptions, Deadline, Delivery, ErrorKind, Fate, ProducerOptions, ProducerState,
+    PutOptions, RetryPolicy, blocking,
 };
 use fixtures::{
     beanstalkd::Server,
@@ -75,9 +75,22 @@ fn puts_that_fall_due_do_not_end_the_attempt_to_connect() {
 /// Nobody reads for a thread that does something else, and its answer is no older for that.
 #[test]
 fn an_answer_that_came_while_nobody_waited_is_read_before_it_is_overdue() {
+    reads_a_late_answer_first(|to, _| to);
+}
+
+/// As above, for a stream of the caller's own.
+#[test]
+fn a_stream_that_cannot_tell_whether_something_came_is_read_before_an_answer_is_overdue() {
+    reads_a_late_answer_first(|to, address| {
+        to.blocking_connector(move |_, _| TcpStream::connect(address).map(Blind))
+    });
+}
+
+fn reads_a_late_answer_first(over: impl FnOnce(ConnectOptions, SocketAddr) -> ConnectOptions) {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(2).of("put").delay(SHORT / 4));
     let to = options(server.address()).reply_timeout(SHORT);
+    let to = over(to, server.socket_addr().unwrap());
     let producer = blocking::Producer::connect(ProducerOptions::from(to)).unwrap();
     let put = |body: &[u8]| producer.enqueue("a", body, PutOptions::default()).unwrap();
     let (first, second) = (put(b"1"), put(b"2"));
@@ -85,6 +98,35 @@ fn an_answer_that_came_while_nobody_waited_is_read_before_it_is_overdue() {
     thread::sleep(SHORT * 2);
     let _ = second.wait().unwrap();
     assert_eq!(producer.close().connections, 1);
+}
+
+/// Knows no more of its input than a read tells.
+struct Blind(TcpStream);
+
+impl Read for Blind {
+    fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        self.0.read(space)
+    }
+}
+
+impl Write for Blind {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl blocking::Stream for Blind {
+    fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.0.set_read_timeout(timeout)
+    }
+
+    fn set_write_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.0.set_write_timeout(timeout)
+    }
 }
 
 /// The address of a port where nobody listens.

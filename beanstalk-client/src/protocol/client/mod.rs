@@ -322,7 +322,7 @@ impl ClientSession {
             return Some(if io.is_open() { Pulse::Close(None) } else { self.dial(now) });
         }
         if look.is_some() && io.looked_at() < look {
-            return Some(Pulse::Look);
+            return Some(Pulse::Peek);
         }
         if let Err(error) = self.send(now) {
             self.settle(Err(error));

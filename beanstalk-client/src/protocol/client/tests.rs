@@ -459,7 +459,7 @@ fn a_connection_that_was_idle_is_looked_at_before_it_is_used() {
     hand.hear("INSERTED 1\r\n");
     hand.now += 5 * SECOND;
     hand.role.0.begin(&put("b"));
-    assert_eq!(hand.ask(), Pulse::Look);
+    assert_eq!(hand.ask(), Pulse::Peek);
     hand.io.ended(End::Lost(std::io::ErrorKind::UnexpectedEof.into()));
     assert!(matches!(hand.ask(), Pulse::Dial { server: 0, .. }), "nothing was sent on it");
     hand.io.opened();

@@ -162,7 +162,7 @@ impl Outbox {
             && lane.log.has_unwritten()
             && lane.idle_since(io).is_some_and(is_idle)
         {
-            return Pulse::Look;
+            return Pulse::Peek;
         }
         io.replace(lane.log.unwritten());
         let waits = lane.log.awaits_reply().then_some(Duration::ZERO);

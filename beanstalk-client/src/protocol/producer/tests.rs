@@ -224,7 +224,7 @@ impl World {
                 place.io.closed();
                 place.is_connected = false;
             }
-            Pulse::Look => {
+            Pulse::Look | Pulse::Peek => {
                 place.io.looked(self.now);
                 return self.ask(server);
             }
@@ -699,7 +699,7 @@ fn a_connection_that_was_idle_is_looked_at_before_it_is_used() {
     let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
     let look = |world: &mut World| {
         let place = &mut world.servers[0];
-        Steady(Lane(&mut world.outbox, 0)).exchange(&mut place.io, world.now) == Pulse::Look
+        Steady(Lane(&mut world.outbox, 0)).exchange(&mut place.io, world.now) == Pulse::Peek
     };
     world.put(0, Delivery::AtMostOnce, 60);
     world.settle();

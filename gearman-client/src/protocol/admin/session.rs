@@ -143,7 +143,7 @@ impl Role for AdminSession {
             return self.dial(now);
         }
         if call.end.is_none() && io.looked_at().is_none_or(|at| at < call.since) {
-            return Pulse::Look;
+            return Pulse::Peek;
         }
         self.send(io);
         self.keep_pace(io, now)

@@ -42,7 +42,7 @@ impl Bench {
 
     /// The command is written, once it was seen that nothing is here.
     fn written(&mut self) -> Vec<u8> {
-        assert_eq!(self.turn(), Pulse::Look);
+        assert_eq!(self.turn(), Pulse::Peek);
         self.io.looked(self.now);
         assert!(matches!(self.turn(), Pulse::Go(_)));
         let sent = self.io.unsent().to_vec();

@@ -327,8 +327,8 @@ impl Role for Link {
         if self.stage != Stage::Open {
             return self.dial(io, now);
         }
-        if self.watch.wants_look(self.session.unwritten() > 0, io, now) {
-            return Pulse::Look;
+        if let Some(look) = self.watch.look_first(self.session.unwritten() > 0, io, now) {
+            return look;
         }
         let held = self.write(io, now);
         self.keep_pace(held, io, now)

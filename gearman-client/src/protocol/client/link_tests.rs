@@ -222,7 +222,7 @@ fn an_idle_connection_is_looked_at_before_it_is_written_to() {
     bench.now += 2 * SECOND;
     assert_eq!(bench.turn(), Pulse::Rest(None));
     let slot = bench.echo("still there?");
-    assert_eq!(bench.turn(), Pulse::Look);
+    assert_eq!(bench.turn(), Pulse::Peek);
     assert!(bench.written().is_empty());
     bench.io.ended(End::Lost(std::io::ErrorKind::UnexpectedEof.into()));
     assert_eq!(bench.turn(), Pulse::Close(None));
@@ -231,7 +231,7 @@ fn an_idle_connection_is_looked_at_before_it_is_written_to() {
     let mut bench = Bench::open(options());
     bench.now += 2 * SECOND;
     bench.echo("still there?");
-    assert_eq!(bench.turn(), Pulse::Look);
+    assert_eq!(bench.turn(), Pulse::Peek);
     bench.io.looked(bench.now);
     assert!(matches!(bench.turn(), Pulse::Go(_)));
     assert!(!bench.written().is_empty());

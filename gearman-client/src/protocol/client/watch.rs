@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use queue_core::Io;
+use queue_core::{Io, Pulse};
 
 /// The end of a connection that nobody used, and answers that came while nobody read: both are looked for.
 #[derive(Debug, Default)]
@@ -12,7 +12,7 @@ pub(super) struct Watch {
     /// How many had gone by then.
     moved: u64,
     /// What is here already is to be read, as of then.
-    look_since: Option<Instant>,
+    look_since: Option<(Instant, Pulse)>,
     /// Since when an answer is overdue, and how much had come by then.
     overdue: Option<(Instant, u64)>,
 }
@@ -31,7 +31,7 @@ impl Watch {
     /// Has what is here already be read.
     #[cfg(feature = "blocking")]
     pub(super) fn look(&mut self, now: Instant) {
-        self.look_since = Some(now);
+        self.look_since = Some((now, Pulse::Look));
     }
 
     /// Whether that is still to be done.
@@ -40,17 +40,22 @@ impl Watch {
         self.look_since.is_some()
     }
 
-    /// Whether to look if the server has closed the connection, before something `is_queued` goes out on it.
-    pub(super) fn wants_look<F>(&mut self, is_queued: bool, io: &Io<F>, now: Instant) -> bool {
+    /// How to look if the server has closed the connection, before something `is_queued` goes out on it.
+    pub(super) fn look_first<F>(
+        &mut self,
+        is_queued: bool,
+        io: &Io<F>,
+        now: Instant,
+    ) -> Option<Pulse> {
         let moved = io.sent() + io.received();
-        if moved != self.moved || self.look_since.is_some_and(|since| has_looked(io, since)) {
+        if moved != self.moved || self.look_since.is_some_and(|(since, _)| has_looked(io, since)) {
             (self.moved, self.used_at, self.look_since) = (moved, Some(now), None);
         }
         let is_idle = || self.used_at.is_some_and(|at| now.saturating_duration_since(at) > IDLE);
         if is_queued && self.look_since.is_none() && is_idle() {
-            self.look_since = Some(now);
+            self.look_since = Some((now, Pulse::Peek));
         }
-        self.look_since.is_some()
+        self.look_since.map(|(_, how)| how)
     }
 
     /// An answer is overdue. Whether it may be here, because nobody has read while callers went through what came before.

@@ -401,7 +401,7 @@ impl Lane {
         }
         match pulse {
             Pulse::Over => self.seen.closed = Some(Ok(())),
-            Pulse::Look => {
+            Pulse::Look | Pulse::Peek => {
                 self.io.looked(at.instant);
                 *has_moved = true;
             }
