@@ -56,6 +56,11 @@ impl Error {
         }
     }
 
+    pub(crate) fn with_fate(mut self, fate: Fate) -> Self {
+        self.fate = fate;
+        self
+    }
+
     pub(crate) fn with_source(
         mut self,
         source: impl Into<Box<dyn StdError + Send + Sync>>,

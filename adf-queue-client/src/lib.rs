@@ -31,7 +31,7 @@ pub use queue_core::Fate;
 pub use self::{
     error::{Error, ErrorKind},
     names::{MessageId, QueueName, RequestId},
-    protocol::Refusal,
+    protocol::{QueueStats, Refusal, Stats},
 };
 
 /// What a call comes to.

@@ -3,14 +3,15 @@
 //! The server sends status and headers before it acts, so a pull that waits looks like an answer whose body does not come;
 //! failures of actions come with status 200; idle connections are closed after 10 seconds, and every push ends its own.
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use queue_core::excerpt;
 
 use super::{
     Encoding, Request, Response, binary,
     head::{self, Head},
 };
-use crate::{Error, Result};
+use crate::{Error, Fate, QueueName, Result};
 
 /// The longest body of a push.
 pub const MAX_BODY: usize = 10 << 20;
@@ -67,14 +68,31 @@ pub fn encode(encoding: Encoding, request: &Request, host: &str, out: &mut Bytes
     Ok(())
 }
 
+/// Appends the request for the status page, of one queue or of all.
+///
+/// # Errors
+///
+/// `InvalidInput` for a queue name that makes a line of over 512 bytes; `out` is left as it was.
+pub fn encode_page(queue: Option<&QueueName>, host: &str, out: &mut BytesMut) -> Result<()> {
+    let line = match queue {
+        Some(queue) => {
+            let queue = utf8_percent_encode(queue.as_str(), NON_ALPHANUMERIC);
+            format!("GET /?queue={queue} HTTP/1.1")
+        }
+        None => "GET / HTTP/1.1".into(),
+    };
+    head::write(&[&line, &head::host_line(host)?], out)
+}
+
 /// The answer to one request, as it comes.
 #[derive(Debug)]
 pub struct Answer {
-    encoding: Encoding,
     max_body: usize,
     head: Option<Head>,
     length: Length,
     body: BytesMut,
+    /// How long the trailer is so far.
+    trailer: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,13 +116,15 @@ enum Chunk {
 
 /// The longest line between chunks.
 const MAX_CHUNK_LINE: usize = 1024;
+/// The longest trailer.
+const MAX_TRAILER: usize = 16 << 10;
 
 impl Answer {
     /// The answer that is to come. `max_body` is the longest body that is read.
     #[must_use]
-    pub fn new(encoding: Encoding, max_body: usize) -> Self {
+    pub fn new(max_body: usize) -> Self {
         let (length, body) = (Length::ToTheEnd, BytesMut::new());
-        Answer { encoding, max_body, head: None, length, body }
+        Answer { max_body, head: None, length, body, trailer: 0 }
     }
 
     /// Takes what belongs to the answer off the front of `data`: how many bytes that are, all of them unless it is whole.
@@ -172,8 +192,8 @@ impl Answer {
             self.length = Length::Chunked(next);
             return Ok(n);
         }
-        let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
-            let is_endless = rest.len() > MAX_CHUNK_LINE;
+        let Some(end) = rest.iter().take(MAX_CHUNK_LINE).position(|byte| *byte == b'\n') else {
+            let is_endless = rest.len() >= MAX_CHUNK_LINE;
             return if is_endless { Err(bad_chunk(rest)) } else { Ok(0) };
         };
         let line = rest.get(..end).unwrap_or_default().trim_ascii_end();
@@ -190,7 +210,13 @@ impl Answer {
             }
             Chunk::LineEnd if line.is_empty() => Length::Chunked(Chunk::Size),
             Chunk::Trailer if line.is_empty() => Length::Whole,
-            Chunk::Trailer => Length::Chunked(Chunk::Trailer),
+            Chunk::Trailer => {
+                self.trailer += end;
+                if self.trailer > MAX_TRAILER {
+                    return Err(bad_chunk(line));
+                }
+                Length::Chunked(Chunk::Trailer)
+            }
             Chunk::LineEnd | Chunk::Data(_) => return Err(bad_chunk(line)),
         };
         Ok(end + 1)
@@ -203,6 +229,15 @@ impl Answer {
         }
         self.body.extend_from_slice(bytes);
         Ok(bytes.len())
+    }
+
+    /// How much of its body is announced and has not come; 0 when that is not known.
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        match self.length {
+            Length::Counted(left) | Length::Chunked(Chunk::Data(left)) => left,
+            Length::Chunked(_) | Length::ToTheEnd | Length::Whole => 0,
+        }
     }
 
     /// The connection has ended: whether that was the end of the answer, too.
@@ -232,34 +267,54 @@ impl Answer {
             && self.head.as_ref().is_some_and(|head| head.is("Connection", "keep-alive"))
     }
 
-    /// What the whole answer says.
+    /// What the whole answer says, for a request in this encoding.
     ///
     /// # Errors
     ///
     /// `InvalidInput` for what the server did not take, `Protocol` for what is no answer of an Adf.QueueServer: a redirect,
     /// or a page in HTML, which this server and any proxy give with status 200.
-    pub fn finish(self) -> Result<Response> {
+    pub fn finish(self, encoding: Encoding) -> Result<Response> {
+        let body = self.body(
+            encoding.content_type(),
+            "the server answered with a page instead of a result: is this an Adf.QueueServer, without a proxy before it?",
+        )?;
+        encoding.decode(body)
+    }
+
+    /// The page that the whole answer brought.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` for anything but a page in HTML with status 200.
+    pub fn page(self) -> Result<Bytes> {
+        self.body(
+            "text/html",
+            "the server answered with no page in HTML: is this an Adf.QueueServer, without a proxy before it?",
+        )
+    }
+
+    fn body(self, content_type: &str, otherwise: &'static str) -> Result<Bytes> {
         let Some(head) = self.head.filter(|_| self.length == Length::Whole) else {
             return Err(Error::protocol("the answer ended before it was whole"));
         };
         let status = head.status_line();
         match head.status {
-            200 if head.is("Content-Type", self.encoding.content_type()) => {
-                self.encoding.decode(self.body.freeze())
-            }
-            200 => Err(Error::protocol(
-                "the server answered with a page instead of a result: is this an Adf.QueueServer, without a proxy before it?",
-            )),
+            200 if head.is("Content-Type", content_type) => Ok(self.body.freeze()),
+            200 => Err(Error::protocol(otherwise)),
             400 | 411 | 413 => {
-                Err(Error::invalid(format!("the server did not take the request: {status}")))
+                let message = format!("the server did not take the request: {status}");
+                Err(Error::invalid(message)
+                    .with_fate(Fate::Refused)
+                    .with_source(excerpt(&self.body)))
             }
-            _ => Err(Error::protocol(format!("the server answered {status}"))),
+            _ => Err(Error::protocol(format!("the server answered {status}"))
+                .with_source(excerpt(&self.body))),
         }
     }
 }
 
 fn bad_chunk(line: &[u8]) -> Error {
-    Error::protocol("the chunks of the answer are not valid").with_source(queue_core::excerpt(line))
+    Error::protocol("the chunks of the answer are not valid").with_source(excerpt(line))
 }
 
 /// A number in hexadecimal, of up to 15 digits.
@@ -271,167 +326,4 @@ fn size(digits: &[u8]) -> Option<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        ErrorKind, QueueName, RequestId,
-        protocol::{Refusal, Success},
-    };
-
-    fn id(text: &str) -> RequestId {
-        text.parse().unwrap()
-    }
-
-    fn queue(text: &str) -> QueueName {
-        text.parse().unwrap()
-    }
-
-    fn written(encoding: Encoding, request: &Request) -> String {
-        let mut out = BytesMut::new();
-        encode(encoding, request, "localhost:6230", &mut out).unwrap();
-        String::from_utf8(out.to_vec()).unwrap()
-    }
-
-    #[test]
-    fn requests_name_queue_and_id_in_the_line() {
-        assert_eq!(
-            written(Encoding::Json, &Request::count(id("h1"), queue("/j k+&队"))),
-            "GET /queue/count.json?queue=%2Fj%20k%2B%26%E9%98%9F&requestid=h1 HTTP/1.1\r\nHost: localhost:6230\r\n\r\n"
-        );
-        assert_eq!(
-            written(Encoding::Binary, &Request::rpush(id("h3"), queue("/j"), "body2")),
-            "POST /queue/rpush.bin?queue=%2Fj&requestid=h3 HTTP/1.1\r\nHost: localhost:6230\r\n\
-             Content-Type: application/octet-stream\r\nContent-Length: 5\r\n\r\nbody2"
-        );
-    }
-
-    #[test]
-    fn what_the_server_would_not_take_is_refused_before_a_byte_is_made() {
-        let mut out = BytesMut::new();
-        let mut refused = |encoding, request: &Request, host: &str| {
-            let error = encode(encoding, request, host, &mut out).unwrap_err();
-            assert!(error.kind() == &ErrorKind::InvalidInput && out.is_empty());
-            error.to_string()
-        };
-        let push = |body: Vec<u8>| Request::lpush(id("1"), queue("/q"), body);
-        assert!(refused(Encoding::Binary, &push(vec![]), "q").contains("body of 0 bytes"));
-        assert!(
-            refused(Encoding::Json, &push(vec![0; MAX_BODY + 1]), "q").contains("1 to 10485760")
-        );
-        let long = Request::pull(id("1"), queue(&"q".repeat(470)));
-        assert!(refused(Encoding::Json, &long, "q").contains("lines of up to 512"));
-        let foreign = Request::pull(id("1"), queue("队"));
-        assert!(refused(Encoding::Binary, &foreign, "q").contains("is not ASCII"));
-        assert!(refused(Encoding::Json, &foreign, "q\r\nX: y").contains("visible ASCII"));
-    }
-
-    const COUNT: &str = "HTTP/1.1 200 OK\nContent-Type: application/json\nVia: vm\nConnection: keep-alive\nTransfer-Encoding: chunked\n\n48\r\n{\"queue\":\"/j\",\"count\":0,\"result\":\"ok\",\"action\":\"count\",\"requestid\":\"h1\"}\r\n0\r\n\r\n";
-
-    /// Gives an answer in pieces, as a connection does: what was not taken comes again.
-    fn read(encoding: Encoding, data: &[u8], piece: usize) -> Result<Answer> {
-        let mut answer = Answer::new(encoding, 64 << 20);
-        let (mut start, mut end) = (0, 0);
-        while end < data.len() {
-            end = data.len().min(end + piece);
-            start += answer.read(&data[start..end])?;
-        }
-        assert!(
-            start == data.len() || !answer.is_whole(),
-            "what was not taken is not yet understood"
-        );
-        Ok(answer)
-    }
-
-    #[test]
-    fn answers_of_the_real_server_are_read_however_they_are_cut() {
-        for piece in 1..COUNT.len() {
-            let answer = read(Encoding::Json, COUNT.as_bytes(), piece).unwrap();
-            assert!(answer.is_whole() && answer.keeps_alive());
-            let response = answer.finish().unwrap();
-            assert!(response.answers(&Request::count(id("h1"), queue("/j"))));
-            assert_eq!(response.outcome, Ok(Success::Counted(0)));
-        }
-        for len in 0..COUNT.len() {
-            let mut answer = read(Encoding::Json, &COUNT.as_bytes()[..len], 1).unwrap();
-            assert!(!answer.end(), "after {len} bytes");
-        }
-    }
-
-    #[test]
-    fn a_refusal_comes_with_status_200() {
-        let frame = b"\x06\0\x011\0\x01?\0\x11queue not exists.";
-        let head = b"HTTP/1.1 200 OK\nContent-Type: application/octet-stream\nConnection: close\nTransfer-Encoding: chunked\n\n1a\r\n";
-        let data = [&head[..], frame, b"\r\n0\r\n\r\n"].concat();
-        let answer = read(Encoding::Binary, &data, 7).unwrap();
-        assert!(answer.is_whole() && !answer.keeps_alive());
-        assert_eq!(answer.finish().unwrap().outcome, Err(Refusal::QueueNotFound));
-    }
-
-    #[test]
-    fn a_pull_that_waits_has_begun_and_is_not_whole() {
-        let head = COUNT.split_inclusive("\n\n").next().unwrap();
-        let answer = read(Encoding::Json, head.as_bytes(), 1000).unwrap();
-        assert!(answer.has_begun() && !answer.is_whole());
-        assert!(answer.finish().unwrap_err().to_string().contains("before it was whole"));
-    }
-
-    #[test]
-    fn what_is_no_result_is_said() {
-        for (data, kind, why) in [
-            (
-                "HTTP/1.1 200 OK\nContent-Type: text/html\nContent-Length: 4\n\npage",
-                ErrorKind::Protocol,
-                "a page instead of a result",
-            ),
-            (
-                "HTTP/1.1 400 Bad Request\nContent-Length: 7\n\nNo body",
-                ErrorKind::InvalidInput,
-                "400 Bad Request",
-            ),
-            (
-                "HTTP/1.1 411 Length Required\nContent-Length: 22\n\nRequire Content-Length",
-                ErrorKind::InvalidInput,
-                "411 Length Required",
-            ),
-            (
-                "HTTP/1.1 302 Found\r\nLocation: http://x/\r\nContent-Length: 0\r\n\r\n",
-                ErrorKind::Protocol,
-                "the server answered 302 Found",
-            ),
-        ] {
-            let error = read(Encoding::Json, data.as_bytes(), 9).unwrap().finish().unwrap_err();
-            assert!(error.kind() == &kind && error.to_string().contains(why), "{error}");
-        }
-    }
-
-    #[test]
-    fn answers_are_bounded() {
-        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-        for chunk in [
-            "fffffffffffffff\r\n",
-            "10000000000000000\r\n",
-            "-1\r\n",
-            "x\r\n",
-            "\r\n",
-            "4\r\nabcdef\r\n",
-        ] {
-            let data = format!("{head}{chunk}");
-            assert!(read(Encoding::Json, data.as_bytes(), 1000).is_err(), "{chunk:?}");
-        }
-        let endless = format!("{head}{}", "1".repeat(2000));
-        assert!(read(Encoding::Json, endless.as_bytes(), 100).is_err());
-        let mut answer = Answer::new(Encoding::Json, 3);
-        let counted = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n";
-        assert!(answer.read(counted).unwrap_err().to_string().contains("limit of 3"));
-        let mut answer = Answer::new(Encoding::Json, 3);
-        assert!(answer.read(b"HTTP/1.1 200 OK\r\n\r\nfour").is_err());
-    }
-
-    #[test]
-    fn an_answer_without_a_length_ends_with_its_connection() {
-        let data = b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n{}";
-        let mut answer = read(Encoding::Json, data, 5).unwrap();
-        assert!(!answer.is_whole() && answer.end() && !answer.keeps_alive());
-        assert_eq!(answer.finish().unwrap_err().kind(), &ErrorKind::Protocol);
-    }
-}
+mod tests;

@@ -7,6 +7,7 @@ pub mod http;
 mod json;
 mod request;
 mod response;
+mod status_page;
 #[cfg(test)]
 mod vectors;
 pub mod websocket;
@@ -17,6 +18,7 @@ pub use self::{
     action::Action,
     request::Request,
     response::{Delivered, Refusal, Response, Success},
+    status_page::{QueueStats, Stats},
 };
 use crate::Result;
 
