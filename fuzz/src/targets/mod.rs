@@ -1,6 +1,7 @@
 //! The targets, by what their bytes are.
 
 mod addresses;
+mod adf_http;
 mod beanstalk_replies;
 mod beanstalk_stats;
 mod gearman_admin;
@@ -12,6 +13,7 @@ mod server_input;
 
 pub use self::{
     addresses::addresses,
+    adf_http::{adf_http_answers, adf_status_page},
     beanstalk_replies::beanstalk_replies,
     beanstalk_stats::beanstalk_stats,
     gearman_admin::gearman_admin,
@@ -25,8 +27,10 @@ pub use self::{
 pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is also that of its folder of seeds.
-pub const ALL: [(&str, Target); 9] = [
+pub const ALL: [(&str, Target); 11] = [
     ("addresses", addresses),
+    ("adf_http_answers", adf_http_answers),
+    ("adf_status_page", adf_status_page),
     ("beanstalk_replies", beanstalk_replies),
     ("beanstalk_stats", beanstalk_stats),
     ("beanstalkd_input", beanstalkd_input),
