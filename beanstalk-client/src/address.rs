@@ -13,6 +13,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
     tls: "beanstalks",
     port: Address::DEFAULT_PORT,
     tls_port: Address::DEFAULT_TLS_PORT,
+    others: &[],
 };
 
 /// Where a server listens.

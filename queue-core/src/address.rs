@@ -17,6 +17,8 @@ pub struct Scheme {
     pub port: u16,
     /// The default port of TLS.
     pub tls_port: u16,
+    /// Further pairs of schemes, of plain TCP and of TLS, where an address also says how to speak to the server.
+    pub others: &'static [(&'static str, &'static str)],
 }
 
 /// Where a server listens.
@@ -50,29 +52,59 @@ impl Scheme {
     ///
     /// `InvalidInput`, which shows the text unless it may hold a password.
     pub fn parse<'t>(&self, text: &'t str) -> Result<Endpoint<'t>, Error> {
+        self.parse_pair(text).map(|(endpoint, _)| endpoint)
+    }
+
+    /// The same, and the number of the pair of schemes that it names: 0 for [`plain`](Self::plain) and
+    /// [`tls`](Self::tls), and without a scheme; those of [`others`](Self::others) follow.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Self::parse).
+    pub fn parse_pair<'t>(&self, text: &'t str) -> Result<(Endpoint<'t>, usize), Error> {
         self.read(text).map_err(|why| self.not_valid(text, &why))
     }
 
-    fn read<'t>(&self, text: &'t str) -> Result<Endpoint<'t>, String> {
+    fn pairs(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
+        [(self.plain, self.tls)].into_iter().chain(self.others.iter().copied())
+    }
+
+    /// All schemes, those that every server has included.
+    fn names(&self) -> String {
+        let own = self.pairs().flat_map(|(plain, tls)| [plain, tls]);
+        own.chain(["tcp", "tls"]).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The number of a pair, and whether this is the one of TLS.
+    fn find(&self, scheme: &str) -> Option<(usize, bool)> {
+        match scheme {
+            "tcp" => Some((0, false)),
+            "tls" => Some((0, true)),
+            _ => self.pairs().enumerate().find_map(|(number, (plain, tls))| {
+                (scheme == plain || scheme == tls).then_some((number, scheme == tls))
+            }),
+        }
+    }
+
+    fn read<'t>(&self, text: &'t str) -> Result<(Endpoint<'t>, usize), String> {
         if let Some(path) = text.strip_prefix("unix:") {
             let path = path.strip_prefix("//").unwrap_or(path);
             if path.is_empty() {
                 return Err("the path of the unix socket is missing".into());
             }
-            return Ok(Endpoint::Unix(Path::new(path)));
+            return Ok((Endpoint::Unix(Path::new(path)), 0));
         }
         let (scheme, rest) = text.split_once("://").unwrap_or((self.plain, text));
-        let tls = scheme == self.tls || scheme == "tls";
-        if !(tls || scheme == self.plain || scheme == "tcp") {
-            let Scheme { plain, tls, .. } = self;
-            return Err(format!("the scheme is not {plain}, {tls}, tcp, tls or unix"));
-        }
+        let Some((pair, is_tls)) = self.find(scheme) else {
+            return Err(format!("the scheme is not {} or unix", self.names()));
+        };
         let (host, port) = self.host_and_port(rest.strip_suffix('/').unwrap_or(rest))?;
-        Ok(if tls {
+        let endpoint = if is_tls {
             Endpoint::Tls { host, port: port.unwrap_or(self.tls_port) }
         } else {
             Endpoint::Tcp { host, port: port.unwrap_or(self.port) }
-        })
+        };
+        Ok((endpoint, pair))
     }
 
     fn host_and_port<'t>(&self, text: &'t str) -> Result<(&'t str, Option<u16>), String> {
@@ -123,12 +155,34 @@ impl Scheme {
         })
     }
 
+    /// The same server, whose own schemes are those of this pair.
+    #[must_use]
+    pub fn pair(&self, number: usize) -> Scheme {
+        let (plain, tls) = self.pairs().nth(number).unwrap_or((self.plain, self.tls));
+        Scheme { plain, tls, ..*self }
+    }
+
     /// Writes an address so that [`parse`](Self::parse) reads it again.
     ///
     /// # Errors
     ///
     /// As the formatter says.
     pub fn write(&self, endpoint: Endpoint<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_pair(endpoint, 0, f)
+    }
+
+    /// Writes an address so that [`parse_pair`](Self::parse_pair) reads it again. The path of a unix socket tells no pair.
+    ///
+    /// # Errors
+    ///
+    /// As the formatter says.
+    pub fn write_pair(
+        &self,
+        endpoint: Endpoint<'_>,
+        pair: usize,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        let Scheme { plain, tls, .. } = self.pair(pair);
         let (host, port) = match endpoint {
             // Two leading slashes after `unix:` are read as those of a URL.
             Endpoint::Unix(path) if path.as_os_str().as_encoded_bytes().starts_with(b"//") => {
@@ -137,13 +191,13 @@ impl Scheme {
             Endpoint::Unix(path) => return write!(f, "unix:{}", path.display()),
             Endpoint::Tcp { host, port } => {
                 // Without its scheme, a host of this name is read as a unix socket.
-                if host == "unix" {
-                    write!(f, "{}://", self.plain)?;
+                if pair > 0 || host == "unix" {
+                    write!(f, "{plain}://")?;
                 }
                 (host, port)
             }
             Endpoint::Tls { host, port } => {
-                write!(f, "{}://", self.tls)?;
+                write!(f, "{tls}://")?;
                 (host, port)
             }
         };
@@ -153,15 +207,15 @@ impl Scheme {
     /// The same as text for a message.
     #[must_use]
     pub fn show<'a>(&self, endpoint: Endpoint<'a>) -> impl fmt::Display + use<'a> {
-        Shown(*self, endpoint)
+        Shown(*self, endpoint, 0)
     }
 }
 
-struct Shown<'a>(Scheme, Endpoint<'a>);
+struct Shown<'a>(Scheme, Endpoint<'a>, usize);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.write(self.1, f)
+        self.0.write_pair(self.1, self.2, f)
     }
 }
 
@@ -196,8 +250,14 @@ impl Endpoint<'_> {
 mod tests {
     use super::*;
 
-    const SCHEME: Scheme =
-        Scheme { server: "queued", plain: "queue", tls: "queues", port: 7, tls_port: 8 };
+    const SCHEME: Scheme = Scheme {
+        server: "queued",
+        plain: "queue",
+        tls: "queues",
+        port: 7,
+        tls_port: 8,
+        others: &[("http", "https"), ("text", "texts")],
+    };
 
     #[test]
     fn addresses_in_every_form() {
@@ -225,9 +285,30 @@ mod tests {
     }
 
     #[test]
+    fn a_scheme_of_another_pair_is_read_and_written() {
+        for (text, shown, pair) in [
+            ("h", "h:7", 0),
+            ("tls://h", "queues://h:8", 0),
+            ("http://h/", "http://h:7", 1),
+            ("https://[::1]:5", "https://[::1]:5", 1),
+            ("texts://h", "texts://h:8", 2),
+            ("text://unix:1", "text://unix:1", 2),
+        ] {
+            let (endpoint, found) = SCHEME.parse_pair(text).unwrap();
+            let written = Shown(SCHEME, endpoint, found).to_string();
+            assert_eq!((&*written, found), (shown, pair), "{text}");
+            assert_eq!(SCHEME.parse_pair(shown).unwrap(), (endpoint, pair), "{text}");
+        }
+        let error = SCHEME.parse("ftp://h").unwrap_err().to_string();
+        let names = "not queue, queues, http, https, text, texts, tcp, tls or unix (";
+        assert!(error.contains(names), "{error}");
+        assert_eq!(SCHEME.pair(2).tls, "texts");
+    }
+
+    #[test]
     fn wrong_addresses_name_the_value_and_the_rule() {
         for text in [
-            "", "h:", "h:x", "h:0", "h:65536", "::1", "[::1", "[::1]x", "[x]:1", "http://h",
+            "", "h:", "h:x", "h:0", "h:65536", "::1", "[::1", "[::1]x", "[x]:1", "ftp://h",
             "unix:", "a b", "h/x",
         ] {
             let error = SCHEME.parse(text).unwrap_err();

@@ -68,8 +68,14 @@ mod tests {
 
     #[test]
     fn require_tls_allows_plain_text_to_this_machine_only() {
-        let scheme =
-            Scheme { server: "queued", plain: "queue", tls: "queues", port: 7, tls_port: 8 };
+        let scheme = Scheme {
+            server: "queued",
+            plain: "queue",
+            tls: "queues",
+            port: 7,
+            tls_port: 8,
+            others: &[],
+        };
         let exposed = scheme.parse("10.0.0.5").unwrap();
         Dial::default().check(&scheme, exposed).unwrap();
         let dial = Dial { require_tls: true, ..Dial::default() };

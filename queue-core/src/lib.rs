@@ -21,6 +21,7 @@ mod backoff;
 pub mod blocking;
 mod clock;
 mod dial;
+mod epoch;
 mod error;
 mod fate;
 mod health;
@@ -65,6 +66,7 @@ pub use self::{
     backoff::Backoff,
     clock::{after, now},
     dial::Dial,
+    epoch::Epoch,
     error::{Error, ErrorKind},
     fate::Fate,
     health::Health,

@@ -157,8 +157,14 @@ pub(crate) mod tests {
         type Deadline = Deadline;
         type Error = Failure;
         const TOTAL: Deadline = Deadline::Total;
-        const SCHEME: Scheme =
-            Scheme { server: "queued", plain: "queue", tls: "queues", port: 7, tls_port: 8 };
+        const SCHEME: Scheme = Scheme {
+            server: "queued",
+            plain: "queue",
+            tls: "queues",
+            port: 7,
+            tls_port: 8,
+            others: &[],
+        };
 
         fn timed_out(which: Deadline, detail: Option<String>) -> Failure {
             Failure::TimedOut(which, detail)

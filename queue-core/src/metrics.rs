@@ -34,7 +34,7 @@ impl<Kind> Default for Metrics<Kind> {
     }
 }
 
-impl<Kind: Copy + PartialEq> Metrics<Kind> {
+impl<Kind: Clone + PartialEq> Metrics<Kind> {
     /// How often calls failed in this way.
     #[must_use]
     pub fn errors_of(&self, kind: Kind) -> u64 {
@@ -70,7 +70,7 @@ impl<Kind: Copy + PartialEq> Metrics<Kind> {
         self.bytes_out += bytes_out;
         self.bytes_in += bytes_in;
         for (kind, times) in errors {
-            self.count(*kind, *times);
+            self.count(kind.clone(), *times);
         }
     }
 }

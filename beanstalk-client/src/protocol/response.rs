@@ -386,7 +386,7 @@ mod tests {
         piece: usize,
         max_body: usize,
     ) -> Result<Vec<Response>, Error> {
-        let mut decoder = Decoder::new(Epoch::for_tests(1), max_body);
+        let mut decoder = Decoder::new(Epoch::next(), max_body);
         let mut found = Vec::new();
         for chunk in input.chunks(piece) {
             let mut chunk = chunk;
@@ -411,7 +411,7 @@ mod tests {
     #[test]
     fn a_text_that_may_come_does_not_fill_the_buffer() {
         for max_body in [0, 10, 2 * TEXT] {
-            let mut decoder = Decoder::new(Epoch::for_tests(1), max_body);
+            let mut decoder = Decoder::new(Epoch::next(), max_body);
             let mut feed = |bytes: &[u8]| {
                 for &byte in bytes {
                     decoder.space()[0] = byte;
@@ -504,7 +504,7 @@ mod tests {
 
     #[test]
     fn an_announced_length_allocates_nothing() {
-        let mut decoder = Decoder::new(Epoch::for_tests(1), usize::MAX);
+        let mut decoder = Decoder::new(Epoch::next(), usize::MAX);
         let line = b"RESERVED 1 1073741824\r\n";
         decoder.space()[..line.len()].copy_from_slice(line);
         decoder.received(line.len());

@@ -4,13 +4,10 @@
 mod frame;
 mod leftover;
 
-use std::{
-    collections::VecDeque,
-    sync::atomic::{AtomicU64, Ordering},
-    time::Instant,
-};
+use std::{collections::VecDeque, time::Instant};
 
 use bytes::{Buf, BytesMut};
+pub use queue_core::Epoch;
 use queue_core::Io;
 
 use crate::{
@@ -20,24 +17,6 @@ use crate::{
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::{frame::Frame, leftover::is_gone};
-
-/// Which connection something belongs to. Every connection that this process makes has a number of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Epoch(u64);
-
-impl Epoch {
-    /// A number that no connection has had.
-    #[must_use]
-    pub fn next() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        Epoch(LAST.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn for_tests(number: u64) -> Self {
-        Epoch(number)
-    }
-}
 
 /// The number of a command on its connection, and so the number of its reply.
 ///

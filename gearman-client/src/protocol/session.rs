@@ -3,10 +3,10 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
-    sync::atomic::{AtomicU64, Ordering},
 };
 
 use bytes::{Buf, BytesMut};
+pub use queue_core::Epoch;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::Io;
 
@@ -20,20 +20,6 @@ use crate::{
     random::note_process,
     short::Short,
 };
-
-/// Which connection something belongs to. Every connection that this process makes has a number of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Epoch(u64);
-
-impl Epoch {
-    /// A number that no connection has had.
-    #[must_use]
-    pub fn next() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        note_process();
-        Epoch(LAST.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-}
 
 /// The client role of one connection.
 ///
@@ -138,6 +124,7 @@ impl<T: Copy> Session<T> {
     /// The state of a connection that was just made to this server.
     #[must_use]
     pub fn new(server: Arc<Address>) -> Self {
+        note_process();
         Session {
             origin: Origin { server, epoch: Epoch::next() },
             outgoing: BytesMut::new(),

@@ -1,0 +1,16 @@
+//! Which connection something belongs to.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Which connection something belongs to. Every connection that this process makes has a number of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(u64);
+
+impl Epoch {
+    /// A number that no connection has had.
+    #[must_use]
+    pub fn next() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Epoch(LAST.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
