@@ -3,7 +3,8 @@
 use beanstalk_client::protocol::StatsJob;
 use beanstalk_client::{JobId, JobStats, TubeName};
 use ctl_core::error::CliError;
-use ctl_core::output::{Column, Record, Shape, from_base64, from_hex};
+use ctl_core::output::{Column, Record, Shape};
+use ctl_core::records::Body;
 use serde::Deserialize;
 
 use crate::link::Link;
@@ -125,9 +126,8 @@ struct Wire {
     pri: Option<u32>,
     delay: Option<u32>,
     ttr: Option<u32>,
-    body: Option<String>,
-    body_base64: Option<String>,
-    body_hex: Option<String>,
+    #[serde(flatten)]
+    body: Body,
 }
 
 /// Reads one line of NDJSON.
@@ -142,15 +142,7 @@ pub fn parse(line: &[u8]) -> Result<Described, CliError> {
             "job record of version {version}: this tool knows version {VERSION}"
         )));
     }
-    let body = match (wire.body, wire.body_base64, wire.body_hex) {
-        (Some(text), None, None) => text.into_bytes(),
-        (None, Some(text), None) => from_base64(&text).map_err(CliError::bad_data)?,
-        (None, None, Some(text)) => from_hex(&text).map_err(CliError::bad_data)?,
-        (None, None, None) => {
-            return Err(CliError::bad_data("job record without `body` or `body_base64`"));
-        }
-        _ => return Err(CliError::bad_data("job record with more than one body")),
-    };
+    let body = wire.body.bytes("job")?;
     let tube = wire.tube.as_deref().map(names::tube).transpose()?;
     let (state, pri, delay, ttr) = (wire.state, wire.pri, wire.delay, wire.ttr);
     Ok(Described { tube, state, pri, delay, ttr, body })

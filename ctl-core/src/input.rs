@@ -130,6 +130,18 @@ pub enum Framing {
     Null,
 }
 
+impl Framing {
+    /// What the flags of a command ask for; without any, everything is one record.
+    #[must_use]
+    pub fn of(lines: bool, null: bool) -> Self {
+        match (lines, null) {
+            (true, _) => Self::Lines,
+            (_, true) => Self::Null,
+            _ => Self::Whole,
+        }
+    }
+}
+
 /// The records of a source, one at a time: memory holds one record, however long the source is.
 pub struct Records {
     source: Source,
@@ -212,6 +224,34 @@ impl Iterator for Records {
         let bytes = bytes.map_err(|error| error.context(place));
         Some(Numbered { number: self.number, bytes })
     }
+}
+
+/// Records, each with the name that messages use, such as `stdin record 7`.
+pub type Named = Box<dyn Iterator<Item = (String, Result<Vec<u8>, CliError>)> + Send>;
+
+/// The records of one argument: what stands for itself is one record with the name `literal`, what is read is cut by
+/// `framing` into records of at most `limit` bytes.
+///
+/// # Errors
+/// The file cannot be opened (66), or stdin is in use (2).
+pub fn named(
+    argument: Argument,
+    literal: String,
+    framing: Framing,
+    limit: u64,
+    input: &mut Input,
+) -> Result<Named, CliError> {
+    let path = match argument {
+        Argument::Literal(body) => return Ok(Box::new(std::iter::once((literal, Ok(body))))),
+        Argument::Read(path) => path,
+    };
+    let records = Records::new(open(&path, input)?, framing, limit);
+    let name = records.name().to_owned();
+    let whole = framing == Framing::Whole;
+    Ok(Box::new(records.map(move |record| {
+        let label = if whole { name.clone() } else { format!("{name} record {}", record.number) };
+        (label, record.bytes)
+    })))
 }
 
 const TOO_BIG: &str = "TOO_BIG";

@@ -2,12 +2,46 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, ErrorKind};
+use std::io::{BufWriter, ErrorKind, Write as _};
 use std::path::Path;
 
+use serde::Deserialize;
+
 use crate::args::GlobalArgs;
-use crate::error::CliError;
-use crate::output::{Destination, Encoding, Format, Output, Style};
+use crate::error::{CliError, Exit};
+use crate::output::{Destination, Encoding, Format, Output, Style, from_base64, from_hex};
+
+/// The body in a record, in whichever form it is there: flattened into what else a record has.
+#[derive(Debug, Default, Deserialize)]
+pub struct Body {
+    body: Option<String>,
+    body_base64: Option<String>,
+    body_hex: Option<String>,
+}
+
+impl Body {
+    /// Its bytes; `noun` is what a record is about, such as `job`.
+    ///
+    /// # Errors
+    /// There is none, more than one, or one that is not what it says: exit 65.
+    pub fn bytes(self, noun: &str) -> Result<Vec<u8>, CliError> {
+        match (self.body, self.body_base64, self.body_hex) {
+            (Some(text), None, None) => Ok(text.into_bytes()),
+            (None, Some(text), None) => from_base64(&text).map_err(CliError::bad_data),
+            (None, None, Some(text)) => from_hex(&text).map_err(CliError::bad_data),
+            (None, None, None) => Err(CliError::bad_data(format!(
+                "{noun} record without `body`, `body_base64` or `body_hex`"
+            ))),
+            _ => Err(CliError::bad_data(format!("{noun} record with more than one body"))),
+        }
+    }
+}
+
+/// Whether a line has no record: nothing but blanks.
+#[must_use]
+pub fn is_blank(line: &Result<Vec<u8>, CliError>) -> bool {
+    line.as_ref().is_ok_and(|bytes| bytes.trim_ascii().is_empty())
+}
 
 /// Records go out as NDJSON unless another structured format was asked for.
 ///
@@ -44,25 +78,35 @@ pub fn require_lossless(encoding: Encoding) -> Result<(), CliError> {
 /// # Errors
 /// The file exists or cannot be written: exit 74.
 pub fn create(path: &OsStr, style: &Style) -> Result<Output, CliError> {
+    let file = new_file(path)?;
+    sync_entry(path);
+    let style = Style { format: Format::Ndjson, encoding: style.encoding, ..Style::default() };
+    let destination = Destination::file(path.to_string_lossy(), &file);
+    Ok(Output::to(Box::new(BufWriter::new(file)), style).at(destination))
+}
+
+/// Writes a body into a file that did not exist, readable by its owner only.
+///
+/// # Errors
+/// The file exists or cannot be written: exit 74.
+pub fn write_body(path: &Path, body: &[u8]) -> Result<(), CliError> {
+    let written = new_file(path.as_os_str())?.write_all(body);
+    written.map_err(|error| CliError::writing(&path.to_string_lossy(), &error))
+}
+
+fn new_file(path: &OsStr) -> Result<File, CliError> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        options.mode(0o600);
-    }
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let name = path.to_string_lossy();
-    let file = options.open(path).map_err(|error| {
-        let failure = CliError::writing(&name, &error);
-        match error.kind() {
-            ErrorKind::AlreadyExists => failure.hint("another name: files are not overwritten"),
-            _ => failure,
+    options.open(path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            CliError::new(Exit::Io, "IO", format!("{name} exists already and is not overwritten"))
+                .hint("another file name")
         }
-    })?;
-    sync_entry(path);
-    let style = Style { format: Format::Ndjson, encoding: style.encoding, ..Style::default() };
-    let destination = Destination::file(name, &file);
-    Ok(Output::to(Box::new(BufWriter::new(file)), style).at(destination))
+        _ => CliError::writing(&name, &error),
+    })
 }
 
 /// Brings the file's name onto the disk, where the system offers it: its data is worth little without.
@@ -71,5 +115,27 @@ fn sync_entry(path: &OsStr) {
     if let Ok(directory) = File::open(parent.unwrap_or(Path::new("."))) {
         // Some file systems cannot, and need not.
         let _ = directory.sync_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_go_to_new_private_files_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("body");
+        write_body(&file, b"\x00x").unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"\x00x");
+        let error = write_body(&file, b"y").unwrap_err();
+        assert!(error.message.contains("exists already"), "{error}");
+        assert_eq!(std::fs::read(&file).unwrap(), b"\x00x");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
     }
 }

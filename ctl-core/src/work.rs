@@ -1,5 +1,7 @@
 //! `work`: what workers of every tool share, which run a command for every job.
 
+mod shift;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -14,6 +16,8 @@ use crate::output::{Format, Output, Record, Shape};
 use crate::pid_file::PidFile;
 use crate::signals::Interrupts;
 use crate::units;
+
+pub use shift::{Ended, Given, Hands, Recipe, Shift};
 
 /// The flags of `work` in every tool.
 #[derive(Debug, Args)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use ctl_core::error::CliError;
-use ctl_core::input::{Argument, Framing, Input, Records, open};
-use ctl_core::output::{from_base64, from_hex};
+use ctl_core::input::{Argument, Framing, Input, named};
+use ctl_core::records::{Body, is_blank};
 use gearman_client::{FunctionName, Priority, SubmitOptions, Unique, UniqueId};
 use serde::Deserialize;
 
@@ -84,9 +84,8 @@ struct Described {
     function: Option<String>,
     unique: Option<String>,
     priority: Option<String>,
-    body: Option<String>,
-    body_base64: Option<String>,
-    body_hex: Option<String>,
+    #[serde(flatten)]
+    body: Body,
 }
 
 impl TaskArgs {
@@ -125,7 +124,9 @@ impl TaskArgs {
         let mut all: Tasks = Box::new(std::iter::empty());
         for (at, body) in bodies.iter().enumerate() {
             let form = form.clone();
-            let named = self.records(&Argument::parse(body), at + 1, input)?;
+            let framing = Framing::of(self.lines || self.ndjson, self.null);
+            let literal = format!("body {}", at + 1);
+            let named = named(Argument::parse(body), literal, framing, MAX_WORKLOAD, input)?;
             let tasks = named.filter(move |(_, bytes)| !(form.ndjson && is_blank(bytes))).map({
                 let form = form.clone();
                 move |(label, bytes)| {
@@ -139,35 +140,6 @@ impl TaskArgs {
         }
         Ok(all)
     }
-
-    fn records(&self, source: &Argument, at: usize, input: &mut Input) -> Result<Named, CliError> {
-        let path = match source {
-            Argument::Literal(body) => {
-                return Ok(Box::new(std::iter::once((format!("body {at}"), Ok(body.clone())))));
-            }
-            Argument::Read(path) => path,
-        };
-        let framing = match (self.lines || self.ndjson, self.null) {
-            (true, _) => Framing::Lines,
-            (_, true) => Framing::Null,
-            _ => Framing::Whole,
-        };
-        let records = Records::new(open(path, input)?, framing, MAX_WORKLOAD);
-        let name = records.name().to_owned();
-        let whole = framing == Framing::Whole;
-        Ok(Box::new(records.map(move |record| {
-            let label =
-                if whole { name.clone() } else { format!("{name} record {}", record.number) };
-            (label, record.bytes)
-        })))
-    }
-}
-
-/// Records with the names that messages use.
-type Named = Box<dyn Iterator<Item = (String, Result<Vec<u8>, CliError>)> + Send>;
-
-fn is_blank(bytes: &Result<Vec<u8>, CliError>) -> bool {
-    bytes.as_ref().is_ok_and(|bytes| bytes.trim_ascii().is_empty())
 }
 
 /// How bytes become a job.
@@ -201,16 +173,7 @@ impl Form {
     fn describe(&self, task: &mut Task) -> Result<(), CliError> {
         let record: Described = serde_json::from_slice(&task.workload)
             .map_err(|error| CliError::bad_data(format!("not a job record: {error}")))?;
-        task.workload = match (record.body, record.body_base64, record.body_hex) {
-            (Some(text), None, None) => text.into_bytes(),
-            (None, Some(text), None) => from_base64(&text).map_err(CliError::bad_data)?,
-            (None, None, Some(text)) => from_hex(&text).map_err(CliError::bad_data)?,
-            _ => {
-                return Err(CliError::bad_data(
-                    "a job record has exactly one of body, body_base64 and body_hex",
-                ));
-            }
-        };
+        task.workload = record.body.bytes("job")?;
         if let Some(function) = &record.function {
             task.function = names::function(function)?;
         }

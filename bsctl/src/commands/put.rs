@@ -8,8 +8,9 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::{Argument, Framing, Input, Records, open};
-use ctl_core::output::{Column, Format, Record, Shape};
+use ctl_core::input::{Argument, Framing, Input, Named, named};
+use ctl_core::output::{Column, Record, Shape};
+use ctl_core::records::is_blank;
 use ctl_core::units;
 
 use self::lanes::{Batches, Event};
@@ -150,35 +151,16 @@ fn repeat(item: Item, times: usize) -> Box<dyn Iterator<Item = Item> + Send> {
     }
 }
 
-/// The records of one argument, each with the name that messages use.
-type Named = Box<dyn Iterator<Item = (String, Result<Vec<u8>, CliError>)> + Send>;
-
 fn records(
     source: Argument,
     args: &PutArgs,
     limit: u64,
     input: &mut Input,
 ) -> Result<Named, CliError> {
-    let path = match source {
-        Argument::Literal(body) => {
-            return Ok(Box::new(std::iter::once(("body".to_owned(), Ok(body)))));
-        }
-        Argument::Read(path) => path,
-    };
-    let framing = match (args.lines || args.ndjson, args.null) {
-        (true, _) => Framing::Lines,
-        (_, true) => Framing::Null,
-        _ => Framing::Whole,
-    };
+    let framing = Framing::of(args.lines || args.ndjson, args.null);
     // JSON may need six bytes for one, and has other fields.
     let longest = if args.ndjson { limit.saturating_mul(6).saturating_add(4096) } else { limit };
-    let records = Records::new(open(&path, input)?, framing, longest);
-    let name = records.name().to_owned();
-    let whole = framing == Framing::Whole;
-    Ok(Box::new(records.map(move |record| {
-        let label = if whole { name.clone() } else { format!("{name} record {}", record.number) };
-        (label, record.bytes)
-    })))
+    named(source, "body".to_owned(), framing, longest, input)
 }
 
 /// How records become jobs.
@@ -212,10 +194,6 @@ impl Cut<'_> {
             },
         ))
     }
-}
-
-fn is_blank(bytes: &Result<Vec<u8>, CliError>) -> bool {
-    bytes.as_ref().is_ok_and(|bytes| bytes.trim_ascii().is_empty())
 }
 
 fn dry_run(tool: &mut Tool, items: Items, defaults: &Defaults) -> Result<Exit, CliError> {
@@ -252,10 +230,7 @@ fn put_all(
     );
     let gate = bulk.gate();
     let mut source = Batches::new(items, simple, args.bulk.window(), limit)?;
-    // Ids are what people and scripts want to see, on a terminal too.
-    if matches!(tool.out.style.format, Format::Table) && tool.out.style.columns.is_none() {
-        tool.out.style.format = Format::Name;
-    }
+    tool.out.style.prefer_names();
     let mut list = tool.out.list(&PUT)?;
     let mut buried = 0_u64;
     let absorb = |event| match event {

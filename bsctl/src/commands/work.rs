@@ -1,7 +1,6 @@
 //! `work`: a worker that runs a command for every job.
 
-use std::sync::{Mutex, PoisonError, mpsc};
-use std::thread::{self, ScopedJoinHandle};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use beanstalk_client::blocking::{JobContext, Worker};
@@ -11,17 +10,15 @@ use beanstalk_client::{
 use clap::{Args, ValueEnum};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
-use ctl_core::output::{Format, Record, Shape};
-use ctl_core::shortage::Shortage;
+use ctl_core::output::{Record, Shape};
 use ctl_core::units;
-use ctl_core::work::{self, Crew, Supervisor, WorkFlags};
+use ctl_core::work::{self, Hands, Recipe, WorkFlags};
 
 use crate::error::cli_error;
 use crate::names;
 use crate::tool::Tool;
-use crate::work::child::{PLACES, Recipe};
 use crate::work::fate::{Backoff, Fates, OnFail};
-use crate::work::{Finished, Shift};
+use crate::work::{Finished, PLACES, Shift};
 
 /// The end of `work --help`.
 pub const HELP: &str = "\
@@ -116,22 +113,19 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         none if none.is_empty() => vec![TubeName::default()],
         given => given,
     };
-    let recipe = recipe(tool, &args)?;
+    let recipe = Recipe::new(&args.flags, PLACES, "bsctl work -t mail", &tool.out)?;
     let _pid = args.flags.create_pid_file()?;
     let interrupts = tool.gentle_interrupts()?;
-    let stops = || interrupts.requested().is_some();
-    let (shortage, messages) = (Shortage::default(), tool.messages.clone());
+    let shift = work::Shift::new(recipe, tool.messages.clone());
     // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
-    let connected = shortage.wait_out(&messages, stops, || tool.link.client().map(drop));
-    interrupts.check().and(connected)?;
+    shift.wait_out(&interrupts, || tool.link.client().map(drop))?;
     let options = options(tool, &args, &tubes)?;
     let (sender, finished) = mpsc::channel();
-    let shift = Shift::new(recipe, fates(&args), tool.messages.clone(), sender);
-    let shift = std::sync::Arc::new(shift);
+    let shift = Arc::new(Shift::new(shift, fates(&args), sender));
     let observer = shift.clone();
     let worker =
         Worker::new(options.on_event(move |event| observer.observe(event))).map_err(cli_error)?;
-    let handle = worker.handle();
+    let hands = Slots(worker.handle());
     let names: Vec<&str> = tubes.iter().map(TubeName::as_str).collect();
     tool.messages.note(format!(
         "taking jobs from {} on {}, {} at once",
@@ -140,49 +134,14 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         args.flags.jobs
     ));
     let logs = args.flags.logs();
-    let worker = Mutex::new(Some(worker));
-    let run = || {
-        let worker = worker.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let stop = handle.clone();
-        worker.map(|worker| worker.run(|job: JobContext| shift.handle(&job, &stop)))
-    };
-    let (signal, report) = thread::scope(|scope| {
-        let start = || {
-            let thread = thread::Builder::new().name("worker".to_owned());
-            thread.spawn_scoped(scope, run).map_err(|error| CliError::thread(&error))
-        };
-        let running = match shortage.wait_out(&messages, stops, start) {
-            Ok(running) => running,
-            Err(error) => {
-                return (interrupts.check().and(Err(error)), WorkerReport::default());
-            }
-        };
-        let crew = Slots { shift: &shift, handle: &handle, thread: &running };
-        let supervisor = Supervisor::new(&crew, &interrupts, &messages, &args.flags);
-        let signal = supervisor.watch(&finished, |job| if logs { log(tool, job) } else { Ok(()) });
-        (signal, running.join().ok().flatten().unwrap_or_default())
-    });
-    let signal = signal?;
-    if let Some(error) = shift.take_broken() {
-        return Err(error);
-    }
+    let run = || worker.run(|job: JobContext| shift.handle(&job, &hands.0));
+    let watched =
+        shift.shift.supervise((&hands, run), (&args.flags, &interrupts), &finished, |job| {
+            if logs { log(tool, job) } else { Ok(()) }
+        });
+    let (signal, report) = watched?;
     tell(tool, report, logs)?;
     Ok(signal.unwrap_or(Exit::Done))
-}
-
-fn recipe(tool: &Tool, args: &WorkArgs) -> Result<Recipe, CliError> {
-    let command = args.flags.handler(PLACES)?.ok_or_else(|| {
-        CliError::usage("no command given")
-            .hint("bsctl work -t mail --exec ./handler {id}")
-            .hint("bsctl work -t mail --shell 'jq .to | xargs notify'")
-    })?;
-    let is_for_people = matches!(tool.out.style.format, Format::Table | Format::Wide);
-    Ok(Recipe {
-        command,
-        body: args.flags.data,
-        owns_stdout: !args.flags.logs() && is_for_people,
-        max_runtime: args.flags.max_runtime,
-    })
 }
 
 fn retries(args: &WorkArgs) -> Retries {
@@ -224,27 +183,15 @@ fn options(
 }
 
 /// The worker's slots, as the supervisor sees them.
-struct Slots<'a, 'scope> {
-    shift: &'a Shift,
-    handle: &'a WorkerHandle,
-    thread: &'a ScopedJoinHandle<'scope, Option<WorkerReport>>,
-}
+struct Slots(WorkerHandle);
 
-impl Crew for Slots<'_, '_> {
+impl Hands for Slots {
     fn stop(&self) {
-        self.handle.stop();
-    }
-
-    fn kill(&self) {
-        self.shift.kill();
-    }
-
-    fn has_ended(&self) -> bool {
-        self.thread.is_finished()
+        self.0.stop();
     }
 
     fn is_busy(&self) -> bool {
-        self.handle.slots().iter().any(|slot| matches!(slot.state, SlotState::Busy(_)))
+        self.0.slots().iter().any(|slot| matches!(slot.state, SlotState::Busy(_)))
     }
 }
 

@@ -1,7 +1,5 @@
 //! The verbs on reserved jobs: reserve and keep them, list, touch, save.
 
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,7 +9,7 @@ use beanstalk_client::protocol::{
 };
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Format, Record, Shape};
-use ctl_core::units;
+use ctl_core::{records, units};
 
 use super::state::State;
 use crate::error::cli_error;
@@ -242,7 +240,7 @@ impl State<'_> {
                 None => return Err(CliError::not_found(format!("job {id} does not exist"))),
             },
         };
-        write_new(file, &body)?;
+        records::write_body(file, &body)?;
         let name = file.display().to_string();
         let done =
             Record::new().with("id", id.get()).with("file", name.as_str()).with("size", body.len());
@@ -257,44 +255,5 @@ impl State<'_> {
             CliError::usage("no job has been shown in this session yet").hint("save ID FILE")
         })?;
         self.save(shown, file)
-    }
-}
-
-/// Writes a new file that only its owner can read; an existing one is left alone.
-fn write_new(file: &Path, bytes: &[u8]) -> Result<(), CliError> {
-    let name = file.display().to_string();
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options.open(file).and_then(|mut file| file.write_all(bytes));
-    written.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            CliError::new(Exit::Io, "IO", format!("{name} exists already and is not overwritten"))
-                .hint("another file name")
-        }
-        _ => CliError::writing(&name, &error),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bodies_go_to_new_private_files_only() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("body");
-        write_new(&file, b"\x00x").unwrap();
-        assert_eq!(std::fs::read(&file).unwrap(), b"\x00x");
-        let error = write_new(&file, b"y").unwrap_err();
-        assert!(error.message.contains("exists already"), "{error}");
-        assert_eq!(std::fs::read(&file).unwrap(), b"\x00x");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            let mode = std::fs::metadata(&file).unwrap().permissions().mode();
-            assert_eq!(mode & 0o777, 0o600);
-        }
     }
 }

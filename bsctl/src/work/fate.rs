@@ -6,8 +6,7 @@ use std::time::Duration;
 use beanstalk_client::{JobStats, Outcome, Retries};
 use clap::ValueEnum;
 use ctl_core::units;
-
-use super::Ended;
+use ctl_core::work::Ended;
 
 /// "Try again later", as sysexits.h has it.
 const TEMPFAIL: i32 = 75;

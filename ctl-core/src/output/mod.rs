@@ -90,6 +90,14 @@ impl Style {
         self.colors = colors;
         self
     }
+
+    /// Shows bare names or ids where a table would be shown: what a command has made is what people and scripts want to
+    /// see, on a terminal too.
+    pub fn prefer_names(&mut self) {
+        if self.format == Format::Table && self.columns.is_none() {
+            self.format = Format::Name;
+        }
+    }
 }
 
 impl Default for Style {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::{Column, Format, Record, Shape};
+use ctl_core::output::{Column, Record, Shape};
 use ctl_core::signals::Interrupts;
 use ctl_core::units;
 use gearman_client::protocol::GetStatus;
@@ -91,10 +91,7 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     let mut bulk =
         Bulk::start(action, args.on_error, None, when, interrupts.clone(), &tool.messages);
     let mut pool = Pool::start(clients, tasks, Kind::Background { at }, None, &bulk.gate())?;
-    // Handles are what people and scripts want to see, on a terminal too.
-    if matches!(tool.out.style.format, Format::Table) && tool.out.style.columns.is_none() {
-        tool.out.style.format = Format::Name;
-    }
+    tool.out.style.prefer_names();
     let mut pending = Vec::new();
     let mut list = tool.out.list(&SUBMITTED)?;
     loop {

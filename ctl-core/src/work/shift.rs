@@ -1,0 +1,294 @@
+//! A worker that runs a command for every job and lets its end decide what becomes of the job: what its slots share, and
+//! running it under a supervisor.
+
+use std::fmt::Display;
+use std::io::{self, Write as _};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use super::{CommandEnd, Crew, Supervisor, WorkFlags};
+use crate::child::{DataArgs, Order, Piece, Place, Running, Template};
+use crate::error::{CliError, Exit};
+use crate::messages::Messages;
+use crate::output::{Format, Output};
+use crate::process;
+use crate::shortage::Shortage;
+use crate::signals::Interrupts;
+
+/// How to run the command.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    command: Template,
+    data: DataArgs,
+    /// Its stdout is the tool's; otherwise it goes to the tool's stderr, because records are on stdout.
+    owns_stdout: bool,
+    max_runtime: Option<Duration>,
+}
+
+impl Recipe {
+    /// By these flags. `places` are what its arguments may have of the job, `example` is a command line that is right.
+    ///
+    /// # Errors
+    /// No command is given, or a line for the shell that has one of the places: exit 2.
+    pub fn new(
+        flags: &WorkFlags,
+        places: &'static [Place],
+        example: &str,
+        out: &Output,
+    ) -> Result<Self, CliError> {
+        let command = flags.handler(places)?.ok_or_else(|| {
+            CliError::usage("no command given")
+                .hint(format!("{example} --exec ./handler"))
+                .hint(format!("{example} --shell 'jq .to | xargs notify'"))
+        })?;
+        let is_for_people = matches!(out.style.format, Format::Table | Format::Wide);
+        Ok(Self {
+            command,
+            data: flags.data,
+            owns_stdout: !flags.logs() && is_for_people,
+            max_runtime: flags.max_runtime,
+        })
+    }
+}
+
+/// A job, as its command gets it.
+#[derive(Debug)]
+pub struct Given<'a> {
+    /// What stands for the places in arguments.
+    pub values: &'a [(&'static str, &'a str)],
+    /// What its environment has more.
+    pub environment: &'a [(&'static str, String)],
+    /// The body.
+    pub body: &'a bytes::Bytes,
+    /// What becomes of a job that its command cannot get, for the warning, such as `burying job 7`.
+    pub if_unfit: String,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// With this code.
+    Code(i32),
+    /// By this signal; 0 where the system does not say which.
+    Signal(i32),
+    /// It ran for too long, and was ended.
+    Overtime,
+    /// Nobody waits for it any more: the worker stops, or the job is lost.
+    GivenUp,
+    /// The job cannot be given to the command.
+    Unfit,
+}
+
+/// What every slot of a worker shares.
+pub struct Shift {
+    recipe: Recipe,
+    messages: Messages,
+    /// What the system has no room for.
+    shortage: Shortage,
+    /// Ends running commands.
+    kill: AtomicBool,
+    /// The server was lost, and that was said.
+    is_down: AtomicBool,
+    /// Why no command can be run at all.
+    broken: Mutex<Option<CliError>>,
+}
+
+impl Shift {
+    /// A shift that nobody has started yet.
+    #[must_use]
+    pub fn new(recipe: Recipe, messages: Messages) -> Self {
+        Self {
+            recipe,
+            messages,
+            shortage: Shortage::default(),
+            kill: AtomicBool::new(false),
+            is_down: AtomicBool::new(false),
+            broken: Mutex::default(),
+        }
+    }
+
+    /// The way to stderr.
+    #[must_use]
+    pub fn messages(&self) -> &Messages {
+        &self.messages
+    }
+
+    /// Runs the command for a job, unless and until the job is lost. A command that cannot be run at all calls `stop`:
+    /// a broken deployment must not put every job aside.
+    pub fn run(
+        &self,
+        job: &Given<'_>,
+        is_lost: impl Fn() -> bool,
+        stop: impl FnOnce(),
+    ) -> (Ended, CommandEnd) {
+        let start = Instant::now();
+        let ended = match self.try_run(job, is_lost) {
+            Ok(Ended::Code(code @ (126 | 127))) if self.recipe.command.is_shell() => {
+                let why = format!("the shell could not run the command: it exited with {code}");
+                let exit = u8::try_from(code).unwrap_or(1);
+                Err(CliError::new(Exit::Own(exit), "CANNOT_RUN", why))
+            }
+            other => other,
+        };
+        let ended = ended.unwrap_or_else(|error| {
+            lock(&self.broken).get_or_insert(error);
+            stop();
+            Ended::GivenUp
+        });
+        let (exit, signal) = match ended {
+            Ended::Code(code) => (Some(code), None),
+            Ended::Signal(signal) => (None, Some(signal)),
+            Ended::Overtime | Ended::GivenUp | Ended::Unfit => (None, None),
+        };
+        (ended, CommandEnd { exit, signal, time: Some(start.elapsed()) })
+    }
+
+    fn try_run(&self, job: &Given<'_>, is_lost: impl Fn() -> bool) -> Result<Ended, CliError> {
+        let gives_up = || self.kill.load(Ordering::SeqCst) || is_lost();
+        let Recipe { command, data, owns_stdout, max_runtime } = &self.recipe;
+        let start = || {
+            let (mut command, data) = command.command(job.values, *data, job.body)?;
+            command.envs(job.environment.iter().map(|(name, value)| (name, value)));
+            command.stdout(if *owns_stdout { Stdio::inherit() } else { Stdio::piped() });
+            command.stderr(Stdio::inherit());
+            Ok((Running::start(command, data.input())?, data))
+        };
+        let (mut running, _data) = match self.shortage.wait_out(&self.messages, gives_up, start) {
+            Ok(running) => running,
+            // It says something of this job only.
+            Err(error) if error.exit == Exit::BadData => {
+                self.messages.warn(format!("{}: {error}", job.if_unfit));
+                return Ok(Ended::Unfit);
+            }
+            Err(error) if error.is_shortage() => return Ok(Ended::GivenUp),
+            Err(error) => return Err(error),
+        };
+        let start = Instant::now();
+        let mut is_overtime = false;
+        let status = running.watch(
+            || {
+                if gives_up() {
+                    return Order::GiveUp;
+                }
+                is_overtime |= max_runtime.is_some_and(|most| start.elapsed() >= most);
+                if is_overtime { Order::End } else { Order::GoOn }
+            },
+            // Who reads the tool's stderr may be gone.
+            |(Piece::Out(bytes) | Piece::Err(bytes))| drop(io::stderr().write_all(&bytes)),
+        );
+        Ok(match status {
+            None => Ended::GivenUp,
+            Some(_) if is_overtime => Ended::Overtime,
+            Some(status) => match status.code() {
+                Some(code) => Ended::Code(code),
+                None => Ended::Signal(process::signal(status).unwrap_or(0)),
+            },
+        })
+    }
+
+    /// A slot has reached the server.
+    pub fn say_connected(&self, server: impl Display) {
+        if self.is_down.swap(false, Ordering::SeqCst) {
+            self.messages.note(format!("connected to {server} again"));
+        }
+    }
+
+    /// A slot has lost the server: said once, and not for every slot and attempt.
+    pub fn say_disconnected(&self, error: impl Display) {
+        if !self.is_down.swap(true, Ordering::SeqCst) {
+            self.messages.warn(format!("{error}; trying again until it works"));
+        }
+    }
+
+    /// Does what needs room that the system may not have now, until it has.
+    ///
+    /// # Errors
+    /// A signal; what `attempt` gives.
+    pub fn wait_out<T>(
+        &self,
+        interrupts: &Interrupts,
+        attempt: impl FnMut() -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let stops = || interrupts.requested().is_some();
+        let done = self.shortage.wait_out(&self.messages, stops, attempt);
+        interrupts.check().and(done)
+    }
+
+    /// Runs the worker on a thread of its own and watches it; each job that has ended goes to `report`. Gives the exit
+    /// that a signal asked for, and what the worker gave.
+    ///
+    /// # Errors
+    /// No command could be run at all; the first failure of `report`, which ends the worker; no thread.
+    pub fn supervise<J, R: Default + Send>(
+        &self,
+        (hands, run): (&impl Hands, impl FnOnce() -> R + Send),
+        (flags, interrupts): (&WorkFlags, &Interrupts),
+        finished: &Receiver<J>,
+        report: impl FnMut(&J) -> Result<(), CliError>,
+    ) -> Result<(Option<Exit>, R), CliError> {
+        // It runs once, in whichever attempt to start a thread that succeeds.
+        let run = Mutex::new(Some(run));
+        let run = || lock(&run).take().map(|run| run());
+        let (signal, given) = thread::scope(|scope| {
+            let start = || {
+                let thread = thread::Builder::new().name("worker".to_owned());
+                thread.spawn_scoped(scope, run).map_err(|error| CliError::thread(&error))
+            };
+            let thread = match self.wait_out(interrupts, start) {
+                Ok(thread) => thread,
+                Err(error) => return (Err(error), R::default()),
+            };
+            let crew = Slots { shift: self, hands, thread: &thread };
+            let supervisor = Supervisor::new(&crew, interrupts, &self.messages, flags);
+            let signal = supervisor.watch(finished, report);
+            (signal, thread.join().ok().flatten().unwrap_or_default())
+        });
+        let signal = signal?;
+        match lock(&self.broken).take() {
+            Some(error) => Err(error),
+            None => Ok((signal, given)),
+        }
+    }
+}
+
+/// A running worker, seen from outside.
+pub trait Hands {
+    /// Takes no further job.
+    fn stop(&self);
+
+    /// Whether a job is running, as far as is known.
+    fn is_busy(&self) -> bool;
+}
+
+/// The worker's slots, as the supervisor sees them.
+struct Slots<'a, 'scope, H, R> {
+    shift: &'a Shift,
+    hands: &'a H,
+    thread: &'a ScopedJoinHandle<'scope, Option<R>>,
+}
+
+impl<H: Hands, R> Crew for Slots<'_, '_, H, R> {
+    fn stop(&self) {
+        self.hands.stop();
+    }
+
+    fn kill(&self) {
+        self.shift.kill.store(true, Ordering::SeqCst);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    fn is_busy(&self) -> bool {
+        self.hands.is_busy()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
