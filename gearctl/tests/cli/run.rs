@@ -141,7 +141,7 @@ fn records_say_function_priority_and_id() {
         let records = b"{\"body\":\"x\",\"function\":\"g\",\"priority\":\"low\",\"unique\":\"u1\"}\n\n{\"body_base64\":\"/w==\"}\n{}\n";
         let ran = gearctl_with(address, &["submit", "f", "--ndjson"], records).exits(3);
         assert!(
-            ran.err.contains("stdin record 4") && ran.err.contains("exactly one"),
+            ran.err.contains("stdin record 4") && ran.err.contains("without `body`"),
             "{}",
             ran.err
         );
