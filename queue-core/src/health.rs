@@ -70,6 +70,13 @@ impl Health {
         self.give_up_at().is_some_and(|at| at < now)
     }
 
+    /// Whether the attempt under way was begun before `since`: for a call that is gone since then, so that its failure is
+    /// not to be charged to the one that is here.
+    #[must_use]
+    pub fn is_dialing_since_before(&self, since: Instant) -> bool {
+        self.dialing.is_some_and(|at| at < since)
+    }
+
     /// The end of the attempt under way.
     fn give_up_at(&self) -> Option<Instant> {
         self.dialing?.checked_add(self.connect_timeout?)

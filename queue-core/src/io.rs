@@ -24,6 +24,7 @@ pub struct Io<F> {
     received: u64,
     epoch: u64,
     is_open: bool,
+    written_at: Option<Instant>,
     looked_at: Option<Instant>,
     end: Option<End<F>>,
     /// Whom to wake once the exchange is over and no lock is held.
@@ -64,6 +65,7 @@ impl<F> Default for Io<F> {
             received: 0,
             epoch: 0,
             is_open: false,
+            written_at: None,
             looked_at: None,
             end: None,
             wake: Vec::new(),
@@ -175,6 +177,12 @@ impl<F> Io<F> {
         self.sent
     }
 
+    /// When the stream last took some of what was queued on this connection.
+    #[must_use]
+    pub fn written_at(&self) -> Option<Instant> {
+        self.written_at
+    }
+
     /// How many bytes have come on this connection in all.
     #[must_use]
     pub fn received(&self) -> u64 {
@@ -237,7 +245,8 @@ impl<F> Io<F> {
     }
 
     /// The stream took the first `n` bytes of [`unsent`](Self::unsent).
-    pub fn took(&mut self, n: usize) {
+    pub fn took(&mut self, n: usize, now: Instant) {
+        self.written_at = Some(now);
         self.taken += n;
         self.sent += n as u64;
         if self.is_drained() && self.writing.capacity() > KEPT {
@@ -323,10 +332,10 @@ mod tests {
     fn what_was_not_sent_whole_can_be_taken_back() {
         let mut io = open();
         io.queue(&mut b"first\n"[..].into());
-        io.took(6);
+        io.took(6, Instant::now());
         io.queue(&mut b"second\n"[..].into());
         io.queue(&mut b"third\n"[..].into());
-        io.took(3);
+        io.took(3, Instant::now());
         io.ended(End::Lost(io::ErrorKind::ConnectionReset.into()));
         assert_eq!(
             (io.take_back(6), io.take_back(7)),
@@ -341,13 +350,13 @@ mod tests {
         let frames = Bytes::from_static(b"first\nsecond\n");
         io.replace(frames.clone());
         assert_eq!(io.unsent().as_ptr(), frames.as_ptr());
-        io.took(6);
+        io.took(6, Instant::now());
         io.replace(frames.slice(6..));
         assert_eq!((io.unsent(), io.sent()), (&b"second\n"[..], 6));
         io.queue(&mut b"third\n"[..].into());
         assert_eq!((io.unsent(), io.unwritten()), (&b"second\nthird\n"[..], 13));
         assert_eq!(io.take_back(6), b"third\n"[..]);
-        io.took(7);
+        io.took(7, Instant::now());
         assert!(io.is_drained());
         io.queue(&mut b"fourth\n"[..].into());
         io.replace(Bytes::new());
@@ -373,7 +382,7 @@ mod tests {
         let mut io = open();
         io.queue(&mut b"old"[..].into());
         bring(&mut io, b"old");
-        io.took(1);
+        io.took(1, Instant::now());
         io.ended(End::Lost(io::ErrorKind::ConnectionReset.into()));
         io.opened();
         assert_eq!((io.epoch(), io.sent(), io.received(), io.unwritten()), (2, 0, 0, 0));
@@ -399,9 +408,9 @@ mod tests {
     fn the_memory_of_a_long_write_is_given_back() {
         let mut io = open();
         io.queue(&mut vec![0; 2 * KEPT][..].into());
-        io.took(2 * KEPT - 1);
+        io.took(2 * KEPT - 1, Instant::now());
         assert_eq!((io.unwritten(), io.is_drained()), (1, false));
-        io.took(1);
+        io.took(1, Instant::now());
         assert_eq!((io.unwritten(), io.is_drained(), io.writing.capacity()), (0, true, 0));
         io.queue(&mut b"next"[..].into());
         assert_eq!(io.unsent(), b"next");

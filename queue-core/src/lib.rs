@@ -32,6 +32,7 @@ mod metrics;
 mod net;
 mod observer;
 mod outage;
+mod overdue;
 mod pace;
 #[cfg(any(test, feature = "proof"))]
 pub mod proof;
@@ -75,6 +76,7 @@ pub use self::{
     metrics::{ConnectionState, Metrics},
     observer::Observer,
     outage::Outage,
+    overdue::Overdue,
     pace::{Late, Pace},
     random::Random,
     retry::RetryPolicy,

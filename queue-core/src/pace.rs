@@ -13,8 +13,8 @@ pub struct Pace {
     reply: Option<Duration>,
     write: Option<Duration>,
     oldest: Option<Instant>,
-    /// When something was last known to be unwritten.
-    unwritten: Option<Instant>,
+    /// Something was unwritten when it was last asked: what waits now may be older than that.
+    was_unwritten: bool,
     stuck: Option<(u64, Instant)>,
 }
 
@@ -31,7 +31,7 @@ impl Pace {
     /// Bounds for an answer and for a step of a write; `None` waits for ever.
     #[must_use]
     pub fn new(reply: Option<Duration>, write: Option<Duration>) -> Self {
-        Pace { reply, write, oldest: None, unwritten: None, stuck: None }
+        Pace { reply, write, oldest: None, was_unwritten: false, stuck: None }
     }
 
     /// Notes what is under way, and gives the next deadline.
@@ -39,8 +39,8 @@ impl Pace {
     /// `holds` is how long the server may hold back the answer to the oldest request, if one was sent whole. `answered`
     /// says that an answer came since the last call: the next request is the oldest from now on.
     ///
-    /// A pump writes after it has asked, and does not tell when. So what was unwritten at one call and is sent at the next
-    /// counts from the first of them, and the next deadline is never later than that of an answer to what is written now.
+    /// An answer is due from when its request was written, or from when it is waited for: whichever is later. A pump writes
+    /// after it has asked, so the next deadline is never later than that of an answer to what is written now.
     ///
     /// # Errors
     ///
@@ -54,10 +54,10 @@ impl Pace {
     ) -> Result<Option<Instant>, Late> {
         self.oldest = match holds {
             Some(_) if answered => Some(now),
-            Some(_) => self.oldest.or(self.unwritten).or(Some(now)),
+            Some(_) => self.oldest.or(io.written_at().filter(|_| self.was_unwritten)).or(Some(now)),
             None => None,
         };
-        self.unwritten = (!io.is_drained()).then_some(now);
+        self.was_unwritten = !io.is_drained();
         self.stuck = match self.stuck {
             _ if io.is_drained() => None,
             Some((from, since)) if io.sent() - from < WRITE_STEP as u64 => Some((from, since)),
@@ -73,13 +73,14 @@ impl Pace {
         if reply.is_some_and(|at| at <= now) {
             return Err(Late::Reply);
         }
-        let soonest = self.unwritten.and_then(|at| at.checked_add(self.reply?));
+        let soonest =
+            self.reply.filter(|_| !io.is_drained()).and_then(|time| now.checked_add(time));
         Ok(earliest([reply, write, soonest]))
     }
 
     /// Forgets what was under way on a connection that has ended.
     pub fn reset(&mut self) {
-        (self.oldest, self.unwritten, self.stuck) = (None, None, None);
+        (self.oldest, self.was_unwritten, self.stuck) = (None, false, None);
     }
 }
 
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn an_answer_is_due_from_when_its_request_is_the_oldest() {
         let (mut pace, mut io, start) = writing();
-        io.took(21);
+        io.took(21, start);
         assert_eq!(pace.check(&io, NOW, false, start), Ok(Some(start + 10 * SECOND)));
         let later = start + 9 * SECOND;
         assert_eq!(pace.check(&io, NOW, false, later), Ok(Some(start + 10 * SECOND)));
@@ -111,24 +112,31 @@ mod tests {
 
     /// The pump writes at once, and asks again only when something comes or a deadline passes.
     #[test]
-    fn an_answer_is_due_from_when_its_request_was_handed_to_the_pump() {
+    fn an_answer_is_due_from_when_its_request_was_written() {
         let (mut pace, mut io, start) = writing();
         pace.reply = Some(2 * SECOND);
         assert_eq!(pace.check(&io, None, false, start), Ok(Some(start + 2 * SECOND)));
-        io.took(21);
+        io.took(21, start);
         assert_eq!(pace.check(&io, NOW, false, start + 2 * SECOND), Err(Late::Reply));
+    }
+
+    /// A large body on a slow line: the server can say nothing before it has all of it.
+    #[test]
+    fn a_long_write_takes_none_of_the_time_of_its_answer() {
         let (mut pace, mut io, start) = writing();
+        io.queue(&mut vec![0; WRITE_STEP][..].into());
         assert!(pace.check(&io, None, false, start).is_ok());
-        assert!(pace.check(&io, None, false, start + 4 * SECOND).is_ok());
-        io.took(21);
-        let due = Ok(Some(start + 14 * SECOND));
-        assert_eq!(pace.check(&io, NOW, false, start + 4 * SECOND), due, "it was unwritten then");
+        let written = start + 9 * SECOND;
+        io.took(21 + WRITE_STEP, written);
+        let due = written + 10 * SECOND;
+        assert_eq!(pace.check(&io, NOW, false, start + 10 * SECOND), Ok(Some(due)));
+        assert_eq!(pace.check(&io, NOW, false, due), Err(Late::Reply));
     }
 
     #[test]
     fn a_server_that_may_hold_an_answer_back_gets_that_time() {
         let (mut pace, mut io, start) = writing();
-        io.took(21);
+        io.took(21, start);
         let held = Some(30 * SECOND);
         assert_eq!(pace.check(&io, held, false, start), Ok(Some(start + 40 * SECOND)));
         assert_eq!(pace.check(&io, Some(Duration::MAX), false, start), Ok(None));
@@ -141,17 +149,17 @@ mod tests {
         assert_eq!(pace.check(&io, None, false, start), Ok(Some(start + 5 * SECOND)));
         let mut now = start;
         for _ in 0..5 {
-            io.took(WRITE_STEP);
             now += 4 * SECOND;
+            io.took(WRITE_STEP, now);
             assert_eq!(pace.check(&io, None, false, now), Ok(Some(now + 5 * SECOND)));
         }
         for _ in 0..4 {
-            io.took(1);
             now += SECOND;
+            io.took(1, now);
             assert!(pace.check(&io, None, false, now).is_ok());
         }
-        io.took(1);
         now += SECOND;
+        io.took(1, now);
         assert_eq!(pace.check(&io, NOW, false, now), Err(Late::Write));
         assert_eq!(pace.check(&io, NOW, false, now), Err(Late::Write));
     }
@@ -159,7 +167,7 @@ mod tests {
     #[test]
     fn a_deadline_passes_while_bytes_keep_coming() {
         let (mut pace, mut io, start) = writing();
-        io.took(21);
+        io.took(21, start);
         for passed in 0..10 {
             io.came(0);
             assert!(pace.check(&io, NOW, false, start + passed * SECOND).is_ok());

@@ -150,7 +150,7 @@ impl<R: Role, P: Peer> Proof<R, P> {
         if !self.is_peer_done && !self.peer.received(written, &mut self.coming) {
             self.is_peer_done = true;
         }
-        self.io.took(n);
+        self.io.took(n, self.now);
         self.read();
     }
 

@@ -202,7 +202,7 @@ impl<F> Wire<F> {
         while !self.io.is_drained() {
             match ready!(Pin::new(&mut *stream).poll_write(cx, self.io.unsent()))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                n => self.io.took(n),
+                n => self.io.took(n, now()),
             }
             self.is_unflushed = true;
         }

@@ -57,6 +57,12 @@ impl Asker {
         }
     }
 
+    /// As long as a busy machine may take to move much.
+    fn patient() -> Self {
+        let patience = Some(Duration::from_secs(120));
+        Asker { pace: Pace::new(patience, patience), ..Asker::new() }
+    }
+
     fn ask(&mut self, question: &str) {
         self.queued.push_back(format!("{question}\n").as_bytes().into());
     }
@@ -272,7 +278,7 @@ async fn the_async_pump_writes_and_reads_while_the_peer_only_writes() {
     let (listener, address) = listener();
     let question = "q".repeat(64 << 10);
     writes_first(listener, question.clone(), 256);
-    let (mut asker, mut wire) = (Asker::new(), async_wire(address));
+    let (mut asker, mut wire) = (Asker::patient(), async_wire(address));
     for _ in 0..256 {
         asker.ask(&question);
     }
@@ -285,7 +291,7 @@ fn the_blocking_pump_writes_and_reads_while_the_peer_only_writes() {
     let (listener, address) = listener();
     let question = "q".repeat(64 << 10);
     writes_first(listener, question.clone(), 256);
-    let (mut asker, mut wire) = (Asker::new(), blocking_wire(address));
+    let (mut asker, mut wire) = (Asker::patient(), blocking_wire(address));
     for _ in 0..256 {
         asker.ask(&question);
     }

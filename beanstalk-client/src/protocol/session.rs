@@ -624,7 +624,7 @@ mod tests {
         let second = session.send(&Delete::new(5)).unwrap();
         session.queue_in(&mut io);
         assert_eq!(session.outgoing(), b"");
-        io.took("put 1024 0 60 1\r\na\r\n".len());
+        io.took("put 1024 0 60 1\r\na\r\n".len(), queue_core::now());
         let feed = |io: &mut Io<()>, bytes: &[u8]| {
             io.space()[..bytes.len()].copy_from_slice(bytes);
             io.came(bytes.len());

@@ -144,13 +144,7 @@ impl Guest for State<'_> {
                 ids.push("all".to_owned());
                 ids
             }
-            ("ID", _) => {
-                let mut ids = names.kept(HELD);
-                let seen = names.seen().into_iter().filter(|id| !ids.contains(id));
-                let seen: Vec<String> = seen.collect();
-                ids.extend(seen);
-                ids
-            }
+            ("ID", _) => names.kept_and_seen(HELD),
             _ => Vec::new(),
         }
     }

@@ -88,10 +88,15 @@ impl KnownNames {
         lists.seen.truncate(MAX_SEEN);
     }
 
-    /// What was shown, newest first.
+    /// The list of this kind, and behind it what was shown besides, newest first.
     #[must_use]
-    pub fn seen(&self) -> Vec<String> {
-        self.lock().seen.clone()
+    pub fn kept_and_seen(&self, kind: &'static str) -> Vec<String> {
+        let lists = self.lock();
+        let mut names = lists.kept.get(kind).cloned().unwrap_or_default();
+        let seen: Vec<String> =
+            lists.seen.iter().filter(|seen| !names.contains(seen)).cloned().collect();
+        names.extend(seen);
+        names
     }
 
     fn lock(&self) -> MutexGuard<'_, Lists> {

@@ -91,13 +91,7 @@ impl Guest for State<'_> {
         match (wanted.value_name, wanted.verb) {
             ("FUNCTION" | "GLOB" | "PATTERN", _) => names.of_server(),
             ("HANDLE", "fg") => names.kept(OWN),
-            ("HANDLE", _) => {
-                let mut handles = names.kept(OWN);
-                let seen = names.seen().into_iter().filter(|handle| !handles.contains(handle));
-                let seen: Vec<String> = seen.collect();
-                handles.extend(seen);
-                handles
-            }
+            ("HANDLE", _) => names.kept_and_seen(OWN),
             ("PRIORITY", _) => ["high", "normal", "low"].map(str::to_owned).to_vec(),
             _ => Vec::new(),
         }

@@ -228,7 +228,7 @@ impl<F> Wire<F> {
             let stuck = || Some(now() + STUCK);
             while !self.io.is_drained() {
                 match stream.write(self.io.unsent(), stuck())? {
-                    Some(n) => self.io.took(n),
+                    Some(n) => self.io.took(n, now()),
                     None => return Ok(false),
                 }
                 self.is_unflushed = true;

@@ -105,6 +105,11 @@ impl ClientSession {
     }
 
     fn not_connected(&mut self, error: Error, now: Instant) {
+        let began = self.task.as_ref().and_then(|task| task.began);
+        if began.is_some_and(|began| self.health.is_dialing_since_before(began)) {
+            // Its caller is gone, and it may have ended long ago.
+            return self.health.lost();
+        }
         self.failed(now);
         if let Some(task) = &mut self.task {
             task.attempts = task.attempts.saturating_sub(1);

@@ -40,8 +40,8 @@ pub(super) enum Goal {
     /// The reply to a command that is queued, and is not repeated.
     Reply {
         name: Option<&'static str>,
-        /// Of a pipeline: since when it is waited for, and when something was last known to be unwritten.
-        pipelined: Option<Option<(Instant, Instant)>>,
+        /// Of a pipeline: since when it is waited for.
+        pipelined: Option<Option<Instant>>,
     },
 }
 

@@ -264,7 +264,7 @@ impl Hand {
 
     fn write(&mut self) -> String {
         let unsent = String::from_utf8(self.io.unsent().to_vec()).unwrap();
-        self.io.took(unsent.len());
+        self.io.took(unsent.len(), self.now);
         unsent
     }
 
@@ -293,7 +293,7 @@ fn a_command_that_was_not_sent_whole_is_sent_again_behind_what_is_restored() {
     assert!(hand.hear("USING mine\r\n").is_some());
     hand.role.0.begin(&put("body"));
     hand.ask();
-    hand.io.took(5);
+    hand.io.took(5, hand.now);
     // The connection has served, so the next one is made at once.
     assert!(matches!(hand.lose(), Pulse::Dial { server: 0, .. }));
     hand.io.opened();
@@ -308,7 +308,7 @@ fn a_command_on_a_job_and_one_of_unknown_fate_are_never_repeated() {
     let mut hand = Hand::new(options());
     hand.role.0.begin(&Delete::new(JobId::from(7)));
     hand.ask();
-    hand.io.took(5);
+    hand.io.took(5, hand.now);
     assert_eq!(hand.lose(), Pulse::Close(None));
     let error = hand.role.0.reply().unwrap().unwrap_err();
     assert_eq!((error.fate(), error.command()), (Fate::NotSent, Some("delete")));
@@ -335,6 +335,27 @@ fn attempts_are_bounded_and_the_last_failure_is_the_outcome() {
     }
     let error = hand.role.0.reply().unwrap().unwrap_err();
     assert_eq!((attempts, error.to_string().as_str()), (3, "put: no way"));
+}
+
+/// The future of the first call was dropped, and nobody asked for a long time what came of its attempt.
+#[test]
+fn the_attempt_of_a_call_that_was_dropped_is_not_charged_to_the_next() {
+    let mut hand = Hand::new(options().retry(RetryPolicy::never()));
+    hand.role.0.begin(&put("dropped"));
+    hand.ask();
+    assert!(matches!(hand.lose(), Pulse::Close(None)), "no second attempt is allowed");
+    assert!(hand.role.0.reply().unwrap().is_err());
+    hand.role.0.connect();
+    assert!(matches!(hand.ask(), Pulse::Dial { .. }));
+    hand.now += 3600 * SECOND;
+    hand.role.0.connect();
+    hand.io.ended(End::NotConnected(closed("an hour ago")));
+    let Pulse::Dial { by: Some(by), .. } = hand.ask() else { panic!("it has its own attempt") };
+    assert!(by > hand.now);
+    hand.io.ended(End::NotConnected(closed("now")));
+    hand.ask();
+    let error = hand.role.0.reply().unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "now");
 }
 
 #[test]

@@ -110,17 +110,16 @@ impl ClientSession {
         };
         let Stage::Sent(_, wait) = *stage else { return Ok(None) };
         let is_written = self.session.unsent() == 0 && io.is_drained();
-        let (since, unwritten) = since.get_or_insert((now, now));
+        let since = *since.get_or_insert(now);
         let reply = reply_time(self.options.reply_timeout, wait);
         let at = |from: Instant| reply.and_then(|time| from.checked_add(time));
         if is_written {
-            return match at(*unwritten) {
+            return match at(io.written_at().map_or(since, |written| written.max(since))) {
                 Some(at) if at <= now => Err(Named::timed_out(Deadline::Reply, None)),
                 at => Ok(Some(at)),
             };
         }
-        *unwritten = now;
-        match at(*since).and_then(|at| at.checked_add(self.options.write_timeout)) {
+        match at(since).and_then(|at| at.checked_add(self.options.write_timeout)) {
             Some(at) if at <= now => Err(Named::timed_out(Deadline::Write, None)),
             // What is written now may be answered in time, or not.
             end => Ok(Some(earliest([end, at(now)]))),

@@ -107,12 +107,11 @@ impl Outbox {
         let awaits = by_callers
             && lane.is_connected()
             && matches!(which, Some(Deadline::Reply | Deadline::Connect));
-        lane.overdue = if awaits { lane.overdue.or(Some(now)) } else { None };
-        if lane.overdue.is_some_and(|since| io.looked_at().is_none_or(|at| at < since)) {
+        if awaits && lane.overdue.may_be_here(io, now) {
             return true;
         }
+        lane.overdue.clear();
         if let Some(which) = which {
-            lane.overdue = None;
             self.failed(server, &Named::timed_out(which, None).with_fate(Fate::Unknown), now);
         }
         false

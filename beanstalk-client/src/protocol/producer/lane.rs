@@ -3,7 +3,7 @@
 use std::{task::Waker, time::Instant};
 
 use bytes::BytesMut;
-use queue_core::{Health, Io, Pace};
+use queue_core::{Health, Io, Overdue, Pace};
 
 use super::log::Log;
 use crate::{
@@ -21,8 +21,8 @@ pub(super) struct Lane {
     max_body_size: usize,
     /// By when there has to be a connection whose server has answered.
     pub(super) connect_by: Option<Instant>,
-    /// Since when an answer is overdue that may be here, for nobody has read.
-    pub(super) overdue: Option<Instant>,
+    /// An answer that is late may be here, for nobody has read.
+    pub(super) overdue: Overdue,
     /// How long the greeting of the present connection is: puts are counted from there.
     greeting: u64,
     /// How many bytes the connection had moved when it was looked at last, and when they were moved.
@@ -71,7 +71,7 @@ impl Lane {
             parser: Parser::new(Epoch::next(), options.max_body_size),
             max_body_size: options.max_body_size,
             connect_by: None,
-            overdue: None,
+            overdue: Overdue::default(),
             greeting: 0,
             moved: 0,
             used_at: None,

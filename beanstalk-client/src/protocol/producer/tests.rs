@@ -246,7 +246,7 @@ impl World {
         let arrived: Vec<String> =
             (0..arrives).map_while(|_| place.connection.replies.pop_front()).collect();
         let taken = place.io.unsent()[..takes.min(place.io.unwritten())].to_vec();
-        place.io.took(taken.len());
+        place.io.took(taken.len(), self.now);
         place.receive(&taken);
         arrived.iter().for_each(|reply| bring(&mut place.io, reply.as_bytes()));
         self.ask(server);

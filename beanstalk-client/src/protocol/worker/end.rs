@@ -119,11 +119,17 @@ impl WorkerSlot {
         if !self.connection.is_open {
             return;
         }
+        let unsent = self.unsent_lasts();
         self.session.poison();
         for key in self.held.keys() {
             let Some(held) = self.find(key) else { continue };
             match held.phase() {
                 _ if self.may_reclaim(held) => self.doubt(key),
+                Phase::Finishing if unsent.contains(&key) => {
+                    let id = held.job.id();
+                    self.held.remove(key);
+                    self.settle(id, JobFate::Lost(LostReason::ConnectionLost));
+                }
                 Phase::Finishing => {
                     let id = held.job.id();
                     self.held.remove(key);
@@ -137,6 +143,17 @@ impl WorkerSlot {
             Ending::HalfClosed(_) => self.close(),
             _ => self.lose_connection(error, now),
         }
+    }
+
+    /// The jobs whose last command the server certainly does not have: they go back with the connection.
+    fn unsent_lasts(&self) -> Vec<JobKey> {
+        let lasts = self.expected.iter().filter(|expected| !self.session.is_sent(expected.ticket));
+        lasts
+            .filter_map(|expected| match expected.what {
+                What::Finish(key, _) => Some(key),
+                _ => None,
+            })
+            .collect()
     }
 
     /// The connection is to be closed for what was answered. It would be so again at once on the next.

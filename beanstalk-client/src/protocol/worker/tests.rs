@@ -4,13 +4,13 @@ use std::{collections::BTreeSet, time::Duration};
 
 use fixtures::{beanstalkd::broker::ConnectionId, offline::Offline};
 use queue_core::{
-    Pulse,
+    End, Io, Pulse, Role,
     proof::{Faults, Peer, Proof},
 };
 
 use super::{Action, JobKey, Quota, WorkerSlot};
 use crate::{
-    ConnectOptions, Error, ErrorKind, Fate, JobFate, Outcome, Retries, WorkerEventKind,
+    ConnectOptions, Error, ErrorKind, Fate, JobFate, LostReason, Outcome, Retries, WorkerEventKind,
     WorkerOptions,
 };
 
@@ -225,4 +225,46 @@ fn a_stop_at_any_moment_ends_it_and_gives_everything_back() {
             assert!(!deleted || said.starts_with("NOT_FOUND"), "seed {seed}: {job}");
         }
     }
+}
+
+/// What a job comes to whose delete was queued when its connection was lost, after so many bytes of it were sent.
+fn fate_of_a_delete_that_was_cut_after(sent: usize) -> JobFate {
+    let (mut slot, mut tube) = (WorkerSlot::new(&options(1), 0, 1, Quota::new(None)), Tube::new());
+    let (mut io, now) = (Io::default(), queue_core::now());
+    let job = tube.put();
+    io.opened();
+    tube.connected();
+    let key = loop {
+        slot.exchange(&mut io, now);
+        if let Some(Action::Run(taken)) = slot.next_action() {
+            break taken.key;
+        }
+        let (asked, mut answer) = (io.unsent().to_vec(), Vec::new());
+        io.took(asked.len(), now);
+        tube.received(&asked, &mut answer);
+        io.space()[..answer.len()].copy_from_slice(&answer);
+        io.came(answer.len());
+    };
+    slot.finish(key, Outcome::Delete, now);
+    slot.exchange(&mut io, now);
+    assert!(io.unsent().starts_with(format!("delete {job}\r\n").as_bytes()), "{:?}", io.unsent());
+    io.took(sent, now);
+    io.ended(End::Lost(std::io::ErrorKind::ConnectionReset.into()));
+    slot.exchange(&mut io, now);
+    let fates: Vec<JobFate> = std::iter::from_fn(|| slot.next_action())
+        .filter_map(|action| match action {
+            Action::Tell(WorkerEventKind::Settled { fate, .. }) => Some(fate),
+            _ => None,
+        })
+        .collect();
+    let [fate] = fates[..] else { panic!("{fates:?}") };
+    fate
+}
+
+#[test]
+fn the_fate_of_a_job_is_unknown_only_if_its_last_command_was_sent_whole() {
+    let lost = JobFate::Lost(LostReason::ConnectionLost);
+    assert_eq!(fate_of_a_delete_that_was_cut_after(0), lost);
+    assert_eq!(fate_of_a_delete_that_was_cut_after("delete 1\r".len()), lost);
+    assert_eq!(fate_of_a_delete_that_was_cut_after("delete 1\r\n".len()), JobFate::Unknown);
 }

@@ -210,6 +210,10 @@ impl AdminSession {
 
     /// No connection could be made.
     fn fail(&mut self, error: Error, now: Instant) {
+        if self.call.as_ref().is_some_and(|call| self.health.is_dialing_since_before(call.since)) {
+            // It was begun for a call whose caller is gone, and may have ended long ago.
+            return self.health.lost();
+        }
         self.health.failed(now);
         self.repeat(error, now);
     }

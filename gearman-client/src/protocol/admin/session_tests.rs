@@ -46,7 +46,7 @@ impl Bench {
         self.io.looked(self.now);
         assert!(matches!(self.turn(), Pulse::Go(_)));
         let sent = self.io.unsent().to_vec();
-        self.io.took(sent.len());
+        self.io.took(sent.len(), self.now);
         sent
     }
 
@@ -102,7 +102,7 @@ fn only_what_was_not_sent_whole_is_sent_again() {
     bench.turn();
     bench.io.looked(bench.now);
     bench.turn();
-    bench.io.took(3);
+    bench.io.took(3, bench.now);
     bench.io.ended(End::Lost(std::io::ErrorKind::ConnectionReset.into()));
     let Pulse::Close(Some(until)) = bench.turn() else {
         panic!("a server that fails is waited for")
@@ -113,7 +113,7 @@ fn only_what_was_not_sent_whole_is_sent_again() {
     bench.turn();
     bench.io.looked(bench.now);
     bench.turn();
-    bench.io.took("version\r\n".len());
+    bench.io.took("version\r\n".len(), bench.now);
     bench.io.ended(End::Lost(std::io::ErrorKind::ConnectionReset.into()));
     assert_eq!(bench.turn(), Pulse::Close(None));
     let error = bench.outcome().unwrap_err();

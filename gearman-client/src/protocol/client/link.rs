@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{End, Health, Io, Late, Pace, Pulse, Role, Wakers, earliest};
+use queue_core::{End, Health, Io, Late, Overdue, Pace, Pulse, Role, Wakers, earliest};
 
 use super::{
     hold::{Hold, Load},
@@ -60,6 +60,7 @@ pub(crate) struct Link {
     has_answers: bool,
     hold: Hold,
     watch: Watch,
+    overdue: Overdue,
     /// Something has changed that the pump has to see to: at once, or when what is queued is worth a write.
     is_urgent: bool,
     has_queued: bool,
@@ -123,6 +124,7 @@ impl Link {
             has_answers: false,
             hold: Hold::default(),
             watch: Watch::default(),
+            overdue: Overdue::default(),
             is_urgent: false,
             has_queued: false,
             is_noted: false,
@@ -173,8 +175,9 @@ impl Link {
 
     /// Queues a request of a slot, once there is [room](Self::poll_room).
     pub(crate) fn send<R: Request>(&mut self, request: &R, slot: u32, tag: u32) {
-        self.slots.expect(slot, self.session.origin().epoch);
-        self.session.send(request, Ticket { slot, tag });
+        self.slots.expect(slot);
+        let epoch = self.session.origin().epoch;
+        self.session.send(request, Ticket { slot, tag, epoch });
         self.has_queued = true;
     }
 
@@ -348,6 +351,7 @@ impl Link {
         (self.has_served, self.has_answers) = (false, false);
         (self.hold, self.watch) = (Hold::default(), Watch::new(now));
         self.pace.reset();
+        self.overdue.clear();
         self.waiting.append_to(&mut io.wake);
     }
 
@@ -495,13 +499,13 @@ impl Link {
         match self.pace.check(io, holds, answered, now) {
             _ if self.is_leaving => Pulse::Over,
             Ok(until) => {
-                self.watch.is_in_time();
+                self.overdue.clear();
                 match self.is_idle() {
                     true => Pulse::Rest(until),
                     false => Pulse::Go(earliest([until, held])),
                 }
             }
-            Err(Late::Reply) if self.watch.may_be_here(io, now) => Pulse::Look,
+            Err(Late::Reply) if self.overdue.may_be_here(io, now) => Pulse::Look,
             Err(late) => {
                 let deadline = match late {
                     Late::Reply => Deadline::Reply,

@@ -72,7 +72,7 @@ impl Bench {
         let bytes = self.io.unsent().to_vec();
         decoder.space()[..bytes.len()].copy_from_slice(&bytes);
         decoder.received(bytes.len());
-        self.io.took(bytes.len());
+        self.io.took(bytes.len(), self.now);
         std::iter::from_fn(|| decoder.next().unwrap()).map(|packet| packet.packet_type).collect()
     }
 
@@ -148,7 +148,7 @@ fn the_last_byte_decides_the_fate_of_a_request() {
     let mut bench = Bench::open(options().exceptions(false));
     let (one, two) = (bench.echo("one"), bench.echo("two"));
     bench.turn();
-    bench.io.took(29);
+    bench.io.took(29, bench.now);
     let queued = bench.echo("queued");
     bench.io.ended(End::Lost(std::io::ErrorKind::ConnectionReset.into()));
     assert_eq!(bench.turn(), Pulse::Close(None));

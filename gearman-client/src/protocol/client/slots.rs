@@ -8,11 +8,18 @@ use crate::{
     protocol::{Epoch, Packet},
 };
 
-/// For whom an answer or an event is: a slot, and which of the slot's requests.
+/// For whom an answer or an event is: a slot, which of the slot's requests, and the connection that it went to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(super) slot: u32,
     pub(super) tag: u32,
+    pub(super) epoch: Epoch,
+}
+
+impl Ticket {
+    fn request(self) -> (u32, Epoch) {
+        (self.tag, self.epoch)
+    }
 }
 
 /// The mailboxes of all callers. One that its caller has left is used again once its last mail has come.
@@ -26,12 +33,12 @@ pub(super) struct Slots {
 /// The mailbox of a caller.
 #[derive(Debug, Default)]
 struct Slot {
-    inbox: Inbox<u32>,
+    inbox: Inbox<(u32, Epoch)>,
     waker: Option<Waker>,
     /// Requests and jobs whose last mail is still to come.
     open: u32,
-    /// The connection that its requests went to.
-    epoch: Option<Epoch>,
+    /// It has a caller, or mail for one that has gone is still to come.
+    is_taken: bool,
     /// The caller has gone.
     is_abandoned: bool,
     /// The caller wants to know how its job ends, and nothing before.
@@ -51,7 +58,7 @@ impl Slots {
             u32::try_from(self.list.len() - 1).unwrap_or(u32::MAX)
         });
         if let Some(slot) = self.get(index) {
-            slot.wants_end_only = wants_end_only;
+            (slot.is_taken, slot.wants_end_only) = (true, wants_end_only);
         }
         index
     }
@@ -60,18 +67,17 @@ impl Slots {
         self.list.get_mut(index as usize)
     }
 
-    /// A request of the slot goes out over this connection.
-    pub(super) fn expect(&mut self, index: u32, epoch: Epoch) {
+    /// A request of the slot goes out.
+    pub(super) fn expect(&mut self, index: u32) {
         if let Some(slot) = self.get(index) {
             slot.open += 1;
-            slot.epoch = Some(epoch);
         }
     }
 
     /// The answer to the submission of a foreground job. Gives whom to wake, as the others do.
     pub(super) fn created(&mut self, ticket: Ticket, answer: Packet) -> Option<Waker> {
         let slot = self.get(ticket.slot).filter(|slot| !slot.is_abandoned)?;
-        slot.inbox.put(ticket.tag, Mail::Answer(answer));
+        slot.inbox.put(ticket.request(), Mail::Answer(answer));
         if slot.wants_end_only { None } else { slot.waker.take() }
     }
 
@@ -82,7 +88,7 @@ impl Slots {
         if slot.is_abandoned || slot.wants_end_only {
             return None;
         }
-        slot.inbox.put_event(ticket.tag, event, max);
+        slot.inbox.put_event(ticket.request(), event, max);
         slot.waker.take()
     }
 
@@ -91,7 +97,7 @@ impl Slots {
         let slot = self.get(ticket.slot)?;
         slot.open = slot.open.saturating_sub(1);
         if !slot.is_abandoned {
-            slot.inbox.put_last(ticket.tag, mail);
+            slot.inbox.put_last(ticket.request(), mail);
             return slot.waker.take();
         }
         if slot.open == 0 {
@@ -112,11 +118,10 @@ impl Slots {
     /// The next mail, with the tag of its request and the connection that it came by.
     pub(super) fn poll(&mut self, index: u32, caller: &Waker) -> Poll<(u32, Mail, Epoch)> {
         let Some(slot) = self.get(index) else { return Poll::Pending };
-        let Some((tag, mail)) = slot.inbox.pop() else {
+        let Some(((tag, epoch), mail)) = slot.inbox.pop() else {
             self.wait(index, caller);
             return Poll::Pending;
         };
-        let epoch = slot.epoch.unwrap_or_else(Epoch::next);
         Poll::Ready((tag, mail, epoch))
     }
 
@@ -132,7 +137,7 @@ impl Slots {
 
     /// Nobody waits for the mail of a slot any more: what still comes is passed over.
     pub(super) fn leave(&mut self, index: u32) {
-        let Some(slot) = self.get(index) else { return };
+        let Some(slot) = self.get(index).filter(|slot| slot.is_taken) else { return };
         if slot.open == 0 {
             return self.release(index);
         }
@@ -144,9 +149,9 @@ impl Slots {
     /// Makes a slot as new. The memory of its queues serves the next caller.
     fn release(&mut self, index: u32) {
         let Some(slot) = self.get(index) else { return };
-        let Slot { inbox, waker, open, epoch, is_abandoned, wants_end_only } = slot;
+        let Slot { inbox, waker, open, is_taken, is_abandoned, wants_end_only } = slot;
         inbox.clear();
-        (*waker, *epoch, *open) = (None, None, 0);
+        (*waker, *open, *is_taken) = (None, 0, false);
         (*is_abandoned, *wants_end_only) = (false, false);
         self.free.push(index);
     }
@@ -155,5 +160,40 @@ impl Slots {
     #[cfg(test)]
     pub(super) fn in_use(&self) -> usize {
         self.list.len() - self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Magic, PacketType};
+
+    fn answer(text: &str) -> Mail {
+        Mail::Answer(Packet::new(Magic::Response, PacketType::EchoRes, &[text]).unwrap())
+    }
+
+    #[test]
+    fn each_mail_says_by_which_connection_it_came() {
+        let mut slots = Slots::new(1 << 20);
+        let slot = slots.open(false);
+        let (first, second) = (Epoch::next(), Epoch::next());
+        for (tag, epoch) in [(0, first), (1, second)] {
+            slots.expect(slot);
+            slots.last(Ticket { slot, tag, epoch }, answer("x"));
+        }
+        for expected in [(0, first), (1, second)] {
+            let Poll::Ready((tag, _, epoch)) = slots.poll(slot, Waker::noop()) else { panic!() };
+            assert_eq!((tag, epoch), expected);
+        }
+    }
+
+    #[test]
+    fn a_slot_that_is_left_twice_has_one_caller_again() {
+        let mut slots = Slots::new(1 << 20);
+        let slot = slots.open(false);
+        slots.leave(slot);
+        slots.leave(slot);
+        assert_eq!(slots.in_use(), 0);
+        assert_ne!(slots.open(false), slots.open(false));
     }
 }

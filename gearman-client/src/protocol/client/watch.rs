@@ -13,15 +13,10 @@ pub(super) struct Watch {
     moved: u64,
     /// What is here already is to be read, as of then.
     look_since: Option<(Instant, Pulse)>,
-    /// Since when an answer is overdue, and how much had come by then.
-    overdue: Option<(Instant, u64)>,
 }
 
 /// After so long without use, the connection is looked at before it is used again.
 const IDLE: Duration = Duration::from_secs(1);
-
-/// An answer that came in time has no more than this before it that was not read.
-const MAX_BEHIND: u64 = 8 << 20;
 
 impl Watch {
     pub(super) fn new(now: Instant) -> Self {
@@ -56,16 +51,6 @@ impl Watch {
             self.look_since = Some((now, Pulse::Peek));
         }
         self.look_since.map(|(_, how)| how)
-    }
-
-    /// An answer is overdue. Whether it may be here, because nobody has read while callers went through what came before.
-    pub(super) fn may_be_here<F>(&mut self, io: &Io<F>, now: Instant) -> bool {
-        let (since, received) = *self.overdue.get_or_insert((now, io.received()));
-        !has_looked(io, since) && io.received() - received < MAX_BEHIND
-    }
-
-    pub(super) fn is_in_time(&mut self) {
-        self.overdue = None;
     }
 }
 

@@ -9,7 +9,8 @@ use std::{
 
 use bytes::BytesMut;
 use queue_core::{
-    ConnectionState, End, Health, Io, Late, Pace, Pulse, RetryPolicy, Role, Wakers, earliest,
+    ConnectionState, End, Health, Io, Late, Overdue, Pace, Pulse, RetryPolicy, Role, Wakers,
+    earliest,
 };
 
 use super::{Assignment, WorkerSession};
@@ -48,7 +49,7 @@ pub(crate) struct Lane {
     may_return: bool,
     /// How far the server had come with its answers.
     steps: u64,
-    overdue: Option<Overdue>,
+    overdue: Overdue,
     /// How many results nobody confirms, as the last barrier has told.
     told_unknown: u64,
     /// How many bytes the connection had yet to take.
@@ -117,19 +118,8 @@ pub(crate) struct Barrier {
     number: Option<u64>,
 }
 
-/// An answer is late, as far as is known.
-#[derive(Clone, Copy, Debug)]
-struct Overdue {
-    since: Instant,
-    /// How much had come by then.
-    received: u64,
-}
-
 /// No further report or result is taken while so many bytes wait to be written.
 const ENOUGH_OUTGOING: usize = 1 << 20;
-
-/// A late answer is not looked for behind more than that.
-const ENOUGH_LOOKED_AT: u64 = 4 << 20;
 
 impl Lane {
     pub(crate) fn new(session: WorkerSession, terms: &Terms) -> Self {
@@ -146,7 +136,7 @@ impl Lane {
             is_open: false,
             may_return: true,
             steps: 0,
-            overdue: None,
+            overdue: Overdue::default(),
             told_unknown: 0,
             unwritten: 0,
             spare: BytesMut::new(),
@@ -325,7 +315,8 @@ impl Lane {
         self.session.reopen(now);
         self.pace.reset();
         self.is_open = true;
-        (self.counted, self.overdue, self.has_sent_barrier) = ((0, 0), None, false);
+        (self.counted, self.has_sent_barrier) = ((0, 0), false);
+        self.overdue.clear();
         self.news.push(News::Connected);
         self.connecting.append_to(&mut io.wake);
     }
@@ -375,7 +366,8 @@ impl Lane {
     fn close(&mut self, io: &mut Io<Error>) {
         self.session.close();
         self.pace.reset();
-        (self.unwritten, self.overdue, self.looking) = (0, None, None);
+        (self.unwritten, self.looking) = (0, None);
+        self.overdue.clear();
         for tasks in [&mut self.connecting, &mut self.waiting, &mut self.barriers, &mut self.losses]
         {
             tasks.append_to(&mut io.wake);
@@ -395,9 +387,9 @@ impl Lane {
     fn late(&mut self, late: Late, io: &mut Io<Error>, now: Instant) -> Option<Pulse> {
         let which = match late {
             Late::Write => Deadline::Write,
-            Late::Reply if self.is_unread(io, now) => return Some(Pulse::Look),
+            Late::Reply if self.overdue.may_be_here(io, now) => return Some(Pulse::Look),
             Late::Reply if self.session.give_up_waiting(now) => {
-                self.overdue = None;
+                self.overdue.clear();
                 let answered = self.has_stepped(io);
                 return self.check(io, answered, now).err().map(|_| Pulse::Look);
             }
@@ -425,13 +417,6 @@ impl Lane {
             self.barriers.append_to(&mut io.wake);
         }
         has_stepped
-    }
-
-    /// Whether the answer that is late may have come already.
-    fn is_unread(&mut self, io: &Io<Error>, now: Instant) -> bool {
-        let overdue = *self.overdue.get_or_insert(Overdue { since: now, received: io.received() });
-        let has_looked = io.looked_at().is_some_and(|at| at >= overdue.since);
-        !has_looked && io.received() - overdue.received < ENOUGH_LOOKED_AT
     }
 
     /// Whether a worker that is to stop has nothing left to ask and to do.
@@ -499,7 +484,7 @@ impl Role for Lane {
         let mut due = self.session.poll(now);
         let answered = self.has_stepped(io);
         match self.check(io, answered, now) {
-            Ok(_) => self.overdue = None,
+            Ok(_) => self.overdue.clear(),
             Err(late) => match self.late(late, io, now) {
                 Some(pulse) => return pulse,
                 None => due = self.session.poll(now),

@@ -1,0 +1,66 @@
+//! Answers that are late, and may be here.
+
+use std::time::Instant;
+
+use crate::Io;
+
+/// An answer that is late, unless it is among what came while nobody read: it is looked for before it is missed.
+///
+/// What a server sends for ever is no reason to wait for ever: an answer that came in time has little before it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Overdue(Option<Noticed>);
+
+#[derive(Clone, Copy, Debug)]
+struct Noticed {
+    at: Instant,
+    /// How much had come by then.
+    received: u64,
+}
+
+/// More than sockets and TLS hold.
+const MAX_BEHIND: u64 = 8 << 20;
+
+impl Overdue {
+    /// The answer is late. Whether it may be here, so that [`Look`](crate::Pulse::Look) is what is wanted.
+    pub fn may_be_here<F>(&mut self, io: &Io<F>, now: Instant) -> bool {
+        let noticed = *self.0.get_or_insert(Noticed { at: now, received: io.received() });
+        let has_looked = io.looked_at().is_some_and(|at| at >= noticed.at);
+        !has_looked && io.received().saturating_sub(noticed.received) < MAX_BEHIND
+    }
+
+    /// Nothing is late, or it was given up.
+    pub fn clear(&mut self) {
+        self.0 = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_missed_once_nothing_more_is_here() {
+        let (mut io, mut overdue, now) = (Io::<()>::default(), Overdue::default(), Instant::now());
+        io.opened();
+        assert!(overdue.may_be_here(&io, now) && overdue.may_be_here(&io, now));
+        io.looked(now);
+        assert!(!overdue.may_be_here(&io, now));
+        overdue.clear();
+        io.opened();
+        assert!(overdue.may_be_here(&io, now), "it is another one");
+    }
+
+    #[test]
+    fn a_flood_does_not_put_off_the_end() {
+        let (mut io, mut overdue, now) = (Io::<()>::default(), Overdue::default(), Instant::now());
+        io.opened();
+        let mut looks = 0;
+        while overdue.may_be_here(&io, now) {
+            let n = io.space().len();
+            io.came(n);
+            io.take(n);
+            looks += 1;
+        }
+        assert!((2..20_000).contains(&looks), "{looks}");
+    }
+}
