@@ -53,6 +53,7 @@ mod text;
 #[cfg(feature = "__rustls")]
 mod tls;
 mod wakers;
+mod watch;
 
 #[cfg(feature = "tokio")]
 pub use self::net::{Connector, Stream, Timer, connect, within};
@@ -85,4 +86,5 @@ pub use self::{
     span::{Line, Span, Words},
     text::{decimal, excerpt, panic_text, shorten},
     wakers::Wakers,
+    watch::Watch,
 };

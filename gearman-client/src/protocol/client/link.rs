@@ -6,13 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{End, Health, Io, Late, Overdue, Pace, Pulse, Role, Wakers, earliest};
+use queue_core::{End, Health, Io, Late, Overdue, Pace, Pulse, Role, Wakers, Watch, earliest};
 
 use super::{
     hold::{Hold, Load},
     inbox::Mail,
     slots::{Slots, Ticket},
-    watch::Watch,
 };
 use crate::{
     Address, ConnectOptions, ConnectionState, Deadline, Error, ErrorKind, Fate, Metrics, Origin,

@@ -8,7 +8,6 @@ mod link_tests;
 mod ring;
 pub(crate) mod route;
 mod slots;
-mod watch;
 mod window;
 
 pub(crate) use self::{

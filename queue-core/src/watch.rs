@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use queue_core::{Io, Pulse};
+use crate::{Io, Pulse};
 
 /// The end of a connection that nobody used, and answers that came while nobody read: both are looked for.
-#[derive(Debug, Default)]
-pub(super) struct Watch {
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
     /// When bytes went either way.
     used_at: Option<Instant>,
     /// How many had gone by then.
@@ -19,29 +19,25 @@ pub(super) struct Watch {
 const IDLE: Duration = Duration::from_secs(1);
 
 impl Watch {
-    pub(super) fn new(now: Instant) -> Self {
+    /// A connection that was just made.
+    #[must_use]
+    pub fn new(now: Instant) -> Self {
         Watch { used_at: Some(now), ..Watch::default() }
     }
 
     /// Has what is here already be read.
-    #[cfg(feature = "blocking")]
-    pub(super) fn look(&mut self, now: Instant) {
+    pub fn look(&mut self, now: Instant) {
         self.look_since = Some((now, Pulse::Look));
     }
 
     /// Whether that is still to be done.
-    #[cfg(feature = "blocking")]
-    pub(super) fn is_looking(&self) -> bool {
+    #[must_use]
+    pub fn is_looking(&self) -> bool {
         self.look_since.is_some()
     }
 
     /// How to look if the server has closed the connection, before something `is_queued` goes out on it.
-    pub(super) fn look_first<F>(
-        &mut self,
-        is_queued: bool,
-        io: &Io<F>,
-        now: Instant,
-    ) -> Option<Pulse> {
+    pub fn look_first<F>(&mut self, is_queued: bool, io: &Io<F>, now: Instant) -> Option<Pulse> {
         let moved = io.sent() + io.received();
         if moved != self.moved || self.look_since.is_some_and(|(since, _)| has_looked(io, since)) {
             (self.moved, self.used_at, self.look_since) = (moved, Some(now), None);
