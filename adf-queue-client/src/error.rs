@@ -1,14 +1,25 @@
-//! What can go wrong, and whether the server may have acted.
+//! What can go wrong in a call, and whether the server may have acted on it.
 
-use std::{borrow::Cow, error::Error as StdError, fmt};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use std::io;
+use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt};
 
-use crate::{Fate, Refusal};
+use queue_core::shorten;
+
+use crate::{Fate, Refusal, RequestId, protocol::Action};
 
 /// Why a call failed.
-#[derive(Debug)]
-pub struct Error {
+///
+/// Expected outcomes (no message within the time of a `pull_within`, a queue that exists already for `ensure_queue`) are
+/// values, not errors. An error says what failed ([`kind`](Error::kind)), in which request, and whether the server can
+/// have acted ([`fate`](Error::fate)).
+pub struct Error(Box<Inner>);
+
+struct Inner {
     kind: ErrorKind,
     fate: Fate,
+    action: Option<Action>,
+    request_id: Option<RequestId>,
     message: Cow<'static, str>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -19,72 +30,247 @@ pub struct Error {
 pub enum ErrorKind {
     /// A value that the protocol, or this encoding of it, cannot carry. Nothing was sent.
     InvalidInput,
+    /// No connection could be made; the message names every address that was tried.
+    Connect,
+    /// The TLS handshake failed, or the TLS options cannot be used.
+    Tls,
+    /// The connection ended before the answer was read.
+    ConnectionLost,
+    /// A deadline passed. Except for [`Deadline::Total`] the connection was closed.
+    Timeout(Deadline),
     /// The server answered no.
     Refused(Refusal),
-    /// The server broke the protocol.
+    /// The server broke the protocol; the connection was closed.
     Protocol,
+    /// An answer is larger than the client's limit; the connection was closed.
+    MessageTooLarge,
+    /// The connection that pulled this message is gone, and the server has given the message to others. Nothing was sent.
+    JobLost,
+    /// The transport of this address cannot do it. Nothing was sent.
+    Unsupported,
+}
+
+impl ErrorKind {
+    /// A short name for logs and metrics, in snake case: `error.type` of OpenTelemetry.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            ErrorKind::InvalidInput => "invalid_input",
+            ErrorKind::Connect => "connect",
+            ErrorKind::Tls => "tls",
+            ErrorKind::ConnectionLost => "connection_lost",
+            ErrorKind::Timeout(Deadline::Connect) => "connect_timeout",
+            ErrorKind::Timeout(Deadline::Write) => "write_timeout",
+            ErrorKind::Timeout(Deadline::Reply) => "reply_timeout",
+            ErrorKind::Timeout(Deadline::Total) => "total_timeout",
+            ErrorKind::Refused(Refusal::QueueNotFound) => "queue_not_found",
+            ErrorKind::Refused(Refusal::QueueExists) => "queue_exists",
+            ErrorKind::Refused(Refusal::EmptyQueueName) => "empty_queue_name",
+            ErrorKind::Refused(Refusal::NotPulled) => "not_pulled",
+            ErrorKind::Refused(Refusal::Other(_)) => "refused",
+            ErrorKind::Protocol => "protocol",
+            ErrorKind::MessageTooLarge => "message_too_large",
+            ErrorKind::JobLost => "job_lost",
+            ErrorKind::Unsupported => "unsupported",
+        }
+    }
+
+    /// As it is counted: all words that no known server uses are one kind, so that a server cannot make a list grow.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn counted(&self) -> Self {
+        match self {
+            ErrorKind::Refused(Refusal::Other(_)) => {
+                ErrorKind::Refused(Refusal::Other(Box::default()))
+            }
+            kind => kind.clone(),
+        }
+    }
+}
+
+/// Which deadline passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Deadline {
+    /// Resolving the name, connecting, the TLS handshake and the upgrade to WebSocket.
+    Connect,
+    /// Handing the request to the operating system.
+    Write,
+    /// The server's answer after the request was written.
+    Reply,
+    /// The whole call, with reconnects and retries.
+    Total,
 }
 
 impl Error {
     /// What kind of failure this is.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
-        &self.kind
+        &self.0.kind
     }
 
     /// Whether the server can have acted.
     #[must_use]
     pub fn fate(&self) -> Fate {
-        self.fate
+        self.0.fate
     }
 
+    /// What was asked.
+    #[must_use]
+    pub fn action(&self) -> Option<Action> {
+        self.0.action
+    }
+
+    /// The id of the request, once it had one. A message that the server gave to a pull over HTTP can be found by it.
+    #[must_use]
+    pub fn request_id(&self) -> Option<&RequestId> {
+        self.0.request_id.as_ref()
+    }
+
+    /// Whether trying again later may succeed: the connection could not be made or was lost, or a deadline passed. Look at
+    /// [`fate`](Error::fate) before repeating what must not be done twice.
+    #[must_use]
+    pub fn is_temporary(&self) -> bool {
+        matches!(
+            self.kind(),
+            ErrorKind::Connect | ErrorKind::ConnectionLost | ErrorKind::Timeout(_)
+        )
+    }
+
+    pub(crate) fn new(kind: ErrorKind, fate: Fate, message: impl Into<Cow<'static, str>>) -> Self {
+        Error(Box::new(Inner {
+            kind,
+            fate,
+            action: None,
+            request_id: None,
+            message: shorten(message.into()),
+            source: None,
+        }))
+    }
+
+    /// What connecting came to, or reading an address. Nothing was sent.
+    pub(crate) fn of(error: queue_core::Error) -> Self {
+        let (kind, message, source) = error.into_parts();
+        let kind = match kind {
+            queue_core::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
+            queue_core::ErrorKind::Connect => ErrorKind::Connect,
+            queue_core::ErrorKind::Tls => ErrorKind::Tls,
+        };
+        let mut error = Self::new(kind, Fate::NotSent, message);
+        error.0.source = source;
+        error
+    }
+
+    /// A value that cannot be sent.
     pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
-        Error {
-            kind: ErrorKind::InvalidInput,
-            fate: Fate::NotSent,
-            message: message.into(),
-            source: None,
-        }
+        Self::new(ErrorKind::InvalidInput, Fate::NotSent, message)
     }
 
+    /// The server sent what the protocol does not allow here.
     pub(crate) fn protocol(message: impl Into<Cow<'static, str>>) -> Self {
-        Error {
-            kind: ErrorKind::Protocol,
-            fate: Fate::Unknown,
-            message: message.into(),
-            source: None,
-        }
+        Self::new(ErrorKind::Protocol, Fate::Unknown, message)
     }
 
-    pub(crate) fn with_fate(mut self, fate: Fate) -> Self {
-        self.fate = fate;
-        self
+    /// The transport cannot do it.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn unsupported(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Unsupported, Fate::NotSent, message)
     }
 
     pub(crate) fn with_source(
         mut self,
         source: impl Into<Box<dyn StdError + Send + Sync>>,
     ) -> Self {
-        self.source = Some(source.into());
+        self.0.source = Some(source.into());
         self
+    }
+
+    pub(crate) fn with_fate(mut self, fate: Fate) -> Self {
+        self.0.fate = fate;
+        self
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn with_action(mut self, action: Action) -> Self {
+        self.0.action.get_or_insert(action);
+        self
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn with_request(self, action: Action, id: &RequestId) -> Self {
+        let mut error = self.with_action(action);
+        error.0.request_id.get_or_insert_with(|| id.clone());
+        error
+    }
+
+    /// The same failure for another caller that it hit as well.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn share(&self) -> Self {
+        let mut error = Self::new(self.kind().clone(), self.fate(), self.0.message.clone());
+        error.0.source = self.0.source.as_ref().map(|source| source.to_string().into());
+        error
     }
 }
 
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
-        let message = format!("the server refused: {refusal}").into();
-        Error { kind: ErrorKind::Refused(refusal), fate: Fate::Refused, message, source: None }
+        let message = format!("the server refused: {refusal}");
+        Error::new(ErrorKind::Refused(refusal), Fate::Refused, message)
+    }
+}
+
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        if let Some(action) = self.0.action {
+            write!(f, "{action}: ")?;
+        }
+        f.write_str(&self.0.message)?;
+        if let Some(source) = &self.0.source {
+            write!(f, ": {source}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("fate", &self.0.fate)
+            .field("request_id", &self.0.request_id)
+            .field("message", &self.to_string())
+            .finish()
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// The connection ended before the answer was read.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) fn lost(error: io::Error) -> Error {
+    Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "the connection was lost")
+        .with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_the_action_and_the_cause() {
+        let error = Error::from(Refusal::QueueNotFound);
+        assert_eq!(error.to_string(), "the server refused: queue not exists.");
+        assert_eq!((error.fate(), error.is_temporary()), (Fate::Refused, false));
+        let error = Error::invalid("no").with_source("because");
+        assert_eq!(error.to_string(), "no: because");
     }
 }

@@ -22,17 +22,44 @@
 //! ```
 #![deny(missing_docs)]
 
+mod address;
+#[cfg(feature = "blocking")]
+pub mod blocking;
+#[cfg(feature = "tokio")]
+mod client;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod deadline;
+mod delivery;
 mod error;
+#[cfg(feature = "tokio")]
+mod link;
 mod names;
+mod options;
 pub mod protocol;
+mod servers;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod trace;
 
-pub use queue_core::Fate;
+#[cfg(feature = "tokio")]
+pub use queue_core::Stream;
+#[cfg(feature = "__rustls")]
+pub use queue_core::TlsOptions;
+pub use queue_core::{ConnectionState, Endpoint, Epoch, Fate, RetryPolicy};
 
+#[cfg(feature = "tokio")]
+pub use self::client::Client;
 pub use self::{
-    error::{Error, ErrorKind},
+    address::{Address, Transport},
+    delivery::Delivery,
+    error::{Deadline, Error, ErrorKind},
     names::{MessageId, QueueName, RequestId},
+    options::ConnectOptions,
     protocol::{QueueStats, Refusal, Stats},
+    servers::{Selection, Servers},
 };
+
+/// What a client has done so far, in numbers; errors by their [`ErrorKind`].
+pub type Metrics = queue_core::Metrics<ErrorKind>;
 
 /// What a call comes to.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -70,6 +70,12 @@ impl RequestId {
         Ok(RequestId(id))
     }
 
+    /// A number as an id.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn of(number: u64) -> Self {
+        RequestId(number.to_string().into())
+    }
+
     /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {

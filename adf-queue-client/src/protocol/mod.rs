@@ -2,11 +2,15 @@
 
 mod action;
 mod binary;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) mod client;
 mod head;
 pub mod http;
 mod json;
 mod request;
 mod response;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) mod session;
 mod status_page;
 #[cfg(test)]
 mod vectors;
@@ -21,6 +25,17 @@ pub use self::{
     status_page::{QueueStats, Stats},
 };
 use crate::Result;
+
+/// Whether a host can stand in the head of a request.
+///
+/// # Errors
+///
+/// `InvalidInput` when the server would not read it.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) fn check_host(host: &str) -> Result<()> {
+    let line = head::host_line(host)?;
+    head::write(&[&line], &mut BytesMut::new())
+}
 
 /// How requests and answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

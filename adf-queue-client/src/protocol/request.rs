@@ -59,6 +59,12 @@ impl Request {
         delete_queue DeleteQueue
     }
 
+    /// Any of them; only a push has a body.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn new(action: Action, id: RequestId, queue: QueueName, body: Bytes) -> Self {
+        Request { action, id, queue, body }
+    }
+
     /// What is asked.
     #[must_use]
     pub fn action(&self) -> Action {

@@ -6,9 +6,10 @@
 use std::io::Cursor;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use data_encoding::BASE64;
 use queue_core::Random;
 use tungstenite::{
-    handshake::{client::generate_key, derive_accept_key},
+    handshake::derive_accept_key,
     protocol::frame::{
         FrameHeader,
         coding::{Control, Data, OpCode},
@@ -19,7 +20,7 @@ use super::{
     Encoding,
     head::{self, Head},
 };
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Fate, Result};
 
 impl Encoding {
     /// The path under which a server speaks it over WebSocket.
@@ -46,14 +47,21 @@ pub struct Upgrade {
 }
 
 impl Upgrade {
-    /// Appends the request of a new upgrade. `host` is the value of the `Host` header.
+    /// Appends the request of a new upgrade. `host` is the value of the `Host` header; `random` decides the key, by which
+    /// the answer is told from one to another request.
     ///
     /// # Errors
     ///
     /// `InvalidInput` for a host that the server would not read, being too long or no plain text.
-    pub fn start(encoding: Encoding, host: &str, out: &mut BytesMut) -> Result<Self> {
+    pub fn start(
+        encoding: Encoding,
+        host: &str,
+        random: &mut Random,
+        out: &mut BytesMut,
+    ) -> Result<Self> {
         let host = head::host_line(host)?;
-        let key = generate_key();
+        let key = [random.next_u64(), random.next_u64()].map(u64::to_be_bytes).concat();
+        let key = BASE64.encode(&key);
         let path = encoding.websocket_path();
         let lines = [
             &format!("GET {path} HTTP/1.1"),
@@ -114,10 +122,10 @@ pub enum Incoming {
 }
 
 /// What is at the front of the bytes that came.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// So many bytes are a frame; there may be nothing in it for anybody.
-    Frame(usize, Option<Incoming>),
+    /// So many bytes are a frame.
+    Frame(usize),
     /// So many bytes are missing, at least.
     Missing(usize),
 }
@@ -164,42 +172,56 @@ impl Frames {
         out.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
     }
 
-    /// What is at the front of `data`. Its memory is that of the bytes which came, and no length that was announced.
+    /// What is at the front of `data`. Nothing is made ready for a length that was announced.
     ///
     /// # Errors
     ///
-    /// `Protocol` when it is no frame of a server, or a message is longer than the limit.
-    pub fn next(&mut self, data: &Bytes) -> Result<Next> {
-        let mut cursor = Cursor::new(data);
-        let parsed = FrameHeader::parse(&mut cursor);
-        let parsed = parsed.map_err(|error| {
-            Error::protocol("the peer does not speak WebSocket").with_source(error)
-        })?;
-        let Some((header, len)) = parsed else { return Ok(Next::Missing(1)) };
+    /// `Protocol` when it is no frame of a server, `MessageTooLarge` when a message is longer than the limit.
+    pub fn next(&self, data: &[u8]) -> Result<Next> {
+        let Some((header, start, len)) = header(data)? else { return Ok(Next::Missing(1)) };
         if header.mask.is_some() || header.rsv1 || header.rsv2 || header.rsv3 {
             return Err(Error::protocol(
                 "the frame is masked, or of an extension, as no server's is",
             ));
         }
+        let end = self.fits(header.opcode, len)?.saturating_add(start);
+        Ok(match end.checked_sub(data.len()) {
+            None | Some(0) => Next::Frame(end),
+            Some(missing) => Next::Missing(missing),
+        })
+    }
+
+    /// The length as one that can be read.
+    fn fits(&self, opcode: OpCode, len: u64) -> Result<usize> {
+        let short = usize::try_from(len).ok();
+        if let OpCode::Control(_) = opcode {
+            return short.filter(|len| *len <= MAX_CONTROL).ok_or_else(|| {
+                Error::protocol(format!(
+                    "a control frame of {len} bytes is larger than the limit of {MAX_CONTROL}"
+                ))
+            });
+        }
         let before = self.parts.as_ref().map_or(0, BytesMut::len);
-        let most = match header.opcode {
-            OpCode::Control(_) => MAX_CONTROL,
-            OpCode::Data(_) => self.max_message.saturating_sub(before),
-        };
-        let len = usize::try_from(len).ok().filter(|len| *len <= most).ok_or_else(|| {
-            Error::protocol(format!(
+        let most = self.max_message.saturating_sub(before);
+        short.filter(|len| *len <= most).ok_or_else(|| {
+            let why = format!(
                 "message of {} bytes is larger than the limit of {} (raise max_message_size if this is expected)",
                 len.saturating_add(before as u64),
                 self.max_message
-            ))
-        })?;
-        let start = usize::try_from(cursor.position()).unwrap_or(usize::MAX);
-        let end = start.saturating_add(len);
-        if data.len() < end {
-            return Ok(Next::Missing(end - data.len()));
-        }
-        let incoming = self.sort(&header, data.slice(start..end))?;
-        Ok(Next::Frame(end, incoming))
+            );
+            Error::new(ErrorKind::MessageTooLarge, Fate::Unknown, why)
+        })
+    }
+
+    /// Reads a frame, which [`next`](Self::next) has found to be one. There may be nothing in it for anybody.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when a server does not send it here.
+    pub fn read(&mut self, frame: Bytes) -> Result<Option<Incoming>> {
+        let Some((header, start, _)) = header(&frame)? else { return Ok(None) };
+        let start = start.min(frame.len());
+        self.sort(&header, frame.slice(start..))
     }
 
     fn sort(&mut self, header: &FrameHeader, payload: Bytes) -> Result<Option<Incoming>> {
@@ -233,6 +255,16 @@ impl Frames {
     }
 }
 
+/// The header at the front of `data`, its own length, and that of what follows.
+fn header(data: &[u8]) -> Result<Option<(FrameHeader, usize, u64)>> {
+    let mut cursor = Cursor::new(data);
+    let parsed = FrameHeader::parse(&mut cursor);
+    let parsed = parsed
+        .map_err(|error| Error::protocol("the peer does not speak WebSocket").with_source(error))?;
+    let start = usize::try_from(cursor.position()).unwrap_or(usize::MAX);
+    Ok(parsed.map(|(header, len)| (header, start, len)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -243,6 +275,18 @@ mod tests {
 
     fn bytes(data: &'static [u8]) -> Bytes {
         Bytes::from_static(data)
+    }
+
+    fn start(encoding: Encoding, host: &str, out: &mut BytesMut) -> Result<Upgrade> {
+        Upgrade::start(encoding, host, &mut Random::new(7), out)
+    }
+
+    /// The first frame, and its length.
+    fn take(frames: &mut Frames, data: &Bytes) -> Result<(usize, Option<Incoming>)> {
+        match frames.next(data)? {
+            Next::Frame(len) => Ok((len, frames.read(data.slice(..len))?)),
+            Next::Missing(missing) => panic!("{missing} bytes are missing"),
+        }
     }
 
     /// As the real server answers under Mono, and as it does on Windows.
@@ -257,12 +301,15 @@ mod tests {
     #[test]
     fn an_upgrade_is_asked_for_and_its_answer_is_read_however_it_is_cut() {
         let mut out = BytesMut::new();
-        let upgrade = Upgrade::start(Encoding::Binary, "127.0.0.1:6230", &mut out).unwrap();
+        let upgrade = start(Encoding::Binary, "127.0.0.1:6230", &mut out).unwrap();
         let asked = String::from_utf8(out.to_vec()).unwrap();
         assert!(
             asked.starts_with("GET /queue/bin HTTP/1.1\r\nHost: 127.0.0.1:6230\r\n"),
             "{asked}"
         );
+        let mut again = BytesMut::new();
+        start(Encoding::Binary, "127.0.0.1:6230", &mut again).unwrap();
+        assert_eq!(asked.as_bytes(), again, "the same seed gives the same bytes");
         assert!(asked.ends_with("\r\n\r\n") && !asked.contains("Protocol:"), "{asked}");
         for end in ["\n", "\r\n"] {
             let whole = answer(&upgrade.key, end);
@@ -277,7 +324,7 @@ mod tests {
     #[test]
     fn what_is_no_upgrade_is_said() {
         let mut out = BytesMut::new();
-        let upgrade = Upgrade::start(Encoding::Json, "q", &mut out).unwrap();
+        let upgrade = start(Encoding::Json, "q", &mut out).unwrap();
         let said = |data: &[u8]| upgrade.finish(data).unwrap_err().to_string();
         assert_eq!(
             said(b"HTTP/1.1 200 OK\nContent-Type: text/html\n\n"),
@@ -289,8 +336,8 @@ mod tests {
         assert!(said(&endless).contains("over 16384 bytes"));
         let long = "h".repeat(513);
         let before = out.clone();
-        assert!(Upgrade::start(Encoding::Json, &long, &mut out).is_err());
-        assert!(Upgrade::start(Encoding::Json, "a\r\nX: y", &mut out).is_err());
+        assert!(start(Encoding::Json, &long, &mut out).is_err());
+        assert!(start(Encoding::Json, "a\r\nX: y", &mut out).is_err());
         assert_eq!(out, before);
     }
 
@@ -320,8 +367,9 @@ mod tests {
             assert!(matches!(missing, Next::Missing(n) if n > 0 && n <= 14 - len), "{missing:?}");
         }
         let message = bytes(b"\x09\0\x011\0\x02/q\0\x02ok");
-        assert_eq!(frames.next(&data).unwrap(), Next::Frame(14, Some(Incoming::Message(message))));
-        assert_eq!(frames.next(&data.slice(14..)).unwrap(), Next::Frame(2, Some(Incoming::Pong)));
+        let first = take(&mut frames, &data).unwrap();
+        assert_eq!(first, (14, Some(Incoming::Message(message))));
+        assert_eq!(take(&mut frames, &data.slice(14..)).unwrap(), (2, Some(Incoming::Pong)));
     }
 
     #[test]
@@ -334,7 +382,7 @@ mod tests {
             (bytes(b"\x80\x01}"), Some(Incoming::Message(bytes(b"{ }")))),
         ];
         for (frame, incoming) in parts {
-            assert_eq!(frames.next(&frame).unwrap(), Next::Frame(3, incoming));
+            assert_eq!(take(&mut frames, &frame).unwrap(), (3, incoming));
         }
     }
 
@@ -351,11 +399,12 @@ mod tests {
             (b"\x82\x7f\xff\xff\xff\xff\xff\xff\xff\xff", "larger than the limit"),
             (b"\x83\x01x", "does not speak WebSocket"),
         ] {
-            let error = frames(Encoding::Binary).next(&bytes(data)).unwrap_err();
+            let error = take(&mut frames(Encoding::Binary), &bytes(data)).unwrap_err();
             assert!(error.to_string().contains(why), "{data:x?}: {error}");
         }
         let mut frames = Frames::new(Encoding::Binary, 3, 1);
-        frames.next(&bytes(b"\x02\x02ab")).unwrap();
-        frames.next(&bytes(b"\x80\x02cd")).unwrap_err();
+        take(&mut frames, &bytes(b"\x02\x02ab")).unwrap();
+        let error = take(&mut frames, &bytes(b"\x80\x02cd")).unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::MessageTooLarge);
     }
 }

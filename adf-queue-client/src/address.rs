@@ -1,0 +1,276 @@
+//! Where a server listens, and how to speak to it.
+
+use std::{fmt, path::PathBuf, str::FromStr};
+
+use queue_core::{Endpoint, Scheme, excerpt};
+
+use crate::{Error, protocol::Encoding};
+
+/// How the addresses of Adf.QueueServer are written. The pairs are those of [`Transport::ALL`].
+pub(crate) const SCHEME: Scheme = Scheme {
+    server: "Adf.QueueServer",
+    plain: "adf",
+    tls: "adfs",
+    port: Address::DEFAULT_PORT,
+    tls_port: Address::DEFAULT_PORT,
+    others: &[("adf+json", "adfs+json"), ("http", "https"), ("http+json", "https+json")],
+};
+
+/// How a client speaks to a server. All of them share one port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Transport {
+    /// WebSocket with binary frames: any body of up to 65,535 bytes. Pulled messages go back when the connection ends.
+    #[default]
+    WsBin,
+    /// WebSocket with JSON: text of any length.
+    WsJson,
+    /// HTTP with binary answers: any body from 1 byte to 10 MiB. No message is ever given back by itself.
+    HttpBin,
+    /// HTTP with JSON answers: a body that is pulled has to be text.
+    HttpJson,
+}
+
+impl Transport {
+    /// All of them.
+    pub const ALL: [Transport; 4] =
+        [Transport::WsBin, Transport::WsJson, Transport::HttpBin, Transport::HttpJson];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Transport::WsBin => "ws-bin",
+            Transport::WsJson => "ws-json",
+            Transport::HttpBin => "http-bin",
+            Transport::HttpJson => "http-json",
+        }
+    }
+
+    /// Whether it is HTTP: pulled messages are then bound to no connection.
+    #[must_use]
+    pub const fn is_http(self) -> bool {
+        matches!(self, Transport::HttpBin | Transport::HttpJson)
+    }
+
+    /// How it writes requests and answers.
+    #[must_use]
+    pub const fn encoding(self) -> Encoding {
+        match self {
+            Transport::WsBin | Transport::HttpBin => Encoding::Binary,
+            Transport::WsJson | Transport::HttpJson => Encoding::Json,
+        }
+    }
+
+    /// The number of its pair of schemes.
+    fn pair(self) -> usize {
+        Self::ALL.iter().position(|known| *known == self).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Transport {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Self::ALL.into_iter().find(|known| known.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Transport::name).join(", ");
+            let text = excerpt(text.as_bytes());
+            Error::invalid(format!("transport {text} is not known: write one of {names}"))
+        })
+    }
+}
+
+/// Where a server listens, and how to speak to it.
+///
+/// | text | transport |
+/// |---|---|
+/// | `host`, `host:port`, `:port`, `[::1]:port` | WebSocket, binary; the port is 6230 and the host 127.0.0.1 unless given |
+/// | `adf://host:port`, `tcp://host:port` | the same |
+/// | `adf+json://host:port` | WebSocket, JSON |
+/// | `http://host:port` | HTTP, binary |
+/// | `http+json://host:port` | HTTP, JSON |
+/// | `adfs://`, `adfs+json://`, `https://`, `https+json://`, `tls://` | the same over TLS, which the server leaves to a proxy |
+/// | `unix:/path`, `unix:///path` | a unix socket of such a proxy: WebSocket, binary |
+///
+/// Any of them takes another transport by [`with_transport`](Self::with_transport).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Address {
+    place: Place,
+    transport: Transport,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Tcp(String, u16),
+    Tls(String, u16),
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// The port a server listens on unless told otherwise.
+    pub const DEFAULT_PORT: u16 = 6230;
+
+    /// Plain TCP, and binary WebSocket. The host is a name or an IP address without brackets.
+    #[must_use]
+    pub fn tcp(host: impl Into<String>, port: u16) -> Self {
+        Place::Tcp(host.into(), port).into()
+    }
+
+    /// TLS over TCP, and binary WebSocket. The host is also the name that the certificate must carry. It needs the feature
+    /// `tls`, and never falls back to plain text.
+    #[must_use]
+    pub fn tls(host: impl Into<String>, port: u16) -> Self {
+        Place::Tls(host.into(), port).into()
+    }
+
+    /// A unix socket, on Unix, and binary WebSocket.
+    #[must_use]
+    pub fn unix(path: impl Into<PathBuf>) -> Self {
+        Place::Unix(path.into()).into()
+    }
+
+    /// The same server by another transport.
+    #[must_use]
+    pub fn with_transport(mut self, transport: Transport) -> Self {
+        self.transport = transport;
+        self
+    }
+
+    /// How to speak to the server.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// Whether the connection is encrypted.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        matches!(self.place, Place::Tls(..))
+    }
+
+    /// Where the server listens.
+    #[must_use]
+    pub fn endpoint(&self) -> Endpoint<'_> {
+        match &self.place {
+            Place::Tcp(host, port) => Endpoint::Tcp { host, port: *port },
+            Place::Tls(host, port) => Endpoint::Tls { host, port: *port },
+            Place::Unix(path) => Endpoint::Unix(path),
+        }
+    }
+
+    /// How addresses of this transport are written.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn scheme(&self) -> Scheme {
+        SCHEME.pair(self.transport.pair())
+    }
+
+    /// The value of the `Host` header.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn host(&self) -> String {
+        match &self.place {
+            Place::Tcp(host, port) | Place::Tls(host, port) if host.contains(':') => {
+                format!("[{host}]:{port}")
+            }
+            Place::Tcp(host, port) | Place::Tls(host, port) => format!("{host}:{port}"),
+            Place::Unix(_) => "localhost".into(),
+        }
+    }
+}
+
+impl From<Place> for Address {
+    fn from(place: Place) -> Self {
+        Address { place, transport: Transport::default() }
+    }
+}
+
+impl Default for Address {
+    /// `127.0.0.1:6230`.
+    fn default() -> Self {
+        Address::tcp(Scheme::DEFAULT_HOST, Self::DEFAULT_PORT)
+    }
+}
+
+impl FromStr for Address {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let (endpoint, pair) = SCHEME.parse_pair(text).map_err(Error::of)?;
+        let place = match endpoint {
+            Endpoint::Tcp { host, port } => Place::Tcp(host.into(), port),
+            Endpoint::Tls { host, port } => Place::Tls(host.into(), port),
+            Endpoint::Unix(path) => Place::Unix(path.into()),
+        };
+        let transport = Transport::ALL.get(pair).copied().unwrap_or_default();
+        Ok(Address { place, transport })
+    }
+}
+
+impl fmt::Display for Address {
+    /// As it is read again, but for a unix socket, whose path tells no transport.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        SCHEME.write_pair(self.endpoint(), self.transport.pair(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_says_where_and_how() {
+        for (text, shown, transport) in [
+            ("example", "example:6230", Transport::WsBin),
+            (":9", "127.0.0.1:9", Transport::WsBin),
+            ("tcp://h", "h:6230", Transport::WsBin),
+            ("adf://h/", "h:6230", Transport::WsBin),
+            ("adf+json://h", "adf+json://h:6230", Transport::WsJson),
+            ("http://[::1]:80", "http://[::1]:80", Transport::HttpBin),
+            ("http+json://h", "http+json://h:6230", Transport::HttpJson),
+            ("tls://h", "adfs://h:6230", Transport::WsBin),
+            ("adfs+json://h", "adfs+json://h:6230", Transport::WsJson),
+            ("https://h:443", "https://h:443", Transport::HttpBin),
+            ("https+json://h", "https+json://h:6230", Transport::HttpJson),
+            ("unix:///run/q.sock", "unix:/run/q.sock", Transport::WsBin),
+        ] {
+            let address: Address = text.parse().unwrap();
+            assert_eq!((&*address.to_string(), address.transport()), (shown, transport), "{text}");
+            assert_eq!(shown.parse::<Address>().unwrap(), address, "{text}");
+        }
+        assert_eq!(Address::default(), ":6230".parse().unwrap());
+        assert!("https+json://h".parse::<Address>().unwrap().is_tls());
+        assert!(!"http+json://h".parse::<Address>().unwrap().is_tls());
+    }
+
+    #[test]
+    fn a_transport_is_read_as_it_is_written() {
+        for transport in Transport::ALL {
+            assert_eq!(transport.to_string().parse::<Transport>().unwrap(), transport);
+            let address = Address::default().with_transport(transport);
+            assert_eq!(address.to_string().parse::<Address>().unwrap(), address);
+        }
+        assert_eq!(
+            "ws".parse::<Transport>().unwrap_err().to_string(),
+            "transport \"ws\" is not known: write one of ws-bin, ws-json, http-bin, http-json"
+        );
+    }
+
+    #[test]
+    fn a_wrong_address_names_every_scheme_and_never_shows_a_password() {
+        let error = "ftp://h".parse::<Address>().unwrap_err();
+        assert_eq!(*error.kind(), crate::ErrorKind::InvalidInput);
+        assert!(
+            error.to_string().contains(
+                "the scheme is not adf, adfs, adf+json, adfs+json, http, https, http+json, https+json, tcp, tls or unix"
+            ),
+            "{error}"
+        );
+        let error = "http://user:sentinel@host:x".parse::<Address>().unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("sentinel"), "{error}");
+    }
+}

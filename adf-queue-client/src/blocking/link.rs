@@ -1,0 +1,93 @@
+//! One server of a blocking client: its role, and the wire that moves its bytes in the caller's thread.
+
+use std::{
+    io,
+    task::{Poll, Waker},
+    thread,
+};
+
+use queue_core::{
+    ConnectionState, Epoch,
+    blocking::{Drive, Transport, Wire},
+    now,
+};
+
+use crate::{
+    ConnectOptions, Error, Metrics, Result,
+    deadline::{Limit, connecting},
+    error::lost,
+    protocol::client::{self, Answer, Ask},
+};
+
+/// One server, and the connection to it that is made when it is needed.
+#[derive(Debug)]
+pub(super) struct Link {
+    role: client::Link,
+    wire: Wire<Error>,
+}
+
+impl Link {
+    pub(super) fn new(options: ConnectOptions) -> Self {
+        let role = client::Link::new(options.clone());
+        Link { role, wire: wire(options) }
+    }
+
+    /// Uses a stream that is connected, and no other.
+    pub(super) fn over(transport: Transport, options: ConnectOptions) -> Self {
+        let role = client::Link::for_stream(options.clone());
+        Link { role, wire: wire(options).over(transport) }
+    }
+
+    /// Asks, and waits for what comes of it.
+    pub(super) fn run(&mut self, ask: Ask, limit: Limit) -> Result<Answer> {
+        let number = self.role.begin(ask, limit, now())?;
+        loop {
+            // An attempt to connect cannot be left but by its own limit.
+            let limit = self.role.limit(number);
+            let driven = self.wire.drive(&mut self.role, limit, |role| {
+                match role.poll(number, Waker::noop()) {
+                    Poll::Ready(outcome) => Some(outcome),
+                    Poll::Pending => None,
+                }
+            });
+            match driven {
+                Drive::Done(outcome) => return outcome,
+                Drive::Late => {}
+                Drive::Rest(Some(at)) => thread::sleep(at.saturating_duration_since(now())),
+                Drive::Rest(None) | Drive::Over => {
+                    self.role.leave(number);
+                    return Err(lost(io::ErrorKind::NotConnected.into()));
+                }
+            }
+        }
+    }
+
+    /// Ends this connection, as if the server had.
+    pub(super) fn disconnect(&mut self) {
+        self.role.disconnect();
+    }
+
+    pub(super) fn connection_state(&self) -> ConnectionState {
+        self.role.connection_state(now())
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        self.role.metrics()
+    }
+
+    pub(super) fn epoch(&self) -> Option<Epoch> {
+        self.role.epoch()
+    }
+}
+
+impl Drop for Link {
+    /// The server is told, as far as that goes without waiting.
+    fn drop(&mut self) {
+        self.role.close();
+        self.wire.push(&mut self.role);
+    }
+}
+
+fn wire(options: ConnectOptions) -> Wire<Error> {
+    Wire::new(move |_, until| options.connect_blocking(connecting(until)))
+}

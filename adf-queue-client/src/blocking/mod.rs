@@ -1,0 +1,8 @@
+//! The blocking face: the same names as the async one, on `std::net`, with no runtime and no hidden thread.
+
+mod client;
+mod link;
+
+pub use queue_core::blocking::Stream;
+
+pub use self::client::Client;

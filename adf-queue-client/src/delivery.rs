@@ -1,0 +1,88 @@
+//! A message that was pulled.
+
+use bytes::Bytes;
+use queue_core::Epoch;
+
+use crate::{MessageId, QueueName, RequestId, protocol::Delivered};
+
+/// A message that was pulled, and is this client's until it is deleted or put back.
+///
+/// It knows its queue, because the server does not check it: an answer that named another one would move the message there,
+/// or lose it. Over WebSocket it is bound to the connection that brought it: when that ends, the server gives the message
+/// back, and acting on it fails with [`JobLost`](crate::ErrorKind::JobLost). Over HTTP it is bound to nothing, and stays
+/// pulled until somebody acts on it, [by its id](crate::blocking::Client::delete_pulled) if need be.
+///
+/// Dropping it does not tell the server: over WebSocket the message stays pulled until the connection ends.
+#[derive(Debug)]
+pub struct Delivery {
+    queue: QueueName,
+    id: RequestId,
+    delivered: Delivered,
+    /// The connection; none over HTTP.
+    epoch: Option<Epoch>,
+}
+
+impl Delivery {
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn new(
+        queue: QueueName,
+        id: RequestId,
+        delivered: Delivered,
+        epoch: Option<Epoch>,
+    ) -> Self {
+        Delivery { queue, id, delivered, epoch }
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn into_parts(self) -> (QueueName, RequestId, Delivered) {
+        (self.queue, self.id, self.delivered)
+    }
+
+    /// The queue that it was pulled from, to which it goes back.
+    #[must_use]
+    pub fn queue(&self) -> &QueueName {
+        &self.queue
+    }
+
+    /// The id of the pull, by which the server knows that it is pulled.
+    #[must_use]
+    pub fn request_id(&self) -> &RequestId {
+        &self.id
+    }
+
+    /// Its number in the queue that it was pushed to.
+    #[must_use]
+    pub fn message_id(&self) -> MessageId {
+        self.delivered.message_id
+    }
+
+    /// How often it was delivered, this time included: 1 at first, modulo 65,536.
+    #[must_use]
+    pub fn duplications(&self) -> u16 {
+        self.delivered.duplications
+    }
+
+    /// Whether somebody had it before, and did not delete it.
+    #[must_use]
+    pub fn is_redelivered(&self) -> bool {
+        self.delivered.is_redelivered()
+    }
+
+    /// Its bytes. Over JSON, what was no UTF-8 has been replaced by U+FFFD.
+    #[must_use]
+    pub fn body(&self) -> &Bytes {
+        &self.delivered.body
+    }
+
+    /// Its bytes, without the rest: the message can be acted on no more.
+    #[must_use]
+    pub fn into_body(self) -> Bytes {
+        self.delivered.body
+    }
+
+    /// The connection that brought it; `None` over HTTP, where it is bound to none.
+    #[must_use]
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.epoch
+    }
+}

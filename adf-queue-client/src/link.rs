@@ -1,0 +1,120 @@
+//! One server of an async client: the role that its callers share, and the task that moves its bytes.
+
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use queue_core::{ConnectionState, Epoch, Shared, Stream, Wire, now};
+use tokio::runtime::Handle;
+
+use crate::{
+    ConnectOptions, Error, ErrorKind, Fate, Metrics, Result,
+    deadline::{Limit, connecting},
+    protocol::client::{self, Answer, Ask},
+};
+
+/// One server, and the connection to it that is made when it is needed.
+pub(crate) struct Link {
+    options: ConnectOptions,
+    role: Arc<Shared<client::Link>>,
+}
+
+impl Link {
+    pub(crate) fn new(options: ConnectOptions) -> Self {
+        Link { role: Shared::new(client::Link::new(options.clone())), options }
+    }
+
+    /// A link for one stream, which is connected.
+    pub(crate) fn for_stream(options: ConnectOptions, stream: Box<dyn Stream>) -> Result<Self> {
+        let role = client::Link::for_stream(options.clone());
+        let link = Link { role: Shared::new(role), options };
+        link.drive(|wire| wire.over(stream))?;
+        Ok(link)
+    }
+
+    /// Starts the task that moves the bytes.
+    fn drive(&self, prepare: impl FnOnce(Wire<Error>) -> Wire<Error>) -> Result<()> {
+        let runtime = Handle::try_current().map_err(|error| {
+            let what = "the async client needs tokio's runtime";
+            Error::new(ErrorKind::InvalidInput, Fate::NotSent, what).with_source(error)
+        });
+        let options = self.options.clone();
+        let wire = Wire::new(move |_, until| {
+            let options = options.clone();
+            Box::pin(async move { options.connect(connecting(until)).await })
+        });
+        let driver = queue_core::Driver::new(self.role.clone(), prepare(wire));
+        // Without a runtime it is dropped here, which tells those who wait.
+        runtime.map(|runtime| drop(runtime.spawn(driver)))
+    }
+
+    /// Does something with the role, and sees to it that its bytes are moved.
+    fn with<T>(&self, step: impl FnOnce(&mut client::Link) -> T) -> T {
+        self.role.with(|link| {
+            let done = step(link);
+            (done, link.wakes_pump())
+        })
+    }
+
+    /// Asks, and waits for what comes of it. Dropped before that, it takes the question back as far as that goes.
+    pub(crate) async fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
+        let (begun, is_lacking) = self.with(|link| (link.begin(ask, limit, now()), link.claim()));
+        let mut call = Call { link: self, number: Some(begun?) };
+        if is_lacking {
+            self.drive(|wire| wire)?;
+        }
+        poll_fn(|cx| call.poll(cx)).await
+    }
+
+    /// Ends this connection, as if the server had.
+    pub(crate) fn disconnect(&self) {
+        self.with(client::Link::disconnect);
+    }
+
+    pub(crate) fn connection_state(&self) -> ConnectionState {
+        self.with(|link| link.connection_state(now()))
+    }
+
+    pub(crate) fn metrics(&self) -> Metrics {
+        self.with(|link| link.metrics().clone())
+    }
+
+    pub(crate) fn epoch(&self) -> Option<Epoch> {
+        self.with(|link| link.epoch())
+    }
+}
+
+impl Drop for Link {
+    /// No client is left: the task ends.
+    fn drop(&mut self) {
+        self.with(client::Link::close);
+    }
+}
+
+/// A caller's side of a task.
+struct Call<'a> {
+    link: &'a Link,
+    /// Until it is over.
+    number: Option<u64>,
+}
+
+impl Call<'_> {
+    fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<Answer>> {
+        let Some(number) = self.number else { return Poll::Pending };
+        let polled = self.link.with(|link| link.poll(number, cx.waker()));
+        if polled.is_ready() {
+            self.number = None;
+        }
+        polled
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.link.with(|link| link.leave(number));
+        }
+    }
+}

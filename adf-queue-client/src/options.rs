@@ -1,0 +1,337 @@
+//! What a caller chooses about one server: where it is, and how long to wait for what.
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use std::io;
+use std::{str::FromStr, time::Duration};
+
+use queue_core::{Dial, RetryPolicy};
+
+use crate::{Address, Error};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::{deadline::Limit, protocol::Action, trace};
+
+/// How to connect, and how long to wait for what.
+///
+/// Made from an [`Address`] or from its text; setters consume and return it:
+///
+/// ```
+/// use std::time::Duration;
+/// use adf_queue_client::ConnectOptions;
+///
+/// let options: ConnectOptions = "localhost:6230".parse()?;
+/// let options = options.connect_timeout(Duration::from_secs(1)).reply_timeout(Duration::from_secs(2));
+/// # Ok::<(), adf_queue_client::Error>(())
+/// ```
+///
+/// | deadline | default | covers |
+/// |---|---|---|
+/// | connect | 5 s | name resolution, TCP over all addresses, TLS handshake, upgrade to WebSocket |
+/// | write | 10 s | handing a request to the operating system; a long one has the time again for every 64 KiB of it |
+/// | reply | 10 s | from the oldest request written, or the last answer, to the next answer; a pull has none |
+/// | total | none | the whole call, with reconnects and retries; a pull has none either |
+///
+/// They hold whatever else a server sends.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    pub(crate) address: Address,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) write_timeout: Duration,
+    pub(crate) reply_timeout: Duration,
+    pub(crate) total_timeout: Option<Duration>,
+    pub(crate) max_message_size: usize,
+    pub(crate) ping_interval: Option<Duration>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) dial: Dial,
+}
+
+impl ConnectOptions {
+    /// Options for this server, everything else at its default.
+    #[must_use]
+    pub fn new(address: Address) -> Self {
+        ConnectOptions {
+            address,
+            connect_timeout: Duration::from_secs(5),
+            write_timeout: Duration::from_secs(10),
+            reply_timeout: Duration::from_secs(10),
+            total_timeout: None,
+            max_message_size: 64 << 20,
+            ping_interval: Some(Duration::from_secs(30)),
+            seed: None,
+            retry: RetryPolicy::default(),
+            dial: Dial::default(),
+        }
+    }
+
+    /// Bounds resolving, connecting, the TLS handshake and the upgrade to WebSocket together.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Bounds handing a request to the operating system: up to 64 KiB of it, after which a longer one has the time again.
+    #[must_use]
+    pub fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.write_timeout = timeout;
+        self
+    }
+
+    /// Bounds the wait for a whole answer once its request is written. A pull waits as long as it takes.
+    #[must_use]
+    pub fn reply_timeout(mut self, timeout: Duration) -> Self {
+        self.reply_timeout = timeout;
+        self
+    }
+
+    /// Bounds each call but [`pull`](crate::blocking::Client::pull) as a whole, reconnects and retries included. `None`: only
+    /// the other deadlines hold.
+    #[must_use]
+    pub fn total_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.total_timeout = timeout;
+        self
+    }
+
+    /// The largest message that is received, in bytes; 64 MiB unless set. A larger one ends the connection with
+    /// [`MessageTooLarge`](crate::ErrorKind::MessageTooLarge). It also bounds what was pulled for callers that have gone,
+    /// and waits for the next pull of its queue.
+    #[must_use]
+    pub fn max_message_size(mut self, bytes: usize) -> Self {
+        self.max_message_size = bytes;
+        self
+    }
+
+    /// After how long without a sign of life a WebSocket connection asks for one; 30 seconds unless set, `None` for never.
+    /// Silence for the reply timeout after that ends the connection. The server never asks by itself.
+    ///
+    /// The blocking face has no thread of its own, so it asks only while a call waits.
+    #[must_use]
+    pub fn ping_interval(mut self, interval: Option<Duration>) -> Self {
+        self.ping_interval = interval;
+        self
+    }
+
+    /// Takes everything that is left to chance (masks of frames, keys of upgrades, ids of requests over HTTP) from this seed,
+    /// so that a simulation or a test sees the same bytes again. Without, as is right for a service, each client draws its own.
+    /// Delays have the seed of their [`RetryPolicy`].
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// How often a request that certainly did not reach a server is tried again.
+    #[must_use]
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// Refuses plain text to another machine: such an address is an error then.
+    #[must_use]
+    pub fn require_tls(mut self, require: bool) -> Self {
+        self.dial.require_tls = require;
+        self
+    }
+
+    /// After how long without a sign of life the operating system ends a connection whose peer has vanished: by keepalive
+    /// on an idle one and, on Linux, by the user timeout while something waits to be acknowledged. From 3 seconds to 9
+    /// hours; 30 seconds unless set. It concerns TCP connections that the client makes itself.
+    #[must_use]
+    pub fn dead_peer_after(mut self, time: Duration) -> Self {
+        self.dial.dead_peer_after = time;
+        self
+    }
+
+    /// Makes the connections of the async face, in place of the operating system: through a proxy or a tunnel, over TLS of
+    /// another kind, or in memory.
+    ///
+    /// It is called for every attempt to connect, within the connect deadline, with the address of these options. For an
+    /// address with TLS the client speaks TLS over the stream that it gives. An error of it counts as a connection that
+    /// could not be made. A TCP stream should have `TCP_NODELAY` set.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fixtures::adf_queue::Server::start()?;
+    /// # let there = server.socket_addr().expect("it listens on TCP");
+    /// use adf_queue_client::{Client, ConnectOptions};
+    ///
+    /// let options: ConnectOptions = "queue.internal".parse()?;
+    /// let options = options.connector(move |address| async move {
+    ///     // A name of our own: look it up where we know it.
+    ///     println!("connecting to {address}");
+    ///     tokio::net::TcpStream::connect(there).await
+    /// });
+    /// let client = Client::connect(options).await?;
+    /// # client.ping().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn connector<C, F, S>(mut self, connect: C) -> Self
+    where
+        C: Fn(Address) -> F + Send + Sync + 'static,
+        F: Future<Output = io::Result<S>> + Send + 'static,
+        S: queue_core::Stream + 'static,
+    {
+        let address = self.address.clone();
+        let connector = queue_core::Connector::new(move || connect(address.clone()));
+        self.dial.connector = Some(connector);
+        self
+    }
+
+    /// The same for the blocking face. The connector is also given the time that is left for it, `None` for no limit, and
+    /// has to keep to it by itself.
+    #[cfg(feature = "blocking")]
+    #[must_use]
+    pub fn blocking_connector<C, S>(mut self, connect: C) -> Self
+    where
+        C: Fn(&Address, Option<Duration>) -> io::Result<S> + Send + Sync + 'static,
+        S: queue_core::blocking::Stream + 'static,
+    {
+        let address = self.address.clone();
+        let connector = queue_core::blocking::Connector::new(move |left| connect(&address, left));
+        self.dial.blocking_connector = Some(connector);
+        self
+    }
+
+    /// Certificates and names for `adfs://`, `adfs+json://`, `https://` and `https+json://` addresses.
+    #[cfg(feature = "__rustls")]
+    #[must_use]
+    pub fn tls(mut self, tls: crate::TlsOptions) -> Self {
+        self.dial.tls = tls;
+        self
+    }
+
+    /// Chance, for what is left to it.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn random(&self) -> queue_core::Random {
+        self.seed.map_or_else(|| self.retry.random(), queue_core::Random::new)
+    }
+
+    /// The server's address.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Makes one connection.
+    #[cfg(feature = "tokio")]
+    pub(crate) async fn connect(&self, limit: Limit) -> Result<Box<dyn queue_core::Stream>, Error> {
+        let attempt = async {
+            let outcome = queue_core::connect(&self.dial, self.address.endpoint(), limit).await;
+            trace::connected(&self.address, &outcome);
+            outcome
+        };
+        trace::connecting(&self.address).follow(attempt).await
+    }
+
+    /// Makes one connection.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn connect_blocking(
+        &self,
+        limit: Limit,
+    ) -> Result<queue_core::blocking::Transport, Error> {
+        trace::connecting(&self.address).run(|| {
+            let endpoint = self.address.endpoint();
+            let outcome = queue_core::blocking::connect(&self.dial, endpoint, limit);
+            trace::connected(&self.address, &outcome);
+            outcome
+        })
+    }
+
+    /// Refuses a transport that is not that of one connection.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn check_stream(&self) -> Result<(), Error> {
+        match self.address.transport().is_http() {
+            true => Err(Error::unsupported(
+                "this client speaks WebSocket: use an address with adf:// or adf+json://",
+            )),
+            false => self.check(),
+        }
+    }
+
+    /// Refuses to act on a pulled message by its id where that has to be done on the connection that pulled it.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn check_by_id(&self, action: Action) -> Result<(), Error> {
+        if self.address.transport().is_http() {
+            return Ok(());
+        }
+        let why = "over WebSocket a pulled message belongs to its connection, and goes back when that ends: \
+                   use an address with http:// or http+json://";
+        Err(Error::unsupported(why).with_action(action))
+    }
+
+    /// Refuses what the options forbid.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        crate::protocol::check_host(&self.address.host())?;
+        self.dial.check(&self.address.scheme(), self.address.endpoint()).map_err(Error::of)
+    }
+}
+
+impl From<Address> for ConnectOptions {
+    fn from(address: Address) -> Self {
+        ConnectOptions::new(address)
+    }
+}
+
+impl From<&ConnectOptions> for ConnectOptions {
+    fn from(options: &ConnectOptions) -> Self {
+        options.clone()
+    }
+}
+
+impl FromStr for ConnectOptions {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        text.parse().map(ConnectOptions::new)
+    }
+}
+
+impl TryFrom<&str> for ConnectOptions {
+    type Error = Error;
+
+    fn try_from(text: &str) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl TryFrom<String> for ConnectOptions {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl TryFrom<&String> for ConnectOptions {
+    type Error = Error;
+
+    fn try_from(text: &String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+#[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn require_tls_allows_plain_text_to_this_machine_only() {
+        let check = |text: &str| text.parse::<ConnectOptions>().unwrap().require_tls(true).check();
+        assert!(check("127.0.0.1").is_ok() && check("[::1]").is_ok() && check("localhost").is_ok());
+        assert!(check("adfs://10.0.0.5").is_ok() && check("unix:/s").is_ok());
+        for (text, tls) in [("10.0.0.5", "adfs"), ("http+json://10.0.0.5", "https+json")] {
+            assert_eq!(
+                check(text).unwrap_err().to_string(),
+                format!(
+                    "refusing a plain-text connection to 10.0.0.5 because require_tls is set (write {tls}://10.0.0.5)"
+                )
+            );
+        }
+    }
+}

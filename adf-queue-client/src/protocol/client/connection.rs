@@ -1,0 +1,531 @@
+//! The connection of a link, and the ones after it.
+
+use std::{mem, time::Instant};
+
+use queue_core::{End, Epoch, Io, Late, Pulse, Role, after, earliest};
+
+use super::{
+    Link,
+    ask::{Answer, Ask},
+    link::{Waiter, job_lost, only_one_stream},
+    pulls::Kept,
+    task::{Stage, Task},
+};
+use crate::{
+    Deadline, Error, ErrorKind, Fate, QueueName, RequestId, Result,
+    deadline::{Limit, timed_out},
+    error::lost,
+    protocol::{
+        Action, Encoding, Refusal, Request, Success,
+        session::{Event, Session, encoded},
+    },
+    trace,
+};
+
+/// No further request is handed to the connection while so many bytes wait to be written.
+const ENOUGH_OUTGOING: usize = 1 << 20;
+/// So many pulls may be under way for nobody, with the messages that are kept for the next caller. Behind that the connection
+/// is closed, which gives all of them back.
+pub(super) const MAX_SPARE: usize = 1024;
+/// How long the end of a connection may take, once the server was told of it.
+const LEAVING: std::time::Duration = std::time::Duration::from_secs(1);
+
+impl Role for Link {
+    type Failure = Error;
+
+    fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        self.is_urgent = false;
+        if self.health.is_new(io) {
+            self.connected(io, now);
+        }
+        self.note(io, now);
+        if let Err(error) = self.take(io, now) {
+            self.lose(&error, io, now);
+        }
+        self.end(io, now);
+        self.expire(io, now);
+        let pulse = match self.session {
+            Some(_) => self.go(io, now),
+            None => self.dial(now),
+        };
+        io.wake.append(&mut self.woken);
+        pulse
+    }
+}
+
+impl Link {
+    /// There is a connection. It is not upgraded yet.
+    fn connected(&mut self, io: &Io<Error>, now: Instant) {
+        self.epoch = Some(Epoch::next());
+        self.is_moved = true;
+        (self.has_served, self.counted) = (false, (0, 0));
+        self.heard = Some((io.received(), now));
+        self.open_by = Some(after(now, self.options.connect_timeout));
+        self.watch = queue_core::Watch::new(now);
+        self.pace.reset();
+        self.overdue.clear();
+        self.metrics.connected();
+        let Link { encoding, host, options, random, .. } = self;
+        match Session::new(*encoding, host, options.max_message_size, random) {
+            Ok(session) => self.session = Some(session),
+            Err(error) => self.fail(&error, now),
+        }
+    }
+
+    /// Counts what went either way.
+    fn note(&mut self, io: &Io<Error>, now: Instant) {
+        if self.session.is_none() {
+            return;
+        }
+        let (sent, received) = self.counted;
+        self.metrics.bytes_out += io.sent() - sent;
+        self.metrics.bytes_in += io.received() - received;
+        self.counted = (io.sent(), io.received());
+        if self.heard.is_none_or(|(known, _)| known != io.received()) {
+            self.heard = Some((io.received(), now));
+        }
+    }
+
+    /// Gives everybody what came.
+    fn take(&mut self, io: &mut Io<Error>, now: Instant) -> Result<()> {
+        while let Some(session) = &mut self.session {
+            let Some(event) = session.take(io)? else { break };
+            match event {
+                Event::Open => self.opened(),
+                Event::Pong(waiter) => {
+                    self.prove();
+                    if let Some(Waiter::Task(number)) = waiter {
+                        self.finish(number, Ok(Answer::Yes));
+                    }
+                }
+                Event::Answer { waiter, id, outcome } => {
+                    self.metrics.replies += 1;
+                    self.prove();
+                    self.answer(waiter, id, outcome, now);
+                }
+            }
+        }
+        let is_too_much = self.pulls.spare() > MAX_SPARE
+            || self.pulls.kept_bytes() > self.options.max_message_size;
+        if is_too_much && self.session.is_some() {
+            let why = "too many pulls were given up, so the connection was closed to give their messages back";
+            return Err(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why));
+        }
+        Ok(())
+    }
+
+    /// The server has upgraded the connection.
+    fn opened(&mut self) {
+        self.open_by = None;
+        let is_ready = |number: &u64| {
+            self.tasks.get(number).is_some_and(|task| matches!(task.ask, Ask::Ready))
+        };
+        let ready: Vec<u64> = self.queued.iter().copied().filter(is_ready).collect();
+        for number in ready {
+            self.finish(number, Ok(Answer::Yes));
+        }
+    }
+
+    /// A complete exchange: the server is alive, so the next connection need not be waited for, and whoever waits on it has
+    /// all attempts again.
+    fn prove(&mut self) {
+        if !self.has_served {
+            (self.has_served, self.is_unproven, self.last_error) = (true, false, None);
+            self.health.proven();
+            self.tasks.values_mut().for_each(|task| task.tries = 0);
+        }
+    }
+
+    fn answer(
+        &mut self,
+        waiter: Waiter,
+        id: RequestId,
+        outcome: Result<Success, Refusal>,
+        now: Instant,
+    ) {
+        match (waiter, outcome) {
+            (Waiter::Task(number), outcome) => self.settle(number, outcome, now),
+            (Waiter::Pull(queue), Ok(Success::Delivered(delivered))) => {
+                if let Some((caller, kept)) = self.pulls.came(&queue, Kept { id, delivered }) {
+                    self.give(caller, &queue, kept);
+                }
+            }
+            (Waiter::Check(queue), Ok(_)) if !self.pulls.is_spare(&queue) => self.pull(&queue),
+            (Waiter::Pull(queue) | Waiter::Check(queue), Ok(_)) => {
+                self.pulls.ended(&queue);
+            }
+            (Waiter::Pull(queue) | Waiter::Check(queue), Err(refusal)) => {
+                if let Some(caller) = self.pulls.ended(&queue) {
+                    let error = Error::from(refusal).with_request(Action::Pull, &id);
+                    self.finish(caller, Err(error));
+                }
+            }
+        }
+    }
+
+    /// The answer to a request of a task, whose caller may have gone.
+    fn settle(&mut self, number: u64, outcome: Result<Success, Refusal>, now: Instant) {
+        let Some(task) = self.tasks.get(&number) else { return };
+        let outcome = match (&task.ask, outcome) {
+            (Ask::TryPull(_), Ok(Success::Counted(0))) => Ok(Answer::Nothing),
+            (Ask::TryPull(queue), Ok(Success::Counted(_))) => {
+                let queue = queue.clone();
+                return self.pull_soon(number, &queue, now);
+            }
+            (_, outcome) => outcome.map(Answer::Success).map_err(Error::from),
+        };
+        self.finish(number, outcome);
+    }
+
+    /// Messages are ready: one is pulled, unless others are quicker.
+    fn pull_soon(&mut self, number: u64, queue: &QueueName, now: Instant) {
+        if let Some(kept) = self.pulls.take_kept(queue) {
+            return self.give(number, queue, kept);
+        }
+        let soon = now.checked_add(self.options.reply_timeout);
+        self.limit_more(number, Limit::until(Deadline::Reply, soon));
+        if let Some(task) = self.tasks.get_mut(&number) {
+            task.stage = Stage::Pulling;
+        }
+        self.pulls.join(queue, number);
+    }
+
+    /// Sends a pull.
+    fn pull(&mut self, queue: &QueueName) {
+        self.send_for(Action::Pull, queue, Waiter::Pull(queue.clone()));
+    }
+
+    /// Sends a request that belongs to no task. That it can be written was found when a task came for it.
+    fn send_for(&mut self, action: Action, queue: &QueueName, waiter: Waiter) {
+        let request = Request::new(action, self.ids.next(), queue.clone(), bytes::Bytes::new());
+        if let (Some(session), Ok(frame)) = (&mut self.session, encoded(self.encoding, &request)) {
+            self.metrics.commands += 1;
+            session.send(action, request.id(), &frame, waiter);
+        }
+    }
+
+    /// Looks whether the connection has ended, or is to end, or could not be made.
+    fn end(&mut self, io: &mut Io<Error>, now: Instant) {
+        let doom = self.doom.take();
+        let end = io.take_end();
+        let is_abandoned = matches!(end, Some(End::Abandoned));
+        let error = match end {
+            Some(End::NotConnected(error)) => return self.fail(&error, now),
+            Some(End::Lost(error)) => Some(lost(error)),
+            Some(End::Abandoned) => Some(abandoned()),
+            None => None,
+        };
+        if let Some(error) = doom.or(error)
+            && self.session.is_some()
+        {
+            self.lose(&error, io, now);
+        }
+        if is_abandoned {
+            self.is_moved = false;
+            self.health.abandoned();
+            for number in self.all_tasks() {
+                self.finish(number, Err(abandoned().with_fate(Fate::NotSent)));
+            }
+        }
+    }
+
+    /// The connection is of no use any more.
+    fn lose(&mut self, error: &Error, io: &Io<Error>, now: Instant) {
+        let Some(mut session) = self.session.take() else { return };
+        trace::lost(&self.options.address, error);
+        self.open_by = None;
+        // One connection may have been unlucky: a server that has just been restarted need not be waited for.
+        let is_lucky = self.has_served || !mem::replace(&mut self.is_unproven, true);
+        if session.is_open() && is_lucky {
+            self.health.lost();
+        } else {
+            self.back_off(now);
+        }
+        self.last_error = Some(error.share());
+        self.pulls.reset();
+        let (unanswered, pinging) = session.end(io);
+        for one in unanswered {
+            if let Waiter::Task(number) = one.waiter {
+                self.sent_in_vain(number, one.fate, error);
+            }
+        }
+        let pings = pinging.into_iter().filter_map(|waiter| match waiter {
+            Waiter::Task(number) => Some(number),
+            Waiter::Pull(_) | Waiter::Check(_) => None,
+        });
+        for number in pings {
+            self.sent_in_vain(number, Fate::Unknown, error);
+        }
+        self.not_sent(&error.share().with_fate(Fate::NotSent), session.is_open());
+        self.queue_again();
+    }
+
+    /// The connection was lost under the request of a task.
+    fn sent_in_vain(&mut self, number: u64, fate: Fate, error: &Error) {
+        let Some(task) = self.tasks.get(&number) else { return };
+        let told = error.share().with_fate(fate);
+        match fate {
+            Fate::NotSent => self.retry(number, &told, false),
+            _ if task.ask.is_repeatable() => self.retry(number, &told, is_fatal(error)),
+            _ => self.finish(number, Err(told)),
+        }
+    }
+
+    /// The connection was lost without the requests of these tasks. A server that does not upgrade it would not upgrade the
+    /// next one, and what was pulled, and could not be read, would come again.
+    fn not_sent(&mut self, error: &Error, is_upgraded: bool) {
+        for number in self.all_tasks() {
+            let Some(task) = self.tasks.get(&number) else { continue };
+            let is_last = is_fatal(error);
+            match (&task.stage, &task.ask) {
+                (Stage::Sent(_) | Stage::Pinging, _) => {}
+                (_, Ask::Ready) if is_upgraded => {}
+                (Stage::Pulling, _) => self.retry(number, error, is_last),
+                _ => self.retry(number, error, is_last && !is_upgraded),
+            }
+        }
+    }
+
+    /// What was sent, and goes on, is sent again.
+    fn queue_again(&mut self) {
+        for (number, task) in &mut self.tasks {
+            task.stage = match mem::replace(&mut task.stage, Stage::Pinging) {
+                Stage::Sent(message) => Stage::Queued(Some(message)),
+                Stage::Pinging => Stage::Queued(None),
+                other => other,
+            };
+            if let Stage::Queued(_) = task.stage {
+                self.queued.insert(*number);
+            }
+        }
+    }
+
+    /// No connection could be made.
+    fn fail(&mut self, error: &Error, now: Instant) {
+        self.back_off(now);
+        self.last_error = Some(error.share());
+        let error = error.share().with_fate(Fate::NotSent);
+        for number in self.all_tasks() {
+            self.retry(number, &error, is_fatal(&error));
+        }
+    }
+
+    fn back_off(&mut self, now: Instant) {
+        self.health.failed(now);
+        if let Some(until) = self.health.quarantine(now) {
+            trace::backing_off(&self.options.address, until.saturating_duration_since(now));
+        }
+    }
+
+    /// An attempt at a task was in vain, and the server has not acted. Another one may follow.
+    fn retry(&mut self, number: u64, error: &Error, is_last: bool) {
+        let attempts = self.options.retry.attempts();
+        let Some(task) = self.tasks.get_mut(&number).filter(|task| !task.is_done()) else { return };
+        if let Ask::Settle(..) = task.ask {
+            return self.finish(number, Err(job_lost()));
+        }
+        task.tries = task.tries.saturating_add(1);
+        if matches!(task.ask, Ask::Ready) || task.tries > attempts || is_last {
+            self.finish(number, Err(error.share()));
+        }
+    }
+
+    fn all_tasks(&self) -> Vec<u64> {
+        let going_on = self.tasks.iter().filter(|(_, task)| !task.is_done());
+        going_on.map(|(number, _)| *number).collect()
+    }
+
+    /// Ends what has taken too long.
+    fn expire(&mut self, io: &Io<Error>, now: Instant) {
+        while let Some((at, number)) = self.limits.first().copied()
+            && at <= now
+        {
+            self.limits.remove(&(at, number));
+            let Some(task) = self.tasks.get(&number) else { continue };
+            let outcome = match &task.stage {
+                Stage::Pulling if self.is_open() => Ok(Answer::Nothing),
+                Stage::Pulling => Err(self.why_not().with_fate(Fate::NotSent)),
+                _ => Err(task.limit.error().with_fate(self.fate(task, io))),
+            };
+            self.finish(number, outcome);
+        }
+    }
+
+    /// Whether the server can have acted.
+    fn fate(&self, task: &Task, io: &Io<Error>) -> Fate {
+        match (&task.stage, &self.session) {
+            (Stage::Sent(message), Some(session)) => session.fate(message.action, &message.id, io),
+            (Stage::Pinging, _) => Fate::Unknown,
+            _ => Fate::NotSent,
+        }
+    }
+
+    /// Why there is no connection.
+    fn why_not(&self) -> Error {
+        let known = self.last_error.as_ref().map(Error::share);
+        known.unwrap_or_else(|| timed_out(Deadline::Connect))
+    }
+
+    /// What to do about a missing connection.
+    fn dial(&mut self, now: Instant) -> Pulse {
+        if self.is_leaving {
+            return Pulse::Over;
+        }
+        if !self.can_dial {
+            for number in self.all_tasks() {
+                self.finish(number, Err(only_one_stream()));
+            }
+        }
+        if self.unfinished > 0 && self.health.is_overdue(now) {
+            self.fail(&timed_out(Deadline::Connect), now);
+        }
+        if self.unfinished == 0 {
+            // Nobody wants the attempt any more that may be under way.
+            self.health.lost();
+            return Pulse::Close(None);
+        }
+        let limit = self.next_limit();
+        match self.health.dial(0, now) {
+            Pulse::Dial { server, by, ask } => {
+                Pulse::Dial { server, by, ask: earliest([ask, limit]) }
+            }
+            Pulse::Close(until) => Pulse::Close(earliest([until, limit])),
+            other => other,
+        }
+    }
+
+    fn next_limit(&self) -> Option<Instant> {
+        self.limits.first().map(|(at, _)| *at)
+    }
+
+    /// Sends what is to be sent, and says what is waited for.
+    fn go(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        if self.is_leaving {
+            return self.take_leave(io, now);
+        }
+        if let Some(look) = self.watch.look_first(self.has_something_to_send(), io, now) {
+            return look;
+        }
+        let ping_at = self.ping(now);
+        self.send(io);
+        self.keep_pace(ping_at, io, now)
+    }
+
+    fn has_something_to_send(&self) -> bool {
+        let has_queued =
+            self.is_open() && (!self.queued.is_empty() || self.pulls.lacking().is_some());
+        has_queued || self.session.as_ref().is_some_and(Session::is_queued)
+    }
+
+    /// Asks for a sign of life when nothing came for a while; otherwise, when that is.
+    fn ping(&mut self, now: Instant) -> Option<Instant> {
+        let session = self.session.as_mut().filter(|session| session.is_open())?;
+        if session.is_pinging() {
+            return None;
+        }
+        let (_, heard_at) = self.heard?;
+        let at = heard_at.checked_add(self.options.ping_interval?)?;
+        if at > now {
+            return Some(at);
+        }
+        session.ping(None);
+        None
+    }
+
+    fn send(&mut self, io: &mut Io<Error>) {
+        while let Some(session) = &mut self.session
+            && session.is_open()
+            && session.unwritten(io) < ENOUGH_OUTGOING
+        {
+            if let Some(number) = self.queued.pop_first() {
+                self.send_task(number);
+            } else if let Some(queue) = self.pulls.lacking() {
+                self.pulls.sent(&queue);
+                match self.encoding {
+                    Encoding::Binary => self.pull(&queue),
+                    // A JSON pull from a queue that does not exist ends the server's process.
+                    Encoding::Json => {
+                        self.send_for(Action::Count, &queue, Waiter::Check(queue.clone()));
+                    }
+                }
+            } else {
+                break;
+            }
+        }
+        if let Some(session) = &mut self.session {
+            session.hand_over(io);
+        }
+    }
+
+    fn send_task(&mut self, number: u64) {
+        let (Some(task), Some(session)) = (self.tasks.get_mut(&number), &mut self.session) else {
+            return;
+        };
+        self.metrics.commands += 1;
+        let Stage::Queued(message) = mem::replace(&mut task.stage, Stage::Pinging) else { return };
+        match message {
+            Some(message) => {
+                session.send(message.action, &message.id, &message.frame, Waiter::Task(number));
+                task.stage = Stage::Sent(message);
+            }
+            None => session.ping(Some(Waiter::Task(number))),
+        }
+    }
+
+    fn keep_pace(&mut self, ping_at: Option<Instant>, io: &mut Io<Error>, now: Instant) -> Pulse {
+        let Some(session) = &mut self.session else { return self.dial(now) };
+        if self.open_by.is_some_and(|at| at <= now) {
+            self.lose(&timed_out(Deadline::Connect), io, now);
+            return self.dial(now);
+        }
+        let is_waiting = session.is_waiting();
+        let holds = session.is_due(io).then_some(std::time::Duration::ZERO);
+        let answered = session.take_answered();
+        match self.pace.check(io, holds, answered, now) {
+            Ok(until) => {
+                self.overdue.clear();
+                let until = earliest([until, ping_at, self.open_by, self.next_limit()]);
+                let is_idle = self.unfinished == 0 && !is_waiting && io.is_drained();
+                if is_idle && self.is_open() { Pulse::Rest(until) } else { Pulse::Go(until) }
+            }
+            Err(Late::Reply) if self.overdue.may_be_here(io, now) => Pulse::Look,
+            Err(late) => {
+                let deadline = match late {
+                    Late::Reply => Deadline::Reply,
+                    Late::Write => Deadline::Write,
+                };
+                self.lose(&timed_out(deadline), io, now);
+                self.dial(now)
+            }
+        }
+    }
+
+    /// No caller is left: the server is told, and not waited for, because it does not answer.
+    fn take_leave(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        let Some(session) = self.session.as_mut().filter(|session| session.is_open()) else {
+            return Pulse::Over;
+        };
+        let by = match self.leave_by {
+            Some(by) => by,
+            None => {
+                session.close();
+                *self.leave_by.insert(after(now, LEAVING))
+            }
+        };
+        session.hand_over(io);
+        if io.is_drained() || by <= now { Pulse::Over } else { Pulse::Go(Some(by)) }
+    }
+}
+
+/// Whether the same would happen over another connection again.
+fn is_fatal(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Protocol | ErrorKind::MessageTooLarge | ErrorKind::InvalidInput | ErrorKind::Tls
+    )
+}
+
+fn abandoned() -> Error {
+    let why = "the client's runtime has ended";
+    Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why)
+}

@@ -1,0 +1,426 @@
+//! One server, and those who call it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    task::{Poll, Waker},
+    time::Instant,
+};
+
+use queue_core::{ConnectionState, Epoch, Health, Overdue, Pace, Random, Watch};
+
+use super::{
+    ask::{Answer, Ask},
+    pulls::{Kept, Pulls},
+    task::{Message, Stage, Task},
+};
+use crate::{
+    ConnectOptions, Delivery, Error, ErrorKind, Fate, Metrics, QueueName, RequestId, Result,
+    deadline::Limit,
+    protocol::{
+        Action, Encoding, Request, Success,
+        session::{Ids, Session, encoded},
+    },
+    trace,
+};
+
+/// One server, and the connection to it that is made when a caller needs it.
+///
+/// Any number of callers ask, each in a task of its own, and find the answer there. A task that certainly did not reach the
+/// server goes over the next connection, as often as the retry policy says; a pull does so whatever became of the connection,
+/// because the server has then given back what it brought.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(super) options: ConnectOptions,
+    pub(super) encoding: Encoding,
+    pub(super) host: String,
+    pub(super) random: Random,
+    pub(super) ids: Ids,
+    pub(super) tasks: BTreeMap<u64, Task>,
+    last_task: u64,
+    /// Tasks that are to be sent, the oldest first.
+    pub(super) queued: BTreeSet<u64>,
+    /// How many tasks are not over.
+    pub(super) unfinished: usize,
+    pub(super) limits: BTreeSet<(Instant, u64)>,
+    pub(super) pulls: Pulls,
+    /// While there is a connection.
+    pub(super) session: Option<Session<Waiter>>,
+    /// The present connection, or the last.
+    pub(super) epoch: Option<Epoch>,
+    pub(super) can_dial: bool,
+    /// Somebody moves the bytes.
+    pub(super) is_moved: bool,
+    /// No caller is left.
+    pub(super) is_leaving: bool,
+    /// Until when the end of the connection may take, once the server was told of it.
+    pub(super) leave_by: Option<Instant>,
+    /// By when the connection has to be upgraded.
+    pub(super) open_by: Option<Instant>,
+    /// Why this connection is to end, though it is open.
+    pub(super) doom: Option<Error>,
+    /// Why there was no connection when one was tried last.
+    pub(super) last_error: Option<Error>,
+    pub(super) health: Health,
+    /// An exchange has succeeded on this connection.
+    pub(super) has_served: bool,
+    /// The connection before it was lost without one.
+    pub(super) is_unproven: bool,
+    pub(super) pace: Pace,
+    pub(super) watch: Watch,
+    pub(super) overdue: Overdue,
+    /// How many bytes had come when the last ones came, and when.
+    pub(super) heard: Option<(u64, Instant)>,
+    pub(super) metrics: Metrics,
+    /// How many bytes of this connection are counted: sent, received.
+    pub(super) counted: (u64, u64),
+    /// Something has changed that the pump has to see to.
+    pub(super) is_urgent: bool,
+    /// Callers to be woken by the next exchange.
+    pub(super) woken: Vec<Waker>,
+}
+
+/// For whom an answer is.
+#[derive(Clone, Debug)]
+pub(super) enum Waiter {
+    /// This task.
+    Task(u64),
+    /// Whoever pulls from this queue.
+    Pull(QueueName),
+    /// The same: the question before the pull.
+    Check(QueueName),
+}
+
+/// For callers.
+impl Link {
+    /// Connects when a caller asks for something.
+    pub(crate) fn new(options: ConnectOptions) -> Self {
+        Link {
+            encoding: options.address.transport().encoding(),
+            host: options.address.host(),
+            random: options.random(),
+            ids: Ids::default(),
+            tasks: BTreeMap::new(),
+            last_task: 0,
+            queued: BTreeSet::new(),
+            unfinished: 0,
+            limits: BTreeSet::new(),
+            pulls: Pulls::default(),
+            session: None,
+            epoch: None,
+            can_dial: true,
+            is_moved: false,
+            is_leaving: false,
+            leave_by: None,
+            open_by: None,
+            doom: None,
+            last_error: None,
+            health: Health::new(options.retry, Some(options.connect_timeout)),
+            has_served: false,
+            is_unproven: false,
+            pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
+            watch: Watch::default(),
+            overdue: Overdue::default(),
+            heard: None,
+            metrics: Metrics::default(),
+            counted: (0, 0),
+            is_urgent: false,
+            woken: Vec::new(),
+            options,
+        }
+    }
+
+    /// Uses the stream that the pump has, and no other.
+    pub(crate) fn for_stream(options: ConnectOptions) -> Self {
+        let mut link = Link::new(options);
+        (link.can_dial, link.is_moved) = (false, true);
+        link
+    }
+
+    /// Begins a task, which has to be over by its limit. A pull that is late gives [`Answer::Nothing`], anything else the
+    /// error of the limit.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be sent.
+    pub(crate) fn begin(&mut self, ask: Ask, limit: Limit, now: Instant) -> Result<u64> {
+        let begun = self.stage(&ask).inspect_err(|error| {
+            self.metrics.failed(error.kind().counted());
+        });
+        let action = ask.action();
+        let stage = begun.map_err(|error| match action {
+            Some(action) => error.with_action(action),
+            None => error,
+        })?;
+        self.last_task += 1;
+        let number = self.last_task;
+        let task = Task { ask, stage, limit, tries: 0, waker: None };
+        if !task.is_done() {
+            self.unfinished += 1;
+            self.is_urgent = true;
+            self.limits.extend(limit.at.map(|at| (at, number)));
+        }
+        match (&task.stage, &task.ask) {
+            (Stage::Queued(_), _) => {
+                self.queued.insert(number);
+            }
+            (Stage::Pulling, Ask::Pull(queue)) => self.pulls.join(queue, number),
+            _ => {}
+        }
+        self.tasks.insert(number, task);
+        if self.session.is_none() {
+            self.health.hurry(now);
+        }
+        Ok(number)
+    }
+
+    fn stage(&mut self, ask: &Ask) -> Result<Stage> {
+        let is_over = !self.can_dial && self.epoch.is_some() && self.session.is_none();
+        if is_over && !matches!(ask, Ask::Settle(..)) {
+            return Err(only_one_stream());
+        }
+        Ok(match ask {
+            Ask::Ready if self.is_open() => Stage::Done(Ok(Answer::Yes)),
+            Ask::Ready | Ask::Ping => Stage::Queued(None),
+            Ask::Plain(action, queue, body) => {
+                let id = self.ids.next();
+                self.queued(&Request::new(*action, id, queue.clone(), body.clone()))?
+            }
+            Ask::Raw(request) => {
+                self.ids.note(request)?;
+                self.check_unused(request.action(), request.id())?;
+                self.queued(request)?
+            }
+            Ask::Settle(action, queue, id, epoch) => {
+                self.check_held(*epoch)?;
+                self.check_unused(*action, id)?;
+                let request = Request::new(*action, id.clone(), queue.clone(), bytes::Bytes::new());
+                self.queued(&request)?
+            }
+            Ask::Pull(queue) => match self.take_kept(queue) {
+                Some(delivery) => Stage::Done(Ok(Answer::Delivery(delivery))),
+                None => {
+                    // What cannot be written is told now, and not when it is sent.
+                    self.queued(&Request::pull(RequestId::of(0), queue.clone()))?;
+                    Stage::Pulling
+                }
+            },
+            Ask::TryPull(queue) => match self.take_kept(queue) {
+                Some(delivery) => Stage::Done(Ok(Answer::Delivery(delivery))),
+                None => {
+                    let id = self.ids.next();
+                    self.queued(&Request::count(id, queue.clone()))?
+                }
+            },
+        })
+    }
+
+    fn queued(&self, request: &Request) -> Result<Stage> {
+        let frame = encoded(self.encoding, request)?;
+        let (action, id) = (request.action(), request.id().clone());
+        Ok(Stage::Queued(Some(Message { action, id, frame })))
+    }
+
+    /// The server answers the one as it would answer the other, so there must not be two.
+    fn check_unused(&self, action: Action, id: &RequestId) -> Result<()> {
+        let is_same = |message: &Message| message.action == action && message.id == *id;
+        let mut queued = self.queued.iter().filter_map(|number| self.tasks.get(number)?.message());
+        let is_sent = self.session.as_ref().is_some_and(|session| session.has(action, id));
+        if !is_sent && !queued.any(is_same) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "a {action} with the request id {id} is under way already: wait for its answer"
+        )))
+    }
+
+    /// The server knows a pulled message only on the connection that it was pulled on.
+    fn check_held(&self, epoch: Option<Epoch>) -> Result<()> {
+        match epoch {
+            None => Err(Error::new(
+                ErrorKind::JobLost,
+                Fate::NotSent,
+                "the message was pulled over HTTP: act on it there",
+            )),
+            epoch if epoch == self.epoch && self.is_open() => Ok(()),
+            _ => Err(job_lost()),
+        }
+    }
+
+    /// A message that was pulled for a caller who has gone.
+    fn take_kept(&mut self, queue: &QueueName) -> Option<Delivery> {
+        let kept = self.pulls.take_kept(queue)?;
+        Some(self.delivery(queue, kept))
+    }
+
+    fn delivery(&self, queue: &QueueName, kept: Kept) -> Delivery {
+        Delivery::new(queue.clone(), kept.id, kept.delivered, self.epoch)
+    }
+
+    /// Changes by when a task has to be over.
+    pub(super) fn limit_more(&mut self, number: u64, limit: Limit) {
+        let Some(task) = self.tasks.get_mut(&number) else { return };
+        if let Some(at) = task.limit.at {
+            self.limits.remove(&(at, number));
+        }
+        task.limit = task.limit.sooner(limit);
+        self.limits.extend(task.limit.at.map(|at| (at, number)));
+    }
+
+    /// What came of a task; without, the caller is woken then.
+    pub(crate) fn poll(&mut self, number: u64, caller: &Waker) -> Poll<Result<Answer>> {
+        match self.tasks.get_mut(&number) {
+            Some(task) if !task.is_done() => {
+                match &mut task.waker {
+                    Some(waker) => waker.clone_from(caller),
+                    none => *none = Some(caller.clone()),
+                }
+                Poll::Pending
+            }
+            _ => match self.tasks.remove(&number).map(|task| task.stage) {
+                Some(Stage::Done(outcome)) => Poll::Ready(outcome),
+                _ => Poll::Ready(Err(only_one_stream())),
+            },
+        }
+    }
+
+    /// The caller of a task goes. What was not sent is not sent; a message that came, or still comes, is the next caller's.
+    pub(crate) fn leave(&mut self, number: u64) {
+        let Some(task) = self.tasks.remove(&number) else { return };
+        if let Some(at) = task.limit.at {
+            self.limits.remove(&(at, number));
+        }
+        self.is_urgent = true;
+        self.queued.remove(&number);
+        self.unfinished -= usize::from(!task.is_done());
+        match (task.stage, task.ask) {
+            (Stage::Pulling, Ask::Pull(queue) | Ask::TryPull(queue)) => {
+                self.pulls.leave(&queue, number);
+            }
+            (Stage::Sent(message), Ask::Raw(request)) if message.action == Action::Pull => {
+                let (queue, session) = (request.queue(), self.session.as_mut());
+                let waiter = Waiter::Pull(queue.clone());
+                if session.is_some_and(|it| it.hand_on(Action::Pull, &message.id, waiter)) {
+                    self.pulls.sent(queue);
+                }
+            }
+            (Stage::Done(Ok(Answer::Delivery(delivery))), _) if delivery.epoch() == self.epoch => {
+                let (queue, kept) = Kept::of(delivery);
+                self.put(&queue, kept);
+            }
+            (
+                Stage::Done(Ok(Answer::Success(Success::Delivered(delivered)))),
+                Ask::Raw(request),
+            ) => {
+                let id = request.id().clone();
+                self.put(request.queue(), Kept { id, delivered });
+            }
+            _ => {}
+        }
+    }
+
+    /// A message of this connection that nobody has.
+    fn put(&mut self, queue: &QueueName, kept: Kept) {
+        if self.session.is_some()
+            && let Some((caller, kept)) = self.pulls.put(queue, kept)
+        {
+            self.give(caller, queue, kept);
+        }
+    }
+
+    pub(super) fn give(&mut self, caller: u64, queue: &QueueName, kept: Kept) {
+        let delivery = self.delivery(queue, kept);
+        self.finish(caller, Ok(Answer::Delivery(delivery)));
+    }
+
+    /// A task is over.
+    pub(super) fn finish(&mut self, number: u64, outcome: Result<Answer>) {
+        let Some(task) = self.tasks.get_mut(&number).filter(|task| !task.is_done()) else { return };
+        let outcome = outcome.map_err(|error| task.named(error));
+        if let Err(error) = &outcome {
+            self.metrics.failed(error.kind().counted());
+            trace::failed(error);
+        }
+        if let Some(at) = task.limit.at {
+            self.limits.remove(&(at, number));
+        }
+        if let (Stage::Pulling, Ask::Pull(queue) | Ask::TryPull(queue)) = (&task.stage, &task.ask) {
+            self.pulls.leave(queue, number);
+        }
+        self.queued.remove(&number);
+        self.unfinished -= 1;
+        self.woken.extend(task.waker.take());
+        task.stage = Stage::Done(outcome);
+    }
+
+    /// By when a task has to be over.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn limit(&self, number: u64) -> Option<Instant> {
+        self.tasks.get(&number).and_then(|task| task.limit.at)
+    }
+
+    /// Ends this connection. The next one is made when a caller needs it.
+    pub(crate) fn disconnect(&mut self) {
+        if self.session.is_some() {
+            let why = "the client connects again";
+            self.doom = Some(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why));
+            self.is_urgent = true;
+        }
+    }
+
+    /// No caller is left.
+    pub(crate) fn close(&mut self) {
+        (self.is_leaving, self.is_urgent) = (true, true);
+    }
+
+    /// Whether a connection is wanted that nobody makes. Who is told so has to see to it.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn claim(&mut self) -> bool {
+        let is_lacking = self.unfinished > 0 && !self.is_moved;
+        self.is_moved |= is_lacking;
+        is_lacking
+    }
+
+    /// Whether the pump is to be woken.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn wakes_pump(&self) -> bool {
+        self.is_urgent
+    }
+
+    /// Whether there is a connection that the server has upgraded, and that goes on.
+    pub(super) fn is_open(&self) -> bool {
+        self.doom.is_none() && self.session.as_ref().is_some_and(Session::is_open)
+    }
+
+    pub(crate) fn connection_state(&self, now: Instant) -> ConnectionState {
+        match &self.session {
+            Some(_) if self.is_open() => ConnectionState::Ready,
+            Some(_) => ConnectionState::Connecting,
+            None if self.is_leaving || (!self.can_dial && self.epoch.is_some()) => {
+                ConnectionState::Closed
+            }
+            None if self.health.quarantine(now).is_some() => ConnectionState::Backoff,
+            None if self.unfinished > 0 => ConnectionState::Connecting,
+            None => ConnectionState::Idle,
+        }
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The number of the present connection, or the last.
+    pub(crate) fn epoch(&self) -> Option<Epoch> {
+        self.epoch
+    }
+}
+
+/// The connection that brought a message is gone.
+pub(super) fn job_lost() -> Error {
+    let why = "the connection that pulled this message is gone, and the server has given the message back";
+    Error::new(ErrorKind::JobLost, Fate::NotSent, why)
+}
+
+pub(super) fn only_one_stream() -> Error {
+    let why = "the connection is closed, and this client has only the stream it was given";
+    Error::new(ErrorKind::ConnectionLost, Fate::NotSent, why)
+}

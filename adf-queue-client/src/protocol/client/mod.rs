@@ -1,0 +1,14 @@
+//! A client's side of one server: who waits for what, what goes out, and when there is to be a connection.
+
+mod ask;
+mod connection;
+mod link;
+#[cfg(test)]
+mod link_tests;
+mod pulls;
+mod task;
+
+pub(crate) use self::{
+    ask::{Answer, Ask},
+    link::Link,
+};

@@ -1,0 +1,222 @@
+//! Who waits for messages of which queue, and what was pulled for nobody.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    mem,
+};
+
+use crate::{Delivery, QueueName, RequestId, protocol::Delivered};
+
+/// A message that is here, and that nobody has yet.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) id: RequestId,
+    pub(super) delivered: Delivered,
+}
+
+impl Kept {
+    /// The caller who had it has gone.
+    pub(super) fn of(delivery: Delivery) -> (QueueName, Self) {
+        let (queue, id, delivered) = delivery.into_parts();
+        (queue, Kept { id, delivered })
+    }
+}
+
+/// All pulls of one client.
+///
+/// A pull cannot be taken back. One whose caller has gone stays outstanding, and the next caller has it; a message that came
+/// for nobody is kept for the next caller. So callers and pulls are counted apart, and whoever waits longest has the next
+/// message of the queue.
+#[derive(Debug, Default)]
+pub(super) struct Pulls {
+    lines: BTreeMap<QueueName, Line>,
+    /// Queues with more callers than pulls.
+    lacking: BTreeSet<QueueName>,
+    /// Pulls for nobody, and messages that are kept.
+    spare: usize,
+    kept_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    callers: BTreeSet<u64>,
+    /// Pulls that are under way.
+    outstanding: usize,
+    kept: VecDeque<Kept>,
+}
+
+impl Line {
+    fn spare(&self) -> usize {
+        self.outstanding.saturating_sub(self.callers.len()) + self.kept.len()
+    }
+}
+
+impl Pulls {
+    /// Changes a line, and what is counted over all of them.
+    fn change<T>(&mut self, queue: &QueueName, change: impl FnOnce(&mut Line) -> T) -> T {
+        let line = self.lines.entry(queue.clone()).or_default();
+        self.spare -= line.spare();
+        let outcome = change(line);
+        self.spare += line.spare();
+        if line.callers.len() > line.outstanding {
+            self.lacking.insert(queue.clone());
+        } else {
+            self.lacking.remove(queue);
+        }
+        if line.callers.is_empty() && line.spare() == 0 {
+            self.lines.remove(queue);
+        }
+        outcome
+    }
+
+    /// A message that is here, if there is one.
+    pub(super) fn take_kept(&mut self, queue: &QueueName) -> Option<Kept> {
+        if !self.lines.contains_key(queue) {
+            return None;
+        }
+        let kept = self.change(queue, |line| line.kept.pop_front())?;
+        self.kept_bytes -= kept.delivered.body.len();
+        Some(kept)
+    }
+
+    /// A caller waits.
+    pub(super) fn join(&mut self, queue: &QueueName, caller: u64) {
+        self.change(queue, |line| line.callers.insert(caller));
+    }
+
+    /// A caller goes.
+    pub(super) fn leave(&mut self, queue: &QueueName, caller: u64) {
+        self.change(queue, |line| line.callers.remove(&caller));
+    }
+
+    /// A queue for which one more pull is to be sent.
+    pub(super) fn lacking(&self) -> Option<QueueName> {
+        self.lacking.first().cloned()
+    }
+
+    /// A pull is under way, or the question before it.
+    pub(super) fn sent(&mut self, queue: &QueueName) {
+        self.change(queue, |line| line.outstanding += 1);
+    }
+
+    /// Whether a caller has gone for whom the question before a pull was asked: the pull need not be sent.
+    pub(super) fn is_spare(&mut self, queue: &QueueName) -> bool {
+        self.lines.get(queue).is_none_or(|line| line.outstanding > line.callers.len())
+    }
+
+    /// A pull is under way no more, without a message: who waits longest, if it was for somebody.
+    pub(super) fn ended(&mut self, queue: &QueueName) -> Option<u64> {
+        self.change(queue, |line| {
+            line.outstanding = line.outstanding.saturating_sub(1);
+            line.callers.first().copied()
+        })
+    }
+
+    /// A message came by a pull: who has it. Without, it is kept.
+    pub(super) fn came(&mut self, queue: &QueueName, kept: Kept) -> Option<(u64, Kept)> {
+        self.change(queue, |line| line.outstanding = line.outstanding.saturating_sub(1));
+        self.put(queue, kept)
+    }
+
+    /// A message is here that nobody has: who has it now. Without, it is kept.
+    pub(super) fn put(&mut self, queue: &QueueName, kept: Kept) -> Option<(u64, Kept)> {
+        let bytes = kept.delivered.body.len();
+        let served = self.change(queue, |line| match line.callers.pop_first() {
+            Some(caller) => Some((caller, kept)),
+            None => {
+                line.kept.push_back(kept);
+                None
+            }
+        });
+        if served.is_none() {
+            self.kept_bytes += bytes;
+        }
+        served
+    }
+
+    /// The connection has ended: nothing is under way, and the server has given back what was kept.
+    pub(super) fn reset(&mut self) {
+        (self.spare, self.kept_bytes) = (0, 0);
+        let lines = mem::take(&mut self.lines);
+        self.lacking.clear();
+        for (queue, line) in lines {
+            if !line.callers.is_empty() {
+                self.lacking.insert(queue.clone());
+                self.lines.insert(queue, Line { callers: line.callers, ..Line::default() });
+            }
+        }
+    }
+
+    /// How many pulls are under way for nobody, and messages kept.
+    pub(super) fn spare(&self) -> usize {
+        self.spare
+    }
+
+    /// How long the kept messages are together.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue() -> QueueName {
+        "/q".parse().unwrap()
+    }
+
+    fn kept(id: &str) -> Kept {
+        let delivered =
+            Delivered { message_id: 1.into(), duplications: 1, body: id.to_owned().into() };
+        Kept { id: id.parse().unwrap(), delivered }
+    }
+
+    fn who(served: Option<(u64, Kept)>) -> Option<u64> {
+        served.map(|(caller, _)| caller)
+    }
+
+    #[test]
+    fn whoever_waits_longest_has_the_next_message_whichever_pull_brings_it() {
+        let (mut pulls, queue) = (Pulls::default(), queue());
+        for caller in [1, 2] {
+            pulls.join(&queue, caller);
+            assert_eq!(pulls.lacking(), Some(queue.clone()));
+            pulls.sent(&queue);
+            assert_eq!(pulls.lacking(), None);
+        }
+        assert_eq!(who(pulls.came(&queue, kept("second"))), Some(1));
+        assert_eq!(who(pulls.came(&queue, kept("first"))), Some(2));
+        assert!(pulls.lines.is_empty());
+    }
+
+    #[test]
+    fn a_pull_that_was_given_up_is_the_next_callers() {
+        let (mut pulls, queue) = (Pulls::default(), queue());
+        pulls.join(&queue, 1);
+        pulls.sent(&queue);
+        pulls.leave(&queue, 1);
+        assert_eq!((pulls.spare(), pulls.lacking()), (1, None));
+        pulls.join(&queue, 2);
+        assert_eq!((pulls.spare(), pulls.lacking()), (0, None));
+        pulls.leave(&queue, 2);
+        assert_eq!(who(pulls.came(&queue, kept("late"))), None);
+        assert_eq!((pulls.spare(), pulls.kept_bytes()), (1, 4));
+        assert_eq!(&*pulls.take_kept(&queue).unwrap().delivered.body, b"late");
+        assert_eq!((pulls.spare(), pulls.kept_bytes()), (0, 0));
+        assert!(pulls.take_kept(&queue).is_none() && pulls.lines.is_empty());
+    }
+
+    #[test]
+    fn what_was_under_way_is_forgotten_with_its_connection_and_callers_are_not() {
+        let (mut pulls, queue) = (Pulls::default(), queue());
+        pulls.join(&queue, 1);
+        pulls.sent(&queue);
+        pulls.sent(&"/other".parse().unwrap());
+        pulls.put(&"/kept".parse().unwrap(), kept("k"));
+        assert_eq!(pulls.spare(), 2);
+        pulls.reset();
+        assert_eq!((pulls.spare(), pulls.kept_bytes()), (0, 0));
+        assert_eq!((pulls.lacking(), pulls.lines.len()), (Some(queue), 1));
+    }
+}

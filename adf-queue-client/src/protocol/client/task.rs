@@ -1,0 +1,65 @@
+//! A call that is under way, and what is known of it.
+
+use std::task::Waker;
+
+use bytes::Bytes;
+
+use super::ask::{Answer, Ask};
+use crate::{Error, RequestId, Result, deadline::Limit, protocol::Action};
+
+/// A call that is under way.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) ask: Ask,
+    pub(super) stage: Stage,
+    pub(super) limit: Limit,
+    /// How many attempts were in vain.
+    pub(super) tries: u32,
+    pub(super) waker: Option<Waker>,
+}
+
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// It waits for a connection, and is sent then.
+    Queued(Option<Message>),
+    /// The answer to this request is waited for.
+    Sent(Message),
+    /// A sign of life is waited for.
+    Pinging,
+    /// It waits among those who pull from its queue.
+    Pulling,
+    /// It is over, and its caller does not know yet.
+    Done(Result<Answer>),
+}
+
+/// A request that was encoded.
+#[derive(Clone, Debug)]
+pub(super) struct Message {
+    pub(super) action: Action,
+    pub(super) id: RequestId,
+    pub(super) frame: Bytes,
+}
+
+impl Task {
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self.stage, Stage::Done(_))
+    }
+
+    /// The request, if it has one of its own.
+    pub(super) fn message(&self) -> Option<&Message> {
+        match &self.stage {
+            Stage::Queued(message) => message.as_ref(),
+            Stage::Sent(message) => Some(message),
+            Stage::Pinging | Stage::Pulling | Stage::Done(_) => None,
+        }
+    }
+
+    /// The error as its caller is told it.
+    pub(super) fn named(&self, error: Error) -> Error {
+        match (self.message(), self.ask.action()) {
+            (Some(message), Some(action)) => error.with_request(action, &message.id),
+            (None, Some(action)) => error.with_action(action),
+            (_, None) => error,
+        }
+    }
+}

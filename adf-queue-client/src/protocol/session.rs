@@ -1,0 +1,331 @@
+//! One WebSocket connection, without its socket: its upgrade, its frames, and who waits for which answer.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    mem,
+};
+
+use bytes::{Bytes, BytesMut};
+use queue_core::{Io, Random, decimal};
+
+use super::{
+    Action, Encoding, Refusal, Request, Success,
+    websocket::{Frames, Incoming, Next, Upgrade},
+};
+use crate::{Error, ErrorKind, Fate, RequestId, Result};
+
+/// One connection. What is sent before the server has upgraded it waits until then: it reads no frame before.
+///
+/// Answers are found by action and id. Those of pulls may come at any time; all others come in the order of their
+/// requests.
+#[derive(Debug)]
+pub(crate) struct Session<W> {
+    encoding: Encoding,
+    frames: Frames,
+    /// Until it is answered.
+    upgrade: Option<Upgrade>,
+    /// The request of the upgrade, until it is handed over.
+    first: BytesMut,
+    /// Frames that are not handed over.
+    out: BytesMut,
+    /// How many bytes go before the next frame.
+    position: u64,
+    waiting: HashMap<(Action, Box<str>), Waiting<W>>,
+    pings: VecDeque<(u64, Option<W>)>,
+    /// What has to be answered in time: its number, and where it ends among the bytes of the connection.
+    due: BTreeMap<u64, u64>,
+    last_number: u64,
+    /// The oldest of them was answered.
+    has_answered: bool,
+    /// A ping of the peer. Only the last one has to be answered.
+    asked: Option<Bytes>,
+}
+
+#[derive(Debug)]
+struct Waiting<W> {
+    waiter: W,
+    id: RequestId,
+    number: u64,
+    /// Where the request ends among the bytes of the connection.
+    end: u64,
+}
+
+/// What came of what was sent.
+#[derive(Debug)]
+pub(crate) enum Event<W> {
+    /// The connection is upgraded.
+    Open,
+    /// The answer to a request.
+    Answer { waiter: W, id: RequestId, outcome: Result<Success, Refusal> },
+    /// A sign of life, and who asked for it.
+    Pong(Option<W>),
+}
+
+/// Somebody who waits for an answer that does not come.
+#[derive(Debug)]
+pub(crate) struct Unanswered<W> {
+    pub(crate) waiter: W,
+    pub(crate) fate: Fate,
+}
+
+impl<W> Session<W> {
+    /// The state of a connection that was just made. `host` is the value of the `Host` header; `max_message` is the longest
+    /// message that is read.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a host that the server would not read.
+    pub(crate) fn new(
+        encoding: Encoding,
+        host: &str,
+        max_message: usize,
+        random: &mut Random,
+    ) -> Result<Self> {
+        let mut first = BytesMut::new();
+        let upgrade = Upgrade::start(encoding, host, random, &mut first)?;
+        Ok(Session {
+            encoding,
+            frames: Frames::new(encoding, max_message, random.next_u64()),
+            upgrade: Some(upgrade),
+            position: first.len() as u64,
+            first,
+            out: BytesMut::new(),
+            waiting: HashMap::new(),
+            pings: VecDeque::new(),
+            due: BTreeMap::new(),
+            last_number: 0,
+            has_answered: false,
+            asked: None,
+        })
+    }
+
+    /// Whether requests are taken by the server.
+    pub(crate) fn is_open(&self) -> bool {
+        self.upgrade.is_none()
+    }
+
+    /// Sends a request that was encoded, as one frame. No request of this action and id is under way.
+    pub(crate) fn send(&mut self, action: Action, id: &RequestId, message: &[u8], waiter: W) {
+        self.frame(|frames, out| frames.message(message, out));
+        let number = self.next_number();
+        if action != Action::Pull {
+            self.due.insert(number, self.position);
+        }
+        let waiting = Waiting { waiter, id: id.clone(), number, end: self.position };
+        self.waiting.insert((action, id.as_str().into()), waiting);
+    }
+
+    /// Asks for a sign of life.
+    pub(crate) fn ping(&mut self, waiter: Option<W>) {
+        self.frame(Frames::ping);
+        let number = self.next_number();
+        self.due.insert(number, self.position);
+        self.pings.push_back((number, waiter));
+    }
+
+    /// Says that nothing more comes. The server does not answer that.
+    pub(crate) fn close(&mut self) {
+        self.frame(Frames::close);
+    }
+
+    fn frame(&mut self, write: impl FnOnce(&mut Frames, &mut BytesMut)) {
+        let before = self.out.len();
+        write(&mut self.frames, &mut self.out);
+        self.position += (self.out.len() - before) as u64;
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// Whether a request of this action and id is under way.
+    pub(crate) fn has(&self, action: Action, id: &RequestId) -> bool {
+        self.waiting.contains_key(&(action, id.as_str().into()))
+    }
+
+    /// From now on somebody else waits for the answer.
+    pub(crate) fn hand_on(&mut self, action: Action, id: &RequestId, waiter: W) -> bool {
+        let waiting = self.waiting.get_mut(&(action, id.as_str().into()));
+        waiting.map(|waiting| waiting.waiter = waiter).is_some()
+    }
+
+    /// Hands over what the server reads now.
+    pub(crate) fn hand_over<F>(&mut self, io: &mut Io<F>) {
+        if !self.first.is_empty() {
+            io.queue(&mut self.first);
+        }
+        if !self.is_open() {
+            return;
+        }
+        // Whoever asks without reading the answers gets one at a time.
+        if io.is_drained()
+            && let Some(payload) = self.asked.take()
+        {
+            self.frame(|frames, out| frames.pong(&payload, out));
+        }
+        if !self.out.is_empty() {
+            io.queue(&mut self.out);
+        }
+    }
+
+    /// How many bytes of frames wait to be written.
+    pub(crate) fn unwritten<F>(&self, io: &Io<F>) -> usize {
+        self.out.len() + io.unwritten()
+    }
+
+    /// Whether something is to be handed over.
+    pub(crate) fn is_queued(&self) -> bool {
+        !self.first.is_empty() || (self.is_open() && (!self.out.is_empty() || self.asked.is_some()))
+    }
+
+    /// Whether an answer has to come in time: any but that of a pull, once its request is sent whole.
+    pub(crate) fn is_due<F>(&self, io: &Io<F>) -> bool {
+        self.due.first_key_value().is_some_and(|(_, end)| *end <= io.sent())
+    }
+
+    /// Whether such an answer is waited for, or will be.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Whether a ping is under way.
+    pub(crate) fn is_pinging(&self) -> bool {
+        !self.pings.is_empty()
+    }
+
+    /// Whether the oldest of the answers that are due has come since this was asked last.
+    pub(crate) fn take_answered(&mut self) -> bool {
+        mem::take(&mut self.has_answered)
+    }
+
+    /// The next of what came.
+    ///
+    /// # Errors
+    ///
+    /// When the connection cannot be used any further: the peer does not keep to the protocol, or says that it closes.
+    pub(crate) fn take<F>(&mut self, io: &mut Io<F>) -> Result<Option<Event<W>>> {
+        if let Some(upgrade) = &self.upgrade {
+            let Some(len) = upgrade.finish(io.data())? else { return Ok(None) };
+            io.take(len);
+            self.upgrade = None;
+            return Ok(Some(Event::Open));
+        }
+        loop {
+            let len = match self.frames.next(io.data())? {
+                Next::Frame(len) => len,
+                Next::Missing(len) => {
+                    io.want(len);
+                    return Ok(None);
+                }
+            };
+            let Some(incoming) = self.frames.read(io.take(len))? else { continue };
+            if let Some(event) = self.sort(incoming)? {
+                return Ok(Some(event));
+            }
+        }
+    }
+
+    fn sort(&mut self, incoming: Incoming) -> Result<Option<Event<W>>> {
+        match incoming {
+            Incoming::Message(message) => self.answer(message).map(Some),
+            Incoming::Pong => {
+                // A pong that nobody asked for is one too many, and no harm.
+                let Some((number, waiter)) = self.pings.pop_front() else { return Ok(None) };
+                self.answered(number);
+                Ok(Some(Event::Pong(waiter)))
+            }
+            Incoming::Ping(payload) => {
+                self.asked = Some(payload);
+                Ok(None)
+            }
+            Incoming::Close => {
+                let why = "the server closed the connection";
+                Err(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why))
+            }
+        }
+    }
+
+    fn answer(&mut self, message: Bytes) -> Result<Event<W>> {
+        let response = self.encoding.decode(message)?;
+        let key = (response.action, response.id);
+        let Some(waiting) = self.waiting.remove(&key) else {
+            let (action, id) = key;
+            let id = queue_core::excerpt(id.as_bytes());
+            return Err(Error::protocol(format!(
+                "the server answered a {action} with the request id {id}, which is not under way"
+            )));
+        };
+        let Waiting { waiter, id, number, .. } = waiting;
+        self.answered(number);
+        Ok(Event::Answer { waiter, id, outcome: response.outcome })
+    }
+
+    fn answered(&mut self, number: u64) {
+        let is_oldest = self.due.first_key_value().is_some_and(|(oldest, _)| *oldest == number);
+        self.has_answered |= is_oldest;
+        self.due.remove(&number);
+    }
+
+    /// Whether the server can have acted on this request, of which it is known that it is under way.
+    pub(crate) fn fate<F>(&self, action: Action, id: &RequestId, io: &Io<F>) -> Fate {
+        let waiting = self.waiting.get(&(action, id.as_str().into()));
+        waiting.map_or(Fate::Unknown, |waiting| fate(waiting.end, io))
+    }
+
+    /// The connection has ended: everybody who waits for an answer, in the order of the requests, and everybody who waits
+    /// for a sign of life.
+    pub(crate) fn end<F>(&mut self, io: &Io<F>) -> (Vec<Unanswered<W>>, Vec<W>) {
+        let mut waiting: Vec<Waiting<W>> = self.waiting.drain().map(|(_, one)| one).collect();
+        waiting.sort_unstable_by_key(|one| one.number);
+        let unanswered = waiting
+            .into_iter()
+            .map(|Waiting { waiter, end, .. }| Unanswered { waiter, fate: fate(end, io) });
+        (unanswered.collect(), self.pings.drain(..).filter_map(|(_, waiter)| waiter).collect())
+    }
+}
+
+/// The server can have acted once it has the last byte.
+fn fate<F>(end: u64, io: &Io<F>) -> Fate {
+    if end <= io.sent() { Fate::Unknown } else { Fate::NotSent }
+}
+
+/// The ids of the requests of a client: decimal numbers, each used once.
+#[derive(Debug, Default)]
+pub(crate) struct Ids(u64);
+
+impl Ids {
+    /// An id that was not used.
+    pub(crate) fn next(&mut self) -> RequestId {
+        self.0 = self.0.wrapping_add(1);
+        RequestId::of(self.0)
+    }
+
+    /// A request uses an id of its own.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a pull by a number that was used: the server would take one message for the other.
+    pub(crate) fn note(&mut self, request: &Request) -> Result<()> {
+        let Some(number) = decimal(request.id().as_str().as_bytes()) else { return Ok(()) };
+        if number > self.0 {
+            // Those near the end are never reached.
+            self.0 = if number < u64::MAX / 2 { number } else { self.0 };
+            return Ok(());
+        }
+        if request.action() != Action::Pull {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "request id {number} is not new: this client has used the numbers up to {} (use a larger one, or no number)",
+            self.0
+        )))
+    }
+}
+
+/// A request as it is sent.
+pub(crate) fn encoded(encoding: Encoding, request: &Request) -> Result<Bytes> {
+    let mut message = BytesMut::new();
+    encoding.encode(request, &mut message)?;
+    Ok(message.freeze())
+}

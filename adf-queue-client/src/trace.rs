@@ -1,0 +1,119 @@
+//! What this crate tells `tracing`: spans for connections and requests, and events for what changes, with the names that
+//! OpenTelemetry has for messaging. Never a body, at most its length, and nothing that a server wrote.
+//!
+//! Without the feature `tracing` all of it is nothing.
+
+use std::time::Duration;
+
+#[cfg(feature = "tracing")]
+use queue_core::Line;
+use queue_core::Span;
+
+#[cfg(feature = "tracing")]
+use crate::protocol::Action;
+use crate::{Address, Error, Result, protocol::client::Ask};
+
+#[cfg(feature = "tracing")]
+const SYSTEM: &str = "adf_queue";
+
+/// A call.
+pub(crate) fn call(address: &Address, ask: &Ask) -> Span {
+    #[cfg(feature = "tracing")]
+    return Span::new(tracing::debug_span!(
+        "adf_queue_request",
+        otel.kind = "client",
+        messaging.system = SYSTEM,
+        messaging.operation.name = ask.action().map(Action::name),
+        messaging.destination.name = ask.queue().map(|queue| tracing::field::display(Line(queue))),
+        server.address = %address.endpoint().host(),
+        server.port = address.endpoint().port(),
+    ));
+    #[cfg(not(feature = "tracing"))]
+    {
+        let _ = (address, ask);
+        Span::none()
+    }
+}
+
+/// A call has failed.
+pub(crate) fn failed(error: &Error) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(
+        messaging.system = SYSTEM,
+        messaging.operation.name = error.action().map(Action::name),
+        "error.type" = error.kind().name(),
+        fate = ?error.fate(),
+        request_id = error.request_id().map(tracing::field::display),
+        "the request failed"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = error;
+}
+
+/// An attempt to connect.
+pub(crate) fn connecting(address: &Address) -> Span {
+    #[cfg(feature = "tracing")]
+    return Span::new(tracing::debug_span!(
+        "adf_queue_connect",
+        otel.kind = "client",
+        messaging.system = SYSTEM,
+        server.address = %address.endpoint().host(),
+        server.port = address.endpoint().port(),
+    ));
+    #[cfg(not(feature = "tracing"))]
+    {
+        let _ = address;
+        Span::none()
+    }
+}
+
+/// What came of the attempt.
+pub(crate) fn connected<T>(address: &Address, outcome: &Result<T>) {
+    #[cfg(feature = "tracing")]
+    match outcome {
+        Ok(_) => tracing::info!(
+            messaging.system = SYSTEM,
+            server.address = %address.endpoint().host(),
+            server.port = address.endpoint().port(),
+            "connected"
+        ),
+        Err(error) => tracing::warn!(
+            messaging.system = SYSTEM,
+            server.address = %address.endpoint().host(),
+            server.port = address.endpoint().port(),
+            "error.type" = error.kind().name(),
+            error = %Line(error),
+            "no connection"
+        ),
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = (address, outcome);
+}
+
+/// A connection has ended by itself, or does not keep in step.
+pub(crate) fn lost(address: &Address, error: &Error) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        messaging.system = SYSTEM,
+        server.address = %address.endpoint().host(),
+        server.port = address.endpoint().port(),
+        "error.type" = error.kind().name(),
+        "the connection was lost"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = (address, error);
+}
+
+/// The next attempt waits for its time.
+pub(crate) fn backing_off(address: &Address, delay: Duration) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(
+        messaging.system = SYSTEM,
+        server.address = %address.endpoint().host(),
+        server.port = address.endpoint().port(),
+        delay_ms = delay.as_millis() as u64,
+        "waiting before the next attempt to connect"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = (address, delay);
+}

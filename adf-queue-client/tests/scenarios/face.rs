@@ -1,0 +1,247 @@
+//! The two faces behind a trait, so that a scenario is written once.
+
+use std::{sync::Arc, time::Duration};
+
+use adf_queue_client::{
+    Client, ConnectOptions, ConnectionState, Delivery, Epoch, MessageId, Metrics, QueueName,
+    RequestId, Result, blocking,
+    protocol::{Request, Success},
+};
+use tokio::runtime::Runtime;
+
+/// The async face. Its runtime has a thread of its own, so that drivers go on while a test does not wait.
+pub(crate) struct Async {
+    pub(crate) client: Client,
+    pub(crate) runtime: Arc<Runtime>,
+}
+
+/// The blocking face.
+pub(crate) struct Blocking(pub(crate) blocking::Client);
+
+pub(crate) fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+/// A client.
+pub(crate) trait Face: Sized + Send + 'static {
+    fn connect(options: ConnectOptions) -> Result<Self>;
+    fn connect_lazy(options: ConnectOptions) -> Result<Self>;
+    fn lpush(&mut self, queue: &QueueName, body: bytes::Bytes) -> Result<MessageId>;
+    fn rpush(&mut self, queue: &QueueName, body: bytes::Bytes) -> Result<MessageId>;
+    fn pull(&mut self, queue: &QueueName) -> Result<Delivery>;
+    fn pull_within(&mut self, queue: &QueueName, time: Duration) -> Result<Option<Delivery>>;
+    fn try_pull(&mut self, queue: &QueueName) -> Result<Option<Delivery>>;
+    fn delete(&mut self, delivery: &Delivery) -> Result<()>;
+    fn lcancel(&mut self, delivery: &Delivery) -> Result<()>;
+    fn rcancel(&mut self, delivery: &Delivery) -> Result<()>;
+    fn count(&mut self, queue: &QueueName) -> Result<u32>;
+    fn clear(&mut self, queue: &QueueName) -> Result<u32>;
+    fn create_queue(&mut self, queue: &QueueName) -> Result<()>;
+    fn ensure_queue(&mut self, queue: &QueueName) -> Result<bool>;
+    fn delete_queue(&mut self, queue: &QueueName) -> Result<()>;
+    fn ping(&mut self) -> Result<()>;
+    fn call(&mut self, request: Request) -> Result<Success>;
+    fn pull_with_id(&mut self, queue: &QueueName, id: RequestId) -> Result<Delivery>;
+    fn delete_pulled(&mut self, queue: &QueueName, id: &RequestId) -> Result<()>;
+    fn lcancel_pulled(&mut self, queue: &QueueName, id: &RequestId) -> Result<()>;
+    fn rcancel_pulled(&mut self, queue: &QueueName, id: &RequestId) -> Result<()>;
+    fn recover(&mut self, queue: &QueueName, id: &RequestId) -> Result<()>;
+    fn reconnect(&mut self) -> Result<()>;
+    fn connection_state(&self) -> ConnectionState;
+    fn metrics(&self) -> Metrics;
+    fn epoch(&self) -> Option<Epoch>;
+}
+
+/// Each method of both faces: its arguments as the trait has them, and as they are given on.
+macro_rules! methods {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $output:ty;)+) => {
+        impl Face for Blocking {
+            fn connect(options: ConnectOptions) -> Result<Self> {
+                blocking::Client::connect(options).map(Blocking)
+            }
+
+            fn connect_lazy(options: ConnectOptions) -> Result<Self> {
+                blocking::Client::connect_lazy(options).map(Blocking)
+            }
+
+            $(fn $name(&mut self, $($argument: $type),*) -> Result<$output> {
+                self.0.$name($($argument.into_argument()),*)
+            })+
+
+            fn connection_state(&self) -> ConnectionState {
+                self.0.connection_state()
+            }
+
+            fn metrics(&self) -> Metrics {
+                self.0.metrics().clone()
+            }
+
+            fn epoch(&self) -> Option<Epoch> {
+                self.0.epoch()
+            }
+        }
+
+        impl Face for Async {
+            fn connect(options: ConnectOptions) -> Result<Self> {
+                let runtime = Arc::new(runtime());
+                let client = runtime.block_on(Client::connect(options))?;
+                Ok(Async { client, runtime })
+            }
+
+            fn connect_lazy(options: ConnectOptions) -> Result<Self> {
+                let client = Client::connect_lazy(options)?;
+                Ok(Async { client, runtime: Arc::new(runtime()) })
+            }
+
+            $(fn $name(&mut self, $($argument: $type),*) -> Result<$output> {
+                self.runtime.block_on(self.client.$name($($argument.into_argument()),*))
+            })+
+
+            fn connection_state(&self) -> ConnectionState {
+                self.client.connection_state()
+            }
+
+            fn metrics(&self) -> Metrics {
+                self.client.metrics()
+            }
+
+            fn epoch(&self) -> Option<Epoch> {
+                self.client.epoch()
+            }
+        }
+    };
+}
+
+/// What a method of the trait is given, as the clients take it.
+trait Argument {
+    type Argument;
+    fn into_argument(self) -> Self::Argument;
+}
+
+macro_rules! arguments {
+    ($($type:ty => $argument:ty, |$it:ident| $made:expr;)+) => {$(
+        impl Argument for $type {
+            type Argument = $argument;
+            fn into_argument(self) -> $argument {
+                let $it = self;
+                $made
+            }
+        }
+    )+};
+}
+
+arguments! {
+    &QueueName => QueueName, |it| it.clone();
+    Duration => Duration, |it| it;
+    RequestId => RequestId, |it| it;
+    Request => Request, |it| it;
+    bytes::Bytes => bytes::Bytes, |it| it;
+}
+
+impl<'a> Argument for &'a Delivery {
+    type Argument = &'a Delivery;
+    fn into_argument(self) -> &'a Delivery {
+        self
+    }
+}
+
+impl<'a> Argument for &'a RequestId {
+    type Argument = &'a RequestId;
+    fn into_argument(self) -> &'a RequestId {
+        self
+    }
+}
+
+methods! {
+    lpush(queue: &QueueName, body: bytes::Bytes) -> MessageId;
+    rpush(queue: &QueueName, body: bytes::Bytes) -> MessageId;
+    pull(queue: &QueueName) -> Delivery;
+    pull_within(queue: &QueueName, time: Duration) -> Option<Delivery>;
+    try_pull(queue: &QueueName) -> Option<Delivery>;
+    delete(delivery: &Delivery) -> ();
+    lcancel(delivery: &Delivery) -> ();
+    rcancel(delivery: &Delivery) -> ();
+    count(queue: &QueueName) -> u32;
+    clear(queue: &QueueName) -> u32;
+    create_queue(queue: &QueueName) -> ();
+    ensure_queue(queue: &QueueName) -> bool;
+    delete_queue(queue: &QueueName) -> ();
+    ping() -> ();
+    call(request: Request) -> Success;
+    pull_with_id(queue: &QueueName, id: RequestId) -> Delivery;
+    delete_pulled(queue: &QueueName, id: &RequestId) -> ();
+    lcancel_pulled(queue: &QueueName, id: &RequestId) -> ();
+    rcancel_pulled(queue: &QueueName, id: &RequestId) -> ();
+    recover(queue: &QueueName, id: &RequestId) -> ();
+    reconnect() -> ();
+}
+
+/// The tests of one function over a [`Face`] and a [`World`](crate::support::World), by one transport: {async, blocking} x
+/// {in-memory, real}.
+macro_rules! by_transport {
+    ($name:ident, $module:ident, $transport:ident) => {
+        mod $module {
+            use adf_queue_client::Transport;
+
+            use crate::{
+                face::{Async, Blocking},
+                support::World,
+            };
+
+            #[test]
+            fn async_in_memory() {
+                super::super::$name::<Async>(&World::in_memory(Transport::$transport));
+            }
+
+            #[test]
+            fn blocking_in_memory() {
+                super::super::$name::<Blocking>(&World::in_memory(Transport::$transport));
+            }
+
+            #[test]
+            fn async_real() {
+                if let Some(world) = World::real(Transport::$transport) {
+                    super::super::$name::<Async>(&world);
+                }
+            }
+
+            #[test]
+            fn blocking_real() {
+                if let Some(world) = World::real(Transport::$transport) {
+                    super::super::$name::<Blocking>(&world);
+                }
+            }
+        }
+    };
+}
+
+/// What holds over WebSocket.
+macro_rules! over_websocket {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            crate::face::by_transport!($name, ws_bin, WsBin);
+            crate::face::by_transport!($name, ws_json, WsJson);
+        }
+    )+};
+}
+
+/// Two tests of each function over a [`Face`]: async and blocking.
+#[allow(unused_macros)]
+macro_rules! both_faces {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            #[test]
+            fn async_face() {
+                super::$name::<crate::face::Async>();
+            }
+
+            #[test]
+            fn blocking_face() {
+                super::$name::<crate::face::Blocking>();
+            }
+        }
+    )+};
+}
+
+pub(crate) use by_transport;
+pub(crate) use over_websocket;

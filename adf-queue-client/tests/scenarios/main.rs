@@ -1,0 +1,14 @@
+//! What users do, in both faces, over each transport, on the in-memory server and on the real one.
+#![allow(
+    dead_code,
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)]
+
+mod client;
+mod face;
+mod faces;
+mod support;

@@ -1,0 +1,54 @@
+//! Servers to test against, and what tests have in common.
+
+use std::{
+    process,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use adf_queue_client::{Address, ConnectOptions, QueueName, Transport};
+use fixtures::adf_queue::Server;
+
+/// How long a test waits for what is to happen, before it fails.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server, and a transport to speak to it.
+pub(crate) struct World {
+    pub(crate) address: Address,
+    /// The in-memory server, unless it is the real one.
+    pub(crate) server: Option<Server>,
+}
+
+impl World {
+    /// A server in this process.
+    pub(crate) fn in_memory(transport: Transport) -> Self {
+        let server = Server::start().unwrap();
+        let address: Address = server.address().parse().unwrap();
+        World { address: address.with_transport(transport), server: Some(server) }
+    }
+
+    /// The real server, where there is one: `ADF_QUEUE_SERVER` has its address.
+    pub(crate) fn real(transport: Transport) -> Option<Self> {
+        let Ok(address) = std::env::var("ADF_QUEUE_SERVER") else {
+            eprintln!("left out: ADF_QUEUE_SERVER does not say where the real server is");
+            return None;
+        };
+        let address: Address = address.parse().unwrap();
+        Some(World { address: address.with_transport(transport), server: None })
+    }
+
+    pub(crate) fn options(&self) -> ConnectOptions {
+        ConnectOptions::new(self.address.clone()).reply_timeout(PATIENCE)
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        matches!(self.address.transport(), Transport::WsJson | Transport::HttpJson)
+    }
+}
+
+/// A name that no other test uses, also in another process.
+pub(crate) fn queue_name() -> QueueName {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let number = LAST.fetch_add(1, Ordering::Relaxed);
+    format!("/sdk/{}/{number}", process::id()).try_into().unwrap()
+}
