@@ -1,1 +1,715 @@
+//! Tests of the role of a client over WebSocket, without sockets and clocks.
 
+use std::{
+    task::{Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use fixtures::{
+    ConnectionId,
+    adf_queue::{Quirks, Server},
+    offline::Offline,
+};
+use queue_core::{ConnectionState, End, Io, Pulse, Role, proof::Steady};
+
+use super::{Answer, Ask, Link, connection::MAX_SPARE};
+use crate::{
+    ConnectOptions, Deadline, Delivery, Error, ErrorKind, Fate, QueueName, Refusal, RetryPolicy,
+    deadline::Limit,
+    protocol::{Action, Request, Success},
+};
+
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+
+pub(super) fn options() -> ConnectOptions {
+    let options: ConnectOptions = "server:1".parse().unwrap();
+    options
+        .reply_timeout(10 * SECOND)
+        .write_timeout(5 * SECOND)
+        .ping_interval(None)
+        .retry(RetryPolicy::new(3).seed(7).backoff(SECOND / 100, SECOND))
+}
+
+pub(super) fn json() -> ConnectOptions {
+    let options: ConnectOptions = "adf+json://server:1".parse().unwrap();
+    options.ping_interval(None)
+}
+
+pub(super) fn queue() -> QueueName {
+    "/q".parse().unwrap()
+}
+
+fn count() -> Ask {
+    Ask::Plain(Action::Count, queue(), bytes::Bytes::new())
+}
+
+pub(super) fn push(body: &str) -> Ask {
+    Ask::Plain(Action::Rpush, queue(), body.to_owned().into())
+}
+
+pub(super) fn settle(action: Action, delivery: &Delivery) -> Ask {
+    let (queue, id) = (delivery.queue().clone(), delivery.request_id().clone());
+    Ask::Settle(action, queue, id, delivery.epoch())
+}
+
+fn reset() -> End<Error> {
+    End::Lost(std::io::ErrorKind::ConnectionReset.into())
+}
+
+pub(super) fn refused() -> Error {
+    Error::new(ErrorKind::Connect, Fate::NotSent, "refused")
+}
+
+/// A link and its connection to a server, moved by hand.
+struct Bench {
+    link: Steady<Link>,
+    io: Io<Error>,
+    now: Instant,
+    server: Offline,
+    connection: Option<ConnectionId>,
+}
+
+impl Bench {
+    fn new(options: ConnectOptions) -> Self {
+        Self::on(options, Server::builder().queue("/q").offline())
+    }
+
+    fn on(options: ConnectOptions, server: Offline) -> Self {
+        let link = Steady(Link::new(options));
+        Bench { link, io: Io::default(), now: Instant::now(), server, connection: None }
+    }
+
+    /// One that is connected and upgraded.
+    fn open(options: ConnectOptions) -> Self {
+        let mut bench = Bench::new(options);
+        bench.connect();
+        bench
+    }
+
+    fn turn(&mut self) -> Pulse {
+        self.io.wake.clear();
+        self.link.exchange(&mut self.io, self.now)
+    }
+
+    fn link(&mut self) -> &mut Link {
+        &mut self.link.0
+    }
+
+    /// A new connection, upgraded.
+    fn connect(&mut self) {
+        self.attach();
+        self.go();
+        let now = self.now;
+        assert_eq!(self.link().connection_state(now), ConnectionState::Ready);
+    }
+
+    fn attach(&mut self) {
+        if let Some(old) = self.connection.take() {
+            self.server.hang_up(old);
+        }
+        self.io.opened();
+        self.connection = Some(self.server.connect());
+    }
+
+    /// What is written goes to the server, and what it says comes, until both are quiet.
+    fn go(&mut self) -> Pulse {
+        loop {
+            let pulse = self.turn();
+            if self.write() + self.read() == 0 {
+                return pulse;
+            }
+        }
+    }
+
+    fn write(&mut self) -> usize {
+        let (bytes, id) = (self.io.unsent().to_vec(), self.connection.unwrap());
+        self.server.send(id, &bytes);
+        self.io.took(bytes.len(), self.now);
+        bytes.len()
+    }
+
+    fn read(&mut self) -> usize {
+        let bytes = self.server.receive(self.connection.unwrap()).bytes;
+        self.comes(&bytes);
+        bytes.len()
+    }
+
+    fn comes(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let space = self.io.space();
+            let n = space.len().min(bytes.len());
+            space[..n].copy_from_slice(&bytes[..n]);
+            self.io.came(n);
+            bytes = &bytes[n..];
+        }
+    }
+
+    fn lose(&mut self) {
+        self.server.hang_up(self.connection.take().unwrap());
+        self.io.ended(reset());
+    }
+
+    fn begin(&mut self, ask: Ask) -> u64 {
+        let now = self.now;
+        self.link().begin(ask, Limit::never(), now).unwrap()
+    }
+
+    fn begin_for(&mut self, ask: Ask, time: Duration) -> u64 {
+        let limit = Limit::until(Deadline::Total, Some(self.now + time));
+        let now = self.now;
+        self.link().begin(ask, limit, now).unwrap()
+    }
+
+    fn refused(&mut self, ask: Ask) -> Error {
+        let now = self.now;
+        self.link().begin(ask, Limit::never(), now).unwrap_err()
+    }
+
+    fn outcome(&mut self, number: u64) -> Option<crate::Result<Answer>> {
+        match self.link().poll(number, Waker::noop()) {
+            Poll::Ready(outcome) => Some(outcome),
+            Poll::Pending => None,
+        }
+    }
+
+    fn error(&mut self, number: u64) -> (ErrorKind, Fate) {
+        let error = self.outcome(number).expect("it goes on").unwrap_err();
+        (error.kind().clone(), error.fate())
+    }
+
+    fn delivery(&mut self, number: u64) -> Delivery {
+        self.outcome(number).expect("no message came").unwrap().message().unwrap()
+    }
+
+    /// Asks, and gets the answer.
+    fn ask(&mut self, ask: Ask) -> crate::Result<Answer> {
+        let number = self.begin(ask);
+        self.go();
+        self.outcome(number).expect("no answer came")
+    }
+
+    fn pull(&mut self) -> Delivery {
+        self.ask(Ask::Pull(queue())).unwrap().message().unwrap()
+    }
+}
+
+#[test]
+fn nothing_is_sent_before_the_server_has_upgraded_the_connection() {
+    let mut bench = Bench::new(options());
+    assert_eq!(bench.turn(), Pulse::Close(None), "nobody wants a connection");
+    let number = bench.begin(count());
+    let by = Some(bench.now + 5 * SECOND);
+    assert_eq!(bench.turn(), Pulse::Dial { server: 0, by, ask: None });
+    bench.attach();
+    assert!(matches!(bench.turn(), Pulse::Go(until) if until == by), "it has to be upgraded");
+    let asked = String::from_utf8(bench.io.unsent().to_vec()).unwrap();
+    assert!(asked.starts_with("GET /queue/bin HTTP/1.1\r\nHost: server:1\r\n"), "{asked}");
+    assert!(asked.ends_with("\r\n\r\n"), "{asked}");
+    bench.write();
+    bench.turn();
+    assert!(bench.io.is_drained(), "the answer to the upgrade has not come");
+    bench.read();
+    bench.turn();
+    assert_eq!(bench.io.unsent()[0], 0x82, "a binary frame");
+    bench.go();
+    assert_eq!(bench.outcome(number).unwrap().unwrap().counted().unwrap(), 0);
+}
+
+#[test]
+fn a_server_that_never_upgrades_is_given_up_within_the_connect_timeout() {
+    let mut bench = Bench::new(options());
+    let number = bench.begin(Ask::Ready);
+    bench.turn();
+    bench.io.opened();
+    bench.turn();
+    bench.now += 5 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    assert_eq!(bench.error(number), (ErrorKind::Timeout(Deadline::Connect), Fate::NotSent));
+}
+
+#[test]
+fn something_else_than_a_queue_server_is_told_at_once() {
+    let mut bench = Bench::new(options());
+    let (ready, push) = (bench.begin(Ask::Ready), bench.begin(push("x")));
+    bench.turn();
+    bench.io.opened();
+    bench.turn();
+    bench.comes(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>");
+    bench.turn();
+    for number in [ready, push] {
+        let error = bench.outcome(number).unwrap().unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (&ErrorKind::Protocol, Fate::NotSent));
+        assert!(error.to_string().contains("is this an Adf.QueueServer?"), "{error}");
+    }
+}
+
+#[test]
+fn requests_of_all_callers_go_out_together_and_answers_find_their_own() {
+    let mut bench = Bench::open(options());
+    let pull = bench.begin(Ask::Pull(queue()));
+    let (one, two) = (bench.begin(push("one")), bench.begin(push("two")));
+    let counted = bench.begin(count());
+    bench.go();
+    for (number, id) in [(two, 2), (one, 1)] {
+        assert_eq!(bench.outcome(number).unwrap().unwrap().pushed().unwrap().get(), id);
+    }
+    assert!(bench.outcome(counted).unwrap().unwrap().counted().is_ok());
+    assert_eq!(bench.delivery(pull).body(), "one");
+}
+
+#[test]
+fn the_answer_to_a_delete_is_told_from_that_to_its_pull_by_the_action() {
+    let mut bench = Bench::open(options());
+    bench.ask(push("x")).unwrap();
+    let pulled = bench.pull();
+    // A pull that waits has the id that a delete of it will have.
+    let id = pulled.request_id().clone();
+    let waiting = Request::count(id, queue());
+    let waiting = bench.begin(Ask::Raw(waiting));
+    let deleted = bench.begin(settle(Action::Delete, &pulled));
+    bench.go();
+    bench.outcome(deleted).unwrap().unwrap().done().unwrap();
+    assert_eq!(bench.outcome(waiting).unwrap().unwrap().counted().unwrap(), 0);
+}
+
+#[test]
+fn the_last_byte_decides_the_fate_of_a_request() {
+    let never = options().retry(RetryPolicy::never());
+    let mut bench = Bench::open(never);
+    let (one, two) = (bench.begin(push("one")), bench.begin(push("two")));
+    bench.turn();
+    let half = bench.io.unwritten() / 2;
+    bench.io.took(half, bench.now);
+    let queued = bench.begin(push("queued"));
+    bench.io.ended(reset());
+    bench.turn();
+    assert_eq!(bench.error(one), (ErrorKind::ConnectionLost, Fate::Unknown));
+    assert_eq!(bench.error(two), (ErrorKind::ConnectionLost, Fate::NotSent));
+    assert_eq!(bench.error(queued), (ErrorKind::ConnectionLost, Fate::NotSent));
+}
+
+#[test]
+fn what_was_not_sent_whole_goes_over_the_next_connection_and_a_push_that_was_does_not() {
+    let mut bench = Bench::open(options());
+    let (one, two) = (bench.begin(push("one")), bench.begin(push("two")));
+    let asked = bench.begin(count());
+    bench.turn();
+    let half = bench.io.unwritten() / 2;
+    bench.io.took(half, bench.now);
+    bench.lose();
+    assert!(
+        matches!(bench.turn(), Pulse::Dial { .. }),
+        "a server that has served is tried at once"
+    );
+    assert_eq!(bench.error(one), (ErrorKind::ConnectionLost, Fate::Unknown));
+    bench.connect();
+    bench.go();
+    assert_eq!(bench.outcome(two).unwrap().unwrap().pushed().unwrap().get(), 1);
+    assert_eq!(bench.outcome(asked).unwrap().unwrap().counted().unwrap(), 1);
+}
+
+#[test]
+fn a_pull_that_was_given_up_stays_under_way_and_its_message_is_the_next_callers() {
+    let mut bench = Bench::open(options());
+    let late = bench.begin_for(Ask::Pull(queue()), SECOND);
+    bench.go();
+    bench.now += SECOND;
+    bench.go();
+    assert!(matches!(bench.outcome(late), Some(Ok(Answer::Nothing))));
+    let gone = bench.begin(Ask::Pull(queue()));
+    bench.go();
+    bench.link().leave(gone);
+    let commands = bench.link().metrics().commands;
+    bench.ask(push("x")).unwrap();
+    assert_eq!(bench.link().metrics().commands, commands + 1, "no pull but the first was sent");
+    let next = bench.begin(Ask::Pull(queue()));
+    assert_eq!(bench.delivery(next).body(), "x", "it is here already");
+    assert_eq!(bench.link().metrics().commands, commands + 1);
+}
+
+#[test]
+fn a_message_whose_caller_left_before_he_saw_it_is_the_next_callers() {
+    let mut bench = Bench::open(options());
+    let (gone, waits) = (bench.begin(Ask::Pull(queue())), bench.begin(Ask::Pull(queue())));
+    bench.ask(push("x")).unwrap();
+    bench.link().leave(gone);
+    bench.go();
+    assert_eq!(bench.delivery(waits).body(), "x");
+    let raw = bench.begin(Ask::Raw(Request::pull("mine".parse().unwrap(), queue())));
+    bench.ask(push("y")).unwrap();
+    bench.go();
+    bench.link().leave(raw);
+    let next = bench.pull();
+    // The pull of the caller who left second has it, or the one that the first left.
+    assert_eq!(next.body(), "y");
+    bench.ask(settle(Action::Delete, &next)).unwrap().done().unwrap();
+}
+
+#[test]
+fn a_pull_by_an_id_of_the_caller_serves_others_when_he_has_gone() {
+    let mut bench = Bench::open(options());
+    let raw = bench.begin(Ask::Raw(Request::pull("mine".parse().unwrap(), queue())));
+    bench.go();
+    bench.link().leave(raw);
+    let commands = bench.link().metrics().commands;
+    let next = bench.begin(Ask::Pull(queue()));
+    bench.ask(push("x")).unwrap();
+    assert_eq!(bench.link().metrics().commands, commands + 1, "his pull was taken over");
+    let delivery = bench.delivery(next);
+    assert_eq!((delivery.request_id().as_str(), &delivery.body()[..]), ("mine", &b"x"[..]));
+}
+
+#[test]
+fn too_many_pulls_for_nobody_end_the_connection_which_gives_all_messages_back() {
+    let mut bench = Bench::open(options());
+    let pulls: Vec<u64> = (0..=MAX_SPARE).map(|_| bench.begin(Ask::Pull(queue()))).collect();
+    bench.go();
+    for number in &pulls[1..] {
+        bench.link().leave(*number);
+    }
+    bench.go();
+    assert_eq!(bench.link().pulls.spare(), MAX_SPARE);
+    let now = bench.now;
+    assert_eq!(bench.link().connection_state(now), ConnectionState::Ready);
+    bench.link().leave(pulls[0]);
+    assert_eq!(bench.turn(), Pulse::Close(None), "nobody wants another one");
+    assert_eq!(bench.link().pulls.spare(), 0);
+}
+
+#[test]
+fn messages_for_nobody_are_bounded_by_their_bytes() {
+    let mut bench = Bench::open(options().max_message_size(1000));
+    let gone = [(); 3].map(|()| bench.begin(Ask::Pull(queue())));
+    bench.go();
+    for number in gone {
+        bench.link().leave(number);
+    }
+    let body = "x".repeat(900);
+    let push_elsewhere = |bench: &mut Bench| {
+        let request = format!(
+            "POST /queue/rpush.bin?queue=/q&requestid=1 HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: 900\r\n\r\n{body}"
+        );
+        let id = bench.server.connect();
+        bench.server.send(id, request.as_bytes());
+    };
+    push_elsewhere(&mut bench);
+    bench.go();
+    assert_eq!(bench.link().pulls.kept_bytes(), 900);
+    push_elsewhere(&mut bench);
+    bench.read();
+    assert_eq!(bench.turn(), Pulse::Close(None), "both go back to the server");
+    assert_eq!(bench.link().pulls.kept_bytes(), 0);
+}
+
+#[test]
+fn a_json_pull_asks_first_whether_there_is_such_a_queue() {
+    let mut quirks = Quirks::default();
+    quirks.json_pull_kills_server = true;
+    let server = Server::builder().queue("/q").quirks(quirks).offline();
+    let mut bench = Bench::on(json(), server);
+    bench.connect();
+    let missing: QueueName = "/nope".parse().unwrap();
+    let error = bench.ask(Ask::Pull(missing)).unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Refused(Refusal::QueueNotFound));
+    assert_eq!(error.action(), Some(Action::Pull));
+    let pull = bench.begin(Ask::Pull(queue()));
+    bench.ask(push("x")).unwrap();
+    assert_eq!(bench.delivery(pull).body(), "x", "the server lives");
+    // Whoever goes between question and pull leaves none behind.
+    let gone = bench.begin(Ask::Pull(queue()));
+    bench.turn();
+    bench.link().leave(gone);
+    let commands = bench.link().metrics().commands;
+    bench.go();
+    assert_eq!((bench.link().metrics().commands, bench.link().pulls.spare()), (commands, 0));
+}
+
+#[test]
+fn a_message_can_be_acted_on_only_while_its_connection_lasts() {
+    let mut bench = Bench::open(options());
+    bench.ask(push("x")).unwrap();
+    let pulled = bench.pull();
+    bench.lose();
+    bench.turn();
+    let error = bench.refused(settle(Action::Delete, &pulled));
+    assert_eq!((error.kind(), error.fate()), (&ErrorKind::JobLost, Fate::NotSent));
+    assert_eq!(error.action(), Some(Action::Delete));
+    bench.begin(Ask::Ready);
+    bench.connect();
+    let commands = bench.link().metrics().commands;
+    let error = bench.refused(settle(Action::Lcancel, &pulled));
+    assert_eq!(*error.kind(), ErrorKind::JobLost);
+    assert_eq!(bench.link().metrics().commands, commands, "nothing is sent");
+    let again = bench.pull();
+    assert_eq!((&again.body()[..], again.duplications()), (&b"x"[..], 2));
+}
+
+#[test]
+fn a_delete_that_did_not_go_out_with_its_connection_is_void() {
+    let mut bench = Bench::open(options());
+    bench.ask(push("x")).unwrap();
+    let pulled = bench.pull();
+    let deleted = bench.begin(settle(Action::Delete, &pulled));
+    bench.turn();
+    bench.lose();
+    bench.turn();
+    assert_eq!(bench.error(deleted), (ErrorKind::JobLost, Fate::NotSent));
+}
+
+#[test]
+fn a_pull_that_waits_is_sent_again_over_the_next_connection() {
+    let mut bench = Bench::open(options());
+    let pull = bench.begin(Ask::Pull(queue()));
+    bench.go();
+    for _ in 0..10 {
+        bench.lose();
+        assert!(matches!(bench.turn(), Pulse::Dial { .. } | Pulse::Close(Some(_))));
+        bench.now += SECOND;
+        bench.turn();
+        bench.connect();
+        bench.ask(count()).unwrap();
+    }
+    bench.ask(push("x")).unwrap();
+    assert_eq!(bench.delivery(pull).body(), "x");
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_ends_a_pull_within_the_retry_policy() {
+    let mut bench = Bench::open(options());
+    let pull = bench.begin(Ask::Pull(queue()));
+    bench.go();
+    bench.lose();
+    let mut attempts = 0;
+    while bench.outcome_is_open(pull) {
+        if let Pulse::Dial { .. } = bench.turn() {
+            attempts += 1;
+            bench.io.ended(End::NotConnected(refused()));
+        }
+        bench.now += SECOND;
+        assert!(attempts < 10);
+    }
+    assert_eq!((attempts, bench.error(pull).0), (3, ErrorKind::Connect));
+}
+
+#[test]
+fn a_silent_server_is_asked_for_a_sign_of_life_and_given_up() {
+    let mut bench = Bench::open(options().ping_interval(Some(30 * SECOND)));
+    let pull = bench.begin(Ask::Pull(queue()));
+    let at = bench.now + 30 * SECOND;
+    assert_eq!(bench.go(), Pulse::Go(Some(at)));
+    bench.now = at;
+    bench.turn();
+    assert_eq!(bench.io.unsent()[0], 0x89, "a ping");
+    bench.write();
+    // The server's pong holds nothing of the ping, and is a sign of life all the same.
+    bench.read();
+    assert_eq!(bench.turn(), Pulse::Go(Some(bench.now + 30 * SECOND)));
+    bench.now += 30 * SECOND;
+    bench.turn();
+    let bytes = bench.io.unwritten();
+    bench.io.took(bytes, bench.now);
+    assert_eq!(bench.turn(), Pulse::Go(Some(bench.now + 10 * SECOND)));
+    bench.now += 10 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Look);
+    bench.io.looked(bench.now);
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }), "the pull goes over another connection");
+    assert!(bench.outcome_is_open(pull));
+}
+
+#[test]
+fn a_request_that_gets_no_answer_is_late_whatever_else_comes() {
+    let mut bench = Bench::open(options());
+    // The real server answers no such request; this one stands for all that it is silent on.
+    let lost = bench.begin(push("lost"));
+    bench.turn();
+    let bytes = bench.io.unwritten();
+    bench.io.took(bytes, bench.now);
+    for _ in 0..9 {
+        bench.now += SECOND;
+        bench.ask(count()).unwrap();
+        assert!(bench.outcome_is_open(lost));
+    }
+    bench.now += SECOND;
+    assert_eq!(bench.turn(), Pulse::Look);
+    bench.io.looked(bench.now);
+    bench.turn();
+    assert_eq!(bench.error(lost), (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_ends_the_connection() {
+    let mut bench = Bench::open(options());
+    let pushed = bench.begin(push("x"));
+    bench.turn();
+    bench.write();
+    bench.comes(b"\x82\x10\x06\0\x0299\0\x02/q\0\x02ok\0\0\0\0");
+    bench.turn();
+    assert_eq!(bench.error(pushed), (ErrorKind::Protocol, Fate::Unknown));
+    let now = bench.now;
+    assert_ne!(bench.link().connection_state(now), ConnectionState::Ready);
+}
+
+#[test]
+fn a_message_over_the_limit_ends_those_who_pull_and_is_not_asked_for_again() {
+    let mut bench = Bench::open(options().max_message_size(100));
+    let pull = bench.begin(Ask::Pull(queue()));
+    bench.go();
+    bench.comes(b"\x82\x7e\x01\0");
+    bench.turn();
+    assert_eq!(bench.error(pull).0, ErrorKind::MessageTooLarge);
+}
+
+#[test]
+fn a_request_that_would_not_be_understood_is_not_sent() {
+    let mut bench = Bench::open(options());
+    let umlaut: QueueName = "/ü".parse().unwrap();
+    for ask in [
+        Ask::Pull(umlaut.clone()),
+        Ask::TryPull(umlaut.clone()),
+        Ask::Plain(Action::Count, umlaut, bytes::Bytes::new()),
+        push(&"x".repeat(65_536)),
+    ] {
+        let error = bench.refused(ask);
+        assert_eq!((error.kind(), error.fate()), (&ErrorKind::InvalidInput, Fate::NotSent));
+    }
+    let invalid = bench.link().metrics().errors_of(ErrorKind::InvalidInput);
+    assert_eq!((invalid, bench.link().metrics().commands), (4, 0));
+    let mut bench = Bench::open(json());
+    let bytes = Ask::Plain(Action::Rpush, queue(), bytes::Bytes::from_static(b"\xff"));
+    assert_eq!(*bench.refused(bytes).kind(), ErrorKind::InvalidInput);
+    bench.ask(push(&"x".repeat(65_536))).unwrap();
+}
+
+#[test]
+fn an_id_of_a_caller_is_not_taken_for_another() {
+    let mut bench = Bench::open(options());
+    let pull = |id: &str| Ask::Raw(Request::pull(id.parse().unwrap(), queue()));
+    let first = bench.begin(pull("mine"));
+    assert_eq!(*bench.refused(pull("mine")).kind(), ErrorKind::InvalidInput, "it is queued");
+    bench.go();
+    assert_eq!(*bench.refused(pull("mine")).kind(), ErrorKind::InvalidInput, "it is under way");
+    bench.ask(push("x")).unwrap();
+    let success = bench.outcome(first).unwrap().unwrap().success().unwrap();
+    assert!(matches!(success, Success::Delivered(message) if message.body == "x"));
+    // Numbers are this client's own names: one of a caller is passed over from then on.
+    bench.begin(pull("1000"));
+    bench.ask(count()).unwrap();
+    assert_eq!(*bench.refused(pull("1001")).kind(), ErrorKind::InvalidInput);
+    bench.begin(pull("1002"));
+    let twice = Ask::Settle(Action::Delete, queue(), "mine".parse().unwrap(), bench.epoch());
+    let deleted = bench.begin(twice.clone());
+    assert_eq!(*bench.refused(twice).kind(), ErrorKind::InvalidInput, "it is being deleted");
+    bench.go();
+    bench.outcome(deleted).unwrap().unwrap().done().unwrap();
+}
+
+#[test]
+fn an_idle_connection_is_looked_at_before_it_is_written_to() {
+    let mut bench = Bench::open(options());
+    bench.now += 2 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Rest(None));
+    let pushed = bench.begin(push("x"));
+    assert_eq!(bench.turn(), Pulse::Peek);
+    assert!(bench.io.is_drained());
+    bench.lose();
+    bench.turn();
+    assert!(bench.outcome_is_open(pushed), "nothing was sent");
+    bench.connect();
+    bench.go();
+    bench.outcome(pushed).unwrap().unwrap();
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let written = |seed| {
+        let mut bench = Bench::new(options().seed(seed));
+        bench.begin(push("x"));
+        bench.begin(Ask::Pull(queue()));
+        bench.turn();
+        bench.attach();
+        let mut bytes = Vec::new();
+        for _ in 0..8 {
+            bench.turn();
+            bytes.extend_from_slice(bench.io.unsent());
+            bench.write();
+            bench.read();
+        }
+        bytes
+    };
+    assert_eq!(written(7), written(7));
+    assert_ne!(written(7), written(8));
+}
+
+#[test]
+fn a_client_that_goes_says_so_and_does_not_wait_for_an_answer() {
+    let mut bench = Bench::open(options());
+    bench.ask(push("x")).unwrap();
+    bench.pull();
+    bench.link().close();
+    assert!(matches!(bench.turn(), Pulse::Go(Some(_))));
+    assert_eq!((bench.io.unsent()[0], bench.io.unwritten()), (0x88, 8), "a close");
+    bench.write();
+    assert_eq!(bench.turn(), Pulse::Over);
+    // One that cannot be told is not waited for.
+    let mut bench = Bench::open(options());
+    bench.link().close();
+    bench.turn();
+    bench.now += SECOND;
+    assert_eq!(bench.turn(), Pulse::Over);
+}
+
+#[test]
+fn a_connection_that_is_to_be_made_anew_serves_nobody() {
+    let mut bench = Bench::open(options());
+    let before = bench.epoch();
+    bench.link().disconnect();
+    let ready = bench.begin(Ask::Ready);
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
+    assert!(bench.outcome_is_open(ready));
+    bench.connect();
+    assert!(matches!(bench.outcome(ready), Some(Ok(Answer::Yes))));
+    assert_ne!(bench.epoch(), before);
+}
+
+#[test]
+fn a_pump_that_goes_away_is_followed_by_another_one() {
+    let mut bench = Bench::open(options());
+    let (sent, pull) = (bench.begin(push("x")), bench.begin(Ask::Pull(queue())));
+    bench.turn();
+    bench.write();
+    bench.io.abandoned();
+    bench.turn();
+    assert_eq!(bench.error(sent), (ErrorKind::ConnectionLost, Fate::Unknown));
+    assert_eq!(bench.error(pull).0, ErrorKind::ConnectionLost);
+    bench.begin(count());
+    assert!(bench.link().claim() && !bench.link().claim(), "one of them has to see to it");
+    bench.io = Io::default();
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
+    bench.connect();
+}
+
+#[test]
+fn a_flood_of_pings_is_answered_one_at_a_time() {
+    let mut bench = Bench::open(options());
+    for _ in 0..1000 {
+        bench.comes(b"\x89\x04ping");
+    }
+    bench.turn();
+    assert_eq!((bench.io.unsent()[0], bench.io.unwritten()), (0x8a, 10), "one pong");
+    for _ in 0..1000 {
+        bench.comes(b"\x89\x04ping");
+    }
+    bench.turn();
+    assert_eq!(bench.io.unwritten(), 10, "the first was not taken");
+}
+
+impl Bench {
+    fn epoch(&self) -> Option<queue_core::Epoch> {
+        self.link.0.epoch()
+    }
+
+    /// Whether a task goes on.
+    fn outcome_is_open(&self, number: u64) -> bool {
+        self.link.0.tasks.get(&number).is_some_and(|task| !task.is_done())
+    }
+}

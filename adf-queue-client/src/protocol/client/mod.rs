@@ -4,6 +4,8 @@ mod ask;
 mod connection;
 mod link;
 #[cfg(test)]
+mod link_proof;
+#[cfg(test)]
 mod link_tests;
 mod pulls;
 mod task;

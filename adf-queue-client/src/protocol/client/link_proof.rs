@@ -1,0 +1,223 @@
+//! The role of a client over WebSocket, held to its contract on a network that does what it likes.
+
+use std::{
+    task::{Poll, Waker},
+    time::Instant,
+};
+
+use fixtures::{ConnectionId, adf_queue::Server, offline::Offline};
+use queue_core::{
+    Random,
+    proof::{Faults, Peer, Proof},
+};
+
+use super::{
+    Answer, Ask, Link,
+    link_tests::{SECOND, json, options, push, queue, refused, settle},
+};
+use crate::{Deadline, ErrorKind, Fate, RetryPolicy, deadline::Limit, protocol::Action};
+
+/// The in-memory server on the other side of a proof.
+struct Served {
+    server: Offline,
+    connection: Option<ConnectionId>,
+}
+
+impl Peer for Served {
+    fn connected(&mut self) {
+        if let Some(old) = self.connection.replace(self.server.connect()) {
+            self.server.hang_up(old);
+        }
+    }
+
+    fn received(&mut self, bytes: &[u8], answer: &mut Vec<u8>) -> bool {
+        let id = self.connection.unwrap();
+        self.server.send(id, bytes);
+        let received = self.server.receive(id);
+        answer.extend(received.bytes);
+        received.end.is_none()
+    }
+}
+
+impl Served {
+    /// The bodies that are ready in the queue, by a connection of its own, once the client's is gone.
+    fn left(mut self) -> Vec<String> {
+        self.server.hang_up(self.connection.take().unwrap());
+        let mut bodies = Vec::new();
+        for number in 0.. {
+            let count = self.http("count", number);
+            if count.contains("\"count\":0") {
+                break;
+            }
+            let pulled = self.http("pull", number);
+            let (_, rest) = pulled.split_once("\"body\":\"").unwrap();
+            bodies.push(rest.split('"').next().unwrap().to_owned());
+        }
+        bodies
+    }
+
+    fn http(&mut self, action: &str, number: usize) -> String {
+        let id = self.server.connect();
+        let request =
+            format!("GET /queue/{action}.json?queue=/q&requestid=left{number} HTTP/1.1\r\n\r\n");
+        self.server.send(id, request.as_bytes());
+        String::from_utf8(self.server.receive(id).bytes).unwrap()
+    }
+}
+
+/// A caller of the proof.
+struct Caller {
+    what: What,
+    number: u64,
+}
+
+enum What {
+    Push(String),
+    Pull,
+    Delete(String),
+}
+
+#[derive(Default)]
+struct Tally {
+    pushed: Vec<String>,
+    unknown: Vec<String>,
+    not_sent: Vec<String>,
+    deleted: Vec<String>,
+    perhaps_deleted: Vec<String>,
+    given_up: usize,
+    lost: usize,
+}
+
+impl Caller {
+    /// Whether it goes on. A message that it got is deleted by another caller.
+    fn step(&mut self, link: &mut Link, now: Instant, tally: &mut Tally) -> bool {
+        let Poll::Ready(outcome) = link.poll(self.number, Waker::noop()) else { return true };
+        match (&self.what, outcome) {
+            (What::Push(body), Ok(answer)) => {
+                answer.pushed().unwrap();
+                tally.pushed.push(body.clone());
+            }
+            (What::Push(body), Err(error)) if error.fate() == Fate::NotSent => {
+                tally.not_sent.push(body.clone());
+            }
+            (What::Push(body), Err(_)) => tally.unknown.push(body.clone()),
+            (What::Pull, Ok(Answer::Nothing)) => {}
+            (What::Pull, Ok(answer)) => {
+                let delivery = answer.message().unwrap();
+                let body = String::from_utf8(delivery.body().to_vec()).unwrap();
+                match link.begin(settle(Action::Delete, &delivery), Limit::never(), now) {
+                    Ok(number) => {
+                        (self.what, self.number) = (What::Delete(body), number);
+                        return true;
+                    }
+                    Err(error) => {
+                        assert_eq!(*error.kind(), ErrorKind::JobLost);
+                        tally.lost += 1;
+                    }
+                }
+            }
+            (What::Pull, Err(error)) => assert!(error.is_temporary(), "{error}"),
+            (What::Delete(body), Ok(_)) => tally.deleted.push(body.clone()),
+            (What::Delete(body), Err(error)) => match error.fate() {
+                Fate::NotSent => tally.lost += 1,
+                Fate::Unknown => tally.perhaps_deleted.push(body.clone()),
+                Fate::Refused => panic!("{error}"),
+            },
+        }
+        false
+    }
+}
+
+/// Every message that the server took is deleted once or still there, whatever the network does and whoever goes; what was not
+/// sent is not there.
+#[test]
+fn any_schedule_and_any_network_loses_no_message_and_doubles_none() {
+    let mut all = Tally::default();
+    for seed in 0..100 {
+        let tally = prove(seed);
+        all.pushed.extend(tally.pushed);
+        all.unknown.extend(tally.unknown);
+        all.deleted.extend(tally.deleted);
+        all.given_up += tally.given_up;
+        all.lost += tally.lost;
+    }
+    let seen = [all.pushed.len(), all.deleted.len(), all.unknown.len(), all.given_up, all.lost];
+    let enough = [700, 200, 500, 500, 100];
+    assert!(seen.iter().zip(enough).all(|(seen, enough)| *seen > enough), "{seen:?}");
+}
+
+fn prove(seed: u64) -> Tally {
+    let mut random = Random::new(seed);
+    let options = if seed % 2 == 0 { options() } else { json().retry(RetryPolicy::new(2).seed(1)) };
+    let server = Server::builder().queue("/q").offline();
+    let peer = Served { server, connection: None };
+    let mut proof = Proof::new(Link::new(options.seed(seed)), peer, refused, seed);
+    proof.faults = Faults { broken: 150, refused: 4, dropped: 6, late: 0 };
+    let (mut callers, mut tally) = (Vec::<Caller>::new(), Tally::default());
+    for turn in 0..600 {
+        let (now, link) = (proof.now(), &mut proof.role.0);
+        if turn % 5 == 0 {
+            let (ask, what) = match random.below(3) {
+                0 => (Ask::Pull(queue()), What::Pull),
+                1 => (Ask::TryPull(queue()), What::Pull),
+                _ => {
+                    let body = format!("{seed}-{turn}");
+                    (push(&body), What::Push(body))
+                }
+            };
+            let limit = match what {
+                What::Pull if random.one_in(2) => Some(now + SECOND / 4),
+                _ => None,
+            };
+            let limit = Limit::until(Deadline::Total, limit);
+            let number = link.begin(ask, limit, now).unwrap();
+            callers.push(Caller { what, number });
+        }
+        callers.retain_mut(|one| one.step(link, now, &mut tally));
+        if random.one_in(30) && !callers.is_empty() {
+            let one = callers.swap_remove(random.below(callers.len()));
+            link.leave(one.number);
+            match one.what {
+                What::Push(body) => tally.unknown.push(body),
+                What::Delete(body) => tally.perhaps_deleted.push(body),
+                What::Pull => tally.given_up += 1,
+            }
+        }
+        proof.step();
+    }
+    settle_all(&mut proof, callers, &mut tally, seed);
+    let left = proof.peer.left();
+    for body in &tally.pushed {
+        let times = left.iter().chain(&tally.deleted).filter(|one| *one == body).count();
+        let perhaps = tally.perhaps_deleted.iter().filter(|one| *one == body).count();
+        assert!(times == 1 || (times == 0 && perhaps > 0), "seed {seed}: {body} {times} times");
+    }
+    for body in &tally.not_sent {
+        assert!(!left.contains(body) && !tally.deleted.contains(body), "seed {seed}: {body}");
+    }
+    tally
+}
+
+/// On a good network everybody comes to an end, once pushes come for those who pull.
+fn settle_all(
+    proof: &mut Proof<Link, Served>,
+    mut callers: Vec<Caller>,
+    tally: &mut Tally,
+    seed: u64,
+) {
+    proof.faults = Faults::default();
+    let mut steps = 0;
+    while !callers.is_empty() || proof.peer.connection.is_none() {
+        let (now, link) = (proof.now(), &mut proof.role.0);
+        let is_pulling = callers.iter().any(|one| matches!(one.what, What::Pull));
+        if steps % 50 == 0 && (is_pulling || proof.peer.connection.is_none()) {
+            let body = format!("{seed}-end-{steps}");
+            let number = link.begin(push(&body), Limit::never(), now).unwrap();
+            callers.push(Caller { what: What::Push(body), number });
+        }
+        callers.retain_mut(|one| one.step(link, now, tally));
+        proof.step();
+        steps += 1;
+        assert!(steps < 20_000, "seed {seed}: somebody waits for ever");
+    }
+}
