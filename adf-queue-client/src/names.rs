@@ -101,6 +101,20 @@ macro_rules! text {
             }
         }
 
+        impl TryFrom<&String> for $name {
+            type Error = Error;
+
+            fn try_from(text: &String) -> Result<Self> {
+                $name::new(text.as_str())
+            }
+        }
+
+        impl From<&$name> for $name {
+            fn from(name: &$name) -> Self {
+                name.clone()
+            }
+        }
+
         impl TryFrom<String> for $name {
             type Error = Error;
 

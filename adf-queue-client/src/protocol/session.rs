@@ -144,6 +144,11 @@ impl<W> Session<W> {
         self.waiting.contains_key(&(action, id.as_str().into()))
     }
 
+    /// Who waits for the answer to the request of this action and id.
+    pub(crate) fn waiter(&self, action: Action, id: &RequestId) -> Option<&W> {
+        self.waiting.get(&(action, id.as_str().into())).map(|waiting| &waiting.waiter)
+    }
+
     /// From now on somebody else waits for the answer.
     pub(crate) fn hand_on(&mut self, action: Action, id: &RequestId, waiter: W) -> bool {
         let waiting = self.waiting.get_mut(&(action, id.as_str().into()));

@@ -226,7 +226,6 @@ macro_rules! over_websocket {
 }
 
 /// Two tests of each function over a [`Face`]: async and blocking.
-#[allow(unused_macros)]
 macro_rules! both_faces {
     ($($name:ident),+ $(,)?) => {$(
         mod $name {
@@ -243,5 +242,6 @@ macro_rules! both_faces {
     )+};
 }
 
+pub(crate) use both_faces;
 pub(crate) use by_transport;
 pub(crate) use over_websocket;

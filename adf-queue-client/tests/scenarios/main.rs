@@ -1,6 +1,5 @@
 //! What users do, in both faces, over each transport, on the in-memory server and on the real one.
 #![allow(
-    dead_code,
     missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,7 +7,10 @@
     clippy::panic
 )]
 
+mod cancellation;
 mod client;
+mod cuts;
 mod face;
 mod faces;
+mod quirks;
 mod support;

@@ -143,7 +143,8 @@ impl Link {
     ///
     /// When it cannot be sent.
     pub(crate) fn begin(&mut self, ask: Ask, limit: Limit, now: Instant) -> Result<u64> {
-        let begun = self.stage(&ask).inspect_err(|error| {
+        let number = self.last_task + 1;
+        let begun = self.stage(&ask, number).inspect_err(|error| {
             self.metrics.failed(error.kind().counted());
         });
         let action = ask.action();
@@ -151,8 +152,7 @@ impl Link {
             Some(action) => error.with_action(action),
             None => error,
         })?;
-        self.last_task += 1;
-        let number = self.last_task;
+        self.last_task = number;
         let task = Task { ask, stage, limit, tries: 0, waker: None };
         if !task.is_done() {
             self.unfinished += 1;
@@ -173,7 +173,7 @@ impl Link {
         Ok(number)
     }
 
-    fn stage(&mut self, ask: &Ask) -> Result<Stage> {
+    fn stage(&mut self, ask: &Ask, number: u64) -> Result<Stage> {
         let is_over = !self.can_dial && self.epoch.is_some() && self.session.is_none();
         if is_over && !matches!(ask, Ask::Settle(..)) {
             return Err(only_one_stream());
@@ -192,9 +192,16 @@ impl Link {
             }
             Ask::Settle(action, queue, id, epoch) => {
                 self.check_held(*epoch)?;
-                self.check_unused(*action, id)?;
                 let request = Request::new(*action, id.clone(), queue.clone(), bytes::Bytes::new());
-                self.queued(&request)?
+                match self.queued(&request)? {
+                    Stage::Queued(Some(message)) if self.take_over(&message, number) => {
+                        Stage::Sent(message)
+                    }
+                    stage => {
+                        self.check_unused(*action, id)?;
+                        stage
+                    }
+                }
             }
             Ask::Pull(queue) => match self.take_kept(queue) {
                 Some(delivery) => Stage::Done(Ok(Answer::Delivery(delivery))),
@@ -218,6 +225,16 @@ impl Link {
         let frame = encoded(self.encoding, request)?;
         let (action, id) = (request.action(), request.id().clone());
         Ok(Stage::Queued(Some(Message { action, id, frame })))
+    }
+
+    /// Whether the same request is under way for a caller who has gone: its answer is this task's from now on.
+    fn take_over(&mut self, message: &Message, number: u64) -> bool {
+        let Some(session) = &mut self.session else { return false };
+        let is_gone = match session.waiter(message.action, &message.id) {
+            Some(Waiter::Task(caller)) => !self.tasks.contains_key(caller),
+            _ => false,
+        };
+        is_gone && session.hand_on(message.action, &message.id, Waiter::Task(number))
     }
 
     /// The server answers the one as it would answer the other, so there must not be two.

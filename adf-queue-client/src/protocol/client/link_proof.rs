@@ -148,7 +148,8 @@ fn any_schedule_and_any_network_loses_no_message_and_doubles_none() {
 
 fn prove(seed: u64) -> Tally {
     let mut random = Random::new(seed);
-    let options = if seed % 2 == 0 { options() } else { json().retry(RetryPolicy::new(2).seed(1)) };
+    let options =
+        if seed.is_multiple_of(2) { options() } else { json().retry(RetryPolicy::new(2).seed(1)) };
     let server = Server::builder().queue("/q").offline();
     let peer = Served { server, connection: None };
     let mut proof = Proof::new(Link::new(options.seed(seed)), peer, refused, seed);

@@ -604,6 +604,21 @@ fn an_id_of_a_caller_is_not_taken_for_another() {
 }
 
 #[test]
+fn a_delete_whose_caller_has_gone_is_the_next_callers() {
+    let mut bench = Bench::open(options());
+    bench.ask(push("x")).unwrap();
+    let pulled = bench.pull();
+    let gone = bench.begin(settle(Action::Delete, &pulled));
+    bench.turn();
+    bench.link().leave(gone);
+    let commands = bench.link().metrics().commands;
+    let next = bench.begin(settle(Action::Delete, &pulled));
+    bench.go();
+    bench.outcome(next).unwrap().unwrap().done().unwrap();
+    assert_eq!(bench.link().metrics().commands, commands, "it was sent once");
+}
+
+#[test]
 fn an_idle_connection_is_looked_at_before_it_is_written_to() {
     let mut bench = Bench::open(options());
     bench.now += 2 * SECOND;

@@ -1,0 +1,234 @@
+//! Futures that are dropped in the middle: the next call gets its own answer, and no message is lost.
+
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    task::Poll,
+    time::Duration,
+};
+
+use adf_queue_client::{Address, Client, ConnectOptions, ErrorKind, Transport};
+use fixtures::adf_queue::Server;
+
+use crate::support::{PATIENCE, World, queue_name};
+
+/// Drops a future after `turns` turns of the runtime, whether it was woken or not: also while its driver works.
+async fn drop_after_turns<F: Future>(turns: usize, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    for _ in 0..turns {
+        let polled = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await;
+        if let Poll::Ready(output) = polled {
+            return Some(output);
+        }
+        tokio::task::yield_now().await;
+    }
+    None
+}
+
+/// One thread: turns of the runtime are turns of the driver.
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// As many turns as a call takes here, and more.
+const TURNS: usize = 24;
+
+async fn in_step(client: &Client, case: &str) {
+    client.ping().await.unwrap_or_else(|error| panic!("{case}: {error}"));
+    let queue = queue_name();
+    client.create_queue(&queue).await.unwrap_or_else(|error| panic!("{case}: {error}"));
+    assert_eq!(client.count(&queue).await.unwrap(), 0, "{case}");
+    client.delete_queue(&queue).await.unwrap_or_else(|error| panic!("{case}: {error}"));
+}
+
+type Call = for<'a> fn(&'a Client, &'a str) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+fn calls() -> Vec<(&'static str, Call)> {
+    vec![
+        ("rpush", |client, queue| Box::pin(async move { drop(client.rpush(queue, "x").await) })),
+        ("lpush", |client, queue| Box::pin(async move { drop(client.lpush(queue, "x").await) })),
+        ("count", |client, queue| Box::pin(async move { drop(client.count(queue).await) })),
+        ("clear", |client, queue| Box::pin(async move { drop(client.clear(queue).await) })),
+        ("try_pull", |client, queue| Box::pin(async move { drop(client.try_pull(queue).await) })),
+        ("pull_within", |client, queue| {
+            Box::pin(async move { drop(client.pull_within(queue, PATIENCE).await) })
+        }),
+        ("ensure_queue", |client, queue| {
+            Box::pin(async move { drop(client.ensure_queue(queue).await) })
+        }),
+        ("ping", |client, _| Box::pin(async move { drop(client.ping().await) })),
+        ("reconnect", |client, _| Box::pin(async move { drop(client.reconnect().await) })),
+    ]
+}
+
+fn every_call_may_be_dropped_at_any_turn(world: &World) {
+    runtime().block_on(async {
+        for (name, call) in calls() {
+            let client = Client::connect(world.options()).await.unwrap();
+            let queue = queue_name();
+            client.create_queue(&queue).await.unwrap();
+            for turns in 0..TURNS {
+                drop_after_turns(turns, call(&client, queue.as_str())).await;
+                in_step(&client, &format!("{name} dropped after {turns} turns")).await;
+            }
+            client.delete_queue(&queue).await.unwrap();
+        }
+    });
+}
+
+/// A message that a dropped pull had, or was about to have, is the next pull's, over the same connection.
+fn a_pull_may_be_dropped_at_any_turn_and_no_message_is_lost(world: &World) {
+    runtime().block_on(async {
+        let client = Client::connect(world.options()).await.unwrap();
+        let queue = queue_name();
+        client.create_queue(&queue).await.unwrap();
+        let epoch = client.epoch();
+        for turns in 0..TURNS {
+            let body = turns.to_string();
+            client.rpush(&queue, body.clone()).await.unwrap();
+            let pulled = match drop_after_turns(turns, client.pull(&queue)).await {
+                Some(pulled) => pulled.unwrap(),
+                None => client.pull(&queue).await.unwrap(),
+            };
+            assert_eq!((&pulled.body()[..], pulled.duplications()), (body.as_bytes(), 1));
+            client.delete(&pulled).await.unwrap();
+        }
+        assert_eq!(client.epoch(), epoch);
+        client.delete_queue(&queue).await.unwrap();
+    });
+}
+
+/// A delete that was dropped is done, or is not: the message is gone, or it can be deleted still.
+fn a_delete_may_be_dropped_at_any_turn(world: &World) {
+    runtime().block_on(async {
+        let client = Client::connect(world.options()).await.unwrap();
+        let queue = queue_name();
+        client.create_queue(&queue).await.unwrap();
+        for turns in 0..TURNS {
+            client.rpush(&queue, "x").await.unwrap();
+            let pulled = client.pull(&queue).await.unwrap();
+            let dropped = drop_after_turns(turns, client.delete(&pulled)).await;
+            match (dropped, client.delete(&pulled).await) {
+                (Some(outcome), _) => outcome.unwrap(),
+                (None, Ok(())) => {}
+                (None, Err(error)) => {
+                    assert_eq!(error.kind().name(), "not_pulled", "{turns}");
+                }
+            }
+            client.reconnect().await.unwrap();
+            assert_eq!(client.count(&queue).await.unwrap(), 0, "{turns}");
+        }
+        client.delete_queue(&queue).await.unwrap();
+    });
+}
+
+macro_rules! on_each_server {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            use adf_queue_client::Transport;
+
+            use crate::support::World;
+
+            #[test]
+            fn ws_bin_in_memory() {
+                super::$name(&World::in_memory(Transport::WsBin));
+            }
+
+            #[test]
+            fn ws_json_in_memory() {
+                super::$name(&World::in_memory(Transport::WsJson));
+            }
+
+            #[test]
+            fn ws_bin_real() {
+                World::real(Transport::WsBin).iter().for_each(super::$name);
+            }
+
+            #[test]
+            fn ws_json_real() {
+                World::real(Transport::WsJson).iter().for_each(super::$name);
+            }
+        }
+    )+};
+}
+
+on_each_server! {
+    every_call_may_be_dropped_at_any_turn,
+    a_pull_may_be_dropped_at_any_turn_and_no_message_is_lost,
+    a_delete_may_be_dropped_at_any_turn,
+}
+
+#[test]
+fn a_connect_that_was_dropped_closes_its_connection() {
+    let server = Server::start().unwrap();
+    runtime().block_on(async {
+        for turns in 0..TURNS {
+            drop(drop_after_turns(turns, Client::connect(server.address())).await);
+        }
+    });
+    assert!(server.wait_for(PATIENCE, |view| view.connections == 0));
+}
+
+#[test]
+fn many_callers_share_one_connection() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    let address: Address = server.address().parse().unwrap();
+    for transport in [Transport::WsBin, Transport::WsJson] {
+        let options = ConnectOptions::new(address.clone().with_transport(transport));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let bodies = runtime.block_on(async {
+            let client = Client::connect(options).await.unwrap();
+            let pullers: Vec<_> = (0..64)
+                .map(|_| {
+                    let client = client.clone();
+                    tokio::spawn(async move {
+                        let pulled = client.pull("/q").await.unwrap();
+                        client.delete(&pulled).await.unwrap();
+                        String::from_utf8(pulled.into_body().to_vec()).unwrap()
+                    })
+                })
+                .collect();
+            let pushers = (0..64).map(|number| {
+                let client = client.clone();
+                tokio::spawn(async move { client.rpush("/q", number.to_string()).await.unwrap() })
+            });
+            for pusher in pushers.collect::<Vec<_>>() {
+                pusher.await.unwrap();
+            }
+            let mut bodies: Vec<u32> = Vec::new();
+            for puller in pullers {
+                bodies.push(puller.await.unwrap().parse().unwrap());
+            }
+            assert_eq!(client.metrics().connections, 1);
+            bodies.sort_unstable();
+            bodies
+        });
+        assert_eq!(bodies, (0..64).collect::<Vec<u32>>());
+        drop(runtime);
+        assert!(server.wait_for(PATIENCE, |view| view.connections == 0));
+    }
+}
+
+#[test]
+fn calls_of_a_client_whose_runtime_has_ended_fail_and_it_serves_on_another() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    let one = runtime();
+    let client = one.block_on(Client::connect(server.address())).unwrap();
+    drop(one);
+    let other = runtime();
+    other.block_on(async {
+        client.rpush("/q", "x").await.unwrap();
+        assert_eq!(client.metrics().connections, 2);
+        let pulled = client.pull_within("/q", Duration::from_secs(20)).await.unwrap().unwrap();
+        client.delete(&pulled).await.unwrap();
+    });
+    let outside = Client::connect_lazy(server.address()).unwrap();
+    let mut call = pin!(outside.count("/q"));
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    let Poll::Ready(Err(error)) = call.as_mut().poll(&mut cx) else { panic!("it has no runtime") };
+    assert_eq!(*error.kind(), ErrorKind::InvalidInput);
+}

@@ -1,0 +1,136 @@
+//! Connections that break at any byte of what the server says, and answers that come byte by byte.
+
+use std::time::Duration;
+
+use adf_queue_client::{Address, ConnectOptions, ErrorKind, Fate, RetryPolicy, Transport};
+use fixtures::{adf_queue::Server, fault::Fault};
+
+use crate::{
+    face::{Face, both_faces},
+    support::PATIENCE,
+};
+
+both_faces! {
+    an_answer_that_breaks_at_any_byte_leaves_the_next_call_its_own,
+    a_question_whose_answer_breaks_at_any_byte_is_asked_again,
+    a_pull_whose_message_breaks_at_any_byte_gets_it_again,
+    an_upgrade_that_breaks_at_any_byte_is_tried_again,
+    answers_may_come_byte_by_byte,
+}
+
+const TRANSPORTS: [Transport; 2] = [Transport::WsBin, Transport::WsJson];
+
+fn client<F: Face>(server: &Server, transport: Transport) -> F {
+    let address: Address = server.address().parse().unwrap();
+    let retry = RetryPolicy::new(5).backoff(Duration::from_millis(1), Duration::from_millis(2));
+    let options = ConnectOptions::new(address.with_transport(transport));
+    F::connect(options.retry(retry).reply_timeout(PATIENCE)).unwrap()
+}
+
+/// How a connection breaks.
+fn breaks(fault: &Fault, at: usize) -> [Fault; 2] {
+    [fault.clone().cut_after(at), fault.clone().reset_after(at)]
+}
+
+/// As long as the answers here are, and no longer: a fault behind the last byte strikes none of them.
+fn longest(transport: Transport) -> usize {
+    match transport {
+        Transport::WsJson => 60,
+        _ => 22,
+    }
+}
+
+fn an_answer_that_breaks_at_any_byte_leaves_the_next_call_its_own<F: Face>() {
+    for transport in TRANSPORTS {
+        let server = Server::builder().queue("/q").start().unwrap();
+        let mut client: F = client(&server, transport);
+        let queue = "/q".parse().unwrap();
+        let mut pushed = 0;
+        for at in 0..longest(transport) {
+            for fault in breaks(&Fault::nth(1).of("rpush"), at) {
+                server.faults().add(fault);
+                let error = client.rpush(&queue, "x".into()).unwrap_err();
+                assert_eq!(error.fate(), Fate::Unknown, "{transport} cut after {at}: {error}");
+                assert_eq!(*error.kind(), ErrorKind::ConnectionLost);
+                pushed += 1;
+                assert_eq!(client.count(&queue).unwrap(), pushed, "{transport} cut after {at}");
+            }
+        }
+    }
+}
+
+fn a_question_whose_answer_breaks_at_any_byte_is_asked_again<F: Face>() {
+    for transport in TRANSPORTS {
+        let server = Server::builder().queue("/q").start().unwrap();
+        let mut client: F = client(&server, transport);
+        let queue = "/q".parse().unwrap();
+        for at in 0..longest(transport) {
+            for fault in breaks(&Fault::nth(1).of("count"), at) {
+                server.faults().add(fault);
+                assert_eq!(client.count(&queue).unwrap(), 0);
+            }
+        }
+        for at in 0..2 {
+            for fault in breaks(&Fault::nth(1).of("ping"), at) {
+                server.faults().add(fault);
+                client.ping().unwrap();
+            }
+        }
+    }
+}
+
+/// The server gives the message back when the connection ends.
+fn a_pull_whose_message_breaks_at_any_byte_gets_it_again<F: Face>() {
+    for transport in TRANSPORTS {
+        let server = Server::builder().queue("/q").start().unwrap();
+        let mut client: F = client(&server, transport);
+        let queue = "/q".parse().unwrap();
+        for at in 0..longest(transport) {
+            for fault in breaks(&Fault::nth(1).of("pull"), at) {
+                client.rpush(&queue, "the body".into()).unwrap();
+                server.faults().add(fault);
+                let pulled = client.pull(&queue).unwrap();
+                assert_eq!(
+                    (&pulled.body()[..], pulled.duplications()),
+                    (&b"the body"[..], 2),
+                    "{transport} cut after {at}"
+                );
+                client.delete(&pulled).unwrap();
+            }
+        }
+        assert!(server.wait_for(PATIENCE, |view| view.ready + view.pulled == 0));
+    }
+}
+
+fn an_upgrade_that_breaks_at_any_byte_is_tried_again<F: Face>() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    let mut client: F = client(&server, Transport::WsBin);
+    let queue = "/q".parse().unwrap();
+    for at in (0..120).step_by(5) {
+        for fault in breaks(&Fault::nth(1).of("upgrade"), at) {
+            server.faults().add(fault);
+            server.reset_connections();
+            assert!(server.wait_for(PATIENCE, |view| view.connections == 0));
+            client
+                .rpush(&queue, "x".into())
+                .map_or_else(|error| assert_eq!(error.fate(), Fate::Unknown, "{error}"), |_| ());
+            assert!(client.count(&queue).unwrap() <= 48);
+        }
+    }
+}
+
+fn answers_may_come_byte_by_byte<F: Face>() {
+    for transport in TRANSPORTS {
+        let server = Server::builder().start().unwrap();
+        server.faults().add(Fault::always().chunks(1));
+        let mut client: F = client(&server, transport);
+        let queue = "/q".parse().unwrap();
+        client.create_queue(&queue).unwrap();
+        client.rpush(&queue, "x".repeat(300).into()).unwrap();
+        let pulled = client.pull(&queue).unwrap();
+        assert_eq!(pulled.body().len(), 300);
+        client.delete(&pulled).unwrap();
+        client.ping().unwrap();
+        client.delete_queue(&queue).unwrap();
+    }
+}
