@@ -41,6 +41,14 @@ pub trait Link: Sized + Send {
     /// One cannot be an address: exit 65.
     fn parse(text: &str) -> Result<Vec<Self::Address>, CliError>;
 
+    /// The same server, spoken to in the way that [`Connect::transport`] names.
+    ///
+    /// # Errors
+    /// There is no such way: exit 2.
+    fn by(address: Self::Address, _transport: &str) -> Result<Self::Address, CliError> {
+        Ok(address)
+    }
+
     /// The same server over TLS, where there is such a thing.
     fn over_tls(address: Self::Address) -> Self::Address;
 
@@ -108,6 +116,11 @@ static PING: Shape = Shape::rows(
 pub trait Connect {
     /// The addresses that they give, with commas between them.
     fn addresses(&self) -> Option<String>;
+
+    /// How servers are spoken to, whatever their addresses say.
+    fn transport(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A server, and how it is connected to.
@@ -118,6 +131,7 @@ pub struct Dialer<L: Link> {
     target: Target<L::Server>,
     plan: Plan,
     tls: TlsArgs,
+    transport: Option<String>,
     program: Program,
     environment: Environment,
     messages: Messages,
@@ -130,6 +144,7 @@ impl<L: Link> Clone for Dialer<L> {
             target: self.target.clone(),
             plan: self.plan.clone(),
             tls: self.tls.clone(),
+            transport: self.transport.clone(),
             program: self.program,
             environment: self.environment.clone(),
             messages: self.messages.clone(),
@@ -170,6 +185,7 @@ impl<L: Link> Dialer<L> {
             target,
             plan: Plan::new(globals, environment, program.prefix)?,
             tls: tls.clone(),
+            transport: connect.transport(),
             program: *program,
             environment: environment.clone(),
             messages: messages.clone(),
@@ -242,6 +258,7 @@ impl<L: Link> Dialer<L> {
     /// Goes to other servers from now on.
     pub fn retarget(&mut self, addresses: String) {
         self.target = Target::told(addresses);
+        self.transport = None;
         self.made = None;
     }
 
@@ -280,7 +297,12 @@ impl<L: Link> Dialer<L> {
         let addresses = L::parse(&text)
             .map_err(|error| error.hint(format!("the address came from: {}", self.source())))?;
         let over_tls = |address| if self.tls.tls { L::over_tls(address) } else { address };
-        let addresses: Vec<L::Address> = addresses.into_iter().map(over_tls).collect();
+        let spoken_to = |address| match &self.transport {
+            Some(transport) => L::by(address, transport),
+            None => Ok(address),
+        };
+        let addresses = addresses.into_iter().map(over_tls).map(spoken_to);
+        let addresses = addresses.collect::<Result<Vec<L::Address>, CliError>>()?;
         let names = (self.program.name, &self.program.tls);
         let any_tls = addresses.iter().any(L::is_tls);
         let tls = self.tls.read(any_tls, names, &self.environment, &self.messages)?;

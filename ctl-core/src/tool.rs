@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 
 use crate::args::GlobalArgs;
+use crate::bulk::{Action, Bulk, OnError};
 use crate::config::Environment;
 use crate::confirm::Confirm;
 use crate::error::{CliError, Exit};
@@ -115,6 +116,21 @@ impl<T: Tool> Context<T> {
     /// Uses these interrupts, for a session that handles Ctrl-C itself.
     pub fn set_interrupts(&mut self, interrupts: Interrupts) {
         self.interrupts = Some(interrupts);
+    }
+
+    /// Starts counting what a command acts on; `total` is how much that is going to be, as far as is known.
+    ///
+    /// # Errors
+    /// The operating system refuses the signal handlers.
+    pub fn bulk(
+        &mut self,
+        action: Action,
+        on_error: OnError,
+        total: Option<u64>,
+    ) -> Result<Bulk, CliError> {
+        let interrupts = self.interrupts()?;
+        let progress = self.globals.progress.unwrap_or_default();
+        Ok(Bulk::start(action, on_error, total, progress, interrupts, &self.messages))
     }
 
     /// How confirmations are answered.

@@ -3,7 +3,7 @@
 use beanstalk_client::TubeName;
 use beanstalk_client::protocol::ListTubes;
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
 
@@ -79,11 +79,8 @@ pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
     } else if total > 0 || args.sweep.until_empty {
         tool.confirm().many(&question, &tool.messages)?;
     }
-    let interrupts = tool.interrupts()?;
     let action = Action { past: "deleted", noun: "job", place: place(&tubes) };
-    let when = tool.globals.progress.unwrap_or_default();
-    let mut bulk =
-        Bulk::start(action, args.bulk.on_error, Some(total), when, interrupts, &tool.messages);
+    let mut bulk = tool.bulk(action, args.bulk.on_error, Some(total))?;
     let mut left = args.bulk.limit.unwrap_or(u64::MAX);
     for target in &targets.found {
         let done = bulk.succeeded();

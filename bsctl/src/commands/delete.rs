@@ -63,10 +63,8 @@ pub fn start(
     args: &BulkArgs,
     total: usize,
 ) -> Result<Bulk, CliError> {
-    let interrupts = tool.interrupts()?;
-    let progress = tool.globals.progress.unwrap_or_default();
     let total = Some(total as u64);
-    Ok(Bulk::start(action, args.on_error, total, progress, interrupts, &tool.messages))
+    tool.bulk(action, args.on_error, total)
 }
 
 /// What a dry run of a command on these jobs says.

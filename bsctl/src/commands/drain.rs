@@ -82,15 +82,7 @@ pub fn drain(
     }
     let interrupts = tool.interrupts()?;
     let action = Action { past: "drained", noun: "job", place: place(&tubes) };
-    let when = tool.globals.progress.unwrap_or_default();
-    let mut bulk = Bulk::start(
-        action,
-        bulk_args.on_error,
-        Some(total),
-        when,
-        interrupts.clone(),
-        &tool.messages,
-    );
+    let mut bulk = tool.bulk(action, bulk_args.on_error, Some(total))?;
     let mut file = if to_stdout { None } else { Some(records::create(to, &tool.out.style)?) };
     let out = file.as_mut().unwrap_or(&mut tool.out);
     let list = out.list(&JOBS_WITH_BODY)?;

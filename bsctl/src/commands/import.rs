@@ -135,9 +135,7 @@ fn dry_run(tool: &mut Tool, items: impl Iterator<Item = Item>) -> Result<Exit, C
 fn import(tool: &mut Tool, mut feed: Feed<Item>, args: &BulkArgs) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "imported", noun: "job", place: String::new() };
-    let when = tool.globals.progress.unwrap_or_default();
-    let mut bulk =
-        Bulk::start(action, args.on_error, None, when, interrupts.clone(), &tool.messages);
+    let mut bulk = tool.bulk(action, args.on_error, None)?;
     let gate = bulk.gate();
     let weigh = |item: &Item| item.as_ref().map_or(0, |item| item.job.body.len());
     let mut buried = 0_u64;

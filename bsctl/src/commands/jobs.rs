@@ -1,7 +1,7 @@
 //! `jobs`: list the jobs of a server.
 
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::progress::Progress;
 
@@ -66,17 +66,20 @@ pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
         limit: args.limit,
     };
     let interrupts = tool.interrupts()?;
-    let when = tool.globals.progress.unwrap_or_default();
     let action = Action { past: "listed", noun: "job", place: String::new() };
-    let mut bulk =
-        Bulk::start(action, OnError::Stop, None, when, interrupts.clone(), &tool.messages);
+    let mut bulk = tool.bulk(action, OnError::Stop, None)?;
     let gate = bulk.gate();
     // Bodies are wanted as well when they are all that is asked for.
     let raw = tool.out.style.format == ctl_core::output::Format::Raw;
     let with_body = args.with_body || raw;
     let shape = if with_body { &JOBS_WITH_BODY } else { &JOBS };
     let mut list = tool.out.list(shape)?;
-    let mut progress = Progress::start(when, &tool.messages, "asking ids", None);
+    let mut progress = Progress::start(
+        tool.globals.progress.unwrap_or_default(),
+        &tool.messages,
+        "asking ids",
+        None,
+    );
     let found = find(&mut tool.link, &wanted, &gate, &mut progress)?;
     progress.finish();
     for ids in found.ids.chunks(CHUNK) {

@@ -129,17 +129,8 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
         return Ok(end);
     }
     confirm(tool, args, most.min(there), &place)?;
-    let interrupts = tool.interrupts()?;
     let action = Action { past: "kicked", noun: "job", place };
-    let when = tool.globals.progress.unwrap_or_default();
-    let mut bulk = Bulk::start(
-        action,
-        args.bulk.on_error,
-        Some(most.min(there)),
-        when,
-        interrupts,
-        &tool.messages,
-    );
+    let mut bulk = tool.bulk(action, args.bulk.on_error, Some(most.min(there)))?;
     let mut left = most;
     for (tube, _) in &plans {
         let done = bulk.succeeded();

@@ -3,7 +3,7 @@
 use beanstalk_client::JobId;
 use beanstalk_client::protocol::{Peek, PeekBuried, PeekDelayed, PeekReady, StatsJob};
 use clap::{ArgGroup, Args};
-use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
 
 use crate::jobs::{self, BODIES};
@@ -85,12 +85,9 @@ fn head(tool: &mut Tool, args: &PeekArgs) -> Result<Exit, CliError> {
 
 fn by_id(tool: &mut Tool, texts: &[String]) -> Result<Exit, CliError> {
     let ids: Vec<JobId> = names::job_ids(texts, &mut tool.input)?;
-    let interrupts = tool.interrupts()?;
     let action = Action { past: "found", noun: "job", place: String::new() };
-    let progress = tool.globals.progress.unwrap_or_default();
     let known = Some(ids.len() as u64);
-    let mut bulk =
-        Bulk::start(action, OnError::Continue, known, progress, interrupts, &tool.messages);
+    let mut bulk = tool.bulk(action, OnError::Continue, known)?;
     let mut list = tool.out.list(&BODIES)?;
     for chunk in ids.chunks(100) {
         let stats = tool.link.pipeline(chunk.iter().copied().map(StatsJob))?;

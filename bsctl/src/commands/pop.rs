@@ -1,7 +1,7 @@
 //! `pop`: take jobs for good. A job is deleted only after its output has been written.
 
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
 
 use super::reserve::TakeArgs;
@@ -48,10 +48,8 @@ pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
     args.take.prepare(tool)?;
     let taker = Taker::new(args.take.wait, interrupts.clone(), &tool.messages);
     let action = Action { past: "took", noun: "job", place: String::new() };
-    let progress = tool.globals.progress.unwrap_or_default();
     let known = Some(args.take.count);
-    let mut bulk =
-        Bulk::start(action, OnError::Continue, known, progress, interrupts.clone(), &tool.messages);
+    let mut bulk = tool.bulk(action, OnError::Continue, known)?;
     let list = tool.out.list(&BODIES)?;
     let mut leaving = Leaving::new(list, interrupts.clone(), &tool.messages)?;
     let link = tool.link.side();

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::{Argument, Framing, Input, Named, named};
 use ctl_core::output::{Column, Record, Shape};
@@ -219,15 +219,7 @@ fn put_all(
     let interrupts = tool.interrupts()?;
     let action = Action { past: "put", noun: "job", place: format!("into tube {}", defaults.tube) };
     let known = simple.then(|| args.count.saturating_mul(args.bodies.len() as u64));
-    let progress = tool.globals.progress.unwrap_or_default();
-    let mut bulk = Bulk::start(
-        action,
-        args.bulk.on_error,
-        known,
-        progress,
-        interrupts.clone(),
-        &tool.messages,
-    );
+    let mut bulk = tool.bulk(action, args.bulk.on_error, known)?;
     let gate = bulk.gate();
     let mut source = Batches::new(items, simple, args.bulk.window(), limit)?;
     tool.out.style.prefer_names();

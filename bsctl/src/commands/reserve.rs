@@ -160,9 +160,7 @@ pub fn run(tool: &mut Tool, args: ReserveArgs) -> Result<Exit, CliError> {
 
 fn start(tool: &mut Tool, past: &'static str) -> Result<Bulk, CliError> {
     let action = Action { past, noun: "job", place: String::new() };
-    let progress = tool.globals.progress.unwrap_or_default();
-    let interrupts = tool.interrupts()?;
-    Ok(Bulk::start(action, OnError::Continue, None, progress, interrupts, &tool.messages))
+    tool.bulk(action, OnError::Continue, None)
 }
 
 fn bury(tool: &mut Tool, held: &[Job], stats: &[Option<JobStats>]) -> Result<Exit, CliError> {

@@ -3,7 +3,7 @@
 use beanstalk_client::TubeStats;
 use beanstalk_client::protocol::Stats;
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Record, Shape};
 use serde::Serialize;
@@ -80,10 +80,8 @@ pub fn run(tool: &mut Tool, _: StatsArgs) -> Result<Exit, CliError> {
 /// As documented in the table of exit codes.
 pub fn run_tube(tool: &mut Tool, args: StatsTubeArgs) -> Result<Exit, CliError> {
     let tubes = names::tubes(&args.tubes)?;
-    let interrupts = tool.interrupts()?;
     let action = Action { past: "found", noun: "tube", place: String::new() };
-    let when = tool.globals.progress.unwrap_or_default();
-    let mut bulk = Bulk::start(action, OnError::Continue, None, when, interrupts, &tool.messages);
+    let mut bulk = tool.bulk(action, OnError::Continue, None)?;
     let mut list = tool.out.list(&TUBE)?;
     let answers = tube_stats::ask(&mut tool.link, &tubes)?;
     for (tube, answer) in tubes.iter().zip(answers) {

@@ -55,6 +55,13 @@ impl Recipe {
     }
 }
 
+impl From<Template> for Recipe {
+    /// What it prints goes to the tool's stderr.
+    fn from(command: Template) -> Self {
+        Self { command, data: DataArgs::default(), owns_stdout: false, max_runtime: None }
+    }
+}
+
 /// A job, as its command gets it.
 #[derive(Debug)]
 pub struct Given<'a> {
@@ -190,6 +197,12 @@ impl Shift {
         })
     }
 
+    /// Why no command can be run at all, if that is so.
+    #[must_use]
+    pub fn take_broken(&self) -> Option<CliError> {
+        lock(&self.broken).take()
+    }
+
     /// A slot has reached the server.
     pub fn say_connected(&self, server: impl Display) {
         if self.is_down.swap(false, Ordering::SeqCst) {
@@ -248,7 +261,7 @@ impl Shift {
             (signal, thread.join().ok().flatten().unwrap_or_default())
         });
         let signal = signal?;
-        match lock(&self.broken).take() {
+        match self.take_broken() {
             Some(error) => Err(error),
             None => Ok((signal, given)),
         }

@@ -1,7 +1,7 @@
 //! `cancel`: take queued jobs away.
 
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
 use ctl_core::units;
@@ -48,11 +48,9 @@ pub fn run(tool: &mut Tool, args: CancelArgs) -> Result<Exit, CliError> {
         tool.out.done_with(&record, &["jobs"], &sentence)?;
         return Ok(Exit::Done);
     }
-    let interrupts = tool.interrupts()?;
     let action = Action { past: "cancelled", noun: "job", place: String::new() };
-    let when = tool.globals.progress.unwrap_or_default();
     let total = Some(handles.len() as u64);
-    let mut bulk = Bulk::start(action, args.bulk.on_error, total, when, interrupts, &tool.messages);
+    let mut bulk = tool.bulk(action, args.bulk.on_error, total)?;
     let gate = bulk.gate();
     for handle in handles {
         if !gate.is_open() {

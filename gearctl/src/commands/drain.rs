@@ -133,9 +133,7 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let names: Vec<String> = targets.iter().map(|target| show_function(&target.function)).collect();
     let action = Action { past: "drained", noun: "job", place: format!("of {}", names.join(", ")) };
-    let when = tool.globals.progress.unwrap_or_default();
-    let mut bulk =
-        Bulk::start(action, args.on_error, Some(total), when, interrupts.clone(), &tool.messages);
+    let mut bulk = tool.bulk(action, args.on_error, Some(total))?;
     let mut file = match &args.to {
         Some(to) if !to_stdout => Some(records::create(to, &tool.out.style)?),
         _ => None,

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Format, Record, Shape};
 use gearman_client::JobEvent;
@@ -68,10 +68,9 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     }
     let clients = connect(tool, &args.task)?;
     let interrupts = tool.interrupts()?;
-    let when = tool.globals.progress.unwrap_or_default();
     let action = Action { past: "mapped", noun: "job", place: String::new() };
     let on_error = if args.fail_fast { OnError::Stop } else { OnError::Continue };
-    let mut bulk = Bulk::start(action, on_error, None, when, interrupts.clone(), &tool.messages);
+    let mut bulk = tool.bulk(action, on_error, None)?;
     let kind = Kind::Foreground { retries: 0 };
     let most = args.keep.most();
     let ordered = args.ordered.then_some(most);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::signals::Interrupts;
@@ -87,9 +87,7 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     let clients = connect(tool, &args.task)?;
     let place = format!("to {}", args.task.function);
     let action = Action { past: "submitted", noun: "job", place };
-    let when = tool.globals.progress.unwrap_or_default();
-    let mut bulk =
-        Bulk::start(action, args.on_error, None, when, interrupts.clone(), &tool.messages);
+    let mut bulk = tool.bulk(action, args.on_error, None)?;
     let mut pool = Pool::start(clients, tasks, Kind::Background { at }, None, &bulk.gate())?;
     tool.out.style.prefer_names();
     let mut pending = Vec::new();
