@@ -395,6 +395,34 @@ impl Client {
         &self.options.address
     }
 
+    /// Whether the connection was good when it was last used.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.link.is_connected()
+    }
+
+    /// Looks, without waiting, whether the server has closed the connection while nobody used it. What has come
+    /// meanwhile is read, and kept for whoever asks for it.
+    ///
+    /// ```
+    /// let server = fixtures::adf_queue::Server::start()?;
+    /// let mut client = adf_queue_client::blocking::Client::connect(server.address())?;
+    /// assert!(client.check_connection());
+    /// server.stop();
+    /// while client.check_connection() {} // the end of the connection may be on its way
+    /// assert!(!client.is_connected());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check_connection(&mut self) -> bool {
+        self.link.look();
+        self.is_connected()
+    }
+
+    /// Bounds each call from now on, as [`ConnectOptions::total_timeout`] does.
+    pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
+        self.options.total_timeout = timeout;
+    }
+
     /// What the connection was doing when it was last used. A server that has gone since is noticed by the next call.
     #[must_use]
     pub fn connection_state(&self) -> ConnectionState {

@@ -67,6 +67,16 @@ impl Link {
         self.role.disconnect();
     }
 
+    /// Looks, without waiting, whether the server has closed the connection while nobody used it.
+    pub(super) fn look(&mut self) {
+        self.role.look(now());
+        self.wire.drive(&mut self.role, None, |role| (!role.is_looking()).then_some(()));
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.role.is_open()
+    }
+
     pub(super) fn connection_state(&self) -> ConnectionState {
         self.role.connection_state(now())
     }

@@ -403,8 +403,20 @@ impl Link {
         self.is_urgent
     }
 
+    /// Has what is here already be read, although nobody waits for it.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn look(&mut self, now: Instant) {
+        self.watch.look(now);
+    }
+
+    /// Whether that is still to be done.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn is_looking(&self) -> bool {
+        self.is_open() && self.watch.is_looking()
+    }
+
     /// Whether there is a connection that the server has upgraded, and that goes on.
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.doom.is_none() && self.session.as_ref().is_some_and(Session::is_open)
     }
 
