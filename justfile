@@ -18,7 +18,7 @@ lint:
 # Lints the SDKs with each feature alone.
 lint-features:
     for features in "" blocking tokio blocking-tls tokio,tls tokio,blocking-tls tokio,blocking,tracing; do \
-        cargo clippy -p queue-core -p beanstalk-client -p gearman-client --lib --no-default-features --features "$features" --locked -- -D warnings || exit 1; \
+        cargo clippy -p queue-core -p adf-queue-client -p beanstalk-client -p gearman-client --lib --no-default-features --features "$features" --locked -- -D warnings || exit 1; \
     done
 
 doc:
@@ -47,7 +47,7 @@ fuzz target seconds="600":
 
 # Clients and workers against a real server that is killed again and again (`just soak gearmand 5`); needs the server.
 soak server minutes="30" *args:
-    cargo build --release -p beanstalk-client -p gearman-client --examples --all-features
+    cargo build --release -p adf-queue-client -p beanstalk-client -p gearman-client --examples --all-features
     cargo run --release -p tests --example soak -- {{server}} --minutes {{minutes}} {{args}}
 
 # Clients in virtual time and a network that breaks, by seeds (`just simulate 100000`), and callers that give up.

@@ -1,25 +1,78 @@
-//! The protocol of Adf.QueueServer, without a socket.
+//! A client for [Adf.QueueServer](https://github.com/aooshi/Adf.QueueServer), async and blocking.
 //!
 //! A server has queues of messages. A message is pushed to either end, pulled from the left, and then deleted or put back
 //! by whoever pulled it. There is no persistence, no time to run and no limit on how long a pull waits.
 //!
-//! [`protocol::Request`] and [`protocol::Response`] are the ten actions and their answers. [`protocol::Encoding`] makes
-//! bytes of one and the other of bytes: `Binary` carries any body of up to 65,535 bytes, `Json` carries text of any
-//! length.
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let server = fixtures::adf_queue::Server::start()?;
+//! # let address = server.address();
+//! use adf_queue_client::Client;
+//!
+//! let client = Client::connect(address).await?; // for example "127.0.0.1:6230"
+//! client.ensure_queue("/mail").await?;
+//! client.rpush("/mail", "hello").await?;
+//! let message = client.pull("/mail").await?;
+//! assert_eq!(message.body(), "hello");
+//! client.delete(&message).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The same in the blocking face, which has the same names and needs no runtime:
 //!
 //! ```
-//! use adf_queue_client::{MessageId, protocol::{Encoding, Request, Success}};
+//! # let server = fixtures::adf_queue::Server::start()?;
+//! # let address = server.address();
+//! use adf_queue_client::blocking::Client;
 //!
-//! let push = Request::rpush("1".parse()?, "/q".parse()?, "hi");
-//! let mut frame = bytes::BytesMut::new();
-//! Encoding::Binary.encode(&push, &mut frame)?;
-//! assert_eq!(&frame[..], b"\x02\0\x011\0\x02/q\0\x02hi");
-//!
-//! let answer = Encoding::Binary.decode(b"\x02\0\x011\0\x02/q\0\x02ok\0\0\0\0\0\0\0\x01"[..].into())?;
-//! assert!(answer.answers(&push));
-//! assert_eq!(answer.outcome?, Success::Pushed(MessageId::from(1)));
+//! let mut client = Client::connect(address)?;
+//! client.ensure_queue("/mail")?;
+//! client.rpush("/mail", "hello")?;
+//! let message = client.pull("/mail")?;
+//! assert!(!message.is_redelivered());
+//! client.rcancel(&message)?; // back to the right end
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # What it promises
+//!
+//! * **Bodies are bytes**, in and out, over binary frames; what a transport cannot carry is refused before a byte is sent.
+//! * **Every failed call says what became of its request** ([`Fate`]): not sent, unknown, or refused. Only what was
+//!   certainly not sent is repeated by itself, and what only asks.
+//! * **An answer never goes to the wrong caller**: answers are found by action and id, a dropped future leaves the connection in
+//!   step, and a connection that is out of step is closed.
+//! * **No message is lost by a pull that was given up**: it is the next pull's, or the server's again.
+//! * **A message is acted on where it was pulled**: a [`Delivery`] knows its queue and its connection, because the server looks
+//!   at neither, and would move or lose the message.
+//! * **Every wait but that for a message has a named deadline**, and every buffer a limit. A server that has gone is noticed
+//!   by pings.
+//!
+//! # Where things are
+//!
+//! [`Client`] and [`blocking::Client`] do everything. [`Address`] says where a server is and how to speak to it. [`protocol`] is
+//! all of it without input and output: [`protocol::Request`] and [`protocol::Response`] are the ten actions and their answers,
+//! and [`protocol::Encoding`] makes bytes of one and the other of bytes.
+//!
+//! # What it tells
+//!
+//! [`Client::metrics`] counts connections, requests, answers, bytes, and errors by their kind, and
+//! [`Client::connection_state`] says what the connection is doing. With the feature `tracing` there are spans
+//! (`adf_queue_connect`, `adf_queue_request`) and events with the names that OpenTelemetry has for messaging. No body is ever
+//! told, and nothing that a server wrote.
+//!
+//! # Features
+//!
+//! | feature | default | adds | extra dependencies |
+//! |---|---|---|---|
+//! | `tokio` | yes | the async face: [`Client`] | tokio, socket2 |
+//! | `blocking` | yes | the blocking face: [`blocking`] | socket2 |
+//! | `tls` | no | `adfs://` and `https://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
+//! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
+//! | `tracing` | no | spans and events for connections and requests | tracing |
+//!
+//! Without features there is [`protocol`] and the types.
 #![deny(missing_docs)]
 
 mod address;

@@ -1,4 +1,18 @@
 //! Requests and answers, and both of their encodings. No socket, no clock, no lock.
+//!
+//! ```
+//! use adf_queue_client::{MessageId, protocol::{Encoding, Request, Success}};
+//!
+//! let push = Request::rpush("1".parse()?, "/q".parse()?, "hi");
+//! let mut frame = bytes::BytesMut::new();
+//! Encoding::Binary.encode(&push, &mut frame)?;
+//! assert_eq!(&frame[..], b"\x02\0\x011\0\x02/q\0\x02hi");
+//!
+//! let answer = Encoding::Binary.decode(b"\x02\0\x011\0\x02/q\0\x02ok\0\0\0\0\0\0\0\x01"[..].into())?;
+//! assert!(answer.answers(&push));
+//! assert_eq!(answer.outcome?, Success::Pushed(MessageId::from(1)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod action;
 mod binary;

@@ -152,11 +152,11 @@ macro_rules! on_each_server {
     )+};
 }
 
-on_each_server! {
+on_each_server!(
     every_call_may_be_dropped_at_any_turn,
     a_pull_may_be_dropped_at_any_turn_and_no_message_is_lost,
     a_delete_may_be_dropped_at_any_turn,
-}
+);
 
 #[test]
 fn a_connect_that_was_dropped_closes_its_connection() {

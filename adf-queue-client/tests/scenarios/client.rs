@@ -16,7 +16,7 @@ use crate::{
     support::{PATIENCE, World, queue_name},
 };
 
-over_websocket! {
+over_websocket!(
     messages_are_pulled_from_the_left_and_deleted,
     what_was_put_back_is_pulled_again,
     bodies_come_back_as_they_were_pushed,
@@ -29,7 +29,7 @@ over_websocket! {
     a_client_that_goes_gives_back_what_it_had_pulled,
     a_request_can_have_an_id_of_the_callers_own,
     acting_by_id_is_refused_where_a_message_belongs_to_its_connection,
-}
+);
 
 fn messages_are_pulled_from_the_left_and_deleted<F: Face>(world: &World) {
     let queue = queue_name();

@@ -10,13 +10,13 @@ use crate::{
     support::PATIENCE,
 };
 
-both_faces! {
+both_faces!(
     an_answer_that_breaks_at_any_byte_leaves_the_next_call_its_own,
     a_question_whose_answer_breaks_at_any_byte_is_asked_again,
     a_pull_whose_message_breaks_at_any_byte_gets_it_again,
     an_upgrade_that_breaks_at_any_byte_is_tried_again,
     answers_may_come_byte_by_byte,
-}
+);
 
 const TRANSPORTS: [Transport; 2] = [Transport::WsBin, Transport::WsJson];
 

@@ -21,7 +21,7 @@ use crate::{
     support::{PATIENCE, queue_name},
 };
 
-both_faces! {
+both_faces!(
     a_body_of_over_65535_bytes_is_read_whole_in_binary,
     a_json_pull_never_kills_the_server,
     a_server_that_behaves_serves_as_well,
@@ -33,7 +33,7 @@ both_faces! {
     a_host_that_the_server_would_not_read_is_refused,
     a_call_has_a_total_time,
     a_client_may_start_before_its_server,
-}
+);
 
 fn options(server: &Server, transport: Transport) -> ConnectOptions {
     let address: Address = server.address().parse().unwrap();
@@ -54,8 +54,7 @@ fn a_body_of_over_65535_bytes_is_read_whole_in_binary<F: Face>() {
 
 /// Section 10: a JSON pull from a queue that does not exist ends the server's process.
 fn a_json_pull_never_kills_the_server<F: Face>() {
-    let mut quirks = Quirks::default();
-    quirks.json_pull_kills_server = true;
+    let quirks = Quirks { json_pull_kills_server: true, ..Quirks::default() };
     let server = Server::builder().quirks(quirks).start().unwrap();
     let mut client = F::connect(options(&server, Transport::WsJson)).unwrap();
     let queue = queue_name();

@@ -52,7 +52,6 @@ impl Ask {
     }
 
     /// Of which queue.
-    #[cfg(feature = "tracing")]
     pub(crate) fn queue(&self) -> Option<&QueueName> {
         match self {
             Ask::Ready | Ask::Ping => None,

@@ -9,7 +9,7 @@ use super::{
     ask::{Answer, Ask},
     link::{Waiter, job_lost, only_one_stream},
     pulls::Kept,
-    task::{Stage, Task},
+    task::{Message, Stage, Task},
 };
 use crate::{
     Deadline, Error, ErrorKind, Fate, QueueName, RequestId, Result,
@@ -60,7 +60,8 @@ impl Link {
         self.is_moved = true;
         (self.has_served, self.counted) = (false, (0, 0));
         self.heard = Some((io.received(), now));
-        self.open_by = Some(after(now, self.options.connect_timeout));
+        let began = self.dialed_at.take().unwrap_or(now);
+        self.open_by = Some(after(began, self.options.connect_timeout));
         self.watch = queue_core::Watch::new(now);
         self.pace.reset();
         self.overdue.clear();
@@ -166,6 +167,12 @@ impl Link {
     /// The answer to a request of a task, whose caller may have gone.
     fn settle(&mut self, number: u64, outcome: Result<Success, Refusal>, now: Instant) {
         let Some(task) = self.tasks.get(&number) else { return };
+        if let Stage::Checking(message) = &task.stage
+            && outcome.is_ok()
+        {
+            let message = message.clone();
+            return self.send_message(number, message);
+        }
         let outcome = match (&task.ask, outcome) {
             (Ask::TryPull(_), Ok(Success::Counted(0))) => Ok(Answer::Nothing),
             (Ask::TryPull(queue), Ok(Success::Counted(_))) => {
@@ -278,7 +285,7 @@ impl Link {
             let Some(task) = self.tasks.get(&number) else { continue };
             let is_last = is_fatal(error);
             match (&task.stage, &task.ask) {
-                (Stage::Sent(_) | Stage::Pinging, _) => {}
+                (Stage::Sent(_) | Stage::Checking(_) | Stage::Pinging, _) => {}
                 (_, Ask::Ready) if is_upgraded => {}
                 (Stage::Pulling, _) => self.retry(number, error, is_last),
                 _ => self.retry(number, error, is_last && !is_upgraded),
@@ -290,7 +297,7 @@ impl Link {
     fn queue_again(&mut self) {
         for (number, task) in &mut self.tasks {
             task.stage = match mem::replace(&mut task.stage, Stage::Pinging) {
-                Stage::Sent(message) => Stage::Queued(Some(message)),
+                Stage::Sent(message) | Stage::Checking(message) => Stage::Queued(Some(message)),
                 Stage::Pinging => Stage::Queued(None),
                 other => other,
             };
@@ -302,6 +309,7 @@ impl Link {
 
     /// No connection could be made.
     fn fail(&mut self, error: &Error, now: Instant) {
+        self.dialed_at = None;
         self.back_off(now);
         self.last_error = Some(error.share());
         let error = error.share().with_fate(Fate::NotSent);
@@ -380,6 +388,7 @@ impl Link {
             self.fail(&timed_out(Deadline::Connect), now);
         }
         if self.unfinished == 0 {
+            self.dialed_at = None;
             // Nobody wants the attempt any more that may be under way.
             self.health.lost();
             return Pulse::Close(None);
@@ -387,6 +396,7 @@ impl Link {
         let limit = self.next_limit();
         match self.health.dial(0, now) {
             Pulse::Dial { server, by, ask } => {
+                self.dialed_at.get_or_insert(now);
                 Pulse::Dial { server, by, ask: earliest([ask, limit]) }
             }
             Pulse::Close(until) => Pulse::Close(earliest([until, limit])),
@@ -458,18 +468,32 @@ impl Link {
     }
 
     fn send_task(&mut self, number: u64) {
+        let Some(task) = self.tasks.get_mut(&number) else { return };
+        let Stage::Queued(message) = mem::replace(&mut task.stage, Stage::Pinging) else { return };
+        match message {
+            Some(message) if message.action == Action::Pull && self.encoding == Encoding::Json => {
+                task.stage = Stage::Checking(message);
+                if let Some(queue) = task.ask.queue().cloned() {
+                    self.send_for(Action::Count, &queue, Waiter::Task(number));
+                }
+            }
+            Some(message) => self.send_message(number, message),
+            None => {
+                self.metrics.commands += 1;
+                if let Some(session) = &mut self.session {
+                    session.ping(Some(Waiter::Task(number)));
+                }
+            }
+        }
+    }
+
+    fn send_message(&mut self, number: u64, message: Message) {
         let (Some(task), Some(session)) = (self.tasks.get_mut(&number), &mut self.session) else {
             return;
         };
         self.metrics.commands += 1;
-        let Stage::Queued(message) = mem::replace(&mut task.stage, Stage::Pinging) else { return };
-        match message {
-            Some(message) => {
-                session.send(message.action, &message.id, &message.frame, Waiter::Task(number));
-                task.stage = Stage::Sent(message);
-            }
-            None => session.ping(Some(Waiter::Task(number))),
-        }
+        session.send(message.action, &message.id, &message.frame, Waiter::Task(number));
+        task.stage = Stage::Sent(message);
     }
 
     fn keep_pace(&mut self, ping_at: Option<Instant>, io: &mut Io<Error>, now: Instant) -> Pulse {

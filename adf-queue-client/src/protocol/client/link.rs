@@ -54,6 +54,8 @@ pub(crate) struct Link {
     pub(super) is_leaving: bool,
     /// Until when the end of the connection may take, once the server was told of it.
     pub(super) leave_by: Option<Instant>,
+    /// When the attempt under way began.
+    pub(super) dialed_at: Option<Instant>,
     /// By when the connection has to be upgraded.
     pub(super) open_by: Option<Instant>,
     /// Why this connection is to end, though it is open.
@@ -111,6 +113,7 @@ impl Link {
             is_moved: false,
             is_leaving: false,
             leave_by: None,
+            dialed_at: None,
             open_by: None,
             doom: None,
             last_error: None,

@@ -52,6 +52,10 @@ pub(super) fn settle(action: Action, delivery: &Delivery) -> Ask {
     Ask::Settle(action, queue, id, delivery.epoch())
 }
 
+fn quirks_that_kill() -> Quirks {
+    Quirks { json_pull_kills_server: true, ..Quirks::default() }
+}
+
 fn reset() -> End<Error> {
     End::Lost(std::io::ErrorKind::ConnectionReset.into())
 }
@@ -225,6 +229,19 @@ fn a_server_that_never_upgrades_is_given_up_within_the_connect_timeout() {
     bench.now += 5 * SECOND;
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.error(number), (ErrorKind::Timeout(Deadline::Connect), Fate::NotSent));
+}
+
+#[test]
+fn the_connect_timeout_covers_the_connection_and_its_upgrade() {
+    let mut bench = Bench::new(options());
+    let number = bench.begin(Ask::Ready);
+    bench.turn();
+    bench.now += 3 * SECOND;
+    bench.io.opened();
+    assert_eq!(bench.turn(), Pulse::Go(Some(bench.now + 2 * SECOND)));
+    bench.now += 2 * SECOND;
+    bench.turn();
+    assert_eq!(bench.error(number).0, ErrorKind::Timeout(Deadline::Connect));
 }
 
 #[test]
@@ -403,9 +420,7 @@ fn messages_for_nobody_are_bounded_by_their_bytes() {
 
 #[test]
 fn a_json_pull_asks_first_whether_there_is_such_a_queue() {
-    let mut quirks = Quirks::default();
-    quirks.json_pull_kills_server = true;
-    let server = Server::builder().queue("/q").quirks(quirks).offline();
+    let server = Server::builder().queue("/q").quirks(quirks_that_kill()).offline();
     let mut bench = Bench::on(json(), server);
     bench.connect();
     let missing: QueueName = "/nope".parse().unwrap();
@@ -415,6 +430,20 @@ fn a_json_pull_asks_first_whether_there_is_such_a_queue() {
     let pull = bench.begin(Ask::Pull(queue()));
     bench.ask(push("x")).unwrap();
     assert_eq!(bench.delivery(pull).body(), "x", "the server lives");
+    // One with an id of the caller's own is no different, and asks again over the next connection.
+    let raw =
+        |queue: &str| Ask::Raw(Request::pull("mine".parse().unwrap(), queue.parse().unwrap()));
+    let error = bench.ask(raw("/nope")).unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Refused(Refusal::QueueNotFound));
+    let pull = bench.begin(raw("/q"));
+    bench.go();
+    bench.lose();
+    bench.turn();
+    bench.server = Server::builder().quirks(quirks_that_kill()).offline();
+    bench.connect();
+    bench.go();
+    assert_eq!(bench.error(pull).0, ErrorKind::Refused(Refusal::QueueNotFound), "it is gone");
+    bench.ask(Ask::Plain(Action::CreateQueue, queue(), bytes::Bytes::new())).unwrap();
     // Whoever goes between question and pull leaves none behind.
     let gone = bench.begin(Ask::Pull(queue()));
     bench.turn();

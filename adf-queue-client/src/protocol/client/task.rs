@@ -24,6 +24,8 @@ pub(super) enum Stage {
     Queued(Option<Message>),
     /// The answer to this request is waited for.
     Sent(Message),
+    /// This pull is sent once it is known that its queue exists.
+    Checking(Message),
     /// A sign of life is waited for.
     Pinging,
     /// It waits among those who pull from its queue.
@@ -49,7 +51,7 @@ impl Task {
     pub(super) fn message(&self) -> Option<&Message> {
         match &self.stage {
             Stage::Queued(message) => message.as_ref(),
-            Stage::Sent(message) => Some(message),
+            Stage::Sent(message) | Stage::Checking(message) => Some(message),
             Stage::Pinging | Stage::Pulling | Stage::Done(_) => None,
         }
     }
