@@ -495,6 +495,12 @@ impl Client {
         &self.inner.options.address
     }
 
+    /// Whether the connection is good. A server that has gone is noticed at once.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.connection_state() == ConnectionState::Ready
+    }
+
     /// What the connection is doing. A server that has gone is noticed at once.
     #[must_use]
     pub fn connection_state(&self) -> ConnectionState {
