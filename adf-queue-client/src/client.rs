@@ -7,8 +7,9 @@ use queue_core::{ConnectionState, Epoch, Stream};
 
 use crate::{
     Address, ConnectOptions, Deadline, Delivery, Error, ErrorKind, MessageId, Metrics, QueueName,
-    Refusal, RequestId, Result,
+    QueueStats, Refusal, RequestId, Result, Stats,
     deadline::Limit,
+    http::Http,
     link::Link,
     protocol::{
         Action, Request, Success,
@@ -23,10 +24,17 @@ use crate::{
 /// of calls can be under way on it, pulls that wait included. The task ends when the last clone is dropped: the server is
 /// told, and gives back what was pulled and not settled.
 ///
+/// Over HTTP each request has a connection of its own, which is kept for the next one for 5 seconds where the server allows;
+/// a push ends it. [`max_connections`](ConnectOptions::max_connections) bounds them. What was pulled is bound to no connection: it stays pulled until somebody deletes
+/// it or puts it back, [by its id](Self::delete_pulled) if need be, also when this client has gone. And the server has no way to
+/// take a pull back. So one that was given up stays under way, and its message goes to the next pull of its queue by this
+/// client or its clones. Beyond 16 of them further pulls are refused; those that are left when the client is dropped are told to
+/// `tracing` with their ids, for [`recover`](Self::recover). No proxy is used, and no redirect followed.
+///
 /// When the connection is lost, each call that waits on it fails and says what became of its request ([`Error::fate`]),
 /// unless the request certainly did not reach the server: then it goes over a new connection, within the
-/// [retry policy](crate::RetryPolicy). A [`pull`](Self::pull) and a [`count`](Self::count) are sent again whatever became of
-/// the connection. What the lost connection had pulled is the server's again ([`JobLost`](ErrorKind::JobLost)).
+/// [retry policy](crate::RetryPolicy). A [`count`](Self::count), and over WebSocket a [`pull`](Self::pull), is sent again
+/// whatever became of the connection. What a lost WebSocket had pulled is the server's again ([`JobLost`](ErrorKind::JobLost)).
 ///
 /// # Cancel safety
 ///
@@ -40,7 +48,13 @@ pub struct Client {
 
 struct Inner {
     options: ConnectOptions,
-    link: Link,
+    way: Way,
+}
+
+/// How the server is spoken to.
+enum Way {
+    WebSocket(Box<Link>),
+    Http(Box<Http>),
 }
 
 impl Client {
@@ -77,9 +91,12 @@ impl Client {
         Error: From<O::Error>,
     {
         let options: ConnectOptions = options.try_into()?;
-        options.check_stream()?;
-        let link = Link::new(options.clone());
-        Ok(Client { inner: Arc::new(Inner { options, link }) })
+        options.check()?;
+        let way = match options.address.transport().is_http() {
+            true => Way::Http(Box::new(Http::new(options.clone()))),
+            false => Way::WebSocket(Box::new(Link::new(options.clone()))),
+        };
+        Ok(Client { inner: Arc::new(Inner { options, way }) })
     }
 
     /// Uses a stream that the caller has connected, and upgrades it. Such a client cannot reconnect; of the address in
@@ -98,19 +115,20 @@ impl Client {
     ) -> Result<Self> {
         options.check_stream()?;
         let link = Link::for_stream(options.clone(), Box::new(stream))?;
-        let client = Client { inner: Arc::new(Inner { options, link }) };
+        let client =
+            Client { inner: Arc::new(Inner { options, way: Way::WebSocket(Box::new(link)) }) };
         client.ready().await?;
         Ok(client)
     }
 
     async fn ready(&self) -> Result<()> {
         let limit = self.inner.options.total_limit().named(Deadline::Connect);
-        self.inner.link.run(Ask::Ready, limit).await?.done()
+        self.inner.way.run(Ask::Ready, limit).await?.done()
     }
 
     async fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
         let span = trace::call(&self.inner.options.address, &ask);
-        span.follow(self.inner.link.run(ask, limit)).await
+        span.follow(self.inner.way.run(ask, limit)).await
     }
 
     async fn run_in_total(&self, ask: Ask) -> Result<Answer> {
@@ -168,13 +186,15 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Refused(QueueNotFound)`, and a failure of the connection.
+    /// `Refused(QueueNotFound)`, and a failure of the connection; over HTTP [`request_id`](Error::request_id) then has the id
+    /// that the message is found by, should the server have sent one. `Unsupported` over HTTP when too many pulls were given up.
     ///
     /// # Cancel safety
     ///
     /// No message is lost. A pull cannot be taken back, so it stays under way, and its message goes to the next pull of this
     /// queue by this client or its clones. Over a thousand pulls that nobody waits for any more, the connection is closed to give
-    /// their messages back.
+    /// their messages back; over HTTP there is no such way, and a pull that is still under way when the last clone is dropped
+    /// takes a message that only [`recover`](Self::recover) brings back.
     pub async fn pull<Q>(&self, queue: Q) -> Result<Delivery>
     where
         Q: TryInto<QueueName>,
@@ -184,6 +204,9 @@ impl Client {
     }
 
     /// The same for at most this time; `None` when no message came.
+    ///
+    /// Over HTTP the queue is counted, at growing intervals of up to a second, and pulled from once there is a message. Should
+    /// another client be quicker, this may take up to the reply timeout longer.
     ///
     /// # Errors
     ///
@@ -392,7 +415,8 @@ impl Client {
     ///
     /// # Cancel safety
     ///
-    /// The server goes on waiting, and then sends a message to nobody: [`recover`](Self::recover) puts it back.
+    /// The server goes on waiting. What it sends goes to the next [`pull`](Self::pull) of this queue by this client or its clones;
+    /// without one, [`recover`](Self::recover) puts it back.
     pub async fn pull_with_id<Q>(&self, queue: Q, id: RequestId) -> Result<Delivery>
     where
         Q: TryInto<QueueName>,
@@ -475,6 +499,48 @@ impl Client {
         self.run_in_total(Ask::Settle(action, queue, id.clone(), None)).await
     }
 
+    /// What the server tells of itself and of up to 100 queues, from its status page: the only place that tells of pulls that
+    /// wait, of pulled messages, and which queues there are. It is asked over HTTP, whatever the transport, at the same address.
+    ///
+    /// It is made for people: a queue whose name holds the text of a whole row of the page may pass for another.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` for another page, or when the server did not get to its queues. A failure of the connection.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only asks.
+    pub async fn stats(&self) -> Result<Stats> {
+        Stats::parse(&self.page(None).await?)
+    }
+
+    /// The same for one queue; `None` when there is no such queue.
+    ///
+    /// # Errors
+    ///
+    /// As [`stats`](Self::stats), and `InvalidInput` for a name that makes a request of over 512 bytes in its line.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only asks.
+    pub async fn queue_stats<Q>(&self, queue: Q) -> Result<Option<QueueStats>>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+    {
+        let queue = queue.try_into()?;
+        QueueStats::parse(&self.page(Some(&queue)).await?, &queue)
+    }
+
+    async fn page(&self, queue: Option<&QueueName>) -> Result<Bytes> {
+        let limit = self.inner.options.total_limit();
+        match &self.inner.way {
+            Way::WebSocket(_) => Http::new(self.inner.options.clone()).page(queue, limit).await,
+            Way::Http(http) => http.page(queue, limit).await,
+        }
+    }
+
     /// Connects again now: the old connection is closed, and the server gives back what it had pulled.
     ///
     /// # Errors
@@ -485,7 +551,10 @@ impl Client {
     ///
     /// The old connection is closed; the next call connects again.
     pub async fn reconnect(&self) -> Result<()> {
-        self.inner.link.disconnect();
+        match &self.inner.way {
+            Way::WebSocket(link) => link.disconnect(),
+            Way::Http(http) => http.disconnect(),
+        }
         self.ready().await
     }
 
@@ -504,19 +573,37 @@ impl Client {
     /// What the connection is doing. A server that has gone is noticed at once.
     #[must_use]
     pub fn connection_state(&self) -> ConnectionState {
-        self.inner.link.connection_state()
+        match &self.inner.way {
+            Way::WebSocket(link) => link.connection_state(),
+            Way::Http(http) => http.connection_state(),
+        }
     }
 
     /// What this client and its clones have done so far, over all their connections.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        self.inner.link.metrics()
+        match &self.inner.way {
+            Way::WebSocket(link) => link.metrics(),
+            Way::Http(http) => http.metrics(),
+        }
     }
 
     /// The number of the present connection, or of the last one; `None` before the first.
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
-        self.inner.link.epoch()
+        match &self.inner.way {
+            Way::WebSocket(link) => link.epoch(),
+            Way::Http(_) => None,
+        }
+    }
+}
+
+impl Way {
+    async fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
+        match self {
+            Way::WebSocket(link) => link.run(ask, limit).await,
+            Way::Http(http) => http.run(ask, limit).await,
+        }
     }
 }
 

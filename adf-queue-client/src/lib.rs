@@ -85,6 +85,8 @@ mod deadline;
 mod delivery;
 mod error;
 #[cfg(feature = "tokio")]
+mod http;
+#[cfg(feature = "tokio")]
 mod link;
 mod names;
 mod options;

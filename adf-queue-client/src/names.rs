@@ -1,6 +1,6 @@
 //! Names and ids of the protocol: each can only be built valid.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{collections::hash_map::RandomState, fmt, hash::BuildHasher, str::FromStr, sync::Arc};
 
 use queue_core::excerpt;
 
@@ -74,6 +74,20 @@ impl RequestId {
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn of(number: u64) -> Self {
         RequestId(number.to_string().into())
+    }
+
+    /// An id that no other request has, on any machine: 32 hexadecimal digits of chance, as of a UUID.
+    #[must_use]
+    pub fn unique() -> Self {
+        let chance = RandomState::new();
+        Self::of_chance(chance.hash_one(0), chance.hash_one(1))
+    }
+
+    /// An id of version 4 of UUIDs.
+    pub(crate) fn of_chance(high: u64, low: u64) -> Self {
+        let high = high & !(0xf << 12) | 4 << 12;
+        let low = low & !(3 << 62) | 2 << 62;
+        RequestId(format!("{high:016x}{low:016x}").into())
     }
 
     /// The id as text.
@@ -184,5 +198,16 @@ mod tests {
         QueueName::new("q".repeat(QueueName::MAX)).unwrap();
         QueueName::new("q".repeat(QueueName::MAX + 1)).unwrap_err();
         QueueName::new("队 with a space").unwrap();
+    }
+    #[test]
+    fn unique_ids_are_valid_and_unlike_each_other() {
+        let ids: std::collections::HashSet<_> = (0..1000).map(|_| RequestId::unique()).collect();
+        assert_eq!(ids.len(), 1000);
+        for id in ids {
+            assert_eq!(RequestId::new(id.as_str()).unwrap(), id);
+            assert_eq!(id.as_str().len(), RequestId::MAX);
+            assert_eq!(id.as_str().as_bytes()[12], b'4');
+            assert!(b"89ab".contains(&id.as_str().as_bytes()[16]), "{id}");
+        }
     }
 }

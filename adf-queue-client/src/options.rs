@@ -39,6 +39,7 @@ pub struct ConnectOptions {
     pub(crate) reply_timeout: Duration,
     pub(crate) total_timeout: Option<Duration>,
     pub(crate) max_message_size: usize,
+    pub(crate) max_connections: usize,
     pub(crate) ping_interval: Option<Duration>,
     pub(crate) seed: Option<u64>,
     pub(crate) retry: RetryPolicy,
@@ -56,6 +57,7 @@ impl ConnectOptions {
             reply_timeout: Duration::from_secs(10),
             total_timeout: None,
             max_message_size: 64 << 20,
+            max_connections: 16,
             ping_interval: Some(Duration::from_secs(30)),
             seed: None,
             retry: RetryPolicy::default(),
@@ -98,6 +100,15 @@ impl ConnectOptions {
     #[must_use]
     pub fn max_message_size(mut self, bytes: usize) -> Self {
         self.max_message_size = bytes;
+        self
+    }
+
+    /// How many connections over HTTP an async client uses at most for requests, and how many more for pulls that wait; 16 of
+    /// each unless set, and at least 1. Further callers wait for their turn, in the order in which they came. The server has
+    /// few threads for HTTP: three pulls that wait already slow other requests down, so consumers use WebSocket.
+    #[must_use]
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        self.max_connections = connections.clamp(1, 1 << 16);
         self
     }
 
@@ -242,12 +253,12 @@ impl ConnectOptions {
         })
     }
 
-    /// Refuses a transport that is not that of one connection.
+    /// Refuses a transport that one stream is not enough for.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn check_stream(&self) -> Result<(), Error> {
         match self.address.transport().is_http() {
             true => Err(Error::unsupported(
-                "this client speaks WebSocket: use an address with adf:// or adf+json://",
+                "HTTP needs more than one connection: use an address with adf:// or adf+json://",
             )),
             false => self.check(),
         }

@@ -11,7 +11,10 @@ use queue_core::Span;
 
 #[cfg(feature = "tracing")]
 use crate::protocol::Action;
-use crate::{Address, Error, Result, protocol::client::Ask};
+use crate::{
+    Address, Error, Result,
+    protocol::{Request, client::Ask},
+};
 
 #[cfg(feature = "tracing")]
 const SYSTEM: &str = "adf_queue";
@@ -48,6 +51,34 @@ pub(crate) fn failed(error: &Error) {
     );
     #[cfg(not(feature = "tracing"))]
     let _ = error;
+}
+
+/// A pull over HTTP is sent. Whatever becomes of it, its message can be found by the id.
+pub(crate) fn pulling(address: &Address, pull: &Request) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(
+        messaging.system = SYSTEM,
+        messaging.destination.name = %Line(pull.queue()),
+        server.address = %address.endpoint().host(),
+        server.port = address.endpoint().port(),
+        request_id = %pull.id(),
+        "pulling over HTTP"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = (address, pull);
+}
+
+/// Nobody waits any more for a pull over HTTP that the server has: the message that it takes is found only by the id.
+pub(crate) fn forsaken(pull: &Request) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        messaging.system = SYSTEM,
+        messaging.destination.name = %Line(pull.queue()),
+        request_id = %pull.id(),
+        "a pull over HTTP was given up: what it takes has to be recovered by its request id"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = pull;
 }
 
 /// An attempt to connect.

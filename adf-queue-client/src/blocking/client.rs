@@ -5,11 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use queue_core::{ConnectionState, Epoch, blocking::Transport};
 
-use super::{Stream, link::Link};
+use super::{Stream, http::Http, link::Link};
 
 use crate::{
     Address, ConnectOptions, Deadline, Delivery, Error, ErrorKind, MessageId, Metrics, QueueName,
-    Refusal, RequestId, Result,
+    QueueStats, Refusal, RequestId, Result, Stats,
     deadline::Limit,
     protocol::{
         Action, Request, Success,
@@ -26,13 +26,26 @@ use crate::{
 /// The server gives nothing back while the client exists, also when nobody calls it: it asks for a sign of life only while a
 /// call waits.
 ///
+/// Over HTTP each request has a connection of its own, which is kept for the next one for 5 seconds where the server allows;
+/// a push ends it. What was pulled is bound to no connection: it stays pulled until somebody deletes
+/// it or puts it back, [by its id](Self::delete_pulled) if need be, also when this client has gone. And the server has no way to
+/// take a pull back. So one that was given up stays under way, and its message goes to the next pull of its queue by this
+/// client. Beyond 16 of them further pulls are refused; those that are left when the client is dropped are told to
+/// `tracing` with their ids, for [`recover`](Self::recover). No proxy is used, and no redirect followed.
+///
 /// When the connection is lost, the call that notices fails and says what became of its request ([`Error::fate`]), unless
 /// the request certainly did not reach the server: then it goes over a new connection, within the
-/// [retry policy](crate::RetryPolicy). A [`pull`](Self::pull) and a [`count`](Self::count) are sent again whatever became of
-/// the connection. What the lost connection had pulled is the server's again ([`JobLost`](ErrorKind::JobLost)).
+/// [retry policy](crate::RetryPolicy). A [`count`](Self::count), and over WebSocket a [`pull`](Self::pull), is sent again
+/// whatever became of the connection. What a lost WebSocket had pulled is the server's again ([`JobLost`](ErrorKind::JobLost)).
 pub struct Client {
     options: ConnectOptions,
-    link: Link,
+    way: Way,
+}
+
+/// How the server is spoken to.
+enum Way {
+    WebSocket(Box<Link>),
+    Http(Box<Http>),
 }
 
 impl Client {
@@ -65,9 +78,12 @@ impl Client {
         Error: From<O::Error>,
     {
         let options: ConnectOptions = options.try_into()?;
-        options.check_stream()?;
-        let link = Link::new(options.clone());
-        Ok(Client { options, link })
+        options.check()?;
+        let way = match options.address.transport().is_http() {
+            true => Way::Http(Box::new(Http::new(options.clone()))),
+            false => Way::WebSocket(Box::new(Link::new(options.clone()))),
+        };
+        Ok(Client { options, way })
     }
 
     /// Uses a stream that the caller has connected, and upgrades it. Such a client cannot reconnect; of the address in
@@ -82,19 +98,19 @@ impl Client {
             Error::of(queue_core::Error::cannot_connect(&options.address, error))
         })?;
         let link = Link::over(transport, options.clone());
-        let mut client = Client { options, link };
+        let mut client = Client { options, way: Way::WebSocket(Box::new(link)) };
         client.ready()?;
         Ok(client)
     }
 
     fn ready(&mut self) -> Result<()> {
         let limit = self.options.total_limit().named(Deadline::Connect);
-        self.link.run(Ask::Ready, limit)?.done()
+        self.way.run(Ask::Ready, limit)?.done()
     }
 
     fn run(&mut self, ask: Ask, limit: Limit) -> Result<Answer> {
         let span = trace::call(&self.options.address, &ask);
-        span.run(|| self.link.run(ask, limit))
+        span.run(|| self.way.run(ask, limit))
     }
 
     fn run_in_total(&mut self, ask: Ask) -> Result<Answer> {
@@ -144,7 +160,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `Refused(QueueNotFound)`, and a failure of the connection.
+    /// `Refused(QueueNotFound)`, and a failure of the connection; over HTTP [`request_id`](Error::request_id) then has the id
+    /// that the message is found by, should the server have sent one. `Unsupported` over HTTP when too many pulls were given up.
     pub fn pull<Q>(&mut self, queue: Q) -> Result<Delivery>
     where
         Q: TryInto<QueueName>,
@@ -153,9 +170,12 @@ impl Client {
         self.run(Ask::Pull(queue.try_into()?), Limit::never())?.message()
     }
 
-    /// The same for at most this time; `None` when no message came. What comes too late goes to the next pull of the queue by this client: a
-    /// pull cannot be taken back. Over a thousand pulls that nobody waits for any more, the connection is closed to give their
-    /// messages back.
+    /// The same for at most this time; `None` when no message came. What comes too late goes to the next pull of the queue by
+    /// this client: a pull cannot be taken back. Over a thousand pulls that nobody waits for any more, a WebSocket is closed to
+    /// give their messages back.
+    ///
+    /// Over HTTP the queue is counted, at growing intervals of up to a second, and pulled from once there is a message. Should
+    /// another client be quicker, this may take up to the reply timeout longer.
     ///
     /// # Errors
     ///
@@ -379,13 +399,50 @@ impl Client {
         self.run_in_total(Ask::Settle(action, queue, id.clone(), None))
     }
 
+    /// What the server tells of itself and of up to 100 queues, from its status page: the only place that tells of pulls that
+    /// wait, of pulled messages, and which queues there are. It is asked over HTTP, whatever the transport, at the same address.
+    ///
+    /// It is made for people: a queue whose name holds the text of a whole row of the page may pass for another.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` for another page, or when the server did not get to its queues. A failure of the connection.
+    pub fn stats(&mut self) -> Result<Stats> {
+        Stats::parse(&self.page(None)?)
+    }
+
+    /// The same for one queue; `None` when there is no such queue.
+    ///
+    /// # Errors
+    ///
+    /// As [`stats`](Self::stats), and `InvalidInput` for a name that makes a request of over 512 bytes in its line.
+    pub fn queue_stats<Q>(&mut self, queue: Q) -> Result<Option<QueueStats>>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+    {
+        let queue = queue.try_into()?;
+        QueueStats::parse(&self.page(Some(&queue))?, &queue)
+    }
+
+    fn page(&mut self, queue: Option<&QueueName>) -> Result<Bytes> {
+        let limit = self.options.total_limit();
+        match &mut self.way {
+            Way::WebSocket(_) => Http::new(self.options.clone()).page(queue, limit),
+            Way::Http(http) => http.page(queue, limit),
+        }
+    }
+
     /// Connects again now: the old connection is closed, and the server gives back what it had pulled.
     ///
     /// # Errors
     ///
     /// As [`connect`](Self::connect).
     pub fn reconnect(&mut self) -> Result<()> {
-        self.link.disconnect();
+        match &mut self.way {
+            Way::WebSocket(link) => link.disconnect(),
+            Way::Http(http) => http.disconnect(),
+        }
         self.ready()
     }
 
@@ -395,10 +452,13 @@ impl Client {
         &self.options.address
     }
 
-    /// Whether the connection was good when it was last used.
+    /// Whether the connection was good when it was last used; over HTTP, whether the server answered then.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.link.is_connected()
+        match &self.way {
+            Way::WebSocket(link) => link.is_connected(),
+            Way::Http(http) => http.connection_state() == ConnectionState::Ready,
+        }
     }
 
     /// Looks, without waiting, whether the server has closed the connection while nobody used it. What has come
@@ -414,7 +474,11 @@ impl Client {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check_connection(&mut self) -> bool {
-        self.link.look();
+        match &mut self.way {
+            Way::WebSocket(link) => link.look(),
+            // No message is lost with a connection over HTTP, and each may end at any time.
+            Way::Http(_) => {}
+        }
         self.is_connected()
     }
 
@@ -426,19 +490,37 @@ impl Client {
     /// What the connection was doing when it was last used. A server that has gone since is noticed by the next call.
     #[must_use]
     pub fn connection_state(&self) -> ConnectionState {
-        self.link.connection_state()
+        match &self.way {
+            Way::WebSocket(link) => link.connection_state(),
+            Way::Http(http) => http.connection_state(),
+        }
     }
 
     /// What this client has done so far, over all its connections.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
-        self.link.metrics()
+        match &self.way {
+            Way::WebSocket(link) => link.metrics(),
+            Way::Http(http) => http.metrics(),
+        }
     }
 
     /// The number of the present connection, or of the last one; `None` before the first.
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
-        self.link.epoch()
+        match &self.way {
+            Way::WebSocket(link) => link.epoch(),
+            Way::Http(_) => None,
+        }
+    }
+}
+
+impl Way {
+    fn run(&mut self, ask: Ask, limit: Limit) -> Result<Answer> {
+        match self {
+            Way::WebSocket(link) => link.run(ask, limit),
+            Way::Http(http) => http.run(ask, limit),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The blocking face: the same names as the async one, on `std::net`, with no runtime and no hidden thread.
 
 mod client;
+mod http;
 mod link;
 
 pub use queue_core::blocking::Stream;

@@ -10,8 +10,9 @@ use queue_core::excerpt;
 use super::{
     Encoding, Request, Response, binary,
     head::{self, Head},
+    json,
 };
-use crate::{Error, Fate, QueueName, Result};
+use crate::{Error, ErrorKind, Fate, QueueName, Result};
 
 /// The longest body of a push.
 pub const MAX_BODY: usize = 10 << 20;
@@ -37,12 +38,15 @@ impl Encoding {
 ///
 /// # Errors
 ///
-/// `InvalidInput` for what the server would not take: an empty body of a push, one over 10 MiB, a queue name that makes a
+/// `InvalidInput` for what the server would not take: an empty body of a push, one over 10 MiB or, in JSON, one that
+/// is no text; a queue name that makes a
 /// line of over 512 bytes, or one that is not ASCII in binary, where the answer could not be told. `out` is left as it was.
 pub fn encode(encoding: Encoding, request: &Request, host: &str, out: &mut BytesMut) -> Result<()> {
     let (queue, body) = (request.queue().as_str(), request.body());
-    if encoding == Encoding::Binary {
-        binary::check_name(queue)?;
+    match encoding {
+        Encoding::Binary => binary::check_name(queue)?,
+        // The server would take any, but give it back in JSON.
+        Encoding::Json => json::text(body).map(drop)?,
     }
     let method = if request.action().is_push() { "POST" } else { "GET" };
     let line = format!(
@@ -131,7 +135,7 @@ impl Answer {
     ///
     /// # Errors
     ///
-    /// `Protocol` when it is no answer of HTTP, or its body is longer than the limit.
+    /// `Protocol` when it is no answer of HTTP; `MessageTooLarge` when its body is longer than the limit.
     pub fn read(&mut self, data: &[u8]) -> Result<usize> {
         let mut taken = 0;
         if self.head.is_none() {
@@ -151,6 +155,10 @@ impl Answer {
     }
 
     fn length_by(&self, head: &Head) -> Result<Length> {
+        // These have no body, whatever their headers say.
+        if matches!(head.status, 100..=199 | 204 | 304) {
+            return Ok(Length::Whole);
+        }
         if head.is("Transfer-Encoding", "chunked") {
             return Ok(Length::Chunked(Chunk::Size));
         }
@@ -165,10 +173,11 @@ impl Answer {
     }
 
     fn too_long(&self, length: usize) -> Error {
-        Error::protocol(format!(
+        let message = format!(
             "answer of {length} bytes is larger than the limit of {} (raise max_message_size if this is expected)",
             self.max_body
-        ))
+        );
+        Error::new(ErrorKind::MessageTooLarge, Fate::Unknown, message)
     }
 
     /// Takes one piece, and says how long it is; 0 when more is needed to see its end.

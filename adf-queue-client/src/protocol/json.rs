@@ -36,12 +36,7 @@ struct Answered<'a> {
 }
 
 pub(super) fn encode(request: &Request, frame: &mut BytesMut) -> Result<()> {
-    let body = std::str::from_utf8(request.body()).map_err(|error| {
-        Error::invalid(format!(
-            "body is not UTF-8 at byte {}: JSON carries text only (use a binary transport)",
-            error.valid_up_to()
-        ))
-    })?;
+    let body = text(request.body())?;
     let asked = Asked {
         action: request.action().name(),
         requestid: request.id().as_str(),
@@ -53,6 +48,16 @@ pub(super) fn encode(request: &Request, frame: &mut BytesMut) -> Result<()> {
     serde_json::to_writer(frame.writer(), &asked).map_err(|error| {
         frame.truncate(start);
         Error::invalid("the request cannot be written as JSON").with_source(error)
+    })
+}
+
+/// The body of a push, which the other side would otherwise get with signs of its own in it.
+pub(super) fn text(body: &[u8]) -> Result<&str> {
+    std::str::from_utf8(body).map_err(|error| {
+        Error::invalid(format!(
+            "body is not UTF-8 at byte {}: JSON carries text only (use a binary transport)",
+            error.valid_up_to()
+        ))
     })
 }
 

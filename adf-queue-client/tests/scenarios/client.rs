@@ -12,19 +12,22 @@ use adf_queue_client::{
 use bytes::Bytes;
 
 use crate::{
-    face::{Face, over_websocket},
+    face::{Face, over_each_transport, over_websocket},
     support::{PATIENCE, World, queue_name},
 };
 
-over_websocket!(
+over_each_transport!(
     messages_are_pulled_from_the_left_and_deleted,
     what_was_put_back_is_pulled_again,
+    a_pull_from_a_queue_that_does_not_exist_is_refused_and_the_server_lives,
+    a_pull_waits_for_the_push_of_another_client,
+);
+
+over_websocket!(
     bodies_come_back_as_they_were_pushed,
     what_the_transport_cannot_carry_is_refused_before_it_is_sent,
-    a_pull_from_a_queue_that_does_not_exist_is_refused_and_the_server_lives,
     a_message_that_comes_too_late_is_the_next_pulls,
     a_message_that_was_put_back_wakes_nobody,
-    a_pull_waits_for_the_push_of_another_client,
     a_message_belongs_to_the_connection_that_pulled_it,
     a_client_that_goes_gives_back_what_it_had_pulled,
     a_request_can_have_an_id_of_the_callers_own,

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use adf_queue_client::{
     Client, ConnectOptions, ConnectionState, Delivery, Epoch, MessageId, Metrics, QueueName,
-    RequestId, Result, blocking,
+    QueueStats, RequestId, Result, Stats, blocking,
     protocol::{Request, Success},
 };
 use tokio::runtime::Runtime;
@@ -46,6 +46,8 @@ pub(crate) trait Face: Sized + Send + 'static {
     fn lcancel_pulled(&mut self, queue: &QueueName, id: &RequestId) -> Result<()>;
     fn rcancel_pulled(&mut self, queue: &QueueName, id: &RequestId) -> Result<()>;
     fn recover(&mut self, queue: &QueueName, id: &RequestId) -> Result<()>;
+    fn stats(&mut self) -> Result<Stats>;
+    fn queue_stats(&mut self, queue: &QueueName) -> Result<Option<QueueStats>>;
     fn reconnect(&mut self) -> Result<()>;
     fn connection_state(&self) -> ConnectionState;
     fn metrics(&self) -> Metrics;
@@ -173,6 +175,8 @@ methods! {
     lcancel_pulled(queue: &QueueName, id: &RequestId) -> ();
     rcancel_pulled(queue: &QueueName, id: &RequestId) -> ();
     recover(queue: &QueueName, id: &RequestId) -> ();
+    stats() -> Stats;
+    queue_stats(queue: &QueueName) -> Option<QueueStats>;
     reconnect() -> ();
 }
 
@@ -225,6 +229,28 @@ macro_rules! over_websocket {
     )+};
 }
 
+/// What holds over HTTP.
+macro_rules! over_http {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            crate::face::by_transport!($name, http_bin, HttpBin);
+            crate::face::by_transport!($name, http_json, HttpJson);
+        }
+    )+};
+}
+
+/// What holds whatever the transport is.
+macro_rules! over_each_transport {
+    ($($name:ident),+ $(,)?) => {$(
+        mod $name {
+            crate::face::by_transport!($name, ws_bin, WsBin);
+            crate::face::by_transport!($name, ws_json, WsJson);
+            crate::face::by_transport!($name, http_bin, HttpBin);
+            crate::face::by_transport!($name, http_json, HttpJson);
+        }
+    )+};
+}
+
 /// Two tests of each function over a [`Face`]: async and blocking.
 macro_rules! both_faces {
     ($($name:ident),+ $(,)?) => {$(
@@ -244,4 +270,6 @@ macro_rules! both_faces {
 
 pub(crate) use both_faces;
 pub(crate) use by_transport;
+pub(crate) use over_each_transport;
+pub(crate) use over_http;
 pub(crate) use over_websocket;

@@ -12,5 +12,8 @@ mod client;
 mod cuts;
 mod face;
 mod faces;
+mod http;
+mod http_peer;
 mod quirks;
+mod scripted;
 mod support;

@@ -2,11 +2,17 @@
 
 mod ask;
 mod connection;
+pub(crate) mod course;
+pub(crate) mod exchange;
+#[cfg(test)]
+mod exchange_tests;
 mod link;
 #[cfg(test)]
 mod link_proof;
 #[cfg(test)]
 mod link_tests;
+pub(crate) mod pool;
+pub(crate) mod pulling;
 mod pulls;
 mod task;
 

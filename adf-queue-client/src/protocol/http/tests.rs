@@ -44,6 +44,9 @@ fn what_the_server_would_not_take_is_refused_before_a_byte_is_made() {
     let push = |body: Vec<u8>| Request::lpush(id("1"), queue("/q"), body);
     assert!(refused(Encoding::Binary, &push(vec![]), "q").contains("body of 0 bytes"));
     assert!(refused(Encoding::Json, &push(vec![0; MAX_BODY + 1]), "q").contains("1 to 10485760"));
+    let text = push(b"ok\xff".to_vec());
+    assert!(refused(Encoding::Json, &text, "q").contains("not UTF-8 at byte 2"));
+    encode(Encoding::Binary, &text, "q", &mut BytesMut::new()).unwrap();
     let long = Request::pull(id("1"), queue(&"q".repeat(470)));
     assert!(refused(Encoding::Json, &long, "q").contains("lines of up to 512"));
     let foreign = Request::pull(id("1"), queue("队"));
@@ -141,6 +144,7 @@ fn what_is_no_result_is_said() {
             ErrorKind::InvalidInput,
             "411 Length Required",
         ),
+        ("HTTP/1.1 100 Continue\r\n\r\n", ErrorKind::Protocol, "100 Continue"),
         (
             "HTTP/1.1 302 Found\r\nLocation: http://x/\r\nContent-Length: 0\r\n\r\n",
             ErrorKind::Protocol,

@@ -1,0 +1,119 @@
+//! One server of a blocking client over HTTP: one request at a time, on a connection that is kept where the server allows.
+
+use std::thread;
+
+use bytes::Bytes;
+use queue_core::{ConnectionState, Io, blocking::Wire, now};
+
+use crate::{
+    ConnectOptions, Error, Metrics, QueueName, Result,
+    deadline::{Limit, connecting},
+    protocol::client::{
+        Answer, Ask,
+        course::{Course, Step, Terms},
+        exchange::{Exchange, HttpRequest, Reply, unasked},
+        pool::{Lane, Pool, Wired, unmoved},
+    },
+    trace,
+};
+
+impl Wired for Wire<Error> {
+    fn io(&self) -> &Io<Error> {
+        Wire::io(self)
+    }
+}
+
+/// One server, and the connections to it: the one that is kept, and those of pulls that were given up.
+#[derive(Debug)]
+pub(super) struct Http {
+    options: ConnectOptions,
+    terms: Terms,
+    pool: Pool<Wire<Error>>,
+}
+
+impl Http {
+    pub(super) fn new(options: ConnectOptions) -> Self {
+        Http { terms: Terms::of(&options), pool: Pool::new(options.seed), options }
+    }
+
+    /// Asks, and waits for what comes of it.
+    pub(super) fn run(&mut self, ask: Ask, limit: Limit) -> Result<Answer> {
+        Course::new(ask, limit, &self.terms, || self.pool.id(), now())
+            .and_then(|course| self.follow(course))
+            .inspect_err(|error| self.pool.failed(error))
+    }
+
+    /// The status page of a queue, or of all.
+    pub(super) fn page(&mut self, queue: Option<&QueueName>, limit: Limit) -> Result<Bytes> {
+        let request = HttpRequest::page(queue, &self.terms.host)?;
+        match self.ask(request, limit) {
+            Ok(Reply::Page(page)) => Ok(page),
+            Ok(Reply::Success(..)) => Err(unasked()),
+            Err(error) => Err(error),
+        }
+        .inspect_err(|error| self.pool.failed(error))
+    }
+
+    /// Closes the connection that waits for a request.
+    pub(super) fn disconnect(&mut self) {
+        self.pool.close_kept();
+    }
+
+    pub(super) fn connection_state(&self) -> ConnectionState {
+        self.pool.state()
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        self.pool.metrics()
+    }
+
+    fn follow(&mut self, mut course: Course) -> Result<Answer> {
+        let mut last = None;
+        loop {
+            last = match course.next(last.take(), now()) {
+                Step::Adopt(queue, limit) => self.adopt(&queue, limit),
+                Step::Ask(request, limit) => Some(self.ask(request, limit)),
+                Step::Wait(at) => {
+                    thread::sleep(at.saturating_duration_since(now()));
+                    None
+                }
+                Step::Over(outcome) => return outcome,
+            };
+        }
+    }
+
+    /// What comes of a pull that was given up.
+    fn adopt(&mut self, queue: &QueueName, limit: Limit) -> Option<Result<Reply>> {
+        let mut lane = self.pool.adopt(queue)?;
+        lane.role.adopt(limit, now());
+        Some(self.outcome(lane))
+    }
+
+    fn ask(&mut self, request: HttpRequest, limit: Limit) -> Result<Reply> {
+        if let Some(pull) = request.pull() {
+            self.pool.check_room()?;
+            trace::pulling(&self.options.address, pull);
+        }
+        let mut lane = self.lane();
+        lane.role.begin(request, limit, now());
+        self.outcome(lane)
+    }
+
+    fn outcome(&mut self, mut lane: Lane<Wire<Error>>) -> Result<Reply> {
+        let outcome = lane.wire.call(&mut lane.role, Exchange::outcome);
+        self.pool.put(lane, now());
+        let outcome = outcome.unwrap_or_else(|| Err(unmoved()));
+        if let Ok(Reply::Success(request, _)) = &outcome {
+            self.pool.done(request);
+        }
+        outcome
+    }
+
+    fn lane(&mut self) -> Lane<Wire<Error>> {
+        self.pool.take(now()).unwrap_or_else(|| {
+            let options = self.options.clone();
+            let wire = Wire::new(move |_, until| options.connect_blocking(connecting(until)));
+            Lane { role: Exchange::new(self.options.clone(), self.pool.number()), wire }
+        })
+    }
+}

@@ -1,0 +1,165 @@
+//! One server of an async client over HTTP: a connection for each request that is under way.
+
+use std::{
+    future::poll_fn,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use bytes::Bytes;
+use queue_core::{ConnectionState, Io, Wire, now, within};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep_until},
+};
+
+use crate::{
+    ConnectOptions, Error, Metrics, QueueName, Result,
+    deadline::{Limit, connecting},
+    protocol::client::{
+        Answer, Ask,
+        course::{Course, Step, Terms},
+        exchange::{Exchange, HttpRequest, Reply, unasked},
+        pool::{Lane, Pool, Wired, unmoved},
+    },
+    trace,
+};
+
+impl Wired for Wire<Error> {
+    fn io(&self) -> &Io<Error> {
+        Wire::io(self)
+    }
+}
+
+/// One server, and the connections to it. Callers that find all of them in use wait for their turn.
+pub(crate) struct Http {
+    options: ConnectOptions,
+    terms: Terms,
+    pool: Mutex<Pool<Wire<Error>>>,
+    requests: Semaphore,
+    /// A pull may wait for hours, and no other request waits for it.
+    pulls: Semaphore,
+}
+
+impl Http {
+    pub(crate) fn new(options: ConnectOptions) -> Self {
+        Http {
+            terms: Terms::of(&options),
+            pool: Mutex::new(Pool::new(options.seed)),
+            requests: Semaphore::new(options.max_connections),
+            pulls: Semaphore::new(options.max_connections),
+            options,
+        }
+    }
+
+    /// Asks, and waits for what comes of it.
+    pub(crate) async fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
+        let course = Course::new(ask, limit, &self.terms, || self.pool().id(), now());
+        let outcome = match course {
+            Ok(course) => self.follow(course).await,
+            Err(error) => Err(error),
+        };
+        outcome.inspect_err(|error| self.pool().failed(error))
+    }
+
+    /// The status page of a queue, or of all.
+    pub(crate) async fn page(&self, queue: Option<&QueueName>, limit: Limit) -> Result<Bytes> {
+        let request = HttpRequest::page(queue, &self.terms.host)?;
+        match self.ask(request, limit).await {
+            Ok(Reply::Page(page)) => Ok(page),
+            Ok(Reply::Success(..)) => Err(unasked()),
+            Err(error) => Err(error),
+        }
+        .inspect_err(|error| self.pool().failed(error))
+    }
+
+    /// Closes the connections that wait for a request.
+    pub(crate) fn disconnect(&self) {
+        self.pool().close_kept();
+    }
+
+    pub(crate) fn connection_state(&self) -> ConnectionState {
+        self.pool().state()
+    }
+
+    pub(crate) fn metrics(&self) -> Metrics {
+        self.pool().metrics().clone()
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool<Wire<Error>>> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn follow(&self, mut course: Course) -> Result<Answer> {
+        let mut last = None;
+        loop {
+            last = match course.next(last.take(), now()) {
+                Step::Adopt(queue, limit) => self.adopt(&queue, limit).await,
+                Step::Ask(request, limit) => Some(self.ask(request, limit).await),
+                Step::Wait(at) => {
+                    sleep_until(Instant::from_std(at)).await;
+                    None
+                }
+                Step::Over(outcome) => return outcome,
+            };
+        }
+    }
+
+    /// What comes of a pull that was given up.
+    async fn adopt(&self, queue: &QueueName, limit: Limit) -> Option<Result<Reply>> {
+        let mut lane = self.pool().adopt(queue)?;
+        lane.role.adopt(limit, now());
+        Some(Lent { http: self, lane: Some(lane) }.outcome().await)
+    }
+
+    async fn ask(&self, request: HttpRequest, limit: Limit) -> Result<Reply> {
+        let turns = if request.pull().is_some() { &self.pulls } else { &self.requests };
+        // Its turn ends when the connection is back.
+        let _turn = within(limit, turns.acquire()).await?.map_err(|_| unmoved())?;
+        if let Some(pull) = request.pull() {
+            self.pool().check_room()?;
+            trace::pulling(&self.options.address, pull);
+        }
+        let mut lane = self.lane();
+        lane.role.begin(request, limit, now());
+        Lent { http: self, lane: Some(lane) }.outcome().await
+    }
+
+    fn lane(&self) -> Lane<Wire<Error>> {
+        let mut pool = self.pool();
+        pool.take(now()).unwrap_or_else(|| {
+            let options = self.options.clone();
+            let wire = Wire::new(move |_, until| {
+                let options = options.clone();
+                Box::pin(async move { options.connect(connecting(until)).await })
+            });
+            Lane { role: Exchange::new(self.options.clone(), pool.number()), wire }
+        })
+    }
+}
+
+/// A connection in use. However that ends, it goes back.
+struct Lent<'h> {
+    http: &'h Http,
+    lane: Option<Lane<Wire<Error>>>,
+}
+
+impl Lent<'_> {
+    /// What the request of this connection comes to.
+    async fn outcome(mut self) -> Result<Reply> {
+        let Some(Lane { role, wire }) = &mut self.lane else { return Err(unmoved()) };
+        let outcome = poll_fn(|cx| wire.poll(cx, role, Exchange::outcome)).await;
+        let outcome = outcome.unwrap_or_else(|| Err(unmoved()));
+        if let Ok(Reply::Success(request, _)) = &outcome {
+            self.http.pool().done(request);
+        }
+        outcome
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        if let Some(lane) = self.lane.take() {
+            self.http.pool().put(lane, now());
+        }
+    }
+}

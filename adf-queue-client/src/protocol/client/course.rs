@@ -1,0 +1,155 @@
+//! What a call comes to over HTTP, from its first request to its answer.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    Answer, Ask,
+    exchange::{HttpRequest, Reply, unasked},
+    pulling::{Message, Patience, Pulling},
+};
+use crate::{
+    ConnectOptions, Delivery, Error, ErrorKind, Fate, QueueName, RequestId, Result, Stats,
+    deadline::Limit,
+    protocol::{Action, Encoding, Request, Success},
+};
+
+/// What a face has to do next.
+#[derive(Debug)]
+pub(crate) enum Step<T = Answer> {
+    /// Wait for the answer to a pull of this queue that was given up, if there is one.
+    Adopt(QueueName, Limit),
+    /// Ask, and wait for the answer.
+    Ask(HttpRequest, Limit),
+    /// Wait until then.
+    Wait(Instant),
+    /// That was all.
+    Over(Result<T>),
+}
+
+/// How requests to one server are written, and how long it may take to answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) encoding: Encoding,
+    pub(crate) host: Box<str>,
+    pub(crate) reply_timeout: Duration,
+}
+
+impl Terms {
+    pub(crate) fn of(options: &ConnectOptions) -> Self {
+        Terms {
+            encoding: options.address.transport().encoding(),
+            host: options.address.host().into(),
+            reply_timeout: options.reply_timeout,
+        }
+    }
+}
+
+/// A call.
+#[derive(Debug)]
+pub(crate) enum Course {
+    /// Is asked once.
+    Single(Option<(HttpRequest, Limit)>),
+    /// A pull, whose message is a delivery.
+    Pull(Pulling),
+    /// A pull, whose message is given as it came.
+    RawPull(Pulling),
+}
+
+impl Course {
+    /// A call for this, within this limit. `id` makes ids for requests that have none.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for what cannot be sent; `JobLost` for a message that a WebSocket has brought.
+    pub(crate) fn new(
+        ask: Ask,
+        limit: Limit,
+        terms: &Terms,
+        mut id: impl FnMut() -> RequestId,
+        now: Instant,
+    ) -> Result<Self> {
+        let pulling = |pull: Request, patience: Patience, total: Limit| {
+            Pulling::new(pull, terms.clone(), patience, total)
+        };
+        let request = match ask {
+            Ask::Ready => {
+                return Ok(Self::single(HttpRequest::page(None, &terms.host)?.once(), limit));
+            }
+            Ask::Ping => return Ok(Self::single(HttpRequest::page(None, &terms.host)?, limit)),
+            Ask::Pull(queue) => {
+                let (patience, total) = match limit.at {
+                    Some(at) => (Patience::Until(at), Limit::never()),
+                    None => (Patience::Endless, limit),
+                };
+                return Ok(Course::Pull(pulling(Request::pull(id(), queue), patience, total)));
+            }
+            Ask::TryPull(queue) => {
+                let pull = Request::pull(id(), queue);
+                return Ok(Course::Pull(pulling(pull, Patience::Until(now), limit)));
+            }
+            Ask::Settle(Action::Pull, queue, id, _) => {
+                let pull = Request::pull(id, queue);
+                return Ok(Course::Pull(pulling(pull, Patience::ByItself, limit)));
+            }
+            Ask::Raw(request) if request.action() == Action::Pull => {
+                return Ok(Course::RawPull(pulling(request, Patience::ByItself, limit)));
+            }
+            Ask::Settle(action, _, id, Some(_)) => return Err(of_websocket(action, &id)),
+            Ask::Settle(action, queue, id, None) => {
+                Request::new(action, id, queue, bytes::Bytes::new())
+            }
+            Ask::Plain(action, queue, body) => Request::new(action, id(), queue, body),
+            Ask::Raw(request) => request,
+        };
+        Ok(Self::single(HttpRequest::action(terms.encoding, request, &terms.host)?, limit))
+    }
+
+    fn single(request: HttpRequest, limit: Limit) -> Self {
+        Course::Single(Some((request, limit)))
+    }
+
+    /// The next step; `last` is what came of the one before, `None` where it was to wait or there was nothing to adopt.
+    pub(crate) fn next(&mut self, last: Option<Result<Reply>>, now: Instant) -> Step {
+        match self {
+            Course::Single(request) => match request.take() {
+                Some((request, limit)) => Step::Ask(request, limit),
+                None => Step::Over(last.unwrap_or_else(|| Err(unasked())).and_then(answer)),
+            },
+            Course::Pull(pulling) => pulling.next(last, now).map(|message| {
+                message.map_or(Answer::Nothing, |(pull, message)| {
+                    let (queue, id) = (pull.queue().clone(), pull.id().clone());
+                    Answer::Delivery(Delivery::new(queue, id, message, None))
+                })
+            }),
+            Course::RawPull(pulling) => pulling.next(last, now).map(raw),
+        }
+    }
+}
+
+impl<T> Step<T> {
+    fn map<U>(self, over: impl FnOnce(T) -> U) -> Step<U> {
+        match self {
+            Step::Adopt(queue, limit) => Step::Adopt(queue, limit),
+            Step::Ask(request, limit) => Step::Ask(request, limit),
+            Step::Wait(at) => Step::Wait(at),
+            Step::Over(outcome) => Step::Over(outcome.map(over)),
+        }
+    }
+}
+
+fn answer(reply: Reply) -> Result<Answer> {
+    match reply {
+        Reply::Success(_, success) => Ok(Answer::Success(success)),
+        // Another page is no sign of life.
+        Reply::Page(page) => Stats::parse(&page).map(|_| Answer::Yes),
+    }
+}
+
+fn raw(message: Option<Message>) -> Answer {
+    message.map_or(Answer::Nothing, |(_, message)| Answer::Success(Success::Delivered(message)))
+}
+
+fn of_websocket(action: Action, id: &RequestId) -> Error {
+    let message = "the message was pulled over WebSocket, and only its connection can act on it";
+    Error::new(ErrorKind::JobLost, Fate::NotSent, message).with_request(action, id)
+}

@@ -1,0 +1,479 @@
+//! HTTP: one request at a time, over one connection after the other.
+
+use std::{
+    io, mem,
+    time::{Duration, Instant},
+};
+
+use bytes::{Bytes, BytesMut};
+use queue_core::{End, Health, Io, Late, Pace, Pulse, Role, earliest};
+
+use crate::{
+    ConnectOptions, Deadline, Error, ErrorKind, Fate, Metrics, QueueName, Result,
+    deadline::{Limit, timed_out},
+    error::lost,
+    protocol::{Action, Encoding, Request, Success, http, http::Answer},
+};
+
+/// How long a connection is kept that nobody uses. The server closes it after 10 seconds; a request that is on its way
+/// then has an unknown fate.
+const KEPT: Duration = Duration::from_secs(5);
+
+/// What is asked, and how it is written.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpRequest {
+    frame: Bytes,
+    of: Of,
+    is_tried_again: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Of {
+    Action(Encoding, Request),
+    Page,
+}
+
+impl HttpRequest {
+    /// One of the ten actions.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for what the server would not take; see [`http::encode`].
+    pub(crate) fn action(encoding: Encoding, request: Request, host: &str) -> Result<Self> {
+        let mut frame = BytesMut::new();
+        http::encode(encoding, &request, host, &mut frame)
+            .map_err(|error| error.with_request(request.action(), request.id()))?;
+        let of = Of::Action(encoding, request);
+        Ok(HttpRequest { frame: frame.freeze(), of, is_tried_again: true })
+    }
+
+    /// The status page of a queue, or of all.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for what the server would not take; see [`http::encode_page`].
+    pub(crate) fn page(queue: Option<&QueueName>, host: &str) -> Result<Self> {
+        let mut frame = BytesMut::new();
+        http::encode_page(queue, host, &mut frame)?;
+        Ok(HttpRequest { frame: frame.freeze(), of: Of::Page, is_tried_again: true })
+    }
+
+    /// The same with one attempt, whatever the policy says.
+    pub(crate) fn once(self) -> Self {
+        HttpRequest { is_tried_again: false, ..self }
+    }
+
+    /// Whether the server may do it twice, and nobody sees a difference.
+    fn is_idempotent(&self) -> bool {
+        match &self.of {
+            Of::Action(_, request) => request.action() == Action::Count,
+            Of::Page => true,
+        }
+    }
+
+    /// The pull of this name waits as long as it takes.
+    pub(crate) fn pull(&self) -> Option<&Request> {
+        match &self.of {
+            Of::Action(_, request) if request.action() == Action::Pull => Some(request),
+            _ => None,
+        }
+    }
+
+    /// What the answer says.
+    fn understand(&self, answer: Answer) -> Result<Reply> {
+        let Of::Action(encoding, request) = &self.of else { return answer.page().map(Reply::Page) };
+        let response = answer.finish(*encoding)?;
+        if !response.answers(request) {
+            return Err(unasked());
+        }
+        Ok(Reply::Success(request.clone(), response.outcome?))
+    }
+
+    /// An error says of which request it is.
+    fn name(&self, error: Error) -> Error {
+        match &self.of {
+            Of::Action(_, request) => error.with_request(request.action(), request.id()),
+            Of::Page => error,
+        }
+    }
+}
+
+/// What the server answered.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// The action of this request has succeeded.
+    Success(Request, Success),
+    /// The status page.
+    Page(Bytes),
+}
+
+/// One caller, who has one request at a time.
+///
+/// A connection is kept for the next request as long as the server says and [`KEPT`] allows. Nothing comes unasked: a
+/// connection on which something did is not used any more.
+///
+/// A pull is not bound to its caller. One that was given up waits on the server all the same, which will send it a message;
+/// so it stays under way here, for the next caller who pulls from that queue.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    options: ConnectOptions,
+    link: Option<Link>,
+    call: Option<Call>,
+    outcome: Option<Result<Reply>>,
+    health: Health,
+    pace: Pace,
+    seen: Seen,
+}
+
+/// What has happened since somebody asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    connections: u64,
+    requests: u64,
+    answers: u64,
+    bytes_out: u64,
+    bytes_in: u64,
+    /// Whether the server has answered.
+    pub(crate) is_well: Option<bool>,
+}
+
+impl Seen {
+    pub(crate) fn add_to(self, metrics: &mut Metrics) {
+        (0..self.connections).for_each(|_| metrics.connected());
+        metrics.commands += self.requests;
+        metrics.replies += self.answers;
+        metrics.bytes_out += self.bytes_out;
+        metrics.bytes_in += self.bytes_in;
+    }
+}
+
+/// The connection.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    /// When it was made, or served last.
+    since: Instant,
+    has_served: bool,
+}
+
+#[derive(Debug)]
+struct Call {
+    request: HttpRequest,
+    since: Instant,
+    total: Limit,
+    /// What is here already is to be read, as of then: nobody did so while the pull had no caller.
+    look_since: Option<Instant>,
+    /// How often it may still be tried again.
+    attempts: u32,
+    has_failed: bool,
+    /// Once it was queued on this connection.
+    sent: Option<Sent>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    /// Where it ends among the bytes of the connection.
+    end: u64,
+    /// How much had come before it was sent.
+    received: u64,
+    answer: Answer,
+}
+
+impl Call {
+    /// Whether it was sent whole.
+    fn is_sent<F>(&self, io: &Io<F>) -> bool {
+        self.sent.as_ref().is_some_and(|sent| sent.end <= io.sent())
+    }
+
+    fn fate<F>(&self, io: &Io<F>) -> Fate {
+        if self.is_sent(io) { Fate::Unknown } else { Fate::NotSent }
+    }
+}
+
+/// For the caller.
+impl Exchange {
+    /// The n-th of several connections to one server.
+    pub(crate) fn new(options: ConnectOptions, n: u64) -> Self {
+        let retry = options.retry.of_connection(n);
+        Exchange {
+            link: None,
+            call: None,
+            outcome: None,
+            seen: Seen::default(),
+            health: Health::new(retry, Some(options.connect_timeout)),
+            pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
+            options,
+        }
+    }
+
+    /// The next request. There is none under way.
+    pub(crate) fn begin(&mut self, request: HttpRequest, total: Limit, now: Instant) {
+        self.outcome = None;
+        self.call = Some(Call {
+            since: now,
+            total,
+            look_since: None,
+            attempts: if request.is_tried_again { self.options.retry.attempts() } else { 0 },
+            request,
+            has_failed: false,
+            sent: None,
+        });
+    }
+
+    /// What the request came to.
+    pub(crate) fn outcome(&mut self) -> Option<Result<Reply>> {
+        self.outcome.take()
+    }
+
+    /// The queue and the id of a pull that the server has, or may have, and whose caller has gone.
+    pub(crate) fn given_up<F>(&self, io: &Io<F>) -> Option<&Request> {
+        let call = self.call.as_ref().filter(|call| self.link.is_some() && call.is_sent(io))?;
+        call.request.pull()
+    }
+
+    /// Another caller has the pull that was given up, for as long as he may wait.
+    pub(crate) fn adopt(&mut self, total: Limit, now: Instant) {
+        self.outcome = None;
+        if let Some(call) = &mut self.call {
+            (call.total, call.look_since) = (total, Some(now));
+        }
+    }
+
+    /// What has happened since this was asked.
+    pub(crate) fn seen(&mut self) -> Seen {
+        mem::take(&mut self.seen)
+    }
+
+    /// Whether the next request may find the connection open.
+    pub(crate) fn is_kept(&self, now: Instant) -> bool {
+        self.call.is_none() && self.link.is_some_and(|link| !link.is_old(now))
+    }
+}
+
+impl Link {
+    fn is_old(self, now: Instant) -> bool {
+        self.until() <= now
+    }
+
+    fn until(self) -> Instant {
+        queue_core::after(self.since, KEPT)
+    }
+}
+
+impl Role for Exchange {
+    type Failure = Error;
+
+    fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        if self.health.is_new(io) {
+            self.link = Some(Link { since: now, has_served: false });
+            self.seen.connections += 1;
+            self.pace.reset();
+        }
+        if self.link.is_some() && !io.data().is_empty() {
+            self.take(io, now);
+        }
+        match io.take_end() {
+            Some(End::NotConnected(error)) => self.fail(error, now),
+            Some(End::Lost(error)) if self.link.is_some() => self.lose(error, io, now),
+            _ => {}
+        }
+        let Some(call) = &self.call else { return self.idle(now) };
+        if self.link.is_some() && call.look_since.is_some_and(|since| !has_looked(io, since)) {
+            return Pulse::Look;
+        }
+        if call.total.at.is_some_and(|at| at <= now) {
+            return self.give_up(io, now);
+        }
+        if self.link.is_none_or(|link| call.sent.is_none() && link.is_old(now)) {
+            self.link = None;
+            return self.dial(now);
+        }
+        if call.sent.is_none() && !has_looked(io, call.since) {
+            return Pulse::Peek;
+        }
+        self.send(io);
+        self.keep_pace(io, now)
+    }
+}
+
+/// For the pump.
+impl Exchange {
+    fn idle(&mut self, now: Instant) -> Pulse {
+        match self.link.take_if(|link| !link.is_old(now)) {
+            Some(link) => {
+                self.link = Some(link);
+                Pulse::Rest(Some(link.until()))
+            }
+            None => {
+                self.link = None;
+                Pulse::Close(None)
+            }
+        }
+    }
+
+    /// What came: the answer, or nothing that anybody asked for.
+    fn take(&mut self, io: &mut Io<Error>, now: Instant) {
+        let Some(sent) = self.call.as_mut().and_then(|call| call.sent.as_mut()) else {
+            return self.leave(now);
+        };
+        match sent.answer.read(io.data()) {
+            Ok(n) => {
+                io.take(n);
+                self.seen.bytes_in += n as u64;
+                io.want(sent.answer.missing());
+                if sent.answer.is_whole() {
+                    self.answered(io, now);
+                }
+            }
+            Err(error) => {
+                self.leave(now);
+                self.settle(Err(error));
+            }
+        }
+    }
+
+    /// The answer is whole. Behind it the connection serves again if the server says so, and nothing else has come.
+    fn answered(&mut self, io: &Io<Error>, now: Instant) {
+        self.health.proven();
+        self.seen.answers += 1;
+        self.seen.is_well = Some(true);
+        let Some(call) = self.call.take() else { return };
+        let is_sent = call.is_sent(io);
+        let Some(sent) = call.sent else { return };
+        let is_kept = sent.answer.keeps_alive() && is_sent && io.data().is_empty();
+        self.link = is_kept.then_some(Link { since: now, has_served: true });
+        let reply = call.request.understand(sent.answer);
+        self.outcome = Some(reply.map_err(|error| call.request.name(error)));
+    }
+
+    fn settle(&mut self, outcome: Result<Reply>) {
+        if let Some(call) = self.call.take() {
+            self.outcome = Some(outcome.map_err(|error| call.request.name(error)));
+        }
+    }
+
+    /// The connection is of no use any more.
+    fn leave(&mut self, now: Instant) {
+        self.seen.is_well = Some(false);
+        match self.link.take() {
+            Some(link) if link.has_served => self.health.lost(),
+            _ => self.health.failed(now),
+        }
+    }
+
+    /// The connection was lost. What the server surely did not do is tried again: what was not sent whole; and what may be
+    /// done twice, if the server closed a kept connection without a word.
+    fn lose(&mut self, why: io::Error, io: &Io<Error>, now: Instant) {
+        let is_kept = self.link.is_some_and(|link| link.has_served);
+        let Some(sent) = self.call.as_mut().and_then(|call| call.sent.as_mut()) else {
+            return self.leave(now);
+        };
+        if sent.answer.end() {
+            self.answered(io, now);
+            self.link = None;
+            return;
+        }
+        let is_silent = io.received() == sent.received;
+        self.leave(now);
+        let Some(call) = &self.call else { return };
+        let fate = call.fate(io);
+        let is_stale = is_kept && is_silent && call.request.is_idempotent();
+        self.repeat(lost(why).with_fate(fate), fate == Fate::NotSent || is_stale, now);
+    }
+
+    /// No connection could be made.
+    fn fail(&mut self, error: Error, now: Instant) {
+        self.seen.is_well = Some(false);
+        self.health.failed(now);
+        let is_of_network =
+            matches!(error.kind(), ErrorKind::Connect | ErrorKind::Timeout(Deadline::Connect));
+        self.repeat(error, is_of_network, now);
+    }
+
+    /// Tries again on another connection, as long as that is allowed.
+    fn repeat(&mut self, error: Error, is_harmless: bool, now: Instant) {
+        let Some(call) = &mut self.call else { return };
+        if call.total.at.is_some_and(|at| at <= now) {
+            let late = call.total.error().with_fate(error.fate());
+            return self.settle(Err(late));
+        }
+        if !is_harmless || call.attempts == 0 {
+            return self.settle(Err(error));
+        }
+        (call.attempts, call.sent, call.has_failed) = (call.attempts - 1, None, true);
+    }
+
+    /// The time of the caller is over. A pull that the server has stays under way.
+    fn give_up(&mut self, io: &Io<Error>, now: Instant) -> Pulse {
+        let Some(call) = &mut self.call else { return self.idle(now) };
+        let late = call.total.error().with_fate(call.fate(io));
+        if self.link.is_some() && call.is_sent(io) && call.request.pull().is_some() {
+            call.total = Limit::never();
+            self.outcome = Some(Err(call.request.name(late)));
+            return self.keep_pace(io, now);
+        }
+        if call.sent.is_some() {
+            self.link = None;
+        }
+        self.settle(Err(late));
+        self.idle(now)
+    }
+
+    /// The first attempt of a call does not wait for those of the call before.
+    fn dial(&mut self, now: Instant) -> Pulse {
+        if self.health.is_overdue(now) {
+            self.fail(timed_out(Deadline::Connect), now);
+        }
+        let Some(call) = &self.call else { return Pulse::Close(None) };
+        let pulse = match call.has_failed {
+            false => self.health.attempt(0, now),
+            true => self.health.dial(0, now),
+        };
+        match pulse {
+            Pulse::Dial { server, by, ask } => {
+                Pulse::Dial { server, by: earliest([by, call.total.at]), ask }
+            }
+            Pulse::Close(until) => Pulse::Close(earliest([until, call.total.at])),
+            other => other,
+        }
+    }
+
+    fn send(&mut self, io: &mut Io<Error>) {
+        let Some(call) = self.call.as_mut().filter(|call| call.sent.is_none()) else { return };
+        call.sent = Some(Sent {
+            end: io.sent() + call.request.frame.len() as u64,
+            received: io.received(),
+            answer: Answer::new(self.options.max_message_size),
+        });
+        io.replace(call.request.frame.clone());
+        self.seen.requests += 1;
+        self.seen.bytes_out += call.request.frame.len() as u64;
+    }
+
+    /// A pull has no deadline but that of a write: nobody knows when a message comes.
+    fn keep_pace(&mut self, io: &Io<Error>, now: Instant) -> Pulse {
+        let Some(call) = &self.call else { return self.idle(now) };
+        let waits = call.request.pull().is_some();
+        let holds = (call.is_sent(io) && !waits).then_some(Duration::ZERO);
+        let late = match self.pace.check(io, holds, false, now) {
+            Ok(until) => return Pulse::Go(earliest([until, call.total.at])),
+            Err(Late::Reply) => timed_out(Deadline::Reply).with_fate(Fate::Unknown),
+            Err(Late::Write) => timed_out(Deadline::Write),
+        };
+        self.leave(now);
+        let is_harmless = late.fate() == Fate::NotSent;
+        self.repeat(late, is_harmless, now);
+        match self.call {
+            Some(_) => self.dial(now),
+            None => self.idle(now),
+        }
+    }
+}
+
+fn has_looked<F>(io: &Io<F>, since: Instant) -> bool {
+    io.looked_at().is_some_and(|at| at >= since)
+}
+
+/// The server answered, but not what it was asked.
+pub(crate) fn unasked() -> Error {
+    Error::protocol("the server answered what it was not asked")
+}

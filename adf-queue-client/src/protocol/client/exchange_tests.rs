@@ -1,0 +1,584 @@
+//! Tests of the HTTP role, without sockets and clocks.
+
+use std::{
+    io::ErrorKind::{ConnectionReset, UnexpectedEof},
+    time::{Duration, Instant},
+};
+
+use queue_core::{
+    End, Io, Pulse, Random, RetryPolicy, Role,
+    proof::{Faults, Peer, Proof, Steady},
+};
+
+use super::exchange::{Exchange, HttpRequest, Reply};
+use crate::{
+    ConnectOptions, Deadline, Error, ErrorKind, Fate, Result,
+    deadline::Limit,
+    protocol::{Encoding, Refusal, Request, Success},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn options() -> ConnectOptions {
+    let options: ConnectOptions = "http://server:1".parse().unwrap();
+    options.retry(RetryPolicy::new(3).seed(7).backoff(SECOND / 100, SECOND))
+}
+
+fn ask(request: Request) -> HttpRequest {
+    HttpRequest::action(Encoding::Json, request, "server:1").unwrap()
+}
+
+fn count() -> HttpRequest {
+    ask(Request::count("h1".parse().unwrap(), "/j".parse().unwrap()))
+}
+
+fn push() -> HttpRequest {
+    ask(Request::rpush("h2".parse().unwrap(), "/j".parse().unwrap(), "hi"))
+}
+
+fn pull() -> HttpRequest {
+    ask(Request::pull("h3".parse().unwrap(), "/j".parse().unwrap()))
+}
+
+const HEAD: &str =
+    "HTTP/1.1 200 OK\nContent-Type: application/json\nVia: vm\nTransfer-Encoding: chunked\n";
+
+/// What the server answers, in one chunk.
+fn answer(json: &str, connection: &str) -> String {
+    format!("{HEAD}Connection: {connection}\n\n{:x}\r\n{json}\r\n0\r\n\r\n", json.len())
+}
+
+fn counted(count: u32) -> String {
+    let json = format!(
+        r#"{{"queue":"/j","count":{count},"result":"ok","action":"count","requestid":"h1"}}"#
+    );
+    answer(&json, "keep-alive")
+}
+
+fn pushed(id: u64) -> String {
+    let json = format!(
+        r#"{{"queue":"/j","result":"ok","action":"rpush","requestid":"h2","messageid":{id}}}"#
+    );
+    answer(&json, "close")
+}
+
+fn delivered() -> String {
+    let json = r#"{"queue":"/j","result":"ok","body":"hi","action":"pull","requestid":"h3","duplications":1,"messageid":8}"#;
+    answer(json, "keep-alive")
+}
+
+struct Bench {
+    role: Steady<Exchange>,
+    io: Io<Error>,
+    now: Instant,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let role = Steady(Exchange::new(options(), 0));
+        Bench { role, io: Io::default(), now: queue_core::now() }
+    }
+
+    fn begin(&mut self, ask: HttpRequest) {
+        self.role.0.begin(ask, Limit::never(), self.now);
+    }
+
+    fn begin_within(&mut self, ask: HttpRequest, time: Duration) {
+        self.role.0.begin(ask, Limit::until(Deadline::Total, Some(self.now + time)), self.now);
+    }
+
+    fn turn(&mut self) -> Pulse {
+        self.role.exchange(&mut self.io, self.now)
+    }
+
+    /// The connection that the role wants is made.
+    fn dialed(&mut self) {
+        let pulse = self.turn();
+        assert!(matches!(pulse, Pulse::Dial { .. }), "{pulse:?}");
+        self.io.opened();
+    }
+
+    /// The request, written once it was seen that nothing is here.
+    fn written(&mut self) -> String {
+        assert_eq!(self.turn(), Pulse::Peek);
+        self.io.looked(self.now);
+        let pulse = self.turn();
+        assert!(matches!(pulse, Pulse::Go(_)), "{pulse:?}");
+        let sent = String::from_utf8(self.io.unsent().to_vec()).unwrap();
+        self.io.took(sent.len(), self.now);
+        self.turn();
+        sent
+    }
+
+    /// A new connection, and the request on it.
+    fn asked(ask: HttpRequest) -> Self {
+        let mut bench = Bench::new();
+        bench.begin(ask);
+        bench.dialed();
+        bench.written();
+        bench
+    }
+
+    /// A connection that has served.
+    fn kept() -> Self {
+        let mut bench = Bench::asked(count());
+        bench.comes(counted(0).as_bytes());
+        bench.outcome().unwrap();
+        bench.now += SECOND / 10;
+        bench
+    }
+
+    fn comes(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks(512) {
+            self.io.space()[..part.len()].copy_from_slice(part);
+            self.io.came(part.len());
+        }
+        self.turn();
+    }
+
+    fn breaks(&mut self, why: std::io::ErrorKind) -> Pulse {
+        self.io.ended(End::Lost(why.into()));
+        self.turn()
+    }
+
+    fn outcome(&mut self) -> Result<Success> {
+        match self.role.0.outcome().expect("the request has an end")? {
+            Reply::Success(_, success) => Ok(success),
+            Reply::Page(page) => panic!("{page:?}"),
+        }
+    }
+
+    fn error(&mut self) -> Error {
+        self.outcome().unwrap_err()
+    }
+}
+
+#[test]
+fn a_connection_is_made_for_the_first_request_and_kept_for_the_next() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    bench.begin(count());
+    bench.dialed();
+    let sent = bench.written();
+    assert_eq!(
+        sent,
+        "GET /queue/count.json?queue=%2Fj&requestid=h1 HTTP/1.1\r\nHost: server:1\r\n\r\n"
+    );
+    bench.comes(counted(7).as_bytes());
+    assert_eq!(bench.outcome().unwrap(), Success::Counted(7));
+    assert_eq!(bench.turn(), Pulse::Rest(Some(bench.now + 5 * SECOND)));
+    bench.now += 4 * SECOND;
+    assert!(bench.role.0.is_kept(bench.now));
+    bench.begin(count());
+    bench.written();
+    bench.comes(counted(8).as_bytes());
+    assert_eq!((bench.outcome().unwrap(), bench.io.epoch()), (Success::Counted(8), 1));
+}
+
+/// Row 11: the server closes a connection that was idle for 10 seconds.
+#[test]
+fn a_connection_is_used_no_more_once_it_was_idle_for_5_seconds() {
+    let mut bench = Bench::kept();
+    bench.now += 5 * SECOND;
+    assert!(!bench.role.0.is_kept(bench.now));
+    let mut unused = Bench::kept();
+    unused.now += 5 * SECOND;
+    assert_eq!(unused.turn(), Pulse::Close(None));
+    bench.begin(count());
+    bench.dialed();
+    bench.written();
+    bench.comes(counted(1).as_bytes());
+    assert_eq!((bench.outcome().unwrap(), bench.io.epoch()), (Success::Counted(1), 2));
+}
+
+/// Row 11.
+#[test]
+fn a_push_ends_its_connection() {
+    let mut bench = Bench::kept();
+    bench.begin(push());
+    assert!(bench.written().ends_with("Content-Length: 2\r\n\r\nhi"));
+    bench.comes(pushed(3).as_bytes());
+    assert_eq!(bench.outcome().unwrap(), Success::Pushed(3.into()));
+    assert_eq!(bench.turn(), Pulse::Close(None));
+}
+
+/// What the server answers is always gzip where that was accepted.
+#[test]
+fn no_request_asks_for_more_than_it_needs() {
+    for ask in [count(), push(), pull(), HttpRequest::page(None, "server:1").unwrap()] {
+        let mut bench = Bench::new();
+        bench.begin(ask);
+        bench.dialed();
+        let sent = bench.written();
+        let names: Vec<_> =
+            sent.lines().skip(1).filter_map(|line| Some(line.split_once(": ")?.0)).collect();
+        assert!(
+            names == ["Host"] || names == ["Host", "Content-Type", "Content-Length"],
+            "{names:?}"
+        );
+    }
+}
+
+#[test]
+fn answers_are_the_same_however_they_are_cut() {
+    for (ask, text) in [(count(), counted(3)), (push(), pushed(4)), (pull(), delivered())] {
+        let whole = |pieces: &[&str]| {
+            let mut bench = Bench::asked(ask.clone());
+            pieces.iter().for_each(|piece| bench.comes(piece.as_bytes()));
+            bench.outcome().unwrap()
+        };
+        let expected = whole(&[&text]);
+        for at in 1..text.len() {
+            assert_eq!(whole(&[&text[..at], &text[at..]]), expected, "cut at {at}");
+        }
+        let bytes: Vec<_> = (0..text.len()).map(|at| &text[at..=at]).collect();
+        assert_eq!(whole(&bytes), expected);
+    }
+}
+
+#[test]
+fn an_answer_that_ends_early_leaves_the_fate_unknown_wherever_it_ends() {
+    for (ask, text) in [(count(), counted(3)), (push(), pushed(4)), (pull(), delivered())] {
+        for len in 0..text.len() {
+            let mut bench = Bench::asked(ask.clone());
+            bench.comes(&text.as_bytes()[..len]);
+            assert_eq!(bench.breaks(UnexpectedEof), Pulse::Close(None));
+            let error = bench.error();
+            assert_eq!(
+                (error.kind(), error.fate()),
+                (&ErrorKind::ConnectionLost, Fate::Unknown),
+                "after {len} bytes: {error}"
+            );
+            assert!(error.request_id().is_some(), "{error}");
+        }
+    }
+}
+
+#[test]
+fn only_what_was_not_sent_whole_is_sent_again() {
+    let mut bench = Bench::new();
+    bench.begin(push());
+    bench.dialed();
+    bench.turn();
+    bench.io.looked(bench.now);
+    bench.turn();
+    let whole = bench.io.unsent().len();
+    bench.io.took(whole - 1, bench.now);
+    let Pulse::Close(Some(until)) = bench.breaks(ConnectionReset) else {
+        panic!("a server that fails is waited for")
+    };
+    bench.now = until;
+    bench.dialed();
+    assert_eq!(bench.written().len(), whole);
+    assert_eq!(bench.breaks(ConnectionReset), Pulse::Close(None));
+    assert_eq!(bench.error().fate(), Fate::Unknown);
+}
+
+#[test]
+fn a_kept_connection_that_ends_in_silence_is_replaced_for_what_may_be_done_twice() {
+    let mut bench = Bench::kept();
+    bench.begin(count());
+    bench.written();
+    assert!(matches!(bench.breaks(UnexpectedEof), Pulse::Dial { .. }));
+    bench.io.opened();
+    bench.written();
+    bench.comes(counted(5).as_bytes());
+    assert_eq!(bench.outcome().unwrap(), Success::Counted(5));
+    for ask in [push(), pull()] {
+        let mut bench = Bench::kept();
+        bench.begin(ask);
+        bench.written();
+        bench.breaks(UnexpectedEof);
+        assert_eq!(bench.error().fate(), Fate::Unknown);
+    }
+    // It has begun to answer.
+    let mut bench = Bench::kept();
+    bench.begin(count());
+    bench.written();
+    bench.comes(b"H");
+    bench.breaks(UnexpectedEof);
+    assert_eq!(bench.error().fate(), Fate::Unknown);
+}
+
+#[test]
+fn a_kept_connection_that_has_ended_is_noticed_before_anything_is_sent() {
+    let mut bench = Bench::kept();
+    bench.begin(push());
+    assert_eq!(bench.turn(), Pulse::Peek);
+    assert!(matches!(bench.breaks(UnexpectedEof), Pulse::Dial { .. }));
+    bench.io.opened();
+    bench.written();
+    bench.comes(pushed(1).as_bytes());
+    assert_eq!(bench.outcome().unwrap(), Success::Pushed(1.into()));
+}
+
+#[test]
+fn a_connection_on_which_something_came_unasked_is_not_used_again() {
+    let mut bench = Bench::kept();
+    bench.comes(b"what?");
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    // Behind an answer.
+    let mut bench = Bench::asked(count());
+    bench.comes(format!("{}HTTP", counted(1)).as_bytes());
+    assert_eq!(bench.outcome().unwrap(), Success::Counted(1));
+    assert_eq!(bench.turn(), Pulse::Close(None));
+}
+
+#[test]
+fn a_server_that_goes_silent_behind_the_head_meets_the_deadline() {
+    let mut bench = Bench::asked(count());
+    bench.comes(format!("{HEAD}\n").as_bytes());
+    bench.now += 10 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    let error = bench.error();
+    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
+}
+
+/// The server sends status and headers before it has a message.
+#[test]
+fn a_pull_waits_as_long_as_it_takes() {
+    let mut bench = Bench::asked(pull());
+    assert_eq!(bench.turn(), Pulse::Go(None));
+    bench.now += 3600 * SECOND;
+    bench.comes(format!("{HEAD}\n").as_bytes());
+    bench.now += 24 * 3600 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Go(None));
+    bench.comes(delivered().split_once("\n\n").unwrap().1.as_bytes());
+    assert!(matches!(bench.outcome().unwrap(), Success::Delivered(_)));
+}
+
+/// Row 2: the server would give a message to nobody.
+#[test]
+fn a_pull_that_is_given_up_waits_for_the_next_caller() {
+    let mut bench = Bench::new();
+    bench.begin_within(pull(), 3 * SECOND);
+    bench.dialed();
+    bench.written();
+    bench.now += 3 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Go(None));
+    let error = bench.error();
+    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Timeout(Deadline::Total), Fate::Unknown));
+    assert_eq!(error.request_id().unwrap().as_str(), "h3");
+    assert_eq!(bench.role.0.given_up(&bench.io).unwrap().queue().as_str(), "/j");
+    bench.role.0.adopt(Limit::until(Deadline::Total, Some(bench.now + SECOND)), bench.now);
+    assert_eq!(bench.turn(), Pulse::Look);
+    bench.comes(delivered().as_bytes());
+    let Reply::Success(request, Success::Delivered(message)) =
+        bench.role.0.outcome().unwrap().unwrap()
+    else {
+        panic!("a message")
+    };
+    assert_eq!((request.id().as_str(), &message.body[..]), ("h3", &b"hi"[..]));
+    assert!(bench.role.0.given_up(&bench.io).is_none());
+}
+
+#[test]
+fn what_came_for_a_pull_without_a_caller_is_read_before_the_next_is_late() {
+    for comes in [true, false] {
+        let mut bench = Bench::new();
+        bench.begin_within(pull(), 3 * SECOND);
+        bench.dialed();
+        bench.written();
+        bench.now += 3 * SECOND;
+        bench.turn();
+        bench.error();
+        bench.role.0.adopt(Limit::until(Deadline::Total, Some(bench.now)), bench.now);
+        assert_eq!(bench.turn(), Pulse::Look);
+        match comes {
+            true => {
+                bench.comes(delivered().as_bytes());
+                assert!(matches!(bench.outcome().unwrap(), Success::Delivered(_)));
+            }
+            false => {
+                bench.io.looked(bench.now);
+                assert_eq!(bench.turn(), Pulse::Go(None));
+                assert_eq!(bench.error().kind(), &ErrorKind::Timeout(Deadline::Total));
+                assert!(bench.role.0.given_up(&bench.io).is_some(), "for the next but one");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pull_that_did_not_leave_is_given_up_whole() {
+    let mut bench = Bench::new();
+    bench.begin_within(pull(), 3 * SECOND);
+    bench.dialed();
+    bench.turn();
+    bench.io.looked(bench.now);
+    bench.turn();
+    bench.io.took(20, bench.now);
+    bench.now += 3 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    assert_eq!(bench.error().fate(), Fate::NotSent);
+    assert!(bench.role.0.given_up(&bench.io).is_none());
+}
+
+#[test]
+fn other_requests_end_with_their_caller_and_so_does_their_connection() {
+    let mut bench = Bench::new();
+    bench.begin_within(push(), 3 * SECOND);
+    bench.dialed();
+    bench.written();
+    bench.now += 3 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    let error = bench.error();
+    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Timeout(Deadline::Total), Fate::Unknown));
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_is_tried_as_often_as_the_policy_says() {
+    let mut bench = Bench::new();
+    bench.begin(count());
+    for attempt in 0..4 {
+        loop {
+            match bench.turn() {
+                Pulse::Dial { .. } => break,
+                Pulse::Close(Some(until)) => bench.now = until,
+                other => panic!("attempt {attempt}: {other:?}"),
+            }
+        }
+        let refused = Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
+        bench.io.ended(End::NotConnected(refused));
+    }
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    assert_eq!(bench.error().kind(), &ErrorKind::Connect);
+}
+
+/// Rows 10, 12 and 17, as far as the server says something.
+#[test]
+fn what_is_no_result_is_an_error_that_says_so() {
+    let page = "HTTP/1.1 200 OK\nContent-Type: text/html\nConnection: keep-alive\nContent-Length: 4\n\npage";
+    let moved = "HTTP/1.1 302 Found\r\nLocation: http://x/\r\nContent-Length: 0\r\n\r\n";
+    let no_length = "HTTP/1.1 411 Length Required\nContent-Type: text/html\nConnection: close\nContent-Length: 22\n\nRequire Content-Length";
+    let failed = "HTTP/1.1 500 Internal Server Error\nContent-Length: 4\n\noops";
+    for (text, kind, fate, why) in [
+        (page, ErrorKind::Protocol, Fate::Unknown, "a page instead of a result"),
+        (moved, ErrorKind::Protocol, Fate::Unknown, "302 Found"),
+        (no_length, ErrorKind::InvalidInput, Fate::Refused, "411 Length Required"),
+        (failed, ErrorKind::Protocol, Fate::Unknown, "500 Internal Server Error"),
+        ("SSH-2.0-OpenSSH\r\n", ErrorKind::Protocol, Fate::Unknown, "does not speak HTTP"),
+        (&counted(1), ErrorKind::Protocol, Fate::Unknown, "was not asked"),
+    ] {
+        let mut bench = Bench::asked(push());
+        bench.comes(text.as_bytes());
+        let error = bench.error();
+        assert!(error.to_string().contains(why), "{error}");
+        assert_eq!((error.kind(), error.fate()), (&kind, fate), "{error}");
+    }
+}
+
+/// Row 10.
+#[test]
+fn a_refusal_is_one_whatever_the_status_says() {
+    let mut bench = Bench::asked(count());
+    let json = r#"{"queue":"/j","count":0,"result":"queue not exists.","action":"count","requestid":"h1"}"#;
+    bench.comes(answer(json, "keep-alive").as_bytes());
+    assert_eq!(bench.error().kind(), &ErrorKind::Refused(Refusal::QueueNotFound));
+    assert_eq!(bench.turn(), Pulse::Rest(Some(bench.now + 5 * SECOND)), "the connection is fine");
+}
+
+#[test]
+fn an_answer_over_the_limit_ends_its_connection() {
+    let mut bench = Bench::asked(pull());
+    bench.comes(format!("{HEAD}\n{:x}\r\n", (64 << 20) + 1).as_bytes());
+    assert_eq!(bench.error().kind(), &ErrorKind::MessageTooLarge);
+    assert_eq!(bench.turn(), Pulse::Close(None));
+}
+
+/// The server may refuse a body before it has read it.
+#[test]
+fn an_answer_before_the_end_of_the_request_counts() {
+    let mut bench = Bench::new();
+    bench.begin(push());
+    bench.dialed();
+    bench.turn();
+    bench.io.looked(bench.now);
+    bench.turn();
+    bench.io.took(10, bench.now);
+    bench.comes(
+        b"HTTP/1.1 413 Request Entity Too Large\nConnection: keep-alive\nContent-Length: 1\n\nx",
+    );
+    assert_eq!(bench.error().kind(), &ErrorKind::InvalidInput);
+    assert_eq!(bench.turn(), Pulse::Close(None), "the rest of the request would be taken for one");
+}
+
+/// Counts and numbers what was pushed, and closes behind a push.
+#[derive(Default)]
+struct Server {
+    bytes: Vec<u8>,
+    asked: u64,
+    pushed: u64,
+}
+
+impl Peer for Server {
+    fn connected(&mut self) {
+        self.bytes.clear();
+    }
+
+    fn received(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
+        self.bytes.extend_from_slice(bytes);
+        let text = String::from_utf8(self.bytes.clone()).unwrap();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { return true };
+        let is_push = head.starts_with("POST /queue/rpush.json?queue=%2Fj&requestid=h2 ");
+        if is_push && body.len() < 2 {
+            return true;
+        }
+        assert_eq!(body, if is_push { "hi" } else { "" }, "one request at a time");
+        self.bytes.clear();
+        self.asked += 1;
+        if is_push {
+            self.pushed += 1;
+            out.extend_from_slice(pushed(self.pushed).as_bytes());
+        } else {
+            assert!(head.starts_with("GET /queue/count.json?"), "{head}");
+            out.extend_from_slice(counted(self.pushed as u32).as_bytes());
+        }
+        !is_push
+    }
+}
+
+#[test]
+fn any_schedule_and_any_network_gives_each_request_its_own_answer_or_an_error() {
+    let mut answered = 0;
+    for seed in 0..400 {
+        let mut random = Random::new(seed);
+        let refused = || Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
+        let mut proof = Proof::new(Exchange::new(options(), 0), Server::default(), refused, seed);
+        proof.faults = Faults { broken: 80, refused: 4, dropped: 6, late: 100 };
+        for turn in 0..20 {
+            if turn == 19 {
+                proof.faults = Faults::default();
+            }
+            let (before, now, pushes) = (proof.peer.pushed, proof.now(), random.one_in(2));
+            let ask = if pushes { push() } else { count() };
+            let total =
+                random.one_in(4).then(|| now + Duration::from_millis(random.below(40) as u64));
+            proof.role.0.begin(ask, Limit::until(Deadline::Total, total), now);
+            let mut steps = 0;
+            let outcome = loop {
+                proof.step();
+                if let Some(outcome) = proof.role.0.outcome() {
+                    break outcome;
+                }
+                steps += 1;
+                assert!(steps < 10_000, "seed {seed}: a caller waits for ever");
+            };
+            let after = proof.peer.pushed;
+            match outcome {
+                Ok(Reply::Success(_, Success::Pushed(id))) => {
+                    answered += 1;
+                    assert!(pushes && (id.get(), after) == (before + 1, before + 1));
+                }
+                Ok(Reply::Success(_, Success::Counted(n))) => {
+                    answered += 1;
+                    assert!(!pushes && u64::from(n) == before && after == before);
+                }
+                Err(error) if error.fate() == Fate::NotSent => assert_eq!(after, before),
+                Err(_) => assert!(after - before <= u64::from(pushes), "seed {seed}"),
+                Ok(other) => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!(answered > 500, "{answered}");
+}

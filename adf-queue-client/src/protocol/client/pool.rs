@@ -1,0 +1,296 @@
+//! The connections of HTTP that nobody uses at the moment.
+
+use std::{io, time::Instant};
+
+use queue_core::{Io, Random};
+
+use super::exchange::Exchange;
+use crate::{
+    ConnectionState, Error, Fate, Metrics, QueueName, RequestId, Result,
+    error::lost,
+    protocol::{Action, Request},
+    trace,
+};
+
+/// A connection with its role; `W` is the wire of a face.
+#[derive(Debug)]
+pub(crate) struct Lane<W> {
+    pub(crate) role: Exchange,
+    pub(crate) wire: W,
+}
+
+/// What a face's wire knows of its connection.
+pub(crate) trait Wired {
+    fn io(&self) -> &Io<Error>;
+}
+
+/// Connections that wait for a request, and pulls that wait for a caller.
+///
+/// What waits here is closed only when the pool is used again, or dropped: no task looks after it.
+#[derive(Debug)]
+pub(crate) struct Pool<W: Wired> {
+    /// The one that was used last is the last.
+    kept: Vec<Lane<W>>,
+    given_up: Vec<Lane<W>>,
+    /// How many connections had a number.
+    numbers: u64,
+    metrics: Metrics,
+    is_well: bool,
+    /// Where ids come from, if they are to come again.
+    seeded: Option<Random>,
+}
+
+/// How many connections wait for requests.
+const MOST_KEPT: usize = 16;
+/// How many pulls that were given up may wait on the server; each of them has a thread there.
+const MOST_GIVEN_UP: usize = 16;
+
+impl<W: Wired> Drop for Pool<W> {
+    fn drop(&mut self) {
+        for pull in self.given_up.iter().filter_map(Lane::given_up) {
+            trace::forsaken(pull);
+        }
+    }
+}
+
+impl<W: Wired> Lane<W> {
+    fn given_up(&self) -> Option<&Request> {
+        self.role.given_up(self.wire.io())
+    }
+}
+
+impl<W: Wired> Pool<W> {
+    /// A pool without connections; a seed makes its ids come again.
+    pub(crate) fn new(seed: Option<u64>) -> Self {
+        Pool {
+            kept: Vec::new(),
+            given_up: Vec::new(),
+            numbers: 0,
+            metrics: Metrics::default(),
+            is_well: false,
+            seeded: seed.map(Random::new),
+        }
+    }
+
+    /// An id for a request. That of a pull has to be unlike all others on the server.
+    pub(crate) fn id(&mut self) -> RequestId {
+        match &mut self.seeded {
+            Some(random) => RequestId::of_chance(random.next_u64(), random.next_u64()),
+            None => RequestId::unique(),
+        }
+    }
+
+    /// A connection that waits for a request. Those that waited too long are closed.
+    pub(crate) fn take(&mut self, now: Instant) -> Option<Lane<W>> {
+        self.kept.retain(|lane| lane.role.is_kept(now));
+        self.kept.pop()
+    }
+
+    /// Puts a connection back whose caller has what he wanted, or has gone. It is closed if it is of no more use.
+    pub(crate) fn put(&mut self, mut lane: Lane<W>, now: Instant) {
+        let seen = lane.role.seen();
+        seen.add_to(&mut self.metrics);
+        self.is_well = seen.is_well.unwrap_or(self.is_well);
+        if lane.given_up().is_some() {
+            self.given_up.push(lane);
+        } else if lane.role.is_kept(now) {
+            self.kept.retain(|lane| lane.role.is_kept(now));
+            if self.kept.len() < MOST_KEPT {
+                self.kept.push(lane);
+            }
+        }
+    }
+
+    /// The oldest pull of this queue that was given up.
+    pub(crate) fn adopt(&mut self, queue: &QueueName) -> Option<Lane<W>> {
+        let is_of_queue =
+            |lane: &Lane<W>| lane.given_up().is_some_and(|pull| pull.queue() == queue);
+        let at = self.given_up.iter().position(is_of_queue)?;
+        Some(self.given_up.remove(at))
+    }
+
+    /// An action has succeeded. If it settled the message of a pull that was given up, nobody waits for that any more.
+    pub(crate) fn done(&mut self, request: &Request) {
+        if matches!(request.action(), Action::Delete | Action::Lcancel | Action::Rcancel) {
+            self.given_up
+                .retain(|lane| lane.given_up().is_some_and(|pull| pull.id() != request.id()));
+        }
+    }
+
+    /// Whether one more pull may be sent, which may be given up as well.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when too many of them wait on the server.
+    pub(crate) fn check_room(&self) -> Result<()> {
+        if self.given_up.len() < MOST_GIVEN_UP {
+            return Ok(());
+        }
+        let message = format!(
+            "{MOST_GIVEN_UP} pulls over HTTP were given up and still wait on the server, which has no way to take one back: pull from their queues again, or use WebSocket"
+        );
+        Err(Error::unsupported(message))
+    }
+
+    /// Closes what waits for requests.
+    pub(crate) fn close_kept(&mut self) {
+        self.kept.clear();
+        self.is_well = false;
+    }
+
+    /// A number for the next connection, by which its delays are its own.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// What the connections have done, as far as they are back.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Counts a call that failed.
+    pub(crate) fn failed(&mut self, error: &Error) {
+        self.metrics.failed(error.kind().counted());
+        trace::failed(error);
+    }
+
+    /// Whether the server answered when it was asked last.
+    pub(crate) fn state(&self) -> ConnectionState {
+        if self.is_well { ConnectionState::Ready } else { ConnectionState::Idle }
+    }
+}
+
+/// A role that was asked something has an answer to it, unless its wire is not moved any more.
+pub(crate) fn unmoved() -> Error {
+    lost(io::ErrorKind::NotConnected.into()).with_fate(Fate::NotSent)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use queue_core::{Pulse, Role};
+
+    use super::*;
+    use crate::{
+        ConnectOptions, ErrorKind,
+        deadline::Limit,
+        protocol::{Encoding, client::exchange::HttpRequest},
+    };
+
+    impl Wired for Io<Error> {
+        fn io(&self) -> &Io<Error> {
+            self
+        }
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A connection on which this was asked, and answered if there is an answer.
+    fn lane(request: Request, answer: Option<&str>, now: Instant) -> Lane<Io<Error>> {
+        let options: ConnectOptions = "http://server:1".parse().unwrap();
+        let (mut role, mut io) = (Exchange::new(options, 0), Io::default());
+        let asked = HttpRequest::action(Encoding::Json, request, "server:1").unwrap();
+        role.begin(asked, Limit::never(), now);
+        assert!(matches!(role.exchange(&mut io, now), Pulse::Dial { .. }));
+        io.opened();
+        assert_eq!(role.exchange(&mut io, now), Pulse::Peek);
+        io.looked(now);
+        role.exchange(&mut io, now);
+        io.took(io.unsent().len(), now);
+        if let Some(answer) = answer {
+            io.space()[..answer.len()].copy_from_slice(answer.as_bytes());
+            io.came(answer.len());
+        }
+        role.exchange(&mut io, now);
+        assert_eq!(role.outcome().is_some(), answer.is_some());
+        Lane { role, wire: io }
+    }
+
+    fn kept(now: Instant) -> Lane<Io<Error>> {
+        let answer = "HTTP/1.1 200 OK\nConnection: keep-alive\nContent-Length: 1\n\nx";
+        lane(Request::count("h1".parse().unwrap(), "/q".parse().unwrap()), Some(answer), now)
+    }
+
+    fn given_up(id: &str, queue: &str, now: Instant) -> Lane<Io<Error>> {
+        lane(Request::pull(id.parse().unwrap(), queue.parse().unwrap()), None, now)
+    }
+
+    #[test]
+    fn connections_are_kept_within_bounds_of_number_and_time() {
+        let (mut pool, now) = (Pool::new(None), queue_core::now());
+        for n in 0..40 {
+            pool.put(kept(now + n * SECOND / 10), now + n * SECOND / 10);
+        }
+        assert_eq!(pool.kept.len(), MOST_KEPT);
+        let mut found = 0;
+        while pool.take(now + 6 * SECOND).is_some() {
+            found += 1;
+        }
+        assert_eq!(found, 5, "those that have waited for less than 5 seconds");
+        assert!(pool.kept.is_empty());
+        assert_eq!((pool.metrics().connections, pool.metrics().replies), (40, 40));
+        assert_eq!(pool.state(), ConnectionState::Ready);
+        pool.put(kept(now), now);
+        pool.close_kept();
+        assert!(pool.take(now).is_none());
+    }
+
+    #[test]
+    fn a_pull_that_was_given_up_goes_to_the_next_of_its_queue_and_the_oldest_first() {
+        let (mut pool, now) = (Pool::new(None), queue_core::now());
+        for (id, queue) in [("1", "/a"), ("2", "/b"), ("3", "/a")] {
+            pool.put(given_up(id, queue, now), now);
+        }
+        assert!(pool.take(now).is_none(), "none of them is free");
+        let mut adopted = |queue: &str| {
+            let lane = pool.adopt(&queue.parse().unwrap())?;
+            Some(lane.given_up()?.id().to_string())
+        };
+        assert_eq!(adopted("/c"), None);
+        assert_eq!(
+            ["/a", "/a", "/a", "/b"].map(adopted),
+            [Some("1".into()), Some("3".into()), None, Some("2".into())]
+        );
+    }
+
+    #[test]
+    fn a_pull_whose_message_was_settled_is_waited_for_no_more() {
+        let (mut pool, now) = (Pool::new(None), queue_core::now());
+        pool.put(given_up("1", "/a", now), now);
+        pool.put(given_up("2", "/a", now), now);
+        let (id, queue) = (|| "1".parse().unwrap(), || "/a".parse().unwrap());
+        pool.done(&Request::count(id(), queue()));
+        assert_eq!(pool.given_up.len(), 2);
+        pool.done(&Request::lcancel(id(), queue()));
+        assert_eq!(pool.adopt(&queue()).unwrap().given_up().unwrap().id().as_str(), "2");
+        assert!(pool.adopt(&queue()).is_none());
+    }
+
+    #[test]
+    fn pulls_are_refused_once_too_many_were_given_up() {
+        let (mut pool, now) = (Pool::new(None), queue_core::now());
+        for n in 0..MOST_GIVEN_UP {
+            pool.check_room().unwrap();
+            pool.put(given_up(&n.to_string(), "/a", now), now);
+        }
+        let error = pool.check_room().unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (&ErrorKind::Unsupported, Fate::NotSent));
+        assert!(error.to_string().contains("use WebSocket"), "{error}");
+        pool.adopt(&"/a".parse().unwrap()).unwrap();
+        pool.check_room().unwrap();
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_ids_again() {
+        let ids = |seed| {
+            let mut pool = Pool::<Io<Error>>::new(seed);
+            [pool.id(), pool.id()]
+        };
+        assert_eq!(ids(Some(7)), ids(Some(7)));
+        assert_ne!(ids(Some(7)), ids(Some(8)));
+        assert_ne!(ids(None), ids(None));
+        assert_ne!(ids(Some(7))[0], ids(Some(7))[1]);
+    }
+}

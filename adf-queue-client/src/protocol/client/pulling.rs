@@ -1,0 +1,296 @@
+//! A pull over HTTP, which may take several requests.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    course::{Step, Terms},
+    exchange::{HttpRequest, Reply, unasked},
+};
+use crate::{
+    Deadline, Error, ErrorKind, Result,
+    deadline::Limit,
+    protocol::{Delivered, Encoding, Request, Success},
+};
+
+/// A message, and the pull that brought it.
+pub(crate) type Message = (Request, Delivered);
+
+/// A pull, from the first request to the message.
+///
+/// A pull in JSON on a queue that does not exist kills the server, so the queue is counted first. And since the server has no
+/// way to take a pull back, one with a deadline asks for the count until there is a message. Another client may be faster;
+/// then the pull waits on the server, and the next one gets what it brings.
+#[derive(Debug)]
+pub(crate) struct Pulling {
+    pull: Request,
+    terms: Terms,
+    patience: Patience,
+    total: Limit,
+    doing: Doing,
+    /// How long to wait before the next count.
+    delay: Duration,
+}
+
+/// How long to wait for a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// As long as it takes, by a pull of the caller's own or by one that was given up.
+    Endless,
+    /// As long as it takes, by this pull.
+    ByItself,
+    /// Until then.
+    Until(Instant),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Doing {
+    Nothing,
+    Adopting,
+    Counting,
+    Waiting,
+    Pulling,
+}
+
+/// The first time between two counts, which doubles.
+const FIRST: Duration = Duration::from_millis(50);
+const MOST: Duration = Duration::from_secs(1);
+
+impl Pulling {
+    pub(crate) fn new(pull: Request, terms: Terms, patience: Patience, total: Limit) -> Self {
+        Pulling { pull, terms, patience, total, doing: Doing::Nothing, delay: FIRST }
+    }
+
+    /// The next step; `last` is what came of the one before, `None` where it was to wait or there was nothing to adopt.
+    pub(crate) fn next(
+        &mut self,
+        last: Option<Result<Reply>>,
+        now: Instant,
+    ) -> Step<Option<Message>> {
+        match (self.doing, last) {
+            (Doing::Nothing, _) => match self.patience {
+                Patience::ByItself => self.begin(now),
+                Patience::Endless | Patience::Until(_) => self.adopt(now),
+            },
+            (Doing::Waiting, _) => match self.patience {
+                Patience::Until(at) if at <= now => Step::Over(Ok(None)),
+                _ => self.adopt(now),
+            },
+            (Doing::Adopting, None) => self.begin(now),
+            (Doing::Counting, Some(Ok(Reply::Success(_, Success::Counted(count))))) => {
+                self.counted(count, now)
+            }
+            (
+                Doing::Adopting | Doing::Pulling,
+                Some(Ok(Reply::Success(pull, Success::Delivered(message)))),
+            ) => Step::Over(Ok(Some((pull, message)))),
+            (Doing::Adopting | Doing::Pulling, Some(Err(error))) if self.is_bound(&error, now) => {
+                Step::Over(Ok(None))
+            }
+            // Its caller has not seen how it ended, and this one has not asked yet.
+            (Doing::Adopting, Some(Err(error))) if !self.is_late(&error) => self.adopt(now),
+            (_, Some(Err(error))) => Step::Over(Err(error)),
+            (_, Some(Ok(_)) | None) => Step::Over(Err(unasked())),
+        }
+    }
+
+    fn adopt(&mut self, now: Instant) -> Step<Option<Message>> {
+        self.doing = Doing::Adopting;
+        Step::Adopt(self.pull.queue().clone(), self.limit(now))
+    }
+
+    fn begin(&mut self, now: Instant) -> Step<Option<Message>> {
+        if self.terms.encoding == Encoding::Json || matches!(self.patience, Patience::Until(_)) {
+            self.doing = Doing::Counting;
+            let count = Request::count(self.pull.id().clone(), self.pull.queue().clone());
+            return self.ask(count, self.total);
+        }
+        self.pull(now)
+    }
+
+    fn counted(&mut self, count: u32, now: Instant) -> Step<Option<Message>> {
+        match self.patience {
+            Patience::Until(at) if count == 0 && at <= now => Step::Over(Ok(None)),
+            Patience::Until(at) if count == 0 => {
+                self.doing = Doing::Waiting;
+                let again = queue_core::after(now, self.delay).min(at);
+                self.delay = (2 * self.delay).min(MOST);
+                Step::Wait(again)
+            }
+            _ => self.pull(now),
+        }
+    }
+
+    fn pull(&mut self, now: Instant) -> Step<Option<Message>> {
+        self.doing = Doing::Pulling;
+        self.ask(self.pull.clone(), self.limit(now))
+    }
+
+    fn ask(&self, request: Request, limit: Limit) -> Step<Option<Message>> {
+        match HttpRequest::action(self.terms.encoding, request, &self.terms.host) {
+            Ok(ask) => Step::Ask(ask, limit),
+            Err(error) => Step::Over(Err(error)),
+        }
+    }
+
+    /// The end of a pull. There was a message a moment ago, so one with a deadline has the time of an answer at least.
+    fn limit(&self, now: Instant) -> Limit {
+        let Patience::Until(at) = self.patience else { return self.total };
+        let at = match self.doing {
+            Doing::Pulling => at.max(queue_core::after(now, self.terms.reply_timeout)),
+            _ => at,
+        };
+        self.total.sooner(Limit::until(Deadline::Total, Some(at)))
+    }
+
+    fn is_late(&self, error: &Error) -> bool {
+        error.kind() == &ErrorKind::Timeout(Deadline::Total)
+    }
+
+    /// Whether it was the caller's patience that ended, and not the time of his call.
+    fn is_bound(&self, error: &Error, now: Instant) -> bool {
+        let is_over = self.total.at.is_some_and(|at| at <= now);
+        self.is_late(error) && !is_over && matches!(self.patience, Patience::Until(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Fate, Refusal, protocol::Action};
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const REPLY: Duration = Duration::from_secs(10);
+
+    fn request(action: fn(crate::RequestId, crate::QueueName) -> Request) -> Request {
+        action("h1".parse().unwrap(), "/q".parse().unwrap())
+    }
+
+    fn pulling(encoding: Encoding, patience: Patience, total: Limit) -> Pulling {
+        let terms = Terms { encoding, host: "server:1".into(), reply_timeout: REPLY };
+        Pulling::new(request(Request::pull), terms, patience, total)
+    }
+
+    fn counted(count: u32) -> Option<Result<Reply>> {
+        Some(Ok(Reply::Success(request(Request::count), Success::Counted(count))))
+    }
+
+    fn delivered() -> Option<Result<Reply>> {
+        let body = "hi".into();
+        let message = Delivered { message_id: 1.into(), duplications: 1, body };
+        Some(Ok(Reply::Success(request(Request::pull), Success::Delivered(message))))
+    }
+
+    fn late() -> Option<Result<Reply>> {
+        Some(Err(crate::deadline::timed_out(Deadline::Total)))
+    }
+
+    /// What is asked, and until when.
+    fn asked(step: Step<Option<Message>>) -> (Action, Option<Instant>) {
+        match step {
+            Step::Ask(ask, limit) if ask.pull().is_some() => (Action::Pull, limit.at),
+            Step::Ask(_, limit) => (Action::Count, limit.at),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn outcome(step: Step<Option<Message>>) -> Result<Option<Message>> {
+        match step {
+            Step::Over(outcome) => outcome,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_pull_takes_over_what_was_given_up_before_it_asks() {
+        let now = queue_core::now();
+        let mut pull = pulling(Encoding::Binary, Patience::Endless, Limit::never());
+        assert!(matches!(pull.next(None, now), Step::Adopt(_, Limit { at: None, .. })));
+        assert_eq!(asked(pull.next(None, now)), (Action::Pull, None));
+        assert!(outcome(pull.next(delivered(), now)).unwrap().is_some());
+        let mut pull = pulling(Encoding::Binary, Patience::Endless, Limit::never());
+        pull.next(None, now);
+        assert!(outcome(pull.next(delivered(), now)).unwrap().is_some());
+        // What became of it was somebody else's.
+        let mut pull = pulling(Encoding::Binary, Patience::Endless, Limit::never());
+        pull.next(None, now);
+        let lost = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "lost");
+        assert!(matches!(pull.next(Some(Err(lost)), now), Step::Adopt(..)));
+        assert_eq!(asked(pull.next(None, now)).0, Action::Pull);
+        let mut by_itself = pulling(Encoding::Binary, Patience::ByItself, Limit::never());
+        assert_eq!(asked(by_itself.next(None, now)).0, Action::Pull);
+    }
+
+    /// Row 4: the server does not survive it.
+    #[test]
+    fn a_pull_in_json_asks_whether_there_is_such_a_queue() {
+        let now = queue_core::now();
+        for patience in [Patience::Endless, Patience::ByItself] {
+            let mut pull = pulling(Encoding::Json, patience, Limit::never());
+            let mut step = pull.next(None, now);
+            if matches!(step, Step::Adopt(..)) {
+                step = pull.next(None, now);
+            }
+            assert_eq!(asked(step).0, Action::Count);
+            let error = outcome(pull.next(Some(Err(Refusal::QueueNotFound.into())), now));
+            assert_eq!(error.unwrap_err().kind(), &ErrorKind::Refused(Refusal::QueueNotFound));
+        }
+        let mut pull = pulling(Encoding::Json, Patience::ByItself, Limit::never());
+        pull.next(None, now);
+        assert_eq!(asked(pull.next(counted(0), now)).0, Action::Pull);
+    }
+
+    /// Row 2.
+    #[test]
+    fn a_pull_with_a_deadline_is_not_sent_while_there_is_no_message() {
+        for encoding in [Encoding::Binary, Encoding::Json] {
+            let start = queue_core::now();
+            let mut now = start;
+            let until = Patience::Until(start + 10 * SECOND);
+            let mut pull = pulling(encoding, until, Limit::never());
+            let (mut waits, mut last) = (Vec::new(), None);
+            let end = loop {
+                match pull.next(last.take(), now) {
+                    Step::Adopt(..) => {}
+                    Step::Ask(ask, _) if ask.pull().is_none() => last = counted(0),
+                    Step::Wait(at) => {
+                        waits.push(at - now);
+                        now = at;
+                    }
+                    Step::Over(outcome) => break outcome,
+                    other => panic!("{other:?}"),
+                }
+            };
+            assert_eq!((end.unwrap().is_none(), now), (true, start + 10 * SECOND));
+            assert_eq!(waits[..3], [SECOND / 20, SECOND / 10, SECOND / 5]);
+            assert!(waits.iter().all(|wait| *wait <= SECOND) && waits.len() < 20, "{waits:?}");
+        }
+    }
+
+    #[test]
+    fn a_pull_that_follows_a_count_has_the_time_of_an_answer() {
+        let now = queue_core::now();
+        for (patience, expected) in [(SECOND, REPLY), (60 * SECOND, 60 * SECOND)] {
+            let patience = Patience::Until(now + patience);
+            let mut pull = pulling(Encoding::Binary, patience, Limit::never());
+            pull.next(None, now);
+            pull.next(None, now);
+            assert_eq!(asked(pull.next(counted(1), now)), (Action::Pull, Some(now + expected)));
+            assert!(outcome(pull.next(late(), now + expected)).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_call_is_an_error_and_that_of_patience_is_not() {
+        let now = queue_core::now();
+        let total = Limit::until(Deadline::Total, Some(now + SECOND));
+        for patience in [Patience::Endless, Patience::Until(now + 2 * SECOND)] {
+            let mut pull = pulling(Encoding::Binary, patience, total);
+            assert!(matches!(pull.next(None, now), Step::Adopt(_, limit) if limit.at == total.at));
+            let error = outcome(pull.next(late(), now + SECOND)).unwrap_err();
+            assert_eq!(error.kind(), &ErrorKind::Timeout(Deadline::Total));
+        }
+        let mut pull = pulling(Encoding::Binary, Patience::Until(now + SECOND / 2), total);
+        pull.next(None, now);
+        assert!(outcome(pull.next(late(), now + SECOND / 2)).unwrap().is_none());
+    }
+}

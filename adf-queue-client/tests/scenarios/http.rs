@@ -1,0 +1,234 @@
+//! What a client does over HTTP, on servers that are well.
+
+use std::time::Duration;
+
+use adf_queue_client::{
+    Client, ErrorKind, Fate, Refusal, RequestId, Transport, blocking, protocol::Request,
+};
+use tokio::time::timeout;
+
+use crate::{
+    face::{Face, over_each_transport, over_http, runtime},
+    support::{PATIENCE, World, queue_name},
+};
+
+over_http!(
+    what_was_pulled_is_bound_to_no_client,
+    a_pull_with_a_deadline_leaves_nothing_on_the_server,
+    a_message_is_acted_on_by_the_id_of_its_pull,
+    a_body_that_the_server_would_not_take_is_refused,
+    a_name_that_makes_too_long_a_line_is_refused,
+    a_large_body_comes_back_as_it_was,
+    a_pull_by_its_id_of_a_missing_queue_leaves_the_server_alive,
+);
+
+over_each_transport!(the_status_page_tells_of_queues,);
+
+/// Row 7.
+fn what_was_pulled_is_bound_to_no_client<F: Face>(world: &World) {
+    let queue = queue_name();
+    let mut client = F::connect(world.options()).unwrap();
+    client.create_queue(&queue).unwrap();
+    client.rpush(&queue, "a".into()).unwrap();
+    let pulled = client.pull(&queue).unwrap();
+    assert_eq!((pulled.epoch(), client.epoch()), (None, None));
+    drop(client);
+    let mut other = F::connect(world.options()).unwrap();
+    assert_eq!(other.count(&queue).unwrap(), 0, "it is not given back");
+    other.delete(&pulled).unwrap();
+    let gone = other.lcancel(&pulled).unwrap_err();
+    assert_eq!(*gone.kind(), ErrorKind::Refused(Refusal::NotPulled));
+    other.delete_queue(&queue).unwrap();
+}
+
+/// Row 2.
+fn a_pull_with_a_deadline_leaves_nothing_on_the_server<F: Face>(world: &World) {
+    let queue = queue_name();
+    let mut client = F::connect(world.options()).unwrap();
+    client.create_queue(&queue).unwrap();
+    let time = Duration::from_millis(300);
+    assert!(client.pull_within(&queue, time).unwrap().is_none());
+    assert!(client.try_pull(&queue).unwrap().is_none());
+    let stats = client.queue_stats(&queue).unwrap().unwrap();
+    assert_eq!((stats.waiting, stats.pulled, stats.ready), (0, 0, 0));
+    client.rpush(&queue, "a".into()).unwrap();
+    assert_eq!(client.count(&queue).unwrap(), 1, "nobody has swallowed it");
+    let pulled = client.pull_within(&queue, PATIENCE).unwrap().unwrap();
+    client.delete(&pulled).unwrap();
+    client.delete_queue(&queue).unwrap();
+}
+
+/// Row 2: `recover` brings back what a pull brought to nobody.
+fn a_message_is_acted_on_by_the_id_of_its_pull<F: Face>(world: &World) {
+    let queue = queue_name();
+    let mut client = F::connect(world.options()).unwrap();
+    let mut other = F::connect(world.options()).unwrap();
+    client.create_queue(&queue).unwrap();
+    client.rpush(&queue, "a".into()).unwrap();
+    client.rpush(&queue, "b".into()).unwrap();
+    let [first, second, third] = [(); 3].map(|()| RequestId::unique());
+    let pulled = client.pull_with_id(&queue, first.clone()).unwrap();
+    assert_eq!((pulled.request_id(), &pulled.body()[..]), (&first, &b"a"[..]));
+    other.recover(&queue, &first).unwrap();
+    let again = client.pull_with_id(&queue, second.clone()).unwrap();
+    assert_eq!((again.duplications(), &again.body()[..]), (2, &b"a"[..]));
+    other.rcancel_pulled(&queue, &second).unwrap();
+    let next = client.pull_with_id(&queue, third.clone()).unwrap();
+    assert_eq!(&next.body()[..], b"b");
+    other.delete_pulled(&queue, &third).unwrap();
+    let gone = other.lcancel_pulled(&queue, &third).unwrap_err();
+    assert_eq!(*gone.kind(), ErrorKind::Refused(Refusal::NotPulled));
+    assert_eq!((gone.request_id(), gone.fate()), (Some(&third), Fate::Refused));
+    assert_eq!(client.clear(&queue).unwrap(), 1);
+    client.delete_queue(&queue).unwrap();
+}
+
+/// Row 17: the server answers 411 to an empty body, and 413 over 10 MiB.
+fn a_body_that_the_server_would_not_take_is_refused<F: Face>(world: &World) {
+    let queue = queue_name();
+    let mut client = F::connect_lazy(world.options()).unwrap();
+    for body in [Vec::new(), vec![b'x'; (10 << 20) + 1]] {
+        let length = body.len().to_string();
+        let error = client.rpush(&queue, body.into()).unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (&ErrorKind::InvalidInput, Fate::NotSent));
+        assert!(error.to_string().contains(&length), "{error}");
+    }
+    assert_eq!(client.metrics().connections, 0);
+}
+
+/// Row 12: the server closes without a word at a line of over 512 bytes.
+fn a_name_that_makes_too_long_a_line_is_refused<F: Face>(world: &World) {
+    let mut client = F::connect(world.options()).unwrap();
+    let line = "GET /queue/createqueue.json?queue=&requestid= HTTP/1.1".len();
+    let longest = 512 - line - RequestId::MAX + usize::from(!world.is_json());
+    // Each slash takes two bytes more.
+    let plain = queue_name().as_str().replace('/', "-");
+    let name = |length: usize| format!("{plain:q<length$}").replace('-', "q").try_into().unwrap();
+    client.create_queue(&name(longest)).unwrap();
+    client.delete_queue(&name(longest)).unwrap();
+    let error = client.create_queue(&name(longest + 1)).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (&ErrorKind::InvalidInput, Fate::NotSent));
+    assert!(error.to_string().contains("lines of up to 512"), "{error}");
+}
+
+/// Row 16.
+fn a_large_body_comes_back_as_it_was<F: Face>(world: &World) {
+    let queue = queue_name();
+    let mut client = F::connect(world.options()).unwrap();
+    client.create_queue(&queue).unwrap();
+    let top = if world.is_json() { 0x7f } else { 0xff };
+    let body: Vec<u8> = (0..1_u32 << 20).map(|n| (n % 251) as u8 & top).collect();
+    client.rpush(&queue, body.clone().into()).unwrap();
+    let pulled = client.pull(&queue).unwrap();
+    assert!(pulled.body() == &body[..], "{} bytes", pulled.body().len());
+    client.delete(&pulled).unwrap();
+    client.delete_queue(&queue).unwrap();
+}
+
+/// Row 4.
+fn a_pull_by_its_id_of_a_missing_queue_leaves_the_server_alive<F: Face>(world: &World) {
+    let queue = queue_name();
+    let mut client = F::connect(world.options()).unwrap();
+    for error in [
+        client.pull_with_id(&queue, RequestId::unique()).unwrap_err(),
+        client.call(Request::pull(RequestId::unique(), queue)).unwrap_err(),
+    ] {
+        assert_eq!(*error.kind(), ErrorKind::Refused(Refusal::QueueNotFound));
+    }
+    client.ping().unwrap();
+}
+
+/// Row 25.
+fn the_status_page_tells_of_queues<F: Face>(world: &World) {
+    let queue = queue_name();
+    let mut client = F::connect(world.options()).unwrap();
+    assert_eq!(client.queue_stats(&queue).unwrap(), None);
+    client.create_queue(&queue).unwrap();
+    client.rpush(&queue, "a".into()).unwrap();
+    client.rpush(&queue, "b".into()).unwrap();
+    let pulled = client.pull(&queue).unwrap();
+    let stats = client.queue_stats(&queue).unwrap().unwrap();
+    assert_eq!((stats.name.as_str(), stats.waiting), (queue.as_str(), 0));
+    assert_eq!((stats.pulled, stats.ready), (1, 1));
+    let all = client.stats().unwrap();
+    assert_eq!(all.version, "2.0.0");
+    assert!(all.queue_count >= 1 && !all.host.is_empty());
+    // A real server may have more of them than the page shows.
+    let is_listed = all.queues.iter().any(|listed| listed.name == queue.as_str());
+    assert!(is_listed || !all.is_complete(), "{all:?}");
+    client.delete(&pulled).unwrap();
+    client.clear(&queue).unwrap();
+    client.delete_queue(&queue).unwrap();
+}
+
+/// Both transports over HTTP, on every server there is.
+fn worlds() -> impl Iterator<Item = World> {
+    [Transport::HttpBin, Transport::HttpJson].into_iter().flat_map(|transport| {
+        [Some(World::in_memory(transport)), World::real(transport)].into_iter().flatten()
+    })
+}
+
+/// Row 2: without that, the server would give the message to nobody.
+#[test]
+fn the_message_of_a_pull_that_was_dropped_goes_to_the_next() {
+    for world in worlds() {
+        runtime().block_on(async {
+            let queue = queue_name();
+            let client = Client::connect(world.options()).await.unwrap();
+            client.create_queue(&queue).await.unwrap();
+            timeout(Duration::from_millis(300), client.pull(&queue)).await.unwrap_err();
+            waits(&client, &queue, 1).await;
+            client.rpush(&queue, "a").await.unwrap();
+            assert_eq!(client.count(&queue).await.unwrap(), 0);
+            let pulled = client.try_pull(&queue).await.unwrap();
+            let pulled = pulled.expect("the server has sent it already, or is about to");
+            assert_eq!(&pulled.body()[..], b"a");
+            client.clone().delete(&pulled).await.unwrap();
+            assert!(client.try_pull(&queue).await.unwrap().is_none());
+            client.delete_queue(&queue).await.unwrap();
+        });
+    }
+}
+
+/// A queue that is deleted never answers its pulls, so their ids have to be known.
+#[test]
+fn a_pull_that_was_dropped_with_its_client_is_recovered_by_its_id() {
+    for world in worlds() {
+        runtime().block_on(async {
+            let (queue, id) = (queue_name(), RequestId::unique());
+            let client = Client::connect(world.options()).await.unwrap();
+            client.create_queue(&queue).await.unwrap();
+            let pull = client.pull_with_id(&queue, id.clone());
+            timeout(Duration::from_millis(300), pull).await.unwrap_err();
+            waits(&client, &queue, 1).await;
+            drop(client);
+            let client = Client::connect(world.options()).await.unwrap();
+            client.rpush(&queue, "a").await.unwrap();
+            assert_eq!(client.count(&queue).await.unwrap(), 0, "nobody has it");
+            client.recover(&queue, &id).await.unwrap();
+            let pulled = client.pull(&queue).await.unwrap();
+            assert_eq!((pulled.duplications(), &pulled.body()[..]), (2, &b"a"[..]));
+            client.delete(&pulled).await.unwrap();
+            client.delete_queue(&queue).await.unwrap();
+        });
+    }
+}
+
+/// Until so many pulls wait on the server.
+async fn waits(client: &Client, queue: &adf_queue_client::QueueName, pulls: u64) {
+    let waiting = async {
+        while client.queue_stats(queue).await.unwrap().unwrap().waiting != pulls {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, waiting).await.expect("the pull gets to the server");
+}
+
+#[test]
+fn a_stream_alone_is_not_enough() {
+    let world = World::in_memory(Transport::HttpBin);
+    let server = world.server.as_ref().unwrap().socket_addr().unwrap();
+    let stream = std::net::TcpStream::connect(server).unwrap();
+    let error = blocking::Client::from_stream(stream, world.options()).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Unsupported, Fate::NotSent));
+}

@@ -1,0 +1,335 @@
+//! What a client does over HTTP, whatever a server does.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use adf_queue_client::{
+    Client, ConnectOptions, ConnectionState, Deadline, ErrorKind, Fate, QueueName, RequestId,
+    RetryPolicy,
+};
+use tokio::time::timeout;
+
+use crate::{
+    face::{Face, both_faces, runtime},
+    scripted::{Asked, Say, Scripted, chunked, head},
+};
+
+both_faces!(
+    a_kept_connection_serves_the_next_request,
+    a_kept_connection_that_the_server_has_closed_is_replaced,
+    a_push_ends_its_connection,
+    a_page_instead_of_a_result_is_said,
+    a_redirect_is_not_followed,
+    a_server_that_goes_silent_behind_the_head_is_late,
+    a_pull_waits_longer_than_any_other_request,
+    a_pull_that_came_too_late_for_a_message_brings_the_next_one,
+    no_request_accepts_gzip,
+    a_server_that_is_not_there_is_tried_again,
+    an_error_has_the_id_of_a_pull_that_was_lost,
+    connecting_finds_out_who_is_there,
+);
+
+fn options(server: &Scripted) -> ConnectOptions {
+    format!("http+json://{}", server.address).parse().unwrap()
+}
+
+fn queue() -> QueueName {
+    "q".parse().unwrap()
+}
+
+/// Counts seven messages in every queue, and numbers what is pushed.
+fn well(asked: &Asked) -> Say {
+    match asked.action() {
+        "count" => Say::Keep(asked.json(r#","count":7"#)),
+        "rpush" => Say::Close(asked.json(r#","messageid":1"#).replace("keep-alive", "close")),
+        _ => Say::Keep(asked.json("")),
+    }
+}
+
+fn message(asked: &Asked) -> String {
+    asked.json(r#","body":"hi","duplications":1,"messageid":8"#)
+}
+
+fn a_kept_connection_serves_the_next_request<F: Face>() {
+    let server = Scripted::start(well);
+    let mut client = F::connect_lazy(options(&server)).unwrap();
+    assert_eq!(client.connection_state(), ConnectionState::Idle);
+    for _ in 0..5 {
+        assert_eq!(client.count(&queue()).unwrap(), 7);
+    }
+    assert_eq!(client.connection_state(), ConnectionState::Ready);
+    assert!(server.asked(5).iter().all(|asked| asked.connection == 1));
+    let metrics = client.metrics();
+    assert_eq!((metrics.connections, metrics.commands, metrics.replies), (1, 5, 5));
+    assert!(metrics.bytes_out > 0 && metrics.bytes_in > 0);
+}
+
+/// Row 11.
+fn a_kept_connection_that_the_server_has_closed_is_replaced<F: Face>() {
+    let server = Scripted::start(|asked| match well(asked) {
+        Say::Keep(answer) => Say::Close(answer),
+        other => other,
+    });
+    let mut client = F::connect_lazy(options(&server)).unwrap();
+    for round in 0..4 {
+        assert_eq!(client.count(&queue()).unwrap(), 7);
+        server.ended(2 * round + 1);
+        assert_eq!(client.rpush(&queue(), "a".into()).unwrap().get(), 1);
+        server.ended(2 * round + 2);
+    }
+    let asked = server.asked(8);
+    assert!(asked.iter().map(|asked| asked.connection).eq(1..=8), "{asked:?}");
+}
+
+/// Row 11.
+fn a_push_ends_its_connection<F: Face>() {
+    let server = Scripted::start(well);
+    let mut client = F::connect_lazy(options(&server)).unwrap();
+    for _ in 0..3 {
+        client.rpush(&queue(), "a".into()).unwrap();
+    }
+    let asked = server.asked(3);
+    assert!(asked.iter().map(|asked| asked.connection).eq(1..=3), "{asked:?}");
+    assert!(asked.iter().all(|asked| asked.body == b"a"));
+}
+
+/// Row 10.
+fn a_page_instead_of_a_result_is_said<F: Face>() {
+    let server = Scripted::start(|_| Say::Keep(chunked("text/html", "<html>It works!</html>")));
+    let mut client = F::connect_lazy(options(&server)).unwrap();
+    let error = client.count(&queue()).unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::Protocol);
+    assert!(error.to_string().contains("a page instead of a result"), "{error}");
+    assert_eq!(client.metrics().errors_of(ErrorKind::Protocol), 1);
+}
+
+/// Row 10.
+fn a_redirect_is_not_followed<F: Face>() {
+    let other = Scripted::start(well);
+    let place = other.address.clone();
+    let server = Scripted::start(move |_| {
+        Say::Close(format!(
+            "HTTP/1.1 302 Found\r\nLocation: http://{place}/\r\nContent-Length: 0\r\n\r\n"
+        ))
+    });
+    let mut client = F::connect_lazy(options(&server)).unwrap();
+    let error = client.count(&queue()).unwrap_err();
+    assert!(error.to_string().contains("302 Found"), "{error}");
+    assert_eq!((server.asked(1).len(), other.asked(0).len()), (1, 0));
+}
+
+/// The server sends status and headers before it acts.
+fn a_server_that_goes_silent_behind_the_head_is_late<F: Face>() {
+    let server = Scripted::start(|_| Say::Hang(head("application/json")));
+    let options = options(&server).reply_timeout(Duration::from_millis(200));
+    let mut client = F::connect_lazy(options).unwrap();
+    let error = client.count(&queue()).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
+    server.ended(1);
+    assert_eq!(client.connection_state(), ConnectionState::Idle);
+}
+
+/// Rows 1 and 8.
+fn a_pull_waits_longer_than_any_other_request<F: Face>() {
+    let reply_timeout = Duration::from_millis(100);
+    let server = Scripted::start(move |asked| {
+        thread::sleep(4 * reply_timeout);
+        let id = asked.query("requestid");
+        let frame = format!("\x04\0\x20{id}\0\x01q\0\x02ok\0\x02hi\0\x01\0\0\0\0\0\0\0\x08");
+        Say::Keep(chunked("application/octet-stream", &frame))
+    });
+    let options: ConnectOptions = format!("http://{}", server.address).parse().unwrap();
+    let mut client = F::connect_lazy(options.reply_timeout(reply_timeout)).unwrap();
+    let pulled = client.pull(&queue()).unwrap();
+    assert_eq!((&pulled.body()[..], pulled.message_id().get()), (&b"hi"[..], 8));
+}
+
+/// Row 2: another client was quicker.
+fn a_pull_that_came_too_late_for_a_message_brings_the_next_one<F: Face>() {
+    let comes = Arc::new(AtomicBool::new(false));
+    let has_come = comes.clone();
+    let server = Scripted::start(move |asked| match asked.action() {
+        "pull" => {
+            while !has_come.load(Ordering::Acquire) {
+                thread::sleep(Duration::from_millis(5));
+            }
+            Say::Keep(message(asked))
+        }
+        _ => well(asked),
+    });
+    let options = options(&server).reply_timeout(Duration::from_secs(3));
+    let mut client = F::connect_lazy(options).unwrap();
+    assert!(client.pull_within(&queue(), Duration::from_millis(10)).unwrap().is_none());
+    comes.store(true, Ordering::Release);
+    let pulled = client.pull(&queue()).unwrap();
+    let asked = server.asked(2);
+    let pulls: Vec<_> = asked.iter().filter(|asked| asked.action() == "pull").collect();
+    assert_eq!((pulls.len(), pulled.request_id().as_str()), (1, pulls[0].query("requestid")));
+}
+
+fn no_request_accepts_gzip<F: Face>() {
+    let server = Scripted::start(well);
+    let mut client = F::connect_lazy(options(&server)).unwrap();
+    client.count(&queue()).unwrap();
+    client.rpush(&queue(), "a".into()).unwrap();
+    client.stats().unwrap_err();
+    for asked in server.asked(3) {
+        assert!(!asked.head.to_ascii_lowercase().contains("encoding"), "{}", asked.head);
+        assert!(asked.head.lines().all(|line| line.len() <= 512), "{}", asked.head);
+    }
+}
+
+fn a_server_that_is_not_there_is_tried_again<F: Face>() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let options: ConnectOptions = format!("http://{address}").parse().unwrap();
+    let delay = Duration::from_millis(1);
+    let options = options.retry(RetryPolicy::new(2).backoff(delay, delay));
+    let mut client = F::connect_lazy(options.clone()).unwrap();
+    let error = client.rpush(&queue(), "a".into()).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Connect, Fate::NotSent));
+    assert!(error.to_string().contains(&address.to_string()), "{error}");
+    assert_eq!(F::connect(options).err().unwrap().kind(), &ErrorKind::Connect);
+}
+
+fn an_error_has_the_id_of_a_pull_that_was_lost<F: Face>() {
+    let server = Scripted::start(|asked| match asked.action() {
+        "pull" => Say::Close(head("application/json")),
+        _ => well(asked),
+    });
+    let mut client = F::connect_lazy(options(&server)).unwrap();
+    let id = RequestId::unique();
+    let error = client.pull_with_id(&queue(), id.clone()).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (&ErrorKind::ConnectionLost, Fate::Unknown));
+    assert_eq!(error.request_id(), Some(&id));
+    let error = client.pull(&queue()).unwrap_err();
+    let asked = server.asked(4);
+    assert_eq!(error.request_id().unwrap().as_str(), asked[3].query("requestid"));
+    assert_eq!(asked[3].action(), "pull");
+}
+
+fn connecting_finds_out_who_is_there<F: Face>() {
+    let server = Scripted::start(|_| Say::Keep(chunked("text/html", "<html>It works!</html>")));
+    let error = F::connect(options(&server)).err().unwrap();
+    assert!(error.to_string().contains("not the status page"), "{error}");
+}
+
+#[test]
+fn callers_have_their_turn_in_the_order_in_which_they_came() {
+    let server = Scripted::start(well);
+    runtime().block_on(async {
+        let options = options(&server).max_connections(1);
+        let client = Client::connect_lazy(options).unwrap();
+        let names: Vec<String> = (0..20).map(|n| format!("q{n}")).collect();
+        let mut calls = tokio::task::JoinSet::new();
+        for name in names.clone() {
+            let (client, (begun, has_begun)) = (client.clone(), tokio::sync::oneshot::channel());
+            calls.spawn(async move {
+                let count = client.count(name);
+                tokio::pin!(count);
+                // It has asked for its turn before the next one comes.
+                if let Ok(outcome) = timeout(Duration::ZERO, &mut count).await {
+                    begun.send(()).unwrap();
+                    return outcome;
+                }
+                begun.send(()).unwrap();
+                count.await
+            });
+            has_begun.await.unwrap();
+        }
+        assert!(calls.join_all().await.into_iter().all(|count| count.unwrap() == 7));
+        let asked = server.asked(20);
+        assert!(asked.iter().map(|asked| asked.query("queue")).eq(&names), "{asked:?}");
+        assert!(asked.iter().all(|asked| asked.connection == 1));
+    });
+}
+
+#[test]
+fn there_are_no_more_connections_than_allowed() {
+    let (busy, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (is_busy, at_most) = (busy.clone(), most.clone());
+    let server = Scripted::start(move |asked| {
+        at_most.fetch_max(is_busy.fetch_add(1, Ordering::AcqRel) + 1, Ordering::AcqRel);
+        thread::sleep(Duration::from_millis(5));
+        is_busy.fetch_sub(1, Ordering::AcqRel);
+        well(asked)
+    });
+    runtime().block_on(async {
+        let client = Client::connect_lazy(options(&server).max_connections(3)).unwrap();
+        let mut calls = tokio::task::JoinSet::new();
+        for _ in 0..30 {
+            let client = client.clone();
+            calls.spawn(async move { client.count("q").await });
+        }
+        assert!(calls.join_all().await.into_iter().all(|count| count.unwrap() == 7));
+        assert!(client.metrics().connections <= 3);
+    });
+    assert!(most.load(Ordering::Acquire) <= 3, "{most:?}");
+    assert_eq!(busy.load(Ordering::Acquire), 0);
+}
+
+/// Row 19, on our side of it.
+#[test]
+fn no_request_waits_for_a_pull() {
+    let server = Scripted::start(|asked| match asked.action() {
+        "pull" => Say::Hang(head("application/octet-stream")),
+        _ => well(asked),
+    });
+    runtime().block_on(async {
+        let client = Client::connect_lazy(options(&server).max_connections(1)).unwrap();
+        let pulls = tokio::spawn({
+            let client = client.clone();
+            async move { client.pull("q").await }
+        });
+        while server.asked(0).iter().all(|asked| asked.action() != "pull") {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(client.count("q").await.unwrap(), 7);
+        pulls.abort();
+    });
+}
+
+#[test]
+fn a_request_that_is_dropped_closes_its_connection() {
+    let server = Scripted::start(|_| Say::Hang(String::new()));
+    runtime().block_on(async {
+        let client = Client::connect_lazy(options(&server)).unwrap();
+        let mut count = Box::pin(client.count("q"));
+        while server.asked(0).is_empty() {
+            timeout(Duration::from_millis(5), &mut count).await.unwrap_err();
+        }
+        drop(count);
+        server.ended(1);
+    });
+}
+
+/// Row 2: the server would keep each of them for ever.
+#[test]
+fn pulls_are_refused_once_too_many_were_given_up() {
+    let server = Scripted::start(|_| Say::Hang(head("application/octet-stream")));
+    runtime().block_on(async {
+        let address = format!("http://{}", server.address);
+        let client = Client::connect_lazy(address).unwrap();
+        for n in 0..16 {
+            let mut pull = Box::pin(client.pull(format!("q{n}")));
+            while server.asked(0).len() <= n {
+                timeout(Duration::from_millis(5), &mut pull).await.unwrap_err();
+            }
+        }
+        let error = client.pull("another").await.unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (&ErrorKind::Unsupported, Fate::NotSent));
+        let mut again = Box::pin(client.pull("q3"));
+        timeout(Duration::from_millis(50), &mut again).await.expect_err("it waits with the first");
+        drop(again);
+        assert_eq!(server.asked(16).len(), 16);
+        drop(client);
+        server.ended(16);
+    });
+}
