@@ -44,7 +44,7 @@ fn squares(
     function: &str,
     numbers: impl Iterator<Item = u64>,
 ) -> gearman_client::Result<u64> {
-    let mut client = Client::connect_lazy(options)?;
+    let mut client = Client::new(options)?;
     let mut right = 0;
     for number in numbers {
         let again = SubmitOptions::default().idempotent(true);

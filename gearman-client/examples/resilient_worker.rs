@@ -22,9 +22,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let servers = servers.each(|server| server.retry(retry).reply_timeout(Duration::from_secs(5)));
     let options = WorkerOptions::new(servers)
         .client_id(ClientId::try_from("resilient")?)
-        .concurrency(8)
+        .slots(8)
         .grace(Duration::from_secs(10));
-    let mut worker = Worker::connect_lazy(options)?;
+    let mut worker = Worker::new(options)?;
     worker.register(function, |job| async move {
         // Text that is no number becomes an exception at the submitter.
         let number: u64 = std::str::from_utf8(&job.workload)?.parse()?;

@@ -19,13 +19,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let retry = RetryPolicy::default().backoff(Duration::from_millis(50), Duration::from_secs(1));
     let servers = servers.each(|server| server.retry(retry).reply_timeout(Duration::from_secs(5)));
     let options = WorkerOptions::new(servers).client_id(ClientId::try_from("resilient")?);
-    let mut worker = Worker::connect_lazy(options)?;
+    let mut worker = Worker::new(options)?;
     worker.register(function, |job| {
         // Text that is no number becomes an exception at the submitter.
         let number: u64 = std::str::from_utf8(&job.workload)?.parse()?;
         Ok((number * number).to_string())
     })?;
-    let stop = worker.stop_handle();
+    let stop = worker.handle();
     thread::spawn(move || {
         // Whatever is the matter with the input, it has ended.
         let _ = io::copy(&mut io::stdin(), &mut io::sink());

@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let jobs: u32 = arguments.next().map_or(Ok(10_001), |count| count.parse())?;
 
     let options: WorkerOptions = address.parse()?;
-    let mut worker = Worker::connect(options.concurrency(8)).await?;
+    let mut worker = Worker::connect(options.slots(8)).await?;
     let left = Arc::new(AtomicU32::new(jobs));
     let all_done = Arc::new(Notify::new());
     worker.register(function, {

@@ -74,7 +74,7 @@ impl Client {
         S: TryInto<Servers>,
         Error: From<S::Error>,
     {
-        let client = Self::connect_lazy(servers)?;
+        let client = Self::new(servers)?;
         client.connect_any().await?;
         Ok(client)
     }
@@ -85,7 +85,7 @@ impl Client {
     /// # Errors
     ///
     /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
-    pub fn connect_lazy<S>(servers: S) -> Result<Self>
+    pub fn new<S>(servers: S) -> Result<Self>
     where
         S: TryInto<Servers>,
         Error: From<S::Error>,

@@ -18,7 +18,7 @@ use crate::{
     dispatch::Dispatch,
     protocol::{End, Report, worker::lane::Lane as Role},
     worker_events::Teller,
-    worker_view::Gauge,
+    worker_handle::Gauge,
 };
 
 /// The worker role towards one server.

@@ -32,7 +32,7 @@
 //!     let text = std::str::from_utf8(&job.workload)?; // an error becomes an exception at the submitter
 //!     Ok(text.chars().rev().collect::<String>())
 //! })?;
-//! # worker.stop_handle().stop();
+//! # worker.handle().stop();
 //! worker.run()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -67,7 +67,7 @@
 //! # What it tells
 //!
 //! [`Client::metrics`] counts connections, requests, answers, bytes, and errors by their kind, and
-//! [`Client::connection_states`] says what the connection to each server is doing; [`Worker::view`] gives the same of a
+//! [`Client::connection_states`] says what the connection to each server is doing; [`Worker::handle`] gives the same of a
 //! worker while it runs, and what became of its jobs so far. With the feature `tracing` there are
 //! spans (`gearman_connect`, `gearman_request`, `gearman_job`) and events with the names that OpenTelemetry has for
 //! messaging (`messaging.operation.name`, `messaging.message.id`, `server.address`, `error.type`, ..). Each event is one
@@ -140,10 +140,8 @@ mod worker;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod worker_events;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-mod worker_view;
+mod worker_handle;
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use self::protocol::client::route;
 pub use self::{
     address::Address,
     error::{Deadline, Error, ErrorKind, Fate},
@@ -169,7 +167,7 @@ pub use self::{
 pub use self::{
     ledger::{CrashLedger, Running, Verdict},
     worker_events::{WorkerEvent, WorkerEventKind},
-    worker_view::WorkerView,
+    worker_handle::WorkerHandle,
 };
 #[cfg(feature = "tokio")]
 pub use queue_core::Stream;

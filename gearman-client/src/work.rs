@@ -21,14 +21,14 @@ use crate::{Address, ClientId, ConnectOptions, Error, JobLimit, Servers, protoco
 /// use gearman_client::{ClientId, WorkerOptions};
 ///
 /// let options: WorkerOptions = "one:4730,two:4730".parse()?;
-/// let options = options.concurrency(8).client_id(ClientId::try_from("resizer-1")?);
+/// let options = options.slots(8).client_id(ClientId::try_from("resizer-1")?);
 /// # Ok::<(), gearman_client::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
     pub(crate) servers: Servers,
     pub(crate) client_id: Option<ClientId>,
-    pub(crate) concurrency: usize,
+    pub(crate) slots: usize,
     pub(crate) connections: usize,
     pub(crate) grab: Grab,
     pub(crate) regrab: Duration,
@@ -51,7 +51,7 @@ impl WorkerOptions {
         WorkerOptions {
             servers,
             client_id: None,
-            concurrency: 1,
+            slots: 1,
             connections: 1,
             grab: Grab::default(),
             regrab: Duration::from_secs(10),
@@ -78,8 +78,8 @@ impl WorkerOptions {
     /// How many jobs each connection may hold and run at once; at least 1. A blocking worker has that many threads for
     /// handlers that have not proved quick.
     #[must_use]
-    pub fn concurrency(mut self, jobs: usize) -> Self {
-        self.concurrency = jobs.max(1);
+    pub fn slots(mut self, jobs: usize) -> Self {
+        self.slots = jobs.max(1);
         self
     }
 
@@ -127,7 +127,7 @@ impl WorkerOptions {
     }
 
     /// Whether a blocking worker writes the results of jobs that came together together, for handlers that take
-    /// microseconds; no unless set. It matters with a [`concurrency`](Self::concurrency) above 1: then handlers run one after
+    /// microseconds; no unless set. It matters with a [`slots`](Self::slots) above 1: then handlers run one after
     /// the other in the thread of their connection, and a result may have to wait until those of the other jobs that are
     /// here have run.
     ///
@@ -186,7 +186,7 @@ impl WorkerOptions {
     pub(crate) fn lane(&self, server: &Arc<Address>, options: &ConnectOptions) -> Lane {
         let now = queue_core::now();
         let mut session =
-            WorkerSession::new(server.clone(), self.concurrency, self.grab, self.regrab, now);
+            WorkerSession::new(server.clone(), self.slots, self.grab, self.regrab, now);
         session.set_reply_timeout(options.reply_timeout);
         if let Some(limit) = &self.limit {
             session.set_limit(limit.clone());

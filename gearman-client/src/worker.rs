@@ -11,6 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use queue_core::Signal;
 use tokio::{
     runtime::Handle,
     task::{JoinSet, spawn_blocking},
@@ -18,12 +19,12 @@ use tokio::{
 };
 
 use crate::{
-    Error, ErrorKind, Failure, Fate, FunctionName, JobLimit, LostReason, Result, WorkerOptions,
-    WorkerReport, WorkerView,
+    Error, ErrorKind, Failure, Fate, FunctionName, JobLimit, LostReason, Result, WorkerHandle,
+    WorkerOptions, WorkerReport,
     dispatch::Dispatch,
     lane::Lane,
+    protocol::client::route::no_server,
     protocol::{Assignment, End, Report},
-    route::no_server,
     worker_events::Teller,
 };
 
@@ -42,6 +43,7 @@ pub struct Worker {
     lanes: Vec<Arc<Lane>>,
     tasks: JoinSet<()>,
     dispatch: Arc<Dispatch>,
+    stop: Arc<Signal>,
     grace: Duration,
     limit: Option<JobLimit>,
 }
@@ -64,7 +66,7 @@ impl Worker {
         O: TryInto<WorkerOptions>,
         Error: From<O::Error>,
     {
-        let worker = Self::connect_lazy(options)?;
+        let worker = Self::new(options)?;
         let mut outcome = Err(no_server());
         for lane in &worker.lanes {
             let tried = lane.connected().await;
@@ -81,7 +83,7 @@ impl Worker {
     /// # Errors
     ///
     /// `InvalidInput` for a wrong address, and outside of a tokio runtime; `Tls` for options that cannot be used.
-    pub fn connect_lazy<O>(options: O) -> Result<Self>
+    pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<WorkerOptions>,
         Error: From<O::Error>,
@@ -100,7 +102,8 @@ impl Worker {
             tasks.spawn_on(lane.driver(server), &runtime);
             lanes.push(lane);
         }
-        Ok(Worker { lanes, tasks, dispatch, grace: options.grace, limit: options.limit })
+        let WorkerOptions { grace, limit, .. } = options;
+        Ok(Worker { lanes, tasks, dispatch, stop: Arc::default(), grace, limit })
     }
 
     /// Serves a function: `handler` runs its jobs. What its future gives is the result. A [`Failure`] fails the job, with
@@ -288,18 +291,18 @@ impl Worker {
         Ok(())
     }
 
-    /// Runs handlers for ever, or to the end of the [limit](WorkerOptions::limit). Servers that are lost are tried again.
+    /// Runs handlers until its [handle](Self::handle) stops it or the last job of the [limit](WorkerOptions::limit) has
+    /// come, then [stops](Self::stop). Servers that are lost are tried again. Jobs of functions without a handler are
+    /// failed.
     ///
     /// # Cancel safety
     ///
-    /// Dropping closes the connections: jobs that are not finished go back to the servers. For an orderly end use
-    /// [`run_until`](Self::run_until).
-    pub async fn run(self) {
-        self.run_until(std::future::pending::<()>()).await;
+    /// Dropping closes the connections: jobs that are not finished go back to the servers.
+    pub async fn run(self) -> WorkerReport {
+        self.run_until(std::future::pending::<()>()).await
     }
 
-    /// Runs handlers until `stop` is ready or the last job of the [limit](WorkerOptions::limit) has come, then
-    /// [stops](Self::stop). Jobs of functions without a handler are failed.
+    /// As [`run`](Self::run), and ends when `stop` is ready, too.
     ///
     /// # Cancel safety
     ///
@@ -314,10 +317,10 @@ impl Worker {
                 }
             };
             let mut fail_others = pin!(fail_others);
-            let mut stop = pin!(stop);
+            let (mut stop, mut told) = (pin!(stop), pin!(self.stop.wait()));
             poll_fn(|cx| {
                 let _: Poll<()> = fail_others.as_mut().poll(cx);
-                if self.is_at_limit(cx) {
+                if self.is_at_limit(cx) || told.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(());
                 }
                 stop.as_mut().poll(cx).map(|_| ())
@@ -331,7 +334,7 @@ impl Worker {
     ///
     /// It waits for ever when the [limit](WorkerOptions::limit) is reached.
     ///
-    /// Up to [`concurrency`](WorkerOptions::concurrency) jobs of each connection can be held at once. End each with
+    /// Up to [`slots`](WorkerOptions::slots) jobs of each connection can be held at once. End each with
     /// [`complete`](GrabbedJob::complete), [`fail`](GrabbedJob::fail) or [`exception`](GrabbedJob::exception).
     ///
     /// # Cancel safety
@@ -395,6 +398,7 @@ impl Worker {
     ///
     /// Dropping closes the connections at once.
     pub async fn stop(mut self) -> WorkerReport {
+        self.stop.set();
         self.dispatch.stopping.set();
         self.lanes.iter().for_each(|lane| lane.stop());
         self.dispatch.leave_untaken();
@@ -409,10 +413,10 @@ impl Worker {
         total
     }
 
-    /// A way to look at it while it [runs](Self::run).
+    /// Ends a [`run`](Self::run) from anywhere, and looks at the worker meanwhile.
     #[must_use]
-    pub fn view(&self) -> WorkerView {
-        WorkerView::new(self.lanes.iter().map(|lane| lane.gauge()))
+    pub fn handle(&self) -> WorkerHandle {
+        WorkerHandle::new(self.lanes.iter().map(|lane| lane.gauge()), &self.stop)
     }
 
     fn give_up(&self) {

@@ -201,8 +201,7 @@ fn workers(
     let servers = tool.link.servers()?;
     let mut workers = Vec::new();
     for _ in 0..args.flags.jobs {
-        let mut options =
-            WorkerOptions::new(servers.clone()).concurrency(1).grace(args.flags.grace);
+        let mut options = WorkerOptions::new(servers.clone()).slots(1).grace(args.flags.grace);
         if let Some(limit) = limit {
             options = options.limit(limit.clone());
         }

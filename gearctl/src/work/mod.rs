@@ -197,7 +197,7 @@ impl Shift {
             };
             if self.is_stopped() {
                 // No further job is asked for in the same write.
-                worker.stop_handle().stop();
+                worker.handle().stop();
             }
             let told = match outcome.ended {
                 Ended::Complete(result) => (Fate::Complete, worker.complete(job, result)),

@@ -46,7 +46,7 @@ impl Client {
         S: TryInto<Servers>,
         Error: From<S::Error>,
     {
-        let mut client = Self::connect_lazy(servers)?;
+        let mut client = Self::new(servers)?;
         client.connect_any()?;
         Ok(client)
     }
@@ -57,7 +57,7 @@ impl Client {
     /// # Errors
     ///
     /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
-    pub fn connect_lazy<S>(servers: S) -> Result<Self>
+    pub fn new<S>(servers: S) -> Result<Self>
     where
         S: TryInto<Servers>,
         Error: From<S::Error>,

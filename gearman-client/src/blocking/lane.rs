@@ -19,7 +19,7 @@ use crate::{
     deadline::Limit,
     protocol::{Assignment, End, Report, worker::lane::Lane as Role},
     worker_events::Teller,
-    worker_view::Gauge,
+    worker_handle::Gauge,
 };
 
 /// A server, and whoever moves the bytes of its connection.

@@ -69,7 +69,7 @@ impl Client {
     /// # let address = server.address();
     /// # let mut worker = gearman_client::blocking::Worker::connect(address)?;
     /// # worker.register("up", |job| Ok(job.workload.to_ascii_uppercase()))?;
-    /// # let stop = worker.stop_handle();
+    /// # let stop = worker.handle();
     /// # let thread = std::thread::spawn(|| worker.run());
     /// use gearman_client::{FunctionName, JobEvent, SubmitOptions, blocking::Client, protocol::Submit};
     ///

@@ -10,7 +10,6 @@ mod many;
 mod packets;
 mod requests;
 mod serve;
-mod stop;
 mod worker;
 
 pub use queue_core::blocking::Stream;
@@ -22,6 +21,5 @@ pub use self::{
     job::Job,
     many::{CallMany, SubmitMany},
     packets::Packets,
-    stop::StopHandle,
     worker::Worker,
 };

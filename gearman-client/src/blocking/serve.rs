@@ -9,12 +9,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use queue_core::{after, now};
+use queue_core::{Signal, after, now};
 
 use super::{
     held::{JobContext, Place},
     lane::{Lane, Post},
-    stop::StopHandle,
 };
 use crate::{
     Failure, FunctionName, JobLimit, WorkerOptions, WorkerReport,
@@ -46,7 +45,7 @@ pub(super) type Handlers = HashMap<FunctionName, Registered, Keys>;
 pub(super) struct Shop<'a> {
     pub(super) handlers: &'a Handlers,
     pub(super) options: &'a WorkerOptions,
-    pub(super) stop: &'a StopHandle,
+    pub(super) stop: &'a Signal,
 }
 
 /// How long a server is listened to before it is seen whether the worker is to stop.
@@ -98,7 +97,7 @@ impl Shop<'_> {
                 let Some(registered) = self.registered(lane, &job) else { continue };
                 if self.runs_all_here() || registered.quick.is_proven() {
                     self.run_here(lane, registered, &job);
-                } else if desk.put(job, self.options.concurrency) {
+                } else if desk.put(job, self.options.slots) {
                     let post = post.clone();
                     let work = move || desk.work(self, &post);
                     // Without a thread to be had the others do it, or this one.
@@ -115,7 +114,7 @@ impl Shop<'_> {
 
     /// Whether every handler runs where the bytes are moved: one at a time, or by the caller's word that they are quick.
     fn runs_all_here(&self) -> bool {
-        self.options.concurrency == 1 || self.options.batch_results
+        self.options.slots == 1 || self.options.batch_results
     }
 
     /// The handler of a job that is to be run.
@@ -138,7 +137,7 @@ impl Shop<'_> {
 
     /// Whether no further job is to be asked for.
     pub(super) fn is_ending(&self) -> bool {
-        self.stop.is_stopped() || self.options.limit.as_ref().is_some_and(JobLimit::is_reached)
+        self.stop.is_set() || self.options.limit.as_ref().is_some_and(JobLimit::is_reached)
     }
 
     /// Runs a job in the thread that moves the bytes. Its result goes out at once, or with those of the other jobs that are
@@ -147,7 +146,7 @@ impl Shop<'_> {
         let post = lane.post().clone();
         post.with(|role| role.session.begin(&job.handle));
         let outcome = self.run(registered, &post, job, Place::Here(lane));
-        if self.stop.is_stopped() {
+        if self.stop.is_set() {
             lane.stop();
         }
         // A job that is lost is counted, and the server has given it to others.
@@ -173,7 +172,7 @@ impl Shop<'_> {
             .map_or(Ok(None), |ledger| ledger.admit(job))
             .map_err(Failed::Handler)
             .and_then(|_running| {
-                let stopping = &*self.stop.stopping;
+                let stopping = self.stop;
                 let mut context = JobContext { assignment: job, place, stopping };
                 let start = now();
                 let run = || span.run(|| (registered.handler)(&mut context));

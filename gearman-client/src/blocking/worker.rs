@@ -1,24 +1,23 @@
 //! The blocking worker.
 
 use std::{
-    sync::PoisonError,
+    sync::{Arc, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use queue_core::{after, now};
+use queue_core::{Signal, after, now};
 
 use super::{
     held::{Dropped, GrabbedJob, JobContext},
     lane::Lane,
     serve::{Handlers, Registered, Shop},
-    stop::StopHandle,
 };
 use crate::{
-    Error, Failure, FunctionName, LostReason, Result, WorkerOptions, WorkerReport, WorkerView,
+    Error, Failure, FunctionName, LostReason, Result, WorkerHandle, WorkerOptions, WorkerReport,
+    protocol::client::route::no_server,
     protocol::{Assignment, End, Report, worker::work::job_lost},
-    route::no_server,
 };
 
 /// A worker for one or more Gearman servers.
@@ -33,16 +32,16 @@ use crate::{
 ///
 /// **Threads.** There is none before [`run`](Self::run), and none of them outlives it. It has one for each connection, its
 /// caller's if there is only one, which also runs handlers: all of them with a
-/// [`concurrency`](WorkerOptions::concurrency) of 1 or with [`batch_results`](WorkerOptions::batch_results), and otherwise
+/// [`slots`](WorkerOptions::slots) of 1 or with [`batch_results`](WorkerOptions::batch_results), and otherwise
 /// those that have proved quick. The others run in threads
-/// of their own, as many at once as the concurrency says, and their results go out within 16 ms.
+/// of their own, as many at once as there are slots, and their results go out within 16 ms.
 pub struct Worker {
     lanes: Vec<Lane>,
     handlers: Handlers,
     /// Whose turn it is to be looked at first.
     turn: usize,
     options: WorkerOptions,
-    stop: StopHandle,
+    stop: Arc<Signal>,
     dropped: Dropped,
 }
 
@@ -66,7 +65,7 @@ impl Worker {
         O: TryInto<WorkerOptions>,
         Error: From<O::Error>,
     {
-        let mut worker = Self::connect_lazy(options)?;
+        let mut worker = Self::new(options)?;
         let mut last = None;
         for lane in &mut worker.lanes {
             last = lane.connect().err().or(last);
@@ -83,7 +82,7 @@ impl Worker {
     /// # Errors
     ///
     /// `InvalidInput` for a wrong address, `Tls` for options that cannot be used.
-    pub fn connect_lazy<O>(options: O) -> Result<Self>
+    pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<WorkerOptions>,
         Error: From<O::Error>,
@@ -96,7 +95,7 @@ impl Worker {
             handlers: Handlers::default(),
             turn: 0,
             options,
-            stop: StopHandle::default(),
+            stop: Arc::default(),
             dropped: Dropped::default(),
         })
     }
@@ -231,7 +230,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Runs handlers until [`StopHandle::stop`] is called or the last job of the [limit](WorkerOptions::limit) has
+    /// Runs handlers until [`WorkerHandle::stop`] is called or the last job of the [limit](WorkerOptions::limit) has
     /// come, then finishes and gives the report. Jobs of functions
     /// without a handler are failed.
     ///
@@ -261,24 +260,18 @@ impl Worker {
         total
     }
 
-    /// Ends a [`run`](Self::run), from another thread or a signal handler; or, between jobs that are taken by hand, the
-    /// asking for further ones.
+    /// Ends a [`run`](Self::run), from another thread or a signal handler, or, between jobs that are taken by hand, the
+    /// asking for further ones; and looks at the worker meanwhile.
     #[must_use]
-    pub fn stop_handle(&self) -> StopHandle {
-        self.stop.clone()
-    }
-
-    /// A way to look at it while it [runs](Self::run), from another thread.
-    #[must_use]
-    pub fn view(&self) -> WorkerView {
-        WorkerView::new(self.lanes.iter().map(|lane| &lane.post().gauge))
+    pub fn handle(&self) -> WorkerHandle {
+        WorkerHandle::new(self.lanes.iter().map(|lane| &lane.post().gauge), &self.stop)
     }
 
     /// The next job of a function that was announced with [`can_do`](Self::can_do); `None` when none came within
-    /// `timeout`, or at once when none can come any more: the worker is told to [stop](Self::stop_handle), or its
+    /// `timeout`, or at once when none can come any more: the worker is told to [stop](WorkerHandle::stop), or its
     /// [limit](WorkerOptions::limit) is reached.
     ///
-    /// Up to [`concurrency`](WorkerOptions::concurrency) jobs of each connection can be held at once. End each with
+    /// Up to [`slots`](WorkerOptions::slots) jobs of each connection can be held at once. End each with
     /// [`complete`](Self::complete), [`fail`](Self::fail) or [`exception`](Self::exception).
     ///
     /// # Errors
@@ -403,7 +396,7 @@ impl Worker {
     /// back to the server.
     #[must_use]
     pub fn stop(mut self) -> WorkerReport {
-        self.stop.stop();
+        self.stop.set();
         self.fail_dropped();
         self.lanes.iter_mut().for_each(Lane::leave_held);
         self.serve()
@@ -459,7 +452,7 @@ impl Worker {
 
     /// Asks for no further job if the worker is to stop.
     fn heed_stop(&mut self) {
-        if self.stop.is_stopped() {
+        if self.stop.is_set() {
             self.lanes.iter().for_each(Lane::stop);
         }
     }

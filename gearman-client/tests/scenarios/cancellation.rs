@@ -315,7 +315,7 @@ fn a_dropped_next_loses_no_event() {
 async fn no_grabbed_job_is_lost(address: &str, jobs: usize) {
     let client = Client::connect(address).await.unwrap();
     let mut worker =
-        Worker::connect(address.parse::<WorkerOptions>().unwrap().concurrency(3)).await.unwrap();
+        Worker::connect(address.parse::<WorkerOptions>().unwrap().slots(3)).await.unwrap();
     worker.can_do("kept", None).unwrap();
     let mut seen = HashSet::new();
     let mut submitted = 0;
@@ -404,7 +404,7 @@ fn a_dropped_stop_or_run_gives_jobs_back() {
                 })
                 .unwrap();
             tokio::select! {
-                () = worker.run() => unreachable!(),
+                _ = worker.run() => unreachable!(),
                 started = has_started => started.unwrap(),
             }
         }

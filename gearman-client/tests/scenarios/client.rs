@@ -326,9 +326,8 @@ fn ten_thousand_jobs_are_in_flight_on_one_connection() {
             let (_, event) = events.next().await.unwrap();
             created += usize::from(matches!(event.unwrap(), JobEvent::Created(_)));
         }
-        let mut worker = Worker::connect(address.parse::<WorkerOptions>().unwrap().concurrency(64))
-            .await
-            .unwrap();
+        let mut worker =
+            Worker::connect(address.parse::<WorkerOptions>().unwrap().slots(64)).await.unwrap();
         worker.register("flight", |job| async move { Ok(job.workload.clone()) }).unwrap();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let running = tokio::spawn(worker.run_until(stopped));

@@ -287,21 +287,19 @@ fn lazy_clients_and_workers_may_start_before_their_server() {
         RetryPolicy::new(600).backoff(Duration::from_millis(20), Duration::from_millis(100));
     let options: ConnectOptions = server.address().parse().unwrap();
     let options = options.total_timeout(None).retry(often);
-    let mut at_once =
-        blocking::Client::connect_lazy(options.clone().retry(RetryPolicy::new(0))).unwrap();
+    let mut at_once = blocking::Client::new(options.clone().retry(RetryPolicy::new(0))).unwrap();
     assert_eq!(at_once.echo("x").unwrap_err().kind(), ErrorKind::Connect);
-    let mut worker =
-        blocking::Worker::connect_lazy(WorkerOptions::new(options.clone().into())).unwrap();
+    let mut worker = blocking::Worker::new(WorkerOptions::new(options.clone().into())).unwrap();
     worker.register("blocking", |job| Ok(job.workload.clone())).unwrap();
-    let stop = worker.stop_handle();
+    let stop = worker.handle();
     let working = std::thread::spawn(move || worker.run());
-    let mut client = blocking::Client::connect_lazy(options.clone()).unwrap();
+    let mut client = blocking::Client::new(options.clone()).unwrap();
     let running =
         std::thread::spawn(move || client.run("blocking", "x", super::support::options()));
     runtime().block_on(async {
-        let mut worker = Worker::connect_lazy(WorkerOptions::new(options.clone().into())).unwrap();
+        let mut worker = Worker::new(WorkerOptions::new(options.clone().into())).unwrap();
         worker.register("async", |job| async move { Ok(job.workload.clone()) }).unwrap();
-        let client = Client::connect_lazy(options).unwrap();
+        let client = Client::new(options).unwrap();
         let runs = client.run("async", "x", super::support::options());
         let starts = async {
             // All of them have been refused by now, or will be.
@@ -322,7 +320,7 @@ fn lazy_clients_and_workers_may_start_before_their_server() {
     assert!(running.join().unwrap().unwrap().is_complete());
     stop.stop();
     drop(working.join().unwrap());
-    let outside = Worker::connect_lazy(server.address()).map(drop).unwrap_err();
+    let outside = Worker::new(server.address()).map(drop).unwrap_err();
     assert_eq!(outside.kind(), ErrorKind::InvalidInput);
 }
 

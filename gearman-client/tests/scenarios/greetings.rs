@@ -192,7 +192,7 @@ fn the_question_goes_out_with_the_first_request() {
     let to = options().blocking_connector(move |_, _| {
         Ok(Noted { stream: TcpStream::connect(there)?, writes: noted.clone() })
     });
-    let mut client = blocking::Client::connect_lazy(to).unwrap();
+    let mut client = blocking::Client::new(to).unwrap();
     assert_eq!(client.echo("x").unwrap(), "x");
     assert_eq!(*writes.lock().unwrap(), [TOGETHER]);
 
@@ -207,7 +207,7 @@ fn the_question_goes_out_with_the_first_request() {
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let client = Client::connect_lazy(to).unwrap();
+        let client = Client::new(to).unwrap();
         assert_eq!(client.echo("x").await.unwrap(), "x");
     });
     assert_eq!(*writes.lock().unwrap(), [TOGETHER]);

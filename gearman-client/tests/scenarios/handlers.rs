@@ -10,7 +10,7 @@ use std::{
 };
 
 use gearman_client::{
-    Failure, JobContext, LostReason, Worker, WorkerOptions, WorkerReport, WorkerView, blocking,
+    Failure, JobContext, LostReason, Worker, WorkerHandle, WorkerOptions, WorkerReport, blocking,
 };
 use tokio::runtime::Handle;
 
@@ -51,23 +51,22 @@ pub(crate) trait HandlerFace: Face {
 
 /// A worker that runs in threads of its own.
 pub(crate) struct Running {
-    pub(crate) view: WorkerView,
-    stop: Box<dyn FnOnce() + Send>,
+    pub(crate) handle: WorkerHandle,
     thread: thread::JoinHandle<WorkerReport>,
 }
 
 impl Running {
     /// Stops it, and waits for its end.
     pub(crate) fn stop(self) -> WorkerReport {
-        (self.stop)();
+        self.handle.stop();
         self.thread.join().unwrap()
     }
 
     /// Waits until something can be seen of it.
-    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&WorkerView) -> bool) {
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&WorkerHandle) -> bool) {
         let end = Instant::now() + PATIENCE;
-        while !is_so(&self.view) {
-            assert!(Instant::now() < end, "{what}: {:?}, {:?}", self.view, self.view.metrics());
+        while !is_so(&self.handle) {
+            assert!(Instant::now() < end, "{what}: {:?}, {:?}", self.handle, self.handle.metrics());
             thread::sleep(Duration::from_millis(2));
         }
     }
@@ -78,15 +77,14 @@ impl HandlerFace for Blocking {
     where
         H: Fn(&mut dyn Seen) -> Outcome + Send + Sync + 'static,
     {
-        let mut worker = blocking::Worker::connect_lazy(options).unwrap();
+        let mut worker = blocking::Worker::new(options).unwrap();
         let handler = move |job: &mut blocking::JobContext<'_>| handler(job);
         match timeout {
             Some(timeout) => worker.register_with_timeout("f", timeout, handler).unwrap(),
             None => worker.register("f", handler).unwrap(),
         }
-        let (view, stop) = (worker.view(), worker.stop_handle());
-        let thread = thread::spawn(move || worker.run().unwrap());
-        Running { view, stop: Box::new(move || stop.stop()), thread }
+        let handle = worker.handle();
+        Running { handle, thread: thread::spawn(move || worker.run().unwrap()) }
     }
 }
 
@@ -122,12 +120,11 @@ impl HandlerFace for Async {
         H: Fn(&mut dyn Seen) -> Outcome + Send + Sync + 'static,
     {
         let handler = Arc::new(handler);
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let (seen, view) = std::sync::mpsc::channel();
+        let (seen, handle) = std::sync::mpsc::channel();
         let thread = thread::spawn(move || {
             super::face::runtime().block_on(async move {
-                let mut worker = Worker::connect_lazy(options).unwrap();
-                seen.send(worker.view()).unwrap();
+                let mut worker = Worker::new(options).unwrap();
+                seen.send(worker.handle()).unwrap();
                 let handler = move |job: JobContext| {
                     let handler = handler.clone();
                     async move {
@@ -142,11 +139,10 @@ impl HandlerFace for Async {
                     Some(timeout) => worker.register_with_timeout("f", timeout, handler).unwrap(),
                     None => worker.register("f", handler).unwrap(),
                 }
-                worker.run_until(stopped).await
+                worker.run().await
             })
         });
-        let stop = Box::new(move || stop.send(()).unwrap());
-        Running { view: view.recv().unwrap(), stop, thread }
+        Running { handle: handle.recv().unwrap(), thread }
     }
 }
 

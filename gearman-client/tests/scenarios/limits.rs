@@ -33,7 +33,7 @@ fn a_blocking_worker_takes_no_job_beyond_its_limit() {
         submit(address, 10);
         let worker = || {
             let limited: WorkerOptions = address.parse().unwrap();
-            blocking::Worker::connect(limited.limit(JobLimit::new(3)).concurrency(8)).unwrap()
+            blocking::Worker::connect(limited.limit(JobLimit::new(3)).slots(8)).unwrap()
         };
         let mut by_handler = worker();
         by_handler.register("few", |_| Ok("")).unwrap();
@@ -60,7 +60,7 @@ fn an_async_worker_takes_no_job_beyond_its_limit() {
             client.submit_background("few", n.to_string(), options()).await.unwrap();
         }
         let limited: WorkerOptions = address.parse().unwrap();
-        let limited = limited.limit(JobLimit::new(3)).concurrency(8).connections(3);
+        let limited = limited.limit(JobLimit::new(3)).slots(8).connections(3);
         let mut worker = Worker::connect(limited).await.unwrap();
         worker.register("few", |_| async { Ok("") }).unwrap();
         // It ends by itself.
@@ -84,8 +84,7 @@ fn workers_of_several_threads_and_servers_share_a_limit() {
                 .map(|_| {
                     let both: WorkerOptions = format!("{one},{two}").parse().unwrap();
                     let mut worker =
-                        blocking::Worker::connect(both.limit(limit.clone()).concurrency(2))
-                            .unwrap();
+                        blocking::Worker::connect(both.limit(limit.clone()).slots(2)).unwrap();
                     worker.register("few", |_| Ok("")).unwrap();
                     std::thread::spawn(move || worker.run().unwrap())
                 })
@@ -128,14 +127,14 @@ fn a_worker_that_is_told_to_stop_asks_for_nothing_with_its_last_result() {
         let mut worker = blocking::Worker::connect(address).unwrap();
         worker.can_do("few", None).unwrap();
         let job = worker.next_job(SOON).unwrap().unwrap();
-        worker.stop_handle().stop();
+        worker.handle().stop();
         worker.complete(job, "").unwrap();
         assert!(worker.next_job(Duration::from_secs(3600)).unwrap().is_none(), "and at once");
         assert_eq!(worker.stop().completed, 1);
         assert_eq!(left(address), (2, 0));
 
         let mut worker = blocking::Worker::connect(address).unwrap();
-        let stop = worker.stop_handle();
+        let stop = worker.handle();
         worker
             .register("few", move |_| {
                 stop.stop();

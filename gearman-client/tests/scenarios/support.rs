@@ -9,7 +9,7 @@ use std::{
 };
 
 use gearman_client::{
-    FunctionName, SubmitOptions, WorkerReport, blocking,
+    FunctionName, SubmitOptions, WorkerHandle, WorkerReport, blocking,
     protocol::{Decoder, Magic, Packet, PacketType},
 };
 
@@ -53,13 +53,13 @@ pub(crate) fn function(name: &str) -> FunctionName {
 
 /// A blocking worker in a thread of its own.
 pub(crate) struct Background {
-    stop: blocking::StopHandle,
+    stop: WorkerHandle,
     thread: thread::JoinHandle<WorkerReport>,
 }
 
 impl Background {
     pub(crate) fn start(worker: blocking::Worker) -> Self {
-        let stop = worker.stop_handle();
+        let stop = worker.handle();
         Background { stop, thread: thread::spawn(move || worker.run().unwrap()) }
     }
 

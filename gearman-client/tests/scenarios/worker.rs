@@ -83,9 +83,8 @@ fn a_dropped_job_is_failed() {
 #[test]
 fn several_jobs_run_at_once_on_one_connection() {
     on_each_server_async(|address| async move {
-        let mut worker = Worker::connect(address.parse::<WorkerOptions>().unwrap().concurrency(8))
-            .await
-            .unwrap();
+        let mut worker =
+            Worker::connect(address.parse::<WorkerOptions>().unwrap().slots(8)).await.unwrap();
         let together = Arc::new(tokio::sync::Barrier::new(8));
         worker
             .register("together", move |_| {
@@ -117,7 +116,7 @@ fn a_blocking_worker_holds_several_jobs_and_ends_them_in_any_order() {
             client.submit_background("held", n.to_string(), options()).unwrap();
         }
         let concurrent: WorkerOptions = address.parse().unwrap();
-        let mut worker = blocking::Worker::connect(concurrent.concurrency(3)).unwrap();
+        let mut worker = blocking::Worker::connect(concurrent.slots(3)).unwrap();
         worker.can_do("held", None).unwrap();
         let mut held = Vec::new();
         while held.len() < 3 {
@@ -139,7 +138,7 @@ fn queue_twenty(address: &str) -> WorkerOptions {
     for n in 1..=20 {
         client.submit_background("f", n.to_string(), options()).unwrap();
     }
-    address.parse::<WorkerOptions>().unwrap().concurrency(8).limit(JobLimit::new(20))
+    address.parse::<WorkerOptions>().unwrap().slots(8).limit(JobLimit::new(20))
 }
 
 #[test]
@@ -167,7 +166,7 @@ fn results_in_a_batch_are_all_written_when_the_worker_stops() {
     on_each_server(|address| {
         let options = queue_twenty(address).batch_results(true);
         let mut worker = blocking::Worker::connect(options).unwrap();
-        let (stop, handled) = (worker.stop_handle(), AtomicUsize::new(0));
+        let (stop, handled) = (worker.handle(), AtomicUsize::new(0));
         worker
             .register("f", move |_| {
                 if handled.fetch_add(1, Ordering::SeqCst) == 4 {
@@ -258,7 +257,7 @@ fn ten_thousand_jobs_and_none_lost_when_a_worker_dies_in_the_middle() {
         let half = Arc::new(tokio::sync::Notify::new());
         let worker = async |concurrency| {
             let options: WorkerOptions = address.parse().unwrap();
-            let mut worker = Worker::connect(options.concurrency(concurrency)).await.unwrap();
+            let mut worker = Worker::connect(options.slots(concurrency)).await.unwrap();
             let (seen, all, half) = (seen.clone(), all.clone(), half.clone());
             worker
                 .register("number", move |job| {
@@ -341,7 +340,7 @@ fn a_thousand_functions_are_served_and_an_idle_worker_is_woken() {
 fn handlers_of_a_blocking_worker_run_in_parallel() {
     on_each_server(|address| {
         let concurrent: WorkerOptions = address.parse().unwrap();
-        let mut worker = blocking::Worker::connect(concurrent.concurrency(4)).unwrap();
+        let mut worker = blocking::Worker::connect(concurrent.slots(4)).unwrap();
         let together = Arc::new(std::sync::Barrier::new(4));
         worker
             .register("f", move |job| {

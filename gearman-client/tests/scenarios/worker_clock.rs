@@ -45,8 +45,7 @@ impl Peer {
             let near = near.lock().unwrap().take();
             async move { near.ok_or_else(|| io::ErrorKind::ConnectionRefused.into()) }
         });
-        let mut worker =
-            Worker::connect(WorkerOptions::from(options).concurrency(8)).await.unwrap();
+        let mut worker = Worker::connect(WorkerOptions::from(options).slots(8)).await.unwrap();
         worker.can_do("f", None).unwrap();
         (Peer { stream, decoder: Decoder::new(Magic::Request, 1 << 20) }, worker)
     }
@@ -94,7 +93,7 @@ async fn each_of_many_grabs_has_the_time_of_a_reply() {
         jobs.push(timeout(NEVER, worker.next_job()).await.expect("the connection is given up"));
     }
     assert!(jobs.iter().all(|job| !job.is_lost()));
-    assert_eq!(worker.view().metrics().connections, 1);
+    assert_eq!(worker.handle().metrics().connections, 1);
     drop(server.await.unwrap());
 }
 
@@ -143,7 +142,7 @@ async fn a_worker_that_is_stopped_while_it_backs_off_connects_no_more() {
             async { Err::<DuplexStream, _>(io::ErrorKind::ConnectionRefused.into()) }
         }
     });
-    let mut worker = Worker::connect_lazy(options).unwrap();
+    let mut worker = Worker::new(options).unwrap();
     worker.can_do("f", None).unwrap();
     let took = stops(worker, DELAY / 100).await;
     // The first one, and one at once since nothing was known of the server.
@@ -155,7 +154,7 @@ async fn a_worker_that_is_stopped_while_it_backs_off_connects_no_more() {
 async fn a_worker_that_is_stopped_while_it_connects_gives_that_up() {
     let options = patient().connect_timeout(DELAY);
     let options = options.connector(|_| std::future::pending::<io::Result<DuplexStream>>());
-    let mut worker = Worker::connect_lazy(options).unwrap();
+    let mut worker = Worker::new(options).unwrap();
     worker.can_do("f", None).unwrap();
     let took = stops(worker, DELAY / 100).await;
     assert!(took < DELAY / 100, "{took:?}");

@@ -200,7 +200,7 @@ fn a_job_that_was_lost_before_anybody_took_it_is_not_given<F: Face>() {
         client.submit_background("f", b"old", options()).unwrap();
     }
     let proxy = Proxy::start(server.socket_addr().unwrap()).unwrap();
-    let several = WorkerOptions::from(quick(&proxy.address().to_string())).concurrency(4);
+    let several = WorkerOptions::from(quick(&proxy.address().to_string())).slots(4);
     let mut lost = F::Worker::connect(several).unwrap();
     lost.can_do("f");
     for _ in 0..3 {

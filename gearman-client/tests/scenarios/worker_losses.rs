@@ -58,7 +58,7 @@ fn a_handler_that_sends_much_goes_on_as_soon_as_it_is_sent<F: HandlerFace>(addre
 
 /// Its thread ended with the job in its hands, and the worker never ended.
 fn an_observer_that_panics_costs_no_place<F: HandlerFace>(address: &str) {
-    let failing = quick(address).concurrency(2).on_event(|event| {
+    let failing = quick(address).slots(2).on_event(|event| {
         if let WorkerEventKind::Failed { .. } = event.what {
             panic!("an observer of a test");
         }
@@ -153,7 +153,7 @@ fn a_second_run_of_a_job_begins_when_the_first_has_ended<F: HandlerFace>(address
                 Ok("done".into())
             }
         };
-        let worker = F::start(quick(&proxy.address().to_string()).concurrency(places), handler);
+        let worker = F::start(quick(&proxy.address().to_string()).slots(places), handler);
         let mut client = F::to(address);
         let job = client.submit_background("f", b"", options()).unwrap().handle;
         begun.recv_timeout(PATIENCE).unwrap();
@@ -271,7 +271,7 @@ fn a_long_handler_costs_no_connection_that_answered_meanwhile<F: HandlerFace>() 
     }
     const REPLY: Duration = Duration::from_millis(300);
     let to: ConnectOptions = server.address().parse().unwrap();
-    let options_ = WorkerOptions::from(to.reply_timeout(REPLY)).concurrency(2);
+    let options_ = WorkerOptions::from(to.reply_timeout(REPLY)).slots(2);
     let worker = F::start(options_, |_| {
         std::thread::sleep(2 * REPLY);
         Ok(String::new())
@@ -280,7 +280,7 @@ fn a_long_handler_costs_no_connection_that_answered_meanwhile<F: HandlerFace>() 
         let report = view.report();
         report.completed + report.unknown == 2
     });
-    assert_eq!(worker.view.metrics().connections, 1);
+    assert_eq!(worker.handle.metrics().connections, 1);
     let report = worker.stop();
     assert_eq!((report.completed, report.unknown), (2, 0), "{report}");
 }

@@ -206,7 +206,7 @@ fn a_worker_without_file_descriptors_waits_and_tells_that_once<F: HandlerFace>()
     let worker = F::start(options_, |_| Ok(String::new()));
     F::to(server.address()).submit_background("f", b"", options()).unwrap();
     worker.until("the job is done", |view| view.report().completed == 1);
-    assert_eq!(worker.view.metrics().errors_of(ErrorKind::Connect), 8);
+    assert_eq!(worker.handle.metrics().errors_of(ErrorKind::Connect), 8);
     assert_eq!(worker.stop().completed, 1);
     let told = told.lock().unwrap();
     assert!(told.len() == 2 && told[0].contains("os error 24"), "{told:?}");
@@ -232,8 +232,8 @@ fn a_worker_without_threads_waits() {
                 told.send((error.kind(), error.to_string())).unwrap();
             }
         });
-        let worker = gearman_client::Worker::connect_lazy(options_).unwrap();
-        let view = worker.view();
+        let worker = gearman_client::Worker::new(options_).unwrap();
+        let view = worker.handle();
         let (kind, text) = tells.recv().await.unwrap();
         assert_eq!(kind, ErrorKind::Connect, "{text}");
         assert!(text.contains("thread"), "{text}");

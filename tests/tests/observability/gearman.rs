@@ -156,7 +156,7 @@ fn a_blocking_client_and_worker_tell_what_they_do_and_no_workload() {
         for name in ["echo", "quote"] {
             worker.register(name, |job| work(job)).unwrap();
         }
-        let stop = worker.stop_handle();
+        let stop = worker.handle();
         let worker = std::thread::spawn(move || worker.run().unwrap());
         let mut client = blocking::Client::connect(options(server.address())).unwrap();
         let outcome = client.run("echo", workload(), submit()).unwrap();

@@ -12,7 +12,7 @@ use std::{
 use fixtures::gearmand::Server;
 use gearman_client::{
     ConnectOptions, ConnectionState, ErrorKind, Failure, Outcome, RetryPolicy, SubmitOptions,
-    Worker, WorkerOptions, WorkerReport, WorkerView, blocking,
+    Worker, WorkerHandle, WorkerOptions, WorkerReport, blocking,
 };
 use tests::face::runtime;
 
@@ -27,7 +27,7 @@ fn options(server: &Server) -> ConnectOptions {
 
 /// A worker that runs in a thread of its own: `echo`, `fail`, and `hold`, which waits for the gate.
 struct Running {
-    view: WorkerView,
+    view: WorkerHandle,
     gate: Arc<AtomicBool>,
     stop: Box<dyn FnOnce() -> WorkerReport>,
 }
@@ -41,7 +41,7 @@ fn run_async(server: &Server) -> Running {
     let worker = thread::spawn(move || {
         runtime().block_on(async move {
             let mut worker = Worker::connect(options).await.unwrap();
-            seen.send(worker.view()).unwrap();
+            seen.send(worker.handle()).unwrap();
             worker.register("echo", |job| async move { Ok(job.workload.clone()) }).unwrap();
             worker.register("fail", |_| async { Err::<Vec<u8>, _>(Failure::Fail) }).unwrap();
             let hold = move |job: gearman_client::JobContext| {
@@ -77,7 +77,7 @@ fn run_blocking(server: &Server) -> Running {
         Ok(job.workload.clone())
     };
     worker.register("hold", hold).unwrap();
-    let (view, stop) = (worker.view(), worker.stop_handle());
+    let (view, stop) = (worker.handle(), worker.handle());
     let worker = thread::spawn(move || worker.run().unwrap());
     let stop = Box::new(move || {
         stop.stop();
@@ -87,7 +87,7 @@ fn run_blocking(server: &Server) -> Running {
 }
 
 /// Waits until something can be seen.
-fn until(what: &str, view: &WorkerView, is_so: impl Fn(&WorkerView) -> bool) {
+fn until(what: &str, view: &WorkerHandle, is_so: impl Fn(&WorkerHandle) -> bool) {
     let end = Instant::now() + Duration::from_secs(30);
     while !is_so(view) {
         assert!(Instant::now() < end, "{what}: {view:?}, {:?}", view.metrics());
@@ -158,7 +158,7 @@ fn words_of_failed_handlers_are_logged_when_that_is_asked_for() {
                     }
                 })
                 .unwrap();
-            let stop = worker.stop_handle();
+            let stop = worker.handle();
             let worker = thread::spawn(move || worker.run().unwrap());
             let mut client = blocking::Client::connect(server.address()).unwrap();
             for workload in ["", "panic"] {

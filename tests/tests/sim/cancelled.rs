@@ -236,9 +236,9 @@ async fn take(desk: Desk, actor: u32, mut rng: Rng) {
     let options = options.connector(move |_| world.clone().connect());
     let worker = |rng: &mut Rng| {
         let options = WorkerOptions::new(options.clone().into())
-            .concurrency(1 + rng.below(3) as usize)
+            .slots(1 + rng.below(3) as usize)
             .connections(1 + rng.below(2) as usize);
-        let mut worker = Worker::connect_lazy(options).unwrap();
+        let mut worker = Worker::new(options).unwrap();
         worker.can_do("f", None).unwrap();
         worker
     };

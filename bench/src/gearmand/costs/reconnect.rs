@@ -129,7 +129,7 @@ async fn async_worker(address: &str) -> Result<Signs> {
 fn blocking_worker(address: &str) -> Result<Signs> {
     let (signs, seen) = mpsc::channel();
     let mut worker = blocking::Worker::connect(address)?;
-    let stop = worker.stop_handle();
+    let stop = worker.handle();
     worker.register("for-blocking", move |_job| {
         if !give_sign(&signs) {
             stop.stop();

@@ -38,7 +38,7 @@ impl Typed {
     /// A worker that does exactly these jobs, and whose handlers are known to be quick.
     fn worker(&self, address: &str, grabs: usize) -> Result<WorkerOptions> {
         let options: WorkerOptions = address.parse()?;
-        Ok(options.concurrency(grabs).batch_results(true).limit(JobLimit::new(self.jobs)))
+        Ok(options.slots(grabs).batch_results(true).limit(JobLimit::new(self.jobs)))
     }
 
     fn check(&self, report: WorkerReport) -> Result<()> {

@@ -112,7 +112,7 @@ impl<'a> Slots<'a> {
         // `status` and the handles are those of the first server.
         let servers = self.link.first_server()?;
         let limit = JobLimit::new(most);
-        let options = WorkerOptions::new(servers).concurrency(1).limit(limit.clone());
+        let options = WorkerOptions::new(servers).slots(1).limit(limit.clone());
         // What every server answers: geard keeps silent to GRAB_JOB_ALL, and g2 closes.
         let options = options.grab(Grab::Uniq);
         let (sender, news) = mpsc::sync_channel(0);
@@ -225,7 +225,7 @@ impl Slot {
         loop {
             let is_open = self.gate.is_open();
             if !is_open {
-                self.worker.stop_handle().stop();
+                self.worker.handle().stop();
             }
             let job = self.worker.next_job(SLICE).map_err(cli_error)?;
             let over = !is_open || self.limit.is_reached() || start.elapsed() >= PATIENCE;
@@ -251,7 +251,7 @@ impl Slot {
         }
         if !self.gate.is_open() {
             // No further job is asked for in the same write.
-            self.worker.stop_handle().stop();
+            self.worker.handle().stop();
         }
         let ended = match self.plan.end {
             End::Complete => self.worker.complete(job, b""),

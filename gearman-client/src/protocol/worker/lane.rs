@@ -18,8 +18,8 @@ use crate::{
     Deadline, Error, JobHandle, LostReason,
     deadline::timed_out,
     error::lost,
+    protocol::client::route::no_server,
     protocol::{Epoch, Magic, decoder::Framing},
-    route::no_server,
 };
 
 /// The worker role on the connections to one server: when to connect, what to register, when to ask for jobs, when to give

@@ -16,7 +16,7 @@ use super::{
     Assignment, End, Grab, Settled, WorkerSession,
     lane::{Lane, Terms},
 };
-use crate::{Error, FunctionName, route::no_server};
+use crate::{Error, FunctionName, protocol::client::route::no_server};
 
 const JOBS: usize = 30;
 const PLACES: usize = 3;

@@ -58,7 +58,7 @@ impl Plan {
                 desk.end(key)
             };
             worker.register(WORK, handler).expect("the name is good");
-            let stop = worker.stop_handle();
+            let stop = worker.handle();
             let stage = self.stage.clone();
             let stopper = thread::spawn(move || {
                 while !stage.is_over() {
@@ -130,7 +130,7 @@ impl Plan {
 
     fn options(&self, rng: &mut Rng) -> WorkerOptions {
         WorkerOptions::from(connect_options(self.place, rng.next()))
-            .concurrency(self.concurrency)
+            .slots(self.concurrency)
             .regrab(Duration::from_secs(2))
             .grace(Duration::from_secs(10))
     }

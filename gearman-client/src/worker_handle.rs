@@ -5,22 +5,38 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use queue_core::Signal;
+
 use crate::{
     ConnectionState, Metrics, WorkerReport,
     protocol::worker::lane::{Lane, News},
 };
 
-/// A look at a worker while it runs, from anywhere, and at what it was when it has ended. Cloning is cheap.
+/// Stops a worker, and looks at it, from anywhere: while it runs, and when it has ended. Cloning is cheap.
 ///
-/// It keeps nothing of the worker alive but these numbers.
+/// It keeps nothing of the worker alive but its numbers.
 #[derive(Clone)]
-pub struct WorkerView {
+pub struct WorkerHandle {
     lanes: Arc<[Gauge]>,
+    stop: Arc<Signal>,
 }
 
-impl WorkerView {
-    pub(crate) fn new<'a>(lanes: impl Iterator<Item = &'a Gauge>) -> Self {
-        WorkerView { lanes: lanes.cloned().collect() }
+impl WorkerHandle {
+    pub(crate) fn new<'a>(lanes: impl Iterator<Item = &'a Gauge>, stop: &Arc<Signal>) -> Self {
+        WorkerHandle { lanes: lanes.cloned().collect(), stop: stop.clone() }
+    }
+
+    /// Ends the worker's `run`: it asks for no further job, and the ones that run have its
+    /// [grace](crate::WorkerOptions::grace). A blocking worker notices within a fifth of a second if it is idle, and
+    /// gives no further `next_job`; the async one leaves the end of those to its owner.
+    pub fn stop(&self) {
+        self.stop.set();
+    }
+
+    /// Whether a stop was asked for.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stop.is_set()
     }
 
     /// What became of jobs so far. A result is counted once the server has shown what it made of it, which is with its
@@ -55,9 +71,9 @@ impl WorkerView {
     }
 }
 
-impl fmt::Debug for WorkerView {
+impl fmt::Debug for WorkerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorkerView")
+        f.debug_struct("WorkerHandle")
             .field("connections", &self.connection_states())
             .field("running", &self.running())
             .field("report", &self.report())
