@@ -379,6 +379,8 @@ fn bare(word: &[u8]) -> Option<Response> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
 
     fn decode_in_pieces(
@@ -386,7 +388,8 @@ mod tests {
         piece: usize,
         max_body: usize,
     ) -> Result<Vec<Response>, Error> {
-        let mut decoder = Decoder::new(Epoch::next(), max_body);
+        static CONNECTION: LazyLock<Epoch> = LazyLock::new(Epoch::next);
+        let mut decoder = Decoder::new(*CONNECTION, max_body);
         let mut found = Vec::new();
         for chunk in input.chunks(piece) {
             let mut chunk = chunk;
