@@ -47,6 +47,7 @@ impl Client {
         Error: From<O::Error>,
     {
         let options: ConnectOptions = options.try_into()?;
+        options.check()?;
         let wire = options.wire();
         let mut client = Client { role: ClientSession::new(options, true), wire };
         client.role.connect();

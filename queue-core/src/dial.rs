@@ -40,12 +40,12 @@ impl Default for Dial {
 }
 
 impl Dial {
-    /// Refuses what may not be connected to.
+    /// Refuses what may not be connected to, and makes ready what TLS needs: that takes none of an attempt's time then.
     ///
     /// # Errors
     ///
     /// `InvalidInput` for plain text to another machine when TLS is required, and for unix sockets elsewhere than on
-    /// Unix.
+    /// Unix; `Tls` for options that cannot be used.
     pub fn check(&self, scheme: &Scheme, endpoint: Endpoint<'_>) -> Result<(), Error> {
         match endpoint {
             Endpoint::Tcp { host, .. } if self.require_tls && endpoint.is_exposed() => {
@@ -57,6 +57,8 @@ impl Dial {
             Endpoint::Unix(_) if !cfg!(unix) => {
                 Err(Error::invalid("unix sockets exist on Unix only: write host:port"))
             }
+            #[cfg(feature = "__rustls")]
+            Endpoint::Tls { host, .. } => self.tls.prepare(host).map(drop),
             _ => Ok(()),
         }
     }

@@ -1,6 +1,9 @@
 //! TLS by rustls: which certificates to trust, and which to show.
 
-use std::{fmt, io, sync::Arc};
+use std::{
+    fmt, io,
+    sync::{Arc, OnceLock},
+};
 
 use rustls::{
     ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
@@ -20,7 +23,8 @@ use crate::{Error, ErrorKind, excerpt};
 /// Certificates and names for addresses with TLS.
 ///
 /// A server's certificate is checked against the operating system's roots, or against the given authorities only, and
-/// must carry the host name of the address. There is no fallback to plain text.
+/// must carry the host name of the address. There is no fallback to plain text. The operating system's roots are read once,
+/// for these options and their clones.
 #[derive(Clone, Default)]
 pub struct TlsOptions {
     authorities: Option<Vec<u8>>,
@@ -28,6 +32,8 @@ pub struct TlsOptions {
     identity: Option<(Vec<u8>, Vec<u8>)>,
     server_name: Option<String>,
     unchecked: bool,
+    /// Made of all that when it is first needed: reading many roots takes longer than a handshake.
+    made: Arc<OnceLock<Arc<ClientConfig>>>,
 }
 
 /// What a connection needs: how to do it, and the name that the certificate must carry.
@@ -37,6 +43,7 @@ impl TlsOptions {
     /// Trusts only these authorities: one or more certificates in PEM, instead of the operating system's roots.
     #[must_use]
     pub fn authorities_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.made = Arc::default();
         self.authorities = Some(pem.into());
         self
     }
@@ -46,6 +53,7 @@ impl TlsOptions {
     /// same. Without lists nothing is known of revocations.
     #[must_use]
     pub fn revocation_lists_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.made = Arc::default();
         self.revocations = Some(pem.into());
         self
     }
@@ -57,6 +65,7 @@ impl TlsOptions {
         chain: impl Into<Vec<u8>>,
         key: impl Into<Vec<u8>>,
     ) -> Self {
+        self.made = Arc::default();
         self.identity = Some((chain.into(), key.into()));
         self
     }
@@ -72,6 +81,7 @@ impl TlsOptions {
     /// change all of it: this is for trying things out.
     #[must_use]
     pub fn danger_accept_any_certificate(mut self) -> Self {
+        self.made = Arc::default();
         self.unchecked = true;
         self
     }
@@ -82,6 +92,15 @@ impl TlsOptions {
         let name = ServerName::try_from(name.to_owned()).map_err(|error| {
             unusable(format!("the server name {}", excerpt(name.as_bytes())), error)
         })?;
+        if let Some(config) = self.made.get() {
+            return Ok((Arc::clone(config), name));
+        }
+        let config = self.config()?;
+        // Whoever was quicker has made the same.
+        Ok((Arc::clone(self.made.get_or_init(|| config)), name))
+    }
+
+    fn config(&self) -> Result<Arc<ClientConfig>, Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -108,7 +127,7 @@ impl TlsOptions {
                     .map_err(|error| unusable("the client key with this certificate", error))?
             }
         };
-        Ok((Arc::new(config), name))
+        Ok(Arc::new(config))
     }
 
     fn revoked(&self) -> Result<Vec<CertificateRevocationListDer<'static>>, Error> {
@@ -150,7 +169,8 @@ impl TlsOptions {
 impl fmt::Debug for TlsOptions {
     /// The key is never shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TlsOptions { authorities, revocations, identity, server_name, unchecked } = self;
+        let TlsOptions { authorities, revocations, identity, server_name, unchecked, made: _ } =
+            self;
         let size = |pem: &Option<Vec<u8>>| pem.as_ref().map(|pem| format!("{} bytes", pem.len()));
         f.debug_struct("TlsOptions")
             .field("authorities", &size(authorities))
@@ -235,4 +255,21 @@ pub(crate) fn handshake_failed(error: io::Error) -> Error {
         "the TLS handshake failed (is this port plain text?)"
     };
     Error::new(ErrorKind::Tls, message).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_connection_needs_is_made_once_for_options_and_their_clones() {
+        let options = TlsOptions::default().danger_accept_any_certificate();
+        let clone = options.clone();
+        let (first, name) = options.prepare("one").unwrap();
+        let (second, other) = clone.prepare("two").unwrap();
+        assert!(Arc::ptr_eq(&first, &second) && name != other);
+        let changed = clone.authorities_pem("none").danger_accept_any_certificate();
+        let (third, _) = changed.prepare("one").unwrap();
+        assert!(!Arc::ptr_eq(&first, &third), "other options are another way to connect");
+    }
 }

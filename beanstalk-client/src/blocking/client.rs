@@ -38,6 +38,7 @@ impl Client {
         Error: From<O::Error>,
     {
         let options: ConnectOptions = options.try_into()?;
+        options.check()?;
         let wire = options.blocking_wire();
         let mut client = Client { role: ClientSession::new(options, true), wire };
         client.role.connect();

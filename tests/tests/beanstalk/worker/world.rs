@@ -418,7 +418,7 @@ impl Lane {
         let mut has_moved = false;
         let outgoing = self.io.unsent().to_vec();
         if !outgoing.is_empty() {
-            self.io.took(outgoing.len(), queue_core::now());
+            self.io.took(outgoing.len(), at.instant);
             self.decoder.feed(&outgoing);
             self.seen.writes.push(String::from_utf8(outgoing).unwrap());
             has_moved = true;
