@@ -45,7 +45,7 @@ impl Dial {
     /// # Errors
     ///
     /// `InvalidInput` for plain text to another machine when TLS is required, and for unix sockets elsewhere than on
-    /// Unix; `Tls` for options that cannot be used.
+    /// Unix.
     pub fn check(&self, scheme: &Scheme, endpoint: Endpoint<'_>) -> Result<(), Error> {
         match endpoint {
             Endpoint::Tcp { host, .. } if self.require_tls && endpoint.is_exposed() => {
@@ -58,7 +58,11 @@ impl Dial {
                 Err(Error::invalid("unix sockets exist on Unix only: write host:port"))
             }
             #[cfg(feature = "__rustls")]
-            Endpoint::Tls { host, .. } => self.tls.prepare(host).map(drop),
+            Endpoint::Tls { host, .. } => {
+                // Of what cannot be used the attempt tells, where errors are counted and traced.
+                let _ = self.tls.prepare(host);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
