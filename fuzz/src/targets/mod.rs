@@ -2,6 +2,7 @@
 
 mod addresses;
 mod adf_http;
+mod adf_server;
 mod beanstalk_replies;
 mod beanstalk_stats;
 mod gearman_admin;
@@ -14,6 +15,7 @@ mod server_input;
 pub use self::{
     addresses::addresses,
     adf_http::{adf_http_answers, adf_status_page},
+    adf_server::{adf_server_binary, adf_server_frames, adf_server_http, adf_server_json},
     beanstalk_replies::beanstalk_replies,
     beanstalk_stats::beanstalk_stats,
     gearman_admin::gearman_admin,
@@ -27,9 +29,13 @@ pub use self::{
 pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is also that of its folder of seeds.
-pub const ALL: [(&str, Target); 11] = [
+pub const ALL: [(&str, Target); 15] = [
     ("addresses", addresses),
     ("adf_http_answers", adf_http_answers),
+    ("adf_server_binary", adf_server_binary),
+    ("adf_server_frames", adf_server_frames),
+    ("adf_server_http", adf_server_http),
+    ("adf_server_json", adf_server_json),
     ("adf_status_page", adf_status_page),
     ("beanstalk_replies", beanstalk_replies),
     ("beanstalk_stats", beanstalk_stats),

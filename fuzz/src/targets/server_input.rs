@@ -38,7 +38,9 @@ pub fn gearmand_input(data: &[u8]) {
     );
 }
 
-fn check(data: &[u8], server: impl Fn() -> Offline, question: &[u8], answer: &[u8]) {
+/// The server gives the same replies however the bytes are cut, ends the connection when its client does, and then gives this
+/// answer to another one's question.
+pub(super) fn check(data: &[u8], server: impl Fn() -> Offline, question: &[u8], answer: &[u8]) {
     let whole = replies(data, Cut::Whole, server(), question, answer);
     assert!(whole.len() <= MAX_OUTPUT, "{} bytes in answer to {}", whole.len(), data.len());
     for cut in cuts(data) {
