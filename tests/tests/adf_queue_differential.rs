@@ -1,0 +1,249 @@
+//! The in-memory Adf.QueueServer against the real one: the same bytes to both, the same answers back.
+//!
+//! Random sequences of requests on several WebSocket connections, binary and JSON, and over HTTP go to a fresh in-memory server and to the
+//! real one that `ADF_QUEUE_SERVER` names; after every step all answers must be equal, byte by byte, and at the end the status page and
+//! what the queues hold. Names of queues, and request ids over HTTP, belong to the run, so that the real server may have other users.
+//! Sequences have pings, frames and requests that are odd or broken, and connections that are closed and reset; nothing in them depends on
+//! time. Where no real server is named, the in-memory one answers sequences that were recorded from it (`recorded/`).
+//!
+//! Usually it is the same 30 sequences of each kind, so that a run says something about the change it tests; `DIFFERENTIAL_CASES=1000` runs
+//! as many new ones.
+//!
+//! What the real server must not be sent, and sequences do not have: a pull as JSON from a queue that may be missing, which ends it, and
+//! pulls over HTTP from a queue that may be deleted, each of which would hold one of its threads for ever.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
+
+#[path = "adf_queue_differential/exchange.rs"]
+mod exchange;
+#[path = "adf_queue_differential/recorded.rs"]
+mod recorded;
+#[path = "adf_queue_differential/requests.rs"]
+mod requests;
+#[path = "adf_queue_differential/sequence.rs"]
+mod sequence;
+#[path = "adf_queue_differential/side.rs"]
+mod side;
+#[path = "adf_queue_differential/socket.rs"]
+mod socket;
+#[path = "adf_queue_differential/step.rs"]
+mod step;
+#[path = "adf_queue_differential/wire.rs"]
+mod wire;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    time::{Duration, Instant},
+};
+
+use fixtures::{adf_queue::Server, real::AdfQueueServer};
+use proptest::{
+    strategy::{Strategy, ValueTree},
+    test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
+};
+
+use crate::{
+    recorded::Recorded,
+    sequence::{ODD_QUEUES, QUEUES},
+    side::{Heard, PATIENCE, Side},
+    step::{RUN, Step},
+};
+
+/// What the steps are compared with.
+enum Reference {
+    Real(Box<Side>),
+    /// What is left of it.
+    Recorded(std::vec::IntoIter<(Step, Heard)>, Heard),
+}
+
+/// A step, or the end.
+fn advance(side: &mut Side, step: Option<&Step>) -> Result<(), String> {
+    match step {
+        Some(step) => side.apply(step),
+        None => side.finish(&QUEUES, &ODD_QUEUES, &requests::IDS),
+    }
+}
+
+fn compare(reference: &mut Reference, steps: &[Step]) -> Result<(), String> {
+    let server = Server::builder().log_capacity(0).start().unwrap();
+    let mut memory = Side::new(server.socket_addr().unwrap(), RUN.to_owned())?;
+    for step in steps.iter().map(Some).chain([None]) {
+        let place = || step.map_or_else(|| "at the end".to_owned(), |step| format!("after {step}"));
+        let expected = match reference {
+            Reference::Real(real) => {
+                advance(real, step)
+                    .map_err(|error| format!("{}: the real one: {error}", place()))?;
+                None
+            }
+            Reference::Recorded(steps, end) => {
+                Some(steps.next().map_or_else(|| std::mem::take(end), |(_, heard)| heard))
+            }
+        };
+        advance(&mut memory, step).map_err(|error| format!("{}: in memory: {error}", place()))?;
+        let agreed = match (&mut *reference, expected) {
+            (Reference::Real(real), _) => agree(&mut memory, || real.heard().clone()),
+            (_, expected) => {
+                let expected = expected.unwrap_or_default();
+                agree(&mut memory, || expected.clone())
+            }
+        };
+        agreed.map_err(|wrong| format!("{}: {wrong}", place()))?;
+        memory.clear();
+        if let Reference::Real(real) = reference {
+            real.clear();
+        }
+    }
+    Ok(())
+}
+
+/// Waits until both have heard the same, for as long as one may only lag behind: answers over HTTP come when they come.
+fn agree(memory: &mut Side, mut reference: impl FnMut() -> Heard) -> Result<(), String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let expected = reference();
+        let heard = memory.heard();
+        if *heard == expected {
+            return Ok(());
+        }
+        if is_final(heard, &expected) || Instant::now() > deadline {
+            return Err(difference(heard, &expected));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Some answer is there on both sides, and differs; or one side has another answer over WebSocket, where all there are have come.
+fn is_final(one: &Heard, other: &Heard) -> bool {
+    let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    names.into_iter().any(|name| {
+        let none = Vec::new();
+        let (one, other) = (one.get(name).unwrap_or(&none), other.get(name).unwrap_or(&none));
+        one.iter().zip(other).any(|(one, other)| one != other)
+            || !name.starts_with('h') && one.len() != other.len()
+    })
+}
+
+/// Where they part.
+fn difference(memory: &Heard, real: &Heard) -> String {
+    let names: BTreeSet<&String> = memory.keys().chain(real.keys()).collect();
+    let none = Vec::new();
+    names.into_iter().fold(String::new(), |text, name| {
+        let (memory, real) = (memory.get(name).unwrap_or(&none), real.get(name).unwrap_or(&none));
+        let same = memory.iter().zip(real).take_while(|(memory, real)| memory == real).count();
+        let (memory, real) = (&memory[same..], &real[same..]);
+        if memory.is_empty() && real.is_empty() {
+            return text;
+        }
+        format!(
+            "{text}\non {name}, in memory:\n  {}\nreal:\n  {}",
+            memory.join("\n  "),
+            real.join("\n  ")
+        )
+    })
+}
+
+fn check(has_http: bool) {
+    let Some(real) = AdfQueueServer::find() else { return };
+    let config = Config {
+        cases: cases(),
+        max_shrink_iters: 500,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let mut runner = match std::env::var_os("DIFFERENTIAL_CASES") {
+        Some(_) => TestRunner::new(config),
+        None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
+    };
+    let result = runner.run(&sequence::steps(has_http), |steps| {
+        let side = Side::new(real.socket_addr(), real.id()).map_err(TestCaseError::fail)?;
+        let mut reference = Reference::Real(Box::new(side));
+        let result = compare(&mut reference, &steps);
+        if let (Err(_), Reference::Real(real)) = (&result, &mut reference) {
+            // Others use the server too: nothing of this run may stay, if it can be had away.
+            let _ = advance(real, None);
+        }
+        result.map_err(TestCaseError::fail)
+    });
+    if let Err(TestError::Fail(reason, steps)) = result {
+        let steps: String = steps.iter().map(|step| format!("{step}\n")).collect();
+        panic!("{reason}\nthe shortest sequence found:\n{steps}");
+    }
+    result.unwrap();
+}
+
+fn cases() -> u32 {
+    match std::env::var("DIFFERENTIAL_CASES") {
+        Ok(cases) => cases.parse().expect("DIFFERENTIAL_CASES is a number"),
+        Err(_) => 30,
+    }
+}
+
+#[test]
+fn random_sequences_over_websocket_are_answered_alike() {
+    check(false);
+}
+
+#[test]
+fn random_sequences_over_websocket_and_http_are_answered_alike() {
+    check(true);
+}
+
+#[test]
+fn recorded_sequences_are_answered_as_the_real_server_did() {
+    let all = recorded::all();
+    assert!(!all.is_empty(), "nothing is recorded");
+    let mut wrong = Vec::new();
+    for (name, Recorded { steps, end }) in all {
+        let only_steps: Vec<Step> = steps.iter().map(|(step, _)| step.clone()).collect();
+        let mut reference = Reference::Recorded(steps.into_iter(), end);
+        if let Err(error) = compare(&mut reference, &only_steps) {
+            wrong.push(format!("{name}: {error}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// How long nothing has to come over HTTP until what came is taken for all. Only recording needs this: whoever compares knows what to wait
+/// for.
+const QUIET: Duration = Duration::from_millis(300);
+
+fn record(real: &AdfQueueServer, steps: Vec<Step>) -> Result<Recorded, String> {
+    let mut side = Side::new(real.socket_addr(), real.id())?;
+    let mut recorded = Recorded::default();
+    for step in steps {
+        advance(&mut side, Some(&step)).map_err(|error| format!("{step}: {error}"))?;
+        if side.is_waiting() {
+            std::thread::sleep(QUIET);
+        }
+        recorded.steps.push((step, side.heard().clone()));
+        side.clear();
+    }
+    advance(&mut side, None)?;
+    recorded.end = side.heard().clone();
+    Ok(recorded)
+}
+
+/// `ADF_QUEUE_SERVER=… cargo test -p tests --test adf_queue_differential -- --ignored` replaces the recorded sequences.
+#[test]
+#[ignore = "replaces what was recorded from the real server"]
+fn sequences_are_recorded() {
+    let real = AdfQueueServer::find().expect("a server to record from");
+    fs::create_dir_all(recorded::folder()).unwrap();
+    for (kind, has_http) in [("websocket", false), ("http", true)] {
+        let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+        let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+        for number in 0..12 {
+            let steps = sequence::steps(has_http).new_tree(&mut runner).unwrap().current();
+            let recorded = record(&real, steps).unwrap();
+            let file = recorded::folder().join(format!("{kind}-{number:02}.txt"));
+            fs::write(file, recorded.text("Adf.QueueServer 2.0.0")).unwrap();
+        }
+    }
+}
