@@ -13,6 +13,7 @@ mod cuts;
 mod face;
 mod faces;
 mod http;
+mod http_cuts;
 mod http_peer;
 mod quirks;
 mod scripted;
