@@ -17,4 +17,7 @@ mod http_cuts;
 mod http_peer;
 mod quirks;
 mod scripted;
+mod streams;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;

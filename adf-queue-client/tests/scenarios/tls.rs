@@ -1,0 +1,113 @@
+//! TLS in front of a server that has none: a proxy ends it.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+    thread,
+};
+
+use adf_queue_client::{ConnectOptions, ErrorKind, Fate, RetryPolicy, TlsOptions};
+use fixtures::adf_queue::Server;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::{ServerConfig, pki_types::PrivateKeyDer};
+
+use crate::face::{Face, both_faces};
+
+type Authority = CertifiedIssuer<'static, KeyPair>;
+
+both_faces!(
+    messages_go_through_tls,
+    a_certificate_of_an_unknown_authority_is_refused,
+    a_server_without_tls_is_never_spoken_to_in_plain_text,
+);
+
+fn authority() -> Authority {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+fn config(authority: &Authority) -> Arc<ServerConfig> {
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    let certificate = params.signed_by(&key, authority).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    Arc::new(builder.with_single_cert(vec![certificate.der().clone()], key).unwrap())
+}
+
+/// Ends TLS in front of `server`, for as long as the test program runs.
+fn proxy(config: Arc<ServerConfig>, server: &Server) -> SocketAddr {
+    let upstream = server.socket_addr().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(&config));
+                tokio::spawn(async move {
+                    let Ok(mut stream) = acceptor.accept(stream).await else { return };
+                    let mut upstream = tokio::net::TcpStream::connect(upstream).await.unwrap();
+                    let _ = tokio::io::copy_bidirectional(&mut stream, &mut upstream).await;
+                });
+            }
+        });
+    });
+    address
+}
+
+fn to(scheme: &str, address: SocketAddr, tls: TlsOptions) -> ConnectOptions {
+    let options: ConnectOptions = format!("{scheme}://{address}").parse().unwrap();
+    options.tls(tls).require_tls(true).retry(RetryPolicy::never())
+}
+
+fn messages_go_through_tls<F: Face>() {
+    let (server, authority) = (Server::builder().queue("/q").start().unwrap(), authority());
+    let address = proxy(config(&authority), &server);
+    for scheme in ["adfs", "adfs+json"] {
+        let tls = TlsOptions::default().authorities_pem(authority.pem());
+        let mut client = F::connect(to(scheme, address, tls)).unwrap();
+        let queue = "/q".parse().unwrap();
+        client.rpush(&queue, "x".repeat(60_000).into()).unwrap();
+        let pulled = client.pull(&queue).unwrap();
+        assert_eq!(pulled.body().len(), 60_000);
+        client.delete(&pulled).unwrap();
+        client.ping().unwrap();
+    }
+}
+
+fn a_certificate_of_an_unknown_authority_is_refused<F: Face>() {
+    let (server, known) = (Server::start().unwrap(), authority());
+    let address = proxy(config(&authority()), &server);
+    let tls = TlsOptions::default().authorities_pem(known.pem());
+    let error = F::connect(to("adfs", address, tls)).err().unwrap();
+    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Tls, Fate::NotSent), "{error}");
+}
+
+fn a_server_without_tls_is_never_spoken_to_in_plain_text<F: Face>() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut first = [0];
+        stream.read_exact(&mut first).unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        first[0]
+    });
+    let tls = TlsOptions::default().authorities_pem(authority().pem());
+    let error = F::connect(to("adfs", address, tls)).err().unwrap();
+    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Tls, Fate::NotSent), "{error}");
+    assert_eq!(server.join().unwrap(), 0x16, "a handshake");
+    let plain: ConnectOptions = "adf+json://10.0.0.5".parse().unwrap();
+    let error = F::connect_lazy(plain.require_tls(true)).err().unwrap();
+    assert!(error.to_string().contains("write adfs+json://10.0.0.5"), "{error}");
+}
