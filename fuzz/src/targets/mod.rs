@@ -1,6 +1,7 @@
 //! The targets, by what their bytes are.
 
 mod addresses;
+mod adf_frames;
 mod adf_http;
 mod adf_server;
 mod beanstalk_replies;
@@ -14,6 +15,7 @@ mod server_input;
 
 pub use self::{
     addresses::addresses,
+    adf_frames::adf_frames,
     adf_http::{adf_http_answers, adf_status_page},
     adf_server::{adf_server_binary, adf_server_frames, adf_server_http, adf_server_json},
     beanstalk_replies::beanstalk_replies,
@@ -29,8 +31,9 @@ pub use self::{
 pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is also that of its folder of seeds.
-pub const ALL: [(&str, Target); 15] = [
+pub const ALL: [(&str, Target); 16] = [
     ("addresses", addresses),
+    ("adf_frames", adf_frames),
     ("adf_http_answers", adf_http_answers),
     ("adf_server_binary", adf_server_binary),
     ("adf_server_frames", adf_server_frames),
