@@ -15,7 +15,7 @@ use std::{
 };
 
 /// The rows that each table must have, in order; a word stands for the row that begins with it.
-const TABLES: [(&str, &[Rows]); 23] = [
+const TABLES: [(&str, &[Rows]); 24] = [
     ("beanstalkd / Transport", &[Rows::Numbered('C', 22)]),
     ("beanstalkd / Clients, producers and workers", &[Rows::Numbered('B', 28)]),
     (
@@ -28,6 +28,7 @@ const TABLES: [(&str, &[Rows]); 23] = [
         "Gearman / Cancellation",
         &[Rows::Named(&CANCELLED_CALLS), Rows::Named(&["submit", "next job", "complete"])],
     ),
+    ("Adf.QueueServer / What its users trip over", &[Rows::Numbered('A', 26)]),
     ("Security / ", &[Rows::Numbered('S', 21)]),
     ("Reported bugs / A reply belongs to somebody else", &[]),
     ("Reported bugs / A job is lost between server and caller", &[]),
@@ -71,13 +72,17 @@ struct Source {
 }
 
 /// The macros that make a test of each function that they are given, for each face or server.
-const MACROS: [&str; 6] = [
+const MACROS: [&str; 10] = [
     "both_faces!",
     "both_producers!",
     "producer_scenarios!",
     "scenarios!",
     "in_both!",
     "both_servers!",
+    "over_websocket!",
+    "over_http!",
+    "over_each_transport!",
+    "on_each_server!",
 ];
 
 fn root() -> PathBuf {
