@@ -68,6 +68,13 @@ impl Transport {
     }
 }
 
+#[cfg(feature = "serde")]
+impl serde::Serialize for Transport {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
 impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())

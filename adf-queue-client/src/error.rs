@@ -265,6 +265,14 @@ pub(crate) fn lost(error: io::Error) -> Error {
 mod tests {
     use super::*;
 
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[test]
+    fn words_of_a_server_are_counted_as_one_kind() {
+        let kind = |words: &str| ErrorKind::Refused(Refusal::Other(words.into()));
+        assert_eq!(kind("one").counted(), kind("two").counted());
+        assert_ne!(ErrorKind::Refused(Refusal::NotPulled).counted(), kind("one").counted());
+    }
+
     #[test]
     fn an_error_says_the_action_and_the_cause() {
         let error = Error::from(Refusal::QueueNotFound);

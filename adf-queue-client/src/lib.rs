@@ -71,6 +71,7 @@
 //! | `tls` | no | `adfs://` and `https://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
 //! | `tracing` | no | spans and events for connections and requests | tracing |
+//! | `serde` | no | `Serialize` for names, ids, transports and stats | |
 //!
 //! Without features there is [`protocol`] and the types.
 #![deny(missing_docs)]

@@ -137,6 +137,13 @@ macro_rules! text {
             }
         }
 
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.pad(&self.0)
@@ -157,6 +164,7 @@ text!(QueueName RequestId);
 ///
 /// A message keeps it when it is returned, also to another queue, so it is no name for a message across queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct MessageId(u64);
 
 impl MessageId {
@@ -198,6 +206,14 @@ mod tests {
         QueueName::new("q".repeat(QueueName::MAX)).unwrap();
         QueueName::new("q".repeat(QueueName::MAX + 1)).unwrap_err();
         QueueName::new("队 with a space").unwrap();
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn names_and_ids_are_text_and_numbers_to_others() {
+        let (queue, id) = (QueueName::new("/q").unwrap(), RequestId::new("7").unwrap());
+        let shown = serde_json::to_string(&(queue, id, MessageId::from(7))).unwrap();
+        assert_eq!(shown, r#"["/q","7",7]"#);
     }
     #[test]
     fn unique_ids_are_valid_and_unlike_each_other() {
