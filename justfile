@@ -35,6 +35,7 @@ test-small-buffers:
 smoke:
     cargo run --locked -p bsctl -- --embedded smoke
     cargo run --locked -p gearctl -- --embedded smoke
+    cargo run --locked -p adfctl -- --embedded smoke
 
 # Compares with raw sockets and other clients (`just bench gearmand --quick`); needs the server.
 bench *args:

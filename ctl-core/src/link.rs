@@ -262,6 +262,12 @@ impl<L: Link> Dialer<L> {
         self.made = None;
     }
 
+    /// Speaks to the servers in this way from the next connection on, as [`Connect::transport`] does.
+    pub fn speak(&mut self, transport: String) {
+        self.transport = Some(transport);
+        self.made = None;
+    }
+
     /// The way to stderr.
     #[must_use]
     pub fn messages(&self) -> &Messages {

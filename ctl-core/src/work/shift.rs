@@ -30,6 +30,13 @@ pub struct Recipe {
 }
 
 impl Recipe {
+    /// A command that gets the data on stdin. Where results are records, what it prints goes to stderr.
+    #[must_use]
+    pub fn of(command: Template, out: &Output) -> Self {
+        let owns_stdout = is_for_people(out);
+        Self { command, data: DataArgs::default(), owns_stdout, max_runtime: None }
+    }
+
     /// By these flags. `places` are what its arguments may have of the job, `example` is a command line that is right.
     ///
     /// # Errors
@@ -45,21 +52,17 @@ impl Recipe {
                 .hint(format!("{example} --exec ./handler"))
                 .hint(format!("{example} --shell 'jq .to | xargs notify'"))
         })?;
-        let is_for_people = matches!(out.style.format, Format::Table | Format::Wide);
         Ok(Self {
             command,
             data: flags.data,
-            owns_stdout: !flags.logs() && is_for_people,
+            owns_stdout: !flags.logs() && is_for_people(out),
             max_runtime: flags.max_runtime,
         })
     }
 }
 
-impl From<Template> for Recipe {
-    /// What it prints goes to the tool's stderr.
-    fn from(command: Template) -> Self {
-        Self { command, data: DataArgs::default(), owns_stdout: false, max_runtime: None }
-    }
+fn is_for_people(out: &Output) -> bool {
+    matches!(out.style.format, Format::Table | Format::Wide)
 }
 
 /// A job, as its command gets it.

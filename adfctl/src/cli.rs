@@ -1,0 +1,135 @@
+//! The commands of this tool, beside those of every tool, and what runs them.
+
+use clap::{Args, Subcommand};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Connect;
+use ctl_core::program::Program;
+use ctl_core::smoke::SmokeArgs;
+
+use crate::commands::settle::Fate;
+use crate::commands::{
+    check, clear, count, pop, pull, push, queue, queues, raw, settle, smoke, wait,
+};
+use crate::link::Link;
+use crate::program;
+use crate::tool::{Adfctl, Session, Tool};
+
+/// Which server, and how it is spoken to.
+#[derive(Debug, Args)]
+pub struct Server {
+    /// Where the server listens.
+    #[arg(short = 's', long, short_alias = 'a', alias = "addr", global = true)]
+    #[arg(value_name = "ADDR", help_heading = "Global options")]
+    #[arg(
+        help = "Server address: host:port, adf://, adf+json://, http://, http+json://, unix:/path [default: 127.0.0.1:6230]"
+    )]
+    server: Option<String>,
+
+    /// How the server is spoken to, whatever its address says
+    #[arg(long, global = true, value_name = "TRANSPORT", help_heading = "Global options")]
+    #[arg(value_parser = ["ws-bin", "ws-json", "http-bin", "http-json"])]
+    transport: Option<String>,
+}
+
+impl Connect for Server {
+    fn addresses(&self) -> Option<String> {
+        self.server.clone()
+    }
+
+    fn transport(&self) -> Option<String> {
+        self.transport.clone()
+    }
+}
+
+/// Every command.
+#[derive(Debug, Subcommand)]
+#[non_exhaustive]
+pub enum Command {
+    /// Push messages (rpush, lpush)
+    #[command(visible_aliases = ["put", "add"], after_help = push::HELP)]
+    Push(push::PushArgs),
+    /// Take messages and give them back or finish them (pull, lcancel, rcancel, delete)
+    #[command(after_help = pull::HELP)]
+    Pull(pull::PullArgs),
+    /// Take messages for good: write, then delete (pull, delete)
+    #[command(after_help = pop::HELP)]
+    Pop(pop::PopArgs),
+    /// Delete a message that was pulled over HTTP (delete)
+    #[command(after_help = settle::DELETE_HELP)]
+    Delete(settle::SettleArgs),
+    /// Put a message that was pulled over HTTP back at the left end (lcancel)
+    #[command(after_help = settle::LCANCEL_HELP)]
+    Lcancel(settle::SettleArgs),
+    /// Put a message that was pulled over HTTP back at the right end (rcancel)
+    #[command(after_help = settle::RCANCEL_HELP)]
+    Rcancel(settle::SettleArgs),
+    /// Put back what an abandoned pull over HTTP has swallowed (lcancel)
+    #[command(after_help = settle::RECOVER_HELP)]
+    Recover(settle::SettleArgs),
+    /// List queues with their numbers of messages (status page)
+    #[command(visible_aliases = ["ls", "list"], after_help = queues::HELP)]
+    Queues(queues::QueuesArgs),
+    /// Count the ready messages of queues (count)
+    #[command(after_help = count::HELP)]
+    Count(count::CountArgs),
+    /// Create or delete queues (createqueue, deletequeue)
+    #[command(after_help = queue::HELP)]
+    Queue(queue::QueueArgs),
+    /// Delete the ready messages of queues (clear)
+    #[command(visible_aliases = ["flush", "purge", "empty"], after_help = clear::HELP)]
+    Clear(clear::ClearArgs),
+    /// Check that client, network and server work together (createqueue to deletequeue, in a queue of its own)
+    #[command(after_help = smoke::HELP)]
+    Smoke(SmokeArgs),
+    /// Compare metrics with thresholds, for monitoring and CI (status page)
+    #[command(after_help = check::HELP)]
+    Check(check::CheckArgs),
+    /// Wait until a condition is true (status page)
+    #[command(after_help = wait::HELP)]
+    Wait(wait::WaitArgs),
+    /// Send one request and print the answer (any action but pull)
+    #[command(after_help = raw::HELP)]
+    Raw(raw::RawArgs),
+}
+
+impl ctl_core::tool::Tool for Adfctl {
+    const PROGRAM: Program = program::PROGRAM;
+
+    type Connect = Server;
+    type Command = Command;
+    type Link = Link;
+    type Session = Session;
+
+    fn run(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
+        let result = execute(tool, command).and_then(|exit| tool.out.flush().map(|()| exit));
+        tool.link.close_side();
+        result
+    }
+
+    fn reads_only(command: &Command) -> bool {
+        matches!(
+            command,
+            Command::Queues(_) | Command::Count(_) | Command::Check(_) | Command::Wait(_)
+        )
+    }
+}
+
+fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
+    match command {
+        Command::Push(args) => push::run(tool, args),
+        Command::Pull(args) => pull::run(tool, args),
+        Command::Pop(args) => pop::run(tool, args),
+        Command::Delete(args) => settle::run(tool, &args, Fate::Delete),
+        Command::Lcancel(args) => settle::run(tool, &args, Fate::Lcancel),
+        Command::Rcancel(args) => settle::run(tool, &args, Fate::Rcancel),
+        Command::Recover(args) => settle::run(tool, &args, Fate::Recover),
+        Command::Queues(args) => queues::run(tool, &args),
+        Command::Count(args) => count::run(tool, &args),
+        Command::Queue(args) => queue::run(tool, &args),
+        Command::Clear(args) => clear::run(tool, &args),
+        Command::Smoke(SmokeArgs {}) => smoke::run(tool),
+        Command::Check(args) => check::run(tool, &args),
+        Command::Wait(args) => wait::run(tool, &args),
+        Command::Raw(args) => raw::run(tool, &args),
+    }
+}

@@ -1,0 +1,175 @@
+//! `check`: a monitoring plugin and a gate for CI, with its own exit codes 0 to 3.
+
+use std::time::Instant;
+
+use adf_queue_client::QueueStats;
+use clap::{Args, Subcommand};
+use ctl_core::check::{CheckFlags, Metric, Title, conclude};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
+use ctl_core::messages::Messages;
+use ctl_core::ping::PATIENCE;
+use ctl_core::units::milliseconds;
+
+use super::push::push;
+use super::queue::stats;
+use super::queues::list;
+use crate::link::Link;
+use crate::program::PROGRAM;
+use crate::tool::Tool;
+use crate::{names, scratch};
+
+/// The end of `check --help`.
+pub const HELP: &str = "\
+Protocol: the status page, over HTTP on the same port; ping; createqueue to deletequeue for roundtrip.
+Thresholds are METRIC=RANGE, with the ranges of monitoring plugins: 10 alerts below 0 and above 10, 10: below 10,
+~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside.
+Metrics:
+  server:     queues connections rtt
+  a queue:    ready pulled waiting rtt
+  roundtrip:  rtt (milliseconds)
+A queue with ready messages that nobody waits for, and of which nobody has pulled any, is CRITICAL (--zero-workers): the
+server knows no workers, only waiting pulls and pulled messages. roundtrip proves that the server stores and returns
+messages, without competing with workers.
+Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
+--timeout is 2s unless given.
+
+Examples:
+  adfctl check queue /mail -w ready=100 -c ready=1000 -c waiting=1:
+  adfctl check queues '/mail*' --exclude /mail.test -c ready=1000
+  adfctl check roundtrip -c rtt=50";
+
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    #[command(subcommand)]
+    what: What,
+
+    #[command(flatten)]
+    flags: CheckFlags,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// The server as a whole
+    Server,
+    /// One queue
+    Queue {
+        /// The queue
+        #[arg(value_name = "QUEUE")]
+        queue: String,
+    },
+    /// Every queue that fits a pattern
+    Queues {
+        /// The patterns (* and ?)
+        #[arg(value_name = "GLOB", required = true)]
+        patterns: Vec<String>,
+
+        /// But not those that fit this pattern; may be given several times
+        #[arg(long, value_name = "GLOB")]
+        exclude: Vec<String>,
+    },
+    /// Push a message, pull it back, delete it
+    Roundtrip,
+}
+
+/// Runs `check`. Failures are verdicts.
+///
+/// # Errors
+/// Only failures of writing.
+pub fn run(tool: &mut Tool, args: &CheckArgs) -> Result<Exit, CliError> {
+    tool.link.dialer.default_timeout(PATIENCE);
+    let measured = measure(tool.link.side(), &args.what, &tool.messages);
+    let name = match &args.what {
+        What::Server => "server",
+        What::Queue { queue } => queue,
+        What::Queues { .. } => "queues",
+        What::Roundtrip => "roundtrip",
+    };
+    let many = matches!(args.what, What::Queues { .. });
+    let title = Title { name, noun: "queue", many };
+    conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
+}
+
+fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Vec<Metric>, CliError> {
+    if matches!(what, What::Roundtrip) {
+        return roundtrip(link);
+    }
+    let rtt = rtt(link)?;
+    match what {
+        What::Queue { queue } => {
+            let stats = stats(link, &names::queue(queue)?)?;
+            let mut metrics = figures(&stats);
+            metrics.push(rtt.of(&stats.name));
+            Ok(metrics)
+        }
+        What::Queues { patterns, exclude } => {
+            let listed = list(link, patterns, exclude)?;
+            if let Some(why) = listed.incomplete {
+                messages.warn(why);
+            }
+            if listed.queues.is_empty() {
+                let why = format!("no queue fits {}", patterns.join(" "));
+                return Err(CliError::not_found(why));
+            }
+            Ok(listed.queues.iter().flat_map(figures).collect())
+        }
+        What::Server | What::Roundtrip => {
+            let stats = link.stats()?;
+            Ok(vec![
+                Metric::new("queues", stats.queue_count as f64, ""),
+                Metric::new("connections", stats.connections as f64, ""),
+                rtt,
+            ])
+        }
+    }
+}
+
+/// The way to the server and back.
+fn rtt(link: &mut Link) -> Result<Metric, CliError> {
+    let pong = link.ping(1).map_err(|error| error.context("server ping"))?;
+    Ok(Metric::new("rtt", milliseconds(pong.took), "ms"))
+}
+
+fn figures(stats: &QueueStats) -> Vec<Metric> {
+    let metric = |name, value: f64| Metric::new(name, value, "").of(&stats.name);
+    let unattended = (stats.ready > 0 && stats.waiting == 0 && stats.pulled <= 0)
+        .then_some("has ready messages, and nobody pulls any");
+    vec![
+        Metric { unattended, ..metric("ready", stats.ready as f64) },
+        metric("pulled", stats.pulled as f64),
+        metric("waiting", stats.waiting as f64),
+    ]
+}
+
+/// The way of a message through the server. Which of the two parts failed is part of the message: the answer of the
+/// server at all, or this way.
+fn roundtrip(link: &mut Link) -> Result<Vec<Metric>, CliError> {
+    let queue = scratch::queue("check")?;
+    link.connect().map_err(|error| error.context("server ping"))?;
+    let start = Instant::now();
+    let create = format!("createqueue {queue}");
+    link.ask(create, |client| client.create_queue(queue.clone()))
+        .map_err(|error| error.context("roundtrip, createqueue"))?;
+    let there_and_back = there_and_back(link, &queue);
+    let took = start.elapsed();
+    scratch::remove(link, &queue);
+    there_and_back.map_err(|error| error.context("roundtrip"))?;
+    Ok(vec![Metric::new("rtt", milliseconds(took), "ms")])
+}
+
+fn there_and_back(link: &mut Link, queue: &adf_queue_client::QueueName) -> Result<(), CliError> {
+    let body = queue.as_str().as_bytes();
+    let bound = link.dialer.timeout().unwrap_or(PATIENCE);
+    push(link, queue, body.to_vec(), false)?;
+    let pull = format!("pull {queue}");
+    let message = link.ask(pull, |client| client.pull_within(queue.clone(), bound))?;
+    match message {
+        Some(message) if message.body() == body => link.delete(&message),
+        Some(_) => {
+            let why = "the server returned another message than was pushed";
+            Err(CliError::new(Exit::Protocol, "PROTOCOL", why))
+        }
+        None => Err(CliError::timeout("the server did not return the message that was pushed")),
+    }
+}

@@ -1,0 +1,65 @@
+//! `count`: how many messages are ready.
+
+use clap::Args;
+use ctl_core::bulk::{Action, OnError};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::{Column, Record, Shape};
+
+use crate::names;
+use crate::tool::Tool;
+
+/// The end of `count --help`.
+pub const HELP: &str = "\
+Protocol: count.
+Counts the messages that are ready. Those that somebody has pulled are not among them: adfctl queues shows these, too.
+
+Examples:
+  adfctl count /mail
+  adfctl count /mail /sms -o json
+  test $(adfctl count /mail -o name) -lt 1000";
+
+/// Arguments of `count`.
+#[derive(Debug, Args)]
+pub struct CountArgs {
+    /// The queues
+    #[arg(value_name = "QUEUE")]
+    queues: Vec<String>,
+
+    /// A queue, by flag; may be given several times
+    #[arg(short = 'Q', long, value_name = "QUEUE")]
+    queue: Vec<String>,
+}
+
+static COUNTS: Shape =
+    Shape::rows("ready", &[Column::new("ready", "READY"), Column::new("queue", "QUEUE")]);
+
+/// Runs `count`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: &CountArgs) -> Result<Exit, CliError> {
+    let mut queues = names::queues(&args.queues)?;
+    queues.extend(names::queues(&args.queue)?);
+    if queues.is_empty() {
+        return Err(names::no_queue());
+    }
+    let action = Action { past: "counted", noun: "queue", place: String::new() };
+    let mut bulk = tool.bulk(action, OnError::Continue, Some(queues.len() as u64))?;
+    let mut list = tool.out.list(&COUNTS)?;
+    for queue in queues {
+        let asked = format!("count {queue}");
+        let counted = match tool.link.ask(asked, |client| client.count(queue.clone())) {
+            Ok(ready) => {
+                bulk.success();
+                list.push(Record::new().with("ready", ready).with("queue", queue.as_str()))
+            }
+            Err(error) => bulk.failure(format!("queue {queue}"), error),
+        };
+        if let Err(error) = counted {
+            return Err(bulk.abort(error));
+        }
+    }
+    let exit = bulk.finish_silently()?;
+    list.finish()?;
+    Ok(exit)
+}

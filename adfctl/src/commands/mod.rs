@@ -1,0 +1,14 @@
+//! One file per command.
+
+pub mod check;
+pub mod clear;
+pub mod count;
+pub mod pop;
+pub mod pull;
+pub mod push;
+pub mod queue;
+pub mod queues;
+pub mod raw;
+pub mod settle;
+pub mod smoke;
+pub mod wait;

@@ -1,0 +1,79 @@
+//! `pop`: take messages for good. A message is deleted only after its output has been written.
+
+use clap::Args;
+use ctl_core::bulk::{Action, OnError};
+use ctl_core::error::{CliError, Exit};
+
+use super::pull::TakeArgs;
+use crate::leaving::Leaving;
+use crate::messages::BODIES;
+use crate::tool::Tool;
+
+/// The end of `pop --help`.
+pub const HELP: &str = "\
+Protocol: count, pull, delete.
+A message is deleted when its output has arrived: in a file when it is on the disk, in a pipe when its reader has
+read it, elsewhere when it is written and the reader is still there. If the output cannot be written, the messages go
+back to where they were (exit 74). Into anything but a file one message goes at a time, so that a reader that goes away
+leaves the others in the queue; the one that it read last is named. A message that its reader leaves unread is waited
+for, and a note says so after 10 s; only the last of -c messages is deleted then, read or not.
+Only on Linux can it be seen what the reader of a pipe has read.
+Without --wait only what is ready now is taken; nothing there is exit 1. A --wait that runs out is exit 124.
+
+Examples:
+  adfctl pop /mail -o raw > letter
+  adfctl pop /files -c 100 -0 | xargs -0 rm --
+  adfctl pop /mail --wait 1m -o ndjson";
+
+/// Arguments of `pop`.
+#[derive(Debug, Args)]
+pub struct PopArgs {
+    #[command(flatten)]
+    take: TakeArgs,
+}
+
+/// Messages that are held at once.
+const WINDOW: usize = 100;
+
+/// Runs `pop`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
+    if tool.globals.dry_run {
+        return Err(CliError::usage("pop has no dry run").hint("adfctl count only looks"));
+    }
+    let interrupts = tool.interrupts()?;
+    let taker = args.take.prepare(tool)?;
+    let action = Action { past: "took", noun: "message", place: String::new() };
+    let mut bulk = tool.bulk(action, OnError::Continue, Some(args.take.count))?;
+    let list = tool.out.list(&BODIES)?;
+    let mut leaving = Leaving::new(list, interrupts.clone(), &tool.messages)?;
+    let link = tool.link.side();
+    let mut taken = 0;
+    while taken < args.take.count && bulk.gate().is_open() {
+        let left = usize::try_from(args.take.count - taken).unwrap_or(usize::MAX);
+        let messages = taker.next(link, leaving.window(left.min(WINDOW)))?;
+        if messages.is_empty() {
+            break;
+        }
+        taken += messages.len() as u64;
+        if taken == args.take.count {
+            return match leaving.take_last(link, messages, &mut bulk) {
+                Ok(()) => bulk.finish_quietly(),
+                Err(error) => Err(bulk.abort(error)),
+            };
+        }
+        if let Err(error) = leaving.take(link, messages, &mut bulk) {
+            return Err(bulk.abort(error));
+        }
+    }
+    if taken == 0 {
+        interrupts.check()?;
+        return Err(taker.nothing());
+    }
+    if let Err(error) = leaving.finish() {
+        return Err(bulk.abort(error));
+    }
+    bulk.finish_quietly()
+}

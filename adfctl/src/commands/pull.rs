@@ -1,0 +1,256 @@
+//! `pull`: take messages, show them or give them to a command, and give them back or finish them.
+
+mod exec;
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use adf_queue_client::Delivery;
+use clap::{Args, ValueEnum};
+use ctl_core::bulk::{Action, OnError};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::Format;
+use ctl_core::units;
+
+use crate::leaving::Leaving;
+use crate::link::Link;
+use crate::messages::{BODIES, label, record, record_with_request};
+use crate::names::QueueArg;
+use crate::taker::Taker;
+use crate::tool::Tool;
+
+/// The end of `pull --help`.
+pub const HELP: &str = "\
+Protocol: count, pull, then delete, lcancel, rcancel or close.
+Over WebSocket a message stays pulled only as long as its connection is open, so a single command cannot keep it:
+  (nothing)       close the connection: the message is where it was, and somebody who waits for one gets it
+  --then lcancel  put it back at the left end; rcancel: at the right end. Neither wakes those who wait
+  --then delete   delete it when its output has been written, as `pop` does
+  --then hold     keep it until Ctrl-C
+  --exec CMD      the body is on stdin of the command; exit 0 deletes the message, anything else puts it back
+Over HTTP (-s http://...) a message stays pulled until somebody settles it by the id of its pull, whoever that is: without
+--then it stays so, and its request id is printed, for adfctl delete, lcancel, rcancel.
+Without --wait only what is ready now is taken; nothing there is exit 1. A --wait that runs out is exit 124.
+
+Examples:
+  adfctl pull /mail --wait 30s
+  adfctl pull /mail -c 10 -o ndjson --then rcancel
+  adfctl pull /mail --exec ./send
+  adfctl -s http://127.0.0.1 pull /mail -o json";
+
+/// Arguments of `pull`.
+#[derive(Debug, Args)]
+pub struct PullArgs {
+    #[command(flatten)]
+    take: TakeArgs,
+
+    /// What happens to the message afterwards [default: it is given back, or over HTTP stays pulled]
+    #[arg(long, value_name = "WHAT", conflicts_with = "exec")]
+    then: Option<Then>,
+
+    /// The command for each message, with its arguments: everything behind it, so other flags go before
+    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true)]
+    exec: Vec<OsString>,
+}
+
+/// What `pull` and `pop` share.
+#[derive(Debug, Args)]
+pub struct TakeArgs {
+    #[command(flatten)]
+    queue: QueueArg,
+
+    /// Wait this long for a message [default: 0]
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    wait: Option<Duration>,
+
+    /// Take up to N messages
+    #[arg(short, long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: u64,
+
+    /// Bodies only, each followed by NUL, for xargs -0
+    #[arg(short = '0', long = "null")]
+    null: bool,
+}
+
+impl TakeArgs {
+    /// Sets the output, and gives what takes messages.
+    ///
+    /// # Errors
+    /// No queue is named, or its name is illegal.
+    pub fn prepare(&self, tool: &mut Tool) -> Result<Taker, CliError> {
+        if self.null {
+            tool.out.style.format = Format::Raw;
+            tool.out.style.null = true;
+        }
+        Ok(Taker::new(self.queue.name()?, self.wait, tool.interrupts()?))
+    }
+}
+
+/// The value of `--then`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Then {
+    /// Put it back at the left end.
+    Lcancel,
+    /// Put it back at the right end.
+    Rcancel,
+    /// Delete it after its output was written.
+    Delete,
+    /// Keep it until Ctrl-C.
+    Hold,
+}
+
+/// Runs `pull`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: PullArgs) -> Result<Exit, CliError> {
+    if tool.globals.dry_run {
+        return Err(CliError::usage("pull has no dry run").hint("adfctl count only looks"));
+    }
+    let is_http = tool.link.side().is_http()?;
+    if is_http && args.then == Some(Then::Hold) {
+        let why = "over HTTP a message stays pulled by itself, so there is nothing to hold";
+        return Err(CliError::usage(why).hint("pull without --then"));
+    }
+    let interrupts = tool.interrupts()?;
+    let taker = args.take.prepare(tool)?;
+    if !args.exec.is_empty() {
+        return exec::run(tool, &taker, &args.exec, args.take.count);
+    }
+    let held = take_many(tool, &taker, args.take.count)?;
+    if held.is_empty() {
+        interrupts.check()?;
+        return Err(taker.nothing());
+    }
+    if args.then == Some(Then::Delete) {
+        return delete(tool, held);
+    }
+    show(tool, &held, is_http).or_else(|error| {
+        tool.link.side().give_back(&held)?;
+        Err(error)
+    })?;
+    match args.then {
+        Some(Then::Hold) => hold(tool, &held),
+        Some(Then::Rcancel) => cancel(tool, &held, "right"),
+        Some(_) => cancel(tool, &held, "left"),
+        None if is_http => Ok(stays(tool, &held)),
+        None => {
+            tool.link.side().give_back(&held)?;
+            let gone = those(&held);
+            tool.messages.note(format!("{gone} back where it was: the connection was closed"));
+            Ok(Exit::Done)
+        }
+    }
+}
+
+fn take_many(tool: &mut Tool, taker: &Taker, count: u64) -> Result<Vec<Delivery>, CliError> {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let link = tool.link.side();
+    let mut held: Vec<Delivery> = Vec::new();
+    while held.len() < count {
+        match taker.next(link, (count - held.len()).min(100)) {
+            Ok(messages) if messages.is_empty() => break,
+            Ok(messages) => held.extend(messages),
+            Err(error) => {
+                link.give_back(&held)?;
+                return Err(error);
+            }
+        }
+    }
+    Ok(held)
+}
+
+fn show(tool: &mut Tool, held: &[Delivery], with_request: bool) -> Result<(), CliError> {
+    let mut list = tool.out.list(&BODIES)?;
+    for message in held {
+        list.push(if with_request { record_with_request(message) } else { record(message) })?;
+    }
+    list.finish()
+}
+
+fn delete(tool: &mut Tool, held: Vec<Delivery>) -> Result<Exit, CliError> {
+    let action = Action { past: "deleted", noun: "message", place: String::new() };
+    let mut bulk = tool.bulk(action, OnError::Continue, Some(held.len() as u64))?;
+    let interrupts = tool.interrupts()?;
+    let leaving = Leaving::new(tool.out.list(&BODIES)?, interrupts, &tool.messages)?;
+    match leaving.take_last(tool.link.side(), held, &mut bulk) {
+        Ok(()) => bulk.finish_quietly(),
+        Err(error) => Err(bulk.abort(error)),
+    }
+}
+
+/// Puts messages back at one end. At the left the last one goes first, so that their order stays.
+fn cancel(tool: &mut Tool, held: &[Delivery], end: &str) -> Result<Exit, CliError> {
+    let left = end == "left";
+    let place = format!("at the {end} end");
+    let action = Action { past: "put back", noun: "message", place };
+    let mut bulk = tool.bulk(action, OnError::Continue, Some(held.len() as u64))?;
+    let link = tool.link.side();
+    let mut in_order: Vec<&Delivery> = held.iter().collect();
+    if left {
+        in_order.reverse();
+    }
+    for message in in_order {
+        match put_back(link, message, left) {
+            Ok(()) => bulk.success(),
+            Err(error) => {
+                if let Err(error) = bulk.failure(label(message), error) {
+                    return Err(bulk.abort(error));
+                }
+            }
+        }
+    }
+    bulk.finish_quietly()
+}
+
+/// Puts a message back at one end of its queue.
+///
+/// # Errors
+/// The server's refusal, or the failure of the connection.
+pub fn put_back(link: &mut Link, message: &Delivery, left: bool) -> Result<(), CliError> {
+    let action = if left { "lcancel" } else { "rcancel" };
+    let what = format!("{action} {} {}", message.request_id(), message.queue());
+    link.ask(what, |client| match left {
+        true => client.lcancel(message),
+        false => client.rcancel(message),
+    })
+}
+
+/// Over HTTP nobody but their request ids gets at them again.
+fn stays(tool: &mut Tool, held: &[Delivery]) -> Exit {
+    for message in held {
+        let (queue, id) = (message.queue(), message.request_id());
+        tool.messages.note(format!(
+            "{} stays pulled as {id}: adfctl delete, lcancel or rcancel {queue} {id} settles it",
+            label(message)
+        ));
+    }
+    Exit::Done
+}
+
+/// "message 7 of /q is", or "3 messages are".
+fn those(held: &[Delivery]) -> String {
+    match held {
+        [message] => format!("{} is", label(message)),
+        all => format!("{} messages are", all.len()),
+    }
+}
+
+/// Keeps the connection until a signal comes, then gives the messages back with it.
+fn hold(tool: &mut Tool, held: &[Delivery]) -> Result<Exit, CliError> {
+    let interrupts = tool.interrupts()?;
+    tool.messages.note("holding; Ctrl-C gives back");
+    loop {
+        if interrupts.sleep(Duration::from_secs(1)).is_err() {
+            tool.link.side().give_back(held)?;
+            tool.messages.note(format!("{} back where it was", those(held)));
+            return Ok(interrupts.requested().unwrap_or(Exit::Interrupted));
+        }
+        let lost = tool.link.side().opened().is_none_or(|client| !client.check_connection());
+        if lost {
+            let why = format!("the connection was lost, {} back where it was", those(held));
+            return Err(CliError::unavailable(why));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! A command for each message, whose exit code decides what becomes of it.
+
+use std::ffi::OsString;
+
+use adf_queue_client::Delivery;
+use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::child::Template;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::signals::Interrupts;
+use ctl_core::work::{Ended, Given, Recipe, Shift};
+
+use super::put_back;
+use crate::link::Link;
+use crate::messages::label;
+use crate::taker::Taker;
+use crate::tool::Tool;
+use crate::work::{PLACES, environment};
+
+/// Pulls and runs, one message after the other.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub(super) fn run(
+    tool: &mut Tool,
+    taker: &Taker,
+    words: &[OsString],
+    count: u64,
+) -> Result<Exit, CliError> {
+    let recipe = Recipe::of(Template::new(None, words, PLACES)?, &tool.out);
+    let shift = Shift::new(recipe, tool.messages.clone());
+    let interrupts = tool.interrupts()?;
+    let action = Action { past: "handled", noun: "message", place: String::new() };
+    let mut bulk = tool.bulk(action, OnError::Continue, Some(count))?;
+    let link = tool.link.side();
+    let mut taken = 0;
+    while taken < count && bulk.gate().is_open() {
+        let messages = taker.next(link, 1)?;
+        let Some(message) = messages.first() else { break };
+        taken += 1;
+        let ended = run_one(&shift, message, &interrupts);
+        let settled = settle(link, message, ended, &mut bulk);
+        // Why no command can be run says more than that this one could not.
+        if let Some(error) = shift.take_broken().or(settled.err()) {
+            return Err(bulk.abort(error));
+        }
+    }
+    if taken == 0 {
+        interrupts.check()?;
+        return Err(taker.nothing());
+    }
+    bulk.finish_quietly()
+}
+
+fn run_one(shift: &Shift, message: &Delivery, interrupts: &Interrupts) -> Ended {
+    let (id, queue) = (message.message_id().to_string(), message.queue().as_str());
+    let given = Given {
+        values: &[("{id}", id.as_str()), ("{queue}", queue)],
+        environment: &environment(message),
+        body: message.body(),
+        if_unfit: format!("putting {} back", label(message)),
+    };
+    shift.run(&given, || interrupts.requested().is_some(), || {}).0
+}
+
+/// Deletes the message after a success, and puts it back otherwise.
+fn settle(
+    link: &mut Link,
+    message: &Delivery,
+    ended: Ended,
+    bulk: &mut Bulk,
+) -> Result<(), CliError> {
+    if ended == Ended::Code(0) {
+        return match link.delete(message) {
+            Ok(()) => {
+                bulk.success();
+                Ok(())
+            }
+            Err(error) => bulk.failure(label(message), error),
+        };
+    }
+    put_back(link, message, true)?;
+    let how = match ended {
+        Ended::Code(code) => format!("the command ended with code {code}"),
+        Ended::Signal(signal) => format!("the command was ended by signal {signal}"),
+        Ended::Overtime | Ended::GivenUp => "the command was ended".to_owned(),
+        Ended::Unfit => "the command could not get the message".to_owned(),
+    };
+    let error = CliError::new(Exit::Negative, "COMMAND_FAILED", format!("{how}, it is put back"));
+    bulk.failure(label(message), error)
+}

@@ -1,0 +1,145 @@
+//! `queue`: create and delete queues.
+
+use adf_queue_client::{QueueName, QueueStats};
+use clap::{Args, Subcommand};
+use ctl_core::bulk::{Action, OnError};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::Record;
+use ctl_core::units;
+
+use crate::error::QUEUE_EXISTS;
+use crate::link::Link;
+use crate::names;
+use crate::tool::Tool;
+
+/// The end of `queue --help`.
+pub const HELP: &str = "\
+Protocol: createqueue, deletequeue.
+A queue has to be created before anything can be pushed to it or pulled from it. Queues are gone when the server ends,
+but for those in its initqueue.txt.
+delete drops the queue with its ready messages, and asks first; --yes answers. Those who wait for a message of it are
+never answered, not even when it is created again. Messages that were pulled from it are lost when they are given back.
+
+Examples:
+  adfctl queue create /mail /sms --if-missing
+  adfctl queue delete /mail --yes";
+
+/// Arguments of `queue`.
+#[derive(Debug, Args)]
+pub struct QueueArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Create queues
+    Create {
+        /// The queues
+        #[arg(value_name = "QUEUE", required = true)]
+        queues: Vec<String>,
+
+        /// A queue that exists is no failure
+        #[arg(long)]
+        if_missing: bool,
+    },
+    /// Delete queues with their ready messages
+    Delete {
+        /// The queues
+        #[arg(value_name = "QUEUE", required = true)]
+        queues: Vec<String>,
+    },
+}
+
+/// Runs `queue`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: &QueueArgs) -> Result<Exit, CliError> {
+    match &args.what {
+        What::Create { queues, if_missing } => create(tool, &names::queues(queues)?, *if_missing),
+        What::Delete { queues } => delete(tool, &names::queues(queues)?),
+    }
+}
+
+fn create(tool: &mut Tool, queues: &[QueueName], if_missing: bool) -> Result<Exit, CliError> {
+    if tool.globals.dry_run {
+        return would(tool, "create", queues);
+    }
+    let action = Action { past: "created", noun: "queue", place: String::new() };
+    let mut bulk = tool.bulk(action, OnError::Continue, Some(queues.len() as u64))?;
+    for queue in queues {
+        let what = format!("createqueue {queue}");
+        match tool.link.ask(what, |client| client.create_queue(queue.clone())) {
+            Ok(()) => bulk.success(),
+            Err(error) if if_missing && error.code == QUEUE_EXISTS => bulk.skip(),
+            Err(error) => {
+                if let Err(error) = bulk.failure(format!("queue {queue}"), error) {
+                    return Err(bulk.abort(error));
+                }
+            }
+        }
+    }
+    bulk.finish(&mut tool.out)
+}
+
+fn delete(tool: &mut Tool, queues: &[QueueName]) -> Result<Exit, CliError> {
+    let mut all = Vec::with_capacity(queues.len());
+    for queue in queues {
+        all.push(stats(&mut tool.link, queue)?);
+    }
+    if tool.globals.dry_run {
+        return would(tool, "delete", queues);
+    }
+    let address = tool.link.dialer.address()?;
+    tool.confirm().many(&format!("delete {} on {address}", describe(&all)), &tool.messages)?;
+    let action = Action { past: "deleted", noun: "queue", place: String::new() };
+    let mut bulk = tool.bulk(action, OnError::Continue, Some(queues.len() as u64))?;
+    for queue in queues {
+        let what = format!("deletequeue {queue}");
+        match tool.link.ask(what, |client| client.delete_queue(queue.clone())) {
+            Ok(()) => bulk.success(),
+            Err(error) => {
+                if let Err(error) = bulk.failure(format!("queue {queue}"), error) {
+                    return Err(bulk.abort(error));
+                }
+            }
+        }
+    }
+    bulk.finish(&mut tool.out)
+}
+
+/// The counts of a queue.
+///
+/// # Errors
+/// There is no such queue, or the failure of the connection.
+pub fn stats(link: &mut Link, queue: &QueueName) -> Result<QueueStats, CliError> {
+    link.queue_stats(queue)?.ok_or_else(|| {
+        CliError::new(
+            Exit::Negative,
+            crate::error::QUEUE_NOT_FOUND,
+            format!("there is no queue {queue}"),
+        )
+        .hint("adfctl queues, to list the queues of this server")
+    })
+}
+
+/// "queue /q with 3 ready messages, 1 pulled and 2 waiting pulls", or "3 queues with ...".
+fn describe(all: &[QueueStats]) -> String {
+    let what = match all {
+        [queue] => format!("queue {}", queue.name),
+        queues => format!("{} queues", queues.len()),
+    };
+    let ready = units::count(all.iter().map(|queue| queue.ready).sum(), "ready message");
+    let pulled: i64 = all.iter().map(|queue| queue.pulled).sum();
+    let waiting = units::count(all.iter().map(|queue| queue.waiting).sum(), "waiting pull");
+    format!("{what} with {ready}, {pulled} pulled and {waiting}")
+}
+
+fn would(tool: &mut Tool, verb: &str, queues: &[QueueName]) -> Result<Exit, CliError> {
+    let names: Vec<&str> = queues.iter().map(QueueName::as_str).collect();
+    let sentence = format!("would {verb} {}", names.join(", "));
+    let record = Record::new().with("dry_run", true).with("queues", names);
+    tool.out.done_with(&record, &["queues"], &sentence)?;
+    Ok(Exit::Done)
+}

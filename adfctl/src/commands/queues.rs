@@ -1,0 +1,89 @@
+//! `queues`: the queues of the server with their counts.
+
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::glob::glob;
+use ctl_core::output::{Column, Record, Shape};
+
+use adf_queue_client::QueueStats;
+
+use crate::link::Link;
+use crate::tool::Tool;
+
+/// The end of `queues --help`.
+pub const HELP: &str = "\
+Protocol: the status page, over HTTP on the same port.
+The protocol itself cannot list queues. The page is made for people, so this is the best that can be had: it has 100 queues
+at most, in no order, and a warning says when there are more (exit 3); a single queue is asked for by its name.
+WAITING are pulls that wait, also those whose client has gone; PULLED are messages that nobody has settled yet.
+
+Examples:
+  adfctl queues
+  adfctl queues '/mail*' -o json
+  adfctl queues -o name";
+
+/// Arguments of `queues`.
+#[derive(Debug, Args)]
+pub struct QueuesArgs {
+    /// Only queues that fit one of these patterns (* and ?)
+    #[arg(value_name = "GLOB")]
+    patterns: Vec<String>,
+}
+
+static QUEUES: Shape = Shape::rows(
+    "name",
+    &[
+        Column::new("name", "QUEUE"),
+        Column::new("waiting", "WAITING"),
+        Column::new("pulled", "PULLED"),
+        Column::new("ready", "READY"),
+    ],
+);
+
+/// The queues of a server, as far as it tells of them.
+pub struct Listed {
+    /// Those that fit, by name.
+    pub queues: Vec<QueueStats>,
+    /// Why there may be more.
+    pub incomplete: Option<String>,
+}
+
+/// Runs `queues`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: &QueuesArgs) -> Result<Exit, CliError> {
+    let listed = list(&mut tool.link, &args.patterns, &[])?;
+    let mut list = tool.out.list(&QUEUES)?;
+    for queue in &listed.queues {
+        let record = Record::new()
+            .with("name", queue.name.as_str())
+            .with("waiting", queue.waiting)
+            .with("pulled", queue.pulled)
+            .with("ready", queue.ready);
+        list.push(record)?;
+    }
+    list.finish()?;
+    let Some(why) = listed.incomplete else { return Ok(Exit::Done) };
+    tool.messages.warn(why);
+    Ok(Exit::Partial)
+}
+
+/// The queues that fit one of the patterns, all when there is none, and none of `exclude`.
+///
+/// # Errors
+/// The failure of the connection, or a page that is no status page.
+pub fn list(link: &mut Link, patterns: &[String], exclude: &[String]) -> Result<Listed, CliError> {
+    let stats = link.stats()?;
+    let incomplete = (!stats.is_complete()).then(|| {
+        let (shown, all) = (stats.queues.len(), stats.queue_count);
+        format!("the server tells of {shown} of its {all} queues only")
+    });
+    let fits = |patterns: &[String], name: &str| patterns.iter().any(|one| glob(one, name));
+    let mut queues = stats.queues;
+    queues.retain(|queue| {
+        (patterns.is_empty() || fits(patterns, &queue.name)) && !fits(exclude, &queue.name)
+    });
+    queues.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Listed { queues, incomplete })
+}

@@ -1,0 +1,106 @@
+//! `raw`: one request, and the answer as it comes.
+
+use std::ffi::OsString;
+
+use adf_queue_client::protocol::{Action, Request, Success};
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::input::Argument;
+use ctl_core::output::Record;
+
+use crate::names;
+use crate::tool::Tool;
+
+/// The end of `raw --help`.
+pub const HELP: &str = "\
+Sends one of the ten actions with a request id of your choice, and prints the answer. A refusal is an error, as
+everywhere. A pull is refused here, since nothing ends it in an empty queue: adfctl pull.
+What a delete or a return names is the pull of this id on this connection, or over HTTP on the whole server; with another
+queue than that of the pull the message moves there, and with one that does not exist it is lost.
+
+Examples:
+  adfctl raw count /mail
+  adfctl raw lpush /mail --id 7 hello
+  adfctl -s http://127.0.0.1 raw delete /mail --id 0bd8a3e5c2f64b7e9a54d0d8f3c1b2a6";
+
+/// Arguments of `raw`.
+#[derive(Debug, Args)]
+pub struct RawArgs {
+    /// lpush, rpush, delete, clear, count, lcancel, rcancel, createqueue or deletequeue
+    #[arg(value_name = "ACTION")]
+    action: String,
+
+    /// The queue
+    #[arg(value_name = "QUEUE")]
+    queue: String,
+
+    /// The body of a push: text, @FILE or -
+    #[arg(value_name = "BODY|@FILE|-")]
+    body: Option<OsString>,
+
+    /// The request id
+    #[arg(long, value_name = "ID", default_value = "adfctl")]
+    id: String,
+}
+
+/// Runs `raw`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
+    let request = build(tool, args)?;
+    let (action, id, queue) = (request.action(), request.id().clone(), request.queue().clone());
+    let record = Record::new()
+        .with("action", action.name())
+        .with("requestid", id.as_str())
+        .with("queue", queue.as_str());
+    if tool.globals.dry_run {
+        let sentence = format!("would send: {action} {id} {queue} {}", request.body().len());
+        tool.out.done_with(&record.with("dry_run", true), &["action"], &sentence)?;
+        return Ok(Exit::Done);
+    }
+    let success = tool.link.side().call(request)?;
+    let record = record.with("result", "ok");
+    let (record, more) = match success {
+        Success::Pushed(message) => {
+            (record.with("messageid", message.get()), format!(" messageid {message}"))
+        }
+        Success::Counted(count) => (record.with("count", count), format!(" count {count}")),
+        _ => (record, String::new()),
+    };
+    tool.out.done(&record, &format!("{action} {id} {queue}: ok{more}"))?;
+    Ok(Exit::Done)
+}
+
+fn build(tool: &mut Tool, args: &RawArgs) -> Result<Request, CliError> {
+    let action = Action::from_name(&args.action).ok_or_else(|| {
+        let all: Vec<&str> = Action::ALL.iter().map(|action| action.name()).collect();
+        CliError::usage(format!("`{}` is not an action", args.action)).hint(all.join(", "))
+    })?;
+    let (id, queue) = (names::request_id(&args.id)?, names::queue(&args.queue)?);
+    let body = match (&args.body, action.is_push()) {
+        (Some(text), true) => {
+            let limit = tool.link.max_body()?;
+            Some(Argument::parse(text).load(&mut tool.input, limit)?)
+        }
+        (None, true) => return Err(CliError::usage(format!("{action} needs a body"))),
+        (Some(_), false) => return Err(CliError::usage(format!("{action} has no body"))),
+        (None, false) => None,
+    };
+    let body = body.unwrap_or_default();
+    Ok(match action {
+        Action::Lpush => Request::lpush(id, queue, body),
+        Action::Rpush => Request::rpush(id, queue, body),
+        Action::Delete => Request::delete(id, queue),
+        Action::Clear => Request::clear(id, queue),
+        Action::Count => Request::count(id, queue),
+        Action::Lcancel => Request::lcancel(id, queue),
+        Action::Rcancel => Request::rcancel(id, queue),
+        Action::CreateQueue => Request::create_queue(id, queue),
+        Action::DeleteQueue => Request::delete_queue(id, queue),
+        Action::Pull => {
+            return Err(CliError::usage("a plain pull waits without a bound")
+                .hint("adfctl pull QUEUE --wait 5s"));
+        }
+    })
+}

@@ -1,0 +1,122 @@
+//! `wait`: until a condition is true.
+
+use adf_queue_client::{QueueName, QueueStats};
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
+use ctl_core::repl::expect::Condition;
+use ctl_core::units;
+use ctl_core::wait::{self, Look, WaitFlags};
+use serde_json::json;
+
+use crate::error::QUEUE_NOT_FOUND;
+use crate::names::{QueueArg, no_queue};
+use crate::tool::{Adfctl, Tool};
+
+/// The end of `wait --help`.
+pub const HELP: &str = "\
+Protocol: the status page, over HTTP on the same port; ping.
+Conditions:
+  empty              the queue has no ready and no pulled messages
+  ready>=N           and likewise == != < <= > with ready, pulled, waiting
+  queue-exists       there is a queue of this name
+  server             the server answers
+Waits for things that do not exist yet; a missing queue counts as empty unless --must-exist is given.
+--timeout bounds the whole wait (60s unless given); when it runs out the exit code is 124.
+
+Examples:
+  adfctl wait --for server --timeout 30s
+  adfctl wait --for empty /mail --stable 3
+  adfctl wait --for 'waiting>=4' -Q /mail";
+
+/// Arguments of `wait`.
+#[derive(Debug, Args)]
+pub struct WaitArgs {
+    #[command(flatten)]
+    queue: QueueArg,
+
+    #[command(flatten)]
+    wait: WaitFlags,
+}
+
+enum Goal {
+    Empty,
+    Counts(Condition),
+    QueueExists,
+    Server,
+}
+
+/// Runs `wait`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: &WaitArgs) -> Result<Exit, CliError> {
+    let goal = Goal::parse(&args.wait.condition)?;
+    let queue = args.queue.given()?;
+    let name = queue.as_ref().map(ToString::to_string);
+    let must_exist = args.wait.must_exist;
+    if queue.is_none() && !matches!(goal, Goal::Server) {
+        return Err(no_queue());
+    }
+    wait::until(tool, &args.wait, ("queue", name), |tool| match &queue {
+        Some(queue) if !matches!(goal, Goal::Server) => look(tool, &goal, queue, must_exist),
+        _ => Ok(answers(tool)),
+    })
+}
+
+impl Goal {
+    fn parse(text: &str) -> Result<Self, CliError> {
+        match text {
+            "empty" => Ok(Self::Empty),
+            "queue-exists" => Ok(Self::QueueExists),
+            "server" => Ok(Self::Server),
+            // The keys there are show themselves on a queue that is not there.
+            text => wait::on_counts::<Adfctl>(text, &counts(None)).map(Self::Counts),
+        }
+    }
+}
+
+fn answers(tool: &mut Tool) -> Look {
+    match tool.link.ping(1) {
+        Ok(_) => (true, "an answer".to_owned()),
+        Err(error) => (false, error.message),
+    }
+}
+
+/// Looks once: whether the condition holds, and what was seen.
+fn look(
+    tool: &mut Tool,
+    goal: &Goal,
+    queue: &QueueName,
+    must_exist: bool,
+) -> Result<Look, CliError> {
+    let stats = tool.link.queue_stats(queue)?;
+    if stats.is_none() && must_exist {
+        let why = format!("there is no queue {queue}");
+        return Err(CliError::new(Exit::Negative, QUEUE_NOT_FOUND, why));
+    }
+    match goal {
+        Goal::QueueExists => {
+            let seen = if stats.is_some() { "the queue" } else { "no such queue" };
+            Ok((stats.is_some(), seen.to_owned()))
+        }
+        Goal::Counts(condition) => {
+            let verdict = condition.check(&counts(stats.as_ref())).map_err(CliError::usage)?;
+            Ok((verdict.holds, verdict.found))
+        }
+        Goal::Empty | Goal::Server => {
+            let pulled = |stats: &QueueStats| u64::try_from(stats.pulled).unwrap_or(0);
+            let left = stats.as_ref().map_or(0, |stats| stats.ready.saturating_add(pulled(stats)));
+            Ok((left == 0, units::count(left, "message")))
+        }
+    }
+}
+
+/// What conditions can name; all 0 for a queue that does not exist.
+fn counts(stats: Option<&QueueStats>) -> serde_json::Value {
+    json!({
+        "ready": stats.map_or(0, |stats| stats.ready),
+        "pulled": stats.map_or(0, |stats| stats.pulled),
+        "waiting": stats.map_or(0, |stats| stats.waiting),
+    })
+}

@@ -1,0 +1,89 @@
+//! What a failure of the client means for the tool: the one table from error kinds to exit codes.
+
+use adf_queue_client::{Deadline, Error, ErrorKind, Refusal};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::process;
+
+/// Exit code and stable name of an error kind.
+fn outcome(kind: &ErrorKind) -> (Exit, &'static str) {
+    use ErrorKind as Kind;
+    match kind {
+        Kind::Refused(Refusal::QueueNotFound) => (Exit::Negative, QUEUE_NOT_FOUND),
+        Kind::Refused(Refusal::QueueExists) => (Exit::Negative, QUEUE_EXISTS),
+        Kind::Refused(Refusal::EmptyQueueName) => (Exit::BadData, "INVALID_INPUT"),
+        Kind::Refused(Refusal::NotPulled) => (Exit::Negative, NOT_PULLED),
+        Kind::Refused(_) => (Exit::Negative, "REFUSED"),
+        Kind::JobLost => (Exit::Negative, MESSAGE_LOST),
+        Kind::InvalidInput => (Exit::BadData, "INVALID_INPUT"),
+        Kind::MessageTooLarge => (Exit::BadData, "MESSAGE_TOO_LARGE"),
+        Kind::Connect => (Exit::Unavailable, "UNAVAILABLE"),
+        Kind::ConnectionLost => (Exit::Unavailable, CONNECTION_LOST),
+        Kind::Timeout(Deadline::Connect) => (Exit::Unavailable, "CONNECT_TIMEOUT"),
+        Kind::Timeout(_) => (Exit::Timeout, "TIMEOUT"),
+        Kind::Unsupported => (Exit::Usage, "UNSUPPORTED"),
+        Kind::Protocol => (Exit::Protocol, "PROTOCOL"),
+        Kind::Tls => (Exit::Permission, "TLS"),
+        _ => (Exit::Internal, "INTERNAL"),
+    }
+}
+
+/// The stable name for a queue that is not there.
+pub const QUEUE_NOT_FOUND: &str = "QUEUE_NOT_FOUND";
+
+/// The stable name for a queue that is there already.
+pub const QUEUE_EXISTS: &str = "QUEUE_EXISTS";
+
+/// The stable name for a message that nobody has pulled by the id that was given.
+pub const NOT_PULLED: &str = "NOT_PULLED";
+
+/// The stable name for a message that went back to its queue with the connection that had pulled it.
+pub const MESSAGE_LOST: &str = "MESSAGE_LOST";
+
+/// The stable name for a connection that ended before the answer.
+pub const CONNECTION_LOST: &str = "CONNECTION_LOST";
+
+/// The client's error as the tool's.
+#[must_use]
+pub fn cli_error(error: Error) -> CliError {
+    if process::comes_of_shortage(&error) {
+        return CliError::shortage(error.to_string());
+    }
+    let (exit, code) = outcome(error.kind());
+    let cli = CliError::new(exit, code, error.to_string());
+    match code {
+        QUEUE_NOT_FOUND => cli
+            .hint("adfctl queues, to list the queues of this server")
+            .hint("adfctl queue create NAME: nothing else creates a queue, but push --create"),
+        NOT_PULLED => cli.hint(
+            "the request id of the pull, and the transport that pulled it: ids are known to that one only",
+        ),
+        "UNAVAILABLE" | "CONNECT_TIMEOUT" => cli
+            .hint("start Adf.QueueServer there, or name another server with -s or ADFCTL_SERVER")
+            .hint("--embedded, or adfctl serve, for an in-memory server"),
+        CONNECTION_LOST => cli.hint("adfctl ping, to see whether the server is back"),
+        "TIMEOUT" => cli.hint("a longer --timeout"),
+        _ => cli,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use adf_queue_client::QueueName;
+
+    #[test]
+    fn an_illegal_name_is_65_and_shows_the_rule() {
+        let error = cli_error(QueueName::new("").unwrap_err());
+        assert_eq!((error.exit.code(), error.code), (65, "INVALID_INPUT"));
+        assert!(error.message.contains("1 to 65535 bytes"), "{error}");
+    }
+
+    #[test]
+    fn refusals_and_deadlines_are_told_apart() {
+        let code = |kind: ErrorKind| (outcome(&kind).0.code(), outcome(&kind).1);
+        assert_eq!(code(ErrorKind::Refused(Refusal::QueueNotFound)), (1, QUEUE_NOT_FOUND));
+        assert_eq!(code(ErrorKind::Refused(Refusal::Other("busy".into()))), (1, "REFUSED"));
+        assert_eq!(code(ErrorKind::Timeout(Deadline::Connect)).0, 69);
+        assert_eq!(code(ErrorKind::Timeout(Deadline::Reply)).0, 124);
+    }
+}

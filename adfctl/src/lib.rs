@@ -1,0 +1,18 @@
+//! `adfctl`, the Adf.QueueServer tool, as a library: the grammar, the commands, and what they share.
+
+pub mod cli;
+pub mod commands;
+pub mod error;
+pub mod leaving;
+pub mod link;
+pub mod messages;
+pub mod names;
+pub mod program;
+pub mod repl;
+pub mod scratch;
+pub mod taker;
+pub mod tool;
+pub mod work;
+
+pub use ctl_core::run::main;
+pub use tool::Adfctl;

@@ -1,0 +1,333 @@
+//! The connection to the server: opened when it is first needed, with what the flags say about time and retries.
+
+use std::fmt::Display;
+use std::io;
+use std::time::{Duration, Instant};
+
+use adf_queue_client::blocking::Client;
+use adf_queue_client::protocol::{Request, Success, http};
+use adf_queue_client::{
+    Address, ConnectOptions, Delivery, Endpoint as AddressEndpoint, Error, QueueName, QueueStats,
+    RetryPolicy, Stats, Transport,
+};
+use ctl_core::dial::Plan;
+use ctl_core::error::CliError;
+use ctl_core::link::{Attempt, Dialer, Link as _, Pong, RequestLog};
+use ctl_core::messages::Level;
+use ctl_core::serve::Endpoint;
+use ctl_core::tls::Tls;
+use fixtures::adf_queue::{Listen, Server};
+
+use crate::error::{QUEUE_EXISTS, QUEUE_NOT_FOUND, cli_error};
+
+/// The connection that commands use.
+pub struct Link {
+    /// Where it goes.
+    pub dialer: Dialer<Self>,
+    client: Option<Client>,
+    /// A second connection, for commands that must not disturb the session's own.
+    side: Option<Box<Link>>,
+    /// Whether this is a session's own connection, which is a WebSocket whatever the address says.
+    in_session: bool,
+}
+
+impl ctl_core::link::Link for Link {
+    type Address = Address;
+    type Options = ConnectOptions;
+    type Server = Server;
+
+    fn new(dialer: Dialer<Self>) -> Self {
+        Self { dialer, client: None, side: None, in_session: false }
+    }
+
+    fn dialer(&self) -> &Dialer<Self> {
+        &self.dialer
+    }
+
+    fn dialer_mut(&mut self) -> &mut Dialer<Self> {
+        &mut self.dialer
+    }
+
+    fn parse(text: &str) -> Result<Vec<Address>, CliError> {
+        Ok(vec![text.parse().map_err(cli_error)?])
+    }
+
+    fn by(address: Address, transport: &str) -> Result<Address, CliError> {
+        let transport = transport.parse().map_err(cli_error)?;
+        Ok(address.with_transport(transport))
+    }
+
+    fn over_tls(address: Address) -> Address {
+        match address.endpoint() {
+            AddressEndpoint::Tcp { host, port } => {
+                Address::tls(host, port).with_transport(address.transport())
+            }
+            _ => address,
+        }
+    }
+
+    fn is_tls(address: &Address) -> bool {
+        address.is_tls()
+    }
+
+    fn options(address: Address, plan: &Plan, tls: Option<&Tls>) -> ConnectOptions {
+        let mut options = ConnectOptions::from(address);
+        if let Some(bound) = plan.connect_bound(USUAL_CONNECT_TIMEOUT) {
+            options = options.connect_timeout(bound);
+        }
+        if let Some(bound) = plan.timeout {
+            options = options.write_timeout(bound).reply_timeout(bound);
+        }
+        options = options.total_timeout(plan.call_bound(Duration::ZERO));
+        if let Some(times) = plan.retry {
+            options = options.retry(RetryPolicy::new(times));
+        }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = tls {
+            options = options.tls(tls.clone());
+        }
+        #[cfg(not(feature = "tls"))]
+        let _ = tls;
+        options
+    }
+
+    fn start(listen: Endpoint, log: Option<RequestLog>) -> io::Result<(Server, String)> {
+        let listen = match listen {
+            Endpoint::Tcp(address) => Listen::Tcp(address),
+            #[cfg(unix)]
+            Endpoint::Unix(path) => Listen::Unix(path),
+            #[cfg(not(unix))]
+            Endpoint::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
+        };
+        let mut builder = Server::builder().log_capacity(0).listen(listen);
+        if let Some(mut log) = log {
+            let write = move |request: &fixtures::adf_queue::Request| {
+                log(request.connection, &request.to_string());
+            };
+            builder = builder.on_request(write);
+        }
+        let server = builder.start()?;
+        let address = server.address().to_owned();
+        Ok((server, address))
+    }
+
+    fn connect(&mut self) -> Result<(), CliError> {
+        self.client().map(drop)
+    }
+
+    /// What it has pulled over WebSocket goes back to its queues, to the left and in order.
+    fn close(&mut self) {
+        self.client = None;
+        self.side = None;
+    }
+
+    fn ping(&mut self, _: u64) -> Result<Pong, CliError> {
+        let client = self.client()?;
+        let start = Instant::now();
+        client.ping().map_err(cli_error)?;
+        Ok(Pong { took: start.elapsed(), more: None })
+    }
+}
+
+impl Link {
+    /// The client, connected now if it was not.
+    ///
+    /// # Errors
+    /// The server cannot be reached: exit 69.
+    pub fn client(&mut self) -> Result<&mut Client, CliError> {
+        let client = match self.client.take() {
+            Some(client) => client,
+            None => self.open()?,
+        };
+        Ok(self.client.insert(client))
+    }
+
+    /// The client, if it was opened; it may have lost its connection since.
+    pub fn opened(&mut self) -> Option<&mut Client> {
+        self.client.as_mut()
+    }
+
+    /// Turns this link into a session's own connection: [`Link::side`] is a second one from now on.
+    pub fn enter_session(&mut self) {
+        self.in_session = true;
+    }
+
+    /// The connection for commands that pull messages: a second one in a session, else this one.
+    pub fn side(&mut self) -> &mut Link {
+        if !self.in_session {
+            return self;
+        }
+        let side = self.side.take().unwrap_or_else(|| Box::new(self.sibling()));
+        self.side.insert(side)
+    }
+
+    /// Closes the second connection.
+    pub fn close_side(&mut self) {
+        self.side = None;
+    }
+
+    /// How the server is spoken to.
+    ///
+    /// # Errors
+    /// The address is wrong: exit 65.
+    pub fn transport(&mut self) -> Result<Transport, CliError> {
+        let transport = self.dialer.first()?.address().transport();
+        Ok(if self.in_session { over_websocket(transport) } else { transport })
+    }
+
+    /// Whether every request is one of its own, and a pulled message belongs to no connection.
+    ///
+    /// # Errors
+    /// As for [`Link::transport`].
+    pub fn is_http(&mut self) -> Result<bool, CliError> {
+        let transport = self.transport()?;
+        Ok(transport != over_websocket(transport))
+    }
+
+    /// The longest body that a push can have, in bytes.
+    ///
+    /// # Errors
+    /// As for [`Link::transport`].
+    pub fn max_body(&mut self) -> Result<u64, CliError> {
+        Ok(match self.transport()? {
+            Transport::WsBin => u64::from(u16::MAX),
+            Transport::WsJson => MAX_MESSAGE,
+            _ => http::MAX_BODY as u64,
+        })
+    }
+
+    /// What `call` is answered, shown under `-vvv` as `what`.
+    ///
+    /// # Errors
+    /// The server's refusal, or the failure of the connection.
+    pub fn ask<T>(
+        &mut self,
+        what: impl Display,
+        call: impl FnOnce(&mut Client) -> Result<T, Error>,
+    ) -> Result<T, CliError> {
+        let messages = self.dialer.messages().clone();
+        let shows = messages.shows(Level::Trace, PROTOCOL);
+        if shows {
+            messages.log(Level::Trace, PROTOCOL, &format!("> {what}"));
+        }
+        let answer = call(self.client()?).map_err(cli_error);
+        if shows {
+            let said = answer.as_ref().map_or_else(|error| error.message.as_str(), |_| "ok");
+            messages.log(Level::Trace, PROTOCOL, &format!("< {said}"));
+        }
+        answer.map_err(|mut error| {
+            // The server's words name no queue.
+            match error.code {
+                QUEUE_NOT_FOUND => error.message = format!("{what}: the queue does not exist"),
+                QUEUE_EXISTS => error.message = format!("{what}: the queue exists already"),
+                _ => {}
+            }
+            error
+        })
+    }
+
+    /// What a request is answered that is built by hand.
+    ///
+    /// # Errors
+    /// As for [`Link::ask`].
+    pub fn call(&mut self, request: Request) -> Result<Success, CliError> {
+        let what = format!("{} {} {}", request.action(), request.id(), request.queue());
+        self.ask(what, |client| client.call(request))
+    }
+
+    /// What the status page says of the server and its queues.
+    ///
+    /// # Errors
+    /// A page that is no status page, or the failure of the connection.
+    pub fn stats(&mut self) -> Result<Stats, CliError> {
+        self.ask("status page", Client::stats)
+    }
+
+    /// What the status page says of a queue, if there is one of this name.
+    ///
+    /// # Errors
+    /// As for [`Link::stats`].
+    pub fn queue_stats(&mut self, queue: &QueueName) -> Result<Option<QueueStats>, CliError> {
+        self.ask(format!("status page {queue}"), |client| client.queue_stats(queue.clone()))
+    }
+
+    /// Removes a pulled message for good.
+    ///
+    /// # Errors
+    /// As for [`Link::ask`].
+    pub fn delete(&mut self, message: &Delivery) -> Result<(), CliError> {
+        let what = format!("delete {} {}", message.request_id(), message.queue());
+        self.ask(what, |client| client.delete(message))
+    }
+
+    /// Puts pulled messages back to where they were: over WebSocket by closing the connection, which also wakes those who
+    /// wait for one; over HTTP each by itself, the last one first.
+    ///
+    /// # Errors
+    /// The failure of the connection, over HTTP.
+    pub fn give_back(&mut self, messages: &[Delivery]) -> Result<(), CliError> {
+        if !self.is_http()? {
+            self.client = None;
+            return Ok(());
+        }
+        for message in messages.iter().rev() {
+            let what = format!("lcancel {} {}", message.request_id(), message.queue());
+            self.ask(what, |client| client.lcancel(message))?;
+        }
+        Ok(())
+    }
+
+    /// Another link to the same server, over HTTP.
+    ///
+    /// # Errors
+    /// The address is wrong: exit 65.
+    pub fn over_http(&mut self) -> Result<Link, CliError> {
+        let transport = match over_websocket(self.transport()?) {
+            Transport::WsJson => Transport::HttpJson,
+            _ => Transport::HttpBin,
+        };
+        let mut link = self.sibling();
+        link.dialer.speak(transport.to_string());
+        Ok(link)
+    }
+
+    /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what is left of `--timeout`.
+    fn open(&mut self) -> Result<Client, CliError> {
+        let transport = self.transport()?;
+        if self.in_session && self.dialer.first()?.address().transport() != transport {
+            self.dialer.speak(transport.to_string());
+        }
+        let options = self.dialer.first()?;
+        let bound = self.dialer.plan().call_bound(Duration::ZERO);
+        self.dialer.open(|Attempt { asks, left }| {
+            let mut options = options.clone();
+            if left.is_some() {
+                options = options.total_timeout(left);
+            }
+            let mut client = Client::connect(options).map_err(cli_error)?;
+            if asks {
+                client.ping().map_err(cli_error)?;
+            }
+            client.set_total_timeout(bound);
+            Ok(client)
+        })
+    }
+}
+
+/// The WebSocket that carries what this transport carries.
+fn over_websocket(transport: Transport) -> Transport {
+    match transport {
+        Transport::HttpBin => Transport::WsBin,
+        Transport::HttpJson => Transport::WsJson,
+        websocket => websocket,
+    }
+}
+
+/// How long the client tries to connect when nobody says.
+const USUAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The longest message that the client reads, in bytes.
+const MAX_MESSAGE: u64 = 64 << 20;
+
+/// Messages of protocol lines come from here, for `ADFCTL_LOG`.
+const PROTOCOL: &str = "adfctl::protocol";

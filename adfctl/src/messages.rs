@@ -1,0 +1,114 @@
+//! Message records: what `pull`, `pop` and `export` write, and what `push` and `import` read.
+
+use adf_queue_client::{Delivery, QueueName};
+use ctl_core::error::CliError;
+use ctl_core::output::{Column, Record, Shape};
+use ctl_core::records::Body;
+use serde::Deserialize;
+
+use crate::names;
+
+/// Messages that were pulled, body in full.
+pub static BODIES: Shape = Shape::blocks(
+    "messageid",
+    &[
+        Column::new("messageid", "ID"),
+        Column::new("queue", "QUEUE"),
+        Column::on_request("duplications", "DUPLICATIONS"),
+        Column::on_request("requestid", "REQUEST ID"),
+        Column::new("body", "BODY"),
+    ],
+);
+
+/// The version of the record that [`record`] writes.
+const VERSION: u64 = 1;
+
+/// A message's record with its body.
+#[must_use]
+pub fn record(message: &Delivery) -> Record {
+    head(message).with_body(message.body().to_vec())
+}
+
+/// The same with the id of its pull, by which it is settled later.
+#[must_use]
+pub fn record_with_request(message: &Delivery) -> Record {
+    head(message)
+        .with("requestid", message.request_id().as_str())
+        .with_body(message.body().to_vec())
+}
+
+fn head(message: &Delivery) -> Record {
+    Record::new()
+        .with("v", VERSION)
+        .with("messageid", message.message_id().get())
+        .with("queue", message.queue().as_str())
+        .with("duplications", message.duplications())
+}
+
+/// What messages to people call it.
+#[must_use]
+pub fn label(message: &Delivery) -> String {
+    format!("message {} of {}", message.message_id(), message.queue())
+}
+
+/// A message as a record describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    /// Where it was.
+    pub queue: Option<QueueName>,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    v: Option<u64>,
+    queue: Option<String>,
+    #[serde(flatten)]
+    body: Body,
+}
+
+/// Reads one line of NDJSON. The server numbers messages itself and counts their deliveries, so what a record says of
+/// these is passed over.
+///
+/// # Errors
+/// What is wrong with it: exit 65.
+pub fn parse(line: &[u8]) -> Result<Described, CliError> {
+    let wire: Wire = serde_json::from_slice(line)
+        .map_err(|error| CliError::bad_data(format!("not a message record: {error}")))?;
+    if let Some(version) = wire.v.filter(|version| *version != VERSION) {
+        return Err(CliError::bad_data(format!(
+            "message record of version {version}: this tool knows version {VERSION}"
+        )));
+    }
+    let queue = wire.queue.as_deref().map(names::queue).transpose()?;
+    Ok(Described { queue, body: wire.body.bytes("message")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_back() {
+        let line = br#"{"v":1,"messageid":7,"queue":"/q","duplications":2,"more":[],"body_base64":"/w=="}"#;
+        let queue = Some(names::queue("/q").unwrap());
+        assert_eq!(parse(line).unwrap(), Described { queue, body: vec![255] });
+        assert_eq!(parse(br#"{"body":""}"#).unwrap().body, b"");
+    }
+
+    #[test]
+    fn wrong_records_say_what_is_wrong() {
+        for (line, why) in [
+            (&br#"{"#[..], "not a message record"),
+            (br#"{"v":2,"body":""}"#, "version 2"),
+            (br#"{"queue":"/q"}"#, "message record without `body`"),
+            (br#"{"body":"x","body_hex":"00"}"#, "more than one body"),
+            (br#"{"body":"x","queue":""}"#, "queue name"),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert_eq!(error.exit.code(), 65);
+            assert!(error.message.contains(why), "{error}");
+        }
+    }
+}

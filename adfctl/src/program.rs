@@ -1,0 +1,101 @@
+//! What this tool is called, and what its help says.
+
+use ctl_core::cli;
+use ctl_core::error::Exit;
+use ctl_core::program::{CommonHelp, Program, Servers};
+use ctl_core::serve::Service;
+use ctl_core::tls::TlsNames;
+
+use crate::tool::Adfctl;
+
+/// What the tool is called and how its commands are grouped.
+pub const PROGRAM: Program = Program {
+    name: "adfctl",
+    prefix: "ADFCTL",
+    version: env!("CARGO_PKG_VERSION"),
+    about: "Talk to Adf.QueueServer: push, pull, inspect and move messages, from scripts and by hand",
+    tree: cli::tree::<Adfctl>,
+    groups: &[
+        ("Produce", &["push"]),
+        ("Consume", &["pull", "pop"]),
+        ("Settle what was pulled over HTTP", &["delete", "lcancel", "rcancel", "recover"]),
+        ("Queues", &["queues", "count", "queue", "clear"]),
+        ("Observe", &["smoke", "check", "wait", "ping", "watch"]),
+        ("Tool", &["repl", "raw", "serve", "completions", "man"]),
+    ],
+    environment: &[
+        ("ADFCTL_SERVER", "server address, when -s is not given"),
+        (
+            "ADFCTL_TLS_CA, ADFCTL_TLS_CERT, ADFCTL_TLS_KEY, ADFCTL_TLS_CRL",
+            "files for TLS, as --tls-ca, --tls-cert, --tls-key, --tls-crl",
+        ),
+        ("ADFCTL_TIMEOUT", "as --timeout"),
+        ("ADFCTL_OUTPUT", "as --output"),
+        ("ADFCTL_LOG", "what is logged, as RUST_LOG: debug, or adfctl::protocol=trace"),
+        ("ADFCTL_HISTFILE", "history of the REPL; empty or /dev/null for none"),
+        ("ADFCTL_PAGER, PAGER", "pager of the REPL [default: less]"),
+        ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
+        ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours, when --color is not given"),
+    ],
+    servers: Servers {
+        flag: "--server",
+        variables: &["ADFCTL_SERVER"],
+        default: "127.0.0.1:6230",
+        forms: "host, host:port, adf://, adf+json://, http://, http+json://, unix:/path",
+    },
+    tls: TlsNames {
+        scheme: "adfs",
+        authorities: "ADFCTL_TLS_CA",
+        revocations: "ADFCTL_TLS_CRL",
+        certificate: "ADFCTL_TLS_CERT",
+        key: "ADFCTL_TLS_KEY",
+    },
+    service: Service { name: "Adf.QueueServer", port: 6230, schemes: &["tcp://", "adf://"] },
+    help: CommonHelp {
+        ping: ("WebSocket ping, or the status page over HTTP", PING),
+        watch: ("'ready==0'", WATCH),
+        repl: ("Work in a session: one WebSocket, completion, history, scripts", REPL),
+        strict: ("strict-pulled", "Exit 1 when a script ends while it holds pulled messages"),
+        serve: SERVE,
+    },
+    meanings: &[(Exit::Negative, "nothing pulled, or a queue that does not exist")],
+    colors: &[],
+};
+
+const PING: &str = "\
+Protocol: a ping of WebSocket and its pong; over HTTP the status page.
+Connecting and answering are bounded by 2 s unless --timeout says otherwise.";
+
+const WATCH: &str = "  \
+  adfctl watch -- queues
+  adfctl watch -i 500ms --until 'ready==0' -- count /mail
+  adfctl watch -c 10 -o ndjson -- queues '/mail*'";
+
+const REPL: &str = "\
+The commands are those of the command line, on one WebSocket, and the verbs that need one: pull, pulled, delete, lcancel,
+rcancel act on messages that the session holds. Type help in it.
+Pulled messages are yours until you settle them or leave; on leaving you are asked what becomes of them. A pull that was
+given up stays with the server, so the next message of its queue still comes to the session, and is told when it does.
+
+A script (stdin, -f, -e) stops at the first error with that error's exit code. # starts a comment, <<END takes the
+lines up to END as a body, `expect 'ready==3' queues /mail` fails with exit 1 unless it is so, ${NAME} is what --var
+says. For a person, results that are higher than the screen go to the pager, and \\e opens the editor. !CMD runs a line of
+the shell, :watch repeats a command.
+
+Examples:
+  adfctl repl
+  adfctl repl -e 'queue create /mail' -e 'push /mail \"x\"'
+  adfctl --embedded repl -f test.script --var queue=/mail";
+
+const SERVE: &str = "\
+An in-memory Adf.QueueServer, as the real one is: everything is gone when it ends. WebSocket and HTTP share its port. It
+listens on this machine only unless --allow-remote is given, because it has no authentication. Its usual port is 6230.
+Its limits: 1024 connections, 65,536 queues, 1,000,000 messages, 1 GiB of bodies. Connections that never sent anything
+make room for others.
+With a command, the server lives as long as the command; ADFCTL_SERVER tells it the address, and its exit code becomes
+this one's.
+
+Examples:
+  adfctl serve --port 6230
+  adfctl serve --listen 127.0.0.1:0 --print-addr --ready-file /tmp/ready --exit-with-parent
+  adfctl serve -- cargo test";

@@ -1,0 +1,109 @@
+//! What this tool brings to a session.
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use ctl_core::error::{CliError, Exit};
+use ctl_core::repl::Prompt;
+use ctl_core::repl::complete::Wanted;
+use ctl_core::repl::guest::{Guest, Interactive, Parts, Words};
+use ctl_core::repl::known::{Fetch, KnownNames};
+use ctl_core::repl::shell::{Leaving, Terminal};
+
+use super::grammar::{self, Verb};
+use super::leave;
+use super::state::{DELETE, HELD, LCANCEL, RCANCEL, State};
+use crate::link::Link;
+use crate::tool::{Adfctl, Tool};
+
+impl Interactive for Adfctl {
+    const WORDS: Words = grammar::WORDS;
+
+    type Verb = Verb;
+    type Guest<'t> = State<'t>;
+
+    fn guest(tool: &mut Tool, person: bool, names: KnownNames) -> State<'_> {
+        tool.link.enter_session();
+        State::new(tool, person, names)
+    }
+
+    fn live_names(mut link: Link) -> Fetch {
+        Box::new(move || {
+            let stats = link.stats().ok()?;
+            Some(stats.queues.into_iter().map(|queue| queue.name).collect())
+        })
+    }
+}
+
+impl Guest for State<'_> {
+    type Tool = Adfctl;
+
+    fn parts(&mut self) -> Parts<'_, Adfctl> {
+        Parts { tool: self.tool, names: &self.names, on_exit: &mut self.on_exit }
+    }
+
+    fn prompt(&mut self, _: bool) -> Prompt {
+        self.show_prompt()
+    }
+
+    fn tick(&mut self, now: Instant) -> Vec<String> {
+        self.look_after(now)
+    }
+
+    fn notice_loss(&mut self) -> Option<String> {
+        self.note_loss()
+    }
+
+    fn tidy(&mut self) {
+        self.keep_in_line();
+    }
+
+    fn leave_servers(&mut self) {
+        self.forget_all();
+        self.start_connection();
+    }
+
+    fn verb(&mut self, verb: Verb) -> Result<Exit, CliError> {
+        match verb {
+            Verb::Pull { queue, wait } => self.pull(&queue, wait),
+            Verb::Pulled => self.show_pulled(),
+            Verb::Delete { pull } => self.settle_some(DELETE, pull.as_deref()),
+            Verb::Lcancel { pull } => self.settle_some(LCANCEL, pull.as_deref()),
+            Verb::Rcancel { pull } => self.settle_some(RCANCEL, pull.as_deref()),
+            Verb::Save { pull, file } => self.save(Some(&pull), &file),
+            Verb::SaveLast { file } => self.save(None, &file),
+        }
+    }
+
+    fn after_line(&mut self, _: &str, _: &[String], _: &Result<Exit, CliError>) {}
+
+    fn left_behind(&self) -> bool {
+        self.left_behind
+    }
+
+    fn candidates(names: &KnownNames, wanted: &Wanted<'_>) -> Vec<String> {
+        match wanted.value_name {
+            "QUEUE" | "GLOB" => names.of_server(),
+            "PULL" => {
+                let mut pulls = names.kept(HELD);
+                pulls.push("all".to_owned());
+                pulls
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn last_words(names: &KnownNames) -> Option<String> {
+        let held = names.kept(HELD);
+        let pulls = format!("pulled messages went back to their queues: pull {}", held.join(", "));
+        (!held.is_empty()).then_some(pulls)
+    }
+
+    fn settle(
+        shared: &Mutex<Self>,
+        _: Leaving,
+        person: Option<&mut dyn Terminal>,
+    ) -> Result<bool, CliError> {
+        leave::settle(shared, person)
+    }
+}

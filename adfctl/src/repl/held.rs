@@ -1,0 +1,199 @@
+//! The verbs on pulled messages: pull and keep them, list, settle, save.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use adf_queue_client::{Delivery, QueueName};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::{Column, Format, Record, Shape};
+use ctl_core::{records, units};
+
+use super::state::{DELETE, LCANCEL, State};
+use crate::commands::pull::put_back;
+use crate::messages::{BODIES, label};
+use crate::names;
+use crate::taker::SLICE;
+
+/// How much of a body a person is shown.
+const SHOWN: usize = 4096;
+
+static PULLED: Shape = Shape::rows(
+    "requestid",
+    &[
+        Column::new("requestid", "PULL"),
+        Column::new("queue", "QUEUE"),
+        Column::new("messageid", "ID"),
+        Column::new("duplications", "DELIVERY"),
+        Column::new("size", "SIZE"),
+    ],
+);
+
+impl State<'_> {
+    /// `pull QUEUE [DUR]`.
+    pub(super) fn pull(&mut self, queue: &str, wait: Option<Duration>) -> Result<Exit, CliError> {
+        let queue = names::queue(queue)?;
+        let message = self.next(&queue, wait)?;
+        self.waiting.retain(|other| *other != queue);
+        let shown = self.cut(message.body());
+        let cut = shown.len() < message.body().len();
+        let record = Record::new()
+            .with("requestid", message.request_id().as_str())
+            .with("messageid", message.message_id().get())
+            .with("queue", message.queue().as_str())
+            .with("duplications", message.duplications())
+            .with_body(shown);
+        let size = units::count(message.body().len() as u64, "byte");
+        // It is held before it is shown, which may fail.
+        self.hold(message);
+        self.tool.out.object(&BODIES, record)?;
+        if cut {
+            self.tool.messages.note(format!("… {size}, use -o raw or :save FILE"));
+        }
+        Ok(Exit::Done)
+    }
+
+    /// What a person is shown of a body: nobody wants to read on a screen what does not fit on it.
+    fn cut(&self, body: &[u8]) -> Vec<u8> {
+        let style = &self.tool.out.style;
+        let for_person = style.terminal && matches!(style.format, Format::Table | Format::Wide);
+        if for_person { body.get(..SHOWN).unwrap_or(body) } else { body }.to_vec()
+    }
+
+    /// Waits in slices: as long as `wait` or `--timeout` say; else a person until Ctrl-C, while a script, which nobody may
+    /// be watching, looks once.
+    fn next(&mut self, queue: &QueueName, wait: Option<Duration>) -> Result<Delivery, CliError> {
+        let interrupts = self.tool.interrupts()?;
+        let look_once = (!self.person).then_some(Duration::ZERO);
+        let bound = wait.or_else(|| self.tool.link.dialer.timeout()).or(look_once);
+        let what = format!("pull {queue}");
+        if bound == Some(Duration::ZERO) && !self.waiting.contains(queue) {
+            let message = self.tool.link.ask(what, |client| client.try_pull(queue.clone()))?;
+            return message.ok_or_else(|| nothing(queue));
+        }
+        let until = bound.and_then(|bound| Instant::now().checked_add(bound));
+        loop {
+            let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let slice = rest.map_or(SLICE, |rest| rest.min(SLICE));
+            let pull = |client: &mut adf_queue_client::blocking::Client| {
+                client.pull_within(queue.clone(), slice)
+            };
+            if let Some(message) = self.tool.link.ask(&what, pull)? {
+                return Ok(message);
+            }
+            if !self.waiting.contains(queue) {
+                self.waiting.push(queue.clone());
+            }
+            interrupts.check()?;
+            if until.is_some_and(|until| Instant::now() >= until) {
+                let within = units::show_duration(bound.unwrap_or_default());
+                let why = format!("no message came in {queue} within {within}");
+                return Err(CliError::timeout(why).hint(
+                    "nothing: the pull goes on waiting in the server, and its message is told when it comes",
+                ));
+            }
+            for said in self.look_after(Instant::now()) {
+                self.tool.messages.note(said);
+            }
+        }
+    }
+
+    /// `pulled`.
+    pub(super) fn show_pulled(&mut self) -> Result<Exit, CliError> {
+        let held = self.tool.session.as_ref().map_or(&[][..], |session| &session.held);
+        let mut list = self.tool.out.list(&PULLED)?;
+        for message in held {
+            let record = Record::new()
+                .with("requestid", message.request_id().as_str())
+                .with("queue", message.queue().as_str())
+                .with("messageid", message.message_id().get())
+                .with("duplications", message.duplications())
+                .with("size", message.body().len());
+            list.push(record)?;
+        }
+        list.finish()?;
+        Ok(Exit::Done)
+    }
+
+    /// `delete`, `lcancel` and `rcancel`.
+    pub(super) fn settle_some(&mut self, fate: &str, pull: Option<&str>) -> Result<Exit, CliError> {
+        if pull == Some("all") {
+            self.settle_all(fate)?;
+            return Ok(Exit::Done);
+        }
+        let place = self.place(pull)?;
+        let said = self.settle_at(place, fate)?;
+        let done = Record::new().with("settled", said.as_str()).with("fate", fate);
+        self.tool.out.done(&done, &said)?;
+        Ok(Exit::Done)
+    }
+
+    /// Settles everything that is held. To the left the last one goes first, so that their order stays.
+    ///
+    /// # Errors
+    /// A message could not be settled: it and those behind it are still held.
+    pub(super) fn settle_all(&mut self, fate: &str) -> Result<(), CliError> {
+        let mut count = 0;
+        while !self.held().is_empty() {
+            let place = if fate == LCANCEL { self.held().len() - 1 } else { 0 };
+            self.settle_at(place, fate)?;
+            count += 1;
+        }
+        let messages = units::count(count, "message");
+        self.tool.messages.note(format!("{messages} {}", past(fate)));
+        Ok(())
+    }
+
+    fn settle_at(&mut self, place: usize, fate: &str) -> Result<String, CliError> {
+        let held =
+            self.tool.session.as_mut().and_then(|session| {
+                (place < session.held.len()).then(|| session.held.remove(place))
+            });
+        let Some(message) = held else { return self.place(None).map(|_| String::new()) };
+        let link = &mut self.tool.link;
+        let settled = match fate {
+            DELETE => link.delete(&message),
+            fate => put_back(link, &message, fate == LCANCEL),
+        };
+        let said = format!("{} is {}", label(&message), past(fate));
+        // What the server does not know any more is not held; anything else may be tried again.
+        if let Err(error) = settled {
+            if error.exit != Exit::Negative {
+                self.session().held.insert(place, message);
+            }
+            self.keep_in_line();
+            return Err(error);
+        }
+        self.keep_in_line();
+        Ok(said)
+    }
+
+    /// `save PULL FILE` and `:save FILE`.
+    pub(super) fn save(&mut self, pull: Option<&str>, file: &Path) -> Result<Exit, CliError> {
+        let place = self.place(pull)?;
+        let Some(message) = self.held().get(place) else { return Ok(Exit::Done) };
+        records::write_body(file, message.body())?;
+        let (name, size) = (file.display().to_string(), message.body().len());
+        let bytes = units::count(size as u64, "byte");
+        let said = format!("{bytes} of {} written to {name}", label(message));
+        let done = Record::new()
+            .with("requestid", message.request_id().as_str())
+            .with("file", name)
+            .with("size", size);
+        self.tool.out.done(&done, &said)?;
+        Ok(Exit::Done)
+    }
+}
+
+fn past(fate: &str) -> &'static str {
+    match fate {
+        DELETE => "deleted",
+        LCANCEL => "put back at the left end",
+        _ => "put back at the right end",
+    }
+}
+
+fn nothing(queue: &QueueName) -> CliError {
+    let why = format!("no message is ready in {queue}");
+    CliError::new(Exit::Negative, "NOTHING_PULLED", why)
+        .hint(format!("pull {queue} 30s, to wait for one"))
+}

@@ -1,0 +1,8 @@
+//! `repl`: an interactive or scripted session on one WebSocket.
+
+mod grammar;
+mod guest;
+mod held;
+mod leave;
+mod prompt;
+mod state;

@@ -1,0 +1,44 @@
+//! The prompt: where the session is, and what it holds.
+
+use adf_queue_client::QueueName;
+use ctl_core::color::Role;
+use ctl_core::repl::Prompt;
+
+use super::state::State;
+
+impl State<'_> {
+    /// The prompt for the next line.
+    pub(super) fn show_prompt(&mut self) -> Prompt {
+        if !self.is_connected() && self.tool.link.opened().is_some() {
+            return Prompt::new().role(Role::Error, "not connected").text("> ");
+        }
+        let address = self.tool.link.dialer.address().unwrap_or_default();
+        render(&address, self.held().len(), &self.waiting)
+    }
+}
+
+fn render(address: &str, held: usize, waiting: &[QueueName]) -> Prompt {
+    let mut prompt = Prompt::new().role(Role::Faint, address);
+    if held > 0 {
+        prompt = prompt.role(Role::Good, format!(" *{held}"));
+    }
+    if !waiting.is_empty() {
+        let queues: Vec<&str> = waiting.iter().map(QueueName::as_str).collect();
+        prompt = prompt.role(Role::Faint, format!(" waiting:{}", queues.join(",")));
+    }
+    prompt.text("> ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_messages_and_waiting_pulls_are_shown() {
+        let queue = |name: &str| QueueName::new(name).unwrap();
+        assert_eq!(render("127.0.0.1:6230", 0, &[]).plain(), "127.0.0.1:6230> ");
+        let waiting = [queue("/q"), queue("/r\x1b[2J")];
+        let prompt = render("h", 2, &waiting).plain();
+        assert_eq!(prompt, "h *2 waiting:/q,/r\\x1b[2J> ");
+    }
+}

@@ -1,0 +1,183 @@
+//! The state of a session: the tool with its connection, the messages it holds, its settings.
+
+use std::time::{Duration, Instant};
+
+use adf_queue_client::{Delivery, Epoch, QueueName};
+use ctl_core::error::CliError;
+use ctl_core::repl::known::KnownNames;
+use ctl_core::repl::on_exit::{ASK, OnExit};
+use ctl_core::repl::reconnect::Reconnector;
+
+use crate::messages::label;
+use crate::tool::{Session, Tool};
+
+/// What becomes of pulled messages when a session ends: the words of `on_exit`.
+pub(super) const LCANCEL: &str = "lcancel";
+pub(super) const RCANCEL: &str = "rcancel";
+pub(super) const DELETE: &str = "delete";
+/// The connection is closed, which gives messages back where they were.
+pub(super) const CLOSE: &str = "close";
+const ON_EXIT: &[&str] = &[ASK, LCANCEL, RCANCEL, DELETE, CLOSE];
+
+/// What completion knows: the pulls whose messages are held.
+pub(super) const HELD: &str = "held";
+
+/// What a message that has come already is given to arrive.
+const AT_ONCE: Duration = Duration::from_millis(1);
+
+/// A session.
+pub struct State<'t> {
+    pub(super) tool: &'t mut Tool,
+    pub(super) on_exit: OnExit,
+    pub(super) names: KnownNames,
+    /// Queues of which a pull was given up: the server still has it, and answers it with the next message.
+    pub(super) waiting: Vec<QueueName>,
+    /// Whether a person is there.
+    pub(super) person: bool,
+    /// Messages went back because the session ended while it held them.
+    pub(super) left_behind: bool,
+    epoch: Option<Epoch>,
+    again: Reconnector,
+}
+
+impl<'t> State<'t> {
+    /// A session of this tool, which has been prepared for it.
+    pub(super) fn new(tool: &'t mut Tool, person: bool, names: KnownNames) -> Self {
+        Self {
+            tool,
+            on_exit: OnExit::ask(ON_EXIT),
+            names,
+            waiting: Vec::new(),
+            person,
+            left_behind: false,
+            epoch: None,
+            again: Reconnector::default(),
+        }
+    }
+
+    /// What the session holds.
+    pub(super) fn session(&mut self) -> &mut Session {
+        self.tool.session.get_or_insert_default()
+    }
+
+    /// The messages that the session holds, the last one at the end.
+    pub(super) fn held(&self) -> &[Delivery] {
+        self.tool.session.as_ref().map_or(&[], |session| session.held.as_slice())
+    }
+
+    /// The pulls whose messages are held.
+    pub(super) fn pulls(&self) -> Vec<String> {
+        self.held().iter().map(|message| message.request_id().to_string()).collect()
+    }
+
+    /// Notes a message that was just pulled.
+    pub(super) fn hold(&mut self, message: Delivery) {
+        self.session().held.push(message);
+        self.keep_in_line();
+    }
+
+    /// The session holds nothing any more, and no pull of it waits.
+    pub(super) fn forget_all(&mut self) {
+        self.session().held.clear();
+        self.waiting.clear();
+        self.keep_in_line();
+    }
+
+    /// Brings the names for completion in line with the messages.
+    pub(super) fn keep_in_line(&mut self) {
+        self.names.keep(HELD, self.pulls());
+    }
+
+    /// Whether the session is connected, as far as is known.
+    pub(super) fn is_connected(&mut self) -> bool {
+        self.tool.link.opened().is_some_and(|client| client.is_connected())
+    }
+
+    /// Looks whether the connection is still the one that the session knew. On a loss it forgets the messages and gives a
+    /// sentence for the person.
+    pub(super) fn note_loss(&mut self) -> Option<String> {
+        let client = self.tool.link.opened()?;
+        let alive = client.check_connection();
+        let epoch = if alive { client.epoch() } else { None };
+        let before = std::mem::replace(&mut self.epoch, epoch)?;
+        if epoch == Some(before) {
+            return None;
+        }
+        self.again.lost();
+        let went = went_back(self.held());
+        self.forget_all();
+        let again = if alive { "; connected again" } else { "" };
+        Some(format!("connection lost{went}{again}"))
+    }
+
+    /// The connection was given up on purpose: that the next one is another one is no loss.
+    pub(super) fn start_connection(&mut self) {
+        self.epoch = None;
+    }
+
+    /// What has to be done although nobody typed anything: messages of pulls that were given up, loss and return of the
+    /// connection. Gives sentences for the person.
+    pub(super) fn look_after(&mut self, now: Instant) -> Vec<String> {
+        let mut said: Vec<String> = self.note_loss().into_iter().collect();
+        if self.is_connected() {
+            said.extend(self.collect());
+        } else {
+            said.extend(self.try_again(now));
+        }
+        said
+    }
+
+    /// Takes what pulls have brought that were given up.
+    fn collect(&mut self) -> Vec<String> {
+        let mut said = Vec::new();
+        for queue in self.waiting.clone() {
+            let Some(client) = self.tool.link.opened() else { break };
+            // A lost connection is noticed and told by the next look.
+            let Ok(Some(message)) = client.pull_within(queue.clone(), AT_ONCE) else { continue };
+            said.push(format!("{} came, pull {}", label(&message), message.request_id()));
+            self.waiting.retain(|other| *other != queue);
+            self.hold(message);
+        }
+        said
+    }
+
+    /// Connects again after a loss.
+    fn try_again(&mut self, now: Instant) -> Option<String> {
+        if !self.person {
+            return None;
+        }
+        let client = self.tool.link.opened()?;
+        if !self.again.try_again(now, || client.reconnect().is_ok()) {
+            return None;
+        }
+        self.epoch = client.epoch();
+        Some("connected again".to_owned())
+    }
+
+    /// The place of the message that was pulled by this request, or last.
+    ///
+    /// # Errors
+    /// The session holds no such message.
+    pub(super) fn place(&self, pull: Option<&str>) -> Result<usize, CliError> {
+        let place = match pull {
+            None => self.held().len().checked_sub(1),
+            Some(id) => self.held().iter().position(|one| one.request_id().as_str() == id),
+        };
+        place.ok_or_else(|| {
+            let why = match pull {
+                Some(id) => format!("this session holds no message of pull {id}"),
+                None => "this session holds no message".to_owned(),
+            };
+            CliError::not_found(why).hint("pulled, to list the messages it holds")
+        })
+    }
+}
+
+/// " — pulled messages 1 of /q, 2 of /q went back", or nothing.
+fn went_back(held: &[Delivery]) -> String {
+    match held {
+        [] => String::new(),
+        [message] => format!(" — {} went back to its queue", label(message)),
+        all => format!(" — {} pulled messages went back to their queues", all.len()),
+    }
+}

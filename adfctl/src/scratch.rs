@@ -1,0 +1,24 @@
+//! A queue that nobody else uses, and that is gone afterwards.
+
+use adf_queue_client::QueueName;
+use ctl_core::error::CliError;
+use ctl_core::smoke::scratch_name;
+
+use crate::link::Link;
+use crate::names;
+
+/// The name of such a queue.
+///
+/// # Errors
+/// Never: the name is valid.
+pub fn queue(purpose: &str) -> Result<QueueName, CliError> {
+    names::queue(&scratch_name("adfctl", purpose))
+}
+
+/// Removes it with all that is in it, as far as the server can be reached. What was pulled from it is given back first:
+/// over WebSocket it would come back otherwise, into a queue that is gone.
+pub fn remove(link: &mut Link, queue: &QueueName) {
+    use ctl_core::link::Link as _;
+    link.close();
+    let _ = link.ask(format!("deletequeue {queue}"), |client| client.delete_queue(queue.clone()));
+}

@@ -1,0 +1,79 @@
+//! Pulling messages without waiting for ever: a pull has no time limit in the server.
+
+use std::time::{Duration, Instant};
+
+use adf_queue_client::{Delivery, QueueName};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::signals::Interrupts;
+use ctl_core::units;
+
+use crate::link::Link;
+
+/// The longest wait in one call: signals are noticed in between.
+pub const SLICE: Duration = Duration::from_millis(500);
+
+/// Pulls messages of one queue.
+pub struct Taker {
+    queue: QueueName,
+    interrupts: Interrupts,
+    /// How long to wait for messages; zero takes only what is ready now.
+    wait: Duration,
+    began: Instant,
+}
+
+impl Taker {
+    /// Takes what is ready now, or waits up to `wait` in all.
+    #[must_use]
+    pub fn new(queue: QueueName, wait: Option<Duration>, interrupts: Interrupts) -> Self {
+        Self { queue, interrupts, wait: wait.unwrap_or_default(), began: Instant::now() }
+    }
+
+    /// The next messages, at most `most`; none when there are none in time, or a signal came.
+    ///
+    /// # Errors
+    /// The queue does not exist, or the failure of the connection.
+    pub fn next(&self, link: &mut Link, most: usize) -> Result<Vec<Delivery>, CliError> {
+        loop {
+            let taken = self.ready(link, most)?;
+            let rest = self.wait.saturating_sub(self.began.elapsed());
+            if !taken.is_empty() || rest.is_zero() || self.interrupts.requested().is_some() {
+                return Ok(taken);
+            }
+            if let Some(message) = self.pull(link, rest.min(SLICE))? {
+                return Ok(vec![message]);
+            }
+        }
+    }
+
+    /// What is ready now. Somebody else may be faster: then the pull waits for a moment, and the client keeps it for
+    /// the next one.
+    fn ready(&self, link: &mut Link, most: usize) -> Result<Vec<Delivery>, CliError> {
+        let queue = &self.queue;
+        let ready = link.ask(format!("count {queue}"), |client| client.count(queue.clone()))?;
+        let most = usize::try_from(ready).unwrap_or(most).min(most);
+        let mut taken = Vec::new();
+        while taken.len() < most {
+            let Some(message) = self.pull(link, SLICE)? else { break };
+            taken.push(message);
+        }
+        Ok(taken)
+    }
+
+    fn pull(&self, link: &mut Link, wait: Duration) -> Result<Option<Delivery>, CliError> {
+        let queue = &self.queue;
+        link.ask(format!("pull {queue}"), |client| client.pull_within(queue.clone(), wait))
+    }
+
+    /// What it means that nothing came.
+    #[must_use]
+    pub fn nothing(&self) -> CliError {
+        let queue = &self.queue;
+        if self.wait.is_zero() {
+            let why = format!("no message is ready in {queue}");
+            return CliError::new(Exit::Negative, "NOTHING_PULLED", why)
+                .hint("--wait 30s, to wait for one");
+        }
+        let within = units::show_duration(self.wait);
+        CliError::timeout(format!("no message came in {queue} within {within}"))
+    }
+}

@@ -1,0 +1,18 @@
+//! What every command works with, and what a session of this tool remembers.
+
+use adf_queue_client::Delivery;
+use ctl_core::tool::Context;
+
+/// This tool.
+#[derive(Debug)]
+pub enum Adfctl {}
+
+/// What every command works with.
+pub type Tool = Context<Adfctl>;
+
+/// What a session remembers between its lines.
+#[derive(Default)]
+pub struct Session {
+    /// The messages that the session's connection has pulled and not settled, the last one at the end.
+    pub held: Vec<Delivery>,
+}

@@ -1,0 +1,54 @@
+//! `check` and `wait`.
+
+use crate::harness::*;
+
+#[test]
+fn queues_are_judged_by_thresholds_and_by_who_pulls() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("judged"));
+        let check = |line: &[&str]| adfctl(address, &[&["check"], line].concat());
+        check(&["server"]).exits(0);
+        let ok = check(&["queue", &queue.name]).exits(0);
+        assert!(ok.out().contains(" OK - ") && ok.out().contains("ready 0"), "{}", ok.out());
+        adfctl(address, &["push", &queue.name, "x"]).exits(0);
+        let lonely = check(&["queue", &queue.name]).exits(2);
+        assert!(lonely.out().contains("nobody pulls any"), "{}", lonely.out());
+        check(&["queue", &queue.name, "--zero-workers", "warn"]).exits(1);
+        let ok = ["queue", &queue.name, "--zero-workers", "ok"];
+        check(&ok).exits(0);
+        check(&[&ok[..], &["-w", "ready=0"]].concat()).exits(1);
+        check(&[&ok[..], &["-c", "ready=@1:5"]].concat()).exits(2);
+        check(&[&ok[..], &["-w", "nonsense=0"]].concat()).exits(3);
+        check(&["queues", &queue.name, "--exclude", &queue.name]).exits(2);
+        check(&["queues", &queue.name, "--zero-workers", "ok"]).exits(0);
+        check(&["queue", &site.no_queue("none").name]).exits(2);
+        check(&["roundtrip"]).exits(0);
+    });
+}
+
+#[test]
+fn wrong_lines_are_unknown_and_a_dead_server_is_critical() {
+    let ran = bare(&["check", "server", "--nope"]).exits(3);
+    assert!(ran.out().starts_with("ADFCTL UNKNOWN - "), "{}", ran.out());
+    let ran = adfctl(&dead_address(), &["check", "server", "-o", "json"]).exits(2).json();
+    assert_eq!(ran["exit"], 2);
+}
+
+#[test]
+fn conditions_are_waited_for() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.no_queue("waited"));
+        let wait =
+            |line: &[&str]| adfctl(address, &[&["wait", "--interval", "10ms"], line].concat());
+        wait(&["--for", "server"]).exits(0);
+        wait(&["--for", "empty", &queue.name]).exits(0);
+        wait(&["--for", "empty", &queue.name, "--must-exist"]).exits(1);
+        let late = wait(&["--for", "queue-exists", &queue.name, "--timeout", "200ms"]).exits(124);
+        assert!(late.err.contains("no such queue"), "{}", late.err);
+        adfctl(address, &["push", &queue.name, "--create", "x"]).exits(0);
+        wait(&["--for", "queue-exists", "-Q", &queue.name]).exits(0);
+        wait(&["--for", "ready>=1", &queue.name, "--stable", "2"]).exits(0);
+        wait(&["--for", "empty", &queue.name, "--timeout", "200ms"]).exits(124);
+        wait(&["--for", "nonsense>=1", &queue.name]).exits(2);
+    });
+}

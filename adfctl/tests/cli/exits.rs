@@ -1,0 +1,109 @@
+//! Exit codes and errors.
+
+use ctl_core::contract::program::ended;
+use fixtures::adf_queue::Server;
+
+use crate::harness::*;
+
+/// One line for every command that talks to a server.
+pub(crate) const LINES: &[&[&str]] = &[
+    &["push", "/q", "x"],
+    &["pull", "/q"],
+    &["pop", "/q"],
+    &["recover", "/q", "1"],
+    &["queues"],
+    &["count", "/q"],
+    &["queue", "create", "/q"],
+    &["queue", "delete", "/q", "--yes"],
+    &["clear", "/q", "--yes"],
+    &["smoke"],
+    &["ping"],
+    &["raw", "count", "/q"],
+];
+
+#[test]
+fn a_dead_port_is_69_and_json_says_so() {
+    let address = dead_address();
+    for line in LINES {
+        let ran = adfctl(&address, &[line, &["-o", "json"][..]].concat()).exits(69);
+        assert_eq!(ran.error_alone()["exit"], 69, "{line:?}");
+    }
+}
+
+#[test]
+fn wrong_lines_are_2() {
+    for line in [
+        &["nope"][..],
+        &["ping", "--nope"],
+        &["push"],
+        &["pull"],
+        &["count"],
+        &["clear"],
+        &["wait", "--for", "empty"],
+        &["pull", "/q", "-Q", "/r"],
+        &["raw", "pull", "/q"],
+        &["raw", "nope", "/q"],
+        &["raw", "count", "/q", "body"],
+        &["pop", "/q", "-n"],
+    ] {
+        bare(line).exits(2);
+        let ran = bare(&[line, &["-o", "json"]].concat()).exits(2);
+        assert_eq!(ran.error_alone()["code"], "USAGE", "{line:?}");
+    }
+}
+
+#[test]
+fn a_wrong_address_name_or_id_is_65_and_a_wrong_variable_78() {
+    adfctl("a:b:c", &["ping"]).exits(65);
+    adfctl("gopher://a", &["ping"]).exits(65);
+    bare(&["push", "", "x"]).exits(65);
+    bare(&["count", ""]).exits(65);
+    bare(&["recover", "/q", "two words"]).exits(65);
+    let mut line = PROGRAM.command(&["ping"]);
+    line.env("ADFCTL_OUTPUT", "jsn");
+    ended(line.spawn().unwrap()).exits(78);
+}
+
+#[test]
+fn a_queue_that_does_not_exist_is_1_and_says_how_to_create_it() {
+    on_both(|site| {
+        let queue = site.no_queue("none");
+        for line in
+            [&["push", &queue.name, "x"][..], &["pull", &queue.name], &["count", &queue.name]]
+        {
+            let ran = adfctl(site.address(), line).exits(1);
+            let said = format!(
+                "{}{}: the queue does not exist",
+                queue.name,
+                if line[0] == "push" { " 1" } else { "" }
+            );
+            assert!(ran.says("error: QUEUE_NOT_FOUND: "), "{line:?} {}", ran.err);
+            assert!(ran.err.contains(&said), "{line:?} {}", ran.err);
+            assert!(ran.err.contains("adfctl queue create NAME"), "{line:?} {}", ran.err);
+        }
+    });
+}
+
+#[test]
+fn the_transport_is_that_of_the_address_or_of_the_flag() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let json = format!("adf+json://{address}");
+    // Only JSON carries names that are not ASCII,.
+    adfctl(&json, &["push", "/队", "--create", "hello"]).exits(0);
+    adfctl(address, &["count", "/队"]).exits(65);
+    adfctl(address, &["--transport", "ws-json", "count", "/队"]).exits(0);
+    bare(&["--transport", "pigeon", "ping"]).exits(2);
+    bare(&["--embedded", "--transport", "ws-json", "smoke"]).exits(0);
+}
+
+#[test]
+fn what_is_sent_and_answered_can_be_seen() {
+    let server = Server::start().unwrap();
+    let ran = adfctl(server.address(), &["-vvv", "push", "/q", "--create", "hello"]).exits(0);
+    for line in ["> createqueue /q", "> rpush /q 5", "< ok"] {
+        assert!(ran.err.contains(line), "{line} {}", ran.err);
+    }
+    let ran = adfctl(server.address(), &["-vvv", "count", "/none"]).exits(1);
+    assert!(ran.err.contains("< count: the server refused: queue not exists."), "{}", ran.err);
+}

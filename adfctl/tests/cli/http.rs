@@ -1,0 +1,83 @@
+//! Messages over HTTP, which belong to no connection.
+
+use crate::harness::*;
+
+/// The request id of a message that was pulled over HTTP.
+fn pull(http: &str, queue: &str) -> String {
+    let ran = adfctl(http, &["pull", queue, "-o", "json"]).exits(0);
+    let id = ran.json()[0]["requestid"].as_str().unwrap().to_owned();
+    assert!(ran.err.contains(&format!("stays pulled as {id}")), "{}", ran.err);
+    id
+}
+
+#[test]
+fn a_message_stays_pulled_until_its_request_id_settles_it() {
+    on_both(|site| {
+        let (http, queue) = (site.http(), site.queue("settled"));
+        adfctl(&http, &["push", &queue.name, "a", "b"]).exits(0);
+        let id = pull(&http, &queue.name);
+        assert_eq!(ready(&http, &queue.name), 1);
+        adfctl(&http, &["rcancel", &queue.name, &id]).exits(0);
+        let ran = adfctl(&http, &["rcancel", &queue.name, &id]).exits(1);
+        assert!(ran.says("error: NOT_PULLED"), "{}", ran.err);
+        // Now the other one is at the left end.
+        let id = pull(&http, &queue.name);
+        adfctl(&http, &["lcancel", &queue.name, &id]).exits(0);
+        let id = pull(&http, &queue.name);
+        adfctl(&http, &["delete", &queue.name, &id]).exits(0);
+        let ran = adfctl(&http, &["pop", &queue.name, "-o", "raw"]).exits(0);
+        assert_eq!(ran.out(), "a");
+    });
+}
+
+#[test]
+fn what_a_pull_over_http_has_swallowed_comes_back_whatever_the_address_says() {
+    on_both(|site| {
+        let queue = site.queue("ghost");
+        adfctl(site.address(), &["push", &queue.name, "a"]).exits(0);
+        let id = pull(&site.http(), &queue.name);
+        assert_eq!(ready(site.address(), &queue.name), 0);
+        let dry = adfctl(site.address(), &["recover", &queue.name, &id, "-n"]).exits(0);
+        assert!(dry.out().contains("would recover"), "{}", dry.out());
+        adfctl(site.address(), &["recover", &queue.name, &id]).exits(0);
+        assert_eq!(ready(site.address(), &queue.name), 1);
+    });
+}
+
+#[test]
+fn over_websocket_there_is_no_request_id_to_settle_and_the_error_says_why() {
+    for command in ["delete", "lcancel", "rcancel"] {
+        let ran = adfctl("127.0.0.1:1", &[command, "/q", "1"]).exits(2);
+        assert!(ran.err.contains("belongs to the connection that pulled it"), "{}", ran.err);
+        assert!(
+            ran.err.contains(&format!("adfctl -s http://127.0.0.1:1 {command}")),
+            "{}",
+            ran.err
+        );
+    }
+}
+
+#[test]
+fn pop_and_exec_settle_over_http_too() {
+    on_both(|site| {
+        let (http, queue) = (site.http(), site.queue("popped"));
+        adfctl(&http, &["push", &queue.name, "a", "b"]).exits(0);
+        let ran = adfctl(&http, &["pop", &queue.name, "-o", "raw"]).exits(0);
+        assert_eq!(ran.out(), "a");
+        adfctl(&http, &["pull", &queue.name, "--exec", "false"]).exits(1);
+        assert_eq!(ready(&http, &queue.name), 1);
+        adfctl(&http, &["pull", &queue.name, "--exec", "true"]).exits(0);
+        let rows = adfctl(&http, &["queues", &queue.name, "-o", "json"]).exits(0).json();
+        assert_eq!((&rows[0]["ready"], &rows[0]["pulled"]), (&0.into(), &0.into()));
+    });
+}
+
+#[test]
+fn the_self_check_passes_over_http() {
+    on_both(|site| {
+        for transport in ["http-bin", "http-json"] {
+            adfctl(site.address(), &["--transport", transport, "smoke"]).exits(0);
+        }
+        adfctl(&site.http(), &["ping"]).exits(0);
+    });
+}

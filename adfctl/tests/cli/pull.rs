@@ -1,0 +1,136 @@
+//! `pull` and `pop`.
+
+use std::time::Duration;
+
+use fixtures::adf_queue::Server;
+use fixtures::fault::Fault;
+use serde_json::json;
+
+use crate::harness::*;
+
+/// A queue with these messages.
+fn filled(site: &Site, base: &str, bodies: &[&str]) -> Queue {
+    let queue = site.queue(base);
+    adfctl(site.address(), &[&["push", &queue.name], bodies].concat()).exits(0);
+    queue
+}
+
+fn bodies(ran: &Ran) -> Vec<String> {
+    let all = ran.json();
+    let body = |one: &serde_json::Value| one["body"].as_str().unwrap().to_owned();
+    all.as_array().unwrap().iter().map(body).collect()
+}
+
+#[test]
+fn a_pulled_message_is_given_back_where_it_was() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), filled(site, "back", &["a", "b", "c"]));
+        let ran = adfctl(address, &["pull", &queue.name, "-c", "2", "-o", "json"]).exits(0);
+        assert_eq!(bodies(&ran), ["a", "b"]);
+        assert!(ran.err.contains("2 messages are back where it was"), "{}", ran.err);
+        assert_eq!(ready(address, &queue.name), 3);
+        let ran = adfctl(address, &["pop", &queue.name, "-c", "9", "-o", "json"]).exits(0);
+        assert_eq!(bodies(&ran), ["a", "b", "c"]);
+        let counts: Vec<_> =
+            ran.json().as_array().unwrap().iter().map(|m| m["duplications"].clone()).collect();
+        assert_eq!(counts, [2, 2, 1]);
+    });
+}
+
+#[test]
+fn records_say_what_the_server_told() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), filled(site, "record", &["x"]));
+        let ran = adfctl(address, &["pop", &queue.name, "-o", "ndjson"]).exits(0);
+        let expected =
+            json!({"v": 1, "messageid": 1, "queue": queue.name, "duplications": 1, "body": "x"});
+        assert_eq!(ran.json(), expected);
+    });
+}
+
+#[test]
+fn messages_go_where_then_says_and_keep_their_order() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), filled(site, "then", &["a", "b", "c"]));
+        let then = |what: &str| {
+            let line = ["pull", &queue.name, "-c", "2", "-o", "json", "--then", what];
+            bodies(&adfctl(address, &line).exits(0))
+        };
+        assert_eq!(then("lcancel"), ["a", "b"]);
+        assert_eq!(then("rcancel"), ["a", "b"]);
+        assert_eq!(then("delete"), ["c", "a"]);
+        let rest = adfctl(address, &["pop", &queue.name, "-c", "9", "-o", "json"]).exits(0);
+        assert_eq!(bodies(&rest), ["b"]);
+    });
+}
+
+#[test]
+fn nothing_there_is_1_and_a_wait_that_runs_out_124() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("empty"));
+        for command in ["pull", "pop"] {
+            let ran = adfctl(address, &[command, &queue.name]).exits(1);
+            assert!(ran.says("error: NOTHING_PULLED"), "{}", ran.err);
+            adfctl(address, &[command, &queue.name, "--wait", "200ms"]).exits(124);
+        }
+    });
+}
+
+#[test]
+fn a_wait_ends_with_the_first_message() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("late"));
+        let line = ["--server", address, "pop", &queue.name, "--wait", "60s", "-o", "raw"];
+        let child = PROGRAM.command(&line).spawn().unwrap();
+        // Until it waits, or a moment before: it gets the message in either case.
+        let line = ["wait", "--for", "waiting>=1", &queue.name, "--interval", "10ms"];
+        adfctl(address, &line).exits(0);
+        adfctl(address, &["push", &queue.name, "at last"]).exits(0);
+        assert_eq!(ctl_core::contract::program::ended(child).exits(0).out(), "at last");
+    });
+}
+
+#[test]
+fn the_exit_code_of_a_command_decides() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), filled(site, "exec", &["a", "b"]));
+        let pull = |script: &str| {
+            let line = ["pull", &queue.name, "-o", "plain", "--exec", "sh", "-c", script];
+            adfctl(address, &line)
+        };
+        let script = "echo \"$ADFCTL_QUEUE $ADFCTL_MESSAGE_ID $ADFCTL_DUPLICATIONS $(cat)\"";
+        let ran = pull(&format!("{script}; exit 3")).exits(1);
+        assert!(ran.err.contains("COMMAND_FAILED") && ran.err.contains("code 3"), "{}", ran.err);
+        assert!(ran.err.contains(&format!("{} 1 1 a", queue.name)), "{}", ran.err);
+        assert_eq!(ready(address, &queue.name), 2);
+        let ran = pull(script).exits(0);
+        assert!(ran.err.contains(&format!("{} 1 2 a", queue.name)), "{}", ran.err);
+        assert_eq!(ready(address, &queue.name), 1);
+        let line = ["pull", &queue.name, "--exec", "/no/such/command"];
+        adfctl(address, &line).exits(127);
+        assert_eq!(ready(address, &queue.name), 1);
+    });
+}
+
+#[test]
+fn what_cannot_be_written_stays_in_the_queue() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    adfctl(server.address(), &["push", "/q", "a", "b", "c"]).exits(0);
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+    let Ok(full) = full else { return };
+    let mut command =
+        PROGRAM.command(&["--server", server.address(), "pop", "/q", "-c", "3", "-o", "raw"]);
+    let child = command.stdout(full).spawn().unwrap();
+    ctl_core::contract::program::ended(child).exits(74);
+    assert!(server.wait_for(Duration::from_secs(60), |view| view.ready == 3));
+    assert_eq!(server.messages("/q")[0].body, b"a");
+}
+
+#[test]
+fn a_message_whose_delete_is_refused_is_a_failure_that_is_named() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    adfctl(server.address(), &["push", "/q", "a", "b"]).exits(0);
+    server.faults().add(Fault::nth(1).of("delete").reply("message was not pulled."));
+    let ran = adfctl(server.address(), &["pop", "/q", "-c", "2", "-o", "json"]).exits(3);
+    assert!(ran.err.contains("message 1 of /q: NOT_PULLED"), "{}", ran.err);
+}

@@ -1,0 +1,96 @@
+//! `push`.
+
+use fixtures::adf_queue::Server;
+use serde_json::json;
+
+use crate::harness::*;
+
+#[test]
+fn ids_are_printed_and_bodies_come_back_byte_for_byte() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("bytes"));
+        let body: Vec<u8> = (0..=u8::MAX).collect();
+        let pushed = adfctl_with(address, &["push", &queue.name], &body).exits(0);
+        assert_eq!(pushed.out(), "1\n");
+        let popped = adfctl(address, &["pop", &queue.name, "-o", "raw"]).exits(0);
+        assert_eq!(popped.bytes, body);
+        assert_eq!(ready(address, &queue.name), 0);
+    });
+}
+
+#[test]
+fn the_queue_is_named_by_place_or_by_flag() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("named"));
+        adfctl(address, &["push", &queue.name, "one", "two"]).exits(0);
+        adfctl(address, &["push", "-Q", &queue.name, "three"]).exits(0);
+        let line = ["pop", "-Q", &queue.name, "-c", "9", "--columns", "body"];
+        assert_eq!(adfctl(address, &line).exits(0).out(), "one\ntwo\nthree\n");
+    });
+}
+
+#[test]
+fn the_left_end_is_pulled_first() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("ends"));
+        adfctl(address, &["push", &queue.name, "second"]).exits(0);
+        adfctl(address, &["push", &queue.name, "--left", "first"]).exits(0);
+        let line = ["pop", &queue.name, "-c", "2", "--columns", "messageid,body"];
+        assert_eq!(adfctl(address, &line).exits(0).out(), "2\tfirst\n1\tsecond\n");
+    });
+}
+
+#[test]
+fn lines_nul_records_and_message_records_are_messages_of_their_own() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("records"));
+        adfctl_with(address, &["push", &queue.name, "--lines"], b"a\n\nb").exits(0);
+        adfctl_with(address, &["push", &queue.name, "-0"], b"c\nd\0e\0").exits(0);
+        let records =
+            b"{\"v\":1,\"queue\":\"/elsewhere\",\"body\":\"f\"}\n\n{\"body_base64\":\"/w==\"}\n";
+        adfctl_with(address, &["push", &queue.name, "--ndjson"], records).exits(0);
+        let ran = adfctl(address, &["pop", &queue.name, "-c", "9", "-0"]).exits(0);
+        assert_eq!(ran.bytes, b"a\0\0b\0c\nd\0e\0f\0\xff\0");
+    });
+}
+
+#[test]
+fn a_record_that_is_none_is_named_and_the_others_are_pushed() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    let line = ["push", "/q", "--ndjson"];
+    let ran =
+        adfctl_with(server.address(), &line, b"{\"body\":\"x\"}\n{}\n{\"body\":\"y\"}\n").exits(3);
+    assert!(
+        ran.err.contains("stdin record 2") && ran.err.contains("without `body`"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(server.view().ready, 2);
+}
+
+#[test]
+fn a_body_that_binary_frames_cannot_carry_is_65_and_nothing_is_sent() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    let ran = adfctl_with(server.address(), &["push", "/q"], &[b'x'; 65_536]).exits(65);
+    assert!(ran.err.contains("65535"), "{}", ran.err);
+    assert_eq!(server.view().ready, 0);
+    adfctl_with(server.address(), &["push", "/q"], &[b'x'; 65_535]).exits(0);
+    let json = format!("adf+json://{}", server.address());
+    adfctl_with(&json, &["push", "/q"], &[b'x'; 70_000]).exits(0);
+    // The length field of a frame cannot say so much; the body is whole all the same.
+    let line = ["pop", "/q", "-c", "2", "-o", "raw"];
+    assert_eq!(adfctl(server.address(), &line).exits(0).bytes.len(), 65_535 + 70_000);
+}
+
+#[test]
+fn a_queue_is_created_when_it_is_asked_for_and_a_dry_run_does_nothing() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.no_queue("created"));
+        let dry = ["push", &queue.name, "x", "--create", "-n", "-o", "json"];
+        assert_eq!(adfctl(address, &dry).exits(0).json(), json!({"dry_run": true, "messages": 1}));
+        adfctl(address, &["count", &queue.name]).exits(1);
+        adfctl(address, &["push", &queue.name, "x", "--create", "-c", "3"]).exits(0);
+        adfctl(address, &["push", &queue.name, "x", "--create"]).exits(0);
+        assert_eq!(ready(address, &queue.name), 4);
+    });
+}

@@ -1,0 +1,100 @@
+//! Queues: listing, counting, creating, deleting, clearing.
+
+use fixtures::adf_queue::Server;
+
+use crate::harness::*;
+
+#[test]
+fn queues_are_listed_with_what_is_in_them() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("listed"));
+        adfctl(address, &["push", &queue.name, "a", "b"]).exits(0);
+        let rows = adfctl(address, &["queues", &queue.name, "-o", "json"]).exits(0).json();
+        let row = &rows[0];
+        assert_eq!((&row["name"], &row["ready"]), (&queue.name.clone().into(), &2.into()));
+        assert_eq!((&row["waiting"], &row["pulled"]), (&0.into(), &0.into()));
+        let glob = format!("{}*", &queue.name[..queue.name.len() - 2]);
+        assert_eq!(
+            adfctl(address, &["queues", &glob, "-o", "name"]).exits(0).lines(),
+            [&queue.name]
+        );
+        assert_eq!(adfctl(address, &["queues", "/no*thing"]).exits(0).out(), "");
+    });
+}
+
+#[test]
+fn more_queues_than_the_page_tells_of_are_said_to_be_there() {
+    let mut builder = Server::builder();
+    for n in 0..101 {
+        builder = builder.queue(format!("/q{n:03}"));
+    }
+    let server = builder.start().unwrap();
+    let ran = adfctl(server.address(), &["queues", "-o", "name"]).exits(3);
+    assert_eq!(ran.lines().len(), 100);
+    assert!(ran.lines().is_sorted() && ran.err.contains("100 of its 101 queues"), "{}", ran.err);
+}
+
+#[test]
+fn counts_go_to_scripts_as_numbers() {
+    on_both(|site| {
+        let (address, one, two) = (site.address(), site.queue("one"), site.queue("two"));
+        adfctl(address, &["push", &one.name, "x"]).exits(0);
+        let ran = adfctl(address, &["count", &one.name, "-Q", &two.name]).exits(0);
+        assert_eq!(ran.out(), format!("1\t{}\n0\t{}\n", one.name, two.name));
+        let none = site.no_queue("none");
+        let ran = adfctl(address, &["count", &one.name, &none.name]).exits(3);
+        assert_eq!(ran.out(), format!("1\t{}\n", one.name));
+        assert!(ran.err.contains("QUEUE_NOT_FOUND"), "{}", ran.err);
+    });
+}
+
+#[test]
+fn queues_are_created_once() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.no_queue("new"));
+        adfctl(address, &["queue", "create", &queue.name, "-n"]).exits(0);
+        adfctl(address, &["queue", "create", &queue.name]).exits(0);
+        let again = adfctl(address, &["queue", "create", &queue.name]).exits(1);
+        assert!(again.says("error: QUEUE_EXISTS"), "{}", again.err);
+        adfctl(address, &["queue", "create", &queue.name, "--if-missing"]).exits(0);
+    });
+}
+
+#[test]
+fn a_queue_is_deleted_and_cleared_only_after_a_yes() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("gone"));
+        adfctl(address, &["push", &queue.name, "a", "b"]).exits(0);
+        for line in [&["clear", &queue.name][..], &["queue", "delete", &queue.name]] {
+            let ran = adfctl(address, line).exits(2);
+            assert!(ran.err.contains("--yes") && ran.err.contains(address), "{}", ran.err);
+            adfctl(address, &[line, &["-n"]].concat()).exits(0);
+        }
+        let refused = adfctl(address, &["queue", "delete", &queue.name]).exits(2);
+        let what =
+            format!("queue {} with 2 ready messages, 0 pulled and 0 waiting pulls", queue.name);
+        assert!(refused.err.contains(&what), "{}", refused.err);
+        assert_eq!(ready(address, &queue.name), 2);
+        let cleared =
+            adfctl(address, &["clear", &queue.name, "--yes", "-o", "json"]).exits(0).json();
+        assert_eq!(cleared["succeeded"], 2);
+        // Of nothing there is nothing to agree to.
+        adfctl(address, &["clear", &queue.name]).exits(0);
+        adfctl(address, &["queue", "delete", &queue.name, "--yes"]).exits(0);
+        adfctl(address, &["queue", "delete", &queue.name, "--yes"]).exits(1);
+    });
+}
+
+#[test]
+fn a_raw_request_shows_its_answer() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("raw"));
+        let ran = adfctl(address, &["raw", "lpush", &queue.name, "--id", "7", "x", "-o", "json"]);
+        let answer = ran.exits(0).json();
+        assert_eq!((&answer["requestid"], &answer["messageid"]), (&"7".into(), &1.into()));
+        let answer = adfctl(address, &["raw", "count", &queue.name, "-o", "json"]).exits(0).json();
+        assert_eq!((&answer["result"], &answer["count"]), (&"ok".into(), &1.into()));
+        let refused = adfctl(address, &["raw", "createqueue", &queue.name]).exits(1);
+        assert!(refused.err.contains("the queue exists already"), "{}", refused.err);
+    });
+}

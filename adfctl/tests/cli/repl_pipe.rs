@@ -1,0 +1,100 @@
+//! Sessions with scripts: from a pipe, `-f` and `-e`.
+
+use ctl_core::contract::session;
+use fixtures::adf_queue::Server;
+
+use crate::harness::*;
+
+fn repl(address: &str, arguments: &[&str], script: impl AsRef<[u8]>) -> Ran {
+    session::repl(&PROGRAM, address, arguments, script)
+}
+
+#[test]
+fn pulled_messages_are_held_over_the_lines_of_a_session() {
+    on_both(|site| {
+        let queue = site.queue("held");
+        let q = &queue.name;
+        let text = format!(
+            "push {q} \"a\\x00\" b c d\npull {q}\npull {q} 0\npull {q} 1s\nexpect 'count==3' pulled\n\
+             expect 'ready==1' queues {q}\ndelete\nlcancel all\nexpect 'count==0' pulled\n\
+             expect 'ready==3' queues {q}\npop {q} -o raw\n"
+        );
+        let ended = repl(site.address(), &[], text).exits(0);
+        assert!(ended.out().ends_with("a\0"), "{ended:?}");
+        assert!(ended.out().contains("message 3 of"), "{ended:?}");
+    });
+}
+
+#[test]
+fn what_a_script_leaves_pulled_goes_back_and_is_named() {
+    on_both(|site| {
+        let queue = site.queue("left");
+        let q = &queue.name;
+        let text = format!("push {q} a b\npull {q}\npull {q}\n");
+        let ended = repl(site.address(), &[], &text).exits(0);
+        assert!(ended.err.contains("2 pulled messages went back where they were"), "{ended:?}");
+        let ended = repl(site.address(), &["--strict-pulled"], &text).exits(1);
+        assert!(ended.err.contains("went back"), "{ended:?}");
+        let keeps = format!(":set on_exit delete\npull {q}\n");
+        repl(site.address(), &[], keeps).exits(0);
+        let rest = adfctl(site.address(), &["pop", q, "-c", "9", "--columns", "body"]).exits(0);
+        assert_eq!(rest.out(), "b\na\nb\n");
+    });
+}
+
+#[test]
+fn a_pull_that_was_given_up_is_still_answered_to_the_session() {
+    on_both(|site| {
+        let queue = site.queue("given-up");
+        let q = &queue.name;
+        let text =
+            format!(":set +e\npull {q} 100ms\n:set -e\npush {q} late\npull {q} 60s\npulled\n");
+        let ended = repl(site.address(), &[], text).exits(3);
+        assert!(ended.says("stdin:2: TIMEOUT"), "{ended:?}");
+        assert!(ended.out().contains("late"), "{ended:?}");
+    });
+}
+
+#[test]
+fn each_error_ends_the_script_with_its_own_code() {
+    let server = Server::start().unwrap();
+    for (line, code) in [
+        ("pull /none", 1),
+        ("delete", 1),
+        ("delete 99", 1),
+        ("puhs /q x", 2),
+        ("push /q \"x", 2),
+        ("queues --transport ws-bin", 2),
+        ("count ''", 65),
+        (":source /does/not/exist", 66),
+    ] {
+        let ended =
+            repl(server.address(), &[], format!("{line}\npush /q never --create\n")).exits(code);
+        assert!(ended.err.contains("stdin:1: "), "{line} {ended:?}");
+    }
+    assert_eq!(server.queues(), []);
+}
+
+#[test]
+fn bodies_are_saved_to_new_files() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("body");
+    let file = file.to_str().unwrap();
+    let text = format!("push /q \"\\x00\\xff\"\npull /q -o json\n:save {file}\n:save {file}\n");
+    let ended = repl(server.address(), &[], text).exits(74);
+    assert!(ended.err.contains("stdin:4: ") && ended.err.contains("exists already"), "{ended:?}");
+    assert_eq!(std::fs::read(file).unwrap(), b"\x00\xff");
+}
+
+#[test]
+fn a_session_at_an_address_of_http_holds_a_websocket() {
+    on_both(|site| {
+        let queue = site.queue("over-http");
+        let q = &queue.name;
+        let text = format!("push {q} a\npull {q}\nexpect 'ready==0' queues {q}\n");
+        repl(&site.http(), &[], text).exits(0);
+        // Over HTTP it would have stayed pulled.
+        assert_eq!(ready(site.address(), q), 1);
+    });
+}

@@ -1,0 +1,108 @@
+//! Sessions as a person meets them: through a pseudo-terminal.
+
+use ctl_core::contract::terminal::{READS, Terminal};
+use fixtures::adf_queue::{Listen, Server};
+
+use crate::harness::*;
+
+fn plain(address: &str) -> Terminal {
+    Terminal::plain(&PROGRAM, address)
+}
+
+#[test]
+fn the_prompt_shows_pulled_messages_and_leaving_asks_about_them() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("asked"));
+        let q = &queue.name;
+        let mut terminal = plain(address);
+        terminal.says(&format!("push {q} one two three"), "3");
+        terminal.sees(READS);
+        terminal.says(&format!("pull {q}"), "one");
+        terminal.sees(&format!("{address} *1> "));
+        terminal.says(&format!("pull {q}"), "two");
+        terminal.sees(&format!("{address} *2> "));
+        terminal.says("pulled", "DELIVERY");
+        terminal.sees(" *2> ");
+        terminal.types("\u{4}");
+        terminal.sees("2 messages pulled: [l]cancel (default) / [r]cancel / [d]elete / [c]ancel: ");
+        terminal.says("c", " *2> ");
+        terminal.says("quit", "[c]ancel: ");
+        terminal.says("r", "2 messages put back at the right end");
+        assert_eq!(terminal.ends(), 0);
+        let rest = adfctl(address, &["pop", q, "-c", "9", "--columns", "body"]).exits(0);
+        assert_eq!(rest.out(), "three\none\ntwo\n");
+    });
+}
+
+#[test]
+fn control_c_gives_up_waiting_and_what_comes_later_is_told() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("later"));
+        let q = &queue.name;
+        let mut terminal = plain(address);
+        terminal.types(&format!("pull {q}\r"));
+        let waits = ["wait", "--for", "waiting>=1", q, "--interval", "10ms"];
+        adfctl(address, &waits).exits(0);
+        terminal.types("\u{3}");
+        terminal.sees("cancelled");
+        terminal.sees(&format!("waiting:{q}> "));
+        adfctl(address, &["push", q, "late"]).exits(0);
+        // Nobody types anything.
+        terminal.sees("message 1 of");
+        terminal.types("\r");
+        terminal.sees(&format!("{address} *1> "));
+        terminal.says("delete", "is deleted");
+        terminal.sees(&format!("{address}> "));
+        terminal.leaves();
+        assert_eq!(ready(address, q), 0);
+    });
+}
+
+#[test]
+fn a_lost_connection_is_told_while_nobody_types() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    let address = server.address().to_owned();
+    let mut terminal = plain(&address);
+    terminal.says("push /q x", "1");
+    terminal.sees(READS);
+    terminal.says("pull /q", "x");
+    terminal.sees(" *1> ");
+    server.stop();
+    terminal.sees("connection lost");
+    terminal.sees("message 1 of /q went back");
+    terminal.types("\r");
+    terminal.sees("not connected> ");
+    let listen = Listen::Tcp(address.parse().unwrap());
+    let _again = Server::builder().listen(listen).start().unwrap();
+    terminal.sees("connected again");
+    terminal.types("\r");
+    terminal.sees(&format!("{address}> "));
+    terminal.leaves();
+}
+
+#[test]
+fn tab_completes_verbs_queues_and_pulls() {
+    let server = Server::builder().queue("/newsletter").start().unwrap();
+    let mut terminal = plain(server.address());
+    terminal.says("push /newsletter x", "1");
+    terminal.sees(READS);
+    // A slow answer leaves the names as they were, and the bell rings: the next Tab has them.
+    for attempt in 0.. {
+        assert!(attempt < 1000, "{}", terminal.shown);
+        terminal.types("count /newsl\t");
+        let (_, heard) = terminal.pty.exp_regex("newsletter|\u{7}").unwrap();
+        if heard == "newsletter" {
+            break;
+        }
+        // Kills the line.
+        terminal.types("\u{15}");
+    }
+    terminal.interrupts();
+    terminal.says("pull /newsletter", " *1> ");
+    terminal.types("lcan\t");
+    terminal.sees("lcancel");
+    terminal.interrupts();
+    terminal.says("lcancel all", "put back at the left end");
+    terminal.sees(READS);
+    terminal.leaves();
+}
