@@ -161,7 +161,7 @@ fn check(has_http: bool) {
         Some(_) => TestRunner::new(config),
         None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),
     };
-    let result = runner.run(&sequence::steps(has_http), |steps| {
+    let result = runner.run(&sequence::steps(has_http, true), |steps| {
         let side = Side::new(real.socket_addr(), real.id()).map_err(TestCaseError::fail)?;
         let mut reference = Reference::Real(Box::new(side));
         let result = compare(&mut reference, &steps);
@@ -240,7 +240,7 @@ fn sequences_are_recorded() {
         let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
         let mut runner = TestRunner::new_with_rng(Config::default(), rng);
         for number in 0..12 {
-            let steps = sequence::steps(has_http).new_tree(&mut runner).unwrap().current();
+            let steps = sequence::steps(has_http, false).new_tree(&mut runner).unwrap().current();
             let recorded = record(&real, steps).unwrap();
             let file = recorded::folder().join(format!("{kind}-{number:02}.txt"));
             fs::write(file, recorded.text("Adf.QueueServer 2.0.0")).unwrap();

@@ -40,11 +40,11 @@ const ACTIONS: [&str; 10] = [
     "deletequeue",
 ];
 
-/// Sequences over WebSocket, and over HTTP too.
-pub(crate) fn steps(has_http: bool) -> impl Strategy<Value = Vec<Step>> {
+/// Sequences over WebSocket, and over HTTP too; with bodies that make a transcript long.
+pub(crate) fn steps(has_http: bool, has_long: bool) -> impl Strategy<Value = Vec<Step>> {
     let requests = if has_http { 30 } else { 0 };
     let step = prop_oneof![
-        50 => (speaker(), request()).prop_map(|(connection, request)| {
+        50 => (speaker(), request(has_long)).prop_map(|(connection, request)| {
             Step::Send(connection, vec![frame(connection, &request)])
         }),
         8 => (speaker(), batch()).prop_map(|(connection, requests)| {
@@ -83,9 +83,9 @@ fn speaker() -> impl Strategy<Value = usize> {
     select(vec![0, 0, 0, 1, 2, 2, 3])
 }
 
-fn request() -> impl Strategy<Value = Request> {
+fn request(has_long: bool) -> impl Strategy<Value = Request> {
     let action = select(vec![1, 1, 2, 2, 2, 3, 3, 4, 4, 4, 4, 5, 6, 7, 7, 8, 8, 9, 9, 10]);
-    (action, id(), name(), body()).prop_map(|(action, id, queue, body)| Request {
+    (action, id(), name(), body(has_long)).prop_map(|(action, id, queue, body)| Request {
         action,
         id,
         queue,
@@ -97,12 +97,14 @@ fn request() -> impl Strategy<Value = Request> {
 /// those go behind what it has read by then.
 fn batch() -> impl Strategy<Value = Vec<Request>> {
     let kind = select(vec![vec![2], vec![4], vec![3, 5, 6, 7, 8, 9, 10]]);
-    (kind, vec((any::<prop::sample::Index>(), request()), 2..=5)).prop_map(|(actions, requests)| {
-        let requests = requests.into_iter();
-        requests
-            .map(|(place, request)| Request { action: *place.get(&actions), ..request })
-            .collect()
-    })
+    (kind, vec((any::<prop::sample::Index>(), request(false)), 2..=5)).prop_map(
+        |(actions, requests)| {
+            let requests = requests.into_iter();
+            requests
+                .map(|(place, request)| Request { action: *place.get(&actions), ..request })
+                .collect()
+        },
+    )
 }
 
 fn id() -> impl Strategy<Value = String> {
@@ -121,7 +123,8 @@ fn name() -> impl Strategy<Value = String> {
     ]
 }
 
-fn body() -> impl Strategy<Value = Vec<u8>> {
+fn body(has_long: bool) -> impl Strategy<Value = Vec<u8>> {
+    let is_long = u32::from(has_long);
     prop_oneof![
         8 => select(vec!["x", "y", "hello"]).prop_map(|text| text.as_bytes().to_vec()),
         1 => Just(Vec::new()),
@@ -129,6 +132,8 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
             .prop_map(|text| text.as_bytes().to_vec()),
         1 => select(vec![b"\xff\xfe\0ok".to_vec(), b"\xe9\x98".to_vec(), b"\xed\xa0\x80".to_vec()]),
         1 => select(vec![125usize, 126, 300]).prop_map(|length| vec![b'z'; length]),
+        // Longer ones than binary has a length for.
+        is_long => select(vec![65_535usize, 65_536, 70_000]).prop_map(|length| vec![b'l'; length]),
     ]
 }
 
@@ -144,7 +149,7 @@ fn frame(connection: usize, request: &Request) -> Frame {
         _ => name,
     };
     if connection < 2 {
-        let body = is_push.then_some(body.as_slice());
+        let body = is_push.then_some(&body[..body.len().min(usize::from(u16::MAX))]);
         return Frame::new(2, binary(*action, id.as_bytes(), name.as_bytes(), body));
     }
     let string = |text: &str| serde_json::to_string(text).expect("a string can be written");
@@ -163,7 +168,7 @@ fn odd() -> impl Strategy<Value = Step> {
         2 => (0..2usize, odd_binary()).prop_map(|(at, payload)| Step::Send(at, vec![Frame::new(2, payload)])),
         2 => (2..4usize, odd_json()).prop_map(|(at, text)| Step::Send(at, vec![Frame::new(1, text)])),
         1 => (0..4usize, odd_frame()).prop_map(|(at, frame)| Step::Send(at, vec![frame])),
-        1 => (4..5usize, request()).prop_map(|(at, request)| Step::Send(at, vec![frame(0, &request)])),
+        1 => (4..5usize, request(false)).prop_map(|(at, request)| Step::Send(at, vec![frame(0, &request)])),
     ]
 }
 
