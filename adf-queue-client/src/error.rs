@@ -28,7 +28,8 @@ struct Inner {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A value that the protocol, or this encoding of it, cannot carry. Nothing was sent.
+    /// A value that the protocol, or this encoding of it, cannot carry. Nothing was sent, unless the fate is
+    /// [`Refused`](Fate::Refused): then the server did not take it, which it tells over HTTP only.
     InvalidInput,
     /// No connection could be made; the message names every address that was tried.
     Connect,

@@ -1,11 +1,16 @@
 //! What a client does over HTTP, on servers that are well.
 
-use std::time::Duration;
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use adf_queue_client::{
     Client, ErrorKind, Fate, Refusal, RequestId, Transport, blocking, protocol::Request,
 };
-use tokio::time::timeout;
+use queue_core::Random;
+use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
     face::{Face, over_each_transport, over_http, runtime},
@@ -211,6 +216,47 @@ fn a_pull_that_was_dropped_with_its_client_is_recovered_by_its_id() {
             client.delete(&pulled).await.unwrap();
             client.delete_queue(&queue).await.unwrap();
         });
+    }
+}
+
+/// Row 2: every message comes to a caller, once, however many of them give up and whenever they do.
+#[test]
+fn no_message_is_lost_by_pulls_that_are_dropped_at_any_time() {
+    for transport in [Transport::HttpBin, Transport::HttpJson] {
+        let world = World::in_memory(transport);
+        let (queue, messages) = (queue_name(), 200);
+        let pulled = runtime().block_on(async {
+            let client = Client::connect(world.options()).await.unwrap();
+            client.create_queue(&queue).await.unwrap();
+            let pulled = Arc::new(Mutex::new(Vec::new()));
+            let mut callers = JoinSet::new();
+            for seed in 0..8 {
+                let (client, queue, pulled) = (client.clone(), queue.clone(), pulled.clone());
+                callers.spawn(async move {
+                    // On a busy machine it may take long to get so far as to pull.
+                    let (mut random, mut most) = (Random::new(seed), 6_000);
+                    while pulled.lock().unwrap().len() < messages {
+                        let patience = Duration::from_micros(random.below(most) as u64);
+                        most = (2 * most).min(1_000_000);
+                        if let Ok(message) = timeout(patience, client.pull(&queue)).await {
+                            let message = message.unwrap();
+                            client.delete(&message).await.unwrap();
+                            pulled.lock().unwrap().push(message.into_body());
+                            most = 6_000;
+                        }
+                    }
+                });
+            }
+            for n in 0..messages {
+                client.rpush(&queue, n.to_string()).await.unwrap();
+            }
+            timeout(3 * PATIENCE, callers.join_all()).await.expect("all messages come");
+            Arc::into_inner(pulled).unwrap().into_inner().unwrap()
+        });
+        let bodies: HashSet<_> = pulled.iter().collect();
+        assert_eq!((pulled.len(), bodies.len()), (messages, messages), "{transport}");
+        let server = world.server.as_ref().unwrap();
+        assert!(server.wait_for(PATIENCE, |view| view.ready + view.pulled == 0));
     }
 }
 
