@@ -334,3 +334,44 @@ pub(crate) fn encoded(encoding: Encoding, request: &Request) -> Result<Bytes> {
     encoding.encode(request, &mut message)?;
     Ok(message.freeze())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Section 7: a frame that comes before the upgrade is answered is lost on the server.
+    #[test]
+    fn what_is_sent_before_the_upgrade_waits_here() {
+        let mut session =
+            Session::new(Encoding::Binary, "q", 1 << 20, &mut Random::new(7)).unwrap();
+        let mut io: Io<()> = Io::default();
+        io.opened();
+        let count = Request::count("1".parse().unwrap(), "/q".parse().unwrap());
+        let frame = encoded(Encoding::Binary, &count).unwrap();
+        session.send(count.action(), count.id(), &frame, "caller");
+        session.hand_over(&mut io);
+        assert!(io.unsent().ends_with(b"\r\n\r\n"), "nothing but the upgrade");
+        let len = io.unwritten();
+        io.took(len, queue_core::now());
+        session.hand_over(&mut io);
+        assert!(io.is_drained());
+        assert_eq!(session.fate(count.action(), count.id(), &io), Fate::NotSent);
+        let (unanswered, _) = session.end(&io);
+        let fates: Vec<_> = unanswered.iter().map(|one| (one.waiter, one.fate)).collect();
+        assert_eq!(fates, [("caller", Fate::NotSent)]);
+    }
+
+    #[test]
+    fn an_id_is_used_once() {
+        let mut ids = Ids::default();
+        assert_eq!(ids.next().as_str(), "1");
+        let pull = |id: &str| Request::pull(id.parse().unwrap(), "/q".parse().unwrap());
+        ids.note(&pull("7")).unwrap();
+        assert_eq!(ids.next().as_str(), "8");
+        assert!(ids.note(&pull("8")).is_err());
+        ids.note(&pull("08")).unwrap();
+        // A number near the end does not use up those before it.
+        ids.note(&pull(&u64::MAX.to_string())).unwrap();
+        assert_eq!(ids.next().as_str(), "9");
+    }
+}
