@@ -78,7 +78,7 @@ const MACROS: [&str; 10] = [
     "producer_scenarios!",
     "scenarios!",
     "in_both!",
-    "both_servers!",
+    "all_servers!",
     "over_websocket!",
     "over_http!",
     "over_each_transport!",
