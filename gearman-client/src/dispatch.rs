@@ -1,10 +1,8 @@
 //! Where the jobs of an async worker go: to handlers, or to whoever takes them by hand.
 
 use std::{
-    any::Any,
     collections::{HashMap, VecDeque},
-    future::{Future, poll_fn},
-    panic::{AssertUnwindSafe, catch_unwind},
+    future::Future,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     task::{Context, Poll, Waker},
@@ -13,11 +11,10 @@ use std::{
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use queue_core::{Signal, now};
+use queue_core::{Quick, Signal, now};
 
 use crate::{
-    CrashLedger, Failure, FunctionName, GrabbedJob, JobContext, keys::Keys, quick::Quick, trace,
-    work::Failed,
+    CrashLedger, Failure, FunctionName, GrabbedJob, JobContext, keys::Keys, trace, work::Failed,
 };
 
 /// What a handler's future gives.
@@ -169,14 +166,7 @@ impl Registered {
 
     /// A panic is a failure of its job, and of nothing else.
     async fn run_contained(&self, job: JobContext) -> Result<Bytes, Failed> {
-        let failed = |panic: Box<dyn Any + Send>| Failed::panic(&*panic);
-        let begun = catch_unwind(AssertUnwindSafe(|| (self.handler)(job)));
-        let mut running = begun.map_err(failed)?;
-        let outcome =
-            poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))) {
-                Ok(polled) => polled.map(Ok),
-                Err(panic) => Poll::Ready(Err(panic)),
-            });
-        outcome.await.map_err(failed)?.map_err(Failed::Handler)
+        let ended = queue_core::contain(|| (self.handler)(job)).await;
+        ended.map_err(|panic| Failed::panic(&*panic))?.map_err(Failed::Handler)
     }
 }

@@ -122,8 +122,6 @@ mod md5;
 mod names;
 mod options;
 pub mod protocol;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod quick;
 mod random;
 #[cfg(feature = "tokio")]
 mod requests;

@@ -140,6 +140,15 @@ impl WorkerOptions {
 
     /// Takes at most the jobs that this limit allows, shared with every worker that has a clone of it; any number of
     /// jobs unless set. A run ends with the last of them.
+    ///
+    /// ```
+    /// use gearman_client::{JobLimit, WorkerOptions};
+    ///
+    /// let limit = JobLimit::new(100);
+    /// let options: WorkerOptions = "one:4730,two:4730".parse()?;
+    /// let each_of_four_threads = options.limit(limit.clone());
+    /// # Ok::<(), gearman_client::Error>(())
+    /// ```
     #[must_use]
     pub fn limit(mut self, limit: JobLimit) -> Self {
         self.limit = Some(limit);

@@ -20,12 +20,14 @@ mod backoff;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod clock;
+mod contain;
 mod dial;
 mod epoch;
 mod error;
 mod fate;
 mod health;
 mod io;
+mod job_limit;
 mod limit;
 mod metrics;
 #[cfg(feature = "tokio")]
@@ -38,6 +40,7 @@ mod pace;
 pub mod proof;
 #[cfg(feature = "tokio")]
 mod pump;
+mod quick;
 mod random;
 mod retry;
 mod role;
@@ -67,18 +70,21 @@ pub use self::{
     address::{Endpoint, Scheme},
     backoff::Backoff,
     clock::{after, now},
+    contain::contain,
     dial::Dial,
     epoch::Epoch,
     error::{Error, ErrorKind},
     fate::Fate,
     health::Health,
     io::{End, Io},
+    job_limit::{Claim, Claims, JobLimit},
     limit::{Limit, Sdk, Until, WRITE_STEP},
     metrics::{ConnectionState, Metrics},
     observer::Observer,
     outage::Outage,
     overdue::Overdue,
     pace::{Late, Pace},
+    quick::Quick,
     random::Random,
     retry::RetryPolicy,
     role::{Pulse, Role, earliest},

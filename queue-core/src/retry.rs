@@ -51,6 +51,13 @@ impl RetryPolicy {
         self.attempts
     }
 
+    /// The same delays for whoever has to go on until it succeeds.
+    #[must_use]
+    pub const fn forever(mut self) -> Self {
+        self.attempts = u32::MAX;
+        self
+    }
+
     /// The policy of the n-th of several connections to one server: a seed gives each of them its own delays.
     #[must_use]
     pub fn of_connection(&self, n: u64) -> RetryPolicy {

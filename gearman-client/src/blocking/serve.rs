@@ -1,15 +1,14 @@
 //! Running the handlers of a blocking worker.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, Scope},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use queue_core::{Signal, after, now};
+use queue_core::{Quick, Signal, after, blocking::Desk, now};
 
 use super::{
     held::{JobContext, Place},
@@ -19,7 +18,6 @@ use crate::{
     Failure, FunctionName, JobLimit, WorkerOptions, WorkerReport,
     keys::Keys,
     protocol::{Assignment, End},
-    quick::Quick,
     trace,
     work::Failed,
 };
@@ -63,7 +61,7 @@ impl Shop<'_> {
         let desk = Desk::default();
         lane.start();
         thread::scope(|scope| {
-            let _closing = Closing(&desk);
+            let _closing = desk.closing();
             self.listen(scope, &desk, lane);
         });
         lane.end()
@@ -72,7 +70,7 @@ impl Shop<'_> {
     fn listen<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
-        desk: &'env Desk,
+        desk: &'env Desk<Assignment>,
         lane: &mut Lane,
     ) {
         let post = lane.post().clone();
@@ -99,7 +97,7 @@ impl Shop<'_> {
                     self.run_here(lane, registered, &job);
                 } else if desk.put(job, self.options.slots) {
                     let post = post.clone();
-                    let work = move || desk.work(self, &post);
+                    let work = move || self.work(desk, &post);
                     // Without a thread to be had the others do it, or this one.
                     if thread::Builder::new().spawn_scoped(scope, work).is_err()
                         && let Some(job) = desk.no_thread()
@@ -158,6 +156,18 @@ impl Shop<'_> {
         }
     }
 
+    /// Runs jobs in a thread of their own, until there will be no more.
+    fn work(&self, desk: &Desk<Assignment>, post: &Post) {
+        desk.work(|job| {
+            if let Some(registered) = self.handlers.get(&job.function) {
+                post.with(|role| role.session.begin(&job.handle));
+                let outcome = self.run(registered, post, &job, Place::Aside(post));
+                // A job that is lost is counted, and the server has given it to others.
+                let _ = post.finish(&job.handle, ended(&outcome));
+            }
+        });
+    }
+
     /// A panic is a failure of its job, and of nothing else.
     fn run(
         &self,
@@ -190,90 +200,5 @@ fn ended(outcome: &Result<Bytes, Failed>) -> End<'_> {
     match outcome {
         Ok(result) => End::Complete(result),
         Err(failed) => failed.end(),
-    }
-}
-
-/// Jobs for handlers that run in threads of their own.
-#[derive(Default)]
-struct Desk {
-    state: Mutex<Queue>,
-    ready: Condvar,
-}
-
-#[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Assignment>,
-    threads: usize,
-    idle: usize,
-    /// How many jobs have ended.
-    ended: u64,
-    is_closed: bool,
-}
-
-/// Lets the threads of a desk end, also when whoever brings the jobs panics: they are waited for.
-struct Closing<'a>(&'a Desk);
-
-impl Drop for Closing<'_> {
-    fn drop(&mut self) {
-        self.0.close();
-    }
-}
-
-impl Desk {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How many jobs have ended, while some run or wait.
-    fn progress(&self) -> Option<u64> {
-        let queue = self.lock();
-        (queue.idle < queue.threads || !queue.jobs.is_empty()).then_some(queue.ended)
-    }
-
-    /// Brings a job; whether it needs another thread.
-    fn put(&self, job: Assignment, most: usize) -> bool {
-        let mut queue = self.lock();
-        queue.jobs.push_back(job);
-        let needs_thread = queue.idle < queue.jobs.len() && queue.threads < most;
-        queue.threads += usize::from(needs_thread);
-        drop(queue);
-        self.ready.notify_one();
-        needs_thread
-    }
-
-    /// The thread that was asked for could not be made. Gives a job back that no other thread would take.
-    fn no_thread(&self) -> Option<Assignment> {
-        let mut queue = self.lock();
-        queue.threads -= 1;
-        if queue.threads == 0 { queue.jobs.pop_front() } else { None }
-    }
-
-    /// There will be no more jobs.
-    fn close(&self) {
-        self.lock().is_closed = true;
-        self.ready.notify_all();
-    }
-
-    /// Runs jobs until there will be no more.
-    fn work(&self, shop: &Shop<'_>, post: &Post) {
-        while let Some(job) = self.take() {
-            if let Some(registered) = shop.handlers.get(&job.function) {
-                post.with(|role| role.session.begin(&job.handle));
-                let outcome = shop.run(registered, post, &job, Place::Aside(post));
-                // A job that is lost is counted, and the server has given it to others.
-                let _ = post.finish(&job.handle, ended(&outcome));
-            }
-            self.lock().ended += 1;
-        }
-    }
-
-    fn take(&self) -> Option<Assignment> {
-        let mut queue = self.lock();
-        queue.idle += 1;
-        let waited =
-            self.ready.wait_while(queue, |queue| queue.jobs.is_empty() && !queue.is_closed);
-        queue = waited.unwrap_or_else(PoisonError::into_inner);
-        queue.idle -= 1;
-        queue.jobs.pop_front()
     }
 }

@@ -1,6 +1,7 @@
-//! Streams with timeouts, and how to connect one: std alone, no runtime, no hidden thread.
+//! Streams with timeouts, how to connect one, and threads for handlers: std alone, no runtime, no hidden thread.
 
 mod connect;
+mod desk;
 mod pump;
 mod stream;
 #[cfg(feature = "__rustls")]
@@ -9,6 +10,7 @@ mod transport;
 
 pub use self::{
     connect::{Connector, connect},
+    desk::{Closing, Desk},
     pump::{Drive, Wire},
     stream::Stream,
     transport::Transport,

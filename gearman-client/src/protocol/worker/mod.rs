@@ -8,15 +8,15 @@ mod dialect;
 pub(crate) mod lane;
 #[cfg(test)]
 mod lane_tests;
-mod limit;
 mod session;
 #[cfg(test)]
 mod session_tests;
 pub(crate) mod work;
 
+pub use queue_core::JobLimit;
+
 pub use self::{
     assignment::{Assignment, Grab},
-    limit::JobLimit,
     session::WorkerSession,
     work::{End, Report, Settled},
 };

@@ -11,13 +11,13 @@ use std::{
 };
 
 use bytes::{Buf, BytesMut};
+use queue_core::{Claims, JobLimit};
 
 use super::{
     assignment::{Assignment, Grab},
     budget::{Budget, Refusals},
     confirm::Confirmations,
     dialect::Dialect,
-    limit::JobLimit,
     work::Settled,
 };
 use crate::{
@@ -93,7 +93,7 @@ pub struct WorkerSession {
     refusals: Refusals,
     is_started: bool,
     is_stopping: bool,
-    limit: Option<JobLimit>,
+    limit: Option<Claims>,
 }
 
 /// A job that the connection holds.
@@ -197,7 +197,7 @@ impl WorkerSession {
 
     /// Takes at most the jobs that this limit allows.
     pub fn set_limit(&mut self, limit: JobLimit) {
-        self.limit = Some(limit);
+        self.limit = Some(Claims::new(limit));
     }
 
     /// Whether somebody counts the jobs that it takes.

@@ -1,18 +1,17 @@
 //! Asking for jobs, with the newest kind of grab that the server understands.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::{
-    super::{
-        assignment::Grab,
-        limit::{Ask, JobLimit, SHARED},
-    },
-    Answer, Rest, WorkerSession,
-};
+use queue_core::{Claim, Claims};
+
+use super::{super::assignment::Grab, Answer, Rest, WorkerSession};
 use crate::{
     Error, ErrorKind,
     protocol::{Packet, PacketType, request::refusal},
 };
+
+/// How long to wait for the answer to another connection's question before asking instead of it.
+const SHARED: Duration = Duration::from_millis(10);
 
 impl WorkerSession {
     /// When a grab that a server may not know has waited long enough for its answer.
@@ -53,12 +52,12 @@ impl WorkerSession {
         let taken = self.running.len() + self.left + self.going_on.len();
         let free = self.places.saturating_sub(taken);
         while self.confirmations.grabs() < self.window.min(free) {
-            match self.limit.as_ref().map_or(Ask::Granted, JobLimit::ask) {
-                Ask::Granted => self.ask(now),
+            match self.limit.as_ref().map_or(Claim::Granted, Claims::ask) {
+                Claim::Granted => self.ask(now),
                 // Its own answers call again anyway.
-                Ask::Later if self.confirmations.grabs() > 0 => return None,
-                Ask::Later => return now.checked_add(SHARED),
-                Ask::Never => return None,
+                Claim::Later if self.confirmations.grabs() > 0 => return None,
+                Claim::Later => return now.checked_add(SHARED),
+                Claim::Never => return None,
             }
         }
         None

@@ -4,22 +4,12 @@ use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
-    time::Duration,
 };
 
 /// So many jobs, and not one more: what workers that share it may take from their servers altogether.
 ///
 /// A worker with a limit never asks for more jobs than are left, neither on several connections at once nor with the
-/// result of the last one, so no job is taken that has to be given back. Clones are the same limit:
-///
-/// ```
-/// use gearman_client::{JobLimit, WorkerOptions};
-///
-/// let limit = JobLimit::new(100);
-/// let options: WorkerOptions = "one:4730,two:4730".parse()?;
-/// let each_of_four_threads = options.limit(limit.clone());
-/// # Ok::<(), gearman_client::Error>(())
-/// ```
+/// result of the last one, so no job is taken that has to be given back. Clones are the same limit.
 #[derive(Clone)]
 pub struct JobLimit(Arc<Mutex<Count>>);
 
@@ -32,12 +22,14 @@ struct Count {
     waiting: Vec<Waker>,
 }
 
-/// How long to wait for the answer to another connection's question before asking instead of it.
-pub(super) const SHARED: Duration = Duration::from_millis(10);
+/// The side of a [`JobLimit`] that asks for jobs: a role's, which says of every question what came of it.
+#[derive(Clone, Debug)]
+pub struct Claims(JobLimit);
 
 /// Whether a job may be asked for.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ask {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It may.
     Granted,
     /// Others have asked for all that are left. They may get none.
     Later,
@@ -76,27 +68,43 @@ impl JobLimit {
         Poll::Pending
     }
 
-    pub(super) fn ask(&self) -> Ask {
-        let mut count = self.lock();
-        if count.left == 0 {
-            return Ask::Never;
-        }
-        if count.asked >= count.left {
-            return Ask::Later;
-        }
-        count.asked += 1;
-        Ask::Granted
+    fn lock(&self) -> MutexGuard<'_, Count> {
+        // Two numbers cannot be left half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Claims {
+    /// The questions of one more asker.
+    #[must_use]
+    pub fn new(limit: JobLimit) -> Self {
+        Claims(limit)
     }
 
-    /// What was asked for did not come.
-    pub(super) fn give_back(&self, asked: u64) {
-        let mut count = self.lock();
+    /// Asks for one job more.
+    #[must_use]
+    pub fn ask(&self) -> Claim {
+        let mut count = self.0.lock();
+        if count.left == 0 {
+            return Claim::Never;
+        }
+        if count.asked >= count.left {
+            return Claim::Later;
+        }
+        count.asked += 1;
+        Claim::Granted
+    }
+
+    /// So many jobs that were asked for did not come.
+    pub fn give_back(&self, asked: u64) {
+        let mut count = self.0.lock();
         count.asked = count.asked.saturating_sub(asked);
     }
 
     /// A job came; whether it may be taken. One that was not `asked` for any more may be one too many.
-    pub(super) fn take(&self, asked: bool) -> bool {
-        let mut count = self.lock();
+    #[must_use]
+    pub fn take(&self, asked: bool) -> bool {
+        let mut count = self.0.lock();
         count.asked = count.asked.saturating_sub(u64::from(asked));
         let Some(left) = count.left.checked_sub(1) else { return false };
         count.left = left;
@@ -105,15 +113,30 @@ impl JobLimit {
         waiting.into_iter().for_each(Waker::wake);
         true
     }
-
-    fn lock(&self) -> MutexGuard<'_, Count> {
-        // Two numbers cannot be left half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl fmt::Debug for JobLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JobLimit").field("left", &self.left()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_asked_for_than_may_come() {
+        let limit = JobLimit::new(2);
+        let (one, other) = (Claims::new(limit.clone()), Claims::new(limit.clone()));
+        assert_eq!(
+            [one.ask(), other.ask(), one.ask()],
+            [Claim::Granted, Claim::Granted, Claim::Later]
+        );
+        assert!(one.take(true) && !limit.is_reached());
+        other.give_back(1);
+        assert_eq!([one.ask(), other.ask()], [Claim::Granted, Claim::Later]);
+        assert!(one.take(true) && limit.is_reached());
+        assert_eq!((one.ask(), one.take(false)), (Claim::Never, false));
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 /// How many jobs in a row of one handler took no time to speak of, as far as that matters.
 #[derive(Debug, Default)]
-pub(crate) struct Quick(AtomicU32);
+pub struct Quick(AtomicU32);
 
 /// What takes longer gets a task or a thread of its own: nothing else happens on the connection meanwhile.
 const QUICK: Duration = Duration::from_micros(50);
@@ -17,12 +17,13 @@ const PROOF: u32 = 64;
 
 impl Quick {
     /// Whether the handler only computes a little: a task or another thread would cost more.
-    pub(crate) fn is_proven(&self) -> bool {
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
         self.0.load(Ordering::Relaxed) >= PROOF
     }
 
     /// A job took so long.
-    pub(crate) fn note(&self, time: Duration) {
+    pub fn note(&self, time: Duration) {
         if time > QUICK {
             self.0.store(0, Ordering::Relaxed);
         } else if !self.is_proven() {

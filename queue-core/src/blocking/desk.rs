@@ -1,0 +1,138 @@
+//! Where jobs wait for threads.
+
+use std::{
+    collections::VecDeque,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+/// Jobs `T` for handlers that run in threads of their own, which are made when they are needed.
+#[derive(Debug)]
+pub struct Desk<T> {
+    state: Mutex<Queue<T>>,
+    ready: Condvar,
+}
+
+#[derive(Debug)]
+struct Queue<T> {
+    jobs: VecDeque<T>,
+    threads: usize,
+    idle: usize,
+    /// How many jobs have ended.
+    ended: u64,
+    is_closed: bool,
+}
+
+/// Lets the threads of a desk end, also when whoever brings the jobs panics: they are waited for.
+#[derive(Debug)]
+pub struct Closing<'a, T>(&'a Desk<T>);
+
+impl<T> Drop for Closing<'_, T> {
+    fn drop(&mut self) {
+        self.0.lock().is_closed = true;
+        self.0.ready.notify_all();
+    }
+}
+
+impl<T> Default for Desk<T> {
+    fn default() -> Self {
+        let queue =
+            Queue { jobs: VecDeque::new(), threads: 0, idle: 0, ended: 0, is_closed: false };
+        Desk { state: Mutex::new(queue), ready: Condvar::new() }
+    }
+}
+
+impl<T> Desk<T> {
+    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There will be no more jobs once this is dropped. Those that are here are still run.
+    #[must_use]
+    pub fn closing(&self) -> Closing<'_, T> {
+        Closing(self)
+    }
+
+    /// How many jobs have ended, while some run or wait.
+    #[must_use]
+    pub fn progress(&self) -> Option<u64> {
+        let queue = self.lock();
+        (queue.idle < queue.threads || !queue.jobs.is_empty()).then_some(queue.ended)
+    }
+
+    /// Brings a job. Whether it needs another thread, which is to [work](Self::work); there are at most `most`.
+    #[must_use]
+    pub fn put(&self, job: T, most: usize) -> bool {
+        let mut queue = self.lock();
+        queue.jobs.push_back(job);
+        let needs_thread = queue.idle < queue.jobs.len() && queue.threads < most;
+        queue.threads += usize::from(needs_thread);
+        drop(queue);
+        self.ready.notify_one();
+        needs_thread
+    }
+
+    /// The thread that was asked for could not be made. Gives a job back that no other thread would take.
+    #[must_use]
+    pub fn no_thread(&self) -> Option<T> {
+        let mut queue = self.lock();
+        queue.threads -= 1;
+        if queue.threads == 0 { queue.jobs.pop_front() } else { None }
+    }
+
+    /// Runs jobs until there will be no more.
+    pub fn work(&self, mut run: impl FnMut(T)) {
+        while let Some(job) = self.take() {
+            run(job);
+            self.lock().ended += 1;
+        }
+    }
+
+    fn take(&self) -> Option<T> {
+        let mut queue = self.lock();
+        queue.idle += 1;
+        let waited =
+            self.ready.wait_while(queue, |queue| queue.jobs.is_empty() && !queue.is_closed);
+        queue = waited.unwrap_or_else(PoisonError::into_inner);
+        queue.idle -= 1;
+        queue.jobs.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        thread,
+    };
+
+    use super::*;
+
+    #[test]
+    fn every_job_is_run_by_as_many_threads_as_there_may_be() {
+        let (desk, run) = (Desk::default(), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            let _closing = desk.closing();
+            let mut threads = 0;
+            for job in 1..=100 {
+                if desk.put(job, 3) {
+                    threads += 1;
+                    scope.spawn(|| {
+                        desk.work(|job| {
+                            run.fetch_add(job, Ordering::Relaxed);
+                        });
+                    });
+                }
+            }
+            assert!((1..=3).contains(&threads), "{threads}");
+        });
+        assert_eq!(run.into_inner(), 5050);
+    }
+
+    #[test]
+    fn a_job_whose_thread_cannot_be_made_is_given_back() {
+        let desk = Desk::default();
+        assert!(desk.put("one", 1));
+        assert_eq!(desk.no_thread(), Some("one"));
+        assert_eq!(desk.progress(), None);
+    }
+}
