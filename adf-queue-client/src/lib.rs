@@ -95,15 +95,18 @@ pub mod protocol;
 mod servers;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod trace;
+mod work;
+#[cfg(feature = "tokio")]
+mod worker;
 
 #[cfg(feature = "tokio")]
 pub use queue_core::Stream;
 #[cfg(feature = "__rustls")]
 pub use queue_core::TlsOptions;
-pub use queue_core::{ConnectionState, Endpoint, Epoch, Fate, RetryPolicy};
+pub use queue_core::{ConnectionState, Endpoint, Epoch, Fate, JobLimit, RetryPolicy};
 
-#[cfg(feature = "tokio")]
-pub use self::client::Client;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub use self::work::{JobContext, ServerStatus, WorkerHandle};
 pub use self::{
     address::{Address, Transport},
     delivery::Delivery,
@@ -112,7 +115,13 @@ pub use self::{
     options::ConnectOptions,
     protocol::{QueueStats, Refusal, Stats},
     servers::{Selection, Servers},
+    work::{
+        Decision, IntoDecision, JobFate, LostReason, WorkerEvent, WorkerEventKind, WorkerOptions,
+        WorkerReport,
+    },
 };
+#[cfg(feature = "tokio")]
+pub use self::{client::Client, worker::Worker};
 
 /// What a client has done so far, in numbers; errors by their [`ErrorKind`].
 pub type Metrics = queue_core::Metrics<ErrorKind>;

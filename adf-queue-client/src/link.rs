@@ -40,11 +40,7 @@ impl Link {
             let what = "the async client needs tokio's runtime";
             Error::new(ErrorKind::InvalidInput, Fate::NotSent, what).with_source(error)
         });
-        let options = self.options.clone();
-        let wire = Wire::new(move |_, until| {
-            let options = options.clone();
-            Box::pin(async move { options.connect(connecting(until)).await })
-        });
+        let wire = wire(self.options.clone());
         let driver = queue_core::Driver::new(self.role.clone(), prepare(wire));
         // Without a runtime it is dropped here, which tells those who wait.
         runtime.map(|runtime| drop(runtime.spawn(driver)))
@@ -117,4 +113,12 @@ impl Drop for Call<'_> {
             self.link.with(|link| link.leave(number));
         }
     }
+}
+
+/// A wire that connects as the options say.
+pub(crate) fn wire(options: ConnectOptions) -> Wire<Error> {
+    Wire::new(move |_, until| {
+        let options = options.clone();
+        Box::pin(async move { options.connect(connecting(until)).await })
+    })
 }

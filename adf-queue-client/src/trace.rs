@@ -12,7 +12,7 @@ use queue_core::Span;
 #[cfg(feature = "tracing")]
 use crate::protocol::Action;
 use crate::{
-    Address, Error, Result,
+    Address, Delivery, Error, Result, WorkerEventKind,
     protocol::{Request, client::Ask},
 };
 
@@ -133,6 +133,72 @@ pub(crate) fn lost(address: &Address, error: &Error) {
     );
     #[cfg(not(feature = "tracing"))]
     let _ = (address, error);
+}
+
+/// Something happened to a worker. What handlers say is logged if that is asked for: it may quote the message.
+pub(crate) fn worker(address: &Address, what: &WorkerEventKind, logs_errors: bool) {
+    #[cfg(feature = "tracing")]
+    match what {
+        WorkerEventKind::Failed { queue, message, error } => tracing::warn!(
+            messaging.system = SYSTEM,
+            messaging.destination.name = %Line(queue),
+            server.address = %address.endpoint().host(),
+            message = message.get(),
+            error = logs_errors.then(|| tracing::field::display(Line(error))),
+            "the handler failed"
+        ),
+        WorkerEventKind::Poisoned { queue, message, duplications } => tracing::warn!(
+            messaging.system = SYSTEM,
+            messaging.destination.name = %Line(queue),
+            server.address = %address.endpoint().host(),
+            message = message.get(),
+            duplications,
+            "the message was delivered too often"
+        ),
+        WorkerEventKind::Refused { queue, error, pause } => tracing::warn!(
+            messaging.system = SYSTEM,
+            messaging.destination.name = %Line(queue),
+            server.address = %address.endpoint().host(),
+            "error.type" = error.kind().name(),
+            pause_ms = pause.as_millis() as u64,
+            "the server refused what the worker asks"
+        ),
+        WorkerEventKind::Settled { queue, message, fate } => tracing::debug!(
+            messaging.system = SYSTEM,
+            messaging.destination.name = %Line(queue),
+            server.address = %address.endpoint().host(),
+            message = message.get(),
+            fate = fate.word(),
+            "the message has ended"
+        ),
+        // The connection tells of itself.
+        WorkerEventKind::Connected
+        | WorkerEventKind::Disconnected(_)
+        | WorkerEventKind::Started { .. } => {}
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = (address, what, logs_errors);
+}
+
+/// A message that a handler runs with.
+pub(crate) fn job(address: &Address, delivery: &Delivery) -> Span {
+    #[cfg(feature = "tracing")]
+    return Span::new(tracing::info_span!(
+        "adf_queue_message",
+        otel.kind = "consumer",
+        messaging.system = SYSTEM,
+        messaging.operation.name = "process",
+        messaging.destination.name = %Line(delivery.queue()),
+        messaging.message.id = delivery.message_id().get(),
+        messaging.message.body.size = delivery.body().len(),
+        server.address = %address.endpoint().host(),
+        server.port = address.endpoint().port(),
+    ));
+    #[cfg(not(feature = "tracing"))]
+    {
+        let _ = (address, delivery);
+        Span::none()
+    }
 }
 
 /// The next attempt waits for its time.

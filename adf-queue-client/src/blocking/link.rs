@@ -98,6 +98,7 @@ impl Drop for Link {
     }
 }
 
-fn wire(options: ConnectOptions) -> Wire<Error> {
+/// A wire that connects as the options say.
+pub(super) fn wire(options: ConnectOptions) -> Wire<Error> {
     Wire::new(move |_, until| options.connect_blocking(connecting(until)))
 }

@@ -3,7 +3,8 @@
 mod client;
 mod http;
 mod link;
+mod worker;
 
 pub use queue_core::blocking::Stream;
 
-pub use self::client::Client;
+pub use self::{client::Client, worker::Worker};

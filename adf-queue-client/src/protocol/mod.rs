@@ -29,6 +29,8 @@ mod status_page;
 #[cfg(test)]
 mod vectors;
 pub mod websocket;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) mod worker;
 
 use bytes::{Bytes, BytesMut};
 

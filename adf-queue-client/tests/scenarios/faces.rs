@@ -21,3 +21,15 @@ fn the_two_clients_have_the_same_methods() {
     blocking.retain(|method| !ALONE.contains(method));
     assert_eq!(tokio, blocking);
 }
+
+/// What only the async worker needs: handlers that block elsewhere, and a stop that is a future.
+const ASYNC: [&str; 2] = ["register_blocking", "run_until"];
+
+#[test]
+fn the_two_workers_have_the_same_methods() {
+    let faces = [include_str!("../../src/worker.rs"), include_str!("../../src/blocking/worker.rs")];
+    let [mut tokio, blocking] = faces.map(methods);
+    tokio.retain(|method| !ASYNC.contains(method));
+    assert_eq!(tokio, ["new", "register", "handle", "run"]);
+    assert_eq!(tokio, blocking);
+}

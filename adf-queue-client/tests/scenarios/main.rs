@@ -21,3 +21,6 @@ mod streams;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
+mod worker;
+mod worker_faults;
+mod workers;

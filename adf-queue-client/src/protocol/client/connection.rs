@@ -249,6 +249,7 @@ impl Link {
             self.back_off(now);
         }
         self.last_error = Some(error.share());
+        self.failure = Some(error.share());
         self.pulls.reset();
         let (unanswered, pinging) = session.end(io);
         for one in unanswered {
@@ -312,6 +313,7 @@ impl Link {
         self.dialed_at = None;
         self.back_off(now);
         self.last_error = Some(error.share());
+        self.failure = Some(error.share());
         let error = error.share().with_fate(Fate::NotSent);
         for number in self.all_tasks() {
             self.retry(number, &error, is_fatal(&error));

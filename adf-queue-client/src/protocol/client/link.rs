@@ -62,6 +62,10 @@ pub(crate) struct Link {
     pub(super) doom: Option<Error>,
     /// Why there was no connection when one was tried last.
     pub(super) last_error: Option<Error>,
+    /// The same, until somebody is told.
+    pub(super) failure: Option<Error>,
+    /// Its caller waits as long as it takes, and hurries nothing.
+    is_patient: bool,
     pub(super) health: Health,
     /// An exchange has succeeded on this connection.
     pub(super) has_served: bool,
@@ -117,6 +121,8 @@ impl Link {
             open_by: None,
             doom: None,
             last_error: None,
+            failure: None,
+            is_patient: false,
             health: Health::new(options.retry, Some(options.connect_timeout)),
             has_served: false,
             is_unproven: false,
@@ -137,6 +143,17 @@ impl Link {
         let mut link = Link::new(options);
         (link.can_dial, link.is_moved) = (false, true);
         link
+    }
+
+    /// For a caller that asks by itself: what it asks is no reason to try a server sooner that has failed.
+    pub(crate) fn patient(mut self) -> Self {
+        self.is_patient = true;
+        self
+    }
+
+    /// Why the connection was lost, or none could be made, since this was asked last.
+    pub(crate) fn take_failure(&mut self) -> Option<Error> {
+        self.failure.take()
     }
 
     /// Begins a task, which has to be over by its limit. A pull that is late gives [`Answer::Nothing`], anything else the
@@ -170,7 +187,7 @@ impl Link {
             _ => {}
         }
         self.tasks.insert(number, task);
-        if self.session.is_none() {
+        if self.session.is_none() && !self.is_patient {
             self.health.hurry(now);
         }
         Ok(number)

@@ -18,9 +18,9 @@ use super::{
 use crate::{Deadline, ErrorKind, Fate, RetryPolicy, deadline::Limit, protocol::Action};
 
 /// The in-memory server on the other side of a proof.
-struct Served {
-    server: Offline,
-    connection: Option<ConnectionId>,
+pub(crate) struct Served {
+    pub(crate) server: Offline,
+    pub(crate) connection: Option<ConnectionId>,
 }
 
 impl Peer for Served {

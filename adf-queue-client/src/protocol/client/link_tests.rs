@@ -19,9 +19,9 @@ use crate::{
     protocol::{Action, Request, Success},
 };
 
-pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-pub(super) fn options() -> ConnectOptions {
+pub(crate) fn options() -> ConnectOptions {
     let options: ConnectOptions = "server:1".parse().unwrap();
     options
         .reply_timeout(10 * SECOND)
@@ -30,12 +30,12 @@ pub(super) fn options() -> ConnectOptions {
         .retry(RetryPolicy::new(3).seed(7).backoff(SECOND / 100, SECOND))
 }
 
-pub(super) fn json() -> ConnectOptions {
+pub(crate) fn json() -> ConnectOptions {
     let options: ConnectOptions = "adf+json://server:1".parse().unwrap();
     options.ping_interval(None)
 }
 
-pub(super) fn queue() -> QueueName {
+pub(crate) fn queue() -> QueueName {
     "/q".parse().unwrap()
 }
 
@@ -43,7 +43,7 @@ fn count() -> Ask {
     Ask::Plain(Action::Count, queue(), bytes::Bytes::new())
 }
 
-pub(super) fn push(body: &str) -> Ask {
+pub(crate) fn push(body: &str) -> Ask {
     Ask::Plain(Action::Rpush, queue(), body.to_owned().into())
 }
 
@@ -60,7 +60,7 @@ fn reset() -> End<Error> {
     End::Lost(std::io::ErrorKind::ConnectionReset.into())
 }
 
-pub(super) fn refused() -> Error {
+pub(crate) fn refused() -> Error {
     Error::new(ErrorKind::Connect, Fate::NotSent, "refused")
 }
 

@@ -8,9 +8,9 @@ pub(crate) mod exchange;
 mod exchange_tests;
 mod link;
 #[cfg(test)]
-mod link_proof;
+pub(crate) mod link_proof;
 #[cfg(test)]
-mod link_tests;
+pub(crate) mod link_tests;
 pub(crate) mod pool;
 pub(crate) mod pulling;
 mod pulls;

@@ -1,0 +1,131 @@
+//! The blocking worker.
+
+mod lane;
+
+use std::{collections::BTreeMap, sync::Arc, thread};
+
+use self::lane::Lane;
+use crate::{
+    Error, IntoDecision, JobContext, QueueName, Result, WorkerHandle, WorkerOptions, WorkerReport,
+    work::{Board, Ended, Registered},
+};
+
+type Handler = Box<dyn Fn(&JobContext) -> Ended + Send + Sync>;
+
+type Handlers = BTreeMap<QueueName, Registered<Handler>>;
+
+/// Runs handlers for the messages of queues, and tells the servers what became of them.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = fixtures::adf_queue::Server::builder().queue("/mail").start()?;
+/// # let address = server.address();
+/// # adf_queue_client::blocking::Client::connect(address)?.rpush("/mail", "hello")?;
+/// use adf_queue_client::{JobLimit, WorkerOptions, blocking::Worker};
+///
+/// let options: WorkerOptions = address.parse()?;
+/// let mut worker = Worker::new(options.slots(4).limit(JobLimit::new(1)))?;
+/// worker.register("/mail", |job| {
+///     println!("message {}: {} bytes", job.message_id(), job.body().len());
+///     Ok::<(), std::io::Error>(()) // delete; an error puts it back at the right end
+/// })?;
+/// let report = worker.run();
+/// assert_eq!(report.deleted, 1);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// * **Threads.** There is none before [`run`](Self::run), and none of them outlives it. It has one for each server, its
+///   caller's if there is only one, which moves the bytes and runs the handlers that have proved quick. The others run in
+///   threads of their own, as many at once as there are [`slots`](WorkerOptions::slots); what they decide goes out within
+///   16 ms.
+/// * **Servers.** Each has one WebSocket connection and its own slots. One that is gone is tried again, and holds up nobody.
+/// * **Outcome.** `Ok` deletes the message. An error or a panic puts it back at the right end, at once, because the server
+///   knows no delay; [`max_duplications`](WorkerOptions::max_duplications) bounds that. A handler that returns a
+///   [`Decision`](crate::Decision) decides itself.
+/// * **Lost messages.** When the connection is lost, the server gives its messages to others, or to this worker again, while
+///   their handlers go on. [`JobContext::is_lost`] tells them, and nothing is sent for them. Until such a handler has ended
+///   it keeps its slot, and this worker begins no other run of the same message.
+/// * **Order.** A message that comes when the worker is to stop, and those that wait for a handler then, go back to where they
+///   were when the connection closes.
+pub struct Worker {
+    options: WorkerOptions,
+    board: Arc<Board>,
+    handlers: Handlers,
+}
+
+impl Worker {
+    /// A worker that has not begun: from [`WorkerOptions`], [`ConnectOptions`](crate::ConnectOptions), or addresses as text,
+    /// separated by commas.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a wrong address; `Unsupported` for a transport over HTTP, where a pull that is given up still
+    /// takes a message.
+    pub fn new<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<WorkerOptions>,
+        Error: From<O::Error>,
+    {
+        let options = options.try_into()?;
+        options.check()?;
+        Ok(Worker { board: Board::new(&options), options, handlers: Handlers::new() })
+    }
+
+    /// Serves a queue: `handler` runs with each of its messages. What it returns says what becomes of the message
+    /// ([`IntoDecision`]).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a name that is not valid, and for the dead-letter queue.
+    pub fn register<Q, H, R>(&mut self, queue: Q, handler: H) -> Result<()>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+        H: Fn(&JobContext) -> R + Send + Sync + 'static,
+        R: IntoDecision,
+    {
+        let queue = queue.try_into()?;
+        self.options.check_served(&queue)?;
+        let handler: Handler = Box::new(move |job| handler(job).into_decision());
+        self.handlers.insert(queue, Registered::new(handler));
+        Ok(())
+    }
+
+    /// A way to stop the worker and to look at it, from another thread or a signal handler's thread.
+    #[must_use]
+    pub fn handle(&self) -> WorkerHandle {
+        WorkerHandle { board: self.board.clone() }
+    }
+
+    /// Runs until [`WorkerHandle::stop`], which is noticed within a fifth of a second, or within an attempt to connect; or to
+    /// the last message of the [limit](WorkerOptions::limit).
+    ///
+    /// A server that cannot be reached is tried again and again; [`WorkerHandle::servers`] and
+    /// [`WorkerOptions::on_event`] tell. A handler that still runs when the [grace](WorkerOptions::grace) is over cannot be
+    /// interrupted: its message goes back to the server, and it is waited for.
+    #[must_use]
+    pub fn run(self) -> WorkerReport {
+        let Worker { options, board, handlers } = &self;
+        let lane = |index, server| Lane::new(index, server, options, board, handlers);
+        match &options.servers.list[..] {
+            [server] => lane(0, server).serve(),
+            servers => thread::scope(|scope| {
+                for (index, server) in servers.iter().enumerate() {
+                    let lane = lane(index, server);
+                    scope.spawn(move || lane.serve());
+                }
+            }),
+        }
+        board.report()
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker")
+            .field("options", &self.options)
+            .field("queues", &self.handlers.keys().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}

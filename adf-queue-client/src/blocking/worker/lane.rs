@@ -1,0 +1,222 @@
+//! One server of a blocking worker: its role and its wire, and the threads of its handlers.
+
+use std::{
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::{self, Scope},
+    time::{Duration, Instant},
+};
+
+use queue_core::{
+    Io, Pulse, Role,
+    blocking::{Desk, Drive, Wire},
+    now,
+};
+
+use super::{super::link::wire, Handler, Handlers};
+use crate::{
+    Address, ConnectOptions, Decision, Error, JobContext, WorkerEventKind, WorkerOptions,
+    protocol::worker::{self, Key},
+    trace,
+    work::{Board, Registered, panicked},
+};
+
+pub(super) struct Lane<'a> {
+    index: usize,
+    role: worker::Lane,
+    wire: Wire<Error>,
+    floor: Floor<'a>,
+}
+
+/// What the threads of handlers share with that of the lane.
+struct Floor<'a> {
+    index: usize,
+    slots: usize,
+    server: Arc<Address>,
+    board: &'a Board,
+    handlers: &'a Handlers,
+    desk: Desk<(Key, JobContext)>,
+    mail: Mail,
+}
+
+/// How long the server is listened to before it is seen whether the worker is to stop.
+const SLICE: Duration = Duration::from_millis(200);
+/// The same while handlers run in threads of their own, whose decisions are to go out: first, and at most.
+const SHORT_SLICES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
+
+impl<'a> Lane<'a> {
+    pub(super) fn new(
+        index: usize,
+        server: &ConnectOptions,
+        options: &WorkerOptions,
+        board: &'a Board,
+        handlers: &'a Handlers,
+    ) -> Self {
+        let floor = Floor {
+            index,
+            slots: options.slots,
+            server: Arc::new(server.address.clone()),
+            board,
+            handlers,
+            desk: Desk::default(),
+            mail: Mail::default(),
+        };
+        let role = options.lane(server, handlers.keys());
+        Lane { index, role, wire: wire(server.clone()), floor }
+    }
+
+    /// Works until the worker is to stop, and what runs then has ended.
+    pub(super) fn serve(self) {
+        let Lane { index, mut role, mut wire, floor } = self;
+        thread::scope(|scope| {
+            let _closing = floor.desk.closing();
+            floor.listen(scope, &mut role, &mut wire);
+            floor.board.close(index);
+        });
+    }
+}
+
+impl Floor<'_> {
+    fn listen<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        role: &mut worker::Lane,
+        wire: &mut Wire<Error>,
+    ) {
+        let [shortest, longest] = SHORT_SLICES;
+        let mut slice = shortest;
+        while !role.is_over() {
+            let progress = self.desk.progress();
+            self.step(role, wire, if progress.is_some() { slice } else { SLICE });
+            self.board.follow(self.index, role, now());
+            let mut is_busy = self.desk.progress() != progress;
+            while let Some((jobs, news)) = role.take() {
+                is_busy |= !jobs.is_empty();
+                let jobs: Vec<_> = jobs.into_iter().map(|job| self.begin(job)).collect();
+                self.board.tell_all(self.index, news);
+                jobs.into_iter().for_each(|(key, job)| self.run(scope, role, key, job));
+            }
+            slice = if is_busy { shortest } else { (slice * 2).min(longest) };
+        }
+    }
+
+    /// Serves the connection until something has come, or for so long.
+    fn step(&self, role: &mut worker::Lane, wire: &mut Wire<Error>, slice: Duration) {
+        let was_connected = role.is_connected();
+        // An attempt to connect is not to be cut short.
+        let at_most = if was_connected { now().checked_add(slice) } else { None };
+        let mut station = Station { role, floor: self };
+        let driven = wire.drive(&mut station, at_most, |station| {
+            let is_connected = station.role.is_connected();
+            (station.role.has_news() || is_connected != was_connected).then_some(())
+        });
+        if let Drive::Rest(until) = driven {
+            let left = until.map_or(slice, |at| at.saturating_duration_since(now()));
+            self.mail.wait(left.min(slice));
+        }
+    }
+
+    fn begin(&self, job: worker::Job) -> (Key, JobContext) {
+        let worker::Job { key, delivery } = job;
+        let loss = self.board.begin(self.index, key);
+        let stopping = self.board.stopping.clone();
+        (key, JobContext::new(delivery, self.server.clone(), loss, stopping))
+    }
+
+    /// Runs the handler of a message, in a thread of its own unless it has proved quick.
+    fn run<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        role: &mut worker::Lane,
+        key: Key,
+        job: JobContext,
+    ) {
+        let Some(registered) = self.handlers.get(job.queue()) else { return };
+        if registered.quick.is_proven() {
+            let decision = self.handle(registered, key, &job);
+            return role.finish(key, decision, now());
+        }
+        if !self.desk.put((key, job), self.slots) {
+            return;
+        }
+        let work = || self.desk.work(|(key, job)| self.run_aside(key, &job));
+        // Without a thread to be had the others do it, or this one.
+        if thread::Builder::new().spawn_scoped(scope, work).is_err()
+            && let Some((key, job)) = self.desk.no_thread()
+        {
+            self.run_aside(key, &job);
+        }
+    }
+
+    fn run_aside(&self, key: Key, job: &JobContext) {
+        if let Some(registered) = self.handlers.get(job.queue()) {
+            let decision = self.handle(registered, key, job);
+            self.mail.put(key, decision);
+        }
+    }
+
+    /// A panic is a failure of its message, and of nothing else.
+    fn handle(
+        &self,
+        registered: &Registered<Handler>,
+        key: Key,
+        job: &JobContext,
+    ) -> Option<Decision> {
+        let (queue, message) = (job.queue().clone(), job.message_id());
+        self.board.tell(self.index, WorkerEventKind::Started { queue, message });
+        let start = now();
+        // The handler's own state may be left half done; that is the handler's to deal with.
+        let run = || trace::job(&self.server, job).run(|| (registered.handler)(job));
+        let ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| panicked(&*panic));
+        registered.quick.note(now().saturating_duration_since(start));
+        self.board.handled(self.index, key, job, &ended);
+        ended.ok()
+    }
+}
+
+/// The role, as the wire sees it: what handlers have decided comes first.
+struct Station<'a> {
+    role: &'a mut worker::Lane,
+    floor: &'a Floor<'a>,
+}
+
+impl Role for Station<'_> {
+    type Failure = Error;
+
+    fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        self.floor.board.heed_stop(self.role, now);
+        for (key, decision) in self.floor.mail.take() {
+            self.role.finish(key, decision, now);
+        }
+        self.role.exchange(io, now)
+    }
+}
+
+/// What handlers have decided.
+#[derive(Default)]
+struct Mail {
+    decisions: Mutex<Vec<(Key, Option<Decision>)>>,
+    came: Condvar,
+}
+
+impl Mail {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Key, Option<Decision>)>> {
+        self.decisions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, key: Key, decision: Option<Decision>) {
+        self.lock().push((key, decision));
+        self.came.notify_one();
+    }
+
+    fn take(&self) -> Vec<(Key, Option<Decision>)> {
+        mem::take(&mut *self.lock())
+    }
+
+    /// Waits until there is some, at most for so long.
+    fn wait(&self, timeout: Duration) {
+        let waited = self.came.wait_timeout_while(self.lock(), timeout, |mail| mail.is_empty());
+        drop(waited);
+    }
+}

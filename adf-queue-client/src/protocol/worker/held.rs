@@ -1,0 +1,305 @@
+//! The messages that a lane holds, and what becomes of them.
+
+use std::{collections::BTreeMap, task::Poll, time::Instant};
+
+use bytes::Bytes;
+use queue_core::Epoch;
+
+use super::{
+    lane::{Job, Lane},
+    line::Line,
+};
+use crate::{
+    Decision, Delivery, Error, ErrorKind, Fate, JobFate, LostReason, MessageId, QueueName, Refusal,
+    RequestId, Result, WorkerEventKind,
+    protocol::{
+        Action,
+        client::{Answer, Ask},
+    },
+};
+
+/// What a lane and its handlers call a message that is held. No other message ever has the same.
+pub(crate) type Key = u64;
+
+/// A message that was pulled, and that has not come to its end.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) queue: QueueName,
+    id: RequestId,
+    message: MessageId,
+    duplications: u16,
+    epoch: Option<Epoch>,
+    /// For the dead-letter queue, if there is one.
+    body: Bytes,
+    pub(super) stage: Stage,
+}
+
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// No handler was free yet.
+    Waiting(Delivery),
+    /// A handler has it.
+    Running,
+    /// A handler goes on with it, and it is somebody else's.
+    Lost,
+    /// Its copy for the dead-letter queue is under way.
+    Copying,
+    /// The server was told, and this comes of it.
+    Settling(JobFate),
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Hold {
+    pub(super) messages: BTreeMap<Key, Held>,
+    last: Key,
+    /// Those whose copy or end is under way, with the task of it.
+    pub(super) asked: Vec<(u64, Key)>,
+    /// How many handlers run, those with lost messages included.
+    pub(super) running: usize,
+    /// How many wait for a handler.
+    pub(super) waiting: usize,
+}
+
+impl Hold {
+    fn add(&mut self, held: Held) -> Key {
+        self.last += 1;
+        self.messages.insert(self.last, held);
+        self.last
+    }
+
+    /// The message that is to be run next. One whose earlier run goes on waits for the end of that.
+    fn next(&self) -> Option<Key> {
+        let runs = |held: &&Held| matches!(held.stage, Stage::Running | Stage::Lost);
+        let is_twin = |one: &Held| {
+            let mut running = self.messages.values().filter(runs);
+            running.any(|other| (&other.queue, other.message) == (&one.queue, one.message))
+        };
+        let mut waiting = self.messages.iter().filter(|(_, held)| held.stage.is_waiting());
+        waiting.find(|(_, held)| !is_twin(held)).map(|(key, _)| *key)
+    }
+
+    /// The messages in this stage.
+    fn keys(&self, is: impl Fn(&Stage) -> bool) -> Vec<Key> {
+        self.messages.iter().filter(|(_, held)| is(&held.stage)).map(|(key, _)| *key).collect()
+    }
+}
+
+impl Stage {
+    fn is_waiting(&self) -> bool {
+        matches!(self, Stage::Waiting(_))
+    }
+}
+
+impl Lane {
+    /// A message has come.
+    pub(super) fn hold(&mut self, delivery: Delivery, now: Instant) {
+        let mut held = Held {
+            queue: delivery.queue().clone(),
+            id: delivery.request_id().clone(),
+            message: delivery.message_id(),
+            duplications: delivery.duplications(),
+            epoch: delivery.epoch(),
+            body: Bytes::new(),
+            stage: Stage::Copying,
+        };
+        if self.terms.dead_letter.is_some() {
+            held.body = delivery.body().clone();
+        }
+        let (queue, message, duplications) = (held.queue.clone(), held.message, held.duplications);
+        if duplications <= self.terms.max_duplications {
+            self.line(&queue, Line::is_fruitful);
+            held.stage = Stage::Waiting(delivery);
+            self.hold.waiting += 1;
+            self.hold.add(held);
+            return;
+        }
+        self.claimed.give_back();
+        self.line(&queue, |line| line.is_poisoned(now));
+        self.tell(WorkerEventKind::Poisoned { queue, message, duplications });
+        let key = self.hold.add(held);
+        self.set_aside(key, now);
+    }
+
+    /// Gives messages to handlers that are free.
+    pub(super) fn start_waiting(&mut self) {
+        while self.hold.running < self.terms.slots
+            && let Some(key) = self.hold.next()
+            && self.claimed.take()
+            && let Some(held) = self.hold.messages.get_mut(&key)
+            && let Stage::Waiting(delivery) = std::mem::replace(&mut held.stage, Stage::Running)
+        {
+            self.hold.waiting -= 1;
+            self.hold.running += 1;
+            self.jobs.push(Job { key, delivery });
+        }
+    }
+
+    /// A handler has ended: with a decision, or without one, because it failed.
+    pub(crate) fn finish(&mut self, key: Key, decision: Option<Decision>, now: Instant) {
+        let Some(held) = self.hold.messages.get(&key) else { return };
+        let is_last_time = held.duplications >= self.terms.max_duplications;
+        match held.stage {
+            Stage::Running => self.hold.running -= 1,
+            Stage::Lost => {
+                self.hold.running -= 1;
+                self.hold.messages.remove(&key);
+                return;
+            }
+            Stage::Waiting(_) | Stage::Copying | Stage::Settling(_) => return,
+        }
+        match decision {
+            Some(Decision::Delete) => self.settle(key, JobFate::Deleted, now),
+            Some(Decision::ReturnLeft) => self.settle(key, JobFate::ReturnedLeft, now),
+            Some(Decision::ReturnRight) => self.settle(key, JobFate::ReturnedRight, now),
+            Some(Decision::DeadLetter) => self.set_aside(key, now),
+            None if is_last_time => self.set_aside(key, now),
+            None => self.settle(key, JobFate::ReturnedRight, now),
+        }
+    }
+
+    /// Has a message copied to the dead-letter queue, or put back where there is none.
+    fn set_aside(&mut self, key: Key, now: Instant) {
+        let Some(queue) = self.terms.dead_letter.clone() else {
+            return self.settle(key, JobFate::ReturnedRight, now);
+        };
+        let Some(held) = self.hold.messages.get_mut(&key) else { return };
+        held.stage = Stage::Copying;
+        let copy = Ask::Plain(Action::Rpush, queue, held.body.clone());
+        match self.begin(copy, now) {
+            Ok(task) => self.hold.asked.push((task, key)),
+            Err(error) => self.not_copied(key, error, now),
+        }
+    }
+
+    /// The dead-letter queue did not take a message, which therefore stays.
+    fn not_copied(&mut self, key: Key, error: Error, now: Instant) {
+        let Some(held) = self.hold.messages.get(&key) else { return };
+        let (source, queue) = (held.queue.clone(), self.terms.dead_letter.clone());
+        let pause = self.line(&source, |line| line.back_off(now)).unwrap_or_default();
+        self.tell(WorkerEventKind::Refused { queue: queue.unwrap_or(source), error, pause });
+        self.settle(key, JobFate::ReturnedRight, now);
+    }
+
+    /// Tells the server what is to become of a message.
+    fn settle(&mut self, key: Key, fate: JobFate, now: Instant) {
+        let action = match fate {
+            JobFate::ReturnedLeft => Action::Lcancel,
+            JobFate::ReturnedRight => Action::Rcancel,
+            _ => Action::Delete,
+        };
+        let Some(held) = self.hold.messages.get_mut(&key) else { return };
+        let ask = Ask::Settle(action, held.queue.clone(), held.id.clone(), held.epoch);
+        held.stage = Stage::Settling(fate);
+        match self.begin(ask, now) {
+            Ok(task) => self.hold.asked.push((task, key)),
+            // The connection that it was pulled on is gone.
+            Err(_) => self.ended(key, JobFate::Lost(LostReason::ConnectionLost)),
+        }
+    }
+
+    /// Takes the answers to what was asked about messages.
+    pub(super) fn take_ends(&mut self, now: Instant) {
+        let mut next = 0;
+        while let Some((task, key)) = self.hold.asked.get(next).copied() {
+            match self.link.poll(task, std::task::Waker::noop()) {
+                Poll::Pending => next += 1,
+                Poll::Ready(outcome) => {
+                    self.hold.asked.remove(next);
+                    self.answered(key, outcome, now);
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, key: Key, outcome: Result<Answer>, now: Instant) {
+        let Some(held) = self.hold.messages.get(&key) else { return };
+        let (queue, fate) = match held.stage {
+            Stage::Settling(fate) => (held.queue.clone(), fate),
+            _ => {
+                return match outcome {
+                    Ok(_) => self.settle(key, JobFate::DeadLettered, now),
+                    Err(error) if matches!(error.kind(), ErrorKind::Refused(_)) => {
+                        self.not_copied(key, error, now);
+                    }
+                    Err(_) => self.ended(key, JobFate::Lost(LostReason::ConnectionLost)),
+                };
+            }
+        };
+        match outcome {
+            Ok(_) => {
+                if matches!(fate, JobFate::ReturnedLeft | JobFate::ReturnedRight) {
+                    self.line(&queue, Line::was_returned);
+                }
+                self.ended(key, fate);
+            }
+            Err(error) => self.ended(key, unsettled(&error)),
+        }
+    }
+
+    /// A message has come to its end.
+    fn ended(&mut self, key: Key, fate: JobFate) {
+        if let Some(held) = self.hold.messages.remove(&key) {
+            let Held { queue, message, .. } = held;
+            self.tell(WorkerEventKind::Settled { queue, message, fate });
+        }
+    }
+
+    /// The server has given back what was not settled.
+    pub(super) fn lose_held(&mut self) {
+        for (task, _) in std::mem::take(&mut self.hold.asked) {
+            // A copy must not be made over the next connection: the message is somebody else's by then.
+            self.leave(task);
+        }
+        self.drop_waiting(JobFate::Lost(LostReason::ConnectionLost));
+        let copying = self.hold.keys(|stage| matches!(stage, Stage::Copying | Stage::Settling(_)));
+        for key in copying {
+            self.ended(key, JobFate::Lost(LostReason::ConnectionLost));
+        }
+        self.lose_running(LostReason::ConnectionLost);
+    }
+
+    /// What nobody has taken for a handler yet is not run.
+    pub(super) fn drop_untaken(&mut self) {
+        for job in std::mem::take(&mut self.jobs) {
+            self.hold.running -= 1;
+            self.ended(job.key, JobFate::Lost(LostReason::ConnectionLost));
+        }
+    }
+
+    /// What no handler has begun with is the server's.
+    pub(super) fn drop_waiting(&mut self, fate: JobFate) {
+        for key in self.hold.keys(Stage::is_waiting) {
+            self.hold.waiting -= 1;
+            self.claimed.give_back();
+            self.ended(key, fate);
+        }
+    }
+
+    /// Handlers go on with what is somebody else's.
+    pub(super) fn lose_running(&mut self, reason: LostReason) {
+        for key in self.hold.keys(|stage| matches!(stage, Stage::Running)) {
+            let Some(held) = self.hold.messages.get_mut(&key) else { continue };
+            held.stage = Stage::Lost;
+            let (queue, message) = (held.queue.clone(), held.message);
+            self.lost(key, reason);
+            let fate = JobFate::Lost(reason);
+            self.tell(WorkerEventKind::Settled { queue, message, fate });
+        }
+    }
+
+    /// Whether handlers have messages that are still this lane's.
+    pub(super) fn has_running(&self) -> bool {
+        self.hold.messages.values().any(|held| matches!(held.stage, Stage::Running))
+    }
+}
+
+/// What became of a message whose end was not acknowledged.
+fn unsettled(error: &Error) -> JobFate {
+    match (error.kind(), error.fate()) {
+        (ErrorKind::Refused(Refusal::NotPulled), _) => JobFate::Lost(LostReason::NotPulled),
+        (ErrorKind::Refused(Refusal::QueueNotFound), _) => JobFate::Lost(LostReason::QueueDeleted),
+        (_, Fate::NotSent) => JobFate::Lost(LostReason::ConnectionLost),
+        _ => JobFate::Unknown,
+    }
+}

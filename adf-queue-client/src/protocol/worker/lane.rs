@@ -1,0 +1,499 @@
+//! What decides about a worker's connections to one server.
+
+use std::{
+    mem,
+    task::{Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use queue_core::{Claim, ConnectionState, Epoch, Io, JobLimit, Pulse, Role, after, earliest};
+
+use super::{
+    claimed::Claimed,
+    held::{Hold, Key},
+    line::{Line, Look},
+};
+use crate::{
+    ConnectOptions, Delivery, Error, ErrorKind, JobFate, LostReason, Metrics, QueueName, Refusal,
+    Result, WorkerEventKind,
+    deadline::Limit,
+    protocol::{
+        Action,
+        client::{Answer, Ask, Link},
+    },
+};
+
+/// The worker role on the connections to one server: what to pull and when, which handler begins with what, what the server
+/// is told of that, and how to end.
+///
+/// The connection is that of a [`Link`], of which it is the only caller. What it adds:
+///
+/// * One pull waits on each queue while a handler, or a prefetched place, is free. A pull cannot be taken back, and nobody
+///   knows which queue gets the next message: so of several queues each may bring one message more than there is room for.
+/// * A message is settled on the connection that brought it, or not at all.
+/// * What was put back wakes no pull that waits, and a queue that was deleted never answers one. So queues whose pull waits
+///   are looked at from time to time: a further pull takes what lies there, and a connection whose pulls are of no use is
+///   made anew once nothing is held on it.
+/// * One that is to stop asks for nothing more, waits for the handlers that run, and closes. The server has no way to take
+///   a pull back but that: a message that comes meanwhile goes back in its place.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(super) link: Link,
+    pub(super) terms: Terms,
+    pub(super) claimed: Claimed,
+    lines: Vec<Line>,
+    pub(super) hold: Hold,
+    life: Life,
+    /// The connection that is there, as far as its loss was not noticed.
+    connection: Option<Epoch>,
+    /// Some pull is of no use: the next connection is wanted once nothing is held on this one.
+    wants_renewal: bool,
+    /// And until then nothing is pulled.
+    is_draining: bool,
+    /// Something was asked that the link has to send.
+    is_changed: bool,
+    pub(super) jobs: Vec<Job>,
+    news: Vec<News>,
+}
+
+/// How a lane works.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) slots: usize,
+    pub(crate) prefetch: usize,
+    pub(crate) max_duplications: u16,
+    pub(crate) dead_letter: Option<QueueName>,
+    pub(crate) grace: Duration,
+    pub(crate) recheck: Duration,
+    pub(crate) limit: Option<JobLimit>,
+    /// There are other lanes.
+    pub(crate) is_one_of_many: bool,
+}
+
+/// A message for a handler.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) key: Key,
+    pub(crate) delivery: Delivery,
+}
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(crate) enum News {
+    Tell(WorkerEventKind),
+    /// A message is somebody else's, and its handler goes on.
+    Lost(Key, LostReason),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Working,
+    /// Handlers may go on until then.
+    Stopping(Instant),
+    /// The server is told.
+    Leaving,
+    Over,
+}
+
+/// So many messages at most are settled at a time, before more are pulled.
+const MAX_ASKED: usize = 256;
+/// How long to wait for what others have asked of a limit.
+const SHARED: Duration = Duration::from_millis(10);
+
+impl Lane {
+    /// A worker of these queues.
+    pub(crate) fn new(
+        options: ConnectOptions,
+        terms: Terms,
+        queues: impl IntoIterator<Item = QueueName>,
+    ) -> Self {
+        // What waits for the server waits as long as the worker works.
+        let retry = options.retry.forever();
+        let lines = queues.into_iter().map(|queue| Line::new(queue, retry)).collect();
+        Lane {
+            link: Link::new(options.retry(retry)).patient(),
+            claimed: Claimed::new(terms.limit.clone()),
+            terms,
+            lines,
+            hold: Hold::default(),
+            life: Life::Working,
+            connection: None,
+            wants_renewal: false,
+            is_draining: false,
+            is_changed: false,
+            jobs: Vec::new(),
+            news: Vec::new(),
+        }
+    }
+
+    /// Pulls nothing more, and is over when the handlers that run have ended, or their grace is over.
+    pub(crate) fn stop(&mut self, now: Instant) {
+        if self.life == Life::Working {
+            self.life = Life::Stopping(after(now, self.terms.grace));
+        }
+    }
+
+    /// The same without grace.
+    pub(crate) fn stop_now(&mut self, now: Instant) {
+        if matches!(self.life, Life::Working | Life::Stopping(_)) {
+            self.life = Life::Stopping(now);
+        }
+    }
+
+    #[cfg(feature = "blocking")]
+    pub(crate) fn is_over(&self) -> bool {
+        self.life == Life::Over
+    }
+
+    /// Messages for handlers, and news, since this was asked last.
+    pub(crate) fn take(&mut self) -> Option<(Vec<Job>, Vec<News>)> {
+        let is_empty = self.jobs.is_empty() && self.news.is_empty();
+        (!is_empty).then(|| (mem::take(&mut self.jobs), mem::take(&mut self.news)))
+    }
+
+    #[cfg(feature = "blocking")]
+    pub(crate) fn has_news(&self) -> bool {
+        !(self.jobs.is_empty() && self.news.is_empty())
+    }
+
+    /// Whether there is a connection that the server has upgraded.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn is_connected(&self) -> bool {
+        self.link.is_open()
+    }
+
+    /// How many messages are held.
+    pub(crate) fn held(&self) -> usize {
+        self.hold.messages.len()
+    }
+
+    /// How many pulls are under way.
+    #[cfg(test)]
+    pub(super) fn pulls(&self) -> usize {
+        self.lines.iter().map(|line| line.pulls.len()).sum()
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        self.link.metrics()
+    }
+
+    pub(crate) fn connection_state(&self, now: Instant) -> ConnectionState {
+        match self.life {
+            Life::Over => ConnectionState::Closed,
+            _ => self.link.connection_state(now),
+        }
+    }
+
+    pub(super) fn tell(&mut self, what: WorkerEventKind) {
+        self.news.push(News::Tell(what));
+    }
+
+    pub(super) fn lost(&mut self, key: Key, reason: LostReason) {
+        self.news.push(News::Lost(key, reason));
+    }
+
+    pub(super) fn line<T>(
+        &mut self,
+        queue: &QueueName,
+        step: impl FnOnce(&mut Line) -> T,
+    ) -> Option<T> {
+        self.lines.iter_mut().find(|line| line.queue == *queue).map(step)
+    }
+
+    /// Asks the server something, for as long as that takes.
+    pub(super) fn begin(&mut self, ask: Ask, now: Instant) -> Result<u64> {
+        self.is_changed = true;
+        self.link.begin(ask, Limit::never(), now)
+    }
+
+    /// Asks no more.
+    pub(super) fn leave(&mut self, task: u64) {
+        self.is_changed = true;
+        self.link.leave(task);
+    }
+
+    /// Takes what came, and does what follows from it.
+    fn step(&mut self, now: Instant) {
+        self.take_ends(now);
+        self.take_pulled(now);
+        self.take_counted(now);
+        self.follow_connection(now);
+        if self.life == Life::Working {
+            self.start_waiting();
+        }
+        self.end(now);
+        if self.life == Life::Working {
+            self.renew();
+            self.ask(now);
+        }
+    }
+
+    fn take_pulled(&mut self, now: Instant) {
+        for index in 0..self.lines.len() {
+            let mut next = 0;
+            while let Some(line) = self.lines.get_mut(index)
+                && let Some(task) = line.pulls.get(next).copied()
+            {
+                match self.link.poll(task, Waker::noop()) {
+                    Poll::Pending => next += 1,
+                    Poll::Ready(outcome) => {
+                        line.pulls.remove(next);
+                        line.found = 0;
+                        self.pulled(index, outcome, now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn pulled(&mut self, index: usize, outcome: Result<Answer>, now: Instant) {
+        match outcome.and_then(Answer::message) {
+            // One that came when it is too late goes back with the connection.
+            Ok(delivery) if self.life == Life::Working && self.is_here(&delivery) => {
+                self.hold(delivery, now);
+            }
+            Ok(_) => self.claimed.give_back(),
+            Err(error) => {
+                self.claimed.give_back();
+                self.refused(index, error, now);
+            }
+        }
+    }
+
+    fn is_here(&self, delivery: &Delivery) -> bool {
+        self.link.is_open() && delivery.epoch() == self.link.epoch()
+    }
+
+    /// A queue cannot be pulled from for now.
+    fn refused(&mut self, index: usize, error: Error, now: Instant) {
+        let Some(line) = self.lines.get_mut(index) else { return };
+        let (queue, pause) = (line.queue.clone(), line.back_off(now));
+        if matches!(error.kind(), ErrorKind::Refused(_) | ErrorKind::InvalidInput) {
+            self.tell(WorkerEventKind::Refused { queue, error, pause });
+        }
+    }
+
+    fn take_counted(&mut self, now: Instant) {
+        for index in 0..self.lines.len() {
+            if let Some(line) = self.lines.get_mut(index)
+                && let Some((task, look)) = line.look
+                && let Poll::Ready(outcome) = self.link.poll(task, Waker::noop())
+            {
+                line.look = None;
+                self.counted(index, look, outcome.and_then(Answer::counted), now);
+            }
+        }
+    }
+
+    fn counted(&mut self, index: usize, look: Look, count: Result<u32>, now: Instant) {
+        let Some(line) = self.lines.get_mut(index) else { return };
+        line.look_in(self.terms.recheck, now);
+        match (look, count) {
+            (Look::First, Ok(0)) => {
+                line.back_off(now);
+            }
+            (Look::First, Ok(_)) => self.pull(index, now),
+            (Look::First, Err(error)) => self.refused(index, error, now),
+            (_, Ok(0)) => line.found = 0,
+            (look, Ok(_)) => {
+                line.found += u32::from(look == Look::Again);
+                let found = line.found;
+                if line.pulls.len() < 2 {
+                    self.pull(index, now);
+                }
+                // What lay there was not all: these pulls may be those of a queue that was deleted.
+                self.wants_renewal |= found > 1;
+                self.is_draining |= found > 2;
+            }
+            (_, Err(error)) => {
+                // Pulls from a queue that is gone are never answered, not even when it is made again.
+                let is_gone = *error.kind() == ErrorKind::Refused(Refusal::QueueNotFound);
+                self.wants_renewal |= is_gone;
+            }
+        }
+    }
+
+    /// Notices that the connection is gone, or that there is one.
+    fn follow_connection(&mut self, now: Instant) {
+        if let Some(error) = self.link.take_failure()
+            && self.life == Life::Working
+        {
+            self.tell(WorkerEventKind::Disconnected(error));
+        }
+        let present = self.link.epoch().filter(|_| self.link.is_open());
+        if present == self.connection {
+            return;
+        }
+        if self.connection.is_some() {
+            self.lose();
+        }
+        self.connection = present;
+        if present.is_some() {
+            // Pulls that wait go on over the new connection.
+            self.lines.iter_mut().for_each(|line| line.look_in(self.terms.recheck, now));
+            self.tell(WorkerEventKind::Connected);
+        }
+    }
+
+    fn lose(&mut self) {
+        if !self.claimed.is_limited() {
+            self.drop_untaken();
+        }
+        self.lose_held();
+        (self.wants_renewal, self.is_draining) = (false, false);
+        let mut left = Vec::new();
+        for line in &mut self.lines {
+            left.extend(line.forget());
+            if self.claimed.is_limited() {
+                // Others may have what is asked for here, while there is no connection.
+                for task in line.pulls.drain(..) {
+                    self.claimed.give_back();
+                    left.push(task);
+                }
+            }
+        }
+        left.into_iter().for_each(|task| self.leave(task));
+    }
+
+    /// Ends the connection when some of its pulls are of no use, and nothing is held.
+    fn renew(&mut self) {
+        if self.wants_renewal && self.hold.messages.is_empty() && self.link.is_open() {
+            self.is_changed = true;
+            self.link.disconnect();
+        }
+    }
+
+    /// Ends, once it is time.
+    fn end(&mut self, now: Instant) {
+        if self.life == Life::Working && self.claimed.is_reached() {
+            self.stop(now);
+        }
+        let Life::Stopping(until) = self.life else { return };
+        if until <= now {
+            self.lose_running(LostReason::Stopped);
+        }
+        if self.has_running() || !self.hold.asked.is_empty() {
+            return;
+        }
+        self.drop_waiting(JobFate::Abandoned);
+        self.life = Life::Leaving;
+        self.is_changed = true;
+        self.link.close();
+    }
+
+    fn has_room(&self) -> bool {
+        let taken = self.hold.running + self.hold.waiting;
+        taken < self.terms.slots.saturating_add(self.terms.prefetch)
+            && self.hold.asked.len() < MAX_ASKED
+            && !self.is_draining
+    }
+
+    /// Asks for messages.
+    fn ask(&mut self, now: Instant) {
+        for index in 0..self.lines.len() {
+            if !self.has_room() {
+                return;
+            }
+            self.ask_line(index, now);
+        }
+    }
+
+    fn ask_line(&mut self, index: usize, now: Instant) {
+        // Of several queues, only those that have something may use up a limit.
+        let looks_first =
+            self.claimed.is_limited() && (self.terms.is_one_of_many || self.lines.len() > 1);
+        let Some(line) = self.lines.get_mut(index) else { return };
+        if line.look.is_some() || line.resting(now).is_some() {
+            return;
+        }
+        let look = match line.pulls.is_empty() {
+            true if looks_first => Look::First,
+            true => return self.pull(index, now),
+            false if !self.link.is_open() => return,
+            false if mem::take(&mut line.has_returned) => Look::Returned,
+            false if line.look_at.is_some_and(|at| at <= now) => Look::Again,
+            false => return,
+        };
+        let ask = Ask::Plain(Action::Count, line.queue.clone(), bytes::Bytes::new());
+        match self.begin(ask, now) {
+            Ok(task) => {
+                if let Some(line) = self.lines.get_mut(index) {
+                    line.look = Some((task, look));
+                }
+            }
+            Err(error) => self.refused(index, error, now),
+        }
+    }
+
+    fn pull(&mut self, index: usize, now: Instant) {
+        let Some(line) = self.lines.get_mut(index) else { return };
+        match self.claimed.ask() {
+            Claim::Granted => {}
+            Claim::Later => return line.rest_for(SHARED, now),
+            Claim::Never => {
+                // It ends.
+                self.is_changed = true;
+                return;
+            }
+        }
+        let queue = line.queue.clone();
+        line.look_in(self.terms.recheck, now);
+        match self.begin(Ask::Pull(queue), now) {
+            Ok(task) => {
+                if let Some(line) = self.lines.get_mut(index) {
+                    line.pulls.push(task);
+                }
+            }
+            Err(error) => {
+                self.claimed.give_back();
+                self.refused(index, error, now);
+            }
+        }
+    }
+
+    /// When there is something to do that no byte tells.
+    fn next_moment(&self, now: Instant) -> Option<Instant> {
+        match self.life {
+            Life::Working if self.has_room() => {
+                let moments = self.lines.iter().filter(|line| line.look.is_none()).map(|line| {
+                    let look_at = line.look_at.filter(|_| self.link.is_open());
+                    let look_at = look_at.filter(|_| !line.pulls.is_empty());
+                    line.resting(now).or(look_at)
+                });
+                moments.flatten().min()
+            }
+            Life::Stopping(until) if self.has_running() => Some(until),
+            _ => None,
+        }
+    }
+}
+
+impl Role for Lane {
+    type Failure = Error;
+
+    fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        let mut pulse = self.link.exchange(io, now);
+        loop {
+            self.step(now);
+            if !mem::take(&mut self.is_changed) {
+                break;
+            }
+            pulse = self.link.exchange(io, now);
+        }
+        if pulse == Pulse::Over {
+            self.life = Life::Over;
+        }
+        let moment = self.next_moment(now);
+        match pulse {
+            Pulse::Dial { server, by, ask } => {
+                Pulse::Dial { server, by, ask: earliest([ask, moment]) }
+            }
+            Pulse::Go(until) => Pulse::Go(earliest([until, moment])),
+            // The end of the connection matters to handlers.
+            Pulse::Rest(until) if self.has_running() => Pulse::Go(earliest([until, moment])),
+            Pulse::Rest(until) => Pulse::Rest(earliest([until, moment])),
+            Pulse::Close(until) => Pulse::Close(earliest([until, moment])),
+            Pulse::HalfClose(_) | Pulse::Look | Pulse::Peek | Pulse::Over => pulse,
+        }
+    }
+}

@@ -1,0 +1,489 @@
+//! The worker role over any schedule and any network, against the in-memory server.
+
+use std::{collections::HashSet, time::Duration};
+
+use fixtures::{adf_queue::Server, offline::Offline};
+use queue_core::{
+    JobLimit, Pulse, Random, RetryPolicy,
+    proof::{Faults, Proof},
+};
+
+use super::{Job, Key, Lane, News, Terms};
+use crate::{
+    ConnectOptions, Decision, JobFate, LostReason, QueueName, WorkerEventKind,
+    protocol::client::{
+        link_proof::Served,
+        link_tests::{SECOND, refused},
+    },
+};
+
+/// The worker, its handlers, and its server.
+struct Face {
+    proof: Proof<Lane, Served>,
+    random: Random,
+    running: Vec<Job>,
+    lost: HashSet<Key>,
+    /// The bodies that handlers began with, in order.
+    started: Vec<String>,
+    /// The bodies that were deleted or moved, as the worker says.
+    settled: Vec<(String, u64, JobFate)>,
+    poisoned: usize,
+    refused: usize,
+    requests: u64,
+}
+
+fn terms() -> Terms {
+    Terms {
+        slots: 3,
+        prefetch: 0,
+        max_duplications: u16::MAX,
+        dead_letter: None,
+        grace: 25 * SECOND,
+        recheck: 10 * SECOND,
+        limit: None,
+        is_one_of_many: false,
+    }
+}
+
+fn server(queues: &[&str]) -> Offline {
+    queues.iter().fold(Server::builder(), |server, queue| server.queue(*queue)).offline()
+}
+
+fn name(queue: &str) -> QueueName {
+    queue.parse().unwrap()
+}
+
+impl Face {
+    /// A worker that waits for answers as long as it takes: a proof lets hours pass between two bytes.
+    fn new(seed: u64, terms: Terms, queues: &[&str], server: Offline) -> Self {
+        let scheme = if seed.is_multiple_of(2) { "adf" } else { "adf+json" };
+        let options: ConnectOptions = format!("{scheme}://server:1").parse().unwrap();
+        let retry = RetryPolicy::default().seed(seed).backoff(SECOND / 100, SECOND);
+        let options = options.seed(seed).retry(retry).ping_interval(None);
+        let options = options.reply_timeout(Duration::MAX).write_timeout(Duration::MAX);
+        let options = options.connect_timeout(Duration::MAX);
+        let lane = Lane::new(options, terms, queues.iter().map(|queue| name(queue)));
+        let peer = Served { server, connection: None };
+        Face {
+            proof: Proof::new(lane, peer, refused, seed),
+            random: Random::new(seed),
+            running: Vec::new(),
+            lost: HashSet::new(),
+            started: Vec::new(),
+            settled: Vec::new(),
+            poisoned: 0,
+            refused: 0,
+            requests: 0,
+        }
+    }
+
+    fn lane(&mut self) -> &mut Lane {
+        &mut self.proof.role.0
+    }
+
+    /// What another client asks over HTTP, and what the server says.
+    fn ask(&mut self, action: &str, queue: &str, body: &str) -> String {
+        self.requests += 1;
+        let target = format!("/queue/{action}.json?queue={queue}&requestid=r{}", self.requests);
+        let request = match body {
+            "" => format!("GET {target} HTTP/1.1\r\n\r\n"),
+            _ => format!(
+                "POST {target} HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            ),
+        };
+        let server = &mut self.proof.peer.server;
+        let id = server.connect();
+        server.send(id, request.as_bytes());
+        let answer = String::from_utf8(server.receive(id).bytes).unwrap();
+        server.hang_up(id);
+        answer
+    }
+
+    fn push(&mut self, queue: &str, body: &str) {
+        assert!(self.ask("rpush", queue, body).contains("\"result\":\"ok\""));
+    }
+
+    fn count(&mut self, queue: &str) -> usize {
+        let answer = self.ask("count", queue, "");
+        let (_, rest) = answer.split_once("\"count\":").unwrap();
+        rest.split([',', '}']).next().unwrap().parse().unwrap()
+    }
+
+    /// The bodies that are ready, the next one first. They stay pulled.
+    fn ready(&mut self, queue: &str) -> Vec<String> {
+        let mut bodies = Vec::new();
+        while self.count(queue) > 0 {
+            let pulled = self.ask("pull", queue, "");
+            let (_, rest) = pulled.split_once("\"body\":\"").unwrap();
+            bodies.push(rest.split('"').next().unwrap().to_owned());
+        }
+        bodies
+    }
+
+    /// One exchange, and what its face does about it.
+    fn step(&mut self) -> Pulse {
+        let pulse = self.proof.step();
+        while let Some((jobs, news)) = self.lane().take() {
+            for job in jobs {
+                let body = body(&job);
+                self.started.push(body);
+                self.running.push(job);
+            }
+            news.into_iter().for_each(|news| self.hear(news));
+        }
+        let names: HashSet<_> = self
+            .running
+            .iter()
+            .map(|job| (job.delivery.queue(), job.delivery.message_id().get()))
+            .collect();
+        assert_eq!(names.len(), self.running.len(), "a message is run twice at once");
+        let slots = self.lane().terms.slots;
+        assert!(self.running.len() <= slots, "{} handlers run", self.running.len());
+        pulse
+    }
+
+    fn hear(&mut self, news: News) {
+        match news {
+            News::Lost(key, _) => assert!(self.lost.insert(key), "a message is lost twice"),
+            News::Tell(WorkerEventKind::Settled { queue, message, fate }) => {
+                assert_ne!(fate, JobFate::Lost(LostReason::NotPulled), "settled elsewhere");
+                self.settled.push((queue.to_string(), message.get(), fate));
+            }
+            News::Tell(WorkerEventKind::Poisoned { .. }) => self.poisoned += 1,
+            News::Tell(WorkerEventKind::Refused { .. }) => self.refused += 1,
+            News::Tell(_) => {}
+        }
+    }
+
+    /// One of the handlers comes to its end.
+    fn end_one(&mut self, decision: Option<Decision>) {
+        if !self.running.is_empty() {
+            let job = self.running.swap_remove(self.random.below(self.running.len()));
+            let now = self.proof.now();
+            self.lane().finish(job.key, decision, now);
+        }
+    }
+
+    fn settled_as(&self, fate: JobFate) -> usize {
+        self.settled.iter().filter(|(_, _, known)| *known == fate).count()
+    }
+
+    /// Steps on a good network until that holds; handlers give this decision.
+    fn until(&mut self, decision: Option<Decision>, mut holds: impl FnMut(&mut Self) -> bool) {
+        for _ in 0..20_000 {
+            if holds(self) {
+                return;
+            }
+            self.step();
+            self.end_one(decision);
+        }
+        panic!(
+            "it does not come to that: {:?} {:?} {:?}",
+            self.started, self.settled, self.proof.role.0
+        );
+    }
+
+    /// Steps until nothing is under way: neither held nor ready, nor on its way for a good while.
+    fn until_idle(&mut self, decision: Option<Decision>, queues: &[&str]) {
+        let mut idle = 0;
+        self.until(decision, |face| {
+            let ready: usize = queues.iter().map(|queue| face.count(queue)).sum();
+            idle = if ready + face.lane().held() == 0 { idle + 1 } else { 0 };
+            idle > 300
+        });
+    }
+
+    /// Steps until nothing more happens at once.
+    fn quiet(&mut self) {
+        let before = self.proof.now();
+        for _ in 0..200 {
+            self.step();
+        }
+        assert!(self.proof.now() > before);
+    }
+
+    fn stop(&mut self) {
+        let now = self.proof.now();
+        self.lane().stop(now);
+    }
+
+    fn until_over(&mut self) {
+        for _ in 0..2_000 {
+            if self.step() == Pulse::Over {
+                return;
+            }
+        }
+        panic!("it does not end");
+    }
+
+    /// The server notices that the worker's connection is gone.
+    fn hang_up(&mut self) {
+        if let Some(connection) = self.proof.peer.connection.take() {
+            self.proof.peer.server.hang_up(connection);
+        }
+    }
+}
+
+fn body(job: &Job) -> String {
+    String::from_utf8(job.delivery.body().to_vec()).unwrap()
+}
+
+/// Every message is run until it is deleted; none is deleted twice, lost, or settled on another connection than its own.
+#[test]
+fn any_schedule_and_any_network_settles_every_message_once() {
+    let (mut lost, mut unknown, mut returned) = (0, 0, 0);
+    for seed in 0..60 {
+        let terms = Terms { prefetch: (seed % 3) as usize, ..terms() };
+        let mut face = Face::new(seed, terms, &["/q", "/other"], server(&["/q", "/other"]));
+        face.proof.faults = Faults { broken: 60, refused: 4, dropped: 6, late: 300 };
+        for number in 0..30 {
+            face.push(if number % 3 == 0 { "/other" } else { "/q" }, &number.to_string());
+            for _ in 0..12 {
+                assert_ne!(face.step(), Pulse::Over);
+                let most = face.lane().terms.slots + face.lane().terms.prefetch + 3;
+                let taken = face.lane().hold.running + face.lane().hold.waiting;
+                assert!(taken <= most, "seed {seed}: {taken} are held");
+                if face.random.one_in(3) {
+                    let decision = match face.random.below(5) {
+                        0 => Some(Decision::ReturnLeft),
+                        1 => Some(Decision::ReturnRight),
+                        2 => None,
+                        _ => Some(Decision::Delete),
+                    };
+                    face.end_one(decision);
+                }
+            }
+        }
+        face.proof.faults = Faults::default();
+        face.until_idle(Some(Decision::Delete), &["/q", "/other"]);
+        face.stop();
+        face.until_over();
+        assert_eq!(
+            face.count("/q") + face.count("/other"),
+            0,
+            "seed {seed}: the close returned one"
+        );
+        let deleted: Vec<_> =
+            face.settled.iter().filter(|(_, _, fate)| *fate == JobFate::Deleted).collect();
+        let distinct: HashSet<_> = deleted.iter().map(|(queue, id, _)| (queue, id)).collect();
+        assert_eq!(distinct.len(), deleted.len(), "seed {seed}: deleted twice");
+        let perhaps = face.settled_as(JobFate::Unknown);
+        let count = deleted.len();
+        assert!(count <= 30 && count + perhaps >= 30, "seed {seed}: {:?}", face.settled);
+        lost += face.settled_as(JobFate::Lost(LostReason::ConnectionLost));
+        unknown += perhaps;
+        returned += face.settled_as(JobFate::ReturnedRight);
+    }
+    assert!(lost > 100 && unknown > 10 && returned > 60, "{lost} {unknown} {returned}");
+}
+
+/// Whatever fails is in the dead-letter queue in the end, and nowhere else.
+#[test]
+fn any_schedule_and_any_network_moves_what_fails_to_the_dead_letter_queue() {
+    let mut moved = 0;
+    for seed in 0..40 {
+        let terms = Terms { max_duplications: 2, dead_letter: Some(name("/dead")), ..terms() };
+        let mut face = Face::new(seed, terms, &["/q"], server(&["/q", "/dead"]));
+        face.proof.faults = Faults { broken: 80, refused: 4, dropped: 6, late: 300 };
+        for number in 0..10 {
+            face.push("/q", &number.to_string());
+            for _ in 0..12 {
+                face.step();
+                face.end_one(None);
+            }
+        }
+        face.proof.faults = Faults::default();
+        face.until_idle(None, &["/q"]);
+        face.stop();
+        face.until_over();
+        let dead = face.ready("/dead");
+        let distinct: HashSet<_> = dead.iter().cloned().collect();
+        assert_eq!(distinct.len(), 10, "seed {seed}: {dead:?}");
+        assert_eq!(face.count("/q"), 0, "seed {seed}");
+        moved += face.settled_as(JobFate::DeadLettered);
+    }
+    assert!(moved > 250, "{moved}");
+}
+
+/// A worker that is stopped at any moment ends, and what it did not settle is where it was.
+#[test]
+fn a_worker_stopped_at_any_moment_leaves_the_rest_in_its_order() {
+    for seed in 0..100 {
+        let terms = Terms { slots: 1, prefetch: 2, grace: Duration::MAX, ..terms() };
+        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        face.proof.faults = Faults { dropped: 6, ..Faults::default() };
+        let bodies: Vec<String> = ('a'..='h').map(String::from).collect();
+        bodies.iter().for_each(|body| face.push("/q", body));
+        for _ in 0..face.random.below(80) {
+            face.step();
+            if face.random.one_in(4) {
+                face.end_one(Some(Decision::Delete));
+            }
+        }
+        face.stop();
+        let started = face.started.len();
+        let mut steps = 0;
+        while face.step() != Pulse::Over {
+            face.end_one(Some(Decision::Delete));
+            steps += 1;
+            assert!(steps < 2_000, "seed {seed}: it does not end");
+        }
+        assert_eq!(face.step(), Pulse::Over);
+        face.hang_up();
+        let deleted = face.settled_as(JobFate::Deleted);
+        assert_eq!(face.ready("/q"), bodies[deleted..], "seed {seed}");
+        assert_eq!(face.started.len(), deleted, "seed {seed}: those that began have ended");
+        assert_eq!(deleted, started, "seed {seed}: none began after that");
+    }
+}
+
+#[test]
+fn handlers_that_outlast_the_grace_lose_their_messages() {
+    let mut face = Face::new(2, terms(), &["/q"], server(&["/q"]));
+    face.push("/q", "slow");
+    face.until(None, |face| !face.running.is_empty() || face.lane().held() > 0);
+    while face.running.is_empty() {
+        face.step();
+    }
+    face.stop();
+    let start = face.proof.now();
+    let job = face.running.pop().unwrap();
+    face.until_over();
+    assert!(face.proof.now() >= start + 25 * SECOND);
+    assert!(face.lost.contains(&job.key));
+    assert_eq!(face.settled_as(JobFate::Lost(LostReason::Stopped)), 1);
+    face.hang_up();
+    assert_eq!(face.ready("/q"), ["slow"]);
+}
+
+#[test]
+fn a_queue_that_is_not_there_is_told_and_asked_again_until_it_is() {
+    for seed in 0..2 {
+        let mut face = Face::new(seed, terms(), &["/q"], server(&[]));
+        while face.refused < 3 {
+            face.step();
+        }
+        assert!(face.ask("createqueue", "/q", "").contains("ok"));
+        face.push("/q", "x");
+        face.until(Some(Decision::Delete), |face| face.settled_as(JobFate::Deleted) == 1);
+    }
+}
+
+#[test]
+fn a_queue_that_was_deleted_and_made_again_while_its_pull_waits_is_served() {
+    for seed in 0..4 {
+        let mut face = Face::new(seed, terms(), &["/q", "/other"], server(&["/q", "/other"]));
+        face.quiet();
+        for round in 1..=3 {
+            assert!(face.ask("deletequeue", "/q", "").contains("ok"));
+            assert!(face.ask("createqueue", "/q", "").contains("ok"));
+            face.push("/q", "x");
+            face.push("/q", "y");
+            face.until(Some(Decision::Delete), |face| {
+                face.settled_as(JobFate::Deleted) == 2 * round
+            });
+        }
+    }
+}
+
+#[test]
+fn what_others_put_back_while_a_pull_waits_is_found() {
+    for seed in 0..4 {
+        let mut face = Face::new(seed, terms(), &["/q"], server(&["/q"]));
+        // Somebody has it before the worker comes, and puts it back when the worker's pull waits.
+        face.push("/q", "x");
+        assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
+        let pulled = face.requests;
+        face.quiet();
+        face.requests = pulled - 1;
+        assert!(face.ask("rcancel", "/q", "").contains("\"result\":\"ok\""));
+        face.until(Some(Decision::Delete), |face| face.settled_as(JobFate::Deleted) == 1);
+        assert_eq!(face.started, ["x"]);
+    }
+}
+
+#[test]
+fn what_fails_is_run_again_though_a_pull_waits_already() {
+    for seed in 0..4 {
+        let terms = Terms { recheck: Duration::from_secs(100_000), ..terms() };
+        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        face.push("/q", "x");
+        while face.running.is_empty() {
+            face.step();
+        }
+        // A pull waits for the second slot.
+        face.quiet();
+        face.end_one(None);
+        face.until(Some(Decision::Delete), |face| face.settled_as(JobFate::Deleted) == 1);
+        assert_eq!(face.started, ["x", "x"]);
+    }
+}
+
+#[test]
+fn what_comes_too_often_is_put_back_without_being_run_and_asked_for_less_and_less() {
+    for seed in 0..2 {
+        let mut face =
+            Face::new(seed, Terms { max_duplications: 1, ..terms() }, &["/q"], server(&["/q"]));
+        face.push("/q", "poison");
+        face.until(None, |face| face.poisoned > 0);
+        let start = face.proof.now();
+        face.until(None, |face| face.poisoned > 40);
+        assert!(face.proof.now() - start > 5 * SECOND, "it is asked for without pause");
+        assert_eq!(face.started, ["poison"]);
+        // What is good among it is run.
+        face.push("/q", "good");
+        face.until(Some(Decision::Delete), |face| face.started.len() == 2);
+    }
+}
+
+#[test]
+fn a_message_that_the_dead_letter_queue_does_not_take_stays() {
+    for seed in 0..2 {
+        let terms = Terms { max_duplications: 1, dead_letter: Some(name("/dead")), ..terms() };
+        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        face.push("/q", "x");
+        face.until(None, |face| face.refused > 2);
+        assert_eq!(face.settled_as(JobFate::DeadLettered), 0);
+        assert!(face.ask("createqueue", "/dead", "").contains("ok"));
+        face.until(None, |face| face.settled_as(JobFate::DeadLettered) == 1);
+        assert_eq!((face.ready("/dead"), face.count("/q")), (vec!["x".to_owned()], 0));
+    }
+}
+
+#[test]
+fn a_limit_is_kept_and_none_is_pulled_beyond_it() {
+    for seed in 0..40 {
+        let limit = JobLimit::new(7);
+        let terms = Terms { limit: Some(limit.clone()), ..terms() };
+        let mut face = Face::new(seed, terms, &["/q", "/other"], server(&["/q", "/other"]));
+        face.proof.faults = Faults { broken: 60, refused: 4, dropped: 6, late: 0 };
+        for number in 0..20 {
+            face.push(if number % 2 == 0 { "/other" } else { "/q" }, &number.to_string());
+        }
+        let mut steps = 0;
+        while face.step() != Pulse::Over {
+            let pulls: usize = face.lane().pulls();
+            let waiting = face.lane().hold.waiting;
+            assert!((pulls + waiting) as u64 <= limit.left(), "seed {seed}: too many pulls");
+            face.end_one(Some(Decision::Delete));
+            steps += 1;
+            assert!(steps < 20_000, "seed {seed}: it does not end: {:?}", face.lane());
+        }
+        assert_eq!((face.started.len(), limit.left()), (7, 0), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_lane_that_goes_gives_its_share_of_a_limit_back() {
+    let limit = JobLimit::new(1);
+    let terms = Terms { limit: Some(limit.clone()), ..terms() };
+    let mut first = Face::new(2, terms.clone(), &["/q"], server(&["/q"]));
+    first.quiet();
+    assert_eq!(first.lane().pulls(), 1);
+    drop(first);
+    let mut second = Face::new(2, terms, &["/q"], server(&["/q"]));
+    second.push("/q", "x");
+    second.until(Some(Decision::Delete), |face| face.settled_as(JobFate::Deleted) == 1);
+    second.until_over();
+}

@@ -1,0 +1,272 @@
+//! What all lanes of a worker share: whether to go on, and what they have done.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Instant,
+};
+
+use queue_core::{JobLimit, Observer, Outage, Signal, Wakers};
+
+use crate::{
+    Address, ConnectionState, JobContext, LostReason, Metrics, WorkerEvent, WorkerEventKind,
+    WorkerOptions, WorkerReport,
+    protocol::worker::{Key, Lane, News},
+    trace,
+    work::{Ended, Loss},
+};
+
+/// A way to stop a worker and to look at it, from anywhere, and at what it was when it has ended. Cloning is cheap.
+///
+/// It keeps nothing of the worker alive but its numbers.
+#[derive(Clone)]
+pub struct WorkerHandle {
+    pub(crate) board: Arc<Board>,
+}
+
+/// A server of a worker, and how it stands with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerStatus {
+    /// Its address.
+    pub server: Address,
+    /// The connection.
+    pub state: ConnectionState,
+    /// How many of its messages are held: those that handlers have, that wait for one, and that are being settled.
+    pub held: usize,
+}
+
+impl WorkerHandle {
+    /// Pulls nothing more; handlers that run may finish within the grace. The rest goes back to the servers.
+    pub fn stop(&self) {
+        self.board.stop(STOP);
+    }
+
+    /// Gives the messages of running handlers back at once; they are told by `lost`.
+    pub fn stop_now(&self) {
+        self.board.stop(STOP_NOW);
+    }
+
+    /// Whether a stop was asked for.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.board.stop_level() >= STOP
+    }
+
+    /// What became of messages so far.
+    #[must_use]
+    pub fn report(&self) -> WorkerReport {
+        self.board.report()
+    }
+
+    /// What was sent and received so far, over all connections. `errors` are what failed on them, and the attempts to
+    /// connect in vain, by the kind of the failure.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        let mut total = Metrics::default();
+        self.board.lanes.iter().for_each(|lane| total.add(&lock(lane).metrics));
+        total
+    }
+
+    /// How many messages it holds.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.board.lanes.iter().map(|lane| lock(lane).status.held).sum()
+    }
+
+    /// How it stands with each server, in their order.
+    #[must_use]
+    pub fn servers(&self) -> Vec<ServerStatus> {
+        self.board.lanes.iter().map(|lane| lock(lane).status.clone()).collect()
+    }
+}
+
+impl fmt::Debug for WorkerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerHandle")
+            .field("stopping", &self.is_stopping())
+            .field("servers", &self.servers())
+            .field("report", &self.report())
+            .finish_non_exhaustive()
+    }
+}
+
+const STOP: u8 = 1;
+const STOP_NOW: u8 = 2;
+
+/// What the lanes share.
+pub(crate) struct Board {
+    stop: AtomicU8,
+    /// Tells handlers.
+    pub(crate) stopping: Arc<Signal>,
+    /// Lanes that sleep.
+    sleepers: Mutex<Wakers>,
+    lanes: Vec<Mutex<Seen>>,
+    limit: Option<JobLimit>,
+    observer: Option<Observer<WorkerEvent>>,
+    logs_errors: bool,
+}
+
+/// What is known of a lane, over all its connections.
+struct Seen {
+    status: ServerStatus,
+    metrics: Metrics,
+    report: WorkerReport,
+    outage: Outage<&'static str>,
+    /// Those who are to be told when their message is lost.
+    running: BTreeMap<Key, Arc<Loss>>,
+}
+
+impl Board {
+    pub(crate) fn new(options: &WorkerOptions) -> Arc<Self> {
+        let lanes = options.servers.addresses().map(|server| {
+            let status =
+                ServerStatus { server: server.clone(), state: ConnectionState::Idle, held: 0 };
+            Mutex::new(Seen {
+                status,
+                metrics: Metrics::default(),
+                report: WorkerReport::default(),
+                outage: Outage::default(),
+                running: BTreeMap::new(),
+            })
+        });
+        Arc::new(Board {
+            stop: AtomicU8::new(0),
+            stopping: Arc::default(),
+            sleepers: Mutex::default(),
+            lanes: lanes.collect(),
+            limit: options.limit.clone(),
+            observer: options.observer.clone(),
+            logs_errors: options.logs_errors,
+        })
+    }
+
+    fn stop(&self, level: u8) {
+        self.stop.fetch_max(level, Ordering::SeqCst);
+        self.stopping.set();
+        let sleepers = lock(&self.sleepers).take();
+        sleepers.into_iter().for_each(std::task::Waker::wake);
+    }
+
+    fn stop_level(&self) -> u8 {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    /// Has a stop wake this task; to be called before [`heed_stop`](Self::heed_stop).
+    #[cfg(feature = "tokio")]
+    pub(crate) fn wake_on_stop(&self, waker: &std::task::Waker) {
+        if self.stop_level() == 0 {
+            lock(&self.sleepers).add(waker);
+        }
+        if let Some(limit) = &self.limit {
+            // It is looked at below.
+            let _ = limit.poll_reached(&std::task::Context::from_waker(waker));
+        }
+    }
+
+    /// Whether a lane has something to do about a stop.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.stop_level() > 0 || self.limit.as_ref().is_some_and(JobLimit::is_reached)
+    }
+
+    /// Lets a lane stop if it is to.
+    pub(crate) fn heed_stop(&self, lane: &mut Lane, now: Instant) {
+        match self.stop_level() {
+            STOP_NOW => lane.stop_now(now),
+            _ if self.is_ending() => lane.stop(now),
+            _ => {}
+        }
+    }
+
+    /// A handler begins with a message; it is told when that is lost.
+    pub(crate) fn begin(&self, lane: usize, key: Key) -> Arc<Loss> {
+        let loss = Arc::<Loss>::default();
+        self.update(lane, |seen| seen.running.insert(key, loss.clone()));
+        loss
+    }
+
+    /// A handler has ended.
+    pub(crate) fn handled(&self, lane: usize, key: Key, context: &JobContext, ended: &Ended) {
+        self.update(lane, |seen| seen.running.remove(&key));
+        if let Err(error) = ended {
+            let (queue, message) = (context.queue().clone(), context.message_id());
+            self.tell(lane, WorkerEventKind::Failed { queue, message, error: error.clone() });
+        }
+    }
+
+    /// Nothing more comes of this lane: whoever goes on is told.
+    pub(crate) fn close(&self, lane: usize) {
+        let running = self.update(lane, |seen| {
+            (seen.status.state, seen.status.held) = (ConnectionState::Closed, 0);
+            std::mem::take(&mut seen.running)
+        });
+        running.into_iter().flatten().for_each(|(_, loss)| loss.set(LostReason::Stopped));
+    }
+
+    /// Shows what a lane is doing.
+    pub(crate) fn follow(&self, index: usize, lane: &Lane, now: Instant) {
+        self.update(index, |seen| {
+            seen.status.state = lane.connection_state(now);
+            seen.status.held = lane.held();
+            seen.metrics.clone_from(lane.metrics());
+        });
+    }
+
+    /// Tells whom it concerns.
+    pub(crate) fn tell_all(&self, lane: usize, news: Vec<News>) {
+        for news in news {
+            match news {
+                News::Tell(what) => self.tell(lane, what),
+                News::Lost(key, reason) => {
+                    let loss = self.update(lane, |seen| seen.running.get(&key).cloned());
+                    if let Some(loss) = loss.flatten() {
+                        loss.set(reason);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn tell(&self, lane: usize, what: WorkerEventKind) {
+        let told = self.update(lane, |seen| {
+            let server = seen.status.server.clone();
+            seen.takes_note(&what).then_some(server)
+        });
+        let Some(server) = told.flatten() else { return };
+        trace::worker(&server, &what, self.logs_errors);
+        if let Some(observer) = &self.observer {
+            observer.tell(&WorkerEvent { server, what });
+        }
+    }
+
+    fn update<T>(&self, lane: usize, step: impl FnOnce(&mut Seen) -> T) -> Option<T> {
+        self.lanes.get(lane).map(|seen| step(&mut lock(seen)))
+    }
+
+    pub(crate) fn report(&self) -> WorkerReport {
+        let mut total = WorkerReport::default();
+        self.lanes.iter().for_each(|lane| total.add(lock(lane).report));
+        total
+    }
+}
+
+impl Seen {
+    /// Counts it; whether it is worth telling.
+    fn takes_note(&mut self, what: &WorkerEventKind) -> bool {
+        match what {
+            WorkerEventKind::Settled { fate, .. } => self.report.count(*fate),
+            WorkerEventKind::Connected => self.outage.ends(),
+            WorkerEventKind::Disconnected(error) => return self.outage.is_new(error.kind().name()),
+            _ => {}
+        }
+        true
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

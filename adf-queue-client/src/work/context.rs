@@ -1,0 +1,105 @@
+//! A message as its handler sees it.
+
+use std::{fmt, ops::Deref, sync::Arc, time::Duration};
+
+use queue_core::Signal;
+
+use super::Loss;
+use crate::{Address, Delivery, LostReason};
+
+/// A message as its handler sees it. Cloning is cheap.
+///
+/// What becomes of the message is what the handler returns ([`Decision`](crate::Decision)).
+#[derive(Clone)]
+pub struct JobContext {
+    delivery: Arc<Delivery>,
+    server: Arc<Address>,
+    loss: Arc<Loss>,
+    stopping: Arc<Signal>,
+}
+
+impl JobContext {
+    pub(crate) fn new(
+        delivery: Delivery,
+        server: Arc<Address>,
+        loss: Arc<Loss>,
+        stopping: Arc<Signal>,
+    ) -> Self {
+        JobContext { delivery: Arc::new(delivery), server, loss, stopping }
+    }
+
+    /// The server that it came from.
+    #[must_use]
+    pub fn server(&self) -> &Address {
+        &self.server
+    }
+
+    /// Whether the message is somebody else's by now, most often because the connection that brought it is gone. What the
+    /// handler returns is then not sent.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.loss.reason().is_some()
+    }
+
+    /// Waits until the message is somebody else's, and says why. For `select!`, to abandon work that others do again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    #[cfg(feature = "tokio")]
+    pub async fn lost(&self) -> LostReason {
+        self.loss.signal.wait().await;
+        self.loss.reason().unwrap_or(LostReason::ConnectionLost)
+    }
+
+    /// Blocks until the message is somebody else's, at most for `timeout`, and says why; `None` when it is not.
+    #[must_use]
+    pub fn wait_lost(&self, timeout: Duration) -> Option<LostReason> {
+        // Whether in time or not, the reason tells.
+        let _ = self.loss.signal.wait_timeout(timeout);
+        self.loss.reason()
+    }
+
+    /// Whether the worker was told to stop. The handler may still come to its end, within the
+    /// [grace](crate::WorkerOptions::grace).
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.is_set()
+    }
+
+    /// Waits until the worker is told to stop: a handler that takes long can then come to an early end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    #[cfg(feature = "tokio")]
+    pub async fn stopping(&self) {
+        self.stopping.wait().await;
+    }
+
+    /// Blocks until the worker is told to stop, at most for `timeout`; whether it is.
+    #[must_use]
+    pub fn wait_stopping(&self, timeout: Duration) -> bool {
+        self.stopping.wait_timeout(timeout)
+    }
+}
+
+impl Deref for JobContext {
+    type Target = Delivery;
+
+    fn deref(&self) -> &Delivery {
+        &self.delivery
+    }
+}
+
+impl fmt::Debug for JobContext {
+    /// Bodies may be secret and large: only the length is shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobContext")
+            .field("queue", self.queue())
+            .field("message_id", &self.message_id())
+            .field("duplications", &self.duplications())
+            .field("body", &format_args!("{} bytes", self.body().len()))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,27 @@
+//! What both faces of the worker share.
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod board;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod context;
+mod decision;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod handlers;
+mod options;
+mod report;
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) use self::{
+    board::Board,
+    handlers::{Ended, Loss, Registered, panicked},
+};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub use self::{
+    board::{ServerStatus, WorkerHandle},
+    context::JobContext,
+};
+pub use self::{
+    decision::{Decision, IntoDecision},
+    options::WorkerOptions,
+    report::{JobFate, LostReason, WorkerEvent, WorkerEventKind, WorkerReport},
+};

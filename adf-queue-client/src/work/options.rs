@@ -1,0 +1,268 @@
+//! How a worker works.
+
+use std::{num::NonZeroU16, str::FromStr, time::Duration};
+
+use queue_core::{JobLimit, Observer};
+
+use crate::{Address, ConnectOptions, Error, QueueName, Servers, WorkerEvent};
+
+/// How a worker works: one message at a time from each server, unless set.
+///
+/// Made from [`Servers`] or from the text of their addresses; setters consume and return it:
+///
+/// ```
+/// use adf_queue_client::WorkerOptions;
+///
+/// let options: WorkerOptions = "one:6230,two:6230".parse()?;
+/// let options = options.slots(8).dead_letter("/dead".parse()?);
+/// # Ok::<(), adf_queue_client::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct WorkerOptions {
+    pub(crate) servers: Servers,
+    pub(crate) slots: usize,
+    pub(crate) prefetch: usize,
+    pub(crate) max_duplications: u16,
+    pub(crate) dead_letter: Option<QueueName>,
+    pub(crate) grace: Duration,
+    pub(crate) recheck: Duration,
+    pub(crate) limit: Option<JobLimit>,
+    pub(crate) observer: Option<Observer<WorkerEvent>>,
+    pub(crate) logs_errors: bool,
+}
+
+impl WorkerOptions {
+    /// A worker for these servers, everything else at its default. Of several it serves all.
+    #[must_use]
+    pub fn new(servers: Servers) -> Self {
+        WorkerOptions {
+            servers,
+            slots: 1,
+            prefetch: 0,
+            max_duplications: 5,
+            dead_letter: None,
+            grace: Duration::from_secs(25),
+            recheck: Duration::from_secs(10),
+            limit: None,
+            observer: None,
+            logs_errors: false,
+        }
+    }
+
+    /// How many handlers run at once for each server; at least 1.
+    #[must_use]
+    pub fn slots(mut self, slots: usize) -> Self {
+        self.slots = slots.max(1);
+        self
+    }
+
+    /// How many messages each server's connection may hold that wait for a handler; 0 unless set. With some, a handler that
+    /// has ended need not wait for the next message to travel.
+    ///
+    /// A pull cannot be taken back, and nobody knows which queue gets the next message. So a worker of several queues may
+    /// hold one message more for each queue but the first, and for a short time one more of a queue in which messages lie that
+    /// were put back.
+    #[must_use]
+    pub fn prefetch(mut self, messages: usize) -> Self {
+        self.prefetch = messages;
+        self
+    }
+
+    /// How often a message may be delivered, to any client, before its failure is final; 5 unless set. One whose handler
+    /// fails at that delivery goes to the [dead-letter queue](Self::dead_letter), and so does one that comes after it,
+    /// without being run: such a message takes its process with it, or hangs.
+    ///
+    /// Count with some more than the failures: a stop of a worker and a lost connection give messages back, too. The server
+    /// counts modulo 65,536.
+    #[must_use]
+    pub fn max_duplications(mut self, times: NonZeroU16) -> Self {
+        self.max_duplications = times.get();
+        self
+    }
+
+    /// Where messages go that failed too often: they are pushed there at the right end, and deleted once the server has
+    /// acknowledged that. It has to exist, on each server, and its name to be none that the worker serves. A connection
+    /// that is lost between the two leaves the message in both.
+    ///
+    /// Without one, such a message is put back at the right end without being run
+    /// ([`Poisoned`](crate::WorkerEventKind::Poisoned)), and a queue that has nothing else is asked ever less often. The same
+    /// becomes of a message that the dead-letter queue does not take.
+    #[must_use]
+    pub fn dead_letter(mut self, queue: QueueName) -> Self {
+        self.dead_letter = Some(queue);
+        self
+    }
+
+    /// How long running handlers may take once the worker is to stop; 25 s unless set. The messages of those that are not
+    /// finished then go back to the server.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// How often a queue is looked at whose pull waits; 10 s unless set, at least 100 ms. The server wakes nobody for what is
+    /// put back, and never answers a pull that waits on a queue that was deleted and made again.
+    #[must_use]
+    pub fn recheck(mut self, interval: Duration) -> Self {
+        self.recheck = interval.max(Duration::from_millis(100));
+        self
+    }
+
+    /// Takes at most the messages that this limit allows, shared with every worker that has a clone of it; any number unless
+    /// set. A run ends with the last of them.
+    ///
+    /// With several queues or servers, each is asked how many messages it has before one is pulled, so that a pull that waits
+    /// where there are none does not use up what is left. Where somebody else is quicker it does.
+    #[must_use]
+    pub fn limit(mut self, limit: JobLimit) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Tells `observer` what happens. It is called where that happens, and must not wait. If it panics, the worker goes on.
+    #[must_use]
+    pub fn on_event(mut self, observer: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Observer::new(observer));
+        self
+    }
+
+    /// Whether the log says what the errors and panics of handlers say (feature `tracing`), on one line and cut to 256
+    /// characters; no unless set, for they may quote the message.
+    #[must_use]
+    pub fn log_errors(mut self, log: bool) -> Self {
+        self.logs_errors = log;
+        self
+    }
+
+    /// The servers.
+    #[must_use]
+    pub fn servers(&self) -> &Servers {
+        &self.servers
+    }
+}
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod lanes {
+    use bytes::BytesMut;
+
+    use super::WorkerOptions;
+    use crate::{
+        ConnectOptions, Error, QueueName, RequestId, Result,
+        protocol::{
+            Request,
+            worker::{Lane, Terms},
+        },
+    };
+
+    impl WorkerOptions {
+        /// Refuses what cannot work.
+        pub(crate) fn check(&self) -> Result<()> {
+            for server in &self.servers.list {
+                if server.address.transport().is_http() {
+                    return Err(Error::unsupported(
+                        "a worker needs WebSocket: over HTTP a pull that is given up still takes a message, \
+                         which nobody gives back (use an address with adf:// or adf+json://)",
+                    ));
+                }
+                server.check()?;
+            }
+            self.dead_letter.iter().try_for_each(|queue| self.check_queue(queue))
+        }
+
+        /// Refuses a queue that cannot be asked for.
+        pub(crate) fn check_queue(&self, queue: &QueueName) -> Result<()> {
+            let request = Request::pull(RequestId::of(0), queue.clone());
+            for server in &self.servers.list {
+                let encoding = server.address.transport().encoding();
+                encoding.encode(&request, &mut BytesMut::new())?;
+            }
+            Ok(())
+        }
+
+        /// Refuses to serve the queue to which what cannot be served goes.
+        pub(crate) fn check_served(&self, queue: &QueueName) -> Result<()> {
+            if self.dead_letter.as_ref() == Some(queue) {
+                return Err(Error::invalid(format!(
+                    "queue {queue} is the dead-letter queue: serve it by a worker of its own"
+                )));
+            }
+            self.check_queue(queue)
+        }
+
+        /// The worker role towards one server.
+        pub(crate) fn lane<'a>(
+            &self,
+            server: &ConnectOptions,
+            queues: impl Iterator<Item = &'a QueueName>,
+        ) -> Lane {
+            let terms = Terms {
+                slots: self.slots,
+                prefetch: self.prefetch,
+                max_duplications: self.max_duplications,
+                dead_letter: self.dead_letter.clone(),
+                grace: self.grace,
+                recheck: self.recheck,
+                limit: self.limit.clone(),
+                is_one_of_many: self.servers.list.len() > 1,
+            };
+            Lane::new(server.clone(), terms, queues.cloned())
+        }
+    }
+}
+
+impl From<Servers> for WorkerOptions {
+    fn from(servers: Servers) -> Self {
+        WorkerOptions::new(servers)
+    }
+}
+
+impl From<ConnectOptions> for WorkerOptions {
+    fn from(options: ConnectOptions) -> Self {
+        WorkerOptions::new(options.into())
+    }
+}
+
+impl From<Address> for WorkerOptions {
+    fn from(address: Address) -> Self {
+        WorkerOptions::new(address.into())
+    }
+}
+
+impl From<&WorkerOptions> for WorkerOptions {
+    fn from(options: &WorkerOptions) -> Self {
+        options.clone()
+    }
+}
+
+impl FromStr for WorkerOptions {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        text.parse().map(WorkerOptions::new)
+    }
+}
+
+impl TryFrom<&str> for WorkerOptions {
+    type Error = Error;
+
+    fn try_from(text: &str) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl TryFrom<String> for WorkerOptions {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl TryFrom<&String> for WorkerOptions {
+    type Error = Error;
+
+    fn try_from(text: &String) -> Result<Self, Error> {
+        text.parse()
+    }
+}

@@ -1,0 +1,196 @@
+//! What a worker tells: counters and events.
+
+use std::{fmt, time::Duration};
+
+use crate::{Address, Error, MessageId, QueueName};
+
+/// What became of a worker's messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerReport {
+    /// Deleted.
+    pub deleted: u64,
+    /// Put back: by the decision of their handler, because they failed, or because they were delivered too often.
+    pub returned: u64,
+    /// Moved to the dead-letter queue.
+    pub dead_lettered: u64,
+    /// Given back by a stop, before a handler had begun with them.
+    pub abandoned: u64,
+    /// Somebody else's, or gone, before there was a decision.
+    pub lost: u64,
+    /// The server was told, but the connection was lost before it had answered.
+    pub unknown: u64,
+}
+
+impl WorkerReport {
+    /// All that have ended.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.deleted
+            + self.returned
+            + self.dead_lettered
+            + self.abandoned
+            + self.lost
+            + self.unknown
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn count(&mut self, fate: JobFate) {
+        let count = match fate {
+            JobFate::Deleted => &mut self.deleted,
+            JobFate::ReturnedLeft | JobFate::ReturnedRight => &mut self.returned,
+            JobFate::DeadLettered => &mut self.dead_lettered,
+            JobFate::Abandoned => &mut self.abandoned,
+            JobFate::Lost(_) => &mut self.lost,
+            JobFate::Unknown => &mut self.unknown,
+        };
+        *count += 1;
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn add(&mut self, other: WorkerReport) {
+        let WorkerReport { deleted, returned, dead_lettered, abandoned, lost, unknown } = other;
+        self.deleted += deleted;
+        self.returned += returned;
+        self.dead_lettered += dead_lettered;
+        self.abandoned += abandoned;
+        self.lost += lost;
+        self.unknown += unknown;
+    }
+}
+
+impl fmt::Display for WorkerReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WorkerReport { deleted, returned, dead_lettered, abandoned, lost, unknown } = self;
+        write!(
+            f,
+            "{deleted} deleted, {returned} returned, {dead_lettered} dead-lettered, {abandoned} abandoned, \
+             {lost} lost, {unknown} unknown"
+        )
+    }
+}
+
+/// How a message ended for this worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JobFate {
+    /// The server has deleted it.
+    Deleted,
+    /// It is at the left end of its queue.
+    ReturnedLeft,
+    /// It is at the right end of its queue.
+    ReturnedRight,
+    /// It is in the dead-letter queue, and deleted from its own.
+    DeadLettered,
+    /// A stop gives it back, before a handler had begun with it.
+    Abandoned,
+    /// It was not the worker's any more when there was a decision.
+    Lost(LostReason),
+    /// The server was told, and did not answer before the connection was lost.
+    Unknown,
+}
+
+impl JobFate {
+    /// The word for it: `deleted`, `returned`, `dead-lettered`, `abandoned`, `lost` or `unknown`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            JobFate::Deleted => "deleted",
+            JobFate::ReturnedLeft | JobFate::ReturnedRight => "returned",
+            JobFate::DeadLettered => "dead-lettered",
+            JobFate::Abandoned => "abandoned",
+            JobFate::Lost(_) => "lost",
+            JobFate::Unknown => "unknown",
+        }
+    }
+}
+
+/// Why a message is not its worker's any more although its handler goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// The connection that brought it is gone, and the server has given it to others.
+    ConnectionLost,
+    /// The worker was stopped, and its grace is over; or it was dropped.
+    Stopped,
+    /// The server says that it was not pulled on this connection.
+    NotPulled,
+    /// Its queue was deleted, and the message with it.
+    QueueDeleted,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LostReason::ConnectionLost => "the connection was lost",
+            LostReason::Stopped => "the worker was stopped",
+            LostReason::NotPulled => "the server does not know that it was pulled",
+            LostReason::QueueDeleted => "its queue was deleted",
+        })
+    }
+}
+
+/// Something that happened to a worker.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct WorkerEvent {
+    /// The server that it is about.
+    pub server: Address,
+    /// What happened.
+    pub what: WorkerEventKind,
+}
+
+/// What happened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum WorkerEventKind {
+    /// A connection was made.
+    Connected,
+    /// No connection could be made, or it was lost. The worker tries again, unless it stops. Until there is a connection
+    /// again, each kind of error is told once.
+    Disconnected(Error),
+    /// A queue cannot be pulled from, or the dead-letter queue not be pushed to: most often because there is no such queue,
+    /// which nothing but `createqueue` makes. It is asked again after the pause, and pauses grow.
+    Refused {
+        /// The queue.
+        queue: QueueName,
+        /// What the server said.
+        error: Error,
+        /// How long the queue of the messages is left alone.
+        pause: Duration,
+    },
+    /// A handler begins with a message.
+    Started {
+        /// Its queue.
+        queue: QueueName,
+        /// Its number there.
+        message: MessageId,
+    },
+    /// A handler failed or panicked.
+    Failed {
+        /// The message's queue.
+        queue: QueueName,
+        /// Its number there.
+        message: MessageId,
+        /// What the handler's error or its panic says, as it came. It may quote the message.
+        error: String,
+    },
+    /// A message was [delivered too often](crate::WorkerOptions::max_duplications), and is not run.
+    Poisoned {
+        /// Its queue.
+        queue: QueueName,
+        /// Its number there.
+        message: MessageId,
+        /// How often it was delivered.
+        duplications: u16,
+    },
+    /// What became of a message.
+    Settled {
+        /// Its queue.
+        queue: QueueName,
+        /// Its number there.
+        message: MessageId,
+        /// How it ended.
+        fate: JobFate,
+    },
+}

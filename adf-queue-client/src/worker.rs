@@ -1,0 +1,215 @@
+//! The async worker.
+
+mod lane;
+
+use std::{
+    collections::BTreeMap,
+    future::{Future, pending, poll_fn},
+    panic::resume_unwind,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+};
+
+use tokio::task::{JoinSet, spawn_blocking};
+
+use self::lane::Lane;
+use crate::{
+    Error, IntoDecision, JobContext, QueueName, Result, WorkerHandle, WorkerOptions, WorkerReport,
+    work::{Board, Ended, Registered},
+};
+
+type Handler = Box<dyn Fn(JobContext) -> Pin<Box<dyn Future<Output = Ended> + Send>> + Send + Sync>;
+
+type Handlers = BTreeMap<QueueName, Registered<Handler>>;
+
+/// Runs handlers for the messages of queues, and tells the servers what became of them.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = fixtures::adf_queue::Server::builder().queue("/mail").start()?;
+/// # let address = server.address();
+/// # adf_queue_client::Client::connect(address).await?.rpush("/mail", "hello").await?;
+/// use adf_queue_client::{JobContext, JobLimit, Worker, WorkerOptions};
+///
+/// let options: WorkerOptions = address.parse()?;
+/// let mut worker = Worker::new(options.slots(4).limit(JobLimit::new(1)))?;
+/// worker.register("/mail", |job: JobContext| async move {
+///     println!("message {}: {} bytes", job.message_id(), job.body().len());
+///     Ok::<(), std::io::Error>(()) // delete; an error puts it back at the right end
+/// })?;
+/// let report = worker.run().await;
+/// assert_eq!(report.deleted, 1);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// * **Servers.** Each has one WebSocket connection, in a task of its own, and its own slots. One that is gone is tried again,
+///   and holds up nobody.
+/// * **Handlers** run in tasks; those that have proved quick are polled where their messages come from first.
+/// * **Outcome.** `Ok` deletes the message. An error or a panic puts it back at the right end, at once, because the server
+///   knows no delay; [`max_duplications`](WorkerOptions::max_duplications) bounds that. A handler that returns a
+///   [`Decision`](crate::Decision) decides itself.
+/// * **Lost messages.** When the connection is lost, the server gives its messages to others, or to this worker again, while
+///   their handlers go on. [`JobContext::lost`] tells them, and nothing is sent for them. Until such a handler has ended it
+///   keeps its slot, and this worker begins no other run of the same message.
+/// * **Order.** A message that comes when the worker is to stop, and those that wait for a handler then, go back to where they
+///   were when the connection closes.
+pub struct Worker {
+    options: WorkerOptions,
+    board: Arc<Board>,
+    handlers: Handlers,
+}
+
+impl Worker {
+    /// A worker that has not begun: from [`WorkerOptions`], [`ConnectOptions`](crate::ConnectOptions), or addresses as text,
+    /// separated by commas.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a wrong address; `Unsupported` for a transport over HTTP, where a pull that is given up still
+    /// takes a message.
+    pub fn new<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<WorkerOptions>,
+        Error: From<O::Error>,
+    {
+        let options = options.try_into()?;
+        options.check()?;
+        Ok(Worker { board: Board::new(&options), options, handlers: Handlers::new() })
+    }
+
+    /// Serves a queue: `handler` runs with each of its messages. What its future gives says what becomes of the message
+    /// ([`IntoDecision`]).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a name that is not valid, and for the dead-letter queue.
+    pub fn register<Q, H, T>(&mut self, queue: Q, handler: H) -> Result<()>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+        H: Fn(JobContext) -> T + Send + Sync + 'static,
+        T: Future + Send + 'static,
+        T::Output: IntoDecision,
+    {
+        let queue = queue.try_into()?;
+        self.options.check_served(&queue)?;
+        let handler: Handler = Box::new(move |job| {
+            let running = handler(job);
+            Box::pin(async move { running.await.into_decision() })
+        });
+        self.handlers.insert(queue, Registered::new(handler));
+        Ok(())
+    }
+
+    /// Serves a queue by a handler that blocks its thread: it runs in one of the threads that tokio has for that.
+    ///
+    /// A handler that still runs when the [grace](WorkerOptions::grace) is over cannot be interrupted. Its message goes back
+    /// to the server, and [`JobContext::is_lost`] tells it.
+    ///
+    /// # Errors
+    ///
+    /// As [`register`](Self::register).
+    pub fn register_blocking<Q, H, R>(&mut self, queue: Q, handler: H) -> Result<()>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+        H: Fn(JobContext) -> R + Send + Sync + 'static,
+        R: IntoDecision,
+    {
+        let handler = Arc::new(handler);
+        self.register(queue, move |job| {
+            let handler = handler.clone();
+            async move {
+                match spawn_blocking(move || handler(job).into_decision()).await {
+                    Ok(ended) => ended,
+                    Err(error) => match error.try_into_panic() {
+                        Ok(panic) => resume_unwind(panic),
+                        Err(error) => Err(error.to_string()),
+                    },
+                }
+            }
+        })
+    }
+
+    /// A way to stop the worker and to look at it.
+    #[must_use]
+    pub fn handle(&self) -> WorkerHandle {
+        WorkerHandle { board: self.board.clone() }
+    }
+
+    /// Runs until [`WorkerHandle::stop`], or the last message of the [limit](WorkerOptions::limit).
+    ///
+    /// A server that cannot be reached is tried again and again; [`WorkerHandle::servers`] and
+    /// [`WorkerOptions::on_event`] tell.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping closes the connections and ends the handlers at their next await: their messages go back to the servers.
+    pub async fn run(self) -> WorkerReport {
+        self.run_until(pending::<()>()).await
+    }
+
+    /// Runs until `stop` is ready, and then [stops](WorkerHandle::stop).
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`run`](Self::run).
+    pub async fn run_until(self, stop: impl Future) -> WorkerReport {
+        let handle = self.handle();
+        let mut running = self.start();
+        let mut stop = pin!(stop);
+        let mut has_stopped = false;
+        poll_fn(|cx| {
+            if !has_stopped && stop.as_mut().poll(cx).is_ready() {
+                has_stopped = true;
+                handle.stop();
+            }
+            loop {
+                match running.drivers.poll_join_next(cx) {
+                    Poll::Ready(Some(_)) => {}
+                    other => return other.map(|_| ()),
+                }
+            }
+        })
+        .await;
+        drop(running);
+        handle.report()
+    }
+
+    fn start(self) -> Running {
+        let Worker { options, board, handlers } = self;
+        let handlers = Arc::new(handlers);
+        let mut running = Running { drivers: JoinSet::new(), lanes: Vec::new() };
+        for (index, server) in options.servers.list.iter().enumerate() {
+            let role = options.lane(server, handlers.keys());
+            let lane = Lane::new(index, server, role, board.clone(), handlers.clone());
+            running.drivers.spawn(lane.driver(server.clone()));
+            running.lanes.push(lane);
+        }
+        running
+    }
+}
+
+/// The tasks of a worker that runs. They end when it is dropped.
+struct Running {
+    drivers: JoinSet<()>,
+    lanes: Vec<Arc<Lane>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.lanes.iter().for_each(|lane| lane.close());
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker")
+            .field("options", &self.options)
+            .field("queues", &self.handlers.keys().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,143 @@
+//! One server of an async worker: its role, the task that moves its bytes, and the tasks of its handlers.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Waker},
+    time::Instant,
+};
+
+use queue_core::{Driver, Io, Pulse, Serve, Shared, contain, now};
+use tokio::task::JoinSet;
+
+use super::Handlers;
+use crate::{
+    Address, ConnectOptions, Error, JobContext, WorkerEventKind,
+    link::wire,
+    protocol::worker::{self, Job},
+    trace,
+    work::{Board, Ended, Loss, panicked},
+};
+
+pub(super) struct Lane {
+    index: usize,
+    server: Arc<Address>,
+    role: Arc<Shared<worker::Lane>>,
+    board: Arc<Board>,
+    handlers: Arc<Handlers>,
+    tasks: Mutex<Tasks>,
+}
+
+/// The tasks of handlers. They hold the lane, so they have to be ended by hand.
+#[derive(Default)]
+struct Tasks {
+    set: JoinSet<()>,
+    is_closed: bool,
+}
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Lane {
+    pub(super) fn new(
+        index: usize,
+        options: &ConnectOptions,
+        role: worker::Lane,
+        board: Arc<Board>,
+        handlers: Arc<Handlers>,
+    ) -> Arc<Self> {
+        Arc::new(Lane {
+            index,
+            server: Arc::new(options.address.clone()),
+            role: Shared::new(role),
+            board,
+            handlers,
+            tasks: Mutex::default(),
+        })
+    }
+
+    /// The task that keeps its connections.
+    pub(super) fn driver(self: &Arc<Self>, options: ConnectOptions) -> Driver<Station> {
+        Driver::new(Station(self.clone()), wire(options))
+    }
+
+    /// Ends the handlers that go on, at their next await.
+    pub(super) fn close(&self) {
+        let mut tasks = self.tasks();
+        tasks.is_closed = true;
+        tasks.set.abort_all();
+        drop(tasks);
+        self.board.close(self.index);
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, Tasks> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs the handler of a message, in a task of its own unless it has proved quick.
+    fn run(self: &Arc<Self>, job: Job, loss: Arc<Loss>) {
+        let Job { key, delivery } = job;
+        let (queue, message) = (delivery.queue().clone(), delivery.message_id());
+        self.board.tell(self.index, WorkerEventKind::Started { queue, message });
+        let is_quick =
+            self.handlers.get(delivery.queue()).is_some_and(|known| known.quick.is_proven());
+        let span = trace::job(&self.server, &delivery);
+        let stopping = self.board.stopping.clone();
+        let context = JobContext::new(delivery, self.server.clone(), loss, stopping);
+        let lane = self.clone();
+        let mut task: Task = Box::pin(span.follow(async move {
+            let ended = lane.handle(context.clone()).await;
+            lane.ended(key, &context, ended);
+        }));
+        let mut cx = Context::from_waker(Waker::noop());
+        if is_quick && task.as_mut().poll(&mut cx).is_ready() {
+            return;
+        }
+        let mut tasks = self.tasks();
+        while tasks.set.try_join_next().is_some() {}
+        if !tasks.is_closed {
+            tasks.set.spawn(task);
+        }
+    }
+
+    async fn handle(&self, context: JobContext) -> Ended {
+        // Only queues with a handler are asked for messages.
+        let Some(registered) = self.handlers.get(context.queue()) else {
+            return Err("the queue has no handler".to_owned());
+        };
+        let start = now();
+        let ended = contain(|| (registered.handler)(context)).await;
+        registered.quick.note(now().saturating_duration_since(start));
+        ended.unwrap_or_else(|panic| panicked(&*panic))
+    }
+
+    fn ended(&self, key: worker::Key, context: &JobContext, ended: Ended) {
+        self.board.handled(self.index, key, context, &ended);
+        self.role.with(|role| (role.finish(key, ended.ok(), now()), true));
+    }
+}
+
+/// What the task of a lane serves: it brings messages to their handlers, and news to whom they concern.
+pub(super) struct Station(Arc<Lane>);
+
+impl Serve for Station {
+    type Failure = Error;
+
+    fn exchange(&self, task: &Waker, io: &mut Io<Error>, now: Instant) -> Pulse {
+        let Station(lane) = self;
+        let board = &lane.board;
+        board.wake_on_stop(task);
+        if board.is_ending() {
+            lane.role.with(|role| (board.heed_stop(role, now), false));
+        }
+        let collect = |role: &mut worker::Lane| {
+            board.follow(lane.index, role, now);
+            role.take()
+        };
+        lane.role.serve(task, io, now, collect, |(jobs, news)| {
+            let begin = |job: Job| (board.begin(lane.index, job.key), job);
+            let jobs: Vec<_> = jobs.into_iter().map(begin).collect();
+            board.tell_all(lane.index, news);
+            jobs.into_iter().for_each(|(loss, job)| lane.run(job, loss));
+        })
+    }
+}

@@ -1,0 +1,369 @@
+//! Handling messages.
+
+use std::{
+    num::NonZeroU16,
+    sync::{Arc, Barrier},
+    thread,
+    time::{Duration, Instant},
+};
+
+use adf_queue_client::{
+    Address, ConnectOptions, Decision, ErrorKind, JobLimit, LostReason, QueueName, Servers,
+    Transport, Worker, WorkerOptions, blocking,
+};
+
+use crate::{
+    face::{both_faces, over_websocket},
+    support::{PATIENCE, World, queue_name},
+    workers::{Watched, WorkerFace, bodies, handler, options, told},
+};
+
+over_websocket! {
+    messages_of_several_queues_are_handled_and_deleted,
+    handlers_run_at_once_in_as_many_slots,
+    a_handler_that_fails_or_panics_has_its_message_again_and_the_slot_lives,
+    a_handler_decides_what_becomes_of_its_message,
+    what_fails_too_often_goes_to_the_dead_letter_queue,
+    what_comes_too_often_is_not_run,
+    a_run_ends_with_the_last_message_of_its_limit,
+    a_graceful_stop_lets_handlers_end_and_leaves_the_rest_in_order,
+    a_stop_at_once_gives_messages_back_and_tells_handlers,
+    a_missing_queue_is_told_and_served_once_it_is_there,
+    an_observer_that_panics_harms_nobody,
+}
+
+both_faces! {
+    all_servers_are_served_and_one_that_is_away_holds_up_nobody,
+}
+
+/// Queues that are there, and empty.
+fn queues<F: WorkerFace>(world: &World, count: usize) -> (F, Vec<QueueName>) {
+    let mut client = F::connect(world.options()).unwrap();
+    let queues: Vec<QueueName> = (0..count).map(|_| queue_name()).collect();
+    for queue in &queues {
+        client.create_queue(queue).unwrap();
+    }
+    (client, queues)
+}
+
+fn drop_queues<F: WorkerFace>(mut client: F, queues: &[QueueName]) {
+    for queue in queues {
+        client.delete_queue(queue).unwrap();
+    }
+}
+
+fn text(body: &bytes::Bytes) -> &str {
+    std::str::from_utf8(body).unwrap()
+}
+
+fn messages_of_several_queues_are_handled_and_deleted<F: WorkerFace>(world: &World) {
+    let (mut client, queues) = queues::<F>(world, 3);
+    let bodies = bodies();
+    let seen = bodies.clone();
+    let running = F::work(
+        options(world),
+        &queues,
+        handler(move |job| {
+            assert_eq!((job.duplications(), job.is_lost()), (1, false));
+            seen.note(job);
+            Ok(Decision::Delete)
+        }),
+    );
+    for number in 0..60 {
+        let queue = &queues[number % queues.len()];
+        client.rpush(queue, number.to_string().into()).unwrap();
+    }
+    bodies.wait_for(60);
+    let report = running.stop();
+    assert_eq!((report.deleted, report.total()), (60, 60));
+    for queue in &queues {
+        assert_eq!(client.count(queue).unwrap(), 0);
+    }
+    drop_queues(client, &queues);
+}
+
+fn handlers_run_at_once_in_as_many_slots<F: WorkerFace>(world: &World) {
+    let (mut client, queues) = queues::<F>(world, 1);
+    let together = Arc::new(Barrier::new(4));
+    let running = F::work(
+        options(world).slots(4).limit(JobLimit::new(4)),
+        &queues,
+        handler(move |_| {
+            together.wait();
+            Ok(Decision::Delete)
+        }),
+    );
+    for _ in 0..4 {
+        client.rpush(&queues[0], "x".into()).unwrap();
+    }
+    assert_eq!(running.ended().deleted, 4);
+    drop_queues(client, &queues);
+}
+
+fn a_handler_that_fails_or_panics_has_its_message_again_and_the_slot_lives<F: WorkerFace>(
+    world: &World,
+) {
+    let (mut client, queues) = queues::<F>(world, 1);
+    let (told, observe) = told();
+    let bodies = bodies();
+    let seen = bodies.clone();
+    let running = F::work(
+        options(world).on_event(observe),
+        &queues,
+        handler(move |job| match (seen.note(job), text(job.body())) {
+            (1, "errs") => Err("no such picture".to_owned()),
+            (1, "panics") => panic!("on purpose"),
+            _ => Ok(Decision::Delete),
+        }),
+    );
+    for body in ["errs", "panics", "fine"] {
+        client.rpush(&queues[0], body.into()).unwrap();
+    }
+    bodies.wait(|bodies| bodies.values().sum::<usize>() == 5);
+    let report = running.stop();
+    assert_eq!((report.deleted, report.returned, report.total()), (3, 2, 5));
+    told.wait_for("failed no such picture");
+    told.wait_for("failed the handler panicked: on purpose");
+    drop_queues(client, &queues);
+}
+
+fn a_handler_decides_what_becomes_of_its_message<F: WorkerFace>(world: &World) {
+    let (mut client, queues) = queues::<F>(world, 2);
+    for body in ["left", "right", "dead", "gone"] {
+        client.rpush(&queues[0], body.into()).unwrap();
+    }
+    let order = Watched::new(Vec::new());
+    let seen = order.clone();
+    let running = F::work(
+        options(world).dead_letter(queues[1].clone()).limit(JobLimit::new(6)),
+        &queues[..1],
+        handler(move |job| {
+            let body = text(job.body()).to_owned();
+            seen.change(|order| order.push(body.clone()));
+            Ok(match (body.as_str(), job.is_redelivered()) {
+                ("left", false) => Decision::ReturnLeft,
+                ("right", false) => Decision::ReturnRight,
+                ("dead", _) => Decision::DeadLetter,
+                _ => Decision::Delete,
+            })
+        }),
+    );
+    let report = running.ended();
+    order.wait(|order| order[..] == ["left", "left", "right", "dead", "gone", "right"]);
+    assert_eq!((report.deleted, report.returned, report.dead_lettered), (3, 2, 1));
+    let dead = client.try_pull(&queues[1]).unwrap().unwrap();
+    assert_eq!(dead.body(), "dead");
+    client.delete(&dead).unwrap();
+    assert_eq!(client.count(&queues[0]).unwrap(), 0);
+    drop_queues(client, &queues);
+}
+
+fn what_fails_too_often_goes_to_the_dead_letter_queue<F: WorkerFace>(world: &World) {
+    let (mut client, queues) = queues::<F>(world, 2);
+    let (told, observe) = told();
+    let bodies = bodies();
+    let seen = bodies.clone();
+    let three = NonZeroU16::new(3).unwrap();
+    let running = F::work(
+        options(world).max_duplications(three).dead_letter(queues[1].clone()).on_event(observe),
+        &queues[..1],
+        handler(move |job| {
+            seen.note(job);
+            Err("never".to_owned())
+        }),
+    );
+    client.rpush(&queues[0], "bad".into()).unwrap();
+    told.wait_for("dead-lettered");
+    let report = running.stop();
+    assert_eq!((report.dead_lettered, report.returned, report.total()), (1, 2, 3));
+    bodies.wait(|bodies| bodies["bad"] == 3);
+    let dead = client.try_pull(&queues[1]).unwrap().unwrap();
+    assert_eq!((&dead.body()[..], dead.duplications()), (&b"bad"[..], 1));
+    client.delete(&dead).unwrap();
+    assert_eq!(client.count(&queues[0]).unwrap(), 0);
+    drop_queues(client, &queues);
+}
+
+fn what_comes_too_often_is_not_run<F: WorkerFace>(world: &World) {
+    let (mut client, queues) = queues::<F>(world, 1);
+    client.rpush(&queues[0], "bad".into()).unwrap();
+    // Others had it twice, and ended with it.
+    for _ in 0..2 {
+        let pulled = client.pull(&queues[0]).unwrap();
+        client.lcancel(&pulled).unwrap();
+    }
+    let (told, observe) = told();
+    let bodies = bodies();
+    let seen = bodies.clone();
+    let two = NonZeroU16::new(2).unwrap();
+    let running = F::work(
+        options(world).max_duplications(two).on_event(observe),
+        &queues,
+        handler(move |job| {
+            seen.note(job);
+            Ok(Decision::Delete)
+        }),
+    );
+    told.wait_for("poisoned 3");
+    client.rpush(&queues[0], "good".into()).unwrap();
+    bodies.wait_for(1);
+    let report = running.stop();
+    assert_eq!(report.deleted, 1);
+    bodies.wait(|bodies| !bodies.contains_key("bad"));
+    drop_queues(client, &queues);
+}
+
+fn a_run_ends_with_the_last_message_of_its_limit<F: WorkerFace>(world: &World) {
+    let (mut client, queues) = queues::<F>(world, 2);
+    for number in 0..10 {
+        client.rpush(&queues[number % 2], "x".into()).unwrap();
+    }
+    let limit = JobLimit::new(7);
+    let running = F::work(
+        options(world).slots(3).limit(limit.clone()),
+        &queues,
+        handler(|_| Ok(Decision::Delete)),
+    );
+    let report = running.ended();
+    assert_eq!((report.deleted, report.total(), limit.is_reached()), (7, 7, true));
+    let left = client.count(&queues[0]).unwrap() + client.count(&queues[1]).unwrap();
+    assert_eq!(left, 3, "none was pulled that had to be given back");
+    drop_queues(client, &queues);
+}
+
+fn a_graceful_stop_lets_handlers_end_and_leaves_the_rest_in_order<F: WorkerFace>(world: &World) {
+    let (mut client, queues) = queues::<F>(world, 1);
+    for body in ["a", "b", "c", "d"] {
+        client.rpush(&queues[0], body.into()).unwrap();
+    }
+    let bodies = bodies();
+    let seen = bodies.clone();
+    let running = F::work(
+        options(world).prefetch(2),
+        &queues,
+        handler(move |job| {
+            seen.note(job);
+            assert!(job.wait_stopping(PATIENCE) && job.is_stopping());
+            Ok(Decision::Delete)
+        }),
+    );
+    bodies.wait_for(1);
+    let report = running.stop();
+    assert_eq!((report.deleted, report.lost, report.unknown), (1, 0, 0));
+    assert_eq!(report.abandoned, report.total() - 1, "those that waited for the handler");
+    // They go back one by one, and a pull that waits has the first that does.
+    let since = Instant::now();
+    while client.count(&queues[0]).unwrap() < 3 {
+        assert!(since.elapsed() < PATIENCE, "they do not go back");
+        thread::sleep(Duration::from_millis(5));
+    }
+    for body in ["b", "c", "d"] {
+        let next = client.pull_within(&queues[0], PATIENCE).unwrap().unwrap();
+        assert_eq!(next.body(), body);
+        client.delete(&next).unwrap();
+    }
+    drop_queues(client, &queues);
+}
+
+fn a_stop_at_once_gives_messages_back_and_tells_handlers<F: WorkerFace>(world: &World) {
+    let (mut client, queues) = queues::<F>(world, 1);
+    client.rpush(&queues[0], "slow".into()).unwrap();
+    let bodies = bodies();
+    let seen = bodies.clone();
+    let running = F::work(
+        options(world),
+        &queues,
+        handler(move |job| {
+            seen.note(job);
+            assert_eq!(job.wait_lost(PATIENCE), Some(LostReason::Stopped));
+            Ok(Decision::Delete)
+        }),
+    );
+    bodies.wait_for(1);
+    running.handle.stop_now();
+    let report = running.ended();
+    assert_eq!((report.lost, report.total()), (1, 1));
+    let again = client.pull_within(&queues[0], PATIENCE).unwrap().unwrap();
+    assert_eq!((&again.body()[..], again.duplications()), (&b"slow"[..], 2));
+    client.delete(&again).unwrap();
+    drop_queues(client, &queues);
+}
+
+fn a_missing_queue_is_told_and_served_once_it_is_there<F: WorkerFace>(world: &World) {
+    let mut client = F::connect(world.options()).unwrap();
+    let queue = queue_name();
+    let (told, observe) = told();
+    let running = F::work(
+        options(world).limit(JobLimit::new(1)).on_event(observe),
+        std::slice::from_ref(&queue),
+        handler(|_| Ok(Decision::Delete)),
+    );
+    told.wait_for("refused queue_not_found");
+    client.create_queue(&queue).unwrap();
+    client.rpush(&queue, "x".into()).unwrap();
+    assert_eq!(running.ended().deleted, 1);
+    drop_queues(client, &[queue]);
+}
+
+fn an_observer_that_panics_harms_nobody<F: WorkerFace>(world: &World) {
+    let (mut client, queues) = queues::<F>(world, 1);
+    client.rpush(&queues[0], "x".into()).unwrap();
+    let running = F::work(
+        options(world).limit(JobLimit::new(1)).on_event(|_| panic!("on purpose")),
+        &queues,
+        handler(|_| Ok(Decision::Delete)),
+    );
+    assert_eq!(running.ended().deleted, 1);
+    assert_eq!(client.count(&queues[0]).unwrap(), 0);
+    drop_queues(client, &queues);
+}
+
+fn all_servers_are_served_and_one_that_is_away_holds_up_nobody<F: WorkerFace>() {
+    let worlds = [World::in_memory(Transport::WsBin), World::in_memory(Transport::WsJson)];
+    let away = fixtures::Port::take().unwrap();
+    let address: Address = away.address().to_string().parse().unwrap();
+    let queue = queue_name();
+    let mut servers = vec![ConnectOptions::new(address)];
+    for world in &worlds {
+        let mut client = F::connect(world.options()).unwrap();
+        client.create_queue(&queue).unwrap();
+        for _ in 0..5 {
+            client.rpush(&queue, "x".into()).unwrap();
+        }
+        servers.push(world.options());
+    }
+    let (told, observe) = told();
+    let options = WorkerOptions::new(Servers::new(servers).unwrap());
+    let limit = JobLimit::new(10);
+    let running = F::work(
+        options.limit(limit).on_event(observe),
+        std::slice::from_ref(&queue),
+        handler(|_| Ok(Decision::Delete)),
+    );
+    told.wait_for("disconnected");
+    assert_eq!(running.handle.servers().len(), 3);
+    assert_eq!(running.ended().deleted, 10);
+}
+
+#[test]
+fn a_worker_over_http_is_refused_and_says_why() {
+    for transport in [Transport::HttpBin, Transport::HttpJson] {
+        let options = options(&World::in_memory(transport));
+        let error = Worker::new(&options).unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("use an address with adf://"), "{error}");
+        assert_eq!(*blocking::Worker::new(options).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+}
+
+#[test]
+fn queues_that_cannot_be_served_are_refused() {
+    let world = World::in_memory(Transport::WsBin);
+    let options = options(&world).dead_letter("/dead".parse().unwrap());
+    let mut worker = blocking::Worker::new(options).unwrap();
+    for queue in ["", "/ü", "/dead"] {
+        let error = worker.register(queue, |_| ()).unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::InvalidInput, "{queue:?}");
+    }
+    worker.register("/fine", |_| ()).unwrap();
+}

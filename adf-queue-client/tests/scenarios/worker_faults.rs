@@ -1,0 +1,272 @@
+//! Workers whose servers and networks fail.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use adf_queue_client::{
+    Address, ConnectOptions, Decision, JobContext, JobLimit, LostReason, QueueName, RetryPolicy,
+    Transport, Worker, WorkerOptions,
+};
+use fixtures::proxy::Proxy;
+
+use crate::{
+    face::{both_faces, over_websocket, runtime},
+    support::{PATIENCE, World, queue_name},
+    workers::{Watched, WorkerFace, bodies, handler, told},
+};
+
+over_websocket! {
+    a_handler_whose_connection_is_lost_is_told_and_its_message_is_run_again_after_it,
+    a_queue_that_is_deleted_and_made_again_is_served,
+    what_others_put_back_is_run,
+    ten_thousand_messages_survive_a_worker_that_is_cut_off_in_the_middle,
+}
+
+both_faces! {
+    a_server_that_accepts_and_closes_is_not_hammered,
+}
+
+/// A proxy before this world's server, and the options of a worker behind it.
+fn through_proxy(world: &World) -> (Proxy, WorkerOptions) {
+    let endpoint = world.address.endpoint();
+    let upstream: SocketAddr =
+        format!("{}:{}", endpoint.host(), endpoint.port().unwrap()).parse().unwrap();
+    let proxy = Proxy::start(upstream).unwrap();
+    let address: Address = proxy.address().to_string().parse().unwrap();
+    let options = ConnectOptions::new(address.with_transport(world.address.transport()));
+    let retry = RetryPolicy::default().backoff(Duration::from_millis(5), Duration::from_millis(50));
+    let options = options.reply_timeout(PATIENCE).retry(retry);
+    (proxy, WorkerOptions::from(options).recheck(Duration::from_millis(200)))
+}
+
+fn a_handler_whose_connection_is_lost_is_told_and_its_message_is_run_again_after_it<
+    F: WorkerFace,
+>(
+    world: &World,
+) {
+    let queue = queue_name();
+    let mut client = F::connect(world.options()).unwrap();
+    client.create_queue(&queue).unwrap();
+    client.rpush(&queue, "x".into()).unwrap();
+    let (proxy, options) = through_proxy(world);
+    let bodies = bodies();
+    let (seen, running) = (bodies.clone(), AtomicUsize::new(0));
+    let worker = F::work(
+        options.slots(2).limit(JobLimit::new(2)),
+        std::slice::from_ref(&queue),
+        handler(move |job| {
+            assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "the same message twice at once");
+            if seen.note(job) == 1 {
+                assert_eq!(job.wait_lost(PATIENCE), Some(LostReason::ConnectionLost));
+                assert!(job.is_lost());
+            } else {
+                assert_eq!((job.duplications(), job.is_lost()), (2, false));
+            }
+            running.fetch_sub(1, Ordering::SeqCst);
+            Ok(Decision::Delete)
+        }),
+    );
+    bodies.wait_for(1);
+    proxy.reset_connections();
+    let report = worker.ended();
+    assert_eq!((report.deleted, report.lost, report.total()), (1, 1, 2));
+    assert_eq!(client.count(&queue).unwrap(), 0);
+    client.delete_queue(&queue).unwrap();
+}
+
+fn a_queue_that_is_deleted_and_made_again_is_served<F: WorkerFace>(world: &World) {
+    let queue = queue_name();
+    let mut client = F::connect(world.options()).unwrap();
+    client.create_queue(&queue).unwrap();
+    let bodies = bodies();
+    let seen = bodies.clone();
+    let worker = F::work(
+        crate::workers::options(world),
+        std::slice::from_ref(&queue),
+        handler(move |job| {
+            seen.note(job);
+            Ok(Decision::Delete)
+        }),
+    );
+    for round in 0..3 {
+        client.rpush(&queue, format!("a{round}").into()).unwrap();
+        bodies.wait(|bodies| bodies.contains_key(&format!("a{round}")));
+        // The worker's pull waits by now, or soon, for a queue that goes.
+        client.delete_queue(&queue).unwrap();
+        client.create_queue(&queue).unwrap();
+        client.rpush(&queue, format!("b{round}").into()).unwrap();
+        bodies.wait(|bodies| bodies.contains_key(&format!("b{round}")));
+    }
+    worker.stop();
+    client.delete_queue(&queue).unwrap();
+}
+
+fn what_others_put_back_is_run<F: WorkerFace>(world: &World) {
+    let queue = queue_name();
+    let mut client = F::connect(world.options()).unwrap();
+    client.create_queue(&queue).unwrap();
+    client.rpush(&queue, "x".into()).unwrap();
+    let pulled = client.pull(&queue).unwrap();
+    let (told, observe) = told();
+    let worker = F::work(
+        crate::workers::options(world).on_event(observe),
+        std::slice::from_ref(&queue),
+        handler(|_| Ok(Decision::Delete)),
+    );
+    told.wait_for("connected");
+    client.rcancel(&pulled).unwrap();
+    told.wait_for("deleted");
+    worker.stop();
+    client.delete_queue(&queue).unwrap();
+}
+
+fn ten_thousand_messages_survive_a_worker_that_is_cut_off_in_the_middle<F: WorkerFace>(
+    world: &World,
+) {
+    const MESSAGES: usize = 10_000;
+    let queue = queue_name();
+    let mut client = F::connect(world.options()).unwrap();
+    client.create_queue(&queue).unwrap();
+    let (proxy, options) = through_proxy(world);
+    let bodies = bodies();
+    let work = |options: WorkerOptions| {
+        let seen = bodies.clone();
+        let note = handler(move |job: &JobContext| {
+            seen.note(job);
+            Ok(Decision::Delete)
+        });
+        F::work(options.slots(4).prefetch(4), std::slice::from_ref(&queue), note)
+    };
+    let first = work(options);
+    for number in 0..MESSAGES {
+        client.rpush(&queue, number.to_string().into()).unwrap();
+        if number == MESSAGES / 2 {
+            bodies.wait_for(MESSAGES / 4);
+            // As if its process had been killed: nothing more comes of it.
+            proxy.refuse_connections();
+            proxy.reset_connections();
+        }
+    }
+    let second = work(crate::workers::options(world));
+    bodies.wait_for(MESSAGES);
+    let (first, second) = (first.stop(), second.stop());
+    assert_eq!(client.count(&queue).unwrap(), 0);
+    let again = bodies.change(|bodies| bodies.values().sum::<usize>()) - MESSAGES;
+    // Only what the first one held when it was cut off can have come twice.
+    assert!(again <= 8, "{again} came twice");
+    let settled = first.deleted + second.deleted;
+    let perhaps = first.unknown + first.lost;
+    assert!(settled <= MESSAGES as u64, "{first} {second}");
+    assert!(settled + perhaps >= MESSAGES as u64, "{first} {second}");
+    client.delete_queue(&queue).unwrap();
+}
+
+fn a_server_that_accepts_and_closes_is_not_hammered<F: WorkerFace>() {
+    let world = World::in_memory(Transport::WsBin);
+    let (proxy, options) = through_proxy(&world);
+    proxy.refuse_connections();
+    let slow = RetryPolicy::default().backoff(Duration::from_secs(1), Duration::from_secs(60));
+    let servers = options.servers().clone().each(|server| server.retry(slow.seed(7)));
+    let (told, observe) = told();
+    let worker = F::work(
+        WorkerOptions::new(servers).on_event(observe),
+        &[queue_name(), queue_name()],
+        handler(|_| Ok(Decision::Delete)),
+    );
+    told.wait_for("disconnected");
+    let before = proxy.accepted();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(proxy.accepted() - before < 10, "{}", proxy.accepted());
+    worker.stop();
+}
+
+#[test]
+fn a_run_that_is_dropped_gives_its_messages_back_and_ends_its_handlers() {
+    let world = World::in_memory(Transport::WsBin);
+    let server = world.server.as_ref().unwrap();
+    let queue = queue_name();
+    runtime().block_on(async {
+        let client = adf_queue_client::Client::connect(world.options()).await.unwrap();
+        client.create_queue(queue.clone()).await.unwrap();
+        client.rpush(queue.clone(), "x").await.unwrap();
+        let mut worker = Worker::new(crate::workers::options(&world)).unwrap();
+        let (began, begins) = tokio::sync::oneshot::channel();
+        let began = Watched::new(Some(began));
+        let went_on = Arc::new(AtomicUsize::new(0));
+        let goes_on = went_on.clone();
+        worker
+            .register(queue.clone(), move |job: JobContext| {
+                let (began, goes_on) = (began.clone(), goes_on.clone());
+                async move {
+                    began.change(Option::take).unwrap().send(()).unwrap();
+                    job.lost().await;
+                    tokio::task::yield_now().await;
+                    goes_on.fetch_add(1, Ordering::SeqCst);
+                }
+            })
+            .unwrap();
+        let handle = worker.handle();
+        tokio::select! {
+            _ = worker.run() => panic!("it has ended"),
+            _ = begins => {}
+        }
+        let again = client.pull_within(queue.clone(), PATIENCE).await.unwrap().unwrap();
+        assert_eq!((&again.body()[..], again.duplications()), (&b"x"[..], 2));
+        client.delete(&again).await.unwrap();
+        let report = handle.report();
+        assert_eq!((report.total() - report.lost, went_on.load(Ordering::SeqCst)), (0, 0));
+    });
+    assert!(server.queues().iter().all(|queue| queue.ready + queue.pulled == 0));
+}
+
+#[test]
+fn an_async_handler_is_told_of_a_stop_and_of_a_loss() {
+    let world = World::in_memory(Transport::WsBin);
+    let queue: QueueName = queue_name();
+    runtime().block_on(async {
+        let client = adf_queue_client::Client::connect(world.options()).await.unwrap();
+        client.create_queue(queue.clone()).await.unwrap();
+        client.rpush(queue.clone(), "x").await.unwrap();
+        let mut worker = Worker::new(crate::workers::options(&world)).unwrap();
+        let told = Watched::new(Vec::new());
+        let tell = told.clone();
+        worker
+            .register(queue.clone(), move |job: JobContext| {
+                let tell = tell.clone();
+                async move {
+                    tell.change(|told| told.push("began".to_owned()));
+                    if job.is_redelivered() {
+                        job.stopping().await;
+                        tell.change(|told| told.push("stopping".to_owned()));
+                        return Ok(Decision::ReturnLeft);
+                    }
+                    let reason = job.lost().await;
+                    tell.change(|told| told.push(reason.to_string()));
+                    Err("nobody hears that")
+                }
+            })
+            .unwrap();
+        let handle = worker.handle();
+        let running = tokio::spawn(worker.run());
+        let wait = |count: usize| {
+            let told = told.clone();
+            async move {
+                let wait = move || told.wait(|told| told.len() >= count);
+                tokio::task::spawn_blocking(wait).await.unwrap();
+            }
+        };
+        wait(1).await;
+        world.server.as_ref().unwrap().reset_connections();
+        wait(3).await;
+        handle.stop();
+        let report = running.await.unwrap();
+        assert_eq!((report.lost, report.returned, report.total()), (1, 1, 2));
+        told.wait(|told| told[1..] == ["the connection was lost", "began", "stopping"]);
+    });
+}
