@@ -91,6 +91,9 @@ mod http;
 mod link;
 mod names;
 mod options;
+mod produce;
+#[cfg(feature = "tokio")]
+mod producer;
 pub mod protocol;
 mod servers;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -113,6 +116,7 @@ pub use self::{
     error::{Deadline, Error, ErrorKind},
     names::{MessageId, QueueName, RequestId},
     options::ConnectOptions,
+    produce::{ProducerOptions, ProducerReport},
     protocol::{QueueStats, Refusal, Stats},
     servers::{Selection, Servers},
     work::{
@@ -121,7 +125,7 @@ pub use self::{
     },
 };
 #[cfg(feature = "tokio")]
-pub use self::{client::Client, worker::Worker};
+pub use self::{client::Client, producer::Producer, worker::Worker};
 
 /// What a client has done so far, in numbers; errors by their [`ErrorKind`].
 pub type Metrics = queue_core::Metrics<ErrorKind>;

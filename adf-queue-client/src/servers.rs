@@ -41,6 +41,17 @@ pub enum Selection {
     ByKey,
 }
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+impl From<Selection> for queue_core::Selection {
+    fn from(selection: Selection) -> Self {
+        match selection {
+            Selection::InOrder => queue_core::Selection::InOrder,
+            Selection::RoundRobin => queue_core::Selection::RoundRobin,
+            Selection::ByKey => queue_core::Selection::ByKey,
+        }
+    }
+}
+
 impl Servers {
     /// These servers, in this order.
     ///

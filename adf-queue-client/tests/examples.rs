@@ -45,6 +45,16 @@ fn moves_every_message(name: &str) {
 }
 
 #[test]
+fn the_async_worker_example_handles_every_message() {
+    moves_every_message("worker");
+}
+
+#[test]
+fn the_blocking_worker_example_handles_every_message() {
+    moves_every_message("worker_blocking");
+}
+
+#[test]
 fn the_async_example_moves_every_message() {
     moves_every_message("messages");
 }

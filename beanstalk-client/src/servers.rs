@@ -45,6 +45,17 @@ pub enum Selection {
     ByKey,
 }
 
+impl From<Selection> for queue_core::Selection {
+    fn from(selection: Selection) -> Self {
+        match selection {
+            Selection::InOrder => queue_core::Selection::InOrder,
+            Selection::RoundRobin => queue_core::Selection::RoundRobin,
+            Selection::Random => queue_core::Selection::Random,
+            Selection::ByKey => queue_core::Selection::ByKey,
+        }
+    }
+}
+
 impl Servers {
     /// These servers, in this order.
     ///

@@ -19,6 +19,7 @@ mod attentive;
 mod backoff;
 #[cfg(feature = "blocking")]
 pub mod blocking;
+mod chooser;
 mod clock;
 mod contain;
 mod dial;
@@ -69,6 +70,7 @@ pub use self::tls::TlsOptions;
 pub use self::{
     address::{Endpoint, Scheme},
     backoff::Backoff,
+    chooser::{Chooser, Selection, stable_hash},
     clock::{after, now},
     contain::contain,
     dial::Dial,

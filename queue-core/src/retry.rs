@@ -51,10 +51,10 @@ impl RetryPolicy {
         self.attempts
     }
 
-    /// The same delays for whoever has to go on until it succeeds.
+    /// The same delays, with so many further attempts: `u32::MAX` for whoever has to go on until it succeeds.
     #[must_use]
-    pub const fn forever(mut self) -> Self {
-        self.attempts = u32::MAX;
+    pub const fn up_to(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
         self
     }
 

@@ -3,8 +3,9 @@
 mod client;
 mod http;
 mod link;
+mod producer;
 mod worker;
 
 pub use queue_core::blocking::Stream;
 
-pub use self::{client::Client, worker::Worker};
+pub use self::{client::Client, producer::Producer, worker::Worker};

@@ -21,6 +21,8 @@ pub(crate) mod client;
 mod head;
 pub mod http;
 mod json;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) mod producer;
 mod request;
 mod response;
 #[cfg(any(feature = "tokio", feature = "blocking"))]

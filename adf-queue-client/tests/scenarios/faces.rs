@@ -26,6 +26,15 @@ fn the_two_clients_have_the_same_methods() {
 const ASYNC: [&str; 2] = ["register_blocking", "run_until"];
 
 #[test]
+fn the_two_producers_have_the_same_methods() {
+    let faces =
+        [include_str!("../../src/producer.rs"), include_str!("../../src/blocking/producer.rs")];
+    let [tokio, blocking] = faces.map(methods);
+    assert!(tokio.len() >= 6, "{tokio:?}");
+    assert_eq!(tokio, blocking);
+}
+
+#[test]
 fn the_two_workers_have_the_same_methods() {
     let faces = [include_str!("../../src/worker.rs"), include_str!("../../src/blocking/worker.rs")];
     let [mut tokio, blocking] = faces.map(methods);

@@ -108,7 +108,7 @@ impl Lane {
         queues: impl IntoIterator<Item = QueueName>,
     ) -> Self {
         // What waits for the server waits as long as the worker works.
-        let retry = options.retry.forever();
+        let retry = options.retry.up_to(u32::MAX);
         let lines = queues.into_iter().map(|queue| Line::new(queue, retry)).collect();
         Lane {
             link: Link::new(options.retry(retry)).patient(),

@@ -6,7 +6,6 @@
 //! to be woken outside of any lock.
 
 mod barrier;
-mod chooser;
 mod deliver;
 mod exchange;
 mod lane;
@@ -27,18 +26,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::earliest;
+pub(crate) use queue_core::stable_hash;
+use queue_core::{Chooser, earliest};
 
 #[cfg(feature = "blocking")]
 pub(crate) use self::lead::Lead;
+pub(crate) use self::slots::SlotId;
 use self::{
     barrier::Barrier,
-    chooser::Chooser,
     lane::{Lane, Phase},
     room::Room,
     slots::{Slot, Slots},
 };
-pub(crate) use self::{chooser::stable_hash, slots::SlotId};
 use crate::{
     Delivery, Error, ErrorKind, Fate, Inserted, ProducerOptions, ProducerReport, ProducerState,
     Result, ServerReport, TubeName,
@@ -158,7 +157,7 @@ impl Outbox {
         Outbox {
             lanes: servers.iter().map(Lane::new).collect(),
             addresses,
-            chooser: Chooser::new(options.servers.selection, hashes, seed),
+            chooser: Chooser::new(options.servers.selection.into(), hashes, seed),
             slots: Slots::default(),
             line: VecDeque::new(),
             line_due: None,

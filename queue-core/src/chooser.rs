@@ -1,10 +1,21 @@
-//! Which of several servers takes a put.
+//! Which of several servers is used.
 
-use crate::Selection;
+/// How one of several servers is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// The first that can be used, in the order of the list.
+    InOrder,
+    /// One after the other.
+    RoundRobin,
+    /// Any, drawn anew each time.
+    Random,
+    /// The same one for the same key, by rendezvous hashing; without a key, one after the other.
+    ByKey,
+}
 
 /// Chooses among the servers that can be used now.
 #[derive(Debug)]
-pub(super) struct Chooser {
+pub struct Chooser {
     selection: Selection,
     /// A hash of each address.
     addresses: Vec<u64>,
@@ -14,16 +25,15 @@ pub(super) struct Chooser {
 }
 
 impl Chooser {
-    pub(super) fn new(selection: Selection, addresses: Vec<u64>, seed: u64) -> Self {
+    /// Among servers whose addresses have these hashes ([`stable_hash`]), which every process that is to choose alike makes of
+    /// the same text.
+    #[must_use]
+    pub fn new(selection: Selection, addresses: Vec<u64>, seed: u64) -> Self {
         Chooser { selection, addresses, turn: 0, random: seed }
     }
 
-    /// The server for a put with this key, of those that `is_usable` says can be used.
-    pub(super) fn choose(
-        &mut self,
-        key: Option<u64>,
-        is_usable: impl Fn(usize) -> bool,
-    ) -> Option<usize> {
+    /// The server for a message with this key, of those that `is_usable` says can be used.
+    pub fn choose(&mut self, key: Option<u64>, is_usable: impl Fn(usize) -> bool) -> Option<usize> {
         let count = self.addresses.len();
         let round = |from: usize| (0..count).map(move |n| (from + n) % count);
         match (self.selection, key) {
@@ -52,7 +62,8 @@ impl Chooser {
 }
 
 /// A hash that is the same in every process and release: FNV-1a.
-pub(crate) fn stable_hash(bytes: &[u8]) -> u64 {
+#[must_use]
+pub fn stable_hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

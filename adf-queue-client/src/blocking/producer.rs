@@ -1,0 +1,230 @@
+//! The blocking producer.
+
+use std::{
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+};
+
+use bytes::Bytes;
+use queue_core::now;
+
+use super::link::Link;
+use crate::{
+    ConnectOptions, Deadline, Error, MessageId, ProducerOptions, ProducerReport, QueueName, Result,
+    deadline::Limit,
+    protocol::{
+        Action,
+        client::{Answer, Ask},
+        producer::{Course, Router, Step},
+    },
+};
+
+/// Pushes messages for any number of threads, which share it by reference, to one or more servers. Each message is put on one
+/// server, by [`Selection`](crate::Selection).
+///
+/// A push waits for its answer, and a connection has one push under way at a time. So each thread that pushes to a server while
+/// others do has a connection of its own, which stays for the next push: the throughput of one thread is bounded by the round
+/// trip, and that of several grows with their number. For many pushes at once over one connection there is the async
+/// [`Producer`](crate::Producer).
+///
+/// | what happens to a push | what the producer does |
+/// |---|---|
+/// | its server cannot be reached, or is lost before the last byte was sent | the next server has it; without one it waits, within its [timeout](ProducerOptions::timeout) |
+/// | its server is lost after that, before the answer | fails with [`Fate::Unknown`](crate::Fate::Unknown), or is sent again ([`at_least_once`](ProducerOptions::at_least_once)) |
+/// | there is no such queue | fails with `Refused(QueueNotFound)`, or creates it ([`create_queues`](ProducerOptions::create_queues)) |
+/// | its time is over | fails with `Timeout(Total)`, and says why no server took it |
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = fixtures::adf_queue::Server::start()?;
+/// # let address = server.address();
+/// use adf_queue_client::{ProducerOptions, blocking::Producer};
+///
+/// let options: ProducerOptions = address.parse()?; // or several: "one:6230,two:6230"
+/// let producer = Producer::new(options.create_queues(true))?;
+/// producer.rpush("/mail", "hello")?;
+/// assert_eq!(producer.report().to_string(), "1 messages pushed, 1 queues created");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Producer {
+    options: ProducerOptions,
+    pools: Vec<Pool>,
+    router: Mutex<Router>,
+    report: Mutex<ProducerReport>,
+}
+
+/// The connections to one server that nobody uses now. There are never more than threads have pushed at once.
+struct Pool {
+    options: ConnectOptions,
+    idle: Mutex<Vec<Link>>,
+}
+
+impl Producer {
+    /// A producer that connects when the first message is pushed: from [`ProducerOptions`],
+    /// [`ConnectOptions`](crate::ConnectOptions), or addresses as text, separated by commas.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a wrong address; `Unsupported` for a transport over HTTP.
+    pub fn new<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<ProducerOptions>,
+        Error: From<O::Error>,
+    {
+        let options = options.try_into()?.checked()?;
+        let pool =
+            |server: &ConnectOptions| Pool { options: server.clone(), idle: Mutex::default() };
+        let pools = options.servers.list.iter().map(pool).collect();
+        let router = Mutex::new(Router::new(&options.servers));
+        Ok(Producer { options, pools, router, report: Mutex::default() })
+    }
+
+    /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Gives its number in the queue of the
+    /// server that took it.
+    ///
+    /// # Errors
+    ///
+    /// What the table of the [producer](Self) says; `InvalidInput` for what cannot be sent.
+    pub fn lpush<Q>(&self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+    {
+        self.push(Action::Lpush, None, queue.try_into()?, body.into())
+    }
+
+    /// Adds a message at the right end of a queue (`rpush`); see [`lpush`](Self::lpush).
+    ///
+    /// # Errors
+    ///
+    /// As [`lpush`](Self::lpush).
+    pub fn rpush<Q>(&self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+    {
+        self.push(Action::Rpush, None, queue.try_into()?, body.into())
+    }
+
+    /// The same at the left end, on the server of this key: [`Selection::ByKey`](crate::Selection::ByKey) chooses by it, and
+    /// the other selections ignore it.
+    ///
+    /// # Errors
+    ///
+    /// As [`lpush`](Self::lpush).
+    pub fn lpush_by_key<Q>(
+        &self,
+        key: impl AsRef<[u8]>,
+        queue: Q,
+        body: impl Into<Bytes>,
+    ) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+    {
+        self.push(Action::Lpush, Some(key.as_ref()), queue.try_into()?, body.into())
+    }
+
+    /// The same at the right end; see [`lpush_by_key`](Self::lpush_by_key).
+    ///
+    /// # Errors
+    ///
+    /// As [`lpush`](Self::lpush).
+    pub fn rpush_by_key<Q>(
+        &self,
+        key: impl AsRef<[u8]>,
+        queue: Q,
+        body: impl Into<Bytes>,
+    ) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+    {
+        self.push(Action::Rpush, Some(key.as_ref()), queue.try_into()?, body.into())
+    }
+
+    fn push(
+        &self,
+        action: Action,
+        key: Option<&[u8]>,
+        queue: QueueName,
+        body: Bytes,
+    ) -> Result<MessageId> {
+        let limit = Limit::of(Deadline::Total, Some(self.options.timeout));
+        let mut course = Course::new(key, limit.at, self.options.terms());
+        let outcome = loop {
+            let step = course.next(&mut self.router(), now());
+            let over = match step {
+                Err(error) => Some(Err(error)),
+                Ok(Step::Wait(at)) => {
+                    thread::sleep(at.saturating_duration_since(now()));
+                    None
+                }
+                Ok(Step::Create(server)) => {
+                    let ask = Ask::Plain(Action::CreateQueue, queue.clone(), Bytes::new());
+                    let outcome = self.ask(server, ask, limit);
+                    let outcome = outcome.and_then(Answer::done);
+                    course.created(&mut self.router(), server, outcome, now())
+                }
+                Ok(Step::Push(server)) => {
+                    let ask = Ask::Plain(action, queue.clone(), body.clone());
+                    let outcome = self.ask(server, ask, limit);
+                    let outcome = outcome.and_then(Answer::pushed);
+                    course.pushed(&mut self.router(), server, outcome, now())
+                }
+            };
+            if let Some(outcome) = over {
+                break outcome;
+            }
+        };
+        self.counted().count(&outcome, course.counts);
+        outcome
+    }
+
+    fn ask(&self, server: usize, ask: Ask, limit: Limit) -> Result<Answer> {
+        match self.pools.get(server) {
+            Some(pool) => pool.run(ask, limit),
+            None => Err(Error::invalid("there is no such server")),
+        }
+    }
+
+    fn router(&self) -> MutexGuard<'_, Router> {
+        self.router.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn counted(&self) -> MutexGuard<'_, ProducerReport> {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn report(&self) -> ProducerReport {
+        *self.counted()
+    }
+}
+
+impl Pool {
+    fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
+        // The one that was used last is the least likely to be stale.
+        let idle = self.idle().pop();
+        let mut link = idle.unwrap_or_else(|| Link::new(self.options.clone()));
+        let outcome = link.run(ask, limit);
+        self.idle().push(link);
+        outcome
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Link>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Producer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Producer")
+            .field("options", &self.options)
+            .field("report", &self.report())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,204 @@
+//! What both faces of the producer share: options, and what has become of pushes.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use crate::{Address, ConnectOptions, Error, Servers};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::{
+    Fate, MessageId, Result,
+    protocol::producer::{Counts, Terms},
+};
+
+/// How a producer works. Made from [`Servers`] or whatever they are made from; setters consume and return it.
+///
+/// ```
+/// use std::time::Duration;
+/// use adf_queue_client::{ProducerOptions, Selection};
+///
+/// let options: ProducerOptions = "one:6230,two:6230".parse()?;
+/// let options = options.selection(Selection::RoundRobin).create_queues(true).timeout(Duration::from_secs(5));
+/// # Ok::<(), adf_queue_client::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ProducerOptions {
+    pub(crate) servers: Servers,
+    pub(crate) at_least_once: bool,
+    pub(crate) create_queues: bool,
+    pub(crate) timeout: Duration,
+}
+
+impl ProducerOptions {
+    /// Options for these servers, everything else at its default.
+    #[must_use]
+    pub fn new(servers: Servers) -> Self {
+        let timeout = Duration::from_secs(30);
+        ProducerOptions { servers, at_least_once: false, create_queues: false, timeout }
+    }
+
+    /// How a server is chosen for a push.
+    #[must_use]
+    pub fn selection(mut self, selection: crate::Selection) -> Self {
+        self.servers = self.servers.selection(selection);
+        self
+    }
+
+    /// Whether a push of unknown fate, because the connection was lost before its answer came, is sent again; no unless set.
+    /// With it a message exists once or more often; without, such a push fails with
+    /// [`Fate::Unknown`](crate::Fate::Unknown), and the message exists once or not at all.
+    #[must_use]
+    pub fn at_least_once(mut self, again: bool) -> Self {
+        self.at_least_once = again;
+        self
+    }
+
+    /// Whether a queue that a server does not have is created there by the first push to it; no unless set.
+    #[must_use]
+    pub fn create_queues(mut self, create: bool) -> Self {
+        self.create_queues = create;
+        self
+    }
+
+    /// Bounds each push as a whole: its wait for a server, and for its answer; 30 s unless set.
+    ///
+    /// A server that fails is passed over for as long as the delays of its [`RetryPolicy`](crate::RetryPolicy) say; the number of
+    /// attempts is bounded by this time alone.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The servers.
+    #[must_use]
+    pub fn servers(&self) -> &Servers {
+        &self.servers
+    }
+
+    /// The options, once nothing in them is refused.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn checked(mut self) -> Result<Self> {
+        self.servers.list.iter().try_for_each(ConnectOptions::check_stream)?;
+        // The way over the servers decides what is tried again, and when.
+        self.servers = self.servers.each(|server| {
+            let retry = server.retry.up_to(0);
+            server.retry(retry).total_timeout(None)
+        });
+        Ok(self)
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn terms(&self) -> Terms {
+        Terms { at_least_once: self.at_least_once, create_queues: self.create_queues }
+    }
+}
+
+macro_rules! made_from {
+    ($($from:ty)+) => {$(
+        impl From<$from> for ProducerOptions {
+            fn from(from: $from) -> Self {
+                ProducerOptions::new(from.into())
+            }
+        }
+    )+};
+}
+
+made_from!(Servers ConnectOptions Address);
+
+impl FromStr for ProducerOptions {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        text.parse().map(ProducerOptions::new)
+    }
+}
+
+impl TryFrom<&str> for ProducerOptions {
+    type Error = Error;
+
+    fn try_from(text: &str) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl TryFrom<String> for ProducerOptions {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+/// What a producer has done so far. A push whose call was dropped is not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProducerReport {
+    /// Pushes that a server has acknowledged.
+    pub pushed: u64,
+    /// Pushes that a server has refused for good.
+    pub refused: u64,
+    /// Pushes that certainly reached no server.
+    pub not_sent: u64,
+    /// Pushes that failed after a server may have taken them.
+    pub unknown: u64,
+    /// How often pushes of unknown fate were sent again.
+    pub resent: u64,
+    /// How often pushes went to another server because one had failed them.
+    pub moved: u64,
+    /// Queues that were created.
+    pub created: u64,
+}
+
+impl ProducerReport {
+    /// Whether every push that is over has put its message into a queue.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.refused == 0 && self.not_sent == 0 && self.unknown == 0
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn count(&mut self, outcome: &Result<MessageId>, counts: Counts) {
+        let count = match outcome.as_ref().map_err(Error::fate) {
+            Ok(_) => &mut self.pushed,
+            Err(Fate::Refused) => &mut self.refused,
+            Err(Fate::NotSent) => &mut self.not_sent,
+            Err(Fate::Unknown) => &mut self.unknown,
+        };
+        *count += 1;
+        self.resent += counts.resent;
+        self.moved += counts.moved;
+        self.created += counts.created;
+    }
+}
+
+impl fmt::Display for ProducerReport {
+    /// One line: what was done, and what else has happened.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} messages pushed", self.pushed)?;
+        let others = [
+            (self.refused, "refused"),
+            (self.not_sent, "not sent"),
+            (self.unknown, "of unknown fate"),
+            (self.resent, "sent again"),
+            (self.moved, "moved to another server"),
+            (self.created, "queues created"),
+        ];
+        for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
+            write!(f, ", {count} {what}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_says_what_went_wrong_and_nothing_of_what_did_not() {
+        let report = ProducerReport { pushed: 9, ..Default::default() };
+        assert_eq!((report.is_complete(), report.to_string()), (true, "9 messages pushed".into()));
+        let report = ProducerReport { unknown: 2, resent: 1, ..report };
+        assert!(!report.is_complete());
+        assert_eq!(report.to_string(), "9 messages pushed, 2 of unknown fate, 1 sent again");
+    }
+}

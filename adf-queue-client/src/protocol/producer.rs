@@ -1,0 +1,362 @@
+//! Which server a push goes to, and what is done when it takes none.
+
+use std::time::Instant;
+
+use queue_core::{Backoff, Chooser, earliest, stable_hash};
+
+use crate::{Deadline, Error, ErrorKind, Fate, MessageId, Refusal, Result, Servers};
+
+/// The servers of a producer, as its pushes see them.
+#[derive(Debug)]
+pub(crate) struct Router {
+    chooser: Chooser,
+    servers: Vec<Standing>,
+}
+
+/// How it stands with a server.
+#[derive(Debug)]
+struct Standing {
+    /// It is passed over until then.
+    away_until: Option<Instant>,
+    backoff: Backoff,
+}
+
+impl Router {
+    pub(crate) fn new(servers: &Servers) -> Self {
+        let hash = |address: &crate::Address| stable_hash(address.to_string().as_bytes());
+        let standing = servers
+            .list
+            .iter()
+            .map(|server| Standing { away_until: None, backoff: server.retry.delays() });
+        Router {
+            chooser: Chooser::new(
+                servers.selection.into(),
+                servers.addresses().map(hash).collect(),
+                0,
+            ),
+            servers: standing.collect(),
+        }
+    }
+
+    fn is_away(&self, server: usize, now: Instant) -> bool {
+        let away = self.servers.get(server).and_then(|standing| standing.away_until);
+        away.is_some_and(|at| at > now)
+    }
+
+    /// A server could not be reached, or was lost.
+    fn fails(&mut self, server: usize, now: Instant) {
+        if let Some(standing) = self.servers.get_mut(server) {
+            standing.away_until = now.checked_add(standing.backoff.next_delay());
+        }
+    }
+
+    /// A server has answered.
+    fn answers(&mut self, server: usize) {
+        if let Some(standing) = self.servers.get_mut(server) {
+            standing.away_until = None;
+            standing.backoff.reset();
+        }
+    }
+
+    /// When the first of those that are away may be tried again.
+    fn back_at(&self) -> Option<Instant> {
+        self.servers.iter().filter_map(|standing| standing.away_until).min()
+    }
+}
+
+/// The way of one push over the servers.
+#[derive(Debug)]
+pub(crate) struct Course {
+    key: Option<u64>,
+    until: Option<Instant>,
+    terms: Terms,
+    /// The servers that have failed it since it waited last.
+    tried: Vec<usize>,
+    /// What is to be done at this server, whichever would be chosen.
+    here: Option<Step>,
+    /// The queue was created for it.
+    has_created: bool,
+    /// A server may have taken it, and it was sent again.
+    may_be_there: bool,
+    last_error: Option<Error>,
+    pub(crate) counts: Counts,
+}
+
+/// What is done with a push.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) at_least_once: bool,
+    pub(crate) create_queues: bool,
+}
+
+/// What has happened to one push, to be added to a report.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) created: u64,
+    pub(crate) resent: u64,
+    pub(crate) moved: u64,
+}
+
+/// What is to be done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Push it to this server.
+    Push(usize),
+    /// Create its queue at this server.
+    Create(usize),
+    /// All servers are away until then.
+    Wait(Instant),
+}
+
+impl Course {
+    /// A push with this key, to be over by then.
+    pub(crate) fn new(key: Option<&[u8]>, until: Option<Instant>, terms: Terms) -> Self {
+        Course {
+            key: key.map(stable_hash),
+            until,
+            terms,
+            tried: Vec::new(),
+            here: None,
+            has_created: false,
+            may_be_there: false,
+            last_error: None,
+            counts: Counts::default(),
+        }
+    }
+
+    /// What to do next.
+    ///
+    /// # Errors
+    ///
+    /// When its time is over: why no server has taken it.
+    pub(crate) fn next(&mut self, router: &mut Router, now: Instant) -> Result<Step> {
+        if self.until.is_some_and(|until| until <= now) {
+            return Err(self.over());
+        }
+        if let Some(step) = self.here.take() {
+            return Ok(step);
+        }
+        let tried = &self.tried;
+        let away: Vec<bool> =
+            (0..router.servers.len()).map(|server| router.is_away(server, now)).collect();
+        let is_usable = |server: usize| {
+            !tried.contains(&server) && !away.get(server).copied().unwrap_or_default()
+        };
+        if let Some(server) = router.chooser.choose(self.key, is_usable) {
+            self.counts.moved += u64::from(!self.tried.is_empty());
+            return Ok(Step::Push(server));
+        }
+        self.tried.clear();
+        // Without one that is away, the next look finds those that were tried.
+        let at = router.back_at().filter(|at| *at > now).unwrap_or(now);
+        Ok(Step::Wait(earliest([Some(at), self.until]).unwrap_or(at)))
+    }
+
+    /// What came of a push to this server; the outcome of the whole, if that is it.
+    pub(crate) fn pushed(
+        &mut self,
+        router: &mut Router,
+        server: usize,
+        outcome: Result<MessageId>,
+        now: Instant,
+    ) -> Option<Result<MessageId>> {
+        let error = match outcome {
+            Ok(message) => {
+                router.answers(server);
+                return Some(Ok(message));
+            }
+            Err(error) => error,
+        };
+        match (error.kind(), error.fate()) {
+            (ErrorKind::Refused(Refusal::QueueNotFound), _)
+                if self.terms.create_queues && !self.has_created =>
+            {
+                router.answers(server);
+                self.here = Some(Step::Create(server));
+                None
+            }
+            (ErrorKind::Refused(_), _) => {
+                router.answers(server);
+                Some(Err(self.told(error)))
+            }
+            (kind, Fate::NotSent) if is_of_the_server(kind) => {
+                self.passes(router, server, error, now);
+                None
+            }
+            (_, Fate::Unknown) if self.terms.at_least_once => {
+                self.may_be_there = true;
+                self.counts.resent += 1;
+                self.passes(router, server, error, now);
+                None
+            }
+            _ => Some(Err(self.told(error))),
+        }
+    }
+
+    /// What came of creating the queue at this server; the outcome of the whole, if that is it.
+    pub(crate) fn created(
+        &mut self,
+        router: &mut Router,
+        server: usize,
+        outcome: Result<()>,
+        now: Instant,
+    ) -> Option<Result<MessageId>> {
+        match outcome {
+            Err(error) if *error.kind() != ErrorKind::Refused(Refusal::QueueExists) => {
+                if !is_of_the_server(error.kind()) {
+                    // The push itself was refused.
+                    return Some(Err(self.told(error.with_fate(Fate::Refused))));
+                }
+                self.passes(router, server, error.with_fate(Fate::NotSent), now);
+            }
+            outcome => {
+                self.counts.created += u64::from(outcome.is_ok());
+                self.has_created = true;
+                self.here = Some(Step::Push(server));
+            }
+        }
+        None
+    }
+
+    /// It goes on to the next server.
+    fn passes(&mut self, router: &mut Router, server: usize, error: Error, now: Instant) {
+        router.fails(server, now);
+        self.tried.push(server);
+        self.has_created = false;
+        self.last_error = Some(error);
+    }
+
+    /// Its time is over.
+    fn over(&mut self) -> Error {
+        let error = crate::deadline::timed_out(Deadline::Total);
+        let error = match self.last_error.take() {
+            Some(last) => error.with_source(last.to_string()),
+            None => error,
+        };
+        self.told(error)
+    }
+
+    /// An error as the caller is told it.
+    fn told(&self, error: Error) -> Error {
+        match self.may_be_there {
+            true => error.with_fate(Fate::Unknown),
+            false => error,
+        }
+    }
+}
+
+/// Whether another server may do better.
+fn is_of_the_server(kind: &ErrorKind) -> bool {
+    !matches!(
+        kind,
+        ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::Timeout(Deadline::Total)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Selection;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn router(selection: Selection) -> Router {
+        let servers: Servers = "one,two,three".parse().unwrap();
+        Router::new(&servers.selection(selection))
+    }
+
+    fn course(at_least_once: bool, now: Instant) -> Course {
+        let terms = Terms { at_least_once, create_queues: true };
+        Course::new(None, Some(now + 5 * SECOND), terms)
+    }
+
+    fn failed(fate: Fate) -> Result<MessageId> {
+        Err(Error::new(ErrorKind::ConnectionLost, fate, "lost"))
+    }
+
+    #[test]
+    fn what_was_not_sent_goes_to_the_next_server_until_its_time_is_over() {
+        let (mut router, mut now) = (router(Selection::InOrder), Instant::now());
+        let mut course = course(false, now);
+        let (end, mut order) = (now + 5 * SECOND, Vec::new());
+        let error = loop {
+            match course.next(&mut router, now) {
+                Ok(Step::Push(server)) => {
+                    order.push(server);
+                    assert!(
+                        course.pushed(&mut router, server, failed(Fate::NotSent), now).is_none()
+                    );
+                }
+                Ok(Step::Wait(at)) => {
+                    assert!(at <= end);
+                    now = at.max(now + SECOND / 1000);
+                }
+                Ok(Step::Create(_)) => panic!("nobody said that the queue is missing"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(
+            (error.kind(), error.fate()),
+            (&ErrorKind::Timeout(Deadline::Total), Fate::NotSent)
+        );
+        assert!(error.to_string().ends_with(": lost"), "{error}");
+        assert_eq!(order[..3], [0, 1, 2]);
+        assert!((4..500).contains(&order.len()), "{}", order.len());
+    }
+
+    #[test]
+    fn a_push_of_unknown_fate_is_its_callers_unless_it_may_come_twice() {
+        let (mut router, now) = (router(Selection::RoundRobin), Instant::now());
+        let mut once = course(false, now);
+        assert_eq!(once.next(&mut router, now).unwrap(), Step::Push(0));
+        let error = once.pushed(&mut router, 0, failed(Fate::Unknown), now).unwrap().unwrap_err();
+        assert_eq!(error.fate(), Fate::Unknown);
+        let mut twice = course(true, now);
+        assert_eq!(twice.next(&mut router, now).unwrap(), Step::Push(1));
+        assert!(twice.pushed(&mut router, 1, failed(Fate::Unknown), now).is_none());
+        assert!(matches!(twice.next(&mut router, now).unwrap(), Step::Push(_)));
+        // Whatever comes of the second one, the first may be there.
+        let refused = Err(Refusal::Other("no".into()).into());
+        let error = twice.pushed(&mut router, 2, refused, now).unwrap().unwrap_err();
+        assert_eq!((error.fate(), twice.counts.resent), (Fate::Unknown, 1));
+    }
+
+    #[test]
+    fn a_missing_queue_is_created_once_where_the_push_goes() {
+        let (mut router, now) = (router(Selection::InOrder), Instant::now());
+        let mut course = course(false, now);
+        let missing = || Err(Refusal::QueueNotFound.into());
+        assert_eq!(course.next(&mut router, now).unwrap(), Step::Push(0));
+        assert!(course.pushed(&mut router, 0, missing(), now).is_none());
+        assert_eq!(course.next(&mut router, now).unwrap(), Step::Create(0));
+        // Somebody else was quicker.
+        let exists = Err(Refusal::QueueExists.into());
+        assert!(course.created(&mut router, 0, exists, now).is_none());
+        assert_eq!(course.next(&mut router, now).unwrap(), Step::Push(0));
+        let error = course.pushed(&mut router, 0, missing(), now).unwrap().unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Refused(Refusal::QueueNotFound));
+    }
+
+    #[test]
+    fn equal_keys_go_to_one_server_and_elsewhere_only_while_it_is_away() {
+        let (mut router, now) = (router(Selection::ByKey), Instant::now());
+        let push = |router: &mut Router, key: &str| {
+            let terms = Terms { at_least_once: false, create_queues: false };
+            let mut course = Course::new(Some(key.as_bytes()), None, terms);
+            match course.next(router, now).unwrap() {
+                Step::Push(server) => server,
+                other => panic!("{other:?}"),
+            }
+        };
+        let homes: Vec<usize> = (0..60).map(|key| push(&mut router, &key.to_string())).collect();
+        assert!((0..3).all(|server| homes.contains(&server)));
+        router.fails(1, now);
+        router.servers[1].away_until = Some(now + SECOND);
+        for (key, home) in homes.iter().enumerate() {
+            let server = push(&mut router, &key.to_string());
+            assert_eq!(server == *home, *home != 1, "key {key}");
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Pushing through producers.
+
+use std::{
+    collections::BTreeSet,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use adf_queue_client::{
+    Address, ConnectOptions, ErrorKind, Fate, Producer, ProducerOptions, ProducerReport, QueueName,
+    Refusal, Result, RetryPolicy, Selection, Servers, Transport, blocking,
+};
+use fixtures::{
+    adf_queue::Server,
+    proxy::{Proxy, Toxics},
+};
+use tokio::runtime::Runtime;
+
+use crate::{
+    face::{Async, Blocking, Face, both_faces, over_websocket, runtime},
+    support::{PATIENCE, World, queue_name},
+};
+
+over_websocket! {
+    messages_of_many_threads_are_all_pushed,
+    a_missing_queue_is_refused_or_created,
+}
+
+both_faces! {
+    a_server_that_is_away_is_passed_over,
+    equal_keys_go_to_one_server,
+    round_robin_shares_alike,
+    a_push_waits_for_its_server,
+    a_push_that_no_server_takes_in_time_says_why,
+    a_push_of_unknown_fate_is_the_callers_or_is_sent_again,
+    what_cannot_be_sent_is_refused_at_once,
+}
+
+/// A producer, shared by threads.
+trait ProducerFace: Sized + Send + Sync + 'static {
+    type Client: Face;
+    fn new(options: ProducerOptions) -> Self;
+    fn rpush(&self, queue: &QueueName, body: &str) -> Result<u64>;
+    fn lpush(&self, queue: &QueueName, body: &str) -> Result<u64>;
+    fn rpush_by_key(&self, key: &str, queue: &QueueName, body: &str) -> Result<u64>;
+    fn report(&self) -> ProducerReport;
+}
+
+struct Shared(Producer, Runtime);
+
+impl ProducerFace for Shared {
+    type Client = Async;
+
+    fn new(options: ProducerOptions) -> Self {
+        Shared(Producer::new(options).unwrap(), runtime())
+    }
+
+    fn rpush(&self, queue: &QueueName, body: &str) -> Result<u64> {
+        let Shared(producer, runtime) = self;
+        runtime.block_on(producer.rpush(queue.clone(), body.to_owned())).map(|id| id.get())
+    }
+
+    fn lpush(&self, queue: &QueueName, body: &str) -> Result<u64> {
+        let Shared(producer, runtime) = self;
+        runtime.block_on(producer.lpush(queue.clone(), body.to_owned())).map(|id| id.get())
+    }
+
+    fn rpush_by_key(&self, key: &str, queue: &QueueName, body: &str) -> Result<u64> {
+        let Shared(producer, runtime) = self;
+        let push = producer.rpush_by_key(key, queue.clone(), body.to_owned());
+        runtime.block_on(push).map(|id| id.get())
+    }
+
+    fn report(&self) -> ProducerReport {
+        self.0.report()
+    }
+}
+
+impl ProducerFace for blocking::Producer {
+    type Client = Blocking;
+
+    fn new(options: ProducerOptions) -> Self {
+        blocking::Producer::new(options).unwrap()
+    }
+
+    fn rpush(&self, queue: &QueueName, body: &str) -> Result<u64> {
+        self.rpush(queue.clone(), body.to_owned()).map(|id| id.get())
+    }
+
+    fn lpush(&self, queue: &QueueName, body: &str) -> Result<u64> {
+        self.lpush(queue.clone(), body.to_owned()).map(|id| id.get())
+    }
+
+    fn rpush_by_key(&self, key: &str, queue: &QueueName, body: &str) -> Result<u64> {
+        self.rpush_by_key(key, queue.clone(), body.to_owned()).map(|id| id.get())
+    }
+
+    fn report(&self) -> ProducerReport {
+        self.report()
+    }
+}
+
+/// Which producer belongs to which face.
+trait Produces: Face {
+    type Producer: ProducerFace;
+}
+
+impl Produces for Async {
+    type Producer = Shared;
+}
+
+impl Produces for Blocking {
+    type Producer = blocking::Producer;
+}
+
+fn quick(options: ConnectOptions) -> ConnectOptions {
+    let retry = RetryPolicy::default().backoff(Duration::from_millis(5), Duration::from_millis(50));
+    options.reply_timeout(PATIENCE).retry(retry)
+}
+
+fn options(servers: &[&Server], queue: &QueueName) -> ProducerOptions {
+    let connect = |server: &&Server| {
+        let address: Address = server.address().parse().unwrap();
+        let mut client = blocking::Client::connect(ConnectOptions::new(address.clone())).unwrap();
+        client.create_queue(queue.clone()).unwrap();
+        quick(ConnectOptions::new(address))
+    };
+    ProducerOptions::new(Servers::new(servers.iter().map(connect)).unwrap()).timeout(PATIENCE)
+}
+
+fn bodies(server: &Server, queue: &QueueName) -> Vec<String> {
+    let messages = server.messages(queue.as_str()).into_iter();
+    messages.map(|message| String::from_utf8(message.body).unwrap()).collect()
+}
+
+fn messages_of_many_threads_are_all_pushed<F: Produces>(world: &World) {
+    let queue = queue_name();
+    let mut client = F::connect(world.options()).unwrap();
+    client.create_queue(&queue).unwrap();
+    let producer = Arc::new(F::Producer::new(world.options().into()));
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let (producer, queue) = (producer.clone(), &queue);
+            scope.spawn(move || {
+                for number in 0..50 {
+                    let body = format!("{thread}-{number}");
+                    match number % 2 {
+                        0 => producer.rpush(queue, &body).unwrap(),
+                        _ => producer.lpush(queue, &body).unwrap(),
+                    };
+                }
+            });
+        }
+    });
+    let report = producer.report();
+    assert!(report.is_complete());
+    assert_eq!(report.to_string(), "200 messages pushed");
+    let mut pulled = BTreeSet::new();
+    for _ in 0..200 {
+        let message = client.try_pull(&queue).unwrap().unwrap();
+        pulled.insert(message.body().to_vec());
+        client.delete(&message).unwrap();
+    }
+    assert_eq!((pulled.len(), client.count(&queue).unwrap()), (200, 0));
+    client.delete_queue(&queue).unwrap();
+}
+
+fn a_missing_queue_is_refused_or_created<F: Produces>(world: &World) {
+    let queue = queue_name();
+    let producer = F::Producer::new(world.options().into());
+    let error = producer.rpush(&queue, "x").unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Refused(Refusal::QueueNotFound));
+    assert_eq!(producer.report().refused, 1);
+    let options = ProducerOptions::from(world.options()).create_queues(true);
+    let producer = F::Producer::new(options);
+    assert_eq!(producer.rpush(&queue, "x").unwrap(), 1);
+    assert_eq!(producer.rpush(&queue, "y").unwrap(), 2);
+    let report = producer.report();
+    assert_eq!((report.pushed, report.created, report.is_complete()), (2, 1, true));
+    F::connect(world.options()).unwrap().delete_queue(&queue).unwrap();
+}
+
+fn a_server_that_is_away_is_passed_over<F: Produces>() {
+    let (spare, queue) = (Server::start().unwrap(), queue_name());
+    let away = fixtures::Port::take().unwrap();
+    let address: Address = away.address().to_string().parse().unwrap();
+    let mut servers = vec![quick(ConnectOptions::new(address))];
+    let spares = options(&[&spare], &queue);
+    let spares = spares.servers().addresses().cloned();
+    servers.extend(spares.map(|address| quick(ConnectOptions::new(address))));
+    let servers = Servers::new(servers).unwrap();
+    let producer = F::Producer::new(ProducerOptions::new(servers).timeout(PATIENCE));
+    for body in ["a", "b", "c"] {
+        producer.rpush(&queue, body).unwrap();
+    }
+    assert_eq!(bodies(&spare, &queue), ["a", "b", "c"]);
+    let report = producer.report();
+    assert_eq!((report.pushed, report.is_complete()), (3, true));
+    assert!((1..=3).contains(&report.moved), "{report}");
+}
+
+fn equal_keys_go_to_one_server<F: Produces>() {
+    let servers = [(); 3].map(|()| Server::start().unwrap());
+    let queue = queue_name();
+    let all = options(&[&servers[0], &servers[1], &servers[2]], &queue);
+    let producer = F::Producer::new(all.selection(Selection::ByKey));
+    for round in 0..3 {
+        for key in 0..20 {
+            producer.rpush_by_key(&key.to_string(), &queue, &format!("{key} {round}")).unwrap();
+        }
+    }
+    let mut found = 0;
+    for server in &servers {
+        let bodies = bodies(server, &queue);
+        assert!(!bodies.is_empty());
+        let keys: BTreeSet<&str> =
+            bodies.iter().map(|body| body.split(' ').next().unwrap()).collect();
+        assert_eq!(bodies.len(), 3 * keys.len(), "each key is whole here");
+        found += bodies.len();
+    }
+    assert_eq!(found, 60);
+}
+
+fn round_robin_shares_alike<F: Produces>() {
+    let servers = [(); 2].map(|()| Server::start().unwrap());
+    let queue = queue_name();
+    let both = options(&[&servers[0], &servers[1]], &queue);
+    let producer = F::Producer::new(both.selection(Selection::RoundRobin));
+    for number in 0..10 {
+        producer.rpush(&queue, &number.to_string()).unwrap();
+    }
+    assert_eq!(servers.each_ref().map(|server| bodies(server, &queue).len()), [5, 5]);
+}
+
+/// A proxy before a server of its own that has the queue.
+fn behind_proxy(queue: &QueueName) -> (Server, Proxy, ProducerOptions) {
+    let server = Server::builder().queue(queue.as_str()).start().unwrap();
+    let proxy = Proxy::start(server.socket_addr().unwrap()).unwrap();
+    let address: Address = proxy.address().to_string().parse().unwrap();
+    let options = ProducerOptions::from(quick(ConnectOptions::new(address)));
+    (server, proxy, options.timeout(PATIENCE))
+}
+
+fn a_push_waits_for_its_server<F: Produces>() {
+    let queue = queue_name();
+    let server = Server::builder().queue(queue.as_str()).start().unwrap();
+    let there = server.socket_addr().unwrap();
+    let address: Address = server.address().parse().unwrap();
+    // It is away for the first three attempts.
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let (tried, tried_too) = (attempts.clone(), attempts.clone());
+    let is_away = move |attempts: &AtomicUsize| match attempts.fetch_add(1, Ordering::SeqCst) {
+        0..3 => Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
+        _ => Ok(()),
+    };
+    let options = quick(ConnectOptions::new(address))
+        .connector(move |_| {
+            let is_away = is_away(&tried);
+            async move {
+                is_away?;
+                tokio::net::TcpStream::connect(there).await
+            }
+        })
+        .blocking_connector(move |_, _| {
+            is_away(&tried_too)?;
+            std::net::TcpStream::connect(there)
+        });
+    let producer = F::Producer::new(ProducerOptions::from(options).timeout(PATIENCE));
+    assert_eq!(producer.rpush(&queue, "x").unwrap(), 1);
+    assert_eq!(attempts.load(Ordering::SeqCst), 4);
+    assert_eq!(bodies(&server, &queue), ["x"]);
+}
+
+fn a_push_that_no_server_takes_in_time_says_why<F: Produces>() {
+    let away = fixtures::Port::take().unwrap();
+    let address: Address = away.address().to_string().parse().unwrap();
+    let options = ProducerOptions::from(quick(ConnectOptions::new(address.clone())));
+    let producer = F::Producer::new(options.timeout(Duration::from_millis(300)));
+    let error = producer.rpush(&queue_name(), "x").unwrap_err();
+    assert_eq!(error.fate(), Fate::NotSent);
+    assert!(matches!(error.kind(), ErrorKind::Timeout(_)), "{error}");
+    assert_eq!(producer.report().not_sent, 1);
+}
+
+fn a_push_of_unknown_fate_is_the_callers_or_is_sent_again<F: Produces>() {
+    for again in [false, true] {
+        let queue = queue_name();
+        let (server, proxy, options) = behind_proxy(&queue);
+        let producer = F::Producer::new(options.at_least_once(again));
+        producer.rpush(&queue, "before").unwrap();
+        // The server takes it, and its answer is never heard.
+        proxy.spoil_replies(Toxics::new().silence());
+        let outcome = thread::scope(|scope| {
+            let push = scope.spawn(|| producer.rpush(&queue, "x"));
+            assert!(server.wait_for(PATIENCE, |view| view.ready == 2));
+            proxy.heal();
+            proxy.reset_connections();
+            push.join().unwrap()
+        });
+        let report = producer.report();
+        if again {
+            outcome.unwrap();
+            assert_eq!(bodies(&server, &queue), ["before", "x", "x"]);
+            assert_eq!((report.pushed, report.resent), (2, 1));
+        } else {
+            assert_eq!(outcome.unwrap_err().fate(), Fate::Unknown);
+            assert_eq!(bodies(&server, &queue), ["before", "x"]);
+            assert_eq!((report.pushed, report.unknown), (1, 1));
+        }
+    }
+}
+
+fn what_cannot_be_sent_is_refused_at_once<F: Produces>() {
+    let world = World::in_memory(Transport::WsBin);
+    let producer = F::Producer::new(world.options().into());
+    let error = producer.rpush(&queue_name(), &"x".repeat(65_536)).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (&ErrorKind::InvalidInput, Fate::NotSent));
+    let http = World::in_memory(Transport::HttpBin).options();
+    assert_eq!(*blocking::Producer::new(http.clone()).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(*Producer::new(http).unwrap_err().kind(), ErrorKind::Unsupported);
+}
