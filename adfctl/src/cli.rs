@@ -8,7 +8,7 @@ use ctl_core::smoke::SmokeArgs;
 
 use crate::commands::settle::Fate;
 use crate::commands::{
-    check, clear, count, pop, pull, push, queue, queues, raw, settle, smoke, wait,
+    check, clear, count, pop, pull, push, queue, queues, raw, settle, smoke, wait, work,
 };
 use crate::link::Link;
 use crate::program;
@@ -54,6 +54,9 @@ pub enum Command {
     /// Take messages for good: write, then delete (pull, delete)
     #[command(after_help = pop::HELP)]
     Pop(pop::PopArgs),
+    /// Run a command for every message (pull, delete, lcancel, rcancel)
+    #[command(after_help = work::HELP)]
+    Work(Box<work::WorkArgs>),
     /// Delete a message that was pulled over HTTP (delete)
     #[command(after_help = settle::DELETE_HELP)]
     Delete(settle::SettleArgs),
@@ -119,6 +122,7 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Push(args) => push::run(tool, args),
         Command::Pull(args) => pull::run(tool, args),
         Command::Pop(args) => pop::run(tool, args),
+        Command::Work(args) => work::run(tool, &args),
         Command::Delete(args) => settle::run(tool, &args, Fate::Delete),
         Command::Lcancel(args) => settle::run(tool, &args, Fate::Lcancel),
         Command::Rcancel(args) => settle::run(tool, &args, Fate::Rcancel),

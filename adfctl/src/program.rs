@@ -17,7 +17,7 @@ pub const PROGRAM: Program = Program {
     tree: cli::tree::<Adfctl>,
     groups: &[
         ("Produce", &["push"]),
-        ("Consume", &["pull", "pop"]),
+        ("Consume", &["pull", "pop", "work"]),
         ("Settle what was pulled over HTTP", &["delete", "lcancel", "rcancel", "recover"]),
         ("Queues", &["queues", "count", "queue", "clear"]),
         ("Observe", &["smoke", "check", "wait", "ping", "watch"]),

@@ -12,3 +12,4 @@ pub mod raw;
 pub mod settle;
 pub mod smoke;
 pub mod wait;
+pub mod work;

@@ -89,7 +89,7 @@ pub(super) const WORDS: Words = Words {
     reads: &["queues", "count", "ping", "pulled"],
     renames: &["push", "queue"],
     secrets: &["raw"],
-    left_out: &[],
+    left_out: &["work"],
     line_flags: &[],
     lost: crate::error::CONNECTION_LOST,
     on_exit: "what becomes of pulled messages at the end",

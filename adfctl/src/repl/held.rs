@@ -86,10 +86,9 @@ impl State<'_> {
             interrupts.check()?;
             if until.is_some_and(|until| Instant::now() >= until) {
                 let within = units::show_duration(bound.unwrap_or_default());
-                let why = format!("no message came in {queue} within {within}");
-                return Err(CliError::timeout(why).hint(
-                    "nothing: the pull goes on waiting in the server, and its message is told when it comes",
-                ));
+                return Err(CliError::timeout(format!(
+                    "no message came in {queue} within {within}; the pull goes on waiting in the server, and its message is told when it comes"
+                )));
             }
             for said in self.look_after(Instant::now()) {
                 self.tool.messages.note(said);

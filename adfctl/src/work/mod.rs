@@ -1,7 +1,20 @@
-//! Running a command for a message: what it is told of it.
+//! Running a command for a message: what it is told of it, and what its end means for it.
 
-use adf_queue_client::Delivery;
+use std::collections::HashMap;
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use adf_queue_client::{
+    Decision, Delivery, JobContext, JobFate, LostReason, MessageId, QueueName, WorkerEvent,
+    WorkerEventKind, WorkerHandle,
+};
+use clap::ValueEnum;
 use ctl_core::child::Place;
+use ctl_core::units;
+use ctl_core::work::{self, CommandEnd, Ended, Given};
+
+use crate::messages::label;
 
 /// What arguments may have of the message, and where a line for the shell finds it.
 pub const PLACES: &[Place] = &[("{id}", "$ADFCTL_MESSAGE_ID"), ("{queue}", "$ADFCTL_QUEUE")];
@@ -15,4 +28,178 @@ pub fn environment(message: &Delivery) -> [(&'static str, String); 4] {
         ("ADFCTL_DUPLICATIONS", message.duplications().to_string()),
         ("ADFCTL_REQUEST_ID", message.request_id().to_string()),
     ]
+}
+
+/// The rules of `work`.
+#[derive(Debug, Clone, Copy)]
+pub struct Fates {
+    /// Where a message goes whose command failed.
+    pub on_fail: OnFail,
+    /// How often it may be delivered before that.
+    pub most: u16,
+}
+
+/// The value of `--on-fail`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnFail {
+    /// To the right end, behind all others.
+    Right,
+    /// To the left end, where it is pulled next.
+    Left,
+}
+
+/// "Try again later", as sysexits.h has it.
+const TEMPFAIL: i32 = 75;
+
+impl Fates {
+    /// What becomes of a message that was delivered so often.
+    ///
+    /// # Errors
+    /// It failed: it goes to the right end, or is dead when it was delivered too often.
+    pub fn decision(self, ended: Ended, duplications: u16) -> Result<Decision, &'static str> {
+        match ended {
+            Ended::Code(0) => Ok(Decision::Delete),
+            Ended::Code(TEMPFAIL) => Ok(Decision::ReturnRight),
+            Ended::Unfit => Ok(Decision::DeadLetter),
+            Ended::GivenUp => Ok(Decision::ReturnLeft),
+            Ended::Code(_) | Ended::Signal(_) | Ended::Overtime => match self.on_fail {
+                OnFail::Left if duplications < self.most => Ok(Decision::ReturnLeft),
+                OnFail::Left | OnFail::Right => Err("the command failed"),
+            },
+        }
+    }
+}
+
+/// What every slot of a worker shares.
+pub struct Shift {
+    /// What runs the command.
+    pub shift: work::Shift,
+    fates: Fates,
+    finished: Sender<Finished>,
+    /// Messages whose command has ended, until the server has said what became of them.
+    ended: Mutex<HashMap<Key, CommandEnd>>,
+}
+
+/// What events call a message.
+type Key = (QueueName, MessageId);
+
+/// A message that has ended.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// Its number.
+    pub id: MessageId,
+    /// Its queue.
+    pub queue: QueueName,
+    /// How its command ended.
+    pub end: CommandEnd,
+    /// What became of it: a word of [`JobFate`].
+    pub fate: &'static str,
+}
+
+impl Shift {
+    /// A shift that nobody has started yet.
+    #[must_use]
+    pub fn new(shift: work::Shift, fates: Fates, finished: Sender<Finished>) -> Self {
+        Self { shift, fates, finished, ended: Mutex::default() }
+    }
+
+    /// Handles a message.
+    ///
+    /// # Errors
+    /// Its command failed.
+    pub fn handle(
+        &self,
+        job: &JobContext,
+        worker: &WorkerHandle,
+    ) -> Result<Decision, &'static str> {
+        let (id, queue) = (job.message_id().to_string(), job.queue().as_str());
+        let given = Given {
+            values: &[("{id}", id.as_str()), ("{queue}", queue)],
+            environment: &environment(job),
+            body: job.body(),
+            if_unfit: format!("{} cannot be handled", label(job)),
+        };
+        let (ended, end) = self.shift.run(&given, || job.is_lost(), || worker.stop());
+        match job.wait_lost(Duration::ZERO) {
+            None => drop(lock(&self.ended).insert(key(job), end)),
+            Some(reason) => self.finish(key(job), end, lost_fate(reason)),
+        }
+        self.fates.decision(ended, job.duplications())
+    }
+
+    /// Passes on what the worker tells.
+    pub fn observe(&self, event: &WorkerEvent) {
+        let messages = self.shift.messages();
+        match &event.what {
+            WorkerEventKind::Settled { queue, message, fate } => {
+                self.settle((queue.clone(), *message), *fate);
+            }
+            WorkerEventKind::Connected => self.shift.say_connected(&event.server),
+            WorkerEventKind::Disconnected(error) => self.shift.say_disconnected(error),
+            WorkerEventKind::Refused { queue, error, pause } => messages.warn(format!(
+                "queue {queue}: {error}; trying again in {}",
+                units::show_duration(*pause)
+            )),
+            WorkerEventKind::Poisoned { queue, message, duplications } => messages.warn(format!(
+                "message {message} of {queue} was delivered {duplications} times, and is not run"
+            )),
+            _ => {}
+        }
+    }
+
+    fn settle(&self, key: Key, fate: JobFate) {
+        let ended = lock(&self.ended).remove(&key);
+        let end = match (ended, fate) {
+            (Some(end), _) => end,
+            // The command still runs, and its end tells.
+            (None, JobFate::Lost(_) | JobFate::Abandoned) => return,
+            (None, _) => CommandEnd::default(),
+        };
+        self.finish(key, end, fate);
+    }
+
+    fn finish(&self, (queue, id): Key, end: CommandEnd, fate: JobFate) {
+        if let JobFate::Lost(reason) = fate {
+            self.shift.messages().warn(format!("message {id} of {queue} is lost: {reason}"));
+        }
+        let _ = self.finished.send(Finished { id, queue, end, fate: fate.word() });
+    }
+}
+
+fn key(job: &JobContext) -> Key {
+    (job.queue().clone(), job.message_id())
+}
+
+fn lost_fate(reason: LostReason) -> JobFate {
+    match reason {
+        LostReason::Stopped => JobFate::Abandoned,
+        reason => JobFate::Lost(reason),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fate_table() {
+        let right = Fates { on_fail: OnFail::Right, most: 3 };
+        let left = Fates { on_fail: OnFail::Left, ..right };
+        for (ended, times, at_right, at_left) in [
+            (Ended::Code(0), 9, Ok(Decision::Delete), Ok(Decision::Delete)),
+            (Ended::Code(75), 9, Ok(Decision::ReturnRight), Ok(Decision::ReturnRight)),
+            (Ended::Unfit, 1, Ok(Decision::DeadLetter), Ok(Decision::DeadLetter)),
+            (Ended::GivenUp, 9, Ok(Decision::ReturnLeft), Ok(Decision::ReturnLeft)),
+            (Ended::Code(1), 2, Err(()), Ok(Decision::ReturnLeft)),
+            (Ended::Signal(9), 3, Err(()), Err(())),
+            (Ended::Overtime, 4, Err(()), Err(())),
+        ] {
+            let decide = |fates: Fates| fates.decision(ended, times).map_err(|_| ());
+            assert_eq!((decide(right), decide(left)), (at_right, at_left), "{ended:?} {times}");
+        }
+    }
 }

@@ -20,6 +20,8 @@ mod repl_pipe;
 #[cfg(unix)]
 mod repl_pty;
 mod smoke;
+#[cfg(unix)]
+mod work;
 
 ctl_core::tool_contract!(
     adfctl::Adfctl,

@@ -1,0 +1,214 @@
+//! `work`: a worker that runs a command for every message.
+
+use std::num::NonZeroU16;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use adf_queue_client::blocking::Worker;
+use adf_queue_client::{JobLimit, QueueName, WorkerHandle, WorkerOptions, WorkerReport};
+use clap::Args;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
+use ctl_core::output::{Record, Shape};
+use ctl_core::units;
+use ctl_core::work::{self, Hands, Recipe, WorkFlags};
+
+use crate::error::cli_error;
+use crate::link::Link;
+use crate::names;
+use crate::tool::Tool;
+use crate::work::{Fates, Finished, OnFail, PLACES, Shift};
+
+/// The end of `work --help`.
+pub const HELP: &str = "\
+Protocol: pull, then delete, lcancel, rcancel, or rpush to the dead-letter queue and delete, over WebSocket.
+The command gets the body on stdin; its exit code decides what becomes of the message:
+  0                 deleted
+  75                put back at the right end
+  any other code, a signal, over --max-runtime
+                    --on-fail: put back at the right or the left end, until it was delivered --max-duplications times;
+                    then it goes to --dead-letter
+  cannot be run     the message is put back at the left end, and the worker ends (126, 127);
+                    with --shell also when the shell says so
+The server knows no delay: what is put back may come again at once. It has no dead-letter queue either; without
+--dead-letter a message that was delivered too often is put back without being run, ever less often.
+{id}, {queue} and {file} in arguments are replaced, but never in a line for a shell, which would run what a queue is
+called: the line has \"$ADFCTL_QUEUE\", and \"$1\" is the file or the body. The environment has ADFCTL_MESSAGE_ID,
+ADFCTL_QUEUE, ADFCTL_DUPLICATIONS and ADFCTL_REQUEST_ID. No shell is involved unless --shell asks for one, and the body
+is never part of a command line unless --arg asks for it; one that cannot be an argument (a NUL byte, over 128 KiB) goes
+to the dead-letter queue.
+When the connection is lost its messages are the server's again, and their commands are ended with all that they have
+started. When the system has no descriptor, process, thread or memory left, the worker waits until it has.
+What commands print goes to stdout on a terminal; in a pipe, and with -o or --log-jobs, stdout has records, and it goes
+to stderr.
+SIGTERM, SIGINT or SIGHUP: running commands are finished, for at most --grace; a second SIGTERM or SIGINT, or the end of
+that time, ends them with all that they have started, and puts their messages back. Under nohup, SIGHUP is ignored.
+
+Examples:
+  adfctl work -Q /mail -Q /sms -j 4 --exec ./handler {id}
+  adfctl work -Q /thumbs --max-runtime 5m --dead-letter /dead -- convert - -resize 50% out/{id}.png
+  adfctl work -Q /mail --exit-when-empty --log-jobs ndjson --shell 'jq .to | xargs notify'";
+
+/// Arguments of `work`.
+#[derive(Debug, Args)]
+pub struct WorkArgs {
+    /// The queue; several are served together
+    #[arg(short = 'Q', long, value_name = "QUEUE", required = true)]
+    queue: Vec<String>,
+
+    #[command(flatten)]
+    flags: WorkFlags,
+
+    /// Where a message goes whose command failed
+    #[arg(long, value_name = "END", default_value = "right")]
+    on_fail: OnFail,
+
+    /// How often a message may be delivered before its failure is final
+    #[arg(long, value_name = "N", default_value = "5")]
+    max_duplications: NonZeroU16,
+
+    /// The queue for messages that failed too often; it has to exist
+    #[arg(long, value_name = "QUEUE")]
+    dead_letter: Option<String>,
+}
+
+/// After the grace commands get time to end, before their messages are given up.
+const LAST_RESORT: Duration = Duration::from_secs(10);
+
+/// Runs `work`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
+    if tool.globals.dry_run {
+        return Err(CliError::usage("work has no dry run").hint("adfctl count only looks"));
+    }
+    let queues = names::queues(&args.queue)?;
+    let recipe = Recipe::new(&args.flags, PLACES, "adfctl work -Q /mail", &tool.out)?;
+    let _pid = args.flags.create_pid_file()?;
+    let interrupts = tool.gentle_interrupts()?;
+    let shift = work::Shift::new(recipe, tool.messages.clone());
+    // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
+    shift.wait_out(&interrupts, || tool.link.client().map(drop))?;
+    let options = options(tool, args)?;
+    let (sender, finished) = mpsc::channel();
+    let fates = Fates { on_fail: args.on_fail, most: args.max_duplications.get() };
+    let shift = Arc::new(Shift::new(shift, fates, sender));
+    let observer = shift.clone();
+    let options = options.on_event(move |event| observer.observe(event));
+    let mut worker = Worker::new(options).map_err(cli_error)?;
+    let hands = Lanes(worker.handle());
+    for queue in &queues {
+        let (shift, handle) = (shift.clone(), worker.handle());
+        let handler = move |job: &adf_queue_client::JobContext| shift.handle(job, &handle);
+        worker.register(queue.clone(), handler).map_err(cli_error)?;
+    }
+    let names: Vec<&str> = queues.iter().map(QueueName::as_str).collect();
+    let address = tool.link.dialer.address()?;
+    let jobs = args.flags.jobs;
+    tool.messages
+        .note(format!("taking messages from {} on {address}, {jobs} at once", names.join(", ")));
+    let logs = args.flags.logs();
+    let looker = args.flags.exit_when_empty.then(|| tool.link.sibling());
+    let run = || serve(worker, looker, &queues);
+    let watched =
+        shift.shift.supervise((&hands, run), (&args.flags, &interrupts), &finished, |job| {
+            if logs { log(tool, job) } else { Ok(()) }
+        });
+    let (signal, report) = watched?;
+    tell(tool, report, logs)?;
+    Ok(signal.unwrap_or(Exit::Done))
+}
+
+fn options(tool: &mut Tool, args: &WorkArgs) -> Result<WorkerOptions, CliError> {
+    let server = tool.link.dialer.first()?;
+    tool.link.close();
+    let mut options = WorkerOptions::from(server)
+        .slots(usize::from(args.flags.jobs))
+        .max_duplications(args.max_duplications)
+        .grace(args.flags.grace.saturating_add(LAST_RESORT));
+    if let Some(queue) = &args.dead_letter {
+        options = options.dead_letter(names::queue(queue)?);
+    }
+    if let Some(messages) = args.flags.limit() {
+        options = options.limit(JobLimit::new(messages));
+    }
+    Ok(options)
+}
+
+/// Runs the worker, until there is nothing left when `looker` is to look.
+fn serve(worker: Worker, looker: Option<Link>, queues: &[QueueName]) -> WorkerReport {
+    let Some(mut looker) = looker else { return worker.run() };
+    let (handle, has_ended) = (worker.handle(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let look = || {
+            while !has_ended.load(Ordering::SeqCst) {
+                // What is held may be put back.
+                let is_idle = handle.held() == 0;
+                if is_idle && is_empty(&mut looker, queues) && handle.held() == 0 {
+                    handle.stop();
+                    return;
+                }
+                thread::sleep(BETWEEN_LOOKS);
+            }
+        };
+        let looks = thread::Builder::new().name("looker".to_owned()).spawn_scoped(scope, look);
+        if looks.is_err() {
+            // Nobody would end it.
+            worker.handle().stop();
+        }
+        let report = worker.run();
+        has_ended.store(true, Ordering::SeqCst);
+        report
+    })
+}
+
+/// How often queues are looked at that are to be worked off.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+
+/// Whether no queue has a ready message. A server that cannot be asked is no empty one.
+fn is_empty(link: &mut Link, queues: &[QueueName]) -> bool {
+    queues.iter().all(|queue| {
+        let what = format!("count {queue}");
+        matches!(link.ask(what, |client| client.count(queue.clone())), Ok(0))
+    })
+}
+
+/// The worker, as the supervisor sees it.
+struct Lanes(WorkerHandle);
+
+impl Hands for Lanes {
+    fn stop(&self) {
+        self.0.stop();
+    }
+
+    fn is_busy(&self) -> bool {
+        self.0.held() > 0
+    }
+}
+
+fn log(tool: &mut Tool, message: &Finished) -> Result<(), CliError> {
+    static MESSAGE: Shape = Shape::rows("messageid", &[]);
+    let record =
+        Record::new().with("messageid", message.id.get()).with("queue", message.queue.as_str());
+    work::log(&mut tool.out, &MESSAGE, record, message.end, message.fate)
+}
+
+fn tell(tool: &mut Tool, report: WorkerReport, logged: bool) -> Result<(), CliError> {
+    let WorkerReport { deleted, returned, dead_lettered, abandoned, lost, unknown, .. } = report;
+    let sentence = format!(
+        "deleted {}, {returned} put back, {dead_lettered} to the dead-letter queue, {abandoned} given back, {lost} lost, {unknown} unknown",
+        units::count(deleted, "message"),
+    );
+    let counts = [
+        ("deleted", deleted),
+        ("returned", returned),
+        ("dead_lettered", dead_lettered),
+        ("abandoned", abandoned),
+        ("lost", lost),
+        ("unknown", unknown),
+    ];
+    work::tally(&mut tool.out, &tool.messages, logged, &counts, &sentence)
+}

@@ -1,0 +1,111 @@
+//! `work`: a command for every message.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::ChildStderr;
+
+use ctl_core::contract::program::signal;
+use fixtures::adf_queue::Server;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::harness::*;
+
+/// A worker that ends when there is nothing left.
+fn work(address: &str, queue: &str, arguments: &[&str]) -> Ran {
+    adfctl(address, &[&["work", "-Q", queue, "--exit-when-empty"], arguments].concat())
+}
+
+fn records(ran: &Ran) -> Vec<Value> {
+    ran.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn each_message_is_handled_by_a_command_and_deleted() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("worked"));
+        adfctl(address, &["push", &queue.name, "a", "b", "c"]).exits(0);
+        let script = "echo \"$ADFCTL_QUEUE $ADFCTL_MESSAGE_ID $(cat)\" >&2";
+        let line = ["--log-jobs", "ndjson", "-j", "2", "--exec", "sh", "-c", script];
+        let ran = work(address, &queue.name, &line).exits(0);
+        for said in ["1 a", "2 b", "3 c"] {
+            assert!(ran.err.contains(&format!("{} {said}", queue.name)), "{}", ran.err);
+        }
+        let records = records(&ran);
+        assert_eq!(records.len(), 3);
+        assert!(
+            records.iter().all(|one| one["fate"] == "deleted" && one["exit"] == 0),
+            "{records:?}"
+        );
+        assert_eq!(ready(address, &queue.name), 0);
+    });
+}
+
+#[test]
+fn what_fails_too_often_goes_to_the_dead_letter_queue() {
+    on_both(|site| {
+        let (address, queue, dead) = (site.address(), site.queue("failing"), site.queue("dead"));
+        adfctl(address, &["push", &queue.name, "bad"]).exits(0);
+        for end in ["right", "left"] {
+            let line = ["--max-duplications", "3", "--dead-letter", &dead.name, "--on-fail", end];
+            let line = [&line[..], &["--log-jobs", "ndjson", "--exec", "false"]].concat();
+            let ran = work(address, &queue.name, &line).exits(0);
+            let fates: Vec<_> = records(&ran).iter().map(|one| one["fate"].clone()).collect();
+            assert_eq!(fates, ["returned", "returned", "dead-lettered"], "{end}");
+            let ran = adfctl(address, &["pop", &dead.name, "-o", "raw"]).exits(0);
+            assert_eq!(ran.out(), "bad");
+            adfctl(address, &["push", &queue.name, "bad"]).exits(0);
+        }
+    });
+}
+
+#[test]
+fn a_command_that_cannot_be_run_ends_the_worker_and_keeps_the_message() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("broken"));
+        adfctl(address, &["push", &queue.name, "a"]).exits(0);
+        adfctl(address, &["work", "-Q", &queue.name, "--exec", "/no/such/command"]).exits(127);
+        assert_eq!(ready(address, &queue.name), 1);
+    });
+}
+
+/// Reads on until this was said.
+fn hears(err: &mut BufReader<ChildStderr>, text: &str) {
+    let mut said = String::new();
+    while !said.contains(text) {
+        assert!(err.read_line(&mut said).unwrap() > 0, "it ended before it said {text:?}: {said}");
+    }
+}
+
+#[test]
+fn the_second_signal_ends_commands_and_puts_their_messages_back() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    adfctl(server.address(), &["push", "/q", "a"]).exits(0);
+    let script = "echo started >&2; sleep 600";
+    let line = ["--server", server.address(), "work", "-Q", "/q", "--exec", "sh", "-c", script];
+    let mut child = PROGRAM.command(&line).spawn().unwrap();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    hears(&mut err, "started");
+    signal(&child, Signal::TERM);
+    hears(&mut err, "once more to give them back");
+    assert_eq!(server.view().pulled, 1);
+    signal(&child, Signal::TERM);
+    // All that it says is read, so that it can say it.
+    err.read_to_string(&mut String::new()).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert_eq!(server.view().ready, 1);
+}
+
+#[test]
+fn wrong_lines_say_what_is_missing() {
+    bare(&["work", "--exec", "true"]).exits(2);
+    bare(&["work", "-Q", "/q"]).exits(2);
+    let server = Server::builder().queue("/q").start().unwrap();
+    let http = format!("http://{}", server.address());
+    let ran = adfctl(&http, &["work", "-Q", "/q", "--exec", "true"]).exits(2);
+    assert!(ran.err.contains("WebSocket"), "{}", ran.err);
+    let line = ["work", "-Q", "/q", "--dead-letter", "/q", "--exec", "true"];
+    adfctl(server.address(), &line).exits(65);
+    let shell = ["work", "-Q", "/q", "--shell", "echo {queue}"];
+    let ran = adfctl(server.address(), &shell).exits(2);
+    assert!(ran.err.contains("$ADFCTL_QUEUE"), "{}", ran.err);
+}
