@@ -74,7 +74,7 @@ impl Client {
         O: TryInto<ConnectOptions>,
         Error: From<O::Error>,
     {
-        let client = Self::connect_lazy(options)?;
+        let client = Self::new(options)?;
         client.ready().await?;
         Ok(client)
     }
@@ -85,7 +85,7 @@ impl Client {
     /// # Errors
     ///
     /// `InvalidInput` for a wrong address.
-    pub fn connect_lazy<O>(options: O) -> Result<Self>
+    pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<ConnectOptions>,
         Error: From<O::Error>,

@@ -61,7 +61,7 @@ impl Client {
         O: TryInto<ConnectOptions>,
         Error: From<O::Error>,
     {
-        let mut client = Self::connect_lazy(options)?;
+        let mut client = Self::new(options)?;
         client.ready()?;
         Ok(client)
     }
@@ -72,7 +72,7 @@ impl Client {
     /// # Errors
     ///
     /// `InvalidInput` for a wrong address.
-    pub fn connect_lazy<O>(options: O) -> Result<Self>
+    pub fn new<O>(options: O) -> Result<Self>
     where
         O: TryInto<ConnectOptions>,
         Error: From<O::Error>,

@@ -226,7 +226,7 @@ fn calls_of_a_client_whose_runtime_has_ended_fail_and_it_serves_on_another() {
         let pulled = client.pull_within("/q", Duration::from_secs(20)).await.unwrap().unwrap();
         client.delete(&pulled).await.unwrap();
     });
-    let outside = Client::connect_lazy(server.address()).unwrap();
+    let outside = Client::new(server.address()).unwrap();
     let mut call = pin!(outside.count("/q"));
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     let Poll::Ready(Err(error)) = call.as_mut().poll(&mut cx) else { panic!("it has no runtime") };

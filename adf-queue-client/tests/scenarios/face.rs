@@ -25,7 +25,7 @@ pub(crate) fn runtime() -> Runtime {
 /// A client.
 pub(crate) trait Face: Sized + Send + 'static {
     fn connect(options: ConnectOptions) -> Result<Self>;
-    fn connect_lazy(options: ConnectOptions) -> Result<Self>;
+    fn new(options: ConnectOptions) -> Result<Self>;
     fn lpush(&mut self, queue: &QueueName, body: bytes::Bytes) -> Result<MessageId>;
     fn rpush(&mut self, queue: &QueueName, body: bytes::Bytes) -> Result<MessageId>;
     fn pull(&mut self, queue: &QueueName) -> Result<Delivery>;
@@ -62,8 +62,8 @@ macro_rules! methods {
                 blocking::Client::connect(options).map(Blocking)
             }
 
-            fn connect_lazy(options: ConnectOptions) -> Result<Self> {
-                blocking::Client::connect_lazy(options).map(Blocking)
+            fn new(options: ConnectOptions) -> Result<Self> {
+                blocking::Client::new(options).map(Blocking)
             }
 
             $(fn $name(&mut self, $($argument: $type),*) -> Result<$output> {
@@ -90,8 +90,8 @@ macro_rules! methods {
                 Ok(Async { client, runtime })
             }
 
-            fn connect_lazy(options: ConnectOptions) -> Result<Self> {
-                let client = Client::connect_lazy(options)?;
+            fn new(options: ConnectOptions) -> Result<Self> {
+                let client = Client::new(options)?;
                 Ok(Async { client, runtime: Arc::new(runtime()) })
             }
 

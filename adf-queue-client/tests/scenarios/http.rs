@@ -91,7 +91,7 @@ fn a_message_is_acted_on_by_the_id_of_its_pull<F: Face>(world: &World) {
 /// Row 17: the server answers 411 to an empty body, and 413 over 10 MiB.
 fn a_body_that_the_server_would_not_take_is_refused<F: Face>(world: &World) {
     let queue = queue_name();
-    let mut client = F::connect_lazy(world.options()).unwrap();
+    let mut client = F::new(world.options()).unwrap();
     for body in [Vec::new(), vec![b'x'; (10 << 20) + 1]] {
         let length = body.len().to_string();
         let error = client.rpush(&queue, body.into()).unwrap_err();

@@ -58,7 +58,7 @@ fn message(asked: &Asked) -> String {
 
 fn a_kept_connection_serves_the_next_request<F: Face>() {
     let server = Scripted::start(well);
-    let mut client = F::connect_lazy(options(&server)).unwrap();
+    let mut client = F::new(options(&server)).unwrap();
     assert_eq!(client.connection_state(), ConnectionState::Idle);
     for _ in 0..5 {
         assert_eq!(client.count(&queue()).unwrap(), 7);
@@ -76,7 +76,7 @@ fn a_kept_connection_that_the_server_has_closed_is_replaced<F: Face>() {
         Say::Keep(answer) => Say::Close(answer),
         other => other,
     });
-    let mut client = F::connect_lazy(options(&server)).unwrap();
+    let mut client = F::new(options(&server)).unwrap();
     for round in 0..4 {
         assert_eq!(client.count(&queue()).unwrap(), 7);
         server.ended(2 * round + 1);
@@ -90,7 +90,7 @@ fn a_kept_connection_that_the_server_has_closed_is_replaced<F: Face>() {
 /// Row 11.
 fn a_push_ends_its_connection<F: Face>() {
     let server = Scripted::start(well);
-    let mut client = F::connect_lazy(options(&server)).unwrap();
+    let mut client = F::new(options(&server)).unwrap();
     for _ in 0..3 {
         client.rpush(&queue(), "a".into()).unwrap();
     }
@@ -102,7 +102,7 @@ fn a_push_ends_its_connection<F: Face>() {
 /// Row 10.
 fn a_page_instead_of_a_result_is_said<F: Face>() {
     let server = Scripted::start(|_| Say::Keep(chunked("text/html", "<html>It works!</html>")));
-    let mut client = F::connect_lazy(options(&server)).unwrap();
+    let mut client = F::new(options(&server)).unwrap();
     let error = client.count(&queue()).unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::Protocol);
     assert!(error.to_string().contains("a page instead of a result"), "{error}");
@@ -118,7 +118,7 @@ fn a_redirect_is_not_followed<F: Face>() {
             "HTTP/1.1 302 Found\r\nLocation: http://{place}/\r\nContent-Length: 0\r\n\r\n"
         ))
     });
-    let mut client = F::connect_lazy(options(&server)).unwrap();
+    let mut client = F::new(options(&server)).unwrap();
     let error = client.count(&queue()).unwrap_err();
     assert!(error.to_string().contains("302 Found"), "{error}");
     assert_eq!((server.asked(1).len(), other.asked(0).len()), (1, 0));
@@ -128,7 +128,7 @@ fn a_redirect_is_not_followed<F: Face>() {
 fn a_server_that_goes_silent_behind_the_head_is_late<F: Face>() {
     let server = Scripted::start(|_| Say::Hang(head("application/json")));
     let options = options(&server).reply_timeout(Duration::from_millis(200));
-    let mut client = F::connect_lazy(options).unwrap();
+    let mut client = F::new(options).unwrap();
     let error = client.count(&queue()).unwrap_err();
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
     server.ended(1);
@@ -145,7 +145,7 @@ fn a_pull_waits_longer_than_any_other_request<F: Face>() {
         Say::Keep(chunked("application/octet-stream", &frame))
     });
     let options: ConnectOptions = format!("http://{}", server.address).parse().unwrap();
-    let mut client = F::connect_lazy(options.reply_timeout(reply_timeout)).unwrap();
+    let mut client = F::new(options.reply_timeout(reply_timeout)).unwrap();
     let pulled = client.pull(&queue()).unwrap();
     assert_eq!((&pulled.body()[..], pulled.message_id().get()), (&b"hi"[..], 8));
 }
@@ -164,7 +164,7 @@ fn a_pull_that_came_too_late_for_a_message_brings_the_next_one<F: Face>() {
         _ => well(asked),
     });
     let options = options(&server).reply_timeout(Duration::from_secs(3));
-    let mut client = F::connect_lazy(options).unwrap();
+    let mut client = F::new(options).unwrap();
     assert!(client.pull_within(&queue(), Duration::from_millis(10)).unwrap().is_none());
     comes.store(true, Ordering::Release);
     let pulled = client.pull(&queue()).unwrap();
@@ -175,7 +175,7 @@ fn a_pull_that_came_too_late_for_a_message_brings_the_next_one<F: Face>() {
 
 fn no_request_accepts_gzip<F: Face>() {
     let server = Scripted::start(well);
-    let mut client = F::connect_lazy(options(&server)).unwrap();
+    let mut client = F::new(options(&server)).unwrap();
     client.count(&queue()).unwrap();
     client.rpush(&queue(), "a".into()).unwrap();
     client.stats().unwrap_err();
@@ -192,7 +192,7 @@ fn a_server_that_is_not_there_is_tried_again<F: Face>() {
     let options: ConnectOptions = format!("http://{address}").parse().unwrap();
     let delay = Duration::from_millis(1);
     let options = options.retry(RetryPolicy::new(2).backoff(delay, delay));
-    let mut client = F::connect_lazy(options.clone()).unwrap();
+    let mut client = F::new(options.clone()).unwrap();
     let error = client.rpush(&queue(), "a".into()).unwrap_err();
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::Connect, Fate::NotSent));
     assert!(error.to_string().contains(&address.to_string()), "{error}");
@@ -204,7 +204,7 @@ fn an_error_has_the_id_of_a_pull_that_was_lost<F: Face>() {
         "pull" => Say::Close(head("application/json")),
         _ => well(asked),
     });
-    let mut client = F::connect_lazy(options(&server)).unwrap();
+    let mut client = F::new(options(&server)).unwrap();
     let id = RequestId::unique();
     let error = client.pull_with_id(&queue(), id.clone()).unwrap_err();
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::ConnectionLost, Fate::Unknown));
@@ -226,7 +226,7 @@ fn callers_have_their_turn_in_the_order_in_which_they_came() {
     let server = Scripted::start(well);
     runtime().block_on(async {
         let options = options(&server).max_connections(1);
-        let client = Client::connect_lazy(options).unwrap();
+        let client = Client::new(options).unwrap();
         let names: Vec<String> = (0..20).map(|n| format!("q{n}")).collect();
         let mut calls = tokio::task::JoinSet::new();
         for name in names.clone() {
@@ -262,7 +262,7 @@ fn there_are_no_more_connections_than_allowed() {
         well(asked)
     });
     runtime().block_on(async {
-        let client = Client::connect_lazy(options(&server).max_connections(3)).unwrap();
+        let client = Client::new(options(&server).max_connections(3)).unwrap();
         let mut calls = tokio::task::JoinSet::new();
         for _ in 0..30 {
             let client = client.clone();
@@ -283,7 +283,7 @@ fn no_request_waits_for_a_pull() {
         _ => well(asked),
     });
     runtime().block_on(async {
-        let client = Client::connect_lazy(options(&server).max_connections(1)).unwrap();
+        let client = Client::new(options(&server).max_connections(1)).unwrap();
         let pulls = tokio::spawn({
             let client = client.clone();
             async move { client.pull("q").await }
@@ -300,7 +300,7 @@ fn no_request_waits_for_a_pull() {
 fn a_request_that_is_dropped_closes_its_connection() {
     let server = Scripted::start(|_| Say::Hang(String::new()));
     runtime().block_on(async {
-        let client = Client::connect_lazy(options(&server)).unwrap();
+        let client = Client::new(options(&server)).unwrap();
         let mut count = Box::pin(client.count("q"));
         while server.asked(0).is_empty() {
             timeout(Duration::from_millis(5), &mut count).await.unwrap_err();
@@ -316,7 +316,7 @@ fn pulls_are_refused_once_too_many_were_given_up() {
     let server = Scripted::start(|_| Say::Hang(head("application/octet-stream")));
     runtime().block_on(async {
         let address = format!("http://{}", server.address);
-        let client = Client::connect_lazy(address).unwrap();
+        let client = Client::new(address).unwrap();
         for n in 0..16 {
             let mut pull = Box::pin(client.pull(format!("q{n}")));
             while server.asked(0).len() <= n {

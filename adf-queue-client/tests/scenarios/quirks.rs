@@ -157,9 +157,9 @@ fn an_address_where_nobody_listens_is_told_at_once<F: Face>() {
 
 /// Section 8.4: the server closes the connection at a line of over 512 bytes.
 fn a_host_that_the_server_would_not_read_is_refused<F: Face>() {
-    let error = F::connect_lazy("x".repeat(600).parse().unwrap()).err().unwrap();
+    let error = F::new("x".repeat(600).parse().unwrap()).err().unwrap();
     assert_eq!(*error.kind(), ErrorKind::InvalidInput);
-    let error = F::connect_lazy("bücher".parse().unwrap()).err().unwrap();
+    let error = F::new("bücher".parse().unwrap()).err().unwrap();
     assert_eq!(*error.kind(), ErrorKind::InvalidInput);
 }
 
@@ -178,7 +178,7 @@ fn a_client_may_start_before_its_server<F: Face>() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address: ConnectOptions = format!("127.0.0.1:{port}").parse().unwrap();
     let retry = RetryPolicy::new(2).backoff(Duration::from_millis(1), Duration::from_millis(2));
-    let mut client = F::connect_lazy(address.retry(retry)).unwrap();
+    let mut client = F::new(address.retry(retry)).unwrap();
     assert_eq!(client.connection_state(), ConnectionState::Idle);
     let error = client.ping().unwrap_err();
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::Connect, Fate::NotSent));

@@ -108,6 +108,6 @@ fn a_server_without_tls_is_never_spoken_to_in_plain_text<F: Face>() {
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::Tls, Fate::NotSent), "{error}");
     assert_eq!(server.join().unwrap(), 0x16, "a handshake");
     let plain: ConnectOptions = "adf+json://10.0.0.5".parse().unwrap();
-    let error = F::connect_lazy(plain.require_tls(true)).err().unwrap();
+    let error = F::new(plain.require_tls(true)).err().unwrap();
     assert!(error.to_string().contains("write adfs+json://10.0.0.5"), "{error}");
 }
