@@ -144,10 +144,12 @@ fn serve(worker: Worker, looker: Option<Link>, queues: &[QueueName]) -> WorkerRe
     let (handle, has_ended) = (worker.handle(), AtomicBool::new(false));
     thread::scope(|scope| {
         let look = || {
+            let mut idle_looks = 0;
             while !has_ended.load(Ordering::SeqCst) {
-                // What is held may be put back.
-                let is_idle = handle.held() == 0;
-                if is_idle && is_empty(&mut looker, queues) && handle.held() == 0 {
+                // What is held may be put back, and a message on its way is neither ready nor held yet.
+                let is_idle = handle.held() == 0 && is_empty(&mut looker, queues);
+                idle_looks = if is_idle && handle.held() == 0 { idle_looks + 1 } else { 0 };
+                if idle_looks >= IDLE_LOOKS {
                     handle.stop();
                     return;
                 }
@@ -167,6 +169,9 @@ fn serve(worker: Worker, looker: Option<Link>, queues: &[QueueName]) -> WorkerRe
 
 /// How often queues are looked at that are to be worked off.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+
+/// So many looks in a row have to find nothing. A message that takes longer on its way goes back with the connection.
+const IDLE_LOOKS: u32 = 10;
 
 /// Whether no queue has a ready message. A server that cannot be asked is no empty one.
 fn is_empty(link: &mut Link, queues: &[QueueName]) -> bool {
