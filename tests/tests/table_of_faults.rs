@@ -15,7 +15,7 @@ use std::{
 };
 
 /// The rows that each table must have, in order; a word stands for the row that begins with it.
-const TABLES: [(&str, &[Rows]); 24] = [
+const TABLES: [(&str, &[Rows]); 25] = [
     ("beanstalkd / Transport", &[Rows::Numbered('C', 22)]),
     ("beanstalkd / Clients, producers and workers", &[Rows::Numbered('B', 28)]),
     (
@@ -29,6 +29,7 @@ const TABLES: [(&str, &[Rows]); 24] = [
         &[Rows::Named(&CANCELLED_CALLS), Rows::Named(&["submit", "next job", "complete"])],
     ),
     ("Adf.QueueServer / What its users trip over", &[Rows::Numbered('A', 26)]),
+    ("Adf.QueueServer / Workers and producers", &[Rows::Numbered('W', 17)]),
     ("Security / ", &[Rows::Numbered('S', 21)]),
     ("Reported bugs / A reply belongs to somebody else", &[]),
     ("Reported bugs / A job is lost between server and caller", &[]),
