@@ -46,12 +46,12 @@ fn moves_every_message(name: &str) {
 
 #[test]
 fn the_async_worker_example_handles_every_message() {
-    moves_every_message("worker");
+    moves_every_message("handler");
 }
 
 #[test]
 fn the_blocking_worker_example_handles_every_message() {
-    moves_every_message("worker_blocking");
+    moves_every_message("handler_blocking");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Pushes numbers by a producer, and adds them up by a worker that may fail, with the async face.
 //!
-//! `cargo run --example worker -- 127.0.0.1:6230 /numbers 10000`
+//! `cargo run --example handler -- 127.0.0.1:6230 /numbers 10000`
 
 use std::{
     env,
