@@ -476,7 +476,6 @@ impl Session {
     }
 
     /// Whether the last byte of this command was taken.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn is_sent(&self, ticket: Ticket) -> bool {
         self.fate(ticket) != Fate::NotSent
     }
