@@ -195,6 +195,12 @@ impl<F> Io<F> {
         self.looked_at
     }
 
+    /// Whether a look since then has shown that nothing more was here.
+    #[must_use]
+    pub fn has_looked_since(&self, then: Instant) -> bool {
+        self.looked_at.is_some_and(|at| at >= then)
+    }
+
     /// Why the connection ended, or was not made: told once, to be asked for behind all that came. What was not taken by
     /// then is dropped.
     pub fn take_end(&mut self) -> Option<End<F>> {

@@ -24,8 +24,8 @@ impl Overdue {
     /// The answer is late. Whether it may be here, so that [`Look`](crate::Pulse::Look) is what is wanted.
     pub fn may_be_here<F>(&mut self, io: &Io<F>, now: Instant) -> bool {
         let noticed = *self.0.get_or_insert(Noticed { at: now, received: io.received() });
-        let has_looked = io.looked_at().is_some_and(|at| at >= noticed.at);
-        !has_looked && io.received().saturating_sub(noticed.received) < MAX_BEHIND
+        !io.has_looked_since(noticed.at)
+            && io.received().saturating_sub(noticed.received) < MAX_BEHIND
     }
 
     /// Nothing is late, or it was given up.

@@ -39,7 +39,9 @@ impl Watch {
     /// How to look if the server has closed the connection, before something `is_queued` goes out on it.
     pub fn look_first<F>(&mut self, is_queued: bool, io: &Io<F>, now: Instant) -> Option<Pulse> {
         let moved = io.sent() + io.received();
-        if moved != self.moved || self.look_since.is_some_and(|(since, _)| has_looked(io, since)) {
+        if moved != self.moved
+            || self.look_since.is_some_and(|(since, _)| io.has_looked_since(since))
+        {
             (self.moved, self.used_at, self.look_since) = (moved, Some(now), None);
         }
         let is_idle = || self.used_at.is_some_and(|at| now.saturating_duration_since(at) > IDLE);
@@ -48,8 +50,4 @@ impl Watch {
         }
         self.look_since.map(|(_, how)| how)
     }
-}
-
-fn has_looked<F>(io: &Io<F>, since: Instant) -> bool {
-    io.looked_at().is_some_and(|at| at >= since)
 }

@@ -277,7 +277,7 @@ impl Role for Exchange {
             _ => {}
         }
         let Some(call) = &self.call else { return self.idle(now) };
-        if self.link.is_some() && call.look_since.is_some_and(|since| !has_looked(io, since)) {
+        if self.link.is_some() && call.look_since.is_some_and(|since| !io.has_looked_since(since)) {
             return Pulse::Look;
         }
         if call.total.at.is_some_and(|at| at <= now) {
@@ -287,7 +287,7 @@ impl Role for Exchange {
             self.link = None;
             return self.dial(now);
         }
-        if call.sent.is_none() && !has_looked(io, call.since) {
+        if call.sent.is_none() && !io.has_looked_since(call.since) {
             return Pulse::Peek;
         }
         self.send(io);
@@ -467,10 +467,6 @@ impl Exchange {
             None => self.idle(now),
         }
     }
-}
-
-fn has_looked<F>(io: &Io<F>, since: Instant) -> bool {
-    io.looked_at().is_some_and(|at| at >= since)
 }
 
 /// The server answered, but not what it was asked.

@@ -142,7 +142,7 @@ impl Role for AdminSession {
         if !self.is_open {
             return self.dial(now);
         }
-        if call.end.is_none() && io.looked_at().is_none_or(|at| at < call.since) {
+        if call.end.is_none() && !io.has_looked_since(call.since) {
             return Pulse::Peek;
         }
         self.send(io);

@@ -502,7 +502,7 @@ impl Role for Lane {
         }
         let until = earliest([due, self.check(io, false, now).unwrap_or(Some(now))]);
         match self.looking {
-            Some(since) if io.looked_at().is_none_or(|at| at < since) => return Pulse::Look,
+            Some(since) if !io.has_looked_since(since) => return Pulse::Look,
             _ => self.looking = None,
         }
         if self.is_leaving() { Pulse::HalfClose(until) } else { Pulse::Go(until) }
