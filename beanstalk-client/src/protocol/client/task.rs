@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use queue_core::Overdue;
+
 use super::{ClientSession, IDLE};
 use crate::{
     Error,
@@ -23,6 +25,8 @@ pub(super) struct Task {
     pub(super) last: Option<Error>,
     /// A look at the connection from then on is wanted before it is used.
     pub(super) look: Option<Instant>,
+    /// It has waited for an earlier reserve as long as it may, whose reply may be here.
+    pub(super) overdue: Overdue,
     /// How long it waited for an earlier reserve.
     pub(super) spent: Duration,
 }
@@ -79,6 +83,7 @@ impl Task {
             attempts,
             last: None,
             look: None,
+            overdue: Overdue::default(),
             spent: Duration::ZERO,
         }
     }

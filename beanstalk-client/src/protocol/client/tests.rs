@@ -414,6 +414,25 @@ fn a_reserve_that_may_not_wait_any_longer_looks_once_more_and_leaves_the_earlier
     assert_eq!(hand.write(), "touch 7\r\n");
 }
 
+/// The body of a reply for a caller who is gone is skipped as it comes, and this one has no end.
+#[test]
+fn a_flood_does_not_keep_a_reserve_that_may_not_wait_any_longer() {
+    let mut hand = Hand::new(options());
+    hand.begin(&Reserve);
+    hand.begin(&ReserveWithTimeout::new(SECOND).unwrap());
+    assert!(hand.hear(&format!("RESERVED 7 {}\r\n", u64::MAX / 2)).is_none());
+    hand.now += SECOND;
+    let mut looks = 0;
+    while hand.ask() == Pulse::Look {
+        let n = hand.io.space().len();
+        hand.io.came(n);
+        looks += 1;
+        assert!(looks < 100_000);
+    }
+    assert!(looks > 1, "{looks}");
+    assert_eq!(hand.role.0.reply().unwrap().unwrap(), Response::TimedOut);
+}
+
 /// The time in which nobody calls is the server's, too; but what has come meanwhile is read before that.
 #[test]
 fn an_earlier_reserve_is_overdue_only_when_nothing_of_its_reply_has_come() {

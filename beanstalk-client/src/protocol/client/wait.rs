@@ -70,7 +70,7 @@ impl ClientSession {
                 let since = self.leftover.since(ticket, io.received(), now);
                 let overdue = reply_time(self.options.reply_timeout, wait)
                     .and_then(|time| since.checked_add(time))
-                    .filter(|at| *at > now || !self.leftover.is_left || has_looked(io, began));
+                    .filter(|at| *at > now || !self.leftover.is_left || io.has_looked_since(began));
                 if overdue.is_some_and(|at| at <= now) {
                     return Err(Named::timed_out(Deadline::Reply, None));
                 }
@@ -129,18 +129,20 @@ impl ClientSession {
     /// A reserve that has waited for an earlier one as long as it may leaves that where it is, for the next one. Before that
     /// it looks once more whether the reply has come.
     pub(super) fn lose_patience(&mut self, io: &Io<Error>, now: Instant) -> Option<Pulse> {
-        let Some(Task { stage: Stage::TakingOver(_, earlier), began, .. }) = &self.task else {
+        let Some(Task { stage: Stage::TakingOver(_, earlier), began, overdue, .. }) =
+            &mut self.task
+        else {
             return None;
         };
         let ([first, _], began) = (&self.frames, began.unwrap_or(now));
-        if self.leftover.is_left && io.is_drained() && !has_looked(io, began) {
+        if self.leftover.is_left && io.is_drained() && !io.has_looked_since(began) {
             return Some(Pulse::Look);
         }
         let end = patience(first.wait, *earlier, began)?;
         if end > now || !io.is_drained() {
             return None;
         }
-        if io.looked_at().is_none_or(|at| at < end) {
+        if overdue.may_be_here(io, now) {
             return Some(Pulse::Look);
         }
         self.settle(Ok(Some(Response::TimedOut)));
@@ -215,11 +217,6 @@ impl ClientSession {
         self.enter(Stage::Sent(ticket, command.server_wait()));
         Ok(())
     }
-}
-
-/// Whether all that had come by then was read.
-fn has_looked(io: &Io<Error>, from: Instant) -> bool {
-    io.looked_at().is_some_and(|at| at >= from)
 }
 
 /// How long a reply may take; `None` for ever.
