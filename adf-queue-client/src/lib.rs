@@ -106,7 +106,7 @@ mod worker;
 pub use queue_core::Stream;
 #[cfg(feature = "__rustls")]
 pub use queue_core::TlsOptions;
-pub use queue_core::{ConnectionState, Endpoint, Epoch, Fate, JobLimit, RetryPolicy};
+pub use queue_core::{ConnectionState, Endpoint, Epoch, Fate, JobLimit, RetryPolicy, Selection};
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::work::{JobContext, ServerStatus, WorkerHandle};
@@ -118,7 +118,7 @@ pub use self::{
     options::ConnectOptions,
     produce::{ProducerOptions, ProducerReport},
     protocol::{QueueStats, Refusal, Stats},
-    servers::{Selection, Servers},
+    servers::Servers,
     work::{
         Decision, IntoDecision, JobFate, LostReason, WorkerEvent, WorkerEventKind, WorkerOptions,
         WorkerReport,

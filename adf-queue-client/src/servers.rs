@@ -1,8 +1,8 @@
-//! One or more servers, and how a producer chooses among them.
+//! One or more servers.
 
 use std::str::FromStr;
 
-use crate::{Address, ConnectOptions, Error};
+use crate::{Address, ConnectOptions, Error, Selection};
 
 /// The servers of a producer or a worker.
 ///
@@ -22,34 +22,6 @@ use crate::{Address, ConnectOptions, Error};
 pub struct Servers {
     pub(crate) list: Vec<ConnectOptions>,
     pub(crate) selection: Selection,
-}
-
-/// How a producer chooses the server of a push. A server that could not be reached is passed over for a while, whatever the
-/// choice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Selection {
-    /// The first that can be reached, in the order of the list: the others are spares.
-    #[default]
-    InOrder,
-    /// One after the other.
-    RoundRobin,
-    /// The same one for the same key, which the push names; without a key, one after the other.
-    ///
-    /// It is chosen by rendezvous hashing over the addresses as they are written, so every producer with the same list, in
-    /// whatever order, chooses alike, and while a server is away only its own keys go elsewhere.
-    ByKey,
-}
-
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-impl From<Selection> for queue_core::Selection {
-    fn from(selection: Selection) -> Self {
-        match selection {
-            Selection::InOrder => queue_core::Selection::InOrder,
-            Selection::RoundRobin => queue_core::Selection::RoundRobin,
-            Selection::ByKey => queue_core::Selection::ByKey,
-        }
-    }
 }
 
 impl Servers {

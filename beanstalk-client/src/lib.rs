@@ -125,7 +125,7 @@ pub use self::{
     options::{ConnectOptions, PutOptions, ReleaseOptions},
     producer_options::{Delivery, ProducerOptions},
     producer_report::{ProducerReport, ProducerState, ServerReport},
-    servers::{Selection, Servers},
+    servers::Servers,
     stats::{JobState, JobStats, ServerStats, TubeStats},
     types::{Inserted, Job, JobId, JobRef, Priority, Released, Reserved, Seconds, TubeName},
     worker_options::{Heartbeat, Inspect, WorkerOptions},
@@ -141,11 +141,11 @@ pub use self::{
     producer::{Producer, PutMany, Receipt},
     worker::{JobContext, Worker},
 };
-pub use queue_core::RetryPolicy;
 #[cfg(feature = "tokio")]
 pub use queue_core::Stream;
 #[cfg(feature = "__rustls")]
 pub use queue_core::TlsOptions;
+pub use queue_core::{RetryPolicy, Selection};
 
 /// What a client has done so far, in numbers; errors by their [`ErrorKind`].
 pub type Metrics = queue_core::Metrics<ErrorKind>;

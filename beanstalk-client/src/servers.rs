@@ -1,8 +1,8 @@
-//! One or more servers, and how a producer chooses among them.
+//! One or more servers.
 
 use std::str::FromStr;
 
-use crate::{Address, ConnectOptions, Error};
+use crate::{Address, ConnectOptions, Error, Selection};
 
 /// The servers of a producer or a worker.
 ///
@@ -22,38 +22,6 @@ use crate::{Address, ConnectOptions, Error};
 pub struct Servers {
     pub(crate) list: Vec<ConnectOptions>,
     pub(crate) selection: Selection,
-}
-
-/// How a producer chooses the server of a put.
-///
-/// A server that failed is passed over for a while, whatever the choice: until a time that backs off with each failure
-/// has passed, or until it could be reached again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Selection {
-    /// The first one that works, in the order of the list: the others are spares.
-    #[default]
-    InOrder,
-    /// One after the other.
-    RoundRobin,
-    /// Any, drawn anew for each put.
-    Random,
-    /// The same one for the same key, which the put names; without a key, one after the other.
-    ///
-    /// It is chosen by rendezvous hashing over the addresses as they are written, so every producer with the same list,
-    /// in whatever order, chooses alike, and while a server is away only its own keys go elsewhere.
-    ByKey,
-}
-
-impl From<Selection> for queue_core::Selection {
-    fn from(selection: Selection) -> Self {
-        match selection {
-            Selection::InOrder => queue_core::Selection::InOrder,
-            Selection::RoundRobin => queue_core::Selection::RoundRobin,
-            Selection::Random => queue_core::Selection::Random,
-            Selection::ByKey => queue_core::Selection::ByKey,
-        }
-    }
 }
 
 impl Servers {

@@ -1,15 +1,23 @@
 //! Which of several servers is used.
 
-/// How one of several servers is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a producer chooses the server of what it sends.
+///
+/// A server that failed is passed over for a while, whatever the choice: until a time that backs off with each failure has
+/// passed, or until it could be reached again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Selection {
-    /// The first that can be used, in the order of the list.
+    /// The first one that works, in the order of the list: the others are spares.
+    #[default]
     InOrder,
     /// One after the other.
     RoundRobin,
     /// Any, drawn anew each time.
     Random,
-    /// The same one for the same key, by rendezvous hashing; without a key, one after the other.
+    /// The same one for the same key, which the caller names; without a key, one after the other.
+    ///
+    /// It is chosen by rendezvous hashing over the addresses as they are written, so every producer with the same list, in
+    /// whatever order, chooses alike, and while a server is away only its own keys go elsewhere.
     ByKey,
 }
 

@@ -29,11 +29,7 @@ impl Router {
             .iter()
             .map(|server| Standing { away_until: None, backoff: server.retry.delays() });
         Router {
-            chooser: Chooser::new(
-                servers.selection.into(),
-                servers.addresses().map(hash).collect(),
-                0,
-            ),
+            chooser: Chooser::new(servers.selection, servers.addresses().map(hash).collect(), 0),
             servers: standing.collect(),
         }
     }
