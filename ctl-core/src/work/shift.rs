@@ -220,10 +220,11 @@ impl Shift {
         }
     }
 
-    /// Does what needs room that the system may not have now, until it has.
+    /// Does what needs room that the system may not have now, until it has. What was done is given, whatever signal came
+    /// meanwhile: it may have to be ended.
     ///
     /// # Errors
-    /// A signal; what `attempt` gives.
+    /// What `attempt` gives; the signal that came before it was done.
     pub fn wait_out<T>(
         &self,
         interrupts: &Interrupts,
@@ -231,7 +232,7 @@ impl Shift {
     ) -> Result<T, CliError> {
         let stops = || interrupts.requested().is_some();
         let done = self.shortage.wait_out(&self.messages, stops, attempt);
-        interrupts.check().and(done)
+        done.or_else(|error| interrupts.check().and(Err(error)))
     }
 
     /// Runs the worker on a thread of its own and watches it; each job that has ended goes to `report`. Gives the exit
@@ -307,4 +308,59 @@ impl<H: Hands, R> Crew for Slots<'_, '_, H, R> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        work: WorkFlags,
+    }
+
+    /// A worker without jobs.
+    #[derive(Default)]
+    struct Idle {
+        is_stopped: AtomicBool,
+    }
+
+    impl Hands for Idle {
+        fn stop(&self) {
+            self.is_stopped.store(true, Ordering::SeqCst);
+        }
+
+        fn is_busy(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_signal_that_comes_while_the_worker_starts_stops_it() {
+        let command = Template::new(None, &["true".into()], &[]).unwrap();
+        let recipe =
+            Recipe { command, data: DataArgs::default(), owns_stdout: true, max_runtime: None };
+        let messages = Messages::to(Box::new(io::sink()), "tool", false, false);
+        let shift = Shift::new(recipe, messages);
+        let flags = Line::parse_from(["tool"]).work;
+        let (hands, interrupts) = (Idle::default(), Interrupts::none());
+        interrupts.raise();
+        let run = || {
+            let start = Instant::now();
+            while !hands.is_stopped.load(Ordering::SeqCst) {
+                assert!(start.elapsed() < Duration::from_secs(60), "nobody stops the worker");
+                thread::sleep(Duration::from_millis(1));
+            }
+            7
+        };
+        let (_finished, jobs) = mpsc::channel::<()>();
+        let ended =
+            shift.supervise((&hands, run), (&flags, &interrupts), &jobs, |()| Ok(())).unwrap();
+        assert_eq!(ended, (Some(Exit::Interrupted), 7));
+    }
 }
