@@ -121,8 +121,14 @@ impl Bodies {
         })
     }
 
+    /// Waits for so many, for as long as they keep coming: how fast they do is the machine's affair.
+    #[track_caller]
     pub(crate) fn wait_for(&self, count: usize) {
-        self.wait(|bodies| bodies.len() >= count);
+        let mut known = 0;
+        while known < count {
+            self.wait(|bodies| bodies.len() > known);
+            known = self.change(|bodies| bodies.len());
+        }
     }
 }
 
