@@ -10,9 +10,11 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use ctl_core::contract::program::Program;
 use ctl_core::contract::terminal::{READS, Terminal};
+use fixtures::fault::Fault;
 use fixtures::gearmand::Server;
 use fixtures::real::Gearmand;
 use gearman_client::blocking::{Admin, Client, JobContext, Worker};
@@ -171,11 +173,10 @@ fn control_c_leaves_a_job_to_itself_and_fg_brings_it_back() {
         terminal.types("run up hello\r");
         while admin.status().unwrap().iter().all(|function| function.queued() == 0) {}
         terminal.types("\u{3}");
-        // It has its name as soon as the server has told it, which may be a moment later.
+        // Its name comes when the server has told it, which may be a moment later; it counts from the start.
         terminal.sees(" on; ");
         terminal.sees(" *1> ");
-        terminal.says(":jobs", "foreground  queued");
-        terminal.sees(" *1> ");
+        while !terminal.says(":jobs", " *1> ").contains("foreground  queued") {}
         // A Ctrl-C at the prompt clears the line and touches no job.
         terminal.types("fg");
         terminal.interrupts();
@@ -228,6 +229,22 @@ fn leaving_asks_what_becomes_of_foreground_jobs() {
         terminal.sees("1 foreground job left to the server: H:");
         assert_eq!(terminal.ends(), 0);
     });
+}
+
+#[test]
+fn a_job_whose_submission_is_not_answered_yet_counts() {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::nth(1).of("SUBMIT_JOB").executed().hang());
+    let mut terminal = plain(server.address());
+    terminal.types("run up hello\r");
+    assert!(server.wait_for(Duration::from_mins(1), |view| view.jobs == 1));
+    terminal.types("\u{3}");
+    terminal.sees("the jobs go on");
+    terminal.sees(" *1> ");
+    terminal.types("\u{4}");
+    terminal.sees("1 foreground job under way");
+    terminal.says("l", "1 foreground job left to the server\r\n");
+    assert_eq!(terminal.ends(), 0);
 }
 
 #[test]

@@ -186,9 +186,7 @@ fn no_request_accepts_gzip<F: Face>() {
 }
 
 fn a_server_that_is_not_there_is_tried_again<F: Face>() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = fixtures::Port::take().unwrap().address();
     let options: ConnectOptions = format!("http://{address}").parse().unwrap();
     let delay = Duration::from_millis(1);
     let options = options.retry(RetryPolicy::new(2).backoff(delay, delay));

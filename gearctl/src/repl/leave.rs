@@ -24,7 +24,7 @@ pub(super) fn settle(
 ) -> Result<bool, CliError> {
     let (open, left, on_exit) = {
         let mut state = lock(shared);
-        (state.open_jobs().len(), state.session().runs.len(), state.on_exit)
+        (state.count_open(), state.session().runs.len(), state.on_exit)
     };
     // Who waits wants to see the results of those that have ended, too.
     if open == 0 && (left == 0 || on_exit.word != WAIT) {
@@ -55,7 +55,7 @@ fn ask(
     // The second Ctrl-D: out, whatever it costs.
     let answers = Answers { words: &[WAIT, LEAVE], at_end: LEAVE };
     choose(person, answers, LEAVE, || {
-        let open = lock(shared).open_jobs().len();
+        let open = lock(shared).count_open();
         let jobs = units::count(open as u64, "foreground job");
         (open > 0).then(|| format!("{jobs} under way (the server drops queued ones)"))
     })
@@ -83,10 +83,12 @@ impl State<'_> {
     }
 
     fn leave_all(&mut self) {
+        let jobs = units::count(self.count_open() as u64, "foreground job");
         let handles: Vec<String> = self.open_jobs().iter().map(show_handle).collect();
+        let names =
+            if handles.is_empty() { String::new() } else { format!(": {}", handles.join(", ")) };
         self.left_behind = true;
         self.session().runs.clear();
-        let jobs = units::count(handles.len() as u64, "foreground job");
-        self.tool.messages.warn(format!("{jobs} left to the server: {}", handles.join(", ")));
+        self.tool.messages.warn(format!("{jobs} left to the server{names}"));
     }
 }

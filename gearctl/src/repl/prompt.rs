@@ -20,7 +20,7 @@ impl State<'_> {
     pub(super) fn show_prompt(&mut self) -> Prompt {
         let address = self.tool.link.dialer.address().unwrap_or_default();
         let servers = self.is_connected().then_some(address.as_str());
-        let open = self.open_jobs().len();
+        let open = self.count_open();
         let done = self.session().runs.iter().filter(|run| run.is_over()).count();
         render(&Facts { servers, open, done })
     }

@@ -68,6 +68,12 @@ impl<'t> State<'t> {
         jobs.filter(|seen| seen.end.is_none()).filter_map(|seen| seen.handle.clone()).collect()
     }
 
+    /// How many foreground jobs have not ended, as far as is known; also those that have no name yet.
+    pub(super) fn count_open(&mut self) -> usize {
+        self.collect(Instant::now());
+        self.session().runs.iter().map(Running::count_open).sum()
+    }
+
     /// Takes what came from jobs while nobody looked.
     fn collect(&mut self, now: Instant) {
         let news =

@@ -194,8 +194,9 @@ fn raw_packets_that_come_later_are_waited_for() {
 
 /// Answers the first connection, and has nobody behind the door when others come.
 fn server_of_one_connection() -> (String, std::thread::JoinHandle<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
+    let port = fixtures::Port::take().unwrap();
+    let address = port.address().to_string();
+    let listener = TcpListener::bind(port.address()).unwrap();
     let serving = std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
         drop(listener);

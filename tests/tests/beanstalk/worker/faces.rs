@@ -52,10 +52,14 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Waits for its end.
+    /// Waits for its end, for as long as it gets on: how fast it does is the machine's affair.
     pub(super) fn end(self) -> WorkerReport {
-        let deadline = Instant::now() + 3 * PATIENCE;
+        let (mut done, mut deadline) = (0, Instant::now() + 3 * PATIENCE);
         while !self.thread.is_finished() {
+            let total = self.handle.report().total();
+            if total > done {
+                (done, deadline) = (total, Instant::now() + 3 * PATIENCE);
+            }
             assert!(Instant::now() < deadline, "the worker does not end: {:?}", self.handle);
             thread::sleep(Duration::from_millis(2));
         }
