@@ -46,9 +46,11 @@ fuzz target seconds="600":
     mkdir -p fuzz/corpus/{{target}}
     ASAN_OPTIONS=quarantine_size_mb=16 cargo +nightly fuzz run {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} -- -rss_limit_mb=256 -max_total_time={{seconds}}
 
-# Clients and workers against a real server that is killed again and again (`just soak gearmand 5`); needs the server.
+# Clients and workers against a real server that is killed again and again (`just soak gearmand 5`); needs the server. For
+# adf-queue that is `mock-adfqueue`, or the program that ADF_QUEUE_PROGRAM names: PROGRAM --listen HOST:PORT, in the foreground.
 soak server minutes="30" *args:
     cargo build --release -p adf-queue-client -p beanstalk-client -p gearman-client --examples --all-features
+    cargo build --release -p fixtures --bin mock-adfqueue
     cargo run --release -p tests --example soak -- {{server}} --minutes {{minutes}} {{args}}
 
 # Clients in virtual time and a network that breaks, by seeds (`just simulate 100000`), and callers that give up.

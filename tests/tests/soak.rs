@@ -12,24 +12,32 @@
 #[path = "../examples/soak/trend.rs"]
 mod trend;
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use serde_json::Value;
 use trend::Trend;
 
-/// A built example. A test run that builds only some targets leaves examples out, so they are built here.
+/// A built example.
 fn example(package: &str, name: &str) -> PathBuf {
+    built(package, "--example", name, Path::new("examples"))
+}
+
+/// A program of this profile. A test run that builds only some targets leaves them out, so they are built here.
+fn built(package: &str, kind: &str, name: &str, folder: &Path) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
-    let path = profile.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    let path = profile.join(folder).join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     if !path.exists() {
         let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", package, "--example", name])
+            .args(["build", "--quiet", "--package", package, kind, name])
             .arg("--target-dir")
             .arg(profile.parent().unwrap())
             .status()
             .unwrap();
-        assert!(built.success(), "example {name} does not build");
+        assert!(built.success(), "{name} does not build");
     }
     path
 }
@@ -38,6 +46,8 @@ fn example(package: &str, name: &str) -> PathBuf {
 fn soak(arguments: &[&str]) -> (i32, Value) {
     example("beanstalk-client", "resilient_consumer");
     example("gearman-client", "resilient_worker");
+    example("adf-queue-client", "resilient_handler");
+    built("fixtures", "--bin", "mock-adfqueue", Path::new(""));
     let output = Command::new(example(env!("CARGO_PKG_NAME"), "soak"))
         .args(arguments)
         .arg("--json")
@@ -90,16 +100,34 @@ fn everybody_survives_kills_of_gearmand() {
     }
 }
 
+/// It keeps nothing when it is killed. The server is `mock-adfqueue`, or the program that `ADF_QUEUE_PROGRAM` names.
+#[test]
+fn everybody_survives_kills_of_adf_queue() {
+    survives("adf-queue", &[]);
+}
+
+#[test]
+fn an_adf_queue_server_that_loses_messages_is_noticed() {
+    let (code, summary) =
+        soak(&["adf-queue", "--seconds", "8", "--kill-every", "3", "--miss-forgotten"]);
+    assert_eq!(code, 1, "{summary:#}");
+    assert!(is_lossy(&summary), "{summary:#}");
+}
+
 #[test]
 fn a_server_that_loses_jobs_is_noticed() {
     if fixtures::real::Beanstalkd::start().is_some() {
         let lossy = ["beanstalkd", "--seconds", "8", "--kill-every", "3", "--without-log"];
         let (code, summary) = soak(&[&lossy[..], &["--miss-forgotten"]].concat());
         assert_eq!(code, 1, "{summary:#}");
-        let problems = summary["problems"].as_array().unwrap();
-        let is_loss = |problem: &Value| problem.as_str().unwrap().starts_with("Lost: ");
-        assert!(problems.iter().any(is_loss), "{summary:#}");
+        assert!(is_lossy(&summary), "{summary:#}");
     }
+}
+
+/// Whether jobs were missed.
+fn is_lossy(summary: &Value) -> bool {
+    let is_loss = |problem: &Value| problem.as_str().unwrap().starts_with("Lost: ");
+    summary["problems"].as_array().unwrap().iter().any(is_loss)
 }
 
 #[test]

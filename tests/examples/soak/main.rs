@@ -4,7 +4,10 @@
 //! ```text
 //! cargo run --release -p tests --example soak -- beanstalkd --minutes 30
 //! cargo run --release -p tests --example soak -- gearmand --minutes 30 --seed 7 --json
+//! cargo run --release -p tests --example soak -- adf-queue --minutes 30
 //! ```
+//!
+//! Adf.QueueServer is the program that `ADF_QUEUE_PROGRAM` names, or `mock-adfqueue`, if that was built in the same profile.
 //!
 //! Everybody notes what happens, and the rules of [`fixtures::history`] are checked while it does: nothing that was
 //! acknowledged is lost, nothing comes that was not submitted or was done, every call returns in time. At the end the
@@ -20,8 +23,10 @@
     unreachable_pub
 )]
 
+mod adf_queue;
 mod beanstalk;
 mod body;
+mod desk;
 mod gearman;
 mod ledger;
 mod network;
@@ -61,6 +66,7 @@ fn main() -> ExitCode {
     let summary = match options.protocol {
         Protocol::Beanstalkd => beanstalk::soak(&options),
         Protocol::Gearmand => gearman::soak(&options),
+        Protocol::AdfQueue => adf_queue::soak(&options),
     };
     let Some(summary) = summary else {
         eprintln!("soak: the server is not installed");

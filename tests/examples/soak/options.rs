@@ -3,13 +3,13 @@
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
 pub const USAGE: &str = "\
-usage: soak beanstalkd|gearmand [options]
+usage: soak beanstalkd|gearmand|adf-queue [options]
   --minutes N        how long (30)
   --seconds N        the same in seconds
   --kill-every N     seconds between two kills of the server (30)
   --rate N           jobs a second, all producers together (500)
   --seed N           for all that is random (random)
-  --without-log      the server forgets its jobs when it is killed: nobody misses those
+  --without-log      the server forgets its jobs when it is killed, as adf-queue always does: nobody misses those
   --miss-forgotten   they are missed all the same: such a run is not good
   --trace FILE       writes down everything that happens
   --json             the summary as one line of JSON";
@@ -30,6 +30,7 @@ pub struct Options {
 pub enum Protocol {
     Beanstalkd,
     Gearmand,
+    AdfQueue,
 }
 
 impl Options {
@@ -37,7 +38,10 @@ impl Options {
         let protocol = match arguments.next().as_deref() {
             Some("beanstalkd") => Protocol::Beanstalkd,
             Some("gearmand") => Protocol::Gearmand,
-            Some(other) => return Err(format!("{other:?} is no server: beanstalkd or gearmand")),
+            Some("adf-queue") => Protocol::AdfQueue,
+            Some(other) => {
+                return Err(format!("{other:?} is no server: beanstalkd, gearmand or adf-queue"));
+            }
             None => return Err("which server?".to_owned()),
         };
         let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

@@ -13,7 +13,7 @@ use crate::{ledger::count, rng::Rng, stage::Stage};
 
 /// What is said where the examples were not built.
 pub const NO_OUTSIDERS: &str = "soak: goes without worker processes that are killed: build the examples of \
-    beanstalk-client and gearman-client in the same profile first";
+    adf-queue-client, beanstalk-client and gearman-client in the same profile first";
 
 /// A program that works until its standard input ends.
 pub struct Outsider {

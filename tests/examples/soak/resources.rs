@@ -52,7 +52,8 @@ pub fn watch(stage: &Stage, options: &Options) -> Vec<Trend> {
     };
     let trends = [
         trend("memory", "KiB", |sample| sample.memory, 16 * 1024 + learned),
-        trend("descriptors", "", |sample| sample.descriptors, 20),
+        // A third of a short run may be one storm, in which clients and networks hold connections that go soon.
+        trend("descriptors", "", |sample| sample.descriptors, if is_long { 20 } else { 100 }),
         trend("threads", "", |sample| sample.threads, 20),
     ];
     trends.into_iter().flatten().collect()

@@ -1,0 +1,164 @@
+//! Workers of both faces, whose handlers succeed, fail, panic, give back and take long.
+
+use std::{
+    num::NonZeroU16,
+    panic,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use adf_queue_client::{
+    Decision, JobContext, JobFate, MessageId, Worker, WorkerEvent, WorkerEventKind, WorkerHandle,
+    WorkerOptions, WorkerReport, blocking,
+};
+use tokio::runtime::Runtime;
+
+use super::{DEAD, QUEUE, connect_options, may_be_copied};
+use crate::{
+    ON_PURPOSE,
+    desk::{Desk, Told},
+    ledger::count,
+    rng::Rng,
+    stage::Stage,
+};
+
+/// What a worker is like.
+pub struct Plan {
+    pub actor: u32,
+    pub is_async: bool,
+    pub url: String,
+    pub slots: usize,
+    pub prefetch: usize,
+}
+
+/// A worker at work.
+pub struct Running {
+    name: String,
+    handle: WorkerHandle,
+    desk: Arc<Desk<MessageId>>,
+    thread: JoinHandle<WorkerReport>,
+}
+
+impl Plan {
+    pub fn start(self, stage: &Arc<Stage>, runtime: &Runtime, mut rng: Rng) -> Running {
+        let Plan { actor, is_async, url, slots, prefetch } = self;
+        let desk = Arc::new(Desk::new(stage.clone(), actor, rng.fork()));
+        let observer = desk.clone();
+        let connect = connect_options(&url, rng.next()).total_timeout(None);
+        let options = WorkerOptions::new(connect.into())
+            .slots(slots)
+            .prefetch(prefetch)
+            // Everybody here gives messages back.
+            .max_duplications(NonZeroU16::MAX)
+            .dead_letter(DEAD.parse().expect("the name is good"))
+            .recheck(Duration::from_secs(1))
+            .on_event(move |event| hear(&observer, event));
+        let face = if is_async { "async" } else { "blocking" };
+        let name = format!("{face} worker {actor} ({slots} slots, prefetch {prefetch})");
+        let for_handlers = desk.clone();
+        let (handle, thread) = if is_async {
+            let mut worker = Worker::new(options).expect("the options are good");
+            let handler = move |job: JobContext| {
+                let desk = for_handlers.clone();
+                async move {
+                    let (ticket, act) = begin(&desk, &job);
+                    tokio::time::sleep(act.takes()).await;
+                    end(&desk, ticket, act)
+                }
+            };
+            worker.register(QUEUE, handler).expect("the name is good");
+            let (handle, runtime) = (worker.handle(), runtime.handle().clone());
+            (handle, thread::spawn(move || runtime.block_on(worker.run())))
+        } else {
+            let mut worker = blocking::Worker::new(options).expect("the options are good");
+            let handler = move |job: &JobContext| {
+                let (ticket, act) = begin(&for_handlers, job);
+                thread::sleep(act.takes());
+                end(&for_handlers, ticket, act)
+            };
+            worker.register(QUEUE, handler).expect("the name is good");
+            (worker.handle(), thread::spawn(move || worker.run()))
+        };
+        Running { name, handle, desk, thread }
+    }
+}
+
+impl Running {
+    /// Stops it in an orderly way; its words.
+    pub fn stop(self) -> String {
+        let Running { name, handle, desk, thread } = self;
+        handle.stop();
+        let report = thread.join().expect("a worker does not panic");
+        desk.close(&name);
+        format!("{name}: {report}")
+    }
+}
+
+/// What the handler of a message does.
+#[derive(Clone, Copy)]
+enum Act {
+    Succeed(Duration),
+    Fail,
+    Panic,
+    GiveBack(Decision),
+}
+
+impl Act {
+    fn takes(self) -> Duration {
+        match self {
+            Act::Succeed(time) => time,
+            Act::Fail | Act::Panic | Act::GiveBack(_) => Duration::ZERO,
+        }
+    }
+}
+
+/// A handler gets its message.
+fn begin(desk: &Desk<MessageId>, job: &JobContext) -> (u64, Act) {
+    let context = job.clone();
+    let ticket = desk.begin(job.message_id(), job.body(), move || context.is_lost());
+    let mut rng = desk.rng();
+    let quick = Act::Succeed(rng.millis(3));
+    let act = match rng.below(2000) {
+        _ if desk.stage.is_calm() => quick,
+        0 => Act::Succeed(Duration::from_secs(1) + rng.millis(6000)),
+        1..=20 => Act::Fail,
+        21..=30 => Act::GiveBack(Decision::ReturnLeft),
+        31..=40 => Act::GiveBack(Decision::ReturnRight),
+        41..=60 if may_be_copied(job.body()) => Act::GiveBack(Decision::DeadLetter),
+        61..=70 => Act::Panic,
+        71..=90 => Act::Succeed(rng.millis(300)),
+        _ => quick,
+    };
+    (ticket, act)
+}
+
+/// The handler is done.
+fn end(desk: &Desk<MessageId>, ticket: u64, act: Act) -> Result<Decision, &'static str> {
+    match act {
+        Act::Fail => Err("it fails on purpose"),
+        Act::GiveBack(decision) => Ok(decision),
+        Act::Panic => panic::panic_any(ON_PURPOSE),
+        Act::Succeed(_) => {
+            desk.finish(ticket);
+            Ok(Decision::Delete)
+        }
+    }
+}
+
+/// The worker tells what happens.
+fn hear(desk: &Desk<MessageId>, event: &WorkerEvent) {
+    match &event.what {
+        WorkerEventKind::Connected => count(&desk.stage.ledger.counts.connections),
+        WorkerEventKind::Settled { message, fate, .. } => {
+            let told = match fate {
+                JobFate::Deleted => Told::Ended,
+                JobFate::Unknown => Told::Unknown,
+                JobFate::Lost(_) => Told::Lost,
+                _ => Told::GivenBack,
+            };
+            desk.hear(message, told);
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,126 @@
+//! What a worker's handlers and its observer share: the jobs whose fate has not been told.
+
+use std::{
+    fmt::Debug,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use fixtures::history::{Fate, Key};
+
+use crate::{body::key_of, rng::Rng, stage::Stage};
+
+/// The desk of one worker, whose server calls a job `I`. Ids may start over with the server, and a job may come again while
+/// the handler that has lost it still runs.
+pub struct Desk<I> {
+    pub stage: Arc<Stage>,
+    actor: u32,
+    rng: Mutex<Rng>,
+    jobs: Mutex<Jobs<I>>,
+}
+
+struct Jobs<I> {
+    tickets: u64,
+    running: Vec<Entry<I>>,
+}
+
+/// A job whose fate has not been told.
+struct Entry<I> {
+    ticket: u64,
+    id: I,
+    key: Key,
+    /// Its handler has asked for its end.
+    is_finishing: bool,
+    is_lost: Box<dyn Fn() -> bool + Send>,
+}
+
+/// What a worker tells of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// The server has acknowledged its end.
+    Ended,
+    /// The server was told something, and did not answer.
+    Unknown,
+    /// It is somebody else's.
+    Lost,
+    /// It was given back, or put aside.
+    GivenBack,
+}
+
+impl<I: PartialEq + Debug> Desk<I> {
+    pub fn new(stage: Arc<Stage>, actor: u32, rng: Rng) -> Self {
+        let jobs = Mutex::new(Jobs { tickets: 0, running: Vec::new() });
+        Desk { stage, actor, rng: Mutex::new(rng), jobs }
+    }
+
+    pub fn rng(&self) -> MutexGuard<'_, Rng> {
+        self.rng.lock().unwrap()
+    }
+
+    /// A handler gets its job; the ticket of that.
+    pub fn begin(&self, id: I, body: &[u8], is_lost: impl Fn() -> bool + Send + 'static) -> u64 {
+        let key = key_of(body).unwrap_or_else(|| {
+            let what = format!("a body that nobody put: {}", body.escape_ascii());
+            self.stage.ledger.problem(what);
+            0
+        });
+        self.stage.ledger.delivered(self.actor, key);
+        let mut jobs = self.jobs.lock().unwrap();
+        jobs.tickets += 1;
+        let ticket = jobs.tickets;
+        let is_lost = Box::new(is_lost);
+        jobs.running.push(Entry { ticket, id, key, is_finishing: false, is_lost });
+        ticket
+    }
+
+    /// The handler asks for the end of its job, which is not sent for a job that is lost: a worker may have told of that even
+    /// before the handler began.
+    pub fn finish(&self, ticket: u64) {
+        let mut jobs = self.jobs.lock().unwrap();
+        let Some(place) = jobs.running.iter().position(|entry| entry.ticket == ticket) else {
+            return;
+        };
+        if (jobs.running[place].is_lost)() {
+            jobs.running.remove(place);
+            return;
+        }
+        jobs.running[place].is_finishing = true;
+        self.stage.ledger.finish(self.actor, jobs.running[place].key);
+    }
+
+    /// The worker tells what became of a job.
+    pub fn hear(&self, id: &I, told: Told) {
+        let mut jobs = self.jobs.lock().unwrap();
+        // Two handlers may have had the same job: one has lost it, or given it back and not been answered yet.
+        let fits = |entry: &Entry<I>| match told {
+            Told::Lost => (entry.is_lost)(),
+            Told::Ended => entry.is_finishing,
+            Told::Unknown => !(entry.is_lost)(),
+            Told::GivenBack => !entry.is_finishing,
+        };
+        // What a worker tells of as lost may have no handler yet.
+        let may_fit = |entry: &Entry<I>| told != Told::Lost || entry.is_finishing;
+        let of = |fits: &dyn Fn(&Entry<I>) -> bool| {
+            jobs.running.iter().position(|entry| entry.id == *id && fits(entry))
+        };
+        let Some(place) = of(&fits).or_else(|| of(&may_fit)) else { return };
+        let entry = jobs.running.remove(place);
+        self.stage.ledger.remark(&format!("{} settles key {}: {told:?}", self.actor, entry.key));
+        if entry.is_finishing {
+            let fate = match told {
+                Told::Ended => Fate::Acknowledged,
+                Told::Unknown => Fate::Unknown,
+                Told::Lost | Told::GivenBack => Fate::NotSent,
+            };
+            self.stage.ledger.finished(self.actor, entry.key, fate);
+        }
+    }
+
+    /// The worker has ended: no fate may be left untold.
+    pub fn close(&self, name: &str) {
+        let jobs = self.jobs.lock().unwrap();
+        for Entry { key, id, .. } in jobs.running.iter().filter(|entry| !(entry.is_lost)()) {
+            let what = format!("{name}: nobody was told what became of job {id:?} (key {key})");
+            self.stage.ledger.problem(what);
+        }
+    }
+}
