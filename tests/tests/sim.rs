@@ -12,8 +12,12 @@
     unreachable_pub
 )]
 
+#[path = "sim/adf_queue.rs"]
+mod adf_queue;
 #[path = "sim/beanstalk.rs"]
 mod beanstalk;
+#[path = "sim/body.rs"]
+mod body;
 #[path = "sim/cancelled.rs"]
 mod cancelled;
 #[path = "sim/gearman.rs"]
@@ -46,6 +50,20 @@ fn gearmand_loses_no_job_whatever_the_seed() {
 }
 
 #[test]
+fn adf_queue_loses_no_message_whatever_the_seed() {
+    simulate_all("adf_queue", |seed| adf_queue::run(seed, None));
+}
+
+/// Where the server keeps it: one producer, one worker that runs one message at a time, and no faults.
+#[test]
+fn adf_queue_keeps_the_order_whatever_the_seed() {
+    for_each_seed(0..setting("SIM_SEEDS", 1000).div_ceil(10), |seed| {
+        let report = simulate(seed, adf_queue::in_order);
+        assert_eq!((report.violations, report.delivered), (Vec::new(), 40), "seed {seed}");
+    });
+}
+
+#[test]
 fn a_reserve_that_is_given_up_loses_no_job() {
     give_up("reserves", cancelled::reserves);
 }
@@ -72,10 +90,11 @@ fn give_up<F: Future<Output = Report>>(what: &str, run: impl Fn(u64, u64, bool) 
 }
 
 /// One seed with a client that does wrong, or not.
-fn each_protocol(seed: u64, defect: Option<Defect>) -> [outcome::Outcome; 2] {
+fn each_protocol(seed: u64, defect: Option<Defect>) -> [outcome::Outcome; 3] {
     [
         simulate(seed, |seed| beanstalk::run(seed, defect)),
         simulate(seed, |seed| gearman::run(seed, defect)),
+        simulate(seed, |seed| adf_queue::run(seed, defect)),
     ]
 }
 

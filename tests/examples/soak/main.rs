@@ -25,6 +25,7 @@
 
 mod adf_queue;
 mod beanstalk;
+#[path = "../../tests/sim/body.rs"]
 mod body;
 mod desk;
 mod gearman;

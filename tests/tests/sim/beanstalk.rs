@@ -25,6 +25,7 @@ use tokio::{
 };
 
 use crate::{
+    body::{body_of, key_of},
     outcome::Outcome as SeedOutcome,
     rng::Rng,
     stage::{Defect, LONGEST_DELAY, PATIENCE, Stage},
@@ -108,20 +109,7 @@ fn jobs(world: &World, which: fn(&str) -> bool) -> Vec<Key> {
         field(&ask(format!("stats-job {id}\r\n")), "state: ").is_some_and(|state| which(&state))
     });
     let body = |id| ask(format!("peek {id}\r\n")).lines().nth(1).unwrap().to_owned();
-    of_state.map(|id| key_of(body(id).as_bytes())).collect()
-}
-
-/// A body is the job's key and some filling.
-fn body_of(key: Key, rng: &mut Rng) -> Vec<u8> {
-    let mut body = format!("{key} ").into_bytes();
-    let filling = if rng.one_in(20) { 20_000 } else { 200 };
-    body.resize(body.len() + rng.below(filling) as usize, b'x');
-    body
-}
-
-fn key_of(body: &[u8]) -> Key {
-    let text = body.split(|byte| *byte == b' ').next().unwrap();
-    std::str::from_utf8(text).unwrap().parse().unwrap()
+    of_state.map(|id| key_of(body(id).as_bytes()).unwrap()).collect()
 }
 
 fn fate_of<T>(outcome: &Result<T, Error>) -> Fate {
@@ -190,14 +178,7 @@ impl Cast {
             let options = self.put_options(&mut rng);
             let put = client.put(&body, options);
             let patience = if rng.one_in(4) { rng.millis(20) } else { 2 * PATIENCE };
-            let fate = match timeout(patience, put).await {
-                Ok(outcome) => fate_of(&outcome),
-                Err(_) => {
-                    self.cancel();
-                    Fate::Unknown
-                }
-            };
-            self.submitted(actor, key, fate);
+            self.await_fate(actor, key, patience, async { fate_of(&put.await) }).await;
             sleep(rng.millis(300)).await;
         }
         if actor == 1 && self.has_defect() {
@@ -215,27 +196,16 @@ impl Cast {
     }
 
     /// What a producer with a defect does.
-    async fn do_wrong(&self, actor: u32, mut client: Client) {
-        let key = self.submit(actor, PATIENCE, false);
-        let body = format!("{key} ");
-        let options = PutOptions::default();
-        let mut fate = Fate::Acknowledged;
-        if !self.has(Defect::Drops) {
-            assert!(!client.put(&body, options).await.unwrap().is_buried());
-        }
-        if self.has(Defect::Denies) {
-            fate = Fate::NotSent;
-        }
-        if self.has(Defect::Waits) {
-            sleep(PATIENCE + Duration::from_secs(1)).await;
-        }
-        if !self.has(Defect::Forgets) {
-            self.submitted(actor, key, fate);
-        }
-        if self.has(Defect::Repeats) {
-            sleep(Duration::from_secs(30)).await;
-            assert!(!client.put(&body, options).await.unwrap().is_buried());
-        }
+    async fn do_wrong(&self, actor: u32, client: Client) {
+        let client = Arc::new(tokio::sync::Mutex::new(client));
+        let put = |key: Key| {
+            let (client, body) = (client.clone(), format!("{key} "));
+            async move {
+                let inserted = client.lock().await.put(&body, PutOptions::default()).await;
+                assert!(!inserted.unwrap().is_buried());
+            }
+        };
+        self.0.do_wrong(actor, put).await;
         if self.has(Defect::Leaks) {
             std::mem::forget(client);
         }
@@ -269,14 +239,7 @@ impl Cast {
             let options = self.put_options(&mut rng);
             let put = producer.put("default", &body, options);
             let patience = if rng.one_in(6) { rng.millis(20) } else { 2 * PATIENCE };
-            let fate = match timeout(patience, put).await {
-                Ok(outcome) => fate_of(&outcome),
-                Err(_) => {
-                    self.cancel();
-                    Fate::Unknown
-                }
-            };
-            self.submitted(actor, key, fate);
+            self.await_fate(actor, key, patience, async { fate_of(&put.await) }).await;
             sleep(rng.millis(200)).await;
         }
     }
@@ -349,7 +312,7 @@ impl Cast {
             let slot = begins_in.load(Ordering::Relaxed);
             let mut rng = rng.lock().unwrap().fork();
             Box::pin(async move {
-                let key = key_of(&job.body);
+                let key = key_of(&job.body).unwrap();
                 stage.note(actor, Event::Delivered { key });
                 let longest = if rng.one_in(10) { 9000 } else { 300 };
                 sleep(rng.millis(longest)).await;
@@ -388,7 +351,7 @@ impl Cast {
                 sleep(rng.millis(500)).await;
                 continue;
             };
-            let key = key_of(&job.body);
+            let key = key_of(&job.body).unwrap();
             self.note(actor, Event::Delivered { key });
             while self.has(Defect::Keeps) && !self.is_over() {
                 let _ = client.touch(&job).await;

@@ -17,6 +17,7 @@ use tokio::{
 };
 
 use crate::{
+    body::{body_of, key_of},
     outcome::Outcome as SeedOutcome,
     rng::Rng,
     stage::{Defect, LONGEST_DELAY, PATIENCE, Stage},
@@ -87,19 +88,6 @@ pub fn remaining(world: &World) -> Vec<Key> {
     listing.lines().filter(|line| *line != ".").map(|line| line.parse().unwrap()).collect()
 }
 
-/// A workload is the job's key and some filling.
-fn workload_of(key: Key, rng: &mut Rng) -> Vec<u8> {
-    let mut workload = format!("{key} ").into_bytes();
-    let filling = if rng.one_in(20) { 20_000 } else { 200 };
-    workload.resize(workload.len() + rng.below(filling) as usize, b'x');
-    workload
-}
-
-fn key_of(workload: &[u8]) -> Key {
-    let text = workload.split(|byte| *byte == b' ').next().unwrap();
-    std::str::from_utf8(text).unwrap().parse().unwrap()
-}
-
 fn reversed(workload: &[u8]) -> Vec<u8> {
     workload.iter().rev().copied().collect()
 }
@@ -166,26 +154,13 @@ impl Cast {
 
     /// What a client with a defect does.
     async fn do_wrong(&self, actor: u32, client: Client) {
-        let key = self.submit(actor, PATIENCE, false);
-        let workload = format!("{key} ");
-        let options = SubmitOptions::default().unique(UniqueId::try_from(key.to_string()).unwrap());
-        let mut fate = Fate::Acknowledged;
-        if !self.has(Defect::Drops) {
-            client.submit_background("reverse", &workload, options).await.unwrap();
-        }
-        if self.has(Defect::Denies) {
-            fate = Fate::NotSent;
-        }
-        if self.has(Defect::Waits) {
-            sleep(PATIENCE + Duration::from_secs(1)).await;
-        }
-        if !self.has(Defect::Forgets) {
-            self.submitted(actor, key, fate);
-        }
-        if self.has(Defect::Repeats) {
-            sleep(Duration::from_secs(30)).await;
-            client.submit_background("reverse", &workload, options).await.unwrap();
-        }
+        let submit = |key: Key| {
+            let (client, workload) = (client.clone(), format!("{key} "));
+            let unique = UniqueId::try_from(key.to_string()).unwrap();
+            let options = SubmitOptions::default().unique(unique);
+            async move { drop(client.submit_background("reverse", workload, options).await.unwrap()) }
+        };
+        self.0.do_wrong(actor, submit).await;
         if self.has(Defect::Leaks) {
             std::mem::forget(client);
         }
@@ -211,18 +186,12 @@ impl Cast {
     async fn background(&self, actor: u32, client: &Client, rng: &mut Rng) {
         let repeats = rng.one_in(2);
         let key = self.submit(actor, PATIENCE, repeats);
-        let (workload, options) = (workload_of(key, rng), self.submission(key, rng, repeats));
+        let (workload, options) = (body_of(key, rng), self.submission(key, rng, repeats));
         let submission = client.submit_background("reverse", &workload, options);
         let patience = if rng.one_in(5) { rng.millis(20) } else { 2 * PATIENCE };
-        let fate = match timeout(patience, submission).await {
-            Ok(Ok(_)) => Fate::Acknowledged,
-            Ok(Err(error)) => fate_of(&error),
-            Err(_) => {
-                self.cancel();
-                Fate::Unknown
-            }
-        };
-        self.submitted(actor, key, fate);
+        let submission =
+            async { submission.await.map_or_else(|e| fate_of(&e), |_| Fate::Acknowledged) };
+        self.await_fate(actor, key, patience, submission).await;
     }
 
     /// A job whose answer is waited for: its end is its acknowledgement, because the server drops a queued job whose
@@ -230,28 +199,25 @@ impl Cast {
     async fn foreground(&self, actor: u32, client: &Client, rng: &mut Rng) {
         let repeats = rng.one_in(3);
         let key = self.submit(actor, JOB_PATIENCE, repeats);
-        let workload = workload_of(key, rng);
+        let workload = body_of(key, rng);
         let options = self.submission(key, rng, repeats).timeout(JOB_PATIENCE);
         let run = async {
             let job: Job = client.submit("reverse", &workload, options).await?;
             job.outcome().await
         };
         let patience = if rng.one_in(5) { rng.millis(600) } else { 4 * PATIENCE };
-        let fate = match timeout(patience, run).await {
-            Ok(Ok(outcome)) => {
-                if let Outcome::Complete(answer) = outcome {
+        let run = async {
+            match run.await {
+                Ok(Outcome::Complete(answer)) => {
                     assert_eq!(answer, reversed(&workload), "job {key} got another job's answer");
                     self.ends(actor, key, Fate::Acknowledged);
+                    Fate::Acknowledged
                 }
-                Fate::Acknowledged
-            }
-            Ok(Err(error)) => fate_of(&error),
-            Err(_) => {
-                self.cancel();
-                Fate::Unknown
+                Ok(_) => Fate::Acknowledged,
+                Err(error) => fate_of(&error),
             }
         };
-        self.submitted(actor, key, fate);
+        self.await_fate(actor, key, patience, run).await;
     }
 
     /// A worker never knows whether the server has heard the end of a job; the job's submitter does.
@@ -296,7 +262,7 @@ impl Cast {
         let handler = move |job: JobContext| {
             let (cast, mut rng) = (cast.clone(), rng.lock().unwrap().fork());
             async move {
-                let key = key_of(&job.workload);
+                let key = key_of(&job.workload).unwrap();
                 cast.note(actor, Event::Delivered { key });
                 let longest = if rng.one_in(10) { 9000 } else { 300 };
                 sleep(rng.millis(longest)).await;
@@ -326,7 +292,7 @@ impl Cast {
                 self.cancel();
                 continue;
             };
-            let key = key_of(&job.workload);
+            let key = key_of(&job.workload).unwrap();
             self.note(actor, Event::Delivered { key });
             while self.has(Defect::Keeps) && !self.is_over() {
                 sleep(Duration::from_secs(1)).await;

@@ -1,6 +1,7 @@
-//! What the simulations of both protocols share: who meets whom, and what is looked at in the end.
+//! What the simulations of all protocols share: who meets whom, and what is looked at in the end.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -12,7 +13,10 @@ use fixtures::{
     history::{Event, Fate, Key, Rules, check},
     offline::Offline,
 };
-use tokio::{sync::Notify, time::sleep};
+use tokio::{
+    sync::Notify,
+    time::{sleep, timeout},
+};
 
 use crate::{
     outcome::Outcome,
@@ -110,6 +114,40 @@ impl Stage {
         self.note(actor, Event::Submitted { key, fate });
     }
 
+    /// Waits for what becomes of a submission, at most so long, and notes it.
+    pub async fn await_fate(
+        &self,
+        actor: u32,
+        key: Key,
+        patience: Duration,
+        submission: impl Future<Output = Fate>,
+    ) {
+        let fate = timeout(patience, submission).await.unwrap_or_else(|_| {
+            self.cancel();
+            Fate::Unknown
+        });
+        self.submitted(actor, key, fate);
+    }
+
+    /// What a producer with a defect does; `submit` submits the job of a key as it should be.
+    pub async fn do_wrong<F: Future<Output = ()>>(&self, actor: u32, submit: impl Fn(Key) -> F) {
+        let key = self.submit(actor, PATIENCE, false);
+        if !self.has(Defect::Drops) {
+            submit(key).await;
+        }
+        if self.has(Defect::Waits) {
+            sleep(PATIENCE + Duration::from_secs(1)).await;
+        }
+        let fate = if self.has(Defect::Denies) { Fate::NotSent } else { Fate::Acknowledged };
+        if !self.has(Defect::Forgets) {
+            self.submitted(actor, key, fate);
+        }
+        if self.has(Defect::Repeats) {
+            sleep(Duration::from_secs(30)).await;
+            submit(key).await;
+        }
+    }
+
     /// A caller has given up.
     pub fn cancel(&self) {
         self.cancelled.fetch_add(1, Ordering::Relaxed);
@@ -148,7 +186,8 @@ impl Stage {
         self.is_calm.store(true, Ordering::Relaxed);
         self.worlds.iter().for_each(World::heal);
         sleep(calm).await;
-        for key in self.worlds.iter().flat_map(undone) {
+        let undone: BTreeSet<Key> = self.worlds.iter().flat_map(undone).collect();
+        for key in undone {
             self.note(0, Event::Stuck { key });
         }
         self.is_over.store(true, Ordering::Relaxed);
