@@ -140,7 +140,8 @@ impl Worker {
         WorkerHandle { board: self.board.clone() }
     }
 
-    /// Runs until [`WorkerHandle::stop`], or the last message of the [limit](WorkerOptions::limit).
+    /// Runs until [`WorkerHandle::stop`], the last message of the [limit](WorkerOptions::limit), or that of
+    /// [its queues](WorkerOptions::until_empty).
     ///
     /// A server that cannot be reached is tried again and again; [`WorkerHandle::servers`] and
     /// [`WorkerOptions::on_event`] tell.

@@ -99,7 +99,7 @@ impl Worker {
     }
 
     /// Runs until [`WorkerHandle::stop`], which is noticed within a fifth of a second, or within an attempt to connect; or to
-    /// the last message of the [limit](WorkerOptions::limit).
+    /// the last message of the [limit](WorkerOptions::limit), or that of [its queues](WorkerOptions::until_empty).
     ///
     /// A server that cannot be reached is tried again and again; [`WorkerHandle::servers`] and
     /// [`WorkerOptions::on_event`] tell. A handler that still runs when the [grace](WorkerOptions::grace) is over cannot be

@@ -27,6 +27,7 @@ pub struct WorkerOptions {
     pub(crate) grace: Duration,
     pub(crate) recheck: Duration,
     pub(crate) limit: Option<JobLimit>,
+    pub(crate) until_empty: bool,
     pub(crate) observer: Option<Observer<WorkerEvent>>,
     pub(crate) logs_errors: bool,
 }
@@ -44,6 +45,7 @@ impl WorkerOptions {
             grace: Duration::from_secs(25),
             recheck: Duration::from_secs(10),
             limit: None,
+            until_empty: false,
             observer: None,
             logs_errors: false,
         }
@@ -117,6 +119,15 @@ impl WorkerOptions {
     #[must_use]
     pub fn limit(mut self, limit: JobLimit) -> Self {
         self.limit = Some(limit);
+        self
+    }
+
+    /// Ends when no queue has a message that is ready, and none of its own messages is left that could be put back; for each
+    /// server by itself. A queue that does not exist counts as empty, a server that cannot be reached does not. What others
+    /// hold, and may put back later, is not waited for.
+    #[must_use]
+    pub fn until_empty(mut self) -> Self {
+        self.until_empty = true;
         self
     }
 
@@ -204,6 +215,7 @@ mod lanes {
                 grace: self.grace,
                 recheck: self.recheck,
                 limit: self.limit.clone(),
+                until_empty: self.until_empty,
                 is_one_of_many: self.servers.list.len() > 1,
             };
             Lane::new(server.clone(), terms, queues.cloned())

@@ -2,7 +2,7 @@
 
 use std::{
     num::NonZeroU16,
-    sync::{Arc, Barrier},
+    sync::{Arc, Barrier, Mutex},
     thread,
     time::{Duration, Instant},
 };
@@ -26,6 +26,7 @@ over_websocket! {
     what_fails_too_often_goes_to_the_dead_letter_queue,
     what_comes_too_often_is_not_run,
     a_run_ends_with_the_last_message_of_its_limit,
+    a_run_until_its_queues_are_empty_leaves_nothing_and_ends,
     a_graceful_stop_lets_handlers_end_and_leaves_the_rest_in_order,
     a_stop_at_once_gives_messages_back_and_tells_handlers,
     a_missing_queue_is_told_and_served_once_it_is_there,
@@ -228,6 +229,40 @@ fn a_run_ends_with_the_last_message_of_its_limit<F: WorkerFace>(world: &World) {
     assert_eq!((report.deleted, report.total(), limit.is_reached()), (7, 7, true));
     let left = client.count(&queues[0]).unwrap() + client.count(&queues[1]).unwrap();
     assert_eq!(left, 3, "none was pulled that had to be given back");
+    drop_queues(client, &queues);
+}
+
+/// What the handler puts back, and what it pushes itself, is run before it ends.
+fn a_run_until_its_queues_are_empty_leaves_nothing_and_ends<F: WorkerFace>(world: &World) {
+    let (mut client, queues) = queues::<F>(world, 2);
+    for number in 0..20 {
+        client.rpush(&queues[number % 2], number.to_string().into()).unwrap();
+    }
+    let bodies = bodies();
+    let (seen, pushes) =
+        (bodies.clone(), Mutex::new(blocking::Client::connect(world.options()).unwrap()));
+    let second = queues[1].clone();
+    let running = F::work(
+        options(world).slots(3).recheck(PATIENCE).until_empty(),
+        &queues,
+        handler(move |job| {
+            let times = seen.note(job);
+            if times == 1 && text(job.body()) == "19" {
+                pushes.lock().unwrap().rpush(second.clone(), "more").unwrap();
+            }
+            Ok(if times == 1 { Decision::ReturnRight } else { Decision::Delete })
+        }),
+    );
+    let report = running.ended();
+    assert_eq!((report.deleted, report.returned, report.total()), (21, 21, 42));
+    assert_eq!(client.count(&queues[0]).unwrap() + client.count(&queues[1]).unwrap(), 0);
+    // And one that finds nothing ends at once.
+    let report = F::work(
+        options(world).recheck(PATIENCE).until_empty(),
+        &queues,
+        handler(|_| Ok(Decision::Delete)),
+    );
+    assert_eq!(report.ended().total(), 0);
     drop_queues(client, &queues);
 }
 

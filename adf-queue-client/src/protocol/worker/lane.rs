@@ -34,6 +34,9 @@ use crate::{
 /// * What was put back wakes no pull that waits, and a queue that was deleted never answers one. So queues whose pull waits
 ///   are looked at from time to time: a further pull takes what lies there, and a connection whose pulls are of no use is
 ///   made anew once nothing is held on it.
+/// * One that works until its queues are empty asks how many messages each has before it pulls, and is at its end when none
+///   has any while it holds nothing. It asks on its own connection, where the answer comes behind every message that a pull
+///   of it was given before. So it takes no message for none that is on its way.
 /// * One that is to stop asks for nothing more, waits for the handlers that run, and closes. The server has no way to take
 ///   a pull back but that: a message that comes meanwhile goes back in its place.
 #[derive(Debug)]
@@ -50,6 +53,8 @@ pub(crate) struct Lane {
     wants_renewal: bool,
     /// And until then nothing is pulled.
     is_draining: bool,
+    /// Something was held, so what was known of empty queues is out of date once nothing is.
+    was_holding: bool,
     /// Something was asked that the link has to send.
     is_changed: bool,
     pub(super) jobs: Vec<Job>,
@@ -66,6 +71,7 @@ pub(crate) struct Terms {
     pub(crate) grace: Duration,
     pub(crate) recheck: Duration,
     pub(crate) limit: Option<JobLimit>,
+    pub(crate) until_empty: bool,
     /// There are other lanes.
     pub(crate) is_one_of_many: bool,
 }
@@ -97,7 +103,7 @@ enum Life {
 
 /// So many messages at most are settled at a time, before more are pulled.
 const MAX_ASKED: usize = 256;
-/// How long to wait for what others have asked of a limit.
+/// How long to wait for what others have asked of a limit, or for what is there and does not come.
 const SHARED: Duration = Duration::from_millis(10);
 
 impl Lane {
@@ -120,6 +126,7 @@ impl Lane {
             connection: None,
             wants_renewal: false,
             is_draining: false,
+            was_holding: false,
             is_changed: false,
             jobs: Vec::new(),
             news: Vec::new(),
@@ -267,6 +274,8 @@ impl Lane {
     /// A queue cannot be pulled from for now.
     fn refused(&mut self, index: usize, error: Error, now: Instant) {
         let Some(line) = self.lines.get_mut(index) else { return };
+        // What is not there has no messages.
+        line.is_dry = *error.kind() == ErrorKind::Refused(Refusal::QueueNotFound);
         let (queue, pause) = (line.queue.clone(), line.back_off(now));
         if matches!(error.kind(), ErrorKind::Refused(_) | ErrorKind::InvalidInput) {
             self.tell(WorkerEventKind::Refused { queue, error, pause });
@@ -287,14 +296,25 @@ impl Lane {
 
     fn counted(&mut self, index: usize, look: Look, count: Result<u32>, now: Instant) {
         let Some(line) = self.lines.get_mut(index) else { return };
-        line.look_in(self.terms.recheck, now);
+        if look != Look::Last {
+            line.look_in(self.terms.recheck, now);
+        }
+        line.is_dry = matches!(count, Ok(0));
         match (look, count) {
             (Look::First, Ok(0)) => {
                 line.back_off(now);
             }
-            (Look::First, Ok(_)) => self.pull(index, now),
+            (Look::First, Ok(count)) => {
+                if self.terms.until_empty {
+                    line.known = count - 1;
+                }
+                self.pull(index, now);
+            }
             (Look::First, Err(error)) => self.refused(index, error, now),
             (_, Ok(0)) => line.found = 0,
+            // One more pull takes it, should it lie where it has woken nobody.
+            (Look::Last, Ok(_)) if line.pulls.len() < 2 => self.pull(index, now),
+            (Look::Last, Ok(_)) => line.rest_for(SHARED, now),
             (look, Ok(_)) => {
                 line.found += u32::from(look == Look::Again);
                 let found = line.found;
@@ -307,8 +327,8 @@ impl Lane {
             }
             (_, Err(error)) => {
                 // Pulls from a queue that is gone are never answered, not even when it is made again.
-                let is_gone = *error.kind() == ErrorKind::Refused(Refusal::QueueNotFound);
-                self.wants_renewal |= is_gone;
+                line.is_dry = *error.kind() == ErrorKind::Refused(Refusal::QueueNotFound);
+                self.wants_renewal |= line.is_dry;
             }
         }
     }
@@ -365,7 +385,8 @@ impl Lane {
 
     /// Ends, once it is time.
     fn end(&mut self, now: Instant) {
-        if self.life == Life::Working && self.claimed.is_reached() {
+        let is_done = self.claimed.is_reached() || self.is_empty();
+        if self.life == Life::Working && is_done {
             self.stop(now);
         }
         let Life::Stopping(until) = self.life else { return };
@@ -379,6 +400,22 @@ impl Lane {
         self.life = Life::Leaving;
         self.is_changed = true;
         self.link.close();
+    }
+
+    /// Whether it works until its queues are empty, and they are.
+    fn is_empty(&mut self) -> bool {
+        if !self.terms.until_empty {
+            return false;
+        }
+        if !self.hold.messages.is_empty() {
+            self.was_holding = true;
+            return false;
+        }
+        if mem::take(&mut self.was_holding) {
+            // It may have been put back.
+            self.lines.iter_mut().for_each(Line::wet);
+        }
+        self.link.is_open() && self.lines.iter().all(|line| line.is_dry)
     }
 
     fn has_room(&self) -> bool {
@@ -400,18 +437,24 @@ impl Lane {
 
     fn ask_line(&mut self, index: usize, now: Instant) {
         // Of several queues, only those that have something may use up a limit.
-        let looks_first =
-            self.claimed.is_limited() && (self.terms.is_one_of_many || self.lines.len() > 1);
+        let looks_first = self.terms.until_empty
+            || self.claimed.is_limited() && (self.terms.is_one_of_many || self.lines.len() > 1);
+        let is_last = self.terms.until_empty && self.hold.messages.is_empty();
         let Some(line) = self.lines.get_mut(index) else { return };
         if line.look.is_some() || line.resting(now).is_some() {
             return;
         }
         let look = match line.pulls.is_empty() {
+            true if line.known > 0 => {
+                line.known -= 1;
+                return self.pull(index, now);
+            }
             true if looks_first => Look::First,
             true => return self.pull(index, now),
             false if !self.link.is_open() => return,
             false if mem::take(&mut line.has_returned) => Look::Returned,
             false if line.look_at.is_some_and(|at| at <= now) => Look::Again,
+            false if is_last && !line.is_dry => Look::Last,
             false => return,
         };
         let ask = Ask::Plain(Action::Count, line.queue.clone(), bytes::Bytes::new());

@@ -41,6 +41,7 @@ fn terms() -> Terms {
         grace: 25 * SECOND,
         recheck: 10 * SECOND,
         limit: None,
+        until_empty: false,
         is_one_of_many: false,
     }
 }
@@ -486,4 +487,77 @@ fn a_lane_that_goes_gives_its_share_of_a_limit_back() {
     second.push("/q", "x");
     second.until(Some(Decision::Delete), |face| face.settled_as(JobFate::Deleted) == 1);
     second.until_over();
+}
+
+/// It ends, and not before every message was settled: also one that was put back, and one of another queue.
+#[test]
+fn a_worker_until_its_queues_are_empty_ends_on_any_network_when_they_are() {
+    let mut seen = 0;
+    for seed in 0..60 {
+        let prefetch = (seed % 3) as usize;
+        let terms = Terms { until_empty: true, prefetch, ..terms() };
+        let mut face = Face::new(seed, terms, &["/q", "/other"], server(&["/q", "/other"]));
+        face.proof.faults = Faults { broken: 60, refused: 4, dropped: 6, late: 300 };
+        for number in 0..20 {
+            face.push(if number % 3 == 0 { "/other" } else { "/q" }, &number.to_string());
+        }
+        let (mut steps, mut puts_back) = (0, 10);
+        while face.step() != Pulse::Over {
+            if face.random.one_in(3) {
+                let decision = match face.random.below(4) {
+                    0 if puts_back > 0 => Decision::ReturnLeft,
+                    1 if puts_back > 0 => Decision::ReturnRight,
+                    _ => Decision::Delete,
+                };
+                puts_back -= i32::from(decision != Decision::Delete && !face.running.is_empty());
+                face.end_one(Some(decision));
+            }
+            steps += 1;
+            assert!(steps < 40_000, "seed {seed}: it does not end: {:?}", face.lane());
+        }
+        face.hang_up();
+        let left = face.count("/q") + face.count("/other");
+        assert_eq!((left, face.running.len()), (0, 0), "seed {seed}: it ended too early");
+        seen += face.settled_as(JobFate::ReturnedRight) + face.settled_as(JobFate::ReturnedLeft);
+    }
+    assert!(seen > 100, "{seen}");
+}
+
+#[test]
+fn a_worker_until_its_queues_are_empty_is_not_held_up_by_what_others_took_before_it() {
+    for seed in 0..4 {
+        let terms = Terms { until_empty: true, ..terms() };
+        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        face.push("/q", "x");
+        // It has seen the message, and somebody else has it when the pull comes.
+        face.until(None, |face| face.lane().pulls() > 0 || face.lane().held() > 0);
+        let is_taken = face.count("/q") == 1;
+        if is_taken {
+            assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
+        }
+        for _ in 0..2_000 {
+            face.end_one(Some(Decision::Delete));
+            if face.step() == Pulse::Over {
+                break;
+            }
+        }
+        assert_eq!(face.step(), Pulse::Over, "seed {seed}");
+        assert_eq!(face.started.len(), usize::from(!is_taken), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_worker_until_its_queues_are_empty_looks_for_no_message_where_there_is_no_queue() {
+    for seed in 0..2 {
+        let terms = Terms { until_empty: true, ..terms() };
+        let mut face = Face::new(seed, terms, &["/q", "/none"], server(&["/q"]));
+        face.push("/q", "x");
+        let mut steps = 0;
+        while face.step() != Pulse::Over {
+            face.end_one(Some(Decision::Delete));
+            steps += 1;
+            assert!(steps < 20_000, "seed {seed}: it does not end: {:?}", face.lane());
+        }
+        assert_eq!((face.settled_as(JobFate::Deleted), face.refused > 0), (1, true));
+    }
 }

@@ -25,6 +25,10 @@ pub(super) struct Line {
     poisoned: u32,
     /// How many looks in a row have found messages although a pull waits.
     pub(super) found: u32,
+    /// How many of the messages that a look has found were not asked for yet.
+    pub(super) known: u32,
+    /// The last look found nothing, and nothing was held since.
+    pub(super) is_dry: bool,
 }
 
 /// Why messages are counted.
@@ -36,6 +40,8 @@ pub(super) enum Look {
     Returned,
     /// It is time.
     Again,
+    /// The worker is to end when nothing is left.
+    Last,
 }
 
 impl Line {
@@ -50,6 +56,8 @@ impl Line {
             backoff: retry.delays(),
             poisoned: 0,
             found: 0,
+            known: 0,
+            is_dry: false,
         }
     }
 
@@ -68,6 +76,13 @@ impl Line {
         let pause = self.backoff.next_delay();
         self.rest_for(pause, now);
         pause
+    }
+
+    /// There may be messages where there were none.
+    pub(super) fn wet(&mut self) {
+        if std::mem::take(&mut self.is_dry) {
+            self.rest_until = None;
+        }
     }
 
     /// The queue gives something to do.
@@ -98,6 +113,7 @@ impl Line {
     /// The connection is gone, and with it what was known of it. Gives the task of a look that was under way.
     pub(super) fn forget(&mut self) -> Option<u64> {
         (self.look_at, self.found, self.has_returned) = (None, 0, false);
+        (self.known, self.is_dry) = (0, false);
         self.look.take().map(|(task, _)| task)
     }
 }
