@@ -6,8 +6,8 @@ use bytes::Bytes;
 use queue_core::{ConnectionState, Epoch, Stream};
 
 use crate::{
-    Address, ConnectOptions, Deadline, Delivery, Error, ErrorKind, MessageId, Metrics, QueueName,
-    QueueStats, Refusal, RequestId, Result, Stats,
+    Address, ConnectOptions, Deadline, Delivery, Error, ErrorKind, MessageId, Metrics, Push,
+    QueueName, QueueStats, Refusal, RequestId, Result, Stats,
     deadline::Limit,
     http::Http,
     link::Link,
@@ -141,6 +141,24 @@ impl Client {
         Error: From<Q::Error>,
     {
         self.run_in_total(Ask::Plain(action, queue.try_into()?, body)).await
+    }
+
+    /// The connection that calls share; none over HTTP.
+    pub(crate) fn link(&self) -> Option<&Link> {
+        match &self.inner.way {
+            Way::WebSocket(link) => Some(link),
+            Way::Http(_) => None,
+        }
+    }
+
+    /// Asks over it, and does not wait.
+    pub(crate) fn begin(&self, link: &Link, ask: Ask) -> Result<u64> {
+        link.begin(ask, self.inner.options.total_limit())
+    }
+
+    /// Pushes a message, and waits.
+    pub(crate) async fn push(&self, push: Push) -> Result<MessageId> {
+        self.run_in_total(push.into_ask()).await?.pushed()
     }
 
     /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Gives its number in the queue.

@@ -91,10 +91,13 @@ mod http;
 mod link;
 mod names;
 mod options;
+#[cfg(feature = "tokio")]
+mod pipeline;
 mod produce;
 #[cfg(feature = "tokio")]
 mod producer;
 pub mod protocol;
+mod push;
 mod servers;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod trace;
@@ -118,6 +121,7 @@ pub use self::{
     options::ConnectOptions,
     produce::{ProducerOptions, ProducerReport},
     protocol::{QueueStats, Refusal, Stats},
+    push::Push,
     servers::Servers,
     work::{
         Decision, IntoDecision, JobFate, LostReason, WorkerEvent, WorkerEventKind, WorkerOptions,
@@ -125,7 +129,7 @@ pub use self::{
     },
 };
 #[cfg(feature = "tokio")]
-pub use self::{client::Client, producer::Producer, worker::Worker};
+pub use self::{client::Client, pipeline::PushMany, producer::Producer, worker::Worker};
 
 /// What a client has done so far, in numbers; errors by their [`ErrorKind`].
 pub type Metrics = queue_core::Metrics<ErrorKind>;

@@ -56,12 +56,28 @@ impl Link {
 
     /// Asks, and waits for what comes of it. Dropped before that, it takes the question back as far as that goes.
     pub(crate) async fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
-        let (begun, is_lacking) = self.with(|link| (link.begin(ask, limit, now()), link.claim()));
-        let mut call = Call { link: self, number: Some(begun?) };
-        if is_lacking {
-            self.drive(|wire| wire)?;
-        }
+        let mut call = Call { link: self, number: Some(self.begin(ask, limit)?) };
         poll_fn(|cx| call.poll(cx)).await
+    }
+
+    /// Asks, and does not wait.
+    pub(crate) fn begin(&self, ask: Ask, limit: Limit) -> Result<u64> {
+        let (begun, is_lacking) = self.with(|link| (link.begin(ask, limit, now()), link.claim()));
+        let number = begun?;
+        if is_lacking {
+            self.drive(|wire| wire).inspect_err(|_| self.leave(number))?;
+        }
+        Ok(number)
+    }
+
+    /// Waits for what comes of this task. Dropped before that, it can be waited for again.
+    pub(crate) async fn outcome(&self, number: u64) -> Result<Answer> {
+        poll_fn(|cx| self.with(|link| link.poll(number, cx.waker()))).await
+    }
+
+    /// Waits no more for what comes of this task.
+    pub(crate) fn leave(&self, number: u64) {
+        self.with(|link| link.leave(number));
     }
 
     /// Ends this connection, as if the server had.
@@ -110,7 +126,7 @@ impl Call<'_> {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         if let Some(number) = self.number {
-            self.link.with(|link| link.leave(number));
+            self.link.leave(number);
         }
     }
 }

@@ -8,8 +8,8 @@ use queue_core::{ConnectionState, Epoch, blocking::Transport};
 use super::{Stream, http::Http, link::Link};
 
 use crate::{
-    Address, ConnectOptions, Deadline, Delivery, Error, ErrorKind, MessageId, Metrics, QueueName,
-    QueueStats, Refusal, RequestId, Result, Stats,
+    Address, ConnectOptions, Deadline, Delivery, Error, ErrorKind, MessageId, Metrics, Push,
+    QueueName, QueueStats, Refusal, RequestId, Result, Stats,
     deadline::Limit,
     protocol::{
         Action, Request, Success,
@@ -123,6 +123,24 @@ impl Client {
         Error: From<Q::Error>,
     {
         self.run_in_total(Ask::Plain(action, queue.try_into()?, body))
+    }
+
+    /// What a call that starts now has for it all.
+    pub(super) fn total_limit(&self) -> Limit {
+        self.options.total_limit()
+    }
+
+    /// The connection that calls share; none over HTTP.
+    pub(super) fn link(&mut self) -> Option<&mut Link> {
+        match &mut self.way {
+            Way::WebSocket(link) => Some(link),
+            Way::Http(_) => None,
+        }
+    }
+
+    /// Pushes a message, and waits.
+    pub(super) fn push(&mut self, push: Push) -> Result<MessageId> {
+        self.run_in_total(push.into_ask())?.pushed()
     }
 
     /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Gives its number in the queue.

@@ -40,7 +40,17 @@ impl Link {
 
     /// Asks, and waits for what comes of it.
     pub(super) fn run(&mut self, ask: Ask, limit: Limit) -> Result<Answer> {
-        let number = self.role.begin(ask, limit, now())?;
+        let number = self.begin(ask, limit)?;
+        self.outcome(number)
+    }
+
+    /// Asks, and does not wait. Nothing is sent before an outcome is waited for.
+    pub(super) fn begin(&mut self, ask: Ask, limit: Limit) -> Result<u64> {
+        self.role.begin(ask, limit, now())
+    }
+
+    /// Waits for what comes of this task.
+    pub(super) fn outcome(&mut self, number: u64) -> Result<Answer> {
         loop {
             // An attempt to connect cannot be left but by its own limit.
             let limit = self.role.limit(number);
@@ -60,6 +70,11 @@ impl Link {
                 }
             }
         }
+    }
+
+    /// Waits no more for what comes of this task.
+    pub(super) fn leave(&mut self, number: u64) {
+        self.role.leave(number);
     }
 
     /// Ends this connection, as if the server had.

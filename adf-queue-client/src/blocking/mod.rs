@@ -3,9 +3,10 @@
 mod client;
 mod http;
 mod link;
+mod pipeline;
 mod producer;
 mod worker;
 
 pub use queue_core::blocking::Stream;
 
-pub use self::{client::Client, producer::Producer, worker::Worker};
+pub use self::{client::Client, pipeline::PushMany, producer::Producer, worker::Worker};

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use adf_queue_client::{
-    Client, ConnectOptions, ConnectionState, Delivery, Epoch, MessageId, Metrics, QueueName,
+    Client, ConnectOptions, ConnectionState, Delivery, Epoch, MessageId, Metrics, Push, QueueName,
     QueueStats, RequestId, Result, Stats, blocking,
     protocol::{Request, Success},
 };
@@ -28,6 +28,10 @@ pub(crate) trait Face: Sized + Send + 'static {
     fn new(options: ConnectOptions) -> Result<Self>;
     fn lpush(&mut self, queue: &QueueName, body: bytes::Bytes) -> Result<MessageId>;
     fn rpush(&mut self, queue: &QueueName, body: bytes::Bytes) -> Result<MessageId>;
+    /// All results of a pipeline.
+    fn push_many(&mut self, pushes: impl Iterator<Item = Push>) -> Vec<Result<MessageId>>;
+    /// The first result of a pipeline that is dropped then.
+    fn first_of_many(&mut self, pushes: impl Iterator<Item = Push>) -> Result<MessageId>;
     fn pull(&mut self, queue: &QueueName) -> Result<Delivery>;
     fn pull_within(&mut self, queue: &QueueName, time: Duration) -> Result<Option<Delivery>>;
     fn try_pull(&mut self, queue: &QueueName) -> Result<Option<Delivery>>;
@@ -66,6 +70,14 @@ macro_rules! methods {
                 blocking::Client::new(options).map(Blocking)
             }
 
+            fn push_many(&mut self, pushes: impl Iterator<Item = Push>) -> Vec<Result<MessageId>> {
+                self.0.push_many(pushes).collect()
+            }
+
+            fn first_of_many(&mut self, pushes: impl Iterator<Item = Push>) -> Result<MessageId> {
+                self.0.push_many(pushes).next().unwrap()
+            }
+
             $(fn $name(&mut self, $($argument: $type),*) -> Result<$output> {
                 self.0.$name($($argument.into_argument()),*)
             })+
@@ -93,6 +105,21 @@ macro_rules! methods {
             fn new(options: ConnectOptions) -> Result<Self> {
                 let client = Client::new(options)?;
                 Ok(Async { client, runtime: Arc::new(runtime()) })
+            }
+
+            fn push_many(&mut self, pushes: impl Iterator<Item = Push>) -> Vec<Result<MessageId>> {
+                self.runtime.block_on(async {
+                    let (mut many, mut all) = (self.client.push_many(pushes), Vec::new());
+                    while let Some(outcome) = many.next().await {
+                        all.push(outcome);
+                    }
+                    all
+                })
+            }
+
+            fn first_of_many(&mut self, pushes: impl Iterator<Item = Push>) -> Result<MessageId> {
+                let mut many = self.client.push_many(pushes);
+                self.runtime.block_on(many.next()).unwrap()
             }
 
             $(fn $name(&mut self, $($argument: $type),*) -> Result<$output> {

@@ -15,6 +15,7 @@ mod faces;
 mod http;
 mod http_cuts;
 mod http_peer;
+mod pipelines;
 mod producer;
 mod quirks;
 mod scripted;

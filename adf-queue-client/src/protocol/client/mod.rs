@@ -15,6 +15,7 @@ pub(crate) mod pool;
 pub(crate) mod pulling;
 mod pulls;
 mod task;
+pub(crate) mod window;
 
 pub(crate) use self::{
     ask::{Answer, Ask},

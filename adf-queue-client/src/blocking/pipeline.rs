@@ -1,0 +1,70 @@
+//! A pipeline of pushes with a bounded window.
+
+use super::Client;
+use crate::{MessageId, Push, Result, protocol::client::window::Window};
+
+impl Client {
+    /// Pushes messages without waiting for each answer, and gives the answers in order: of one queue, in the order of their
+    /// numbers.
+    ///
+    /// It is lazy: messages are taken from `pushes` as there is room, up to 256 under way with about 1 MiB in all, and many of
+    /// them go out in one write. It gives exactly one result for each message that it took. After a failure of the connection
+    /// it gives the result of every message under way, each with its own [`fate`](crate::Error::fate), and ends; the rest of
+    /// `pushes` is left untaken. What was refused, or cannot be sent, is a failure of its own message. Dropping it early is
+    /// allowed: what was not sent by then is not sent any more.
+    ///
+    /// What certainly did not reach the server when a connection was lost goes over the next one, within the
+    /// [retry policy](crate::RetryPolicy), behind those that were lost with it. Over HTTP each message waits for the answer to
+    /// the one before.
+    ///
+    /// ```
+    /// # let server = fixtures::adf_queue::Server::builder().queue("/mail").start()?;
+    /// # let address = server.address();
+    /// use adf_queue_client::{Push, QueueName, blocking::Client};
+    ///
+    /// let mut client = Client::connect(address)?;
+    /// let queue: QueueName = "/mail".parse()?;
+    /// for id in client.push_many((0..1000).map(|n| Push::right(queue.clone(), format!("message {n}")))) {
+    ///     id?;
+    /// }
+    /// assert_eq!(client.count(queue)?, 1000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn push_many<I>(&mut self, pushes: I) -> PushMany<'_, I::IntoIter>
+    where
+        I: IntoIterator<Item = Push>,
+    {
+        PushMany { client: self, pushes: pushes.into_iter(), window: Window::default() }
+    }
+}
+
+/// The answers of a pipeline of pushes, in order. See [`Client::push_many`].
+#[must_use = "nothing is sent until answers are asked for"]
+pub struct PushMany<'a, I> {
+    client: &'a mut Client,
+    pushes: I,
+    window: Window,
+}
+
+impl<I: Iterator<Item = Push>> Iterator for PushMany<'_, I> {
+    type Item = Result<MessageId>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let limit = self.client.total_limit();
+        let Some(link) = self.client.link() else {
+            let push = self.pushes.next()?;
+            return Some(self.client.push(push));
+        };
+        self.window.fill(&mut self.pushes, |ask| link.begin(ask, limit));
+        let outcome = self.window.head()?.map(|number| link.outcome(number));
+        self.window.complete(outcome)
+    }
+}
+
+impl<I> Drop for PushMany<'_, I> {
+    fn drop(&mut self) {
+        if let Some(link) = self.client.link() {
+            self.window.end().for_each(|number| link.leave(number));
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! A message on its way into a queue.
+
+use bytes::Bytes;
+
+use crate::{QueueName, protocol::Action};
+
+/// A message that is to be pushed, and where to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Push {
+    action: Action,
+    queue: QueueName,
+    pub(crate) body: Bytes,
+}
+
+impl Push {
+    /// To the left end of a queue, where it is pulled next (`lpush`).
+    #[must_use]
+    pub fn left(queue: QueueName, body: impl Into<Bytes>) -> Self {
+        Push { action: Action::Lpush, queue, body: body.into() }
+    }
+
+    /// To the right end of a queue (`rpush`).
+    #[must_use]
+    pub fn right(queue: QueueName, body: impl Into<Bytes>) -> Self {
+        Push { action: Action::Rpush, queue, body: body.into() }
+    }
+
+    /// `lpush` or `rpush`.
+    #[must_use]
+    pub fn action(&self) -> Action {
+        self.action
+    }
+
+    /// The queue.
+    #[must_use]
+    pub fn queue(&self) -> &QueueName {
+        &self.queue
+    }
+
+    /// The body.
+    #[must_use]
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn into_ask(self) -> crate::protocol::client::Ask {
+        crate::protocol::client::Ask::Plain(self.action, self.queue, self.body)
+    }
+}
