@@ -19,6 +19,7 @@ pub mod feed;
 pub mod files;
 pub mod glob;
 pub mod input;
+pub mod intake;
 pub mod link;
 pub mod messages;
 pub mod names;

@@ -52,7 +52,7 @@ pub fn choose_format(globals: &GlobalArgs, out: &mut Output) -> Result<(), CliEr
         None => out.style.format = Format::Ndjson,
         Some(Format::Ndjson | Format::Json | Format::Yaml) => {}
         Some(_) => {
-            return Err(CliError::usage("job records are written as ndjson, json or yaml")
+            return Err(CliError::usage("records are written as ndjson, json or yaml")
                 .hint("-o ndjson, which can be read back"));
         }
     }

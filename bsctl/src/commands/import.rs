@@ -6,11 +6,10 @@ use std::time::Duration;
 use beanstalk_client::protocol::{Bury, ReserveJob};
 use beanstalk_client::{Inserted, JobId, Priority, TubeName};
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::bulk::{Action, Bulk, BulkArgs, OnError};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::feed::Feed;
-use ctl_core::input::{Framing, Records, open};
-use ctl_core::output::Record;
+use ctl_core::input::Argument;
+use ctl_core::intake::{self, Batches, Cut, sift};
 use ctl_core::units;
 
 use super::server::knows_reserve_job;
@@ -58,18 +57,13 @@ struct Incoming {
     bury: Option<Priority>,
 }
 
-type Item = Result<Incoming, (String, CliError)>;
-
-/// Batches are cut at this many bytes, so that memory stays bounded.
-const BATCH_BYTES: usize = 1 << 20;
-
 /// Runs `import`.
 ///
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     let tube = args.tube.as_deref().map(names::tube).transpose()?;
-    let source = open(&args.from, &mut tool.input)?;
+    let from = Argument::Read(args.from);
     let limit = if tool.globals.dry_run { u64::MAX } else { max_job_size(&mut tool.link)? };
     if args.keep_state && !tool.globals.dry_run && !knows_reserve_job(tool.link.side())? {
         return Err(CliError::new(
@@ -79,30 +73,20 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
         )
         .hint("without --keep-state all jobs become ready"));
     }
-    // JSON may need six bytes for one, and has other fields.
-    let longest = limit.saturating_mul(6).saturating_add(4096);
-    let records = Records::new(source, Framing::Lines, longest);
-    let name = records.name().to_owned();
+    let records = intake::records(from, Cut::Ndjson, limit, &mut tool.input)?;
     let keep_state = args.keep_state;
-    let most = args.bulk.limit.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
-    let blank = |bytes: &Result<Vec<u8>, CliError>| {
-        bytes.as_ref().is_ok_and(|bytes| bytes.trim_ascii().is_empty())
-    };
-    let items = records.filter(move |record| !blank(&record.bytes)).take(most).map(move |record| {
-        let label = format!("{name} record {}", record.number);
-        record
-            .bytes
-            .and_then(|line| jobs::parse(&line))
-            .map(|job| incoming(job, tube.as_ref(), keep_state, label.clone()))
-            .and_then(|item| check_size(&item.job, limit).map(|()| item))
-            .map_err(|error| (label, error))
+    let items = intake::items(records, move |name, line| {
+        let job = jobs::parse(&line)?;
+        let item = incoming(job, tube.as_ref(), keep_state, name.to_owned());
+        check_size(&item.job, limit).map(|()| item)
     });
+    let items = intake::take(items, args.bulk.limit);
     if tool.globals.dry_run {
-        return dry_run(tool, items);
+        return intake::would(&mut tool.out, items, ("put", "job", ""));
     }
-    let fitting = usize::try_from((8 << 20) / limit.max(1)).unwrap_or(2);
-    let feed = Feed::start(items, fitting.clamp(2, 2 * args.bulk.window()))?;
-    import(tool, feed, &args.bulk)
+    let weigh = |item: &Incoming| item.job.body.len();
+    let batches = Batches::read(items, limit, args.bulk.window(), weigh)?;
+    import(tool, batches, args.bulk.on_error)
 }
 
 fn incoming(job: Described, tube: Option<&TubeName>, keep_state: bool, label: String) -> Incoming {
@@ -121,43 +105,24 @@ fn incoming(job: Described, tube: Option<&TubeName>, keep_state: bool, label: St
     Incoming { job: defaults.described(job, label), bury: buried.then_some(pri) }
 }
 
-fn dry_run(tool: &mut Tool, items: impl Iterator<Item = Item>) -> Result<Exit, CliError> {
-    let mut jobs = 0_u64;
-    for item in items {
-        item.map_err(|(label, error)| error.context(label))?;
-        jobs += 1;
-    }
-    let record = Record::new().with("dry_run", true).with("jobs", jobs);
-    tool.out.done_with(&record, &["jobs"], &format!("would put {}", units::count(jobs, "job")))?;
-    Ok(Exit::Done)
-}
-
-fn import(tool: &mut Tool, mut feed: Feed<Item>, args: &BulkArgs) -> Result<Exit, CliError> {
+fn import(
+    tool: &mut Tool,
+    mut batches: Batches<Incoming>,
+    on_error: OnError,
+) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "imported", noun: "job", place: String::new() };
-    let mut bulk = tool.bulk(action, args.on_error, None)?;
+    let mut bulk = tool.bulk(action, on_error, None)?;
     let gate = bulk.gate();
-    let weigh = |item: &Item| item.as_ref().map_or(0, |item| item.job.body.len());
     let mut buried = 0_u64;
     while gate.is_open() {
-        let batch = feed.batch(args.window(), BATCH_BYTES, weigh, &interrupts);
+        let batch = batches.next(&interrupts);
         if batch.is_empty() {
             break;
         }
-        let mut good = Vec::with_capacity(batch.len());
-        let mut bury = Vec::with_capacity(batch.len());
-        for item in batch {
-            match item {
-                Ok(item) => {
-                    good.push(item.job);
-                    bury.push(item.bury);
-                }
-                Err((label, error)) => bulk.failure(label, error)?,
-            }
-            if !gate.is_open() {
-                break;
-            }
-        }
+        let good = sift(batch, &gate, |label, error| bulk.failure(label, error))?;
+        let (good, bury): (Vec<_>, Vec<_>) =
+            good.into_iter().map(|item| (item.job, item.bury)).unzip();
         match put_batch_again(tool.link.side(), &good, &bury, &mut bulk) {
             Ok(refused) => buried += refused,
             Err(error) => return Err(bulk.abort(error)),

@@ -8,12 +8,12 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::{Argument, Framing, Input, Named, named};
-use ctl_core::output::{Column, Record, Shape};
-use ctl_core::records::is_blank;
+use ctl_core::input::{Argument, Framing};
+use ctl_core::intake::{self, Batches, Cut, Items};
+use ctl_core::output::{Column, Shape};
 use ctl_core::units;
 
-use self::lanes::{Batches, Event};
+use self::lanes::Event;
 use crate::producer::{Defaults, NewJob, check_size, max_job_size};
 use crate::tool::{Tool, tube_or_used};
 use crate::{jobs, names};
@@ -97,10 +97,6 @@ static PUT: Shape = Shape::rows(
 /// Bodies up to the server's default limit are sent without asking for the limit first.
 const USUAL_LIMIT: u64 = 65_535;
 
-/// A job, or why a record is none; with the record's name.
-type Item = Result<NewJob, (String, CliError)>;
-type Items = Box<dyn Iterator<Item = Item> + Send>;
-
 /// Runs `put`.
 ///
 /// # Errors
@@ -125,92 +121,56 @@ pub fn run(tool: &mut Tool, mut args: PutArgs) -> Result<Exit, CliError> {
     ) && !args.ndjson;
     let limit =
         if simple || tool.globals.dry_run { u64::MAX } else { max_job_size(&mut tool.link)? };
-    let mut items: Items = Box::new(std::iter::empty());
+    let mut items: Items<NewJob> = Box::new(std::iter::empty());
     for source in sources {
-        let more = records(source, &args, limit, &mut tool.input)?;
-        let cut = Cut { args: &args, tube_given: tube.is_some(), defaults: &defaults, limit };
-        items = Box::new(items.chain(cut.items(more)));
+        let framing = Framing::of(args.lines, args.null);
+        let cut = if args.ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
+        let records = intake::records(source, cut, limit, &mut tool.input)?;
+        let making = Making::of(&args, tube.is_some(), &defaults, limit);
+        items = Box::new(items.chain(intake::items(records, move |name, it| making.job(name, it))));
     }
-    let count = usize::try_from(args.count).unwrap_or(usize::MAX);
-    if count != 1 {
-        items = Box::new(items.flat_map(move |item| repeat(item, count)));
-    }
-    if let Some(most) = args.bulk.limit {
-        items = Box::new(items.take(usize::try_from(most).unwrap_or(usize::MAX)));
-    }
+    let items = intake::take(intake::repeat(items, args.count), args.bulk.limit);
     if tool.globals.dry_run {
-        return dry_run(tool, items, &defaults);
+        let place = format!("into tube {}", defaults.tube);
+        return intake::would(&mut tool.out, items, ("put", "job", &place));
     }
     put_all(tool, items, &args, simple, limit, &defaults)
 }
 
-fn repeat(item: Item, times: usize) -> Box<dyn Iterator<Item = Item> + Send> {
-    match item {
-        Ok(job) => Box::new(std::iter::repeat_n(job, times).map(Ok)),
-        bad => Box::new(std::iter::once(bad)),
-    }
-}
-
-fn records(
-    source: Argument,
-    args: &PutArgs,
-    limit: u64,
-    input: &mut Input,
-) -> Result<Named, CliError> {
-    let framing = Framing::of(args.lines || args.ndjson, args.null);
-    // JSON may need six bytes for one, and has other fields.
-    let longest = if args.ndjson { limit.saturating_mul(6).saturating_add(4096) } else { limit };
-    named(source, "body".to_owned(), framing, longest, input)
-}
-
 /// How records become jobs.
-struct Cut<'a> {
-    args: &'a PutArgs,
-    tube_given: bool,
-    defaults: &'a Defaults,
+struct Making {
+    ndjson: bool,
+    defaults: Defaults,
     limit: u64,
+    /// Which fields of records flags have set.
+    given: [bool; 4],
 }
 
-impl Cut<'_> {
-    fn items(&self, records: Named) -> Items {
-        let (ndjson, limit, defaults) = (self.args.ndjson, self.limit, self.defaults.clone());
-        let (tube, pri) = (self.tube_given, self.args.pri.is_some());
-        let (delay, ttr) = (self.args.delay.is_some(), self.args.ttr.is_some());
-        Box::new(records.filter(move |(_, bytes)| !(ndjson && is_blank(bytes))).map(
-            move |(label, bytes)| {
-                let job = bytes.and_then(|bytes| {
-                    if !ndjson {
-                        return Ok(defaults.job(bytes, label.clone()));
-                    }
-                    let mut described = jobs::parse(&bytes)?;
-                    described.tube = described.tube.filter(|_| !tube);
-                    described.pri = described.pri.filter(|_| !pri);
-                    described.delay = described.delay.filter(|_| !delay);
-                    described.ttr = described.ttr.filter(|_| !ttr);
-                    Ok(defaults.described(described, label.clone()))
-                });
-                job.and_then(|job| check_size(&job, limit).map(|()| job))
-                    .map_err(|error| (label, error))
-            },
-        ))
+impl Making {
+    fn of(args: &PutArgs, tube_given: bool, defaults: &Defaults, limit: u64) -> Self {
+        let given = [tube_given, args.pri.is_some(), args.delay.is_some(), args.ttr.is_some()];
+        Self { ndjson: args.ndjson, defaults: defaults.clone(), limit, given }
     }
-}
 
-fn dry_run(tool: &mut Tool, items: Items, defaults: &Defaults) -> Result<Exit, CliError> {
-    let mut jobs = 0_u64;
-    for item in items {
-        item.map_err(|(label, error)| error.context(label))?;
-        jobs += 1;
+    fn job(&self, label: &str, bytes: Vec<u8>) -> Result<NewJob, CliError> {
+        let job = if self.ndjson {
+            let [tube, pri, delay, ttr] = self.given;
+            let mut described = jobs::parse(&bytes)?;
+            described.tube = described.tube.filter(|_| !tube);
+            described.pri = described.pri.filter(|_| !pri);
+            described.delay = described.delay.filter(|_| !delay);
+            described.ttr = described.ttr.filter(|_| !ttr);
+            self.defaults.described(described, label.to_owned())
+        } else {
+            self.defaults.job(bytes, label.to_owned())
+        };
+        check_size(&job, self.limit).map(|()| job)
     }
-    let record = Record::new().with("dry_run", true).with("jobs", jobs);
-    let sentence = format!("would put {} into tube {}", units::count(jobs, "job"), defaults.tube);
-    tool.out.done_with(&record, &["jobs"], &sentence)?;
-    Ok(Exit::Done)
 }
 
 fn put_all(
     tool: &mut Tool,
-    items: Items,
+    items: Items<NewJob>,
     args: &PutArgs,
     simple: bool,
     limit: u64,
@@ -221,7 +181,11 @@ fn put_all(
     let known = simple.then(|| args.count.saturating_mul(args.bodies.len() as u64));
     let mut bulk = tool.bulk(action, args.bulk.on_error, known)?;
     let gate = bulk.gate();
-    let mut source = Batches::new(items, simple, args.bulk.window(), limit)?;
+    let (window, weigh) = (args.bulk.window(), |job: &NewJob| job.body.len());
+    let mut source = match simple {
+        true => Batches::given(items, window, weigh),
+        false => Batches::read(items, limit, window, weigh)?,
+    };
     tool.out.style.prefer_names();
     let mut list = tool.out.list(&PUT)?;
     let mut buried = 0_u64;

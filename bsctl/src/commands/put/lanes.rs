@@ -7,17 +7,14 @@ use std::thread;
 use beanstalk_client::Inserted;
 use ctl_core::bulk::Gate;
 use ctl_core::error::CliError;
-use ctl_core::feed::Feed;
+use ctl_core::intake::{Batches, Item, sift};
 use ctl_core::link::Link as _;
 use ctl_core::output::Record;
 use ctl_core::signals::Interrupts;
 
-use super::{Item, Items};
 use crate::link::Link;
 use crate::producer::{NewJob, put_batch};
 
-/// Batches are cut at this many bytes, so that memory stays bounded.
-const BATCH_BYTES: usize = 1 << 20;
 /// Events that wait to be absorbed while several connections work.
 const EVENTS: usize = 1024;
 
@@ -43,7 +40,7 @@ pub(super) enum Event {
 /// The failure of the connection, or of `absorb`.
 pub(super) fn one(
     link: &mut Link,
-    source: &mut Batches,
+    source: &mut Batches<NewJob>,
     gate: &Gate,
     interrupts: &Interrupts,
     absorb: impl FnMut(Event) -> Result<(), CliError>,
@@ -59,7 +56,7 @@ pub(super) fn one(
 pub(super) fn several(
     count: u16,
     link: &mut Link,
-    source: Batches,
+    source: Batches<NewJob>,
     gate: &Gate,
     interrupts: &Interrupts,
     mut absorb: impl FnMut(Event) -> Result<(), CliError>,
@@ -101,7 +98,7 @@ fn tell(sender: &SyncSender<Event>, event: Event) -> Result<(), CliError> {
 
 fn lane(
     link: &mut Link,
-    mut next: impl FnMut() -> Vec<Item>,
+    mut next: impl FnMut() -> Vec<Item<NewJob>>,
     gate: &Gate,
     mut absorb: impl FnMut(Event) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
@@ -110,16 +107,7 @@ fn lane(
         if batch.is_empty() {
             break;
         }
-        let mut good = Vec::with_capacity(batch.len());
-        for item in batch {
-            match item {
-                Ok(job) => good.push(job),
-                Err((label, error)) => absorb(Event::Failed(label, error))?,
-            }
-            if !gate.is_open() {
-                break;
-            }
-        }
+        let good = sift(batch, gate, |label, error| absorb(Event::Failed(label, error)))?;
         put_batch(link, &good, |job, outcome| {
             absorb(match outcome {
                 Ok(inserted) => {
@@ -143,47 +131,4 @@ fn record(job: &NewJob, inserted: Inserted) -> Record {
         .with("id", inserted.id().get())
         .with("tube", job.tube.as_str())
         .with("state", state)
-}
-
-/// Batches of jobs: straight from the arguments, or read by a thread.
-pub(super) enum Batches {
-    Given(Items, usize),
-    Read(Feed<Item>, usize),
-}
-
-impl Batches {
-    /// Of at most `window` jobs; `given` when nothing has to be read for them.
-    pub(super) fn new(
-        items: Items,
-        given: bool,
-        window: usize,
-        limit: u64,
-    ) -> Result<Self, CliError> {
-        if given {
-            return Ok(Self::Given(items, window));
-        }
-        // At most about 8 MiB of the largest bodies wait.
-        let fitting = usize::try_from((8 << 20) / limit.max(1)).unwrap_or(2);
-        Ok(Self::Read(Feed::start(items, fitting.clamp(2, 2 * window))?, window))
-    }
-
-    fn next(&mut self, interrupts: &Interrupts) -> Vec<Item> {
-        match self {
-            Self::Given(items, window) => {
-                let mut batch = Vec::new();
-                let mut bytes = 0;
-                while batch.len() < *window && bytes < BATCH_BYTES {
-                    let Some(item) = items.next() else { break };
-                    bytes += weigh(&item);
-                    batch.push(item);
-                }
-                batch
-            }
-            Self::Read(feed, window) => feed.batch(*window, BATCH_BYTES, weigh, interrupts),
-        }
-    }
-}
-
-fn weigh(item: &Item) -> usize {
-    item.as_ref().map_or(0, |job| job.body.len())
 }
