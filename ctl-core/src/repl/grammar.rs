@@ -54,13 +54,16 @@ fn unknown_verb(grammar: &Command, error: &clap::Error) -> CliError {
     .hint("help")
 }
 
-/// The verb that was probably meant: a few letters more, less, wrong or swapped.
+/// The verb that was probably meant: a few letters more, less, wrong or swapped, and some of them right. A sign such as `?`
+/// is no misspelt word, nor is a word a misspelt sign.
 fn closest<'g>(grammar: &'g Command, typed: &str) -> Option<&'g str> {
     let names = grammar.get_subcommands().filter(|command| !command.is_hide_set());
     let spellings =
         names.flat_map(|c| std::iter::once(c.get_name()).chain(c.get_visible_aliases()));
-    let tolerance = if typed.chars().count() <= 4 { 1 } else { 2 };
+    let letters = typed.chars().count();
+    let tolerance = if letters <= 4 { 1 } else { 2 }.min(letters.saturating_sub(1));
     spellings
+        .filter(|name| name.chars().any(char::is_alphanumeric))
         .map(|name| (distance(typed, name), name))
         .filter(|(distance, _)| *distance <= tolerance)
         .min_by_key(|(distance, _)| *distance)
@@ -136,6 +139,23 @@ mod tests {
         assert_eq!(message("pt x"), "unknown command `pt`: did you mean put?");
         assert_eq!(message("xyz"), "unknown command `xyz`");
         assert!(message("put --tub x y").contains("did you mean --tube?"));
+    }
+
+    #[test]
+    fn one_letter_and_signs_are_no_misspelt_words() {
+        let signs = ["?", "!", "\\e"].map(Command::new);
+        let grammar = grammar().subcommands(signs).subcommand(Command::new("ls"));
+        for (typed, meant) in [
+            ("x", None),
+            ("l", None),
+            ("??", None),
+            ("", None),
+            ("sl", Some("ls")),
+            ("lss", Some("ls")),
+            ("e", None),
+        ] {
+            assert_eq!(closest(&grammar, typed), meant, "{typed}");
+        }
     }
 
     #[test]
