@@ -22,6 +22,8 @@ pub mod shortage;
 #[cfg(unix)]
 pub mod terminal;
 pub mod tls;
+#[cfg(unix)]
+pub mod tour;
 
 use self::program::Program;
 use crate::link::Link;

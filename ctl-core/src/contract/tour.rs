@@ -1,0 +1,100 @@
+//! The tour of a README, taken: its commands do what it shows.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::Case;
+use super::program::ended;
+use crate::tool::Tool;
+
+/// Types every command of the `console` blocks below this heading of a README, against an in-memory server that stands for
+/// the one at `shown`, in a folder of its own. What they say has to be what the README shows, but for times and ids.
+pub fn the_tour_of_a_readme_is_what_happens<T: Tool>(
+    case: &Case<T>,
+    (readme, heading): (&str, &str),
+    shown: &str,
+) {
+    let Ok(text) = std::fs::read_to_string(readme) else {
+        // The crate was taken out of the workspace.
+        return;
+    };
+    let (_server, address) = Case::<T>::server();
+    let folder = tempfile::tempdir().unwrap();
+    let programs = Path::new(case.program.path).parent().unwrap().to_str().unwrap();
+    let path = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
+    let steps = steps(&text, heading);
+    assert!(steps.len() > 3, "{heading}: {steps:?}");
+    for (line, expected) in steps {
+        let mut command = Command::new("sh");
+        // As on a terminal: one after the other, in tables.
+        command.args(["-c", &format!("exec 2>&1\n{}", line.replace(shown, &address))]);
+        command.current_dir(&folder).env("PATH", &path);
+        command.env(format!("{}_SERVER", case.program.prefix), &address);
+        command.env(format!("{}_OUTPUT", case.program.prefix), "table");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let ran = ended(command.spawn().unwrap());
+        let said = ran.out().replace(&address, shown);
+        assert_eq!(likened(&said), likened(&expected), "{line}: {said}");
+    }
+}
+
+/// The commands below a heading, each with what is shown to come of it.
+fn steps(readme: &str, heading: &str) -> Vec<(String, String)> {
+    let below = readme.lines().skip_while(|line| *line != heading).skip(1);
+    let mut is_console = false;
+    let mut steps: Vec<(String, String)> = Vec::new();
+    for line in below.take_while(|line| !line.starts_with("## ")) {
+        if line.starts_with("```") {
+            is_console = line == "```console";
+        } else if let Some(command) = line.strip_prefix("$ ").filter(|_| is_console) {
+            steps.push((command.to_owned(), String::new()));
+        } else if let Some((_, shown)) = steps.last_mut().filter(|_| is_console) {
+            *shown += line;
+            *shown += "\n";
+        }
+    }
+    steps
+}
+
+/// The text with a word for each time and each id, which are others every time.
+fn likened(text: &str) -> String {
+    let mut likened = String::new();
+    for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '.') {
+        let end = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        let is_id = end.len() == 32 && end.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = end.trim_end_matches(['n', 'u', 'm', 's']);
+        let is_time = number.len() < end.len()
+            && end.ends_with('s')
+            && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+            && !number.is_empty();
+        match (is_id, is_time) {
+            (true, _) => likened += "ID",
+            (_, true) => likened += "TIME",
+            _ => likened += end,
+        }
+        likened += &word[end.len()..];
+    }
+    likened
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_taken_from_the_blocks_below_the_heading_only() {
+        let readme = "## Other\n```console\n$ no\n```\n## Tour\nText $ no\n```console\n$ a | b\none\n\ntwo\n$ c\n```\n$ no\n```rust\n$ no\n```\n## Next\n```console\n$ no\n```\n";
+        let expected = [("a | b", "one\n\ntwo\n"), ("c", "")];
+        assert_eq!(
+            steps(readme, "## Tour"),
+            expected.map(|(line, shown)| (line.to_owned(), shown.to_owned()))
+        );
+    }
+
+    #[test]
+    fn times_and_ids_are_alike_and_nothing_else_is() {
+        let id = "3cafb218cb7845a3ac8adacc5618245f";
+        let said = format!("pushed 2 messages in 15ms, 1.5s: /mail {id}: 7\n");
+        assert_eq!(likened(&said), "pushed 2 messages in TIME, TIME: /mail ID: 7\n");
+    }
+}
