@@ -8,7 +8,8 @@ use ctl_core::smoke::SmokeArgs;
 
 use crate::commands::settle::Fate;
 use crate::commands::{
-    check, clear, count, pop, pull, push, queue, queues, raw, settle, smoke, wait, work,
+    check, clear, count, drain, export, import, pop, pull, push, queue, queues, raw, settle, smoke,
+    wait, work,
 };
 use crate::link::Link;
 use crate::program;
@@ -81,6 +82,15 @@ pub enum Command {
     /// Delete the ready messages of queues (clear)
     #[command(visible_aliases = ["flush", "purge", "empty"], after_help = clear::HELP)]
     Clear(clear::ClearArgs),
+    /// Take messages out of queues into a file or a pipe (pull, delete)
+    #[command(after_help = drain::HELP)]
+    Drain(drain::DrainArgs),
+    /// Write the messages of queues as records, and give them back (pull)
+    #[command(after_help = export::HELP)]
+    Export(export::ExportArgs),
+    /// Push the messages of records (rpush)
+    #[command(after_help = import::HELP)]
+    Import(import::ImportArgs),
     /// Check that client, network and server work together (createqueue to deletequeue, in a queue of its own)
     #[command(after_help = smoke::HELP)]
     Smoke(SmokeArgs),
@@ -112,7 +122,11 @@ impl ctl_core::tool::Tool for Adfctl {
     fn reads_only(command: &Command) -> bool {
         matches!(
             command,
-            Command::Queues(_) | Command::Count(_) | Command::Check(_) | Command::Wait(_)
+            Command::Queues(_)
+                | Command::Count(_)
+                | Command::Export(_)
+                | Command::Check(_)
+                | Command::Wait(_)
         )
     }
 }
@@ -131,6 +145,9 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Count(args) => count::run(tool, &args),
         Command::Queue(args) => queue::run(tool, &args),
         Command::Clear(args) => clear::run(tool, &args),
+        Command::Drain(args) => drain::run(tool, &args),
+        Command::Export(args) => export::run(tool, &args),
+        Command::Import(args) => import::run(tool, args),
         Command::Smoke(SmokeArgs {}) => smoke::run(tool),
         Command::Check(args) => check::run(tool, &args),
         Command::Wait(args) => wait::run(tool, &args),

@@ -87,18 +87,9 @@ impl<'a> Leaving<'a> {
                 false => self.out.settle(&mut leave),
             });
         }
-        handed.map_err(|error| put_back(link, pulled, error))
+        let left: Vec<Delivery> = pulled.into_iter().flatten().collect();
+        handed.map_err(|error| link.give_back_after(&left, error))
     }
-}
-
-/// Puts back what was pulled and not deleted, because of this error.
-fn put_back(link: &mut Link, pulled: Vec<Option<Delivery>>, error: CliError) -> CliError {
-    let left: Vec<Delivery> = pulled.into_iter().flatten().collect();
-    let Err(lost) = link.give_back(&left) else { return error };
-    let ids = left.iter().map(|message| message.request_id().as_str());
-    let ids = ids.collect::<Vec<_>>().join(", ");
-    let why = lost.message;
-    error.hint(format!("adfctl recover, for the pulls {ids}, which could not be given back: {why}"))
 }
 
 /// Deletes messages that have arrived.

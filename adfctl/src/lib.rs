@@ -7,10 +7,12 @@ pub mod leaving;
 pub mod link;
 pub mod messages;
 pub mod names;
+pub mod producer;
 pub mod program;
 pub mod repl;
 pub mod scratch;
 pub mod taker;
+pub mod targets;
 pub mod tool;
 pub mod work;
 

@@ -13,7 +13,7 @@ use adf_queue_client::{
 use ctl_core::dial::Plan;
 use ctl_core::error::CliError;
 use ctl_core::link::{Attempt, Dialer, Link as _, Pong, RequestLog};
-use ctl_core::messages::Level;
+use ctl_core::messages::{Level, Messages};
 use ctl_core::serve::Endpoint;
 use ctl_core::tls::Tls;
 use fixtures::adf_queue::{Listen, Server};
@@ -205,25 +205,17 @@ impl Link {
         what: impl Display,
         call: impl FnOnce(&mut Client) -> Result<T, Error>,
     ) -> Result<T, CliError> {
-        let messages = self.dialer.messages().clone();
-        let shows = messages.shows(Level::Trace, PROTOCOL);
-        if shows {
-            messages.log(Level::Trace, PROTOCOL, &format!("> {what}"));
-        }
-        let answer = call(self.client()?).map_err(cli_error);
-        if shows {
-            let said = answer.as_ref().map_or_else(|error| error.message.as_str(), |_| "ok");
-            messages.log(Level::Trace, PROTOCOL, &format!("< {said}"));
-        }
-        answer.map_err(|mut error| {
-            // The server's words name no queue.
-            match error.code {
-                QUEUE_NOT_FOUND => error.message = format!("{what}: the queue does not exist"),
-                QUEUE_EXISTS => error.message = format!("{what}: the queue exists already"),
-                _ => {}
-            }
-            error
-        })
+        let tracer = self.tracer();
+        tracer.asked(&what);
+        let answer = call(self.client()?);
+        tracer.answered(answer, what)
+    }
+
+    /// What shows requests and their answers.
+    #[must_use]
+    pub fn tracer(&self) -> Tracer {
+        let messages = self.dialer.messages();
+        Tracer(messages.shows(Level::Trace, PROTOCOL).then(|| messages.clone()))
     }
 
     /// What a request is answered that is built by hand.
@@ -277,6 +269,17 @@ impl Link {
         Ok(())
     }
 
+    /// The same because of an error, which tells what could not be given back.
+    pub fn give_back_after(&mut self, messages: &[Delivery], error: CliError) -> CliError {
+        let Err(lost) = self.give_back(messages) else { return error };
+        let ids = messages.iter().map(|message| message.request_id().as_str());
+        let ids = ids.collect::<Vec<_>>().join(", ");
+        let why = lost.message;
+        error.hint(format!(
+            "adfctl recover, for the pulls {ids}, which could not be given back: {why}"
+        ))
+    }
+
     /// Another link to the same server, over HTTP.
     ///
     /// # Errors
@@ -310,6 +313,40 @@ impl Link {
             }
             client.set_total_timeout(bound);
             Ok(client)
+        })
+    }
+}
+
+/// Shows requests and their answers under `-vvv`.
+#[derive(Clone)]
+pub struct Tracer(Option<Messages>);
+
+impl Tracer {
+    /// This is asked.
+    pub fn asked(&self, what: &impl Display) {
+        if let Some(messages) = &self.0 {
+            messages.log(Level::Trace, PROTOCOL, &format!("> {what}"));
+        }
+    }
+
+    /// This is what came of it, as the tool's own.
+    ///
+    /// # Errors
+    /// The client's error.
+    pub fn answered<T>(&self, answer: Result<T, Error>, what: impl Display) -> Result<T, CliError> {
+        let answer = answer.map_err(cli_error);
+        if let Some(messages) = &self.0 {
+            let said = answer.as_ref().map_or_else(|error| error.message.as_str(), |_| "ok");
+            messages.log(Level::Trace, PROTOCOL, &format!("< {said}"));
+        }
+        answer.map_err(|mut error| {
+            // The server's words name no queue.
+            match error.code {
+                QUEUE_NOT_FOUND => error.message = format!("{what}: the queue does not exist"),
+                QUEUE_EXISTS => error.message = format!("{what}: the queue exists already"),
+                _ => {}
+            }
+            error
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Message records: what `pull`, `pop` and `export` write, and what `push` and `import` read.
 
-use adf_queue_client::{Delivery, QueueName};
-use ctl_core::error::CliError;
+use adf_queue_client::{Delivery, QueueName, Transport};
+use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::records::Body;
 use serde::Deserialize;
@@ -49,6 +49,22 @@ fn head(message: &Delivery) -> Record {
 #[must_use]
 pub fn label(message: &Delivery) -> String {
     format!("message {} of {}", message.message_id(), message.queue())
+}
+
+/// Refuses to keep a body that may not be what was pushed: over JSON the server replaces bytes that are not UTF-8.
+///
+/// # Errors
+/// It may have had such bytes: exit 65.
+pub fn check_whole(message: &Delivery, transport: Transport) -> Result<(), CliError> {
+    let is_json = matches!(transport, Transport::WsJson | Transport::HttpJson);
+    let replaced = char::REPLACEMENT_CHARACTER.to_string();
+    let mut windows = message.body().windows(replaced.len());
+    if !is_json || !windows.any(|bytes| bytes == replaced.as_bytes()) {
+        return Ok(());
+    }
+    let why = "its body has U+FFFD, which over JSON stands for bytes that are not UTF-8";
+    Err(CliError::new(Exit::BadData, "NOT_WHOLE", why)
+        .hint("an address without json, which carries every byte"))
 }
 
 /// A message as a record describes it.

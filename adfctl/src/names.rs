@@ -66,6 +66,37 @@ impl QueueArg {
     }
 }
 
+/// Several queues, by place or by flag.
+#[derive(Debug, Clone, Args)]
+pub struct QueuesArg {
+    /// The queues
+    #[arg(value_name = "QUEUE")]
+    queues: Vec<String>,
+
+    /// A queue, by flag; may be given several times
+    #[arg(short = 'Q', long = "queue", value_name = "QUEUE", id = "queue_flags")]
+    flags: Vec<String>,
+}
+
+impl QueuesArg {
+    /// Their names; none when none is given.
+    ///
+    /// # Errors
+    /// A name is illegal: exit 65.
+    pub fn given(&self) -> Result<Vec<QueueName>, CliError> {
+        self.queues.iter().chain(&self.flags).map(|text| queue(text)).collect()
+    }
+
+    /// Their names.
+    ///
+    /// # Errors
+    /// None is given: exit 2. A name is illegal: exit 65.
+    pub fn names(&self) -> Result<Vec<QueueName>, CliError> {
+        let names = self.given()?;
+        if names.is_empty() { Err(no_queue()) } else { Ok(names) }
+    }
+}
+
 /// The error for a command line without a queue.
 #[must_use]
 pub fn no_queue() -> CliError {

@@ -53,8 +53,11 @@ impl Taker {
         let most = usize::try_from(ready).unwrap_or(most).min(most);
         let mut taken = Vec::new();
         while taken.len() < most {
-            let Some(message) = self.pull(link, SLICE)? else { break };
-            taken.push(message);
+            match self.pull(link, SLICE) {
+                Ok(Some(message)) => taken.push(message),
+                Ok(None) => break,
+                Err(error) => return Err(link.give_back_after(&taken, error)),
+            }
         }
         Ok(taken)
     }

@@ -29,7 +29,7 @@ const TABLES: [(&str, &[Rows]); 25] = [
         &[Rows::Named(&CANCELLED_CALLS), Rows::Named(&["submit", "next job", "complete"])],
     ),
     ("Adf.QueueServer / What its users trip over", &[Rows::Numbered('A', 26)]),
-    ("Adf.QueueServer / Workers and producers", &[Rows::Numbered('W', 19)]),
+    ("Adf.QueueServer / Workers and producers", &[Rows::Numbered('W', 22)]),
     ("Security / ", &[Rows::Numbered('S', 21)]),
     ("Reported bugs / A reply belongs to somebody else", &[]),
     ("Reported bugs / A job is lost between server and caller", &[]),

@@ -1,13 +1,11 @@
 //! `clear`: remove the ready messages of queues.
 
-use adf_queue_client::QueueName;
 use clap::Args;
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::Record;
-use ctl_core::units;
 
-use crate::names;
+use crate::names::QueuesArg;
+use crate::targets::Targets;
 use crate::tool::Tool;
 
 /// The end of `clear --help`.
@@ -23,13 +21,8 @@ Examples:
 /// Arguments of `clear`.
 #[derive(Debug, Args)]
 pub struct ClearArgs {
-    /// The queues
-    #[arg(value_name = "QUEUE")]
-    queues: Vec<String>,
-
-    /// A queue, by flag; may be given several times
-    #[arg(short = 'Q', long, value_name = "QUEUE")]
-    queue: Vec<String>,
+    #[command(flatten)]
+    queues: QueuesArg,
 }
 
 /// Runs `clear`.
@@ -37,47 +30,22 @@ pub struct ClearArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &ClearArgs) -> Result<Exit, CliError> {
-    let mut queues = names::queues(&args.queues)?;
-    queues.extend(names::queues(&args.queue)?);
-    if queues.is_empty() {
-        return Err(names::no_queue());
-    }
-    let mut ready = 0;
-    for queue in &queues {
-        let what = format!("count {queue}");
-        ready += u64::from(tool.link.ask(what, |client| client.count(queue.clone()))?);
-    }
-    let place = match queues.as_slice() {
-        [queue] => format!("from queue {queue}"),
-        queues => format!("from {} queues", queues.len()),
-    };
-    let messages = units::count(ready, "message");
+    let mut targets = Targets::count(&mut tool.link, args.queues.names()?)?;
     if tool.globals.dry_run {
-        let record = Record::new().with("dry_run", true).with("messages", ready);
-        let sentence = format!("would delete {messages} {place}");
-        tool.out.done_with(&record, &["messages"], &sentence)?;
-        return Ok(Exit::Done);
+        return targets.would(&mut tool.out, "delete", None);
     }
+    let (ready, place) = (targets.total(None), targets.place());
     if ready == 0 {
         // What comes from now on, nobody has agreed to lose.
-        queues.clear();
+        targets.queues.clear();
     } else {
         let address = tool.link.dialer.address()?;
-        let question = format!("delete {messages} {place} on {address}");
+        let question = format!("delete {} on {address}", targets.describe(None));
         tool.confirm().many(&question, &tool.messages)?;
     }
-    clear(tool, &queues, place, ready)
-}
-
-fn clear(
-    tool: &mut Tool,
-    queues: &[QueueName],
-    place: String,
-    ready: u64,
-) -> Result<Exit, CliError> {
     let action = Action { past: "deleted", noun: "message", place };
     let mut bulk = tool.bulk(action, OnError::Continue, Some(ready))?;
-    for queue in queues {
+    for (queue, _) in &targets.queues {
         let what = format!("clear {queue}");
         match tool.link.ask(what, |client| client.clear(queue.clone())) {
             Ok(count) => bulk.successes(count.into()),

@@ -5,7 +5,7 @@ use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Record, Shape};
 
-use crate::names;
+use crate::names::QueuesArg;
 use crate::tool::Tool;
 
 /// The end of `count --help`.
@@ -21,13 +21,8 @@ Examples:
 /// Arguments of `count`.
 #[derive(Debug, Args)]
 pub struct CountArgs {
-    /// The queues
-    #[arg(value_name = "QUEUE")]
-    queues: Vec<String>,
-
-    /// A queue, by flag; may be given several times
-    #[arg(short = 'Q', long, value_name = "QUEUE")]
-    queue: Vec<String>,
+    #[command(flatten)]
+    queues: QueuesArg,
 }
 
 static COUNTS: Shape =
@@ -38,11 +33,7 @@ static COUNTS: Shape =
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &CountArgs) -> Result<Exit, CliError> {
-    let mut queues = names::queues(&args.queues)?;
-    queues.extend(names::queues(&args.queue)?);
-    if queues.is_empty() {
-        return Err(names::no_queue());
-    }
+    let queues = args.queues.names()?;
     let action = Action { past: "counted", noun: "queue", place: String::new() };
     let mut bulk = tool.bulk(action, OnError::Continue, Some(queues.len() as u64))?;
     let mut list = tool.out.list(&COUNTS)?;

@@ -3,6 +3,9 @@
 pub mod check;
 pub mod clear;
 pub mod count;
+pub mod drain;
+pub mod export;
+pub mod import;
 pub mod pop;
 pub mod pull;
 pub mod push;

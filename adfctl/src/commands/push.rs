@@ -4,14 +4,14 @@ use std::ffi::OsString;
 
 use adf_queue_client::{MessageId, QueueName};
 use clap::{ArgGroup, Args};
-use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::{Argument, Framing, Input, named};
+use ctl_core::input::{Argument, Framing};
+use ctl_core::intake::{self, Batches, Cut, Items, sift};
 use ctl_core::output::{Column, Record, Shape};
-use ctl_core::records::is_blank;
-use ctl_core::units;
 
 use crate::link::Link;
+use crate::producer::{End, NewMessage, push_batch};
 use crate::tool::Tool;
 use crate::{messages, names};
 
@@ -22,7 +22,8 @@ Prints the id of each message as soon as the server has confirmed it; ids count 
 BODY is the body itself, @FILE is a file, - is stdin (also when no BODY is given), @@x is the text @x.
 The server keeps messages in memory only, and nothing creates a queue but createqueue.
 A body has up to 65,535 bytes in binary frames, and 1 byte to 10 MiB over HTTP (-s http://...); JSON carries text only.
-When a connection breaks during a push, nobody knows whether the message is in the queue: it is not sent again.
+Many messages are under way at once (--batch), and are in the queue in the order in which they were given. When a
+connection breaks, nobody knows which of those under way are in the queue: none of them is sent again.
 
 Examples:
   adfctl push /mail 'hello'
@@ -70,9 +71,8 @@ pub struct PushArgs {
     #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
     count: u64,
 
-    /// What to do when an item fails
-    #[arg(long, value_name = "WHAT", default_value = "continue")]
-    on_error: OnError,
+    #[command(flatten)]
+    bulk: BulkArgs,
 }
 
 /// Messages that were pushed.
@@ -81,8 +81,8 @@ pub static PUSHED: Shape = Shape::rows(
     &[Column::new("messageid", "ID"), Column::on_request("queue", "QUEUE")],
 );
 
-/// A body, or why a record has none; with the record's name.
-type Item = (String, Result<Vec<u8>, CliError>);
+/// Bodies up to this go out without a thread that reads ahead, when they are all arguments.
+const USUAL_LIMIT: usize = 65_535;
 
 /// Runs `push`.
 ///
@@ -97,18 +97,40 @@ pub fn run(tool: &mut Tool, mut args: PushArgs) -> Result<Exit, CliError> {
         }
     }
     let limit = tool.link.max_body()?;
-    let mut items: Box<dyn Iterator<Item = Item>> = Box::new(std::iter::empty());
-    for word in &args.words {
-        items = Box::new(items.chain(args.items(word, limit, &mut tool.input)?));
+    let sources: Vec<Argument> = args.words.iter().map(|text| Argument::parse(text)).collect();
+    let simple = !args.ndjson && sources.iter().all(is_small);
+    let mut items: Items<NewMessage> = Box::new(std::iter::empty());
+    for source in sources {
+        let framing = Framing::of(args.lines, args.null);
+        let cut = if args.ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
+        let records = intake::records(source, cut, limit, &mut tool.input)?;
+        let (queue, ndjson, end) = (queue.clone(), args.ndjson, args.end());
+        items = Box::new(items.chain(intake::items(records, move |label, bytes| {
+            let body = if ndjson { messages::parse(&bytes)?.body } else { bytes };
+            Ok(NewMessage { queue: queue.clone(), body, end, label: label.to_owned() })
+        })));
     }
+    let items = intake::take(intake::repeat(items, args.count), args.bulk.limit);
     if tool.globals.dry_run {
-        return dry_run(tool, items, &args, &queue);
+        let end = if args.left { "left" } else { "right" };
+        let place = format!("to the {end} of {queue}");
+        return intake::would(&mut tool.out, items, ("push", "message", &place));
     }
     if args.create {
         let create = format!("createqueue {queue}");
         tool.link.ask(create, |client| client.ensure_queue(queue.clone()))?;
     }
-    push_all(tool, items, &args, &queue)
+    let (window, weigh) = (args.bulk.window(), NewMessage::size);
+    let batches = match simple {
+        true => Batches::given(items, window, weigh),
+        false => Batches::read(items, limit, window, weigh)?,
+    };
+    let known = simple.then(|| args.count.saturating_mul(args.words.len() as u64));
+    push_all(tool, batches, &args.bulk, known, &queue)
+}
+
+fn is_small(source: &Argument) -> bool {
+    matches!(source, Argument::Literal(body) if body.len() <= USUAL_LIMIT)
 }
 
 impl PushArgs {
@@ -127,80 +149,42 @@ impl PushArgs {
         names::queue(text)
     }
 
-    fn items(
-        &self,
-        word: &OsString,
-        limit: u64,
-        input: &mut Input,
-    ) -> Result<Box<dyn Iterator<Item = Item>>, CliError> {
-        let framing = Framing::of(self.lines || self.ndjson, self.null);
-        let ndjson = self.ndjson;
-        // JSON may need six bytes for one, and has other fields.
-        let longest = if ndjson { limit.saturating_mul(6).saturating_add(4096) } else { limit };
-        let records = named(Argument::parse(word), "body".to_owned(), framing, longest, input)?;
-        let records = records.filter(move |(_, bytes)| !(ndjson && is_blank(bytes)));
-        let read = move |(label, bytes): Item| {
-            let body = bytes.and_then(|bytes| match ndjson {
-                true => messages::parse(&bytes).map(|described| described.body),
-                false => Ok(bytes),
-            });
-            (label, body)
-        };
-        let count = usize::try_from(self.count).unwrap_or(usize::MAX);
-        Ok(Box::new(records.map(read).flat_map(move |item| repeat(item, count))))
+    fn end(&self) -> End {
+        if self.left { End::Left } else { End::Right }
     }
-}
-
-fn repeat((label, body): Item, times: usize) -> Box<dyn Iterator<Item = Item>> {
-    match body {
-        Ok(body) => Box::new(std::iter::repeat_n((label, body), times).map(|(l, b)| (l, Ok(b)))),
-        bad => Box::new(std::iter::once((label, bad))),
-    }
-}
-
-fn dry_run(
-    tool: &mut Tool,
-    items: impl Iterator<Item = Item>,
-    args: &PushArgs,
-    queue: &QueueName,
-) -> Result<Exit, CliError> {
-    let mut count = 0_u64;
-    for (label, body) in items {
-        body.map_err(|error| error.context(label))?;
-        count += 1;
-    }
-    let record = Record::new().with("dry_run", true).with("messages", count);
-    let end = if args.left { "left" } else { "right" };
-    let sentence = format!("would push {} to the {end} of {queue}", units::count(count, "message"));
-    tool.out.done_with(&record, &["messages"], &sentence)?;
-    Ok(Exit::Done)
 }
 
 fn push_all(
     tool: &mut Tool,
-    items: impl Iterator<Item = Item>,
-    args: &PushArgs,
+    mut batches: Batches<NewMessage>,
+    args: &BulkArgs,
+    known: Option<u64>,
     queue: &QueueName,
 ) -> Result<Exit, CliError> {
+    let interrupts = tool.interrupts()?;
     let action = Action { past: "pushed", noun: "message", place: format!("to {queue}") };
-    let mut bulk = tool.bulk(action, args.on_error, None)?;
+    let mut bulk = tool.bulk(action, args.on_error, known)?;
     let gate = bulk.gate();
     tool.out.style.prefer_names();
     let mut list = tool.out.list(&PUSHED)?;
-    for (label, body) in items {
-        if !gate.is_open() {
+    while gate.is_open() {
+        let batch = batches.next(&interrupts);
+        if batch.is_empty() {
             break;
         }
-        let pushed = body.and_then(|body| push(&mut tool.link, queue, body, args.left));
-        let counted = match pushed {
-            Ok(id) => {
-                bulk.success();
-                let record = Record::new().with("messageid", id.get());
-                list.push(record.with("queue", queue.as_str()))
-            }
-            Err(error) => fail(&mut bulk, label, error),
-        };
-        if let Err(error) = counted {
+        let good = sift(batch, &gate, |label, error| bulk.failure(label, error));
+        let pushed = good.and_then(|good| {
+            push_batch(&mut tool.link, good, |label, queue, outcome| match outcome {
+                Ok(id) => {
+                    bulk.success();
+                    let record = Record::new().with("messageid", id.get());
+                    list.push(record.with("queue", queue.as_str()))
+                }
+                Err(error) => fail(&mut bulk, label, error),
+            })?;
+            list.flush()
+        });
+        if let Err(error) = pushed {
             return Err(bulk.abort(error));
         }
     }

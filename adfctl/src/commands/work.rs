@@ -1,9 +1,7 @@
 //! `work`: a worker that runs a command for every message.
 
 use std::num::NonZeroU16;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::thread;
 use std::time::Duration;
 
 use adf_queue_client::blocking::Worker;
@@ -16,7 +14,6 @@ use ctl_core::units;
 use ctl_core::work::{self, Hands, Recipe, WorkFlags};
 
 use crate::error::cli_error;
-use crate::link::Link;
 use crate::names;
 use crate::tool::Tool;
 use crate::work::{Fates, Finished, OnFail, PLACES, Shift};
@@ -111,8 +108,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     tool.messages
         .note(format!("taking messages from {} on {address}, {jobs} at once", names.join(", ")));
     let logs = args.flags.logs();
-    let looker = args.flags.exit_when_empty.then(|| tool.link.sibling());
-    let run = || serve(worker, looker, &queues);
+    let run = || worker.run();
     let watched =
         shift.shift.supervise((&hands, run), (&args.flags, &interrupts), &finished, |job| {
             if logs { log(tool, job) } else { Ok(()) }
@@ -132,53 +128,13 @@ fn options(tool: &mut Tool, args: &WorkArgs) -> Result<WorkerOptions, CliError> 
     if let Some(queue) = &args.dead_letter {
         options = options.dead_letter(names::queue(queue)?);
     }
+    if args.flags.exit_when_empty {
+        options = options.until_empty();
+    }
     if let Some(messages) = args.flags.limit() {
         options = options.limit(JobLimit::new(messages));
     }
     Ok(options)
-}
-
-/// Runs the worker, until there is nothing left when `looker` is to look.
-fn serve(worker: Worker, looker: Option<Link>, queues: &[QueueName]) -> WorkerReport {
-    let Some(mut looker) = looker else { return worker.run() };
-    let (handle, has_ended) = (worker.handle(), AtomicBool::new(false));
-    thread::scope(|scope| {
-        let look = || {
-            let mut idle_looks = 0;
-            while !has_ended.load(Ordering::SeqCst) {
-                // What is held may be put back, and a message on its way is neither ready nor held yet.
-                let is_idle = handle.held() == 0 && is_empty(&mut looker, queues);
-                idle_looks = if is_idle && handle.held() == 0 { idle_looks + 1 } else { 0 };
-                if idle_looks >= IDLE_LOOKS {
-                    handle.stop();
-                    return;
-                }
-                thread::sleep(BETWEEN_LOOKS);
-            }
-        };
-        let looks = thread::Builder::new().name("looker".to_owned()).spawn_scoped(scope, look);
-        if looks.is_err() {
-            // Nobody would end it.
-            worker.handle().stop();
-        }
-        let report = worker.run();
-        has_ended.store(true, Ordering::SeqCst);
-        report
-    })
-}
-
-/// How often queues are looked at that are to be worked off.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
-
-/// So many looks in a row have to find nothing. A message that takes longer on its way goes back with the connection.
-const IDLE_LOOKS: u32 = 10;
-
-/// Whether no queue has a ready message. A server that cannot be asked is no empty one.
-fn is_empty(link: &mut Link, queues: &[QueueName]) -> bool {
-    queues.iter().all(|queue| {
-        let what = format!("count {queue}");
-        matches!(link.ask(what, |client| client.count(queue.clone())), Ok(0))
-    })
 }
 
 /// The worker, as the supervisor sees it.

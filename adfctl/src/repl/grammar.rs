@@ -87,7 +87,7 @@ Example: lcancel all";
 pub(super) const WORDS: Words = Words {
     groups: GROUPS,
     reads: &["queues", "count", "ping", "pulled"],
-    renames: &["push", "queue"],
+    renames: &["push", "queue", "pop", "clear", "drain", "import"],
     secrets: &["raw"],
     left_out: &["work"],
     line_flags: &[],
@@ -97,7 +97,7 @@ pub(super) const WORDS: Words = Words {
 
 /// The groups of `help`.
 const GROUPS: &[Group] = &[
-    Group { name: "produce", title: "Adding messages", verbs: &["push"] },
+    Group { name: "produce", title: "Adding messages", verbs: &["push", "import"] },
     Group {
         name: "consume",
         title: "Taking messages, and what can be done with a pulled one",
@@ -108,7 +108,7 @@ const GROUPS: &[Group] = &[
     Group {
         name: "queues",
         title: "Queues and what is in them",
-        verbs: &["queues", "count", "queue", "clear", "raw"],
+        verbs: &["queues", "count", "queue", "clear", "drain", "export", "raw"],
     },
     Group {
         name: "observe",

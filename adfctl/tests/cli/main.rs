@@ -8,6 +8,7 @@
 )]
 
 mod bounds;
+mod bulk;
 mod check;
 mod exits;
 mod harness;
@@ -16,21 +17,25 @@ mod http;
 mod pull;
 mod push;
 mod queues;
+#[cfg(unix)]
+mod readme;
 mod repl_pipe;
 #[cfg(unix)]
 mod repl_pty;
+#[cfg(target_os = "linux")]
+mod shortage;
 mod smoke;
 #[cfg(unix)]
 mod work;
 
-ctl_core::tool_contract!(
-    adfctl::Adfctl,
-    ctl_core::contract::Case {
-        program: harness::PROGRAM,
-        add: "push mail --create",
-        add_to: "push --create",
-        list: "queues",
-        nothing: "queues nobody",
-        jobs: |server| server.view().ready,
-    }
-);
+/// What the contract and the tour type.
+const CASE: ctl_core::contract::Case<adfctl::Adfctl> = ctl_core::contract::Case {
+    program: harness::PROGRAM,
+    add: "push mail --create",
+    add_to: "push --create",
+    list: "queues",
+    nothing: "queues nobody",
+    jobs: |server| server.view().ready,
+};
+
+ctl_core::tool_contract!(adfctl::Adfctl, crate::CASE);

@@ -1,0 +1,183 @@
+//! `export`: the messages of queues as NDJSON records. The protocol can look at a message only by pulling it, so each is
+//! pulled, written, and given back with all others.
+
+use std::time::Duration;
+
+use adf_queue_client::protocol::Request;
+use adf_queue_client::{QueueName, RequestId};
+use clap::Args;
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
+use ctl_core::output::List;
+use ctl_core::{records, units};
+
+use super::queues::list;
+use crate::link::Link;
+use crate::messages::{BODIES, check_whole, label, record};
+use crate::names::{QueuesArg, queue};
+use crate::taker::SLICE;
+use crate::targets::Targets;
+use crate::tool::Tool;
+
+/// The end of `export --help`.
+pub const HELP: &str = "\
+Protocol: count and pull, then the end of the connection, which gives every message back where it was.
+The server shows a message only to who pulls it. So the messages of a queue are pulled, written one after the other, and
+given back together; until then nobody else gets them, and each counts one delivery more (duplications). Pulls that wait
+by then get the messages that come first. Should this process end early, they go back just the same.
+A queue is given back before the next one is begun; --limit keeps it short. What is pushed meanwhile is left out.
+Over HTTP nothing gives messages back, so only WebSocket will do; `drain` takes messages for good. Over JSON the server
+replaces what is not UTF-8, so a message that may have had such bytes is a failure there.
+Without a QUEUE these are the queues of the status page, which has 100 at most (exit 3 when there are more).
+Records are those of `drain`, and `import` reads them.
+
+Examples:
+  adfctl export > all.ndjson
+  adfctl export /mail | adfctl -s other import - --create";
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    #[command(flatten)]
+    queues: QueuesArg,
+
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+/// Runs `export`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
+    records::choose_format(&tool.globals, &mut tool.out)?;
+    records::require_lossless(tool.out.style.encoding)?;
+    if tool.link.side().is_http()? {
+        let why = "over HTTP nothing gives pulled messages back in one step, so their order could not be kept";
+        return Err(CliError::new(
+            Exit::Usage,
+            "UNSUPPORTED",
+            format!("export needs WebSocket: {why}"),
+        )
+        .hint("an address without http://, for WebSocket")
+        .hint("adfctl drain, which takes the messages for good"));
+    }
+    let (queues, incomplete) = match args.queues.given()? {
+        queues if queues.is_empty() => every_queue(tool)?,
+        queues => (queues, None),
+    };
+    let targets = Targets::count(&mut tool.link, queues)?;
+    if tool.globals.dry_run {
+        return targets.would(&mut tool.out, "export", args.bulk.limit);
+    }
+    let mut left = targets.total(args.bulk.limit);
+    let action = Action { past: "exported", noun: "message", place: targets.place() };
+    let mut bulk = tool.bulk(action, args.bulk.on_error, Some(left))?;
+    let mut list = tool.out.list(&BODIES)?.eager();
+    for (queue, ready) in targets.queues {
+        // A connection of its own: closing it gives back nothing but these.
+        let mut link = tool.link.sibling();
+        let mut pulled = Pulled::default();
+        let exported =
+            export(&mut link, &queue, ready.min(left), &mut pulled, &mut bulk, &mut list);
+        left = left.saturating_sub(pulled.count);
+        let returned = give_back(&mut link, &queue, &pulled);
+        if let Err(error) = exported.and(returned) {
+            return Err(bulk.abort(error));
+        }
+    }
+    list.finish()?;
+    let exit = bulk.finish_quietly()?;
+    let Some(why) = incomplete else { return Ok(exit) };
+    tool.messages.warn(why);
+    Ok(if exit.is_done() { Exit::Partial } else { exit })
+}
+
+/// What the status page tells of, and why that may not be all.
+fn every_queue(tool: &mut Tool) -> Result<(Vec<QueueName>, Option<String>), CliError> {
+    let listed = list(&mut tool.link, &[], &[])?;
+    let names = listed.queues.iter().map(|one| queue(&one.name));
+    Ok((names.collect::<Result<_, CliError>>()?, listed.incomplete))
+}
+
+/// What an export has pulled from a queue.
+#[derive(Default)]
+struct Pulled {
+    count: u64,
+    /// The pulls that brought the messages, in their order, as far as there is room.
+    ids: Vec<RequestId>,
+    /// Pulls of this connection that wait, because somebody else was quicker.
+    waiting: u64,
+}
+
+/// The ids of so many pulls are kept.
+const MOST_KEPT: usize = 100_000;
+
+fn export(
+    link: &mut Link,
+    queue: &QueueName,
+    most: u64,
+    pulled: &mut Pulled,
+    bulk: &mut Bulk,
+    list: &mut List<'_>,
+) -> Result<(), CliError> {
+    let (gate, transport) = (bulk.gate(), link.transport()?);
+    while pulled.count < most && gate.is_open() {
+        let pull = format!("pull {queue}");
+        let pull = link.ask(pull, |client| client.pull_within(queue.clone(), SLICE))?;
+        let Some(message) = pull else {
+            pulled.waiting += 1;
+            return Ok(());
+        };
+        pulled.count += 1;
+        if pulled.ids.len() < MOST_KEPT {
+            pulled.ids.push(message.request_id().clone());
+        }
+        match check_whole(&message, transport) {
+            Ok(()) => {
+                list.push(record(&message))?;
+                bulk.success();
+            }
+            Err(error) => bulk.failure(label(&message), error)?,
+        }
+    }
+    Ok(())
+}
+
+/// What a pull is given to reach the server.
+const AT_ONCE: Duration = Duration::from_millis(1);
+
+/// Gives everything back by closing the connection, which the server does in one step, the last message first. Each of them
+/// wakes a pull that waits, so those would have the last messages. Where there are such pulls, messages are therefore put back
+/// one by one, which wakes nobody, and then each pull is woken by one of a connection that ends at once.
+fn give_back(link: &mut Link, queue: &QueueName, pulled: &Pulled) -> Result<(), CliError> {
+    let stats = link.queue_stats(queue)?;
+    let waiting = stats.map_or(0, |stats| stats.waiting).saturating_sub(pulled.waiting);
+    if waiting == 0 || pulled.count == 0 {
+        link.close();
+        return Ok(());
+    }
+    if (pulled.ids.len() as u64) < pulled.count {
+        let most = units::count(MOST_KEPT as u64, "message");
+        let pulls = units::count(waiting, "pull");
+        link.dialer.messages().warn(format!(
+            "{pulls} of {queue} got the last of these messages first: only up to {most} can be given back in order to those who wait"
+        ));
+        link.close();
+        return Ok(());
+    }
+    for id in pulled.ids.iter().rev() {
+        link.call(Request::lcancel(id.clone(), queue.clone()))?;
+    }
+    for _ in 0..waiting.min(pulled.count) {
+        let mut waker = link.sibling();
+        let pull = format!("pull {queue}");
+        if waker.ask(pull, |client| client.pull_within(queue.clone(), AT_ONCE))?.is_some() {
+            // Nobody waits any more, and it goes back where it was.
+            break;
+        }
+    }
+    link.close();
+    Ok(())
+}

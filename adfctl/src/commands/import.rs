@@ -1,0 +1,121 @@
+//! `import`: push the records that `export` and `drain` wrote.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
+use adf_queue_client::QueueName;
+use clap::Args;
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::input::Argument;
+use ctl_core::intake::{self, Batches, Cut, sift};
+
+use crate::messages;
+use crate::names;
+use crate::producer::{End, NewMessage, push_batch};
+use crate::tool::Tool;
+
+/// The end of `import --help`.
+pub const HELP: &str = "\
+Protocol: rpush; createqueue with --create.
+Messages are added at the right end of their queues in the order of the records, and get new ids; their deliveries count
+from 0 again. A body has up to 65,535 bytes in binary frames, and 1 byte to 10 MiB over HTTP; JSON carries text only.
+When a connection breaks, the messages under way may be in the queue or not: they are failures, and not sent again.
+
+Examples:
+  adfctl import all.ndjson --create
+  adfctl export /mail | adfctl import - --queue /mail-copy";
+
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// A file of records, or - for stdin
+    #[arg(value_name = "FILE|-", default_value = "-")]
+    from: OsString,
+
+    /// Push all messages to this queue
+    #[arg(short = 'Q', long, value_name = "QUEUE")]
+    queue: Option<String>,
+
+    /// Create queues that do not exist
+    #[arg(long)]
+    create: bool,
+
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+/// Runs `import`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
+    let queue = args.queue.as_deref().map(names::queue).transpose()?;
+    let limit = tool.link.max_body()?;
+    let from = Argument::Read(args.from);
+    let records = intake::records(from, Cut::Ndjson, limit, &mut tool.input)?;
+    let items = intake::items(records, move |label, line| {
+        let described = messages::parse(&line)?;
+        let no_queue =
+            || CliError::bad_data("message record without `queue`").hint("--queue QUEUE");
+        let queue = queue.clone().or(described.queue).ok_or_else(no_queue)?;
+        let label = label.to_owned();
+        Ok(NewMessage { queue, body: described.body, end: End::Right, label })
+    });
+    let items = intake::take(items, args.bulk.limit);
+    if tool.globals.dry_run {
+        return intake::would(&mut tool.out, items, ("push", "message", ""));
+    }
+    let batches = Batches::read(items, limit, args.bulk.window(), NewMessage::size)?;
+    import(tool, batches, &args.bulk, args.create)
+}
+
+fn import(
+    tool: &mut Tool,
+    mut batches: Batches<NewMessage>,
+    args: &BulkArgs,
+    create: bool,
+) -> Result<Exit, CliError> {
+    let interrupts = tool.interrupts()?;
+    let action = Action { past: "imported", noun: "message", place: String::new() };
+    let mut bulk = tool.bulk(action, args.on_error, None)?;
+    let (gate, mut known) = (bulk.gate(), BTreeSet::new());
+    while gate.is_open() {
+        let batch = batches.next(&interrupts);
+        if batch.is_empty() {
+            break;
+        }
+        let good = sift(batch, &gate, |label, error| bulk.failure(label, error))?;
+        let pushed = if create { create_queues(tool, &good, &mut known) } else { Ok(()) };
+        let pushed = pushed.and_then(|()| push_good(tool, good, &mut bulk));
+        if let Err(error) = pushed {
+            return Err(bulk.abort(error));
+        }
+    }
+    bulk.finish(&mut tool.out)
+}
+
+fn create_queues(
+    tool: &mut Tool,
+    messages: &[NewMessage],
+    known: &mut BTreeSet<QueueName>,
+) -> Result<(), CliError> {
+    for NewMessage { queue, .. } in messages {
+        if !known.contains(queue) {
+            let what = format!("createqueue {queue}");
+            tool.link.ask(what, |client| client.ensure_queue(queue.clone()))?;
+            known.insert(queue.clone());
+        }
+    }
+    Ok(())
+}
+
+fn push_good(tool: &mut Tool, good: Vec<NewMessage>, bulk: &mut Bulk) -> Result<(), CliError> {
+    push_batch(&mut tool.link, good, |label, _, outcome| match outcome {
+        Ok(_) => {
+            bulk.success();
+            Ok(())
+        }
+        Err(error) => bulk.failure(label, error),
+    })
+}

@@ -1,0 +1,287 @@
+//! `drain`, `export` and `import`.
+
+use std::time::Duration;
+
+use fixtures::adf_queue::Server;
+use fixtures::fault::Fault;
+use serde_json::{Value, json};
+
+use crate::harness::*;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A queue with these messages.
+fn filled(site: &Site, base: &str, bodies: &[&str]) -> Queue {
+    let queue = site.queue(base);
+    adfctl(site.address(), &[&["push", &queue.name], bodies].concat()).exits(0);
+    queue
+}
+
+fn records(bytes: &[u8]) -> Vec<Value> {
+    let text = std::str::from_utf8(bytes).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn of(records: &[Value], key: &str) -> Vec<Value> {
+    records.iter().map(|record| record[key].clone()).collect()
+}
+
+#[test]
+fn what_is_exported_is_imported_byte_for_byte_and_in_order() {
+    on_both(|site| {
+        let (address, queue, copy) = (site.address(), site.queue("from"), site.no_queue("to"));
+        let every_byte: Vec<u8> = (0..=u8::MAX).collect();
+        let bodies = [
+            every_byte,
+            Vec::new(),
+            vec![0xff; 65_535],
+            vec![b'"'; 65_535],
+            vec![0; 65_535],
+            b"\n".to_vec(),
+            "\u{2028}\u{feff}\u{202e}\u{fffd}".as_bytes().to_vec(),
+        ];
+        for body in &bodies {
+            adfctl_with(address, &["push", &queue.name], body).exits(0);
+        }
+        let exported = adfctl(address, &["export", &queue.name]).exits(0);
+        assert_eq!(ready(address, &queue.name), bodies.len() as u64);
+        let line = ["import", "-Q", &copy.name, "--create", "-o", "json"];
+        let report = adfctl_with(address, &line, &exported.bytes).exits(0).json();
+        assert_eq!(report["succeeded"], bodies.len());
+        let again = adfctl(address, &["export", &copy.name]).exits(0);
+        let (one, two) = (records(&exported.bytes), records(&again.bytes));
+        for key in ["messageid", "body", "body_base64", "v"] {
+            assert_eq!(of(&one, key), of(&two, key), "{key}");
+        }
+        for (body, record) in bodies.iter().zip(&one) {
+            let line = record.to_string();
+            assert_eq!(&adfctl::messages::parse(line.as_bytes()).unwrap().body, body);
+        }
+    });
+}
+
+#[test]
+fn an_export_leaves_everything_where_it_was_and_counts_one_delivery() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), filled(site, "stays", &["a", "b", "c", "d"]));
+        let ran = adfctl(address, &["export", &queue.name, "--limit", "3", "-o", "json"]).exits(0);
+        assert_eq!(of(ran.json().as_array().unwrap(), "body"), ["a", "b", "c"]);
+        let drained = adfctl(address, &["drain", &queue.name, "--yes"]).exits(0);
+        let drained = records(&drained.bytes);
+        assert_eq!(of(&drained, "body"), ["a", "b", "c", "d"]);
+        assert_eq!(of(&drained, "duplications"), [2, 2, 2, 1]);
+        assert_eq!(of(&drained, "queue"), [&*queue.name; 4]);
+        assert_eq!(ready(address, &queue.name), 0);
+    });
+}
+
+#[test]
+fn every_queue_is_exported_when_none_is_named() {
+    let server = Server::builder().queue("/a").queue("/b").queue("/c").start().unwrap();
+    adfctl(server.address(), &["push", "/a", "x"]).exits(0);
+    adfctl(server.address(), &["push", "/c", "y", "z"]).exits(0);
+    let exported = records(&adfctl(server.address(), &["export"]).exits(0).bytes);
+    assert_eq!(of(&exported, "queue"), ["/a", "/c", "/c"]);
+    assert_eq!(server.view().ready, 3);
+}
+
+/// Those who came to wait while an export held everything get what comes first.
+#[cfg(unix)]
+#[test]
+fn who_waits_at_the_end_of_an_export_has_the_first_message() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("waits"));
+        for number in 0..8 {
+            adfctl(address, &["push", &queue.name, &number.to_string()]).exits(0);
+        }
+        // No pipe has room for its record.
+        adfctl_with(address, &["push", &queue.name], &[0; 65_535]).exits(0);
+        let export =
+            PROGRAM.command(&["--server", address, "export", &queue.name]).spawn().unwrap();
+        let wait = |what: &str| {
+            adfctl(address, &["wait", "--for", what, &queue.name, "--interval", "10ms"]).exits(0)
+        };
+        // Nobody reads, so it holds all of them.
+        wait("pulled>=9");
+        let pops = [(); 2].map(|()| {
+            let line = ["--server", address, "pop", &queue.name, "--wait", "60s", "-o", "raw"];
+            PROGRAM.command(&line).spawn().unwrap()
+        });
+        wait("waiting>=2");
+        let exported = ctl_core::contract::program::ended(export).exits(0);
+        assert_eq!(records(&exported.bytes).len(), 9);
+        let mut got = pops.map(|pop| ctl_core::contract::program::ended(pop).exits(0).bytes);
+        got.sort();
+        assert_eq!(got, [b"0", b"1"]);
+        let left = adfctl(address, &["drain", &queue.name, "--yes"]).exits(0);
+        let left = of(&records(&left.bytes), "body");
+        assert_eq!(left[..6], ["2", "3", "4", "5", "6", "7"]);
+        assert_eq!(left.len(), 7);
+    });
+}
+
+#[test]
+fn an_export_over_http_is_refused_and_names_drain() {
+    on_both(|site| {
+        let queue = filled(site, "http", &["a"]);
+        let ran = adfctl(&site.http(), &["export", &queue.name]).exits(2);
+        assert!(ran.err.contains("order") && ran.err.contains("adfctl drain"), "{}", ran.err);
+        let drained = adfctl(&site.http(), &["drain", &queue.name, "--yes"]).exits(0);
+        assert_eq!(of(&records(&drained.bytes), "body"), ["a"]);
+        assert_eq!(ready(site.address(), &queue.name), 0);
+    });
+}
+
+#[test]
+fn what_json_cannot_carry_is_a_failure_and_stays() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), filled(site, "json", &["a"]));
+        adfctl_with(address, &["push", &queue.name], b"\xff").exits(0);
+        adfctl(address, &["push", &queue.name, "b"]).exits(0);
+        let addresses = [format!("adf+json://{address}"), format!("http+json://{address}")];
+        let ran = adfctl(&addresses[0], &["export", &queue.name]).exits(3);
+        assert_eq!(of(&records(&ran.bytes), "body"), ["a", "b"]);
+        assert!(ran.err.contains("message 2 of") && ran.err.contains("U+FFFD"), "{}", ran.err);
+        assert_eq!(ready(address, &queue.name), 3);
+        for json in &addresses {
+            let ran = adfctl(json, &["drain", &queue.name, "--yes", "--limit", "2"]);
+            assert!(ran.err.contains("U+FFFD"), "{}", ran.err);
+        }
+        let rest = adfctl(address, &["pop", &queue.name, "-c", "9", "-o", "raw"]).exits(0);
+        assert_eq!(rest.bytes, b"\xff");
+    });
+}
+
+#[test]
+fn a_drain_goes_into_a_new_file_and_asks_first() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), filled(site, "file", &["a", "b", "c"]));
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("out.ndjson");
+        let file = file.to_str().unwrap();
+        let dry = ["drain", &queue.name, "-n", "--limit", "2", "--to", file, "-o", "json"];
+        assert_eq!(adfctl(address, &dry).exits(0).json(), json!({"dry_run": true, "messages": 2}));
+        let ran = adfctl(address, &["drain", &queue.name, "--to", file]).exits(2);
+        assert!(ran.err.contains("--yes") && ran.err.contains("3 messages"), "{}", ran.err);
+        assert_eq!(ready(address, &queue.name), 3);
+        let line = ["drain", &queue.name, "--to", file, "--yes", "--limit", "2", "-o", "json"];
+        assert_eq!(adfctl(address, &line).exits(0).json()["succeeded"], 2);
+        assert_eq!(of(&records(&std::fs::read(file).unwrap()), "body"), ["a", "b"]);
+        let line = ["drain", &queue.name, "--to", file, "--yes"];
+        let ran = adfctl(address, &line).exits(74);
+        assert!(ran.err.contains("exists already"), "{}", ran.err);
+        assert_eq!(ready(address, &queue.name), 1);
+    });
+}
+
+#[test]
+fn a_drain_of_a_busy_queue_ends_and_one_until_empty_takes_what_comes_meanwhile() {
+    let server = Server::builder().queue("/q").queue("/r").start().unwrap();
+    adfctl(server.address(), &["push", "/q", "a", "b"]).exits(0);
+    adfctl(server.address(), &["push", "/r", "c"]).exits(0);
+    let line = ["drain", "/q", "/r", "--yes", "--until-empty", "--batch", "1"];
+    let ran = adfctl(server.address(), &line).exits(0);
+    assert_eq!(of(&records(&ran.bytes), "body"), ["a", "b", "c"]);
+    assert_eq!((server.view().ready, server.view().pulled), (0, 0));
+    adfctl(server.address(), &["drain", "/q"]).exits(0);
+    adfctl(server.address(), &["drain", "/none", "--yes"]).exits(1);
+    adfctl(server.address(), &["drain"]).exits(2);
+}
+
+#[test]
+fn what_cannot_be_written_is_not_deleted() {
+    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else { return };
+    for line in ["drain /q --yes", "export /q"] {
+        for http in [false, true] {
+            if http && line.starts_with("export") {
+                continue;
+            }
+            let server = Server::builder().queue("/q").start().unwrap();
+            adfctl(server.address(), &["push", "/q", "a", "b", "c"]).exits(0);
+            let address = match http {
+                true => format!("http://{}", server.address()),
+                false => server.address().to_owned(),
+            };
+            let words: Vec<&str> = line.split(' ').collect();
+            let mut command = PROGRAM.command(&[&["--server", &address], &words[..]].concat());
+            let child = command.stdout(full.try_clone().unwrap()).spawn().unwrap();
+            ctl_core::contract::program::ended(child).exits(74);
+            assert!(server.wait_for(PATIENCE, |view| view.ready == 3), "{line}");
+            let bodies: Vec<_> = server.messages("/q").iter().map(|m| m.body.clone()).collect();
+            assert_eq!(bodies, [b"a", b"b", b"c"], "{line}");
+        }
+    }
+}
+
+#[test]
+fn records_that_are_none_are_named_and_the_others_are_imported() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    let text = br#"{"queue":"/q","body":"a"}
+{"body":"b"}
+{"queue":"/none","body":"c"}
+
+{"v":1,"queue":"/q","messageid":7,"duplications":3,"body_base64":"/w=="}
+"#;
+    let ran = adfctl_with(server.address(), &["import", "-o", "json"], text).exits(3);
+    let failures = ran.json()["failures"].clone();
+    assert_eq!(failures[0]["item"], "stdin record 2");
+    assert!(failures[0]["message"].as_str().unwrap().contains("without `queue`"), "{failures}");
+    assert_eq!(
+        (&failures[1]["item"], &failures[1]["code"]),
+        (&json!("stdin record 3"), &json!("QUEUE_NOT_FOUND"))
+    );
+    let bodies: Vec<_> = server.messages("/q").iter().map(|m| m.body.clone()).collect();
+    assert_eq!(bodies, [&b"a"[..], b"\xff"]);
+    let ran = adfctl_with(server.address(), &["import", "--on-error", "stop"], text).exits(3);
+    assert_eq!(server.view().ready, 3, "{}", ran.err);
+    let line = ["import", "-n", "--limit", "1", "-o", "json"];
+    let ran = adfctl_with(server.address(), &line, text).exits(0);
+    assert_eq!(ran.json(), json!({"dry_run": true, "messages": 1}));
+    adfctl(server.address(), &["import", "/no/such/file"]).exits(66);
+}
+
+#[test]
+fn queues_are_created_by_an_import_when_it_is_asked_to() {
+    on_both(|site| {
+        let (one, two) = (site.no_queue("made-a"), site.no_queue("made-b"));
+        let line = |queue: &Queue| format!("{{\"queue\":\"{}\",\"body\":\"x\"}}\n", queue.name);
+        let text = [line(&one), line(&two), line(&one)].concat();
+        adfctl_with(site.address(), &["import", "--create"], text.as_bytes()).exits(0);
+        assert_eq!((ready(site.address(), &one.name), ready(site.address(), &two.name)), (2, 1));
+    });
+}
+
+#[test]
+fn a_connection_that_breaks_ends_an_import_with_what_was_done() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    server.faults().add(Fault::nth(50).of("rpush").reset_after(0));
+    let text = "{\"queue\":\"/q\",\"body\":\"x\"}\n".repeat(500);
+    let ran =
+        adfctl_with(server.address(), &["import", "--batch", "10"], text.as_bytes()).exits(69);
+    assert!(ran.err.contains("before that: imported 4"), "{}", ran.err);
+    assert!(server.view().ready <= 60, "{:?}", server.view());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_in_the_midst_of_an_import_reports_what_was_done() {
+    use std::io::Write as _;
+    let server = Server::builder().queue("/q").start().unwrap();
+    let line = ["--server", server.address(), "import", "--progress", "never"];
+    let mut command = PROGRAM.command(&line);
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all("{\"queue\":\"/q\",\"body\":\"x\"}\n".repeat(3).as_bytes()).unwrap();
+    // It waits for more.
+    assert!(server.wait_for(PATIENCE, |view| view.ready == 3));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let ran = ctl_core::contract::program::ended(child).exits(130);
+    drop(stdin);
+    assert!(
+        ran.err.contains("interrupted") || ran.out().contains('3'),
+        "{} {}",
+        ran.out(),
+        ran.err
+    );
+}
