@@ -1,9 +1,12 @@
 //! Checks for monitoring and CI: figures, thresholds, verdicts, and what is written about them.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use crate::error::{CliError, Exit};
+use crate::escape;
 use crate::output::{Format, Output};
 use crate::program::Program;
 use crate::thresholds::{Threshold, Verdict};
@@ -31,6 +34,35 @@ pub struct CheckFlags {
     /// What waiting jobs without any worker mean
     #[arg(long, global = true, value_name = "VERDICT", default_value = "crit")]
     zero_workers: ZeroWorkers,
+
+    /// What it means that there is no such queue, or none that fits
+    #[arg(long, global = true, value_name = "VERDICT")]
+    missing: Option<Missing>,
+
+    /// There must be one: --missing crit
+    #[arg(long, global = true, conflicts_with = "missing")]
+    must_exist: bool,
+}
+
+/// The value of `--missing`, and what a tool takes without it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Missing {
+    /// Fine: a queue that is there only while it is used is empty.
+    Ok,
+    /// Exit 1.
+    Warn,
+    /// Exit 2.
+    Crit,
+}
+
+impl Missing {
+    fn verdict(self) -> Verdict {
+        match self {
+            Self::Ok => Verdict::Ok,
+            Self::Warn => Verdict::Warning,
+            Self::Crit => Verdict::Critical,
+        }
+    }
 }
 
 /// The value of `--format`.
@@ -99,13 +131,23 @@ pub struct Measured {
     pub metrics: Vec<Metric>,
     /// Why others did not.
     pub failure: Option<CliError>,
+    /// That there is no such queue, or none that fits. The figures are those of an empty one then, if there are any.
+    pub absent: Option<String>,
+}
+
+impl Measured {
+    /// What is asked about is not there; the figures are those of an empty one.
+    #[must_use]
+    pub fn absent(why: impl Into<String>, metrics: Vec<Metric>) -> Self {
+        Self { metrics, failure: None, absent: Some(why.into()) }
+    }
 }
 
 impl From<Result<Vec<Metric>, CliError>> for Measured {
     fn from(measured: Result<Vec<Metric>, CliError>) -> Self {
         match measured {
-            Ok(metrics) => Self { metrics, failure: None },
-            Err(error) => Self { metrics: Vec::new(), failure: Some(error) },
+            Ok(metrics) => Self { metrics, failure: None, absent: None },
+            Err(error) => Self { metrics: Vec::new(), failure: Some(error), absent: None },
         }
     }
 }
@@ -119,6 +161,8 @@ pub struct Title<'a> {
     pub noun: &'static str,
     /// Whether there may be several subjects.
     pub many: bool,
+    /// What it means that there is none, unless a flag says so.
+    pub missing: Missing,
 }
 
 /// Judges what was measured, writes the report and gives the exit code. Failures are verdicts; figures that came all
@@ -133,7 +177,7 @@ pub fn conclude(
     title: Title<'_>,
     measured: impl Into<Measured>,
 ) -> Result<Exit, CliError> {
-    let Measured { metrics, failure } = measured.into();
+    let Measured { metrics, failure, absent } = measured.into();
     let format = match (flags.format, out.style.format) {
         (Some(format), _) => format,
         (None, Format::Json | Format::Ndjson) => CheckFormat::Json,
@@ -141,16 +185,22 @@ pub fn conclude(
         (None, _) => CheckFormat::Nagios,
     };
     let judged = match failure {
+        // Nothing is known of the metrics of what is not there.
+        None if metrics.is_empty() && absent.is_some() => Ok(Vec::new()),
         None => flags.require(&metrics).map(|()| flags.judge(metrics)),
         Some(error) => Err((error, flags.judge(metrics))),
     };
     let report = match judged {
-        Ok(judged) => Report::of(title, judged),
+        Ok(judged) => {
+            let missing = if flags.must_exist { Some(Missing::Crit) } else { flags.missing };
+            let verdict = missing.unwrap_or(title.missing).verdict();
+            Report::of(title, judged, absent.map(|why| (why, verdict)))
+        }
         Err((error, judged)) => Report::failed(&error, flags.on_timeout, judged),
     };
     let headline = program.headline(report.verdict, &report.summary);
     match format {
-        CheckFormat::Nagios => out.text(&report.nagios(&headline))?,
+        CheckFormat::Nagios => out.text(&report.nagios(&headline, title.many))?,
         CheckFormat::Text => out.text(&report.text(&headline))?,
         CheckFormat::Json => {
             out.style.format = Format::Json;
@@ -221,26 +271,34 @@ struct Report {
 
 /// Figures that the summary of a check without alerts shows.
 const SHOWN: usize = 4;
+/// Alerts that the summary of a check of many names, and characters of each.
+const NAMED: usize = 10;
+const NAMED_LENGTH: usize = 160;
+/// Bytes that a monitoring system takes at least, which is what it gets at most.
+const LINE: usize = 4 << 10;
 
 impl Report {
-    fn of(title: Title<'_>, judged: Vec<Judged>) -> Self {
-        let verdict = judged.iter().map(|j| j.verdict).max().unwrap_or(Verdict::Ok);
-        let alerts: Vec<String> = judged
-            .iter()
-            .filter(|j| j.verdict != Verdict::Ok)
-            .map(|j| j.reason(title.many))
-            .collect();
-        let shown = if !alerts.is_empty() {
-            alerts.join(", ")
-        } else if title.many {
-            let mut subjects: Vec<_> = judged.iter().map(|j| &j.metric.subject).collect();
-            subjects.dedup();
-            format!("{} fine", units::count(subjects.len() as u64, title.noun))
-        } else {
+    /// From figures, and from that there is nothing to have figures of.
+    fn of(title: Title<'_>, judged: Vec<Judged>, absent: Option<(String, Verdict)>) -> Self {
+        let (absent, missing) = absent.map_or((None, Verdict::Ok), |(why, v)| (Some(why), v));
+        let verdict = judged.iter().map(|j| j.verdict).fold(missing, Verdict::max);
+        let mut alerts: Vec<&Judged> = judged.iter().filter(|j| j.is_alert()).collect();
+        let mut parts: Vec<String> = absent.into_iter().collect();
+        if title.many {
+            // The worst first, and of those the first by name.
+            alerts.sort_by_key(|j| std::cmp::Reverse(j.verdict));
+            parts.extend((!judged.is_empty()).then(|| count_subjects(&judged, title.noun)));
+            let short = |j: &&Judged| escape::clip(&j.reason(true), NAMED_LENGTH).into_owned();
+            parts.extend(alerts.iter().take(NAMED).map(short));
+            let more = alerts.len().saturating_sub(NAMED) as u64;
+            parts.extend((more > 0).then(|| format!("and {} more", units::count(more, "alert"))));
+        } else if alerts.is_empty() {
             let figure = |j: &Judged| format!("{} {}", j.metric.name, j.number());
-            judged.iter().take(SHOWN).map(figure).collect::<Vec<_>>().join(", ")
-        };
-        Self { verdict, summary: format!("{}: {shown}", title.name), judged }
+            parts.extend(judged.iter().take(SHOWN).map(figure));
+        } else {
+            parts.extend(alerts.iter().map(|j| j.reason(false)));
+        }
+        Self { verdict, summary: format!("{}: {}", title.name, parts.join(", ")), judged }
     }
 
     /// From the failure of the check itself, and what was found out all the same.
@@ -257,26 +315,32 @@ impl Report {
         };
         let critical = judged.iter().any(|judged| judged.verdict == Verdict::Critical);
         let verdict = if critical { Verdict::Critical } else { verdict };
-        let mut summary = format!("{}: {}", error.code, error.message);
-        for hint in &error.hints {
-            summary.push_str(&format!(" ({hint})"));
-        }
-        Self { verdict, summary, judged }
+        // Who is woken by it has no command line before them: no hints.
+        Self { verdict, summary: format!("{}: {}", error.code, error.message), judged }
     }
 
-    fn nagios(&self, headline: &str) -> String {
-        if self.judged.is_empty() {
-            return format!("{headline}\n");
+    /// One line. Of many subjects it has only the figures that thresholds ask for, and of those as many as there is room.
+    fn nagios(&self, headline: &str, many: bool) -> String {
+        let mut line = escape::clip(headline, LINE / 2).into_owned();
+        let mut before = " | ";
+        for judged in self.judged.iter().filter(|judged| !many || judged.is_asked_for()) {
+            let data = judged.performance();
+            if many && line.len() + before.len() + data.len() >= LINE {
+                break;
+            }
+            line.push_str(before);
+            line.push_str(&data);
+            before = " ";
         }
-        let data: Vec<String> = self.judged.iter().map(Judged::performance).collect();
-        format!("{headline} | {}\n", data.join(" "))
+        line.push('\n');
+        line
     }
 
     fn text(&self, headline: &str) -> String {
         let mut text = format!("{headline}\n");
         for judged in &self.judged {
             let place = judged.metric.subject.as_ref().map(|subject| format!("{subject} "));
-            let place = crate::escape::line(place.as_deref().unwrap_or_default()).into_owned();
+            let place = escape::line(place.as_deref().unwrap_or_default()).into_owned();
             let (word, name) = (judged.verdict.word(), judged.metric.name);
             text.push_str(&format!("  {word:8} {place}{name} {}\n", judged.number()));
         }
@@ -308,7 +372,36 @@ impl Report {
     }
 }
 
+/// Such as `3 critical, 497 ok of 500 tubes`, each by its worst figure.
+fn count_subjects(judged: &[Judged], noun: &str) -> String {
+    let mut worst = BTreeMap::new();
+    for judged in judged {
+        let verdict = worst.entry(&judged.metric.subject).or_insert(Verdict::Ok);
+        *verdict = judged.verdict.max(*verdict);
+    }
+    let all = units::count(worst.len() as u64, noun);
+    let count = |verdict| worst.values().filter(|of| **of == verdict).count();
+    let counts = [Verdict::Critical, Verdict::Warning, Verdict::Ok].map(|v| (v, count(v)));
+    if counts.iter().any(|(verdict, count)| *verdict == Verdict::Ok && *count == worst.len()) {
+        return format!("{all} fine");
+    }
+    let counts = counts.iter().filter(|(_, count)| *count > 0);
+    let counts: Vec<String> = counts
+        .map(|(verdict, count)| format!("{count} {}", verdict.word().to_lowercase()))
+        .collect();
+    format!("{} of {all}", counts.join(", "))
+}
+
 impl Judged {
+    fn is_alert(&self) -> bool {
+        self.verdict != Verdict::Ok
+    }
+
+    /// Whether a threshold is about it, or it alerts by itself.
+    fn is_asked_for(&self) -> bool {
+        self.warning.is_some() || self.critical.is_some() || self.is_alert()
+    }
+
     fn reason(&self, with_subject: bool) -> String {
         let subject = match &self.metric.subject {
             Some(subject) if with_subject => format!("{subject} "),
@@ -332,7 +425,7 @@ impl Judged {
             None => self.metric.name.to_owned(),
         };
         // Quotes and bars would end the label.
-        let label = crate::escape::line(&label).replace(['\'', '|', '='], "_");
+        let label = escape::line(&label).replace(['\'', '|', '='], "_");
         format!(
             "'{label}'={}{};{};{};0;",
             self.metric.value,
@@ -389,10 +482,12 @@ mod tests {
         ] {
             let flags = Line::parse_from(line).flags;
             let failure = Some(CliError::timeout("status: no reply"));
-            let measured = Measured { metrics: vec![Metric::new("rtt", 5.0, "ms")], failure };
+            let metrics = vec![Metric::new("rtt", 5.0, "ms")];
+            let measured = Measured { metrics, failure, absent: None };
             let sink = Sink::default();
             let mut out = Output::to(Box::new(sink.clone()), Style::default());
-            let title = Title { name: "server", noun: "queue", many: false };
+            let title =
+                Title { name: "server", noun: "queue", many: false, missing: Missing::Crit };
             let verdict = conclude(&mut out, &PROGRAM, &flags, title, measured).unwrap();
             let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
             assert_eq!(verdict.code(), exit, "{line:?}: {text}");

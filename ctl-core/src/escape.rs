@@ -115,6 +115,17 @@ pub fn shorten(text: &str) -> Cow<'_, str> {
     format!("{shown}… (the first {} of {} bytes)", shown.len(), text.len()).into()
 }
 
+/// A text of so many bytes at most: of a longer one the beginning, and an ellipsis.
+#[must_use]
+pub fn clip(text: &str, most: usize) -> Cow<'_, str> {
+    const ELLIPSIS: &str = "…";
+    if text.len() <= most {
+        return text.into();
+    }
+    let end = text.floor_char_boundary(most.saturating_sub(ELLIPSIS.len()));
+    format!("{}{ELLIPSIS}", text.get(..end).unwrap_or_default()).into()
+}
+
 /// JSON text: characters that act on it, which JSON leaves alone, become `\uXXXX`.
 ///
 /// Such characters stand only inside strings, where the escape means the same character. Line ends

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use adf_queue_client::QueueStats;
 use clap::{Args, Subcommand};
-use ctl_core::check::{CheckFlags, Metric, Title, conclude};
+use ctl_core::check::{CheckFlags, Measured, Metric, Missing, Title, conclude};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::messages::Messages;
@@ -14,6 +14,7 @@ use ctl_core::units::milliseconds;
 use super::push::push;
 use super::queue::stats;
 use super::queues::list;
+use crate::error::QUEUE_NOT_FOUND;
 use crate::link::Link;
 use crate::program::PROGRAM;
 use crate::tool::Tool;
@@ -30,7 +31,7 @@ Metrics:
   roundtrip:  rtt (milliseconds)
 A queue with ready messages that nobody waits for, and of which nobody has pulled any, is CRITICAL (--zero-workers): the
 server knows no workers, only waiting pulls and pulled messages. roundtrip proves that the server stores and returns
-messages, without competing with workers.
+messages, without competing with workers. A queue that does not exist is CRITICAL too (--missing).
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
 --timeout is 2s unless given.
 
@@ -79,7 +80,10 @@ enum What {
 /// Only failures of writing.
 pub fn run(tool: &mut Tool, args: &CheckArgs) -> Result<Exit, CliError> {
     tool.link.dialer.default_timeout(PATIENCE);
-    let measured = measure(tool.link.side(), &args.what, &tool.messages);
+    let measured = match measure(tool.link.side(), &args.what, &tool.messages) {
+        Err(error) if error.code == QUEUE_NOT_FOUND => Measured::absent(error.message, Vec::new()),
+        measured => measured.into(),
+    };
     let name = match &args.what {
         What::Server => "server",
         What::Queue { queue } => queue,
@@ -87,7 +91,8 @@ pub fn run(tool: &mut Tool, args: &CheckArgs) -> Result<Exit, CliError> {
         What::Roundtrip => "roundtrip",
     };
     let many = matches!(args.what, What::Queues { .. });
-    let title = Title { name, noun: "queue", many };
+    // A queue is there until somebody deletes it.
+    let title = Title { name, noun: "queue", many, missing: Missing::Crit };
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
 }
 
@@ -110,7 +115,7 @@ fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Vec<Metr
             }
             if listed.queues.is_empty() {
                 let why = format!("no queue fits {}", patterns.join(" "));
-                return Err(CliError::not_found(why));
+                return Err(CliError::new(Exit::Negative, QUEUE_NOT_FOUND, why));
             }
             Ok(listed.queues.iter().flat_map(figures).collect())
         }

@@ -21,7 +21,9 @@ fn queues_are_judged_by_thresholds_and_by_who_pulls() {
         check(&[&ok[..], &["-w", "nonsense=0"]].concat()).exits(3);
         check(&["queues", &queue.name, "--exclude", &queue.name]).exits(2);
         check(&["queues", &queue.name, "--zero-workers", "ok"]).exits(0);
-        check(&["queue", &site.no_queue("none").name]).exits(2);
+        let none = site.no_queue("none");
+        check(&["queue", &none.name]).exits(2);
+        check(&["queue", &none.name, "--missing", "ok"]).exits(0);
         check(&["roundtrip"]).exits(0);
     });
 }

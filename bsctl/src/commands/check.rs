@@ -3,7 +3,7 @@
 mod measure;
 
 use clap::{Args, Subcommand};
-use ctl_core::check::{CheckFlags, Title, conclude};
+use ctl_core::check::{CheckFlags, Missing, Title, conclude};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::ping::PATIENCE;
 
@@ -20,7 +20,7 @@ Metrics:
   a tube:     ready buried delayed reserved urgent waiting watching workers oldest-age pause-left rtt
   roundtrip:  rtt (milliseconds)
 oldest-age is the age of the job that would be reserved next. A tube with ready jobs that nobody watches is
-CRITICAL (--zero-workers). A tube can look fine while its workers are stuck: roundtrip proves that the server
+CRITICAL (--zero-workers). A tube that does not exist is an empty one, unless --missing or --must-exist says so. A tube can look fine while its workers are stuck: roundtrip proves that the server
 stores and returns jobs, without competing with workers.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
 --timeout is 2s unless given.
@@ -78,6 +78,7 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
         What::Roundtrip => "roundtrip",
     };
     let many = matches!(args.what, What::Tubes { .. });
-    let title = Title { name, noun: "tube", many };
+    // A tube is there only while it is used.
+    let title = Title { name, noun: "tube", many, missing: Missing::Ok };
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
 }

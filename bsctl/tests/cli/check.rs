@@ -86,8 +86,86 @@ fn ready_jobs_that_nobody_watches_are_critical() {
         bsctl(address, &["check", "tube", "orphan", "--zero-workers", "ok"]).exits(0);
         bsctl(address, &["check", "tubes", "*"]).exits(2);
         bsctl(address, &["check", "tubes", "*", "--exclude", "orph*"]).exits(0);
-        bsctl(address, &["check", "tube", "none"]).exits(2);
     });
+}
+
+/// A tube is there only while it is used: the alert would come with the last job.
+#[test]
+fn a_tube_that_does_not_exist_is_an_empty_one_unless_told_otherwise() {
+    on_both(|address| {
+        let check = |more: &[&str]| bsctl(address, &[&["check"], more].concat());
+        let ran = check(&["tube", "none", "-c", "ready=10"]).exits(0);
+        let line = "BSCTL OK - none: there is no tube none, ready 0, ";
+        assert!(ran.out().starts_with(line), "{}", ran.out());
+        assert!(ran.out().contains("| 'none_ready'=0;;10;0; "), "{}", ran.out());
+        // Nobody works on what is not there.
+        check(&["tube", "none", "-c", "workers=1:"]).exits(2);
+        check(&["tube", "none", "-c", "nonsense=1"]).exits(3);
+        check(&["tube", "none", "--missing", "warn"]).exits(1);
+        check(&["tube", "none", "--must-exist"]).exits(2);
+        let ran = check(&["tubes", "no*", "-c", "ready=10"]).exits(0);
+        assert_eq!(ran.out(), "BSCTL OK - tubes: no tube fits no*\n");
+        check(&["tubes", "no*", "--missing", "crit"]).exits(2);
+        check(&["tube", "none", "--must-exist", "--missing", "ok"]).exits(3);
+    });
+}
+
+#[test]
+fn many_tubes_fit_into_what_a_monitoring_system_takes() {
+    let server = Server::start().unwrap();
+    let mut keeper = client(server.address());
+    for number in 0..500 {
+        let tube = format!("{number:03}-{}", "t".repeat(190));
+        if number % 2 == 0 {
+            keeper.watch(tube.as_str()).unwrap();
+        }
+        put(server.address(), &tube, "");
+    }
+    let check = |more: &[&str]| {
+        let line = [&["check", "tubes", "*", "--zero-workers", "warn"], more].concat();
+        bsctl(server.address(), &line)
+    };
+    let ran = check(&["-c", "ready=0"]).exits(2);
+    assert!(ran.out().len() <= 4096, "{} bytes", ran.out().len());
+    assert!(
+        ran.out().starts_with("BSCTL CRITICAL - tubes: 500 critical, 1 ok of 501 tubes, 000-"),
+        "{}",
+        ran.out()
+    );
+    assert!(ran.out().contains(" and 740 alerts more"), "{}", ran.out());
+    assert!(ran.out().contains("_ready'=1;;0;0;"), "{}", ran.out());
+    // Without a threshold, the figures are those that alert by themselves.
+    let ran = check(&[]).exits(1);
+    assert!(!ran.out().contains("_buried'"), "{}", ran.out());
+    let ran = check(&[
+        "--exclude",
+        "[0-9]*",
+        "--exclude",
+        "0*",
+        "--exclude",
+        "1*",
+        "--exclude",
+        "2*",
+        "--exclude",
+        "3*",
+        "--exclude",
+        "4*",
+    ]);
+    assert_eq!(ran.exits(0).out(), "BSCTL OK - tubes: 1 tube fine\n");
+    assert!(
+        check(&["-c", "ready=0", "-o", "json"]).exits(2).json()["metrics"]
+            .as_array()
+            .unwrap()
+            .len()
+            > 5000
+    );
+}
+
+#[test]
+fn an_alert_has_no_hints_for_command_lines() {
+    let ran = bsctl(&dead_address(), &["check", "server"]).exits(2);
+    assert!(!ran.out().contains("start beanstalkd"), "{}", ran.out());
+    assert_eq!(ran.lines().len(), 1, "{}", ran.out());
 }
 
 #[test]

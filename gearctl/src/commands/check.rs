@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
-use ctl_core::check::{CheckFlags, Measured, Metric, Title, conclude};
+use ctl_core::check::{CheckFlags, Measured, Metric, Missing, Title, conclude};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::glob::glob;
 use gearman_client::{FunctionStatus, SubmitOptions};
 
-use super::functions::{no_function, status_of, statuses};
+use super::functions::{status_of, statuses};
 use crate::error::{TIMEOUT, cli_error};
 use crate::link::Link;
 use crate::names::{self, show_function};
@@ -26,7 +26,8 @@ Metrics:
   server:     functions queued running workers rtt
   a function: queued running workers rtt
   roundtrip:  rtt (milliseconds)
-A function with queued jobs and without workers is CRITICAL (--zero-workers). Cancelled jobs count as queued until a
+A function with queued jobs and without workers is CRITICAL (--zero-workers). One that does not exist has neither, unless
+--missing or --must-exist says what that means. Cancelled jobs count as queued until a
 worker asks for work. Workers can be registered and stuck: roundtrip through a function proves that they answer, and the
 message tells whether the server or the worker failed.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments). --timeout is 2s unless given.
@@ -99,7 +100,8 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
         What::Roundtrip { function, .. } => function.as_deref().unwrap_or("roundtrip"),
     };
     let many = matches!(args.what, What::Functions { .. });
-    let title = Title { name, noun: "function", many };
+    // A function is there only while it is used.
+    let title = Title { name, noun: "function", many, missing: Missing::Ok };
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
 }
 
@@ -111,16 +113,17 @@ fn measure(link: &mut Link, what: &What) -> Measured {
         Err(error) => return Err(error).into(),
     };
     match figures_of(link, what, rtt.clone()) {
-        Ok(metrics) => Measured { metrics, failure: late },
+        Ok(measured) => Measured { failure: late, ..measured },
         Err(error) if error.code == TIMEOUT => {
-            Measured { metrics: rtt.into_iter().collect(), failure: late.or(Some(error)) }
+            let metrics = rtt.into_iter().collect();
+            Measured { metrics, failure: late.or(Some(error)), absent: None }
         }
         Err(error) => Err(late.unwrap_or(error)).into(),
     }
 }
 
-fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Vec<Metric>, CliError> {
-    match what {
+fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Measured, CliError> {
+    let metrics = match what {
         What::Server => {
             let all = statuses(link)?;
             let sum = |of: fn(&FunctionStatus) -> i64| all.iter().map(of).sum::<i64>() as f64;
@@ -131,14 +134,18 @@ fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Vec<M
                 Metric::new("functions", all.len() as f64, ""),
             ];
             metrics.extend(rtt);
-            Ok(metrics)
+            metrics
         }
         What::Function { function } => {
             let function = names::function(function)?;
-            let status = status_of(link, &function)?.ok_or_else(|| no_function(&function))?;
-            let mut metrics = figures(&status);
-            metrics.extend(rtt.map(|rtt| rtt.of(&show_function(&function))));
-            Ok(metrics)
+            let name = show_function(&function);
+            let status = status_of(link, &function)?;
+            let mut metrics = figures(&name, status.as_ref());
+            metrics.extend(rtt.map(|rtt| rtt.of(&name)));
+            if status.is_none() {
+                return Ok(Measured::absent(format!("there is no function {name}"), metrics));
+            }
+            metrics
         }
         What::Functions { patterns, exclude } => {
             let fits = |patterns: &[String], name: &str| patterns.iter().any(|p| glob(p, name));
@@ -149,17 +156,20 @@ fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Vec<M
             });
             all.sort_by(|a, b| a.name.cmp(&b.name));
             if all.is_empty() {
-                let message = format!("no function fits {}", patterns.join(" "));
-                return Err(CliError::not_found(message));
+                let why = format!("no function fits {}", patterns.join(" "));
+                return Ok(Measured::absent(why, Vec::new()));
             }
-            Ok(all.iter().flat_map(figures).collect())
+            all.iter()
+                .flat_map(|status| figures(&show_function(&status.name), Some(status)))
+                .collect()
         }
-        What::Roundtrip { function: None, .. } => Ok(rtt.into_iter().collect()),
+        What::Roundtrip { function: None, .. } => rtt.into_iter().collect(),
         What::Roundtrip { function: Some(function), send, expect } => {
             worker(link, function, send, expect.as_deref())
-                .map_err(|error| error.context("worker roundtrip"))
+                .map_err(|error| error.context("worker roundtrip"))?
         }
-    }
+    };
+    Ok(Ok(metrics).into())
 }
 
 /// The way to the server and back.
@@ -168,15 +178,17 @@ fn ping(link: &mut Link) -> Result<Metric, CliError> {
     Ok(Metric::new("rtt", milliseconds(took), "ms"))
 }
 
-fn figures(status: &FunctionStatus) -> Vec<Metric> {
-    let name = show_function(&status.name);
-    let metric = |key, value: i64| Metric::new(key, value as f64, "").of(&name);
-    let unattended = (status.queued() > 0 && status.workers == 0)
-        .then_some("has queued jobs, and there is no worker");
+/// Of a function that is not there, those of one without jobs and workers.
+fn figures(name: &str, status: Option<&FunctionStatus>) -> Vec<Metric> {
+    let of = |figure: fn(&FunctionStatus) -> i64| status.map_or(0, figure);
+    let (queued, workers) = (of(FunctionStatus::queued), of(|status| status.workers));
+    let metric = |key, value: i64| Metric::new(key, value as f64, "").of(name);
+    let unattended =
+        (queued > 0 && workers == 0).then_some("has queued jobs, and there is no worker");
     vec![
-        metric("queued", status.queued()),
-        metric("running", status.running),
-        Metric { unattended, ..metric("workers", status.workers) },
+        metric("queued", queued),
+        metric("running", of(|status| status.running)),
+        Metric { unattended, ..metric("workers", workers) },
     ]
 }
 

@@ -9,7 +9,13 @@ fn functions_are_judged_by_thresholds_and_workers() {
         let check = |line: &[&str]| gearctl(address, &[&["check"], line].concat());
         let ok = check(&["server"]).exits(0);
         assert!(ok.out().starts_with("GEARCTL OK - server: queued 0"), "{}", ok.out());
-        check(&["function", "f"]).exits(2);
+        // A function is there only while somebody uses it.
+        let ok = check(&["function", "f", "-c", "queued=10"]).exits(0);
+        let line = "GEARCTL OK - f: there is no function f, queued 0, running 0, workers 0";
+        assert!(ok.out().starts_with(line), "{}", ok.out());
+        check(&["function", "f", "-c", "workers=1:"]).exits(2);
+        check(&["function", "f", "--must-exist"]).exits(2);
+        check(&["functions", "f*", "--missing", "warn"]).exits(1);
         queue(address, "f", b"x");
         let lonely = check(&["function", "f"]).exits(2);
         assert!(
@@ -22,7 +28,7 @@ fn functions_are_judged_by_thresholds_and_workers() {
         check(&[&ok[..], &["-w", "queued=0"]].concat()).exits(1);
         check(&[&ok[..], &["-w", "queued=0", "-c", "queued=@1:5"]].concat()).exits(2);
         check(&[&ok[..], &["-w", "nonsense=0"]].concat()).exits(3);
-        check(&["functions", "f*", "--exclude", "f"]).exits(2);
+        check(&["functions", "f*", "--exclude", "f"]).exits(0);
         let json = check(&["functions", "*", "-o", "json"]).exits(2).json();
         assert_eq!(
             (&json["status"], &json["metrics"][0]["function"]),

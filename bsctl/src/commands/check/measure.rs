@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use beanstalk_client::protocol::{
     Delete, ListTubes, PeekReady, Put, ReserveJob, ReserveWithTimeout, Stats, StatsJob, StatsTube,
 };
-use beanstalk_client::{Job, JobId, PutOptions, TubeName};
-use ctl_core::check::Metric;
+use beanstalk_client::{Job, JobId, PutOptions, TubeName, TubeStats};
+use ctl_core::check::{Measured, Metric};
 use ctl_core::error::CliError;
 use ctl_core::glob::glob;
 use ctl_core::link::Link as _;
@@ -16,7 +16,6 @@ use ctl_core::units::milliseconds;
 use super::What;
 use crate::commands::smoke::scratch_tube;
 use crate::error::cli_error;
-use crate::jobs;
 use crate::link::Link;
 use crate::names;
 use crate::seen::Seen;
@@ -24,14 +23,18 @@ use crate::tool::Tool;
 use crate::tube_stats::unaskable;
 
 /// Asks the server.
-pub(super) fn measure(tool: &mut Tool, what: &What) -> Result<Vec<Metric>, CliError> {
+pub(super) fn measure(tool: &mut Tool, what: &What) -> Measured {
     match what {
-        What::Server => server(&mut tool.link),
-        What::Tube { tube } => tube_metrics(tool.link.side(), &names::tube(tube)?),
-        What::Tubes { patterns, exclude } => {
-            tubes(tool.link.side(), patterns, exclude, &tool.messages)
+        What::Server => server(&mut tool.link).into(),
+        What::Tube { tube } => {
+            let measured = names::tube(tube).and_then(|tube| one_tube(tool.link.side(), &tube));
+            measured.unwrap_or_else(|error| Err(error).into())
         }
-        What::Roundtrip => roundtrip(tool.link.side()),
+        What::Tubes { patterns, exclude } => {
+            let measured = tubes(tool.link.side(), patterns, exclude, &tool.messages);
+            measured.unwrap_or_else(|error| Err(error).into())
+        }
+        What::Roundtrip => roundtrip(tool.link.side()).into(),
     }
 }
 
@@ -57,30 +60,39 @@ fn server(link: &mut Link) -> Result<Vec<Metric>, CliError> {
     ])
 }
 
-fn tube_metrics(link: &mut Link, tube: &TubeName) -> Result<Vec<Metric>, CliError> {
+fn one_tube(link: &mut Link, tube: &TubeName) -> Result<Measured, CliError> {
+    let (is_there, metrics) = tube_metrics(link, tube)?;
+    let absent = (!is_there).then(|| format!("there is no tube {tube}"));
+    Ok(Measured { metrics, failure: None, absent })
+}
+
+/// Whether the tube is there, and its figures: of one that is not, those of an empty one.
+fn tube_metrics(link: &mut Link, tube: &TubeName) -> Result<(bool, Vec<Metric>), CliError> {
     link.client()?;
     let start = Instant::now();
     let stats = link.call(StatsTube(tube.clone()))?;
     let rtt = milliseconds(start.elapsed());
-    let stats = stats.ok_or_else(|| jobs::no_tube(tube))?;
-    let oldest = if stats.current_jobs_ready == 0 { 0 } else { oldest_age(link, tube)? };
-    let pause = u64::try_from(stats.pause_time_left).unwrap_or(0);
-    let unattended = (stats.current_jobs_ready > 0 && stats.current_watching == 0)
-        .then_some("has ready jobs, and nobody watches it");
+    let of = |figure: fn(&TubeStats) -> u64| stats.as_ref().map_or(0, figure);
+    let (ready, watching) =
+        (of(|stats| stats.current_jobs_ready), of(|stats| stats.current_watching));
+    let oldest = if ready == 0 { 0 } else { oldest_age(link, tube)? };
+    let unattended =
+        (ready > 0 && watching == 0).then_some("has ready jobs, and nobody watches it");
     let metric = |name, value: u64, unit| Metric::new(name, value as f64, unit).of(tube.as_str());
-    Ok(vec![
-        metric("ready", stats.current_jobs_ready, ""),
-        metric("buried", stats.current_jobs_buried, ""),
-        metric("delayed", stats.current_jobs_delayed, ""),
-        metric("reserved", stats.current_jobs_reserved, ""),
-        metric("urgent", stats.current_jobs_urgent, ""),
-        metric("waiting", stats.current_waiting, ""),
-        metric("watching", stats.current_watching, ""),
-        Metric { unattended, ..metric("workers", stats.current_watching, "") },
+    let metrics = vec![
+        metric("ready", ready, ""),
+        metric("buried", of(|stats| stats.current_jobs_buried), ""),
+        metric("delayed", of(|stats| stats.current_jobs_delayed), ""),
+        metric("reserved", of(|stats| stats.current_jobs_reserved), ""),
+        metric("urgent", of(|stats| stats.current_jobs_urgent), ""),
+        metric("waiting", of(|stats| stats.current_waiting), ""),
+        metric("watching", watching, ""),
+        Metric { unattended, ..metric("workers", watching, "") },
         metric("oldest-age", oldest, "s"),
-        metric("pause-left", pause, "s"),
+        metric("pause-left", of(|stats| u64::try_from(stats.pause_time_left).unwrap_or(0)), "s"),
         Metric::new("rtt", rtt, "ms").of(tube.as_str()),
-    ])
+    ];
+    Ok((stats.is_some(), metrics))
 }
 
 fn tubes(
@@ -88,7 +100,7 @@ fn tubes(
     patterns: &[String],
     exclude: &[String],
     messages: &Messages,
-) -> Result<Vec<Metric>, CliError> {
+) -> Result<Measured, CliError> {
     let fits = |patterns: &[String], tube: &TubeName| {
         patterns.iter().any(|pattern| glob(pattern, tube.as_str()))
     };
@@ -99,7 +111,8 @@ fn tubes(
     let mut unasked = None;
     for tube in &all {
         match tube_metrics(link, tube) {
-            Ok(more) => metrics.extend(more),
+            // One that is gone by now is one that is not there.
+            Ok((is_there, more)) => metrics.extend(more.into_iter().filter(|_| is_there)),
             Err(error) => {
                 let error = unaskable(tube, error)?;
                 messages.warn(&error.message);
@@ -107,11 +120,13 @@ fn tubes(
             }
         }
     }
-    if metrics.is_empty() {
-        let none = || CliError::not_found(format!("no tube fits {}", patterns.join(" ")));
-        return Err(unasked.unwrap_or_else(none));
+    match unasked {
+        Some(error) if metrics.is_empty() => Err(error),
+        _ if metrics.is_empty() => {
+            Ok(Measured::absent(format!("no tube fits {}", patterns.join(" ")), metrics))
+        }
+        _ => Ok(Ok(metrics).into()),
     }
-    Ok(metrics)
 }
 
 /// The age of the job that would be reserved next.
