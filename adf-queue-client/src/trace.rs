@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 #[cfg(feature = "tracing")]
-use queue_core::Line;
 use queue_core::Span;
+#[cfg(feature = "tracing")]
+use queue_core::{Line, Words};
 
 #[cfg(feature = "tracing")]
 use crate::protocol::Action;
@@ -143,15 +144,15 @@ pub(crate) fn worker(address: &Address, what: &WorkerEventKind, logs_errors: boo
             messaging.system = SYSTEM,
             messaging.destination.name = %Line(queue),
             server.address = %address.endpoint().host(),
-            message = message.get(),
-            error = logs_errors.then(|| tracing::field::display(Line(error))),
+            messaging.message.id = message.get(),
+            error = logs_errors.then(|| tracing::field::display(Words(error))),
             "the handler failed"
         ),
         WorkerEventKind::Poisoned { queue, message, duplications } => tracing::warn!(
             messaging.system = SYSTEM,
             messaging.destination.name = %Line(queue),
             server.address = %address.endpoint().host(),
-            message = message.get(),
+            messaging.message.id = message.get(),
             duplications,
             "the message was delivered too often"
         ),
@@ -167,7 +168,7 @@ pub(crate) fn worker(address: &Address, what: &WorkerEventKind, logs_errors: boo
             messaging.system = SYSTEM,
             messaging.destination.name = %Line(queue),
             server.address = %address.endpoint().host(),
-            message = message.get(),
+            messaging.message.id = message.get(),
             fate = fate.word(),
             "the message has ended"
         ),

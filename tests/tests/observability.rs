@@ -7,6 +7,8 @@
     missing_docs
 )]
 
+#[path = "observability/adf_queue.rs"]
+mod adf_queue;
 #[path = "observability/beanstalk.rs"]
 mod beanstalk;
 #[path = "observability/beanstalk_worker.rs"]

@@ -15,7 +15,7 @@ use std::{
 };
 
 /// The rows that each table must have, in order; a word stands for the row that begins with it.
-const TABLES: [(&str, &[Rows]); 25] = [
+const TABLES: [(&str, &[Rows]); 26] = [
     ("beanstalkd / Transport", &[Rows::Numbered('C', 22)]),
     ("beanstalkd / Clients, producers and workers", &[Rows::Numbered('B', 28)]),
     (
@@ -43,6 +43,7 @@ const TABLES: [(&str, &[Rows]); 25] = [
     ("Found by attack and daily use / Gearman: clients", &[]),
     ("Found by attack and daily use / Gearman: workers", &[]),
     ("Found by attack and daily use / Other servers of the field", &[]),
+    ("Found by attack and daily use / Adf.QueueServer: workers", &[]),
     ("Found by attack and daily use / Tools: shell lines, files and terminals", &[]),
     ("Found by attack and daily use / Tools: jobs that leave a queue", &[]),
     ("Found by attack and daily use / Tools: bounds and other servers", &[]),

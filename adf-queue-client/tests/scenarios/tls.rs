@@ -14,6 +14,9 @@ use rustls::{ServerConfig, pki_types::PrivateKeyDer};
 
 use crate::face::{Face, both_faces};
 
+/// All transports, over TLS.
+const SCHEMES: [&str; 4] = ["adfs", "adfs+json", "https", "https+json"];
+
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
 both_faces!(
@@ -73,7 +76,7 @@ fn to(scheme: &str, address: SocketAddr, tls: TlsOptions) -> ConnectOptions {
 fn messages_go_through_tls<F: Face>() {
     let (server, authority) = (Server::builder().queue("/q").start().unwrap(), authority());
     let address = proxy(config(&authority), &server);
-    for scheme in ["adfs", "adfs+json"] {
+    for scheme in SCHEMES {
         let tls = TlsOptions::default().authorities_pem(authority.pem());
         let mut client = F::connect(to(scheme, address, tls)).unwrap();
         let queue = "/q".parse().unwrap();
@@ -82,32 +85,41 @@ fn messages_go_through_tls<F: Face>() {
         assert_eq!(pulled.body().len(), 60_000);
         client.delete(&pulled).unwrap();
         client.ping().unwrap();
+        assert_eq!(client.stats().unwrap().queues.len(), 1, "the page of {scheme}");
     }
 }
 
 fn a_certificate_of_an_unknown_authority_is_refused<F: Face>() {
     let (server, known) = (Server::start().unwrap(), authority());
     let address = proxy(config(&authority()), &server);
-    let tls = TlsOptions::default().authorities_pem(known.pem());
-    let error = F::connect(to("adfs", address, tls)).err().unwrap();
-    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Tls, Fate::NotSent), "{error}");
+    for scheme in SCHEMES {
+        let tls = TlsOptions::default().authorities_pem(known.pem());
+        let mut client = F::new(to(scheme, address, tls)).unwrap();
+        let error = client.rpush(&"/q".parse().unwrap(), "x".into()).unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (&ErrorKind::Tls, Fate::NotSent), "{error}");
+    }
 }
 
 fn a_server_without_tls_is_never_spoken_to_in_plain_text<F: Face>() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut first = [0];
-        stream.read_exact(&mut first).unwrap();
-        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
-        first[0]
-    });
-    let tls = TlsOptions::default().authorities_pem(authority().pem());
-    let error = F::connect(to("adfs", address, tls)).err().unwrap();
-    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Tls, Fate::NotSent), "{error}");
-    assert_eq!(server.join().unwrap(), 0x16, "a handshake");
-    let plain: ConnectOptions = "adf+json://10.0.0.5".parse().unwrap();
-    let error = F::new(plain.require_tls(true)).err().unwrap();
-    assert!(error.to_string().contains("write adfs+json://10.0.0.5"), "{error}");
+    for scheme in SCHEMES {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut first = [0];
+            stream.read_exact(&mut first).unwrap();
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+            first[0]
+        });
+        let tls = TlsOptions::default().authorities_pem(authority().pem());
+        let mut client = F::new(to(scheme, address, tls)).unwrap();
+        let error = client.rpush(&"/q".parse().unwrap(), "x".into()).unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (&ErrorKind::Tls, Fate::NotSent), "{error}");
+        assert_eq!(server.join().unwrap(), 0x16, "a handshake");
+    }
+    for (plain, secure) in [("adf+json", "adfs+json"), ("http", "https")] {
+        let plain: ConnectOptions = format!("{plain}://10.0.0.5").parse().unwrap();
+        let error = F::new(plain.require_tls(true)).err().unwrap();
+        assert!(error.to_string().contains(&format!("write {secure}://10.0.0.5")), "{error}");
+    }
 }

@@ -156,6 +156,11 @@ impl Link {
         self.failure.take()
     }
 
+    /// Counts a failure of a connection that no task has been told of.
+    pub(crate) fn count_failure(&mut self, error: &Error) {
+        self.metrics.failed(error.kind().counted());
+    }
+
     /// Begins a task, which has to be over by its limit. A pull that is late gives [`Answer::Nothing`], anything else the
     /// error of the limit.
     ///

@@ -338,6 +338,7 @@ impl Lane {
         if let Some(error) = self.link.take_failure()
             && self.life == Life::Working
         {
+            self.link.count_failure(&error);
             self.tell(WorkerEventKind::Disconnected(error));
         }
         let present = self.link.epoch().filter(|_| self.link.is_open());

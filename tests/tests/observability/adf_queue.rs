@@ -1,0 +1,353 @@
+//! Adf.QueueServer: what its clients and workers tell, and what can be seen of a worker while it runs.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use adf_queue_client::{
+    Client, ConnectOptions, ConnectionState, Error, ErrorKind, JobContext, Metrics, Refusal,
+    RetryPolicy, TlsOptions, Worker, WorkerHandle, WorkerOptions, WorkerReport, blocking,
+};
+use fixtures::{adf_queue::Server, fault::Fault};
+use tests::face::runtime;
+
+use super::record::{SENTINEL, check, find, record_of};
+
+/// A name that does not stay on its line.
+const ODD: &str = "/odd\n\x1b[2Jname";
+const QUEUE: &str = "/q";
+const MISSING: &str = "/missing";
+
+fn server() -> Server {
+    Server::builder().queue(QUEUE).queue(ODD).start().unwrap()
+}
+
+fn options(address: &str) -> ConnectOptions {
+    let options: ConnectOptions = address.parse().unwrap();
+    let retry = RetryPolicy::new(2).backoff(Duration::from_millis(20), Duration::from_millis(40));
+    let tls = TlsOptions::default().client_certificate_pem(SENTINEL, SENTINEL);
+    options.reply_timeout(Duration::from_secs(20)).retry(retry).tls(tls)
+}
+
+fn body() -> String {
+    format!("{SENTINEL} in a body\r\nof two lines")
+}
+
+fn is_missing(error: &Error) {
+    assert_eq!(*error.kind(), ErrorKind::Refused(Refusal::QueueNotFound), "{error}");
+}
+
+fn check_numbers(metrics: &Metrics) {
+    assert_eq!((metrics.connections, metrics.reconnects), (2, 1), "{metrics:?}");
+    let missing = ErrorKind::Refused(Refusal::QueueNotFound);
+    assert_eq!(metrics.errors, [(missing, 1)], "{metrics:?}");
+    // 2 pushes and one refused, a pull, a delete and a count
+    assert_eq!((metrics.commands, metrics.replies), (6, 6), "{metrics:?}");
+    let body = body().len() as u64;
+    assert!(metrics.bytes_out > 3 * body && metrics.bytes_in > body, "{metrics:?}");
+}
+
+fn check_client(record: &[String]) {
+    check(record);
+    let system = "messaging.system=\"adf_queue\"";
+    find(record, &["INFO", "connected", system, "server.address=127.0.0.1", "server.port="]);
+    find(record, &["adf_queue_connect", "close"]);
+    find(
+        record,
+        &[
+            "adf_queue_request",
+            "close",
+            system,
+            "messaging.operation.name=\"rpush\"",
+            "messaging.destination.name=/odd\\n\\u{1b}[2Jname",
+            "server.address=127.0.0.1",
+            "server.port=",
+        ],
+    );
+    find(
+        record,
+        &["the request failed", "error.type=\"queue_not_found\"", "fate=Refused", "request_id="],
+    );
+    find(record, &["WARN", "the connection was lost", "server.port="]);
+    find(record, &["waiting before the next attempt", "delay_ms="]);
+    find(
+        record,
+        &["WARN", "no connection", "error.type=\"connect\"", "error=cannot connect to 127.0.0.1:"],
+    );
+    find(record, &["error.type=\"tls\""]);
+    find(record, &["pulling over HTTP", "messaging.destination.name=/q", "request_id="]);
+}
+
+#[test]
+fn an_async_client_tells_what_it_does_and_no_body() {
+    check_client(&record_of(|| {
+        let server = server();
+        runtime().block_on(async {
+            let client = Client::connect(options(server.address())).await.unwrap();
+            client.rpush(ODD, body()).await.unwrap();
+            client.rpush(QUEUE, body()).await.unwrap();
+            is_missing(&client.rpush(MISSING, body()).await.unwrap_err());
+            let pulled = client.pull(QUEUE).await.unwrap();
+            assert_eq!(pulled.body(), &body());
+            client.delete(&pulled).await.unwrap();
+            assert_eq!(client.connection_state(), ConnectionState::Ready);
+            client.reconnect().await.unwrap();
+            assert_eq!(client.count(ODD).await.unwrap(), 1);
+            check_numbers(&client.metrics());
+            let http = options(&format!("http://{}", server.address()));
+            let over_http = Client::connect(http).await.unwrap();
+            over_http.rpush(QUEUE, body()).await.unwrap();
+            let pulled = over_http.pull(QUEUE).await.unwrap();
+            over_http.delete(&pulled).await.unwrap();
+            drop(server);
+            let _ = client.count(ODD).await;
+            assert!(client.count(ODD).await.is_err());
+            assert!(client.metrics().errors_of(ErrorKind::Connect) > 0);
+            let state = client.connection_state();
+            assert!(matches!(state, ConnectionState::Backoff | ConnectionState::Idle), "{state:?}");
+            assert!(Client::connect(options("adfs://127.0.0.1:1")).await.is_err());
+        });
+    }));
+}
+
+#[test]
+fn a_blocking_client_tells_what_it_does_and_no_body() {
+    check_client(&record_of(|| {
+        let server = server();
+        let mut client = blocking::Client::connect(options(server.address())).unwrap();
+        client.rpush(ODD, body()).unwrap();
+        client.rpush(QUEUE, body()).unwrap();
+        is_missing(&client.rpush(MISSING, body()).unwrap_err());
+        let pulled = client.pull(QUEUE).unwrap();
+        assert_eq!(pulled.body(), &body());
+        client.delete(&pulled).unwrap();
+        assert_eq!(client.connection_state(), ConnectionState::Ready);
+        client.reconnect().unwrap();
+        assert_eq!(client.count(ODD).unwrap(), 1);
+        check_numbers(client.metrics());
+        let http = options(&format!("http://{}", server.address()));
+        let mut over_http = blocking::Client::connect(http).unwrap();
+        over_http.rpush(QUEUE, body()).unwrap();
+        let pulled = over_http.pull(QUEUE).unwrap();
+        over_http.delete(&pulled).unwrap();
+        drop(server);
+        let _ = client.count(ODD);
+        assert!(client.count(ODD).is_err());
+        assert!(client.metrics().errors_of(ErrorKind::Connect) > 0);
+        let state = client.connection_state();
+        assert!(matches!(state, ConnectionState::Backoff | ConnectionState::Idle), "{state:?}");
+        assert!(blocking::Client::connect(options("adfs://127.0.0.1:1")).is_err());
+    }));
+}
+
+/// The message that such a pull takes is found by its id, and nobody else knows it.
+#[test]
+fn a_pull_over_http_that_is_given_up_is_told_with_its_id() {
+    let record = record_of(|| {
+        let server = server();
+        blocking::Client::connect(server.address()).unwrap().rpush(QUEUE, body()).unwrap();
+        server.faults().add(Fault::nth(1).of("pull").cut_after(0));
+        let http = options(&format!("http://{}", server.address()));
+        let error = blocking::Client::connect(http).unwrap().pull(QUEUE).unwrap_err();
+        assert!(error.request_id().is_some(), "{error}");
+    });
+    check(&record);
+    find(&record, &["the request failed", "messaging.operation.name=\"pull\"", "request_id="]);
+}
+
+/// A worker that runs in a thread of its own: messages that say `fail` do, and those that say `hold` wait for the gate.
+struct Running {
+    view: WorkerHandle,
+    gate: Arc<AtomicBool>,
+    thread: thread::JoinHandle<WorkerReport>,
+}
+
+type Start = fn(WorkerOptions) -> Running;
+
+/// What a handler does; it says whether it has to wait still.
+fn work(job: &JobContext, gate: &AtomicBool) -> Option<Result<(), String>> {
+    match &job.body()[..4] {
+        b"fail" if !job.is_redelivered() => Some(Err(format!("disk\nfull {SENTINEL}"))),
+        b"hold" if !gate.load(Ordering::SeqCst) => None,
+        _ => Some(Ok(())),
+    }
+}
+
+fn start_async(options: WorkerOptions) -> Running {
+    let gate = Arc::new(AtomicBool::new(false));
+    let mut worker = Worker::new(options).unwrap();
+    let opened = gate.clone();
+    let handler = move |job: JobContext| {
+        let opened = opened.clone();
+        async move {
+            loop {
+                match work(&job, &opened) {
+                    Some(outcome) => break outcome,
+                    None => tokio::time::sleep(Duration::from_millis(2)).await,
+                }
+            }
+        }
+    };
+    worker.register(QUEUE, handler).unwrap();
+    let view = worker.handle();
+    Running { view, gate, thread: thread::spawn(move || runtime().block_on(worker.run())) }
+}
+
+fn start_blocking(options: WorkerOptions) -> Running {
+    let gate = Arc::new(AtomicBool::new(false));
+    let mut worker = blocking::Worker::new(options).unwrap();
+    let opened = gate.clone();
+    let handler = move |job: &JobContext| {
+        loop {
+            match work(job, &opened) {
+                Some(outcome) => break outcome,
+                None => thread::sleep(Duration::from_millis(2)),
+            }
+        }
+    };
+    worker.register(QUEUE, handler).unwrap();
+    let view = worker.handle();
+    Running { view, gate, thread: thread::spawn(move || worker.run()) }
+}
+
+/// Waits until something can be seen.
+fn until(what: &str, view: &WorkerHandle, is_so: impl Fn(&WorkerHandle) -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !is_so(view) {
+        assert!(Instant::now() < end, "{what}: {view:?}, {:?}", view.metrics());
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn states(view: &WorkerHandle) -> Vec<ConnectionState> {
+    view.servers().into_iter().map(|server| server.state).collect()
+}
+
+fn look(start: Start) {
+    let server = server();
+    let mut client = blocking::Client::connect(options(server.address())).unwrap();
+    let worker_options = WorkerOptions::new(options(server.address()).into()).slots(2);
+    let Running { view, gate, thread } = start(worker_options.log_errors(false));
+    let filling = "x".repeat(1000);
+    for what in ["done", "fail", "hold"] {
+        client.rpush(QUEUE, format!("{what} {SENTINEL} {filling}")).unwrap();
+    }
+    until("two have ended, and one runs", &view, |view| {
+        (view.report().deleted, view.report().returned, view.held()) == (2, 1, 1)
+    });
+    assert_eq!(states(&view), [ConnectionState::Ready]);
+    gate.store(true, Ordering::SeqCst);
+    until("all have ended", &view, |view| (view.report().deleted, view.held()) == (3, 0));
+    let seen = view.metrics();
+    assert_eq!((seen.connections, seen.reconnects, seen.errors.len()), (1, 0, 0), "{seen:?}");
+    // A pull and an end for each delivery, and pulls that wait.
+    assert!(seen.commands >= 8 && seen.replies >= 8, "{seen:?}");
+    assert!(seen.bytes_in > 4 * 1000 && seen.bytes_in < 5 * 1000, "{seen:?}");
+    assert!(seen.bytes_out < 2 * 1000, "{seen:?}");
+
+    drop(server);
+    until("the server is missed", &view, |view| {
+        let seen = view.metrics();
+        seen.errors_of(ErrorKind::ConnectionLost) > 0 && seen.errors_of(ErrorKind::Connect) > 0
+    });
+    until("it waits", &view, |view| states(view) == [ConnectionState::Backoff]);
+    view.stop();
+    let report = thread.join().unwrap();
+    assert_eq!(report, view.report());
+    assert_eq!((report.deleted, report.returned, report.total()), (3, 1, 4), "{report:?}");
+    assert_eq!(states(&view), [ConnectionState::Closed]);
+}
+
+fn check_worker(record: &[String]) {
+    check(record);
+    let system = "messaging.system=\"adf_queue\"";
+    find(
+        record,
+        &[
+            "adf_queue_message",
+            "close",
+            system,
+            "messaging.operation.name=\"process\"",
+            "messaging.destination.name=/q",
+            "messaging.message.id=1",
+            "messaging.message.body.size=1",
+            "server.port=",
+        ],
+    );
+    let of_the_message = ["messaging.destination.name=/q", "messaging.message.id=2"];
+    find(record, &[&["WARN", "the handler failed"], &of_the_message[..]].concat());
+    for fate in ["fate=\"returned\"", "fate=\"deleted\""] {
+        find(record, &[&["the message has ended", fate], &of_the_message[..]].concat());
+    }
+    find(record, &["WARN", "the connection was lost", "server.port="]);
+    assert!(!record.concat().contains("disk"), "{}", record.concat());
+}
+
+#[test]
+fn an_async_worker_tells_what_it_does_and_can_be_looked_at() {
+    check_worker(&record_of(|| look(start_async)));
+}
+
+#[test]
+fn a_blocking_worker_tells_what_it_does_and_can_be_looked_at() {
+    check_worker(&record_of(|| look(start_blocking)));
+}
+
+/// What handlers say is in the log where that was asked for: on one line, cut.
+#[test]
+fn words_of_failed_handlers_are_logged_when_that_is_asked_for() {
+    let record = record_of(|| {
+        let server = server();
+        let options = WorkerOptions::new(options(server.address()).into()).log_errors(true);
+        let mut worker = blocking::Worker::new(options).unwrap();
+        let words = format!("disk\nfull \u{1b}[2J {}", "x".repeat(1000));
+        worker
+            .register(QUEUE, move |job: &JobContext| match job.duplications() {
+                1 => Err(words.clone()),
+                2 => panic!("{words}"),
+                _ => Ok(()),
+            })
+            .unwrap();
+        let stop = worker.handle();
+        let worker = thread::spawn(move || worker.run());
+        blocking::Client::connect(server.address()).unwrap().rpush(QUEUE, "x").unwrap();
+        until("it is done", &stop, |view| view.report().deleted == 1);
+        stop.stop();
+        assert_eq!(worker.join().unwrap().returned, 2);
+    });
+    check(&record);
+    for begin in ["", "the handler panicked: "] {
+        let error = format!("error={begin}disk\\nfull \\u{{1b}}[2J xxx");
+        let line = find(&record, &["WARN", "the handler failed", &error]);
+        assert!(line.matches('x').count() <= 256, "{line}");
+    }
+}
+
+/// A worker that is stopped closes its connections: nothing was lost.
+fn end(start: Start) {
+    let server = server();
+    let record = record_of(|| {
+        let Running { view, thread, .. } =
+            start(WorkerOptions::new(options(server.address()).into()));
+        until("it is connected", &view, |view| states(view) == [ConnectionState::Ready]);
+        view.stop();
+        thread.join().unwrap();
+    });
+    find(&record, &["INFO", "connected"]);
+    assert!(!record.concat().contains("WARN"), "{}", record.concat());
+}
+
+#[test]
+fn an_async_worker_that_is_stopped_has_lost_nothing() {
+    end(start_async);
+}
+
+#[test]
+fn a_blocking_worker_that_is_stopped_has_lost_nothing() {
+    end(start_blocking);
+}
