@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-#[cfg(feature = "tracing")]
 use queue_core::Span;
 #[cfg(feature = "tracing")]
 use queue_core::{Line, Words};
