@@ -1,13 +1,17 @@
 //! Measures the clients of this repository beside raw sockets and other clients, all in one run.
 
+mod adf;
 mod beanstalkd;
 mod callgrind;
 mod cores;
+mod crowd;
 mod figures;
 mod gearmand;
 mod kind;
 mod measure;
 mod memory;
+mod options;
+mod raw;
 mod report;
 mod stopwatch;
 
@@ -26,7 +30,17 @@ struct Arguments {
 #[derive(Subcommand)]
 enum What {
     /// The beanstalkd clients against a real server, which is started for the purpose
-    Beanstalkd(beanstalkd::Options),
+    Beanstalkd(options::Options),
+    /// The Adf.QueueServer clients against the in-memory server, and against a real one where ADF_QUEUE_SERVER names it
+    Adf(options::Options),
+    /// Instructions of the Adf.QueueServer clients, producers and workers for each message, counted by valgrind
+    AdfInstructions(adf::InstructionsOptions),
+    /// One run of one contender, for the instructions
+    #[command(hide = true)]
+    AdfProbe(adf::ProbeOptions),
+    /// The in-memory server, in a process of its own
+    #[command(hide = true)]
+    AdfServer(adf::ServerOptions),
     /// The Gearman clients and workers against a real gearmand, which is started for the purpose
     Gearmand(gearmand::Options),
     /// Instructions of the Gearman clients and workers for each job, counted by valgrind
@@ -56,6 +70,10 @@ enum What {
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().what {
+        What::Adf(options) => adf::run(&options),
+        What::AdfInstructions(options) => adf::run_instructions(&options),
+        What::AdfProbe(options) => adf::run_probe(&options),
+        What::AdfServer(options) => adf::run_server(&options),
         What::Beanstalkd(options) => beanstalkd::run(&options),
         What::Gearmand(options) => gearmand::run(&options),
         What::GearmandInstructions(options) => gearmand::run_instructions(&options),

@@ -25,7 +25,7 @@ impl Face {
 /// What came out of one scenario.
 #[derive(Debug)]
 pub struct Row {
-    pub scenario: &'static str,
+    pub scenario: String,
     pub faces: Vec<Face>,
     pub peers: Vec<(&'static str, Rates)>,
     /// How many times faster than this peer ours should be.
@@ -118,7 +118,7 @@ impl Report {
         };
         eprintln!("bench: {}", row.scenario);
         for (index, face) in row.faces.iter().enumerate() {
-            let mut cells = vec![row.scenario.to_owned(), face.name.to_owned()];
+            let mut cells = vec![row.scenario.clone(), face.name.to_owned()];
             cells.extend([short(face.raw.median()), short(face.ours.median())]);
             cells.push(verdict(face.ratio(), face.target));
             for peer in &self.peers {

@@ -1,7 +1,6 @@
 //! The beanstalkd clients against a real server.
 
 mod costs;
-mod crowd;
 mod instructions;
 mod ours;
 mod peers;
@@ -13,7 +12,6 @@ mod tool;
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use clap::Args;
 use fixtures::real::{Beanstalkd, RealServer};
 
 use self::scenario::{Contender, Kind, SCENARIOS, Scenario, Work};
@@ -24,58 +22,14 @@ pub use self::{
     instructions::{InstructionsOptions, ProbeOptions, run_instructions, run_probe},
 };
 use crate::{
-    cores::Cores,
     measure::{Plan, Rates, interleave},
+    options::Options,
     report::{Face, Report, Row},
 };
 
-/// What to measure, and how long.
-#[derive(Args, Clone, Debug)]
-pub struct Options {
-    /// One JSON object per line instead of a table
-    #[arg(long)]
-    json: bool,
-    /// Fewer and shorter rounds, for a first look
-    #[arg(long)]
-    quick: bool,
-    /// Rounds per scenario; an odd number has a real median [default: 15, with --quick 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..1000))]
-    rounds: Option<u16>,
-    /// Only the scenarios whose name contains this
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
-    /// The processor cores of the server and the clients
-    #[arg(long, value_enum, default_value_t = Cores::One)]
-    cores: Cores,
-    /// Raw sockets and our own clients only
-    #[arg(long)]
-    no_peers: bool,
-}
-
-impl Options {
-    fn plan(&self, scenario: &Scenario) -> Plan {
-        let (rounds, slice) = if self.quick { (3, 20) } else { (15, 60) };
-        Plan {
-            rounds: self.rounds.map_or(rounds, usize::from),
-            slice: Duration::from_millis(slice),
-            fewest_jobs: scenario.fewest_jobs,
-            most_jobs: scenario.most_jobs,
-        }
-    }
-
-    fn scenarios(&self) -> Result<Vec<Scenario>> {
-        let wanted = self.only.as_deref().unwrap_or_default();
-        let chosen: Vec<_> =
-            SCENARIOS.into_iter().filter(|scenario| scenario.name.contains(wanted)).collect();
-        let names = SCENARIOS.map(|scenario| scenario.name).join("; ");
-        ensure!(!chosen.is_empty(), "no scenario's name contains {wanted:?}; there are: {names}");
-        Ok(chosen)
-    }
-}
-
 /// Runs the scenarios and prints what came out.
 pub fn run(options: &Options) -> Result<()> {
-    let scenarios = options.scenarios()?;
+    let scenarios = options.choose(&SCENARIOS, |scenario| scenario.name)?;
     let (_server, address) = options.cores.place(start)?;
     let mut arena = Arena {
         keeper: raw::Blocking::connect(address)?,
@@ -87,7 +41,8 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let mut report = Report::new(options.json, arena.peers.iter().map(|peer| peer.name()));
     for scenario in scenarios {
-        report.add(arena.measure(options.plan(&scenario), &scenario)?)?;
+        let plan = options.plan(scenario.fewest_jobs..=scenario.most_jobs);
+        report.add(arena.measure(plan, &scenario)?)?;
     }
     report.finish(&[
         "Peers have no pipelining: in a pipelined scenario they do one command at a time. For many callers, or slots, they have a thread with a connection each.",
@@ -162,7 +117,7 @@ fn row(scenario: &Scenario, mut rates: impl Iterator<Item = (&'static str, Rates
     let by_rate = |(_, a): &&(_, Rates), (_, b): &&(_, Rates)| a.median().total_cmp(&b.median());
     let best = peers.iter().max_by(by_rate).map(|(name, _)| *name);
     let peer_target = best.zip(scenario.peer_target);
-    Row { scenario: scenario.name, faces, peers, peer_target }
+    Row { scenario: scenario.name.to_owned(), faces, peers, peer_target }
 }
 
 /// Prepares the tube, runs the work, and makes sure that it was done: as many jobs are left as there should be.

@@ -13,10 +13,8 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use super::{
-    crowd::crowd,
-    scenario::{Contender, Scenario, Work},
-};
+use super::scenario::{Contender, Scenario, Work};
+use crate::crowd::crowd;
 
 /// Every peer that can be run here; a word on stderr for each one that cannot.
 pub fn all(address: SocketAddr) -> Vec<Box<dyn Contender>> {

@@ -150,11 +150,6 @@ pub struct Work<'a> {
     pub jobs: u64,
 }
 
-/// The share of one of `many` of these jobs.
-pub fn share(jobs: u64, many: usize, number: usize) -> u64 {
-    (jobs + number as u64) / many.max(1) as u64
-}
-
 /// A client that can run scenarios, connected to the server.
 pub trait Contender {
     /// What it is called in the table.

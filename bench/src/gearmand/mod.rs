@@ -19,8 +19,8 @@ pub use self::{
     instructions::{InstructionsOptions, ProbeOptions, run_instructions, run_probe},
 };
 use crate::{
-    cores::Cores,
     measure::{Plan, Rates, interleave},
+    options,
     report::{Face, Report, Row},
     stopwatch::Clock,
 };
@@ -28,67 +28,32 @@ use crate::{
 /// What to measure, and how long.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// One JSON object per line instead of a table
-    #[arg(long)]
-    json: bool,
-    /// Fewer and shorter rounds, for a first look
-    #[arg(long)]
-    quick: bool,
-    /// Rounds per scenario; an odd number has a real median [default: 15, with --quick 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..1000))]
-    rounds: Option<u16>,
-    /// Only the scenarios whose name contains this
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
-    /// The processor cores of the server and the clients
-    #[arg(long, value_enum, default_value_t = Cores::One)]
-    cores: Cores,
+    #[command(flatten)]
+    common: options::Options,
     /// What the figures are of; with one core, both clocks show much the same on a machine that does nothing else
     #[arg(long, value_enum, default_value_t = Clock::Wall)]
     clock: Clock,
-    /// Raw sockets and our own clients only
-    #[arg(long)]
-    no_peers: bool,
-}
-
-impl Options {
-    fn plan(&self, scenario: &Scenario) -> Plan {
-        let (rounds, slice) = if self.quick { (3, 20) } else { (15, 60) };
-        Plan {
-            rounds: self.rounds.map_or(rounds, usize::from),
-            slice: Duration::from_millis(slice),
-            fewest_jobs: scenario.fewest_jobs,
-            most_jobs: scenario.most_jobs,
-        }
-    }
-
-    fn scenarios(&self) -> Result<Vec<Scenario>> {
-        let wanted = self.only.as_deref().unwrap_or_default();
-        let chosen: Vec<_> =
-            SCENARIOS.into_iter().filter(|scenario| scenario.name.contains(wanted)).collect();
-        let names = SCENARIOS.map(|scenario| scenario.name).join("; ");
-        ensure!(!chosen.is_empty(), "no scenario's name contains {wanted:?}; there are: {names}");
-        Ok(chosen)
-    }
 }
 
 /// Runs the scenarios and prints what came out.
 pub fn run(options: &Options) -> Result<()> {
-    let scenarios = options.scenarios()?;
-    let (server, address) = options.cores.place(start)?;
+    let common = &options.common;
+    let scenarios = common.choose(&SCENARIOS, |scenario| scenario.name)?;
+    let (server, address) = common.cores.place(start)?;
     options.clock.choose(server.pid())?;
     let mut arena = Arena {
         address,
         keeper: raw::Keeper::connect(address)?,
         faces: Vec::new(),
-        peers: if options.no_peers { Vec::new() } else { peers::all(address) },
+        peers: if common.no_peers { Vec::new() } else { peers::all(address) },
     };
     for kind in [Kind::Blocking, Kind::Async, Kind::Multi] {
         arena.faces.push((kind, raw(address, kind)?, ours(address, kind)?));
     }
-    let mut report = Report::new(options.json, arena.peers.iter().map(|peer| peer.name()));
+    let mut report = Report::new(common.json, arena.peers.iter().map(|peer| peer.name()));
     for scenario in scenarios {
-        report.add(arena.measure(options.plan(&scenario), &scenario)?)?;
+        let plan = common.plan(scenario.fewest_jobs..=scenario.most_jobs);
+        report.add(arena.measure(plan, &scenario)?)?;
     }
     let of_processor = options.clock == Clock::Processor;
     report.finish(&[
@@ -230,5 +195,5 @@ fn row(scenario: &Scenario, running: &[Running<'_>], rates: Vec<Rates>) -> Row {
         .filter(|(peer, _)| !peer.has_failed)
         .map(|(peer, rates)| (peer.contender.name(), rates))
         .collect();
-    Row { scenario: scenario.name, faces, peers, peer_target: scenario.peer_target }
+    Row { scenario: scenario.name.to_owned(), faces, peers, peer_target: scenario.peer_target }
 }

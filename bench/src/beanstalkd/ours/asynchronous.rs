@@ -13,7 +13,10 @@ use beanstalk_client::{
 use tokio::{runtime::Runtime, task::JoinSet};
 
 use super::{Drain, check, ready, the_job, worker_options};
-use crate::beanstalkd::scenario::{Contender, Kind, Task, Work, Workers, share};
+use crate::{
+    beanstalkd::scenario::{Contender, Kind, Task, Work, Workers},
+    crowd::share,
+};
 
 /// The async face.
 pub struct Async {

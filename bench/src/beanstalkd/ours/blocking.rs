@@ -10,9 +10,9 @@ use beanstalk_client::{
 };
 
 use super::{Drain, check, ready, the_job, worker_options};
-use crate::beanstalkd::{
+use crate::{
+    beanstalkd::scenario::{Contender, Task, Work},
     crowd::crowd,
-    scenario::{Contender, Task, Work},
 };
 
 /// The blocking face.

@@ -12,9 +12,9 @@ use super::{
     plan::{Drain, Plan, Puts, Take},
     wire::Input,
 };
-use crate::beanstalkd::{
+use crate::{
+    beanstalkd::scenario::{Contender, Task, WINDOW, Work, Workers},
     crowd::crowd,
-    scenario::{Contender, Task, WINDOW, Work, Workers},
 };
 
 /// A plain blocking socket.

@@ -17,7 +17,10 @@ use super::{
     plan::{Drain, Plan, Puts, Take},
     wire::Input,
 };
-use crate::beanstalkd::scenario::{Contender, Kind, Task, WINDOW, Work, Workers, share};
+use crate::{
+    beanstalkd::scenario::{Contender, Kind, Task, WINDOW, Work, Workers},
+    crowd::share,
+};
 
 /// A plain tokio socket, and the runtime that drives it.
 pub struct Tokio {

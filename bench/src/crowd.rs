@@ -1,4 +1,4 @@
-//! Many threads that share the jobs of one run.
+//! Many threads or tasks that share the jobs of one run; knows no queue.
 
 use std::{
     sync::Barrier,
@@ -8,7 +8,10 @@ use std::{
 
 use anyhow::{Result, anyhow};
 
-use super::scenario::share;
+/// The share of one of `many` of these jobs.
+pub fn share(jobs: u64, many: usize, number: usize) -> u64 {
+    (jobs + number as u64) / many.max(1) as u64
+}
 
 /// Has each member do its share of the jobs in a thread of its own. The time is that from when all threads run.
 pub fn crowd<M: Send>(
