@@ -70,9 +70,13 @@ pub fn for_each_seed(seeds: Range<u64>, run: impl Fn(u64) + Sync) {
     });
 }
 
-/// Runs many seeds, and fails with the first one that breaks a rule.
-pub fn simulate_all<F: Future<Output = Outcome>>(name: &str, run: impl Fn(u64) -> F + Sync) {
-    let (first, seeds) = (setting("SIM_FIRST", 0), setting("SIM_SEEDS", 1000));
+/// Runs many seeds, so many unless the environment says another number, and fails with the first one that breaks a rule.
+pub fn simulate_all<F: Future<Output = Outcome>>(
+    name: &str,
+    usual: u64,
+    run: impl Fn(u64) -> F + Sync,
+) {
+    let (first, seeds) = (setting("SIM_FIRST", 0), setting("SIM_SEEDS", usual));
     let total = Mutex::new(Total::default());
     for_each_seed(first..first + seeds, |seed| {
         let outcome = simulate(seed, &run);
