@@ -16,7 +16,7 @@ use beanstalk_client::{
 use fixtures::{beanstalkd::Server, fault::Fault};
 use tests::face::runtime;
 
-use super::record::{check, connected_without_warning, find, record_of};
+use super::record::{check, find, record_of};
 
 fn options(server: &Server) -> WorkerOptions {
     let connect: ConnectOptions = server.address().parse().unwrap();
@@ -198,7 +198,8 @@ fn end(start: fn(&Server) -> Running) {
         running.stop();
         assert_eq!(handle.metrics().errors, [], "{handle:?}");
     });
-    connected_without_warning(&record, server.address());
+    find(&record, &["INFO", "connected"]);
+    assert!(!record.concat().contains("WARN"), "{}", record.concat());
 }
 
 #[test]
@@ -215,11 +216,16 @@ fn a_blocking_worker_that_is_stopped_has_lost_nothing() {
 fn come_back(start: fn(&Server) -> Running) {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(1).of("reserve-with-timeout").reply("TIMED_OUT").cut_after(0));
-    let running = start(&server);
-    running.until("it is back", |seen| seen.metrics().reconnects == 1);
-    let seen = running.handle.metrics();
-    assert_eq!((seen.connections, seen.errors_of(ErrorKind::ConnectionLost)), (2, 1), "{seen:?}");
-    running.stop();
+    // What it is warned of belongs into no other test's record.
+    let record = record_of(|| {
+        let running = start(&server);
+        running.until("it is back", |seen| seen.metrics().reconnects == 1);
+        let seen = running.handle.metrics();
+        let lost = seen.errors_of(ErrorKind::ConnectionLost);
+        assert_eq!((seen.connections, lost), (2, 1), "{seen:?}");
+        running.stop();
+    });
+    find(&record, &["WARN", "the connection was lost"]);
 }
 
 #[test]

@@ -59,15 +59,6 @@ pub(crate) fn check(record: &[String]) {
     }
 }
 
-/// Somebody has connected to this server, and nothing of it was worth a warning. Other tests may have something to warn of
-/// meanwhile, of servers of theirs.
-pub(crate) fn connected_without_warning(record: &[String], address: &str) {
-    let port = address.rsplit(':').next().unwrap_or_default();
-    find(record, &["INFO", "connected", port]);
-    let warning = record.iter().find(|event| event.contains("WARN") && event.contains(port));
-    assert_eq!(warning, None, "{}", record.concat());
-}
-
 /// An event with all of these in it.
 pub(crate) fn find<'a>(record: &'a [String], words: &[&str]) -> &'a str {
     let found = record.iter().find(|event| words.iter().all(|word| event.contains(word)));
