@@ -143,12 +143,21 @@ impl Measured {
     }
 }
 
-impl From<Result<Vec<Metric>, CliError>> for Measured {
-    fn from(measured: Result<Vec<Metric>, CliError>) -> Self {
-        match measured {
-            Ok(metrics) => Self { metrics, failure: None, absent: None },
-            Err(error) => Self { metrics: Vec::new(), failure: Some(error), absent: None },
-        }
+impl From<Vec<Metric>> for Measured {
+    fn from(metrics: Vec<Metric>) -> Self {
+        Self { metrics, failure: None, absent: None }
+    }
+}
+
+impl From<CliError> for Measured {
+    fn from(failure: CliError) -> Self {
+        Self { metrics: Vec::new(), failure: Some(failure), absent: None }
+    }
+}
+
+impl<M: Into<Self>> From<Result<M, CliError>> for Measured {
+    fn from(measured: Result<M, CliError>) -> Self {
+        measured.map_or_else(Self::from, Into::into)
     }
 }
 
@@ -380,16 +389,14 @@ fn count_subjects(judged: &[Judged], noun: &str) -> String {
         *verdict = judged.verdict.max(*verdict);
     }
     let all = units::count(worst.len() as u64, noun);
-    let count = |verdict| worst.values().filter(|of| **of == verdict).count();
-    let counts = [Verdict::Critical, Verdict::Warning, Verdict::Ok].map(|v| (v, count(v)));
-    if counts.iter().any(|(verdict, count)| *verdict == Verdict::Ok && *count == worst.len()) {
+    if worst.values().all(|verdict| *verdict == Verdict::Ok) {
         return format!("{all} fine");
     }
-    let counts = counts.iter().filter(|(_, count)| *count > 0);
-    let counts: Vec<String> = counts
-        .map(|(verdict, count)| format!("{count} {}", verdict.word().to_lowercase()))
-        .collect();
-    format!("{} of {all}", counts.join(", "))
+    let counts = [Verdict::Critical, Verdict::Warning, Verdict::Ok].map(|verdict| {
+        let count = worst.values().filter(|of| **of == verdict).count();
+        (count > 0).then(|| format!("{count} {}", verdict.word().to_lowercase()))
+    });
+    format!("{} of {all}", counts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 impl Judged {

@@ -111,17 +111,17 @@ impl Running {
         self.jobs().filter_map(|seen| seen.handle.as_ref())
     }
 
+    /// The handles of the jobs that have not ended, as far as is known.
+    pub fn open(&self) -> impl Iterator<Item = &JobHandle> {
+        let open = self.jobs().filter(|seen| !self.over && seen.end.is_none());
+        open.filter_map(|seen| seen.handle.as_ref())
+    }
+
     /// How many jobs have not ended, as far as is known. Of one whose submission is not answered yet, nothing has come: it
     /// counts all the same.
     #[must_use]
     pub fn count_open(&self) -> usize {
-        match (self.over, self.jobs.is_empty()) {
-            (true, _) => 0,
-            (false, true) => 1,
-            (false, false) => {
-                self.jobs().filter(|job| job.end.is_none() && job.handle.is_some()).count()
-            }
-        }
+        if !self.over && self.jobs.is_empty() { 1 } else { self.open().count() }
     }
 
     /// Whether all jobs have ended.

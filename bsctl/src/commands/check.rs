@@ -20,8 +20,9 @@ Metrics:
   a tube:     ready buried delayed reserved urgent waiting watching workers oldest-age pause-left rtt
   roundtrip:  rtt (milliseconds)
 oldest-age is the age of the job that would be reserved next. A tube with ready jobs that nobody watches is
-CRITICAL (--zero-workers). A tube that does not exist is an empty one, unless --missing or --must-exist says so. A tube can look fine while its workers are stuck: roundtrip proves that the server
-stores and returns jobs, without competing with workers.
+CRITICAL (--zero-workers). A tube that does not exist is an empty one, unless --missing or --must-exist says
+otherwise. A tube can look fine while its workers are stuck: roundtrip proves that the server stores and returns
+jobs, without competing with workers.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
 --timeout is 2s unless given.
 

@@ -27,9 +27,9 @@ Metrics:
   a function: queued running workers rtt
   roundtrip:  rtt (milliseconds)
 A function with queued jobs and without workers is CRITICAL (--zero-workers). One that does not exist has neither, unless
---missing or --must-exist says what that means. Cancelled jobs count as queued until a
-worker asks for work. Workers can be registered and stuck: roundtrip through a function proves that they answer, and the
-message tells whether the server or the worker failed.
+--missing or --must-exist says otherwise. Cancelled jobs count as queued until a worker asks for work. Workers can be
+registered and stuck: roundtrip through a function proves that they answer, and the message tells whether the server or
+the worker failed.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments). --timeout is 2s unless given.
 
 Examples:
@@ -110,7 +110,7 @@ fn measure(link: &mut Link, what: &What) -> Measured {
     let (rtt, late) = match ping(link) {
         Ok(rtt) => (Some(rtt), None),
         Err(error) if error.code == TIMEOUT => (None, Some(error)),
-        Err(error) => return Err(error).into(),
+        Err(error) => return error.into(),
     };
     match figures_of(link, what, rtt.clone()) {
         Ok(measured) => Measured { failure: late, ..measured },
@@ -118,7 +118,7 @@ fn measure(link: &mut Link, what: &What) -> Measured {
             let metrics = rtt.into_iter().collect();
             Measured { metrics, failure: late.or(Some(error)), absent: None }
         }
-        Err(error) => Err(late.unwrap_or(error)).into(),
+        Err(error) => late.unwrap_or(error).into(),
     }
 }
 
@@ -169,7 +169,7 @@ fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Measu
                 .map_err(|error| error.context("worker roundtrip"))?
         }
     };
-    Ok(Ok(metrics).into())
+    Ok(metrics.into())
 }
 
 /// The way to the server and back.

@@ -64,8 +64,7 @@ impl<'t> State<'t> {
     /// The foreground jobs that have not ended, as far as is known.
     pub(super) fn open_jobs(&mut self) -> Vec<JobHandle> {
         self.collect(Instant::now());
-        let jobs = self.session().runs.iter().filter(|run| !run.is_over()).flat_map(Running::jobs);
-        jobs.filter(|seen| seen.end.is_none()).filter_map(|seen| seen.handle.clone()).collect()
+        self.session().runs.iter().flat_map(Running::open).cloned().collect()
     }
 
     /// How many foreground jobs have not ended, as far as is known; also those that have no name yet.

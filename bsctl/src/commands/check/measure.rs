@@ -23,18 +23,14 @@ use crate::tool::Tool;
 use crate::tube_stats::unaskable;
 
 /// Asks the server.
-pub(super) fn measure(tool: &mut Tool, what: &What) -> Measured {
+pub(super) fn measure(tool: &mut Tool, what: &What) -> Result<Measured, CliError> {
     match what {
-        What::Server => server(&mut tool.link).into(),
-        What::Tube { tube } => {
-            let measured = names::tube(tube).and_then(|tube| one_tube(tool.link.side(), &tube));
-            measured.unwrap_or_else(|error| Err(error).into())
-        }
+        What::Server => server(&mut tool.link).map(Measured::from),
+        What::Tube { tube } => one_tube(tool.link.side(), &names::tube(tube)?),
         What::Tubes { patterns, exclude } => {
-            let measured = tubes(tool.link.side(), patterns, exclude, &tool.messages);
-            measured.unwrap_or_else(|error| Err(error).into())
+            tubes(tool.link.side(), patterns, exclude, &tool.messages)
         }
-        What::Roundtrip => roundtrip(tool.link.side()).into(),
+        What::Roundtrip => roundtrip(tool.link.side()).map(Measured::from),
     }
 }
 
@@ -111,8 +107,9 @@ fn tubes(
     let mut unasked = None;
     for tube in &all {
         match tube_metrics(link, tube) {
-            // One that is gone by now is one that is not there.
-            Ok((is_there, more)) => metrics.extend(more.into_iter().filter(|_| is_there)),
+            Ok((true, more)) => metrics.extend(more),
+            // It has gone meanwhile.
+            Ok((false, _)) => {}
             Err(error) => {
                 let error = unaskable(tube, error)?;
                 messages.warn(&error.message);
@@ -125,7 +122,7 @@ fn tubes(
         _ if metrics.is_empty() => {
             Ok(Measured::absent(format!("no tube fits {}", patterns.join(" ")), metrics))
         }
-        _ => Ok(Ok(metrics).into()),
+        _ => Ok(metrics.into()),
     }
 }
 
