@@ -8,30 +8,17 @@ use crate::link::Link;
 /// A message to be pushed.
 #[derive(Debug, Clone)]
 pub struct NewMessage {
-    /// Where to.
-    pub queue: QueueName,
-    /// The body.
-    pub body: Vec<u8>,
-    /// Which end of the queue.
-    pub end: End,
+    /// The message, and where to.
+    pub push: Push,
     /// What messages to people call it, such as `stdin record 7`.
     pub label: String,
-}
-
-/// An end of a queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// Where messages are pulled next.
-    Left,
-    /// Behind all others.
-    Right,
 }
 
 impl NewMessage {
     /// The bytes of its body.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.body.len()
+        self.push.body().len()
     }
 }
 
@@ -47,12 +34,8 @@ pub fn push_batch(
     let tracer = link.tracer();
     let asked = tracer.clone();
     let (mut told, mut pushes) = (Vec::new(), Vec::new());
-    for NewMessage { queue, body, end, label } in messages {
-        let push = match end {
-            End::Left => Push::left(queue.clone(), body),
-            End::Right => Push::right(queue.clone(), body),
-        };
-        told.push((label, queue, what(&push)));
+    for NewMessage { push, label } in messages {
+        told.push((label, push.queue().clone(), what(&push)));
         pushes.push(push);
     }
     let pushes = pushes.into_iter().inspect(|push| asked.asked(&what(push)));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-use adf_queue_client::QueueName;
+use adf_queue_client::{Push, QueueName};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
@@ -12,7 +12,7 @@ use ctl_core::intake::{self, Batches, Cut, sift};
 
 use crate::messages;
 use crate::names;
-use crate::producer::{End, NewMessage, push_batch};
+use crate::producer::{NewMessage, push_batch};
 use crate::tool::Tool;
 
 /// The end of `import --help`.
@@ -60,7 +60,7 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
             || CliError::bad_data("message record without `queue`").hint("--queue QUEUE");
         let queue = queue.clone().or(described.queue).ok_or_else(no_queue)?;
         let label = label.to_owned();
-        Ok(NewMessage { queue, body: described.body, end: End::Right, label })
+        Ok(NewMessage { push: Push::right(queue, described.body), label })
     });
     let items = intake::take(items, args.bulk.limit);
     if tool.globals.dry_run {
@@ -100,7 +100,7 @@ fn create_queues(
     messages: &[NewMessage],
     known: &mut BTreeSet<QueueName>,
 ) -> Result<(), CliError> {
-    for NewMessage { queue, .. } in messages {
+    for queue in messages.iter().map(|message| message.push.queue()) {
         if !known.contains(queue) {
             let what = format!("createqueue {queue}");
             tool.link.ask(what, |client| client.ensure_queue(queue.clone()))?;

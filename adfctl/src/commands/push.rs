@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use adf_queue_client::{MessageId, QueueName};
+use adf_queue_client::{MessageId, Push, QueueName};
 use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
@@ -11,7 +11,7 @@ use ctl_core::intake::{self, Batches, Cut, Items, sift};
 use ctl_core::output::{Column, Record, Shape};
 
 use crate::link::Link;
-use crate::producer::{End, NewMessage, push_batch};
+use crate::producer::{NewMessage, push_batch};
 use crate::tool::Tool;
 use crate::{messages, names};
 
@@ -104,10 +104,11 @@ pub fn run(tool: &mut Tool, mut args: PushArgs) -> Result<Exit, CliError> {
         let framing = Framing::of(args.lines, args.null);
         let cut = if args.ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
         let records = intake::records(source, cut, limit, &mut tool.input)?;
-        let (queue, ndjson, end) = (queue.clone(), args.ndjson, args.end());
+        let (queue, ndjson) = (queue.clone(), args.ndjson);
+        let push: fn(QueueName, Vec<u8>) -> Push = if args.left { Push::left } else { Push::right };
         items = Box::new(items.chain(intake::items(records, move |label, bytes| {
             let body = if ndjson { messages::parse(&bytes)?.body } else { bytes };
-            Ok(NewMessage { queue: queue.clone(), body, end, label: label.to_owned() })
+            Ok(NewMessage { push: push(queue.clone(), body), label: label.to_owned() })
         })));
     }
     let items = intake::take(intake::repeat(items, args.count), args.bulk.limit);
@@ -147,10 +148,6 @@ impl PushArgs {
             CliError::bad_data(format!("queue name {} is not UTF-8", word.to_string_lossy()))
         })?;
         names::queue(text)
-    }
-
-    fn end(&self) -> End {
-        if self.left { End::Left } else { End::Right }
     }
 }
 
