@@ -7,6 +7,7 @@ mod cores;
 mod crowd;
 mod figures;
 mod gearmand;
+mod instructions;
 mod kind;
 mod measure;
 mod memory;
@@ -34,32 +35,32 @@ enum What {
     /// The Adf.QueueServer clients against the in-memory server, and against a real one where ADF_QUEUE_SERVER names it
     Adf(options::Options),
     /// Instructions of the Adf.QueueServer clients, producers and workers for each message, counted by valgrind
-    AdfInstructions(adf::InstructionsOptions),
+    AdfInstructions(instructions::InstructionsOptions),
     /// One run of one contender, for the instructions
     #[command(hide = true)]
-    AdfProbe(adf::ProbeOptions),
+    AdfProbe(instructions::ProbeOptions),
     /// The in-memory server, in a process of its own
     #[command(hide = true)]
     AdfServer(adf::ServerOptions),
     /// The Gearman clients and workers against a real gearmand, which is started for the purpose
     Gearmand(gearmand::Options),
     /// Instructions of the Gearman clients and workers for each job, counted by valgrind
-    GearmandInstructions(gearmand::InstructionsOptions),
+    GearmandInstructions(instructions::InstructionsOptions),
     /// What Gearman clients and workers cost beside the work: memory, silence, the time after a server returned
     GearmandCosts(gearmand::CostsOptions),
     /// One run of one contender, for the instructions
     #[command(hide = true)]
-    GearmandProbe(gearmand::ProbeOptions),
+    GearmandProbe(instructions::ProbeOptions),
     /// Many of something in a process of its own, for the memory
     #[command(hide = true)]
     GearmandMemoryProbe(gearmand::MemoryProbeOptions),
     /// Instructions of the beanstalkd clients, producers and workers for each job, counted by valgrind
-    BeanstalkdInstructions(beanstalkd::InstructionsOptions),
+    BeanstalkdInstructions(instructions::InstructionsOptions),
     /// What beanstalkd producers and workers cost beside the work: memory, silence, the time after a server returned
     BeanstalkdCosts(beanstalkd::CostsOptions),
     /// One run of one contender, for the instructions
     #[command(hide = true)]
-    BeanstalkdProbe(beanstalkd::ProbeOptions),
+    BeanstalkdProbe(instructions::ProbeOptions),
     /// Many of something in a process of its own, for the memory
     #[command(hide = true)]
     BeanstalkdMemoryProbe(beanstalkd::MemoryProbeOptions),

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use fixtures::real::AdfQueueServer;
 
 pub use self::{
-    instructions::{InstructionsOptions, ProbeOptions, run_instructions, run_probe},
+    instructions::{run_instructions, run_probe},
     server::{ServerOptions, run_server},
 };
 use self::{

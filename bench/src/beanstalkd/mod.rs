@@ -19,7 +19,7 @@ use self::scenario::{Contender, Kind, SCENARIOS, Scenario, Work};
 pub use self::tool::{ToolOptions, run_tool};
 pub use self::{
     costs::{CostsOptions, MemoryProbeOptions, run_costs, run_memory_probe},
-    instructions::{InstructionsOptions, ProbeOptions, run_instructions, run_probe},
+    instructions::{run_instructions, run_probe},
 };
 use crate::{
     measure::{Plan, Rates, interleave},

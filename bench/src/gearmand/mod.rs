@@ -16,7 +16,7 @@ use fixtures::real::{Gearmand, RealServer};
 use self::scenario::{Contender, Kind, SCENARIOS, Scenario, Task, Work};
 pub use self::{
     costs::{CostsOptions, MemoryProbeOptions, run_costs, run_memory_probe},
-    instructions::{InstructionsOptions, ProbeOptions, run_instructions, run_probe},
+    instructions::{run_instructions, run_probe},
 };
 use crate::{
     measure::{Plan, Rates, interleave},
