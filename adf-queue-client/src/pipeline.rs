@@ -29,7 +29,7 @@ impl Client {
     /// while let Some(id) = pushed.next().await {
     ///     id?;
     /// }
-    /// assert_eq!(client.count(queue).await?, 1000);
+    /// assert_eq!(client.count(&queue).await?, 1000);
     /// # Ok(())
     /// # }
     /// ```
