@@ -108,20 +108,29 @@ fn everybody_survives_kills_of_adf_queue() {
 
 #[test]
 fn an_adf_queue_server_that_loses_messages_is_noticed() {
-    let (code, summary) =
-        soak(&["adf-queue", "--seconds", "8", "--kill-every", "3", "--miss-forgotten"]);
-    assert_eq!(code, 1, "{summary:#}");
-    assert!(is_lossy(&summary), "{summary:#}");
+    is_noticed(&["adf-queue"]);
 }
 
 #[test]
 fn a_server_that_loses_jobs_is_noticed() {
     if fixtures::real::Beanstalkd::start().is_some() {
-        let lossy = ["beanstalkd", "--seconds", "8", "--kill-every", "3", "--without-log"];
-        let (code, summary) = soak(&[&lossy[..], &["--miss-forgotten"]].concat());
-        assert_eq!(code, 1, "{summary:#}");
-        assert!(is_lossy(&summary), "{summary:#}");
+        is_noticed(&["beanstalkd", "--without-log"]);
     }
+}
+
+/// A server that forgets when it is killed is taken for one that loses. Every kill may meet an empty server, which has
+/// nothing to lose: such a run is good, and the next one follows.
+fn is_noticed(server: &[&str]) {
+    for seed in ["1", "2", "3", "4", "5"] {
+        let short = ["--seconds", "8", "--kill-every", "3", "--miss-forgotten", "--seed", seed];
+        let (code, summary) = soak(&[server, &short[..]].concat());
+        if is_lossy(&summary) {
+            assert_eq!(code, 1, "{summary:#}");
+            return;
+        }
+        assert_eq!(code, 0, "{summary:#}");
+    }
+    panic!("nobody has missed anything");
 }
 
 /// Whether jobs were missed.
