@@ -8,7 +8,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -20,6 +20,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub enum Step {
     /// These bytes can be read.
     Bytes(Vec<u8>),
+    /// Nothing can be read before more was written: what follows answers it, and would be noise if it came early.
+    Asked,
     /// So many bytes can be written.
     Accept(usize),
     /// A signal came first. The async face is told to try again.
@@ -39,6 +41,9 @@ pub struct Scripted {
     reads: VecDeque<Step>,
     writes: VecDeque<Step>,
     written: Arc<Mutex<Vec<u8>>>,
+    /// How much was written when the last answer began.
+    answered: usize,
+    reader: Option<Waker>,
     read_timeout: Option<Duration>,
 }
 
@@ -63,6 +68,14 @@ impl Scripted {
     }
 
     fn step_read(&mut self, space: &mut [u8]) -> Option<io::Result<usize>> {
+        while self.reads.front() == Some(&Step::Asked) {
+            let written = self.written.lock().unwrap().len();
+            if written == self.answered {
+                return None;
+            }
+            self.answered = written;
+            self.reads.pop_front();
+        }
         Some(match self.reads.pop_front()? {
             Step::Bytes(mut bytes) => {
                 let n = bytes.len().min(space.len());
@@ -91,6 +104,9 @@ impl Scripted {
             Some(other) => return Err(self.error(other)),
         };
         self.written.lock().unwrap().extend_from_slice(&bytes[..accepted]);
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
         Ok(accepted)
     }
 
@@ -260,8 +276,12 @@ impl AsyncRead for Scripted {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.get_mut().step_read(buffer.initialize_unfilled()) {
-            None => Poll::Pending,
+        let scripted = self.get_mut();
+        match scripted.step_read(buffer.initialize_unfilled()) {
+            None => {
+                scripted.reader = Some(cx.waker().clone());
+                Poll::Pending
+            }
             Some(Ok(n)) => {
                 buffer.advance(n);
                 Poll::Ready(Ok(()))

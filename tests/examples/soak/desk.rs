@@ -28,9 +28,17 @@ struct Entry<I> {
     ticket: u64,
     id: I,
     key: Key,
-    /// Its handler has asked for its end.
-    is_finishing: bool,
+    asked: Option<Ask>,
     is_lost: Box<dyn Fn() -> bool + Send>,
+}
+
+/// What a handler has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ask {
+    /// The end of its job.
+    End,
+    /// That somebody else gets it, or that it is put aside.
+    GiveBack,
 }
 
 /// What a worker tells of a job.
@@ -68,23 +76,35 @@ impl<I: PartialEq + Debug> Desk<I> {
         jobs.tickets += 1;
         let ticket = jobs.tickets;
         let is_lost = Box::new(is_lost);
-        jobs.running.push(Entry { ticket, id, key, is_finishing: false, is_lost });
+        jobs.running.push(Entry { ticket, id, key, asked: None, is_lost });
         ticket
     }
 
-    /// The handler asks for the end of its job, which is not sent for a job that is lost: a worker may have told of that even
-    /// before the handler began.
+    /// The handler asks for the end of its job.
     pub fn finish(&self, ticket: u64) {
+        self.ask(ticket, Ask::End);
+    }
+
+    /// The handler does not do its job.
+    pub fn give_back(&self, ticket: u64) {
+        self.ask(ticket, Ask::GiveBack);
+    }
+
+    /// Nothing is sent for a job that is lost: a worker may have told of that even before the handler began.
+    fn ask(&self, ticket: u64, ask: Ask) {
         let mut jobs = self.jobs.lock().unwrap();
         let Some(place) = jobs.running.iter().position(|entry| entry.ticket == ticket) else {
             return;
         };
-        if (jobs.running[place].is_lost)() {
+        let entry = &mut jobs.running[place];
+        if (entry.is_lost)() {
             jobs.running.remove(place);
             return;
         }
-        jobs.running[place].is_finishing = true;
-        self.stage.ledger.finish(self.actor, jobs.running[place].key);
+        entry.asked = Some(ask);
+        if ask == Ask::End {
+            self.stage.ledger.finish(self.actor, entry.key);
+        }
     }
 
     /// The worker tells what became of a job.
@@ -93,19 +113,19 @@ impl<I: PartialEq + Debug> Desk<I> {
         // Two handlers may have had the same job: one has lost it, or given it back and not been answered yet.
         let fits = |entry: &Entry<I>| match told {
             Told::Lost => (entry.is_lost)(),
-            Told::Ended => entry.is_finishing,
+            Told::Ended => entry.asked == Some(Ask::End),
             Told::Unknown => !(entry.is_lost)(),
-            Told::GivenBack => !entry.is_finishing,
+            Told::GivenBack => entry.asked != Some(Ask::End),
         };
         // What a worker tells of as lost may have no handler yet.
-        let may_fit = |entry: &Entry<I>| told != Told::Lost || entry.is_finishing;
+        let may_fit = |entry: &Entry<I>| told != Told::Lost || entry.asked.is_some();
         let of = |fits: &dyn Fn(&Entry<I>) -> bool| {
             jobs.running.iter().position(|entry| entry.id == *id && fits(entry))
         };
         let Some(place) = of(&fits).or_else(|| of(&may_fit)) else { return };
         let entry = jobs.running.remove(place);
         self.stage.ledger.remark(&format!("{} settles key {}: {told:?}", self.actor, entry.key));
-        if entry.is_finishing {
+        if entry.asked == Some(Ask::End) {
             let fate = match told {
                 Told::Ended => Fate::Acknowledged,
                 Told::Unknown => Fate::Unknown,

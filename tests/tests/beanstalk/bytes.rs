@@ -2,6 +2,7 @@
 
 use std::{
     fmt::Debug,
+    iter,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -62,6 +63,11 @@ pub(crate) fn options() -> ConnectOptions {
 
 fn pieces(bytes: &[u8], size: usize) -> Vec<Vec<u8>> {
     bytes.chunks(size).map(<[u8]>::to_vec).collect()
+}
+
+/// A reply in pieces, which come when something was asked.
+fn answer(reply: &[u8], size: usize) -> impl Iterator<Item = Step> {
+    iter::once(Step::Asked).chain(pieces(reply, size).into_iter().map(Step::Bytes))
 }
 
 fn call<F: Over, C: Command>(command: &C, pieces: Vec<Vec<u8>>) -> Result<C::Reply> {
@@ -422,7 +428,7 @@ fn a_damaged_body_is_told_from_the_next_reply_however_the_bytes_are_cut() {
     fn check<F: Over>(end: &str, piece: usize) {
         let reserved = [b"RESERVED 7 3\r\nab\0", end.as_bytes()].concat();
         let replies = [&reserved[..], b"FOUND 7 0\r\n\0\0", b"BURIED\r\n"];
-        let reads = replies.iter().flat_map(|reply| pieces(reply, piece)).map(Step::Bytes);
+        let reads = replies.iter().flat_map(|reply| answer(reply, piece));
         let mut client = F::over_script(Scripted::reading(reads), options());
         let error = client.reserve().unwrap_err();
         assert_eq!((error.kind(), error.fate()), (ErrorKind::BodyDamaged, Fate::Refused));
@@ -446,11 +452,9 @@ fn a_body_over_the_limit_is_skipped_and_its_job_can_be_buried() {
         let body = vec![b'\n'; 300_000];
         for piece in [1000, 65_536, 1_000_000] {
             let job = |word: &str| [word.as_bytes(), b" 7 300000\r\n", &body, b"\r\n"].concat();
-            let mut reads = pieces(&job("RESERVED"), piece);
-            reads.push(b"BURIED\r\n".to_vec());
-            reads.extend(pieces(&job("FOUND"), piece));
-            reads.push(b"USING a\r\n".to_vec());
-            let stream = Scripted::reading(reads.into_iter().map(Step::Bytes));
+            let (reserved, found) = (job("RESERVED"), job("FOUND"));
+            let replies = [&reserved[..], b"BURIED\r\n", &found, b"USING a\r\n"];
+            let stream = Scripted::reading(replies.iter().flat_map(|reply| answer(reply, piece)));
             let mut client = F::over_script(stream, options().max_body_size(10));
             let epoch = client.epoch();
             let error = client.reserve().unwrap_err();

@@ -136,13 +136,14 @@ fn begin(desk: &Desk<MessageId>, job: &JobContext) -> (u64, Act) {
 /// The handler is done.
 fn end(desk: &Desk<MessageId>, ticket: u64, act: Act) -> Result<Decision, &'static str> {
     match act {
+        Act::Succeed(_) => desk.finish(ticket),
+        Act::Fail | Act::GiveBack(_) | Act::Panic => desk.give_back(ticket),
+    }
+    match act {
+        Act::Succeed(_) => Ok(Decision::Delete),
         Act::Fail => Err("it fails on purpose"),
         Act::GiveBack(decision) => Ok(decision),
         Act::Panic => panic::panic_any(ON_PURPOSE),
-        Act::Succeed(_) => {
-            desk.finish(ticket);
-            Ok(Decision::Delete)
-        }
     }
 }
 

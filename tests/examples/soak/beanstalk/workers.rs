@@ -154,14 +154,15 @@ fn act(desk: &Desk<JobId>) -> Act {
 /// The handler is done.
 fn end(desk: &Desk<JobId>, ticket: u64, act: Act) -> Outcome {
     match act {
+        Act::Succeed(_) | Act::Dawdle(_) => desk.finish(ticket),
+        Act::Fail | Act::Release | Act::Bury | Act::Panic => desk.give_back(ticket),
+    }
+    match act {
+        Act::Succeed(_) | Act::Dawdle(_) => Outcome::Delete,
         Act::Fail => Outcome::Retry,
         Act::Release => Outcome::release(),
         Act::Bury => Outcome::bury(),
         Act::Panic => panic::panic_any(ON_PURPOSE),
-        Act::Succeed(_) | Act::Dawdle(_) => {
-            desk.finish(ticket);
-            Outcome::Delete
-        }
     }
 }
 
