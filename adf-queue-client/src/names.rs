@@ -2,6 +2,7 @@
 
 use std::{collections::hash_map::RandomState, fmt, hash::BuildHasher, str::FromStr, sync::Arc};
 
+use arrayvec::ArrayString;
 use queue_core::excerpt;
 
 use crate::{Error, Result};
@@ -45,8 +46,8 @@ impl QueueName {
 ///
 /// A delete or a return names the pull that brought the message. So a pull's id must be unlike that of any other pull
 /// whose message is not settled: on its connection, and over HTTP on the whole server.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(Arc<str>);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(ArrayString<{ RequestId::MAX }>);
 
 impl RequestId {
     /// The longest id in bytes.
@@ -57,23 +58,36 @@ impl RequestId {
     /// # Errors
     ///
     /// `InvalidInput` for one that the server would not answer, or could not give back unchanged.
-    pub fn new(id: impl Into<Arc<str>>) -> Result<Self> {
-        let id = id.into();
-        let bad = id.bytes().position(|byte| !byte.is_ascii_graphic());
-        if id.is_empty() || id.len() > Self::MAX || bad.is_some() {
-            return Err(Error::invalid(format!(
+    pub fn new(id: impl AsRef<str>) -> Result<Self> {
+        let id = id.as_ref();
+        Self::checked(id).ok_or_else(|| {
+            Error::invalid(format!(
                 "request id {} is not valid: an id has 1 to {} visible ASCII characters",
                 excerpt(id.as_bytes()),
                 Self::MAX
-            )));
-        }
-        Ok(RequestId(id))
+            ))
+        })
+    }
+
+    /// The id, if it is one.
+    pub(crate) fn checked(id: &str) -> Option<Self> {
+        let is_valid = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_graphic());
+        is_valid.then_some(())?;
+        ArrayString::from(id).ok().map(RequestId)
     }
 
     /// A number as an id.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn of(number: u64) -> Self {
-        RequestId(number.to_string().into())
+        Self::written(format_args!("{number}"))
+    }
+
+    /// What has no more than 32 characters.
+    fn written(id: fmt::Arguments<'_>) -> Self {
+        let mut text = ArrayString::new();
+        // Nothing that is written here is longer.
+        let _ = fmt::Write::write_fmt(&mut text, id);
+        RequestId(text)
     }
 
     /// An id that no other request has, on any machine: 32 hexadecimal digits of chance, as of a UUID.
@@ -87,7 +101,7 @@ impl RequestId {
     pub(crate) fn of_chance(high: u64, low: u64) -> Self {
         let high = high & !(0xf << 12) | 4 << 12;
         let low = low & !(3 << 62) | 2 << 62;
-        RequestId(format!("{high:016x}{low:016x}").into())
+        Self::written(format_args!("{high:016x}{low:016x}"))
     }
 
     /// The id as text.

@@ -181,6 +181,7 @@ impl<F> Wire<F> {
     /// once all is written.
     fn move_bytes(&mut self, cx: &mut Context<'_>, half_close: bool) -> bool {
         let (waits, sent) = (!self.io.is_drained() && !self.io.data().is_empty(), self.io.sent());
+        let was_half_closed = self.is_half_closed;
         let written = self.write(cx, half_close);
         // Somebody may wait for the room that there is now.
         let made_room = self.io.is_drained() && self.io.sent() - sent >= WRITE_STEP as u64;
@@ -192,7 +193,8 @@ impl<F> Wire<F> {
             self.io.ended(End::Lost(error));
             return true;
         }
-        has_read || made_room || (waits && self.io.is_drained())
+        let has_half_closed = self.is_half_closed && !was_half_closed;
+        has_read || made_room || has_half_closed || (waits && self.io.is_drained())
     }
 
     fn write(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<io::Result<()>> {

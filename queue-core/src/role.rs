@@ -51,7 +51,7 @@ pub enum Pulse {
     /// As `Look`, but a stream that cannot tell whether something is here is not read: for a connection that was idle and
     /// is about to be written to, where a wait would cost more than the look is worth.
     Peek,
-    /// As `Go`, and the sending side ends behind what is queued.
+    /// As `Go`, and the sending side ends behind what is queued. Once it has, the role is asked again.
     HalfClose(Option<Instant>),
     /// The connection stays, and nothing is expected of it: a blocking pump gives the thread back.
     Rest(Option<Instant>),

@@ -456,6 +456,44 @@ fn a_half_close_is_seen_by_the_peer_behind_what_was_written() {
     assert_eq!(peer.join().unwrap(), b"last words");
 }
 
+/// Its words are its last: over once they are written.
+#[derive(Default)]
+struct Leaver {
+    has_spoken: bool,
+}
+
+impl Role for Leaver {
+    type Failure = String;
+
+    fn exchange(&mut self, io: &mut Io<String>, _: Instant) -> Pulse {
+        if io.is_open() && !self.has_spoken {
+            io.queue(&mut b"goodbye"[..].into());
+            self.has_spoken = true;
+            return Pulse::HalfClose(None);
+        }
+        if self.has_spoken && io.is_drained() {
+            return Pulse::Over;
+        }
+        Pulse::Dial { server: 0, by: None, ask: None }
+    }
+}
+
+#[tokio::test]
+async fn who_only_says_goodbye_does_not_wait_for_a_peer_that_says_nothing() {
+    let (listener, address) = listener();
+    let mut wire = async_wire(address);
+    let over = poll_fn(|cx| wire.poll(cx, &mut Leaver::default(), |_| None::<()>)).await;
+    assert_eq!(over, None);
+    let mut blocking_wire = blocking_wire(address);
+    let drive = blocking_wire.drive(&mut Leaver::default(), None, |_| None::<()>);
+    assert_eq!(drive, Drive::Over);
+    for _ in 0..2 {
+        let mut heard = String::new();
+        listener.accept().unwrap().0.read_to_string(&mut heard).unwrap();
+        assert_eq!(heard, "goodbye");
+    }
+}
+
 #[test]
 fn what_is_pushed_is_written_though_nobody_waits_for_the_answer() {
     let (listener, address) = listener();

@@ -4,7 +4,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use queue_core::excerpt;
 
 use super::{Action, Delivered, Refusal, Request, Response, Success, response::OK};
-use crate::{Error, MessageId, Result};
+use crate::{Error, MessageId, RequestId, Result};
 
 /// The longest body, by the width of its length.
 const MAX_BODY: usize = u16::MAX as usize;
@@ -47,37 +47,39 @@ fn put(frame: &mut BytesMut, bytes: &[u8]) {
     frame.put_slice(bytes);
 }
 
-pub(super) fn decode(mut frame: Bytes) -> Result<Response> {
-    let whole = frame.clone();
-    read(&mut frame).ok_or_else(|| {
-        Error::protocol("the frame is no answer of the protocol").with_source(excerpt(&whole))
+pub(super) fn decode(frame: Bytes) -> Result<Response> {
+    read(&frame).ok_or_else(|| {
+        Error::protocol("the frame is no answer of the protocol").with_source(excerpt(&frame))
     })
 }
 
-fn read(frame: &mut Bytes) -> Option<Response> {
-    let action = Action::from_code(frame.try_get_u8().ok()?)?;
-    let (id, queue, result) = (text(frame)?, text(frame)?, text(frame)?);
-    let outcome = match &*result {
-        OK => Ok(success(action, frame)?),
-        refusal => Err(Refusal::of(refusal.into())),
+fn read(frame: &Bytes) -> Option<Response> {
+    let mut rest = &**frame;
+    let action = Action::from_code(rest.try_get_u8().ok()?)?;
+    let id = RequestId::checked(str::from_utf8(field(&mut rest)?).ok()?)?;
+    // The server writes ASCII; anything else is kept readable.
+    let queue = String::from_utf8_lossy(field(&mut rest)?).into();
+    let result = field(&mut rest)?;
+    let outcome = if result == OK.as_bytes() {
+        Ok(success(action, rest, frame)?)
+    } else {
+        Err(Refusal::of(&String::from_utf8_lossy(result)))
     };
     Some(Response { action, id, queue, outcome })
 }
 
-/// The server writes ASCII; anything else is kept readable.
-fn text(frame: &mut Bytes) -> Option<Box<str>> {
-    let len = usize::from(frame.try_get_u16().ok()?);
-    let text = (len <= frame.len()).then(|| frame.split_to(len))?;
-    Some(String::from_utf8_lossy(&text).into())
+fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = usize::from(rest.try_get_u16().ok()?);
+    rest.split_off(..len)
 }
 
-fn success(action: Action, frame: &mut Bytes) -> Option<Success> {
+fn success(action: Action, mut rest: &[u8], frame: &Bytes) -> Option<Success> {
     Some(match action {
-        Action::Lpush | Action::Rpush => Success::Pushed(frame.try_get_u64().ok()?.into()),
+        Action::Lpush | Action::Rpush => Success::Pushed(rest.try_get_u64().ok()?.into()),
         Action::Clear | Action::Count => {
-            Success::Counted(u32::try_from(frame.try_get_i32().ok()?).ok()?)
+            Success::Counted(u32::try_from(rest.try_get_i32().ok()?).ok()?)
         }
-        Action::Pull => Success::Delivered(delivered(frame)?),
+        Action::Pull => Success::Delivered(delivered(rest, frame)?),
         Action::Delete
         | Action::Lcancel
         | Action::Rcancel
@@ -88,14 +90,13 @@ fn success(action: Action, frame: &mut Bytes) -> Option<Success> {
 
 /// The length of a body that was pushed otherwise, and is longer than the field can say, is given modulo 65,536; the body
 /// is all there.
-fn delivered(frame: &mut Bytes) -> Option<Delivered> {
-    let stated = usize::from(frame.try_get_u16().ok()?);
-    let len = frame.len().checked_sub(BEHIND_BODY)?;
-    if len % (MAX_BODY + 1) != stated {
+fn delivered(mut rest: &[u8], frame: &Bytes) -> Option<Delivered> {
+    let stated = usize::from(rest.try_get_u16().ok()?);
+    let (body, mut behind) = rest.split_at(rest.len().checked_sub(BEHIND_BODY)?);
+    if body.len() % (MAX_BODY + 1) != stated {
         return None;
     }
-    let body = frame.split_to(len);
-    let duplications = frame.try_get_u16().ok()?;
-    let message_id = MessageId::from(frame.try_get_u64().ok()?);
-    Some(Delivered { message_id, duplications, body })
+    let duplications = behind.try_get_u16().ok()?;
+    let message_id = MessageId::from(behind.try_get_u64().ok()?);
+    Some(Delivered { message_id, duplications, body: frame.slice_ref(body) })
 }

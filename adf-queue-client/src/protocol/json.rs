@@ -7,7 +7,7 @@ use queue_core::excerpt;
 use serde::{Deserialize, Serialize};
 
 use super::{Action, Delivered, Refusal, Request, Response, Success, response::OK};
-use crate::{Error, Result};
+use crate::{Error, RequestId, Result};
 
 #[derive(Serialize)]
 struct Asked<'a> {
@@ -68,24 +68,25 @@ pub(super) fn decode(frame: &[u8]) -> Result<Response> {
         error.with_source(why.map_or(shown.clone(), |why| format!("{shown}: {why}")))
     };
     let valid = repaired(frame);
-    let answered: Answered<'_> = serde_json::from_slice(&valid).map_err(|why| bad(Some(why)))?;
+    let mut answered: Answered<'_> =
+        serde_json::from_slice(&valid).map_err(|why| bad(Some(why)))?;
     let action = Action::from_name(&answered.action).ok_or_else(|| bad(None))?;
+    let id = RequestId::checked(&answered.requestid).ok_or_else(|| bad(None))?;
     let outcome = match &*answered.result {
-        OK => Ok(success(action, &answered).ok_or_else(|| bad(None))?),
-        refusal => Err(Refusal::of(refusal.into())),
+        OK => Ok(success(action, &mut answered).ok_or_else(|| bad(None))?),
+        refusal => Err(Refusal::of(refusal)),
     };
-    let (id, queue) = (answered.requestid.into(), answered.queue.into());
-    Ok(Response { action, id, queue, outcome })
+    Ok(Response { action, id, queue: answered.queue.into(), outcome })
 }
 
-fn success(action: Action, answered: &Answered<'_>) -> Option<Success> {
+fn success(action: Action, answered: &mut Answered<'_>) -> Option<Success> {
     Some(match action {
         Action::Lpush | Action::Rpush => Success::Pushed(answered.messageid?.into()),
         Action::Clear | Action::Count => Success::Counted(answered.count?),
         Action::Pull => Success::Delivered(Delivered {
             message_id: answered.messageid?.into(),
             duplications: answered.duplications?,
-            body: answered.body.clone()?.into(),
+            body: answered.body.take()?.into(),
         }),
         Action::Delete
         | Action::Lcancel

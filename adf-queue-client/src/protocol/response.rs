@@ -1,12 +1,12 @@
 //! What a server answers.
 
-use std::{borrow::Cow, error::Error as StdError, fmt};
+use std::{error::Error as StdError, fmt};
 
 use bytes::Bytes;
 use queue_core::excerpt;
 
 use super::{Action, Request};
-use crate::MessageId;
+use crate::{MessageId, RequestId};
 
 /// One answer. It names the request that it answers by action and id; the answer to a delete or a return has the id of
 /// the pull, so neither is enough alone.
@@ -15,8 +15,8 @@ use crate::MessageId;
 pub struct Response {
     /// What was asked.
     pub action: Action,
-    /// The id of the request, as the server gives it back.
-    pub id: Box<str>,
+    /// The id of the request.
+    pub id: RequestId,
     /// The queue of the request, as the server gives it back.
     pub queue: Box<str>,
     /// What came of it.
@@ -27,7 +27,7 @@ impl Response {
     /// Whether this is the answer to that request.
     #[must_use]
     pub fn answers(&self, request: &Request) -> bool {
-        self.action == request.action() && *self.id == *request.id().as_str()
+        self.action == request.action() && self.id == *request.id()
     }
 }
 
@@ -97,7 +97,7 @@ impl Refusal {
     }
 
     /// The refusal with these words.
-    pub(super) fn of(text: Cow<'_, str>) -> Self {
+    pub(super) fn of(text: &str) -> Self {
         [Refusal::QueueNotFound, Refusal::QueueExists, Refusal::EmptyQueueName, Refusal::NotPulled]
             .into_iter()
             .find(|known| known.text() == text)

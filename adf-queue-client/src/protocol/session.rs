@@ -1,11 +1,12 @@
 //! One WebSocket connection, without its socket: its upgrade, its frames, and who waits for which answer.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{HashMap, VecDeque},
     mem,
 };
 
 use bytes::{Bytes, BytesMut};
+use foldhash::fast::FixedState;
 use queue_core::{Io, Random, decimal};
 
 use super::{
@@ -30,10 +31,11 @@ pub(crate) struct Session<W> {
     out: BytesMut,
     /// How many bytes go before the next frame.
     position: u64,
-    waiting: HashMap<(Action, Box<str>), Waiting<W>>,
+    /// The peer does not choose what is in here.
+    waiting: HashMap<(Action, RequestId), Waiting<W>, FixedState>,
     pings: VecDeque<(u64, Option<W>)>,
-    /// What has to be answered in time: its number, and where it ends among the bytes of the connection.
-    due: BTreeMap<u64, u64>,
+    /// What has to be answered in time, the oldest first: its number, and where it ends among the bytes of the connection.
+    due: VecDeque<(u64, u64)>,
     last_number: u64,
     /// The oldest of them was answered.
     has_answered: bool,
@@ -44,7 +46,6 @@ pub(crate) struct Session<W> {
 #[derive(Debug)]
 struct Waiting<W> {
     waiter: W,
-    id: RequestId,
     number: u64,
     /// Where the request ends among the bytes of the connection.
     end: u64,
@@ -90,9 +91,9 @@ impl<W> Session<W> {
             position: first.len() as u64,
             first,
             out: BytesMut::new(),
-            waiting: HashMap::new(),
+            waiting: HashMap::default(),
             pings: VecDeque::new(),
-            due: BTreeMap::new(),
+            due: VecDeque::new(),
             last_number: 0,
             has_answered: false,
             asked: None,
@@ -109,17 +110,17 @@ impl<W> Session<W> {
         self.frame(|frames, out| frames.message(message, out));
         let number = self.next_number();
         if action != Action::Pull {
-            self.due.insert(number, self.position);
+            self.due.push_back((number, self.position));
         }
-        let waiting = Waiting { waiter, id: id.clone(), number, end: self.position };
-        self.waiting.insert((action, id.as_str().into()), waiting);
+        let waiting = Waiting { waiter, number, end: self.position };
+        self.waiting.insert((action, *id), waiting);
     }
 
     /// Asks for a sign of life.
     pub(crate) fn ping(&mut self, waiter: Option<W>) {
         self.frame(Frames::ping);
         let number = self.next_number();
-        self.due.insert(number, self.position);
+        self.due.push_back((number, self.position));
         self.pings.push_back((number, waiter));
     }
 
@@ -141,17 +142,17 @@ impl<W> Session<W> {
 
     /// Whether a request of this action and id is under way.
     pub(crate) fn has(&self, action: Action, id: &RequestId) -> bool {
-        self.waiting.contains_key(&(action, id.as_str().into()))
+        self.waiting.contains_key(&(action, *id))
     }
 
     /// Who waits for the answer to the request of this action and id.
     pub(crate) fn waiter(&self, action: Action, id: &RequestId) -> Option<&W> {
-        self.waiting.get(&(action, id.as_str().into())).map(|waiting| &waiting.waiter)
+        self.waiting.get(&(action, *id)).map(|waiting| &waiting.waiter)
     }
 
     /// From now on somebody else waits for the answer.
     pub(crate) fn hand_on(&mut self, action: Action, id: &RequestId, waiter: W) -> bool {
-        let waiting = self.waiting.get_mut(&(action, id.as_str().into()));
+        let waiting = self.waiting.get_mut(&(action, *id));
         waiting.map(|waiting| waiting.waiter = waiter).is_some()
     }
 
@@ -186,7 +187,7 @@ impl<W> Session<W> {
 
     /// Whether an answer has to come in time: any but that of a pull, once its request is sent whole.
     pub(crate) fn is_due<F>(&self, io: &Io<F>) -> bool {
-        self.due.first_key_value().is_some_and(|(_, end)| *end <= io.sent())
+        self.due.front().is_some_and(|(_, end)| *end <= io.sent())
     }
 
     /// Whether such an answer is waited for, or will be.
@@ -253,28 +254,28 @@ impl<W> Session<W> {
 
     fn answer(&mut self, message: Bytes) -> Result<Event<W>> {
         let response = self.encoding.decode(message)?;
-        let key = (response.action, response.id);
-        let Some(waiting) = self.waiting.remove(&key) else {
-            let (action, id) = key;
-            let id = queue_core::excerpt(id.as_bytes());
+        let (action, id) = (response.action, response.id);
+        let Some(Waiting { waiter, number, .. }) = self.waiting.remove(&(action, id)) else {
             return Err(Error::protocol(format!(
                 "the server answered a {action} with the request id {id}, which is not under way"
             )));
         };
-        let Waiting { waiter, id, number, .. } = waiting;
         self.answered(number);
         Ok(Event::Answer { waiter, id, outcome: response.outcome })
     }
 
+    /// All but the answers of pulls come in the order of their requests.
     fn answered(&mut self, number: u64) {
-        let is_oldest = self.due.first_key_value().is_some_and(|(oldest, _)| *oldest == number);
-        self.has_answered |= is_oldest;
-        self.due.remove(&number);
+        let Ok(place) = self.due.binary_search_by_key(&number, |(number, _)| *number) else {
+            return;
+        };
+        self.has_answered |= place == 0;
+        self.due.remove(place);
     }
 
     /// Whether the server can have acted on this request, of which it is known that it is under way.
     pub(crate) fn fate<F>(&self, action: Action, id: &RequestId, io: &Io<F>) -> Fate {
-        let waiting = self.waiting.get(&(action, id.as_str().into()));
+        let waiting = self.waiting.get(&(action, *id));
         waiting.map_or(Fate::Unknown, |waiting| fate(waiting.end, io))
     }
 

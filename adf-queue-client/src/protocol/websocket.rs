@@ -169,7 +169,9 @@ impl Frames {
         out.reserve(14 + payload.len());
         // Writing to memory does not fail.
         let _ = header.format(payload.len() as u64, &mut out.writer());
-        out.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+        let start = out.len();
+        out.extend_from_slice(payload);
+        apply(mask, out.get_mut(start..).unwrap_or_default());
     }
 
     /// What is at the front of `data`. Nothing is made ready for a length that was announced.
@@ -253,6 +255,16 @@ impl Frames {
             }
         }
     }
+}
+
+/// Masks `payload`, eight bytes at a time.
+fn apply(mask: [u8; 4], payload: &mut [u8]) {
+    let (words, rest) = payload.as_chunks_mut::<8>();
+    let wide = u64::from(u32::from_ne_bytes(mask)) * 0x1_0000_0001;
+    for word in words {
+        *word = (u64::from_ne_bytes(*word) ^ wide).to_ne_bytes();
+    }
+    rest.iter_mut().zip(mask.into_iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
 }
 
 /// The header at the front of `data`, its own length, and that of what follows.

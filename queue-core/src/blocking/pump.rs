@@ -127,6 +127,7 @@ impl<F> Wire<F> {
                 Pulse::Go(until) | Pulse::Rest(until) if is_unwritten => {
                     self.write_on(false, until).map(drop)
                 }
+                Pulse::HalfClose(until) if is_unwritten => self.write_on(true, until).map(drop),
                 Pulse::Close(_) | Pulse::Over => {
                     self.close();
                     return;
@@ -197,10 +198,13 @@ impl<F> Wire<F> {
     /// may be of use once all is written.
     fn move_bytes(&mut self, half_close: bool, until: Option<Instant>) -> io::Result<()> {
         let waits = !self.io.is_drained() && !self.io.data().is_empty();
-        match self.write_on(half_close, until)? {
-            true if !waits => self.read(until).map(drop),
-            _ => Ok(()),
+        let was_half_closed = self.is_half_closed;
+        let is_written = self.write_on(half_close, until)?;
+        let has_half_closed = self.is_half_closed && !was_half_closed;
+        if is_written && !waits && !has_half_closed {
+            self.read(until)?;
         }
+        Ok(())
     }
 
     /// Whether all is written. Comes back when something came meanwhile, and when a write makes no progress.

@@ -121,7 +121,7 @@ impl Link {
         let is_ready = |number: &u64| {
             self.tasks.get(number).is_some_and(|task| matches!(task.ask, Ask::Ready))
         };
-        let ready: Vec<u64> = self.queued.iter().copied().filter(is_ready).collect();
+        let ready: Vec<u64> = self.queued.iter().filter(is_ready).collect();
         for number in ready {
             self.finish(number, Ok(Answer::Yes));
         }
@@ -296,16 +296,18 @@ impl Link {
 
     /// What was sent, and goes on, is sent again.
     fn queue_again(&mut self) {
-        for (number, task) in &mut self.tasks {
+        let again = self.tasks.iter_mut().filter_map(|(number, task)| {
             task.stage = match mem::replace(&mut task.stage, Stage::Pinging) {
                 Stage::Sent(message) | Stage::Checking(message) => Stage::Queued(Some(message)),
                 Stage::Pinging => Stage::Queued(None),
-                other => other,
+                other => {
+                    task.stage = other;
+                    return None;
+                }
             };
-            if let Stage::Queued(_) = task.stage {
-                self.queued.insert(*number);
-            }
-        }
+            Some(*number)
+        });
+        self.queued.put_back(again);
     }
 
     /// No connection could be made.
@@ -340,9 +342,12 @@ impl Link {
         }
     }
 
+    /// In the order in which they began.
     fn all_tasks(&self) -> Vec<u64> {
         let going_on = self.tasks.iter().filter(|(_, task)| !task.is_done());
-        going_on.map(|(number, _)| *number).collect()
+        let mut numbers: Vec<u64> = going_on.map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
+        numbers
     }
 
     /// Ends what has taken too long.
@@ -449,7 +454,7 @@ impl Link {
             && session.is_open()
             && session.unwritten(io) < ENOUGH_OUTGOING
         {
-            if let Some(number) = self.queued.pop_first() {
+            if let Some(number) = self.queued.pop() {
                 self.send_task(number);
             } else if let Some(queue) = self.pulls.lacking() {
                 self.pulls.sent(&queue);
@@ -539,7 +544,7 @@ impl Link {
             }
         };
         session.hand_over(io);
-        if io.is_drained() || by <= now { Pulse::Over } else { Pulse::Go(Some(by)) }
+        if io.is_drained() || by <= now { Pulse::Over } else { Pulse::HalfClose(Some(by)) }
     }
 }
 

@@ -1,17 +1,18 @@
 //! One server, and those who call it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeSet, HashMap},
     task::{Poll, Waker},
     time::Instant,
 };
 
+use foldhash::fast::FixedState;
 use queue_core::{ConnectionState, Epoch, Health, Overdue, Pace, Random, Watch};
 
 use super::{
     ask::{Answer, Ask},
     pulls::{Kept, Pulls},
-    task::{Message, Stage, Task},
+    task::{Message, Queue, Stage, Task},
 };
 use crate::{
     ConnectOptions, Delivery, Error, ErrorKind, Fate, Metrics, QueueName, RequestId, Result,
@@ -35,10 +36,9 @@ pub(crate) struct Link {
     pub(super) host: String,
     pub(super) random: Random,
     pub(super) ids: Ids,
-    pub(super) tasks: BTreeMap<u64, Task>,
+    pub(super) tasks: HashMap<u64, Task, FixedState>,
     last_task: u64,
-    /// Tasks that are to be sent, the oldest first.
-    pub(super) queued: BTreeSet<u64>,
+    pub(super) queued: Queue,
     /// How many tasks are not over.
     pub(super) unfinished: usize,
     pub(super) limits: BTreeSet<(Instant, u64)>,
@@ -105,9 +105,9 @@ impl Link {
             host: options.address.host(),
             random: options.random(),
             ids: Ids::default(),
-            tasks: BTreeMap::new(),
+            tasks: HashMap::default(),
             last_task: 0,
-            queued: BTreeSet::new(),
+            queued: Queue::default(),
             unfinished: 0,
             limits: BTreeSet::new(),
             pulls: Pulls::default(),
@@ -185,9 +185,7 @@ impl Link {
             self.limits.extend(limit.at.map(|at| (at, number)));
         }
         match (&task.stage, &task.ask) {
-            (Stage::Queued(_), _) => {
-                self.queued.insert(number);
-            }
+            (Stage::Queued(_), _) => self.queued.push(number),
             (Stage::Pulling, Ask::Pull(queue)) => self.pulls.join(queue, number),
             _ => {}
         }
@@ -217,7 +215,7 @@ impl Link {
             }
             Ask::Settle(action, queue, id, epoch) => {
                 self.check_held(*epoch)?;
-                let request = Request::new(*action, id.clone(), queue.clone(), bytes::Bytes::new());
+                let request = Request::new(*action, *id, queue.clone(), bytes::Bytes::new());
                 match self.queued(&request)? {
                     Stage::Queued(Some(message)) if self.take_over(&message, number) => {
                         Stage::Sent(message)
@@ -248,7 +246,7 @@ impl Link {
 
     fn queued(&self, request: &Request) -> Result<Stage> {
         let frame = encoded(self.encoding, request)?;
-        let (action, id) = (request.action(), request.id().clone());
+        let (action, id) = (request.action(), *request.id());
         Ok(Stage::Queued(Some(Message { action, id, frame })))
     }
 
@@ -265,7 +263,7 @@ impl Link {
     /// The server answers the one as it would answer the other, so there must not be two.
     fn check_unused(&self, action: Action, id: &RequestId) -> Result<()> {
         let is_same = |message: &Message| message.action == action && message.id == *id;
-        let mut queued = self.queued.iter().filter_map(|number| self.tasks.get(number)?.message());
+        let mut queued = self.queued.iter().filter_map(|number| self.tasks.get(&number)?.message());
         let is_sent = self.session.as_ref().is_some_and(|session| session.has(action, id));
         if !is_sent && !queued.any(is_same) {
             return Ok(());
@@ -332,7 +330,7 @@ impl Link {
             self.limits.remove(&(at, number));
         }
         self.is_urgent = true;
-        self.queued.remove(&number);
+        self.queued.remove(number);
         self.unfinished -= usize::from(!task.is_done());
         match (task.stage, task.ask) {
             (Stage::Pulling, Ask::Pull(queue) | Ask::TryPull(queue)) => {
@@ -353,7 +351,7 @@ impl Link {
                 Stage::Done(Ok(Answer::Success(Success::Delivered(delivered)))),
                 Ask::Raw(request),
             ) => {
-                let id = request.id().clone();
+                let id = *request.id();
                 self.put(request.queue(), Kept { id, delivered });
             }
             _ => {}
@@ -388,7 +386,7 @@ impl Link {
         if let (Stage::Pulling, Ask::Pull(queue) | Ask::TryPull(queue)) = (&task.stage, &task.ask) {
             self.pulls.leave(queue, number);
         }
-        self.queued.remove(&number);
+        self.queued.remove(number);
         self.unfinished -= 1;
         self.woken.extend(task.waker.take());
         task.stage = Stage::Done(outcome);

@@ -690,7 +690,7 @@ fn a_client_that_goes_says_so_and_does_not_wait_for_an_answer() {
     bench.ask(push("x")).unwrap();
     bench.pull();
     bench.link().close();
-    assert!(matches!(bench.turn(), Pulse::Go(Some(_))));
+    assert!(matches!(bench.turn(), Pulse::HalfClose(Some(_))));
     assert_eq!((bench.io.unsent()[0], bench.io.unwritten()), (0x88, 8), "a close");
     bench.write();
     assert_eq!(bench.turn(), Pulse::Over);

@@ -1,6 +1,6 @@
 //! A call that is under way, and what is known of it.
 
-use std::task::Waker;
+use std::{collections::VecDeque, task::Waker};
 
 use bytes::Bytes;
 
@@ -40,6 +40,41 @@ pub(super) struct Message {
     pub(super) action: Action,
     pub(super) id: RequestId,
     pub(super) frame: Bytes,
+}
+
+/// Tasks that are to be sent, in the order in which they began.
+#[derive(Debug, Default)]
+pub(super) struct Queue(VecDeque<u64>);
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().copied()
+    }
+
+    /// The latest of all tasks.
+    pub(super) fn push(&mut self, number: u64) {
+        self.0.push_back(number);
+    }
+
+    /// These are to be sent again, before those that began later.
+    pub(super) fn put_back(&mut self, numbers: impl Iterator<Item = u64>) {
+        self.0.extend(numbers);
+        self.0.make_contiguous().sort_unstable();
+    }
+
+    pub(super) fn pop(&mut self) -> Option<u64> {
+        self.0.pop_front()
+    }
+
+    pub(super) fn remove(&mut self, number: u64) {
+        if let Ok(place) = self.0.binary_search(&number) {
+            self.0.remove(place);
+        }
+    }
 }
 
 impl Task {

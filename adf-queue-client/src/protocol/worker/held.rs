@@ -1,8 +1,14 @@
 //! The messages that a lane holds, and what becomes of them.
 
-use std::{collections::BTreeMap, task::Poll, time::Instant};
+use std::{
+    collections::{HashMap, VecDeque},
+    mem,
+    task::{Poll, Waker},
+    time::Instant,
+};
 
 use bytes::Bytes;
+use foldhash::fast::FixedState;
 use queue_core::Epoch;
 
 use super::{
@@ -51,17 +57,42 @@ pub(super) enum Stage {
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Hold {
-    pub(super) messages: BTreeMap<Key, Held>,
+    messages: HashMap<Key, Held, FixedState>,
     last: Key,
-    /// Those whose copy or end is under way, with the task of it.
-    pub(super) asked: Vec<(u64, Key)>,
-    /// How many handlers run, those with lost messages included.
-    pub(super) running: usize,
-    /// How many wait for a handler.
-    pub(super) waiting: usize,
+    /// Those whose copy or end is under way, with the task of it, in the order in which they were asked for.
+    asked: VecDeque<(u64, Key)>,
+    /// Those whose handlers run, lost ones included.
+    running: Vec<Key>,
+    /// Those that wait for a handler, the oldest first.
+    waiting: VecDeque<Key>,
 }
 
 impl Hold {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// How many handlers have, or are to have.
+    pub(super) fn taken(&self) -> usize {
+        self.running.len() + self.waiting.len()
+    }
+
+    /// How many wait for a handler.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// How many are being copied, or settled.
+    pub(super) fn asked(&self) -> usize {
+        self.asked.len()
+    }
+
     fn add(&mut self, held: Held) -> Key {
         self.last += 1;
         self.messages.insert(self.last, held);
@@ -69,25 +100,32 @@ impl Hold {
     }
 
     /// The message that is to be run next. One whose earlier run goes on waits for the end of that.
-    fn next(&self) -> Option<Key> {
-        let runs = |held: &&Held| matches!(held.stage, Stage::Running | Stage::Lost);
-        let is_twin = |one: &Held| {
-            let mut running = self.messages.values().filter(runs);
-            running.any(|other| (&other.queue, other.message) == (&one.queue, one.message))
-        };
-        let mut waiting = self.messages.iter().filter(|(_, held)| held.stage.is_waiting());
-        waiting.find(|(_, held)| !is_twin(held)).map(|(key, _)| *key)
+    fn next(&mut self) -> Option<Key> {
+        let name = |key: &Key| self.messages.get(key).map(|held| (&held.queue, held.message));
+        let is_twin = |key: &Key| self.running.iter().any(|other| name(other) == name(key));
+        let place = self.waiting.iter().position(|key| !is_twin(key))?;
+        self.waiting.remove(place)
     }
 
-    /// The messages in this stage.
+    /// A handler runs no more with it.
+    fn stopped(&mut self, key: Key) {
+        self.running.retain(|running| *running != key);
+    }
+
+    /// The messages in this stage, the oldest first.
     fn keys(&self, is: impl Fn(&Stage) -> bool) -> Vec<Key> {
-        self.messages.iter().filter(|(_, held)| is(&held.stage)).map(|(key, _)| *key).collect()
+        let held = self.messages.iter().filter(|(_, held)| is(&held.stage));
+        let mut keys: Vec<Key> = held.map(|(key, _)| *key).collect();
+        keys.sort_unstable();
+        keys
     }
-}
 
-impl Stage {
-    fn is_waiting(&self) -> bool {
-        matches!(self, Stage::Waiting(_))
+    /// Those whose handlers run, and that are still this lane's, the oldest first.
+    fn own_running(&self) -> impl Iterator<Item = Key> {
+        let is_own = |key: &Key| {
+            self.messages.get(key).is_some_and(|held| matches!(held.stage, Stage::Running))
+        };
+        self.running.iter().copied().filter(is_own)
     }
 }
 
@@ -110,8 +148,8 @@ impl Lane {
         if duplications <= self.terms.max_duplications {
             self.line(&queue, Line::is_fruitful);
             held.stage = Stage::Waiting(delivery);
-            self.hold.waiting += 1;
-            self.hold.add(held);
+            let key = self.hold.add(held);
+            self.hold.waiting.push_back(key);
             return;
         }
         self.claimed.give_back();
@@ -123,15 +161,18 @@ impl Lane {
 
     /// Gives messages to handlers that are free.
     pub(super) fn start_waiting(&mut self) {
-        while self.hold.running < self.terms.slots
+        while self.hold.running.len() < self.terms.slots
             && let Some(key) = self.hold.next()
-            && self.claimed.take()
-            && let Some(held) = self.hold.messages.get_mut(&key)
-            && let Stage::Waiting(delivery) = std::mem::replace(&mut held.stage, Stage::Running)
         {
-            self.hold.waiting -= 1;
-            self.hold.running += 1;
-            self.jobs.push(Job { key, delivery });
+            if !self.claimed.take() {
+                return self.hold.waiting.push_front(key);
+            }
+            if let Some(held) = self.hold.messages.get_mut(&key)
+                && let Stage::Waiting(delivery) = mem::replace(&mut held.stage, Stage::Running)
+            {
+                self.hold.running.push(key);
+                self.jobs.push(Job { key, delivery });
+            }
         }
     }
 
@@ -140,9 +181,9 @@ impl Lane {
         let Some(held) = self.hold.messages.get(&key) else { return };
         let is_last_time = held.duplications >= self.terms.max_duplications;
         match held.stage {
-            Stage::Running => self.hold.running -= 1,
+            Stage::Running => self.hold.stopped(key),
             Stage::Lost => {
-                self.hold.running -= 1;
+                self.hold.stopped(key);
                 self.hold.messages.remove(&key);
                 return;
             }
@@ -167,7 +208,7 @@ impl Lane {
         held.stage = Stage::Copying;
         let copy = Ask::Plain(Action::Rpush, queue, held.body.clone());
         match self.begin(copy, now) {
-            Ok(task) => self.hold.asked.push((task, key)),
+            Ok(task) => self.hold.asked.push_back((task, key)),
             Err(error) => self.not_copied(key, error, now),
         }
     }
@@ -192,23 +233,19 @@ impl Lane {
         let ask = Ask::Settle(action, held.queue.clone(), held.id.clone(), held.epoch);
         held.stage = Stage::Settling(fate);
         match self.begin(ask, now) {
-            Ok(task) => self.hold.asked.push((task, key)),
+            Ok(task) => self.hold.asked.push_back((task, key)),
             // The connection that it was pulled on is gone.
             Err(_) => self.ended(key, JobFate::Lost(LostReason::ConnectionLost)),
         }
     }
 
-    /// Takes the answers to what was asked about messages.
+    /// Takes the answers to what was asked about messages, which come in order.
     pub(super) fn take_ends(&mut self, now: Instant) {
-        let mut next = 0;
-        while let Some((task, key)) = self.hold.asked.get(next).copied() {
-            match self.link.poll(task, std::task::Waker::noop()) {
-                Poll::Pending => next += 1,
-                Poll::Ready(outcome) => {
-                    self.hold.asked.remove(next);
-                    self.answered(key, outcome, now);
-                }
-            }
+        while let Some((task, key)) = self.hold.asked.front().copied()
+            && let Poll::Ready(outcome) = self.link.poll(task, Waker::noop())
+        {
+            self.hold.asked.pop_front();
+            self.answered(key, outcome, now);
         }
     }
 
@@ -246,10 +283,13 @@ impl Lane {
     }
 
     /// The server has given back what was not settled.
-    pub(super) fn lose_held(&mut self) {
-        for (task, _) in std::mem::take(&mut self.hold.asked) {
-            // A copy must not be made over the next connection: the message is somebody else's by then.
-            self.leave(task);
+    pub(super) fn lose_held(&mut self, now: Instant) {
+        for (task, key) in mem::take(&mut self.hold.asked) {
+            match self.link.poll(task, Waker::noop()) {
+                Poll::Ready(outcome) => self.answered(key, outcome, now),
+                // A copy must not be made over the next connection: the message is somebody else's by then.
+                Poll::Pending => self.leave(task),
+            }
         }
         self.drop_waiting(JobFate::Lost(LostReason::ConnectionLost));
         let copying = self.hold.keys(|stage| matches!(stage, Stage::Copying | Stage::Settling(_)));
@@ -261,16 +301,15 @@ impl Lane {
 
     /// What nobody has taken for a handler yet is not run.
     pub(super) fn drop_untaken(&mut self) {
-        for job in std::mem::take(&mut self.jobs) {
-            self.hold.running -= 1;
+        for job in mem::take(&mut self.jobs) {
+            self.hold.stopped(job.key);
             self.ended(job.key, JobFate::Lost(LostReason::ConnectionLost));
         }
     }
 
     /// What no handler has begun with is the server's.
     pub(super) fn drop_waiting(&mut self, fate: JobFate) {
-        for key in self.hold.keys(Stage::is_waiting) {
-            self.hold.waiting -= 1;
+        for key in mem::take(&mut self.hold.waiting) {
             self.claimed.give_back();
             self.ended(key, fate);
         }
@@ -278,7 +317,7 @@ impl Lane {
 
     /// Handlers go on with what is somebody else's.
     pub(super) fn lose_running(&mut self, reason: LostReason) {
-        for key in self.hold.keys(|stage| matches!(stage, Stage::Running)) {
+        for key in self.hold.own_running().collect::<Vec<_>>() {
             let Some(held) = self.hold.messages.get_mut(&key) else { continue };
             held.stage = Stage::Lost;
             let (queue, message) = (held.queue.clone(), held.message);
@@ -290,7 +329,7 @@ impl Lane {
 
     /// Whether handlers have messages that are still this lane's.
     pub(super) fn has_running(&self) -> bool {
-        self.hold.messages.values().any(|held| matches!(held.stage, Stage::Running))
+        self.hold.own_running().next().is_some()
     }
 }
 

@@ -28,8 +28,9 @@ use crate::{
 ///
 /// The connection is that of a [`Link`], of which it is the only caller. What it adds:
 ///
-/// * One pull waits on each queue while a handler, or a prefetched place, is free. A pull cannot be taken back, and nobody
-///   knows which queue gets the next message: so of several queues each may bring one message more than there is room for.
+/// * A pull waits for each handler, and for each prefetched place, that is free; and one at least on each queue, while there is
+///   any such. A pull cannot be taken back, and nobody knows which queue gets the next message: so of several queues each may
+///   bring one message more than there is room for.
 /// * A message is settled on the connection that brought it, or not at all.
 /// * What was put back wakes no pull that waits, and a queue that was deleted never answers one. So queues whose pull waits
 ///   are looked at from time to time: a further pull takes what lies there, and a connection whose pulls are of no use is
@@ -103,6 +104,8 @@ enum Life {
 
 /// So many messages at most are settled at a time, before more are pulled.
 const MAX_ASKED: usize = 256;
+/// So many pulls at most wait for what there is room for, however much that is.
+const MAX_PULLS: usize = 256;
 /// How long to wait for what others have asked of a limit, or for what is there and does not come.
 const SHARED: Duration = Duration::from_millis(10);
 
@@ -171,11 +174,10 @@ impl Lane {
 
     /// How many messages are held.
     pub(crate) fn held(&self) -> usize {
-        self.hold.messages.len()
+        self.hold.len()
     }
 
     /// How many pulls are under way.
-    #[cfg(test)]
     pub(super) fn pulls(&self) -> usize {
         self.lines.iter().map(|line| line.pulls.len()).sum()
     }
@@ -237,18 +239,13 @@ impl Lane {
 
     fn take_pulled(&mut self, now: Instant) {
         for index in 0..self.lines.len() {
-            let mut next = 0;
             while let Some(line) = self.lines.get_mut(index)
-                && let Some(task) = line.pulls.get(next).copied()
+                && let Some(task) = line.pulls.front().copied()
+                && let Poll::Ready(outcome) = self.link.poll(task, Waker::noop())
             {
-                match self.link.poll(task, Waker::noop()) {
-                    Poll::Pending => next += 1,
-                    Poll::Ready(outcome) => {
-                        line.pulls.remove(next);
-                        line.found = 0;
-                        self.pulled(index, outcome, now);
-                    }
-                }
+                line.pulls.pop_front();
+                line.found = 0;
+                self.pulled(index, outcome, now);
             }
         }
     }
@@ -295,6 +292,7 @@ impl Lane {
     }
 
     fn counted(&mut self, index: usize, look: Look, count: Result<u32>, now: Instant) {
+        let most = self.capacity();
         let Some(line) = self.lines.get_mut(index) else { return };
         if look != Look::Last {
             line.look_in(self.terms.recheck, now);
@@ -313,12 +311,12 @@ impl Lane {
             (Look::First, Err(error)) => self.refused(index, error, now),
             (_, Ok(0)) => line.found = 0,
             // One more pull takes it, should it lie where it has woken nobody.
-            (Look::Last, Ok(_)) if line.pulls.len() < 2 => self.pull(index, now),
+            (Look::Last, Ok(_)) if line.pulls.len() <= most => self.pull(index, now),
             (Look::Last, Ok(_)) => line.rest_for(SHARED, now),
             (look, Ok(_)) => {
                 line.found += u32::from(look == Look::Again);
                 let found = line.found;
-                if line.pulls.len() < 2 {
+                if line.pulls.len() <= most {
                     self.pull(index, now);
                 }
                 // What lay there was not all: these pulls may be those of a queue that was deleted.
@@ -346,7 +344,7 @@ impl Lane {
             return;
         }
         if self.connection.is_some() {
-            self.lose();
+            self.lose(now);
         }
         self.connection = present;
         if present.is_some() {
@@ -356,11 +354,11 @@ impl Lane {
         }
     }
 
-    fn lose(&mut self) {
+    fn lose(&mut self, now: Instant) {
         if !self.claimed.is_limited() {
             self.drop_untaken();
         }
-        self.lose_held();
+        self.lose_held(now);
         (self.wants_renewal, self.is_draining) = (false, false);
         let mut left = Vec::new();
         for line in &mut self.lines {
@@ -378,7 +376,7 @@ impl Lane {
 
     /// Ends the connection when some of its pulls are of no use, and nothing is held.
     fn renew(&mut self) {
-        if self.wants_renewal && self.hold.messages.is_empty() && self.link.is_open() {
+        if self.wants_renewal && self.hold.is_empty() && self.link.is_open() {
             self.is_changed = true;
             self.link.disconnect();
         }
@@ -394,7 +392,7 @@ impl Lane {
         if until <= now {
             self.lose_running(LostReason::Stopped);
         }
-        if self.has_running() || !self.hold.asked.is_empty() {
+        if self.has_running() || self.hold.asked() > 0 {
             return;
         }
         self.drop_waiting(JobFate::Abandoned);
@@ -408,7 +406,7 @@ impl Lane {
         if !self.terms.until_empty {
             return false;
         }
-        if !self.hold.messages.is_empty() {
+        if !self.hold.is_empty() {
             self.was_holding = true;
             return false;
         }
@@ -419,11 +417,13 @@ impl Lane {
         self.link.is_open() && self.lines.iter().all(|line| line.is_dry)
     }
 
+    /// How many messages may be held for handlers.
+    fn capacity(&self) -> usize {
+        self.terms.slots.saturating_add(self.terms.prefetch)
+    }
+
     fn has_room(&self) -> bool {
-        let taken = self.hold.running + self.hold.waiting;
-        taken < self.terms.slots.saturating_add(self.terms.prefetch)
-            && self.hold.asked.len() < MAX_ASKED
-            && !self.is_draining
+        self.hold.taken() < self.capacity() && self.hold.asked() < MAX_ASKED && !self.is_draining
     }
 
     /// Asks for messages.
@@ -434,13 +434,38 @@ impl Lane {
             }
             self.ask_line(index, now);
         }
+        self.ask_more(now);
+    }
+
+    /// One pull for each queue waits by now. As many as there is room for go after them, where it is known that they use up
+    /// nothing of a limit for nothing.
+    fn ask_more(&mut self, now: Instant) {
+        let until_empty = self.terms.until_empty;
+        if self.claimed.is_limited() && !until_empty {
+            return;
+        }
+        let most = self.capacity().saturating_sub(self.hold.taken()).min(MAX_PULLS);
+        let mut left = most.saturating_sub(self.pulls());
+        let is_served = |line: &Line| {
+            let has_more = !until_empty || line.known > 0;
+            has_more && !line.pulls.is_empty() && line.resting(now).is_none()
+        };
+        while left > 0 {
+            let lines = self.lines.iter_mut().enumerate().filter(|(_, line)| is_served(line));
+            let Some((index, line)) = lines.min_by_key(|(_, line)| line.pulls.len()) else {
+                return;
+            };
+            line.known = line.known.saturating_sub(1);
+            self.pull(index, now);
+            left -= 1;
+        }
     }
 
     fn ask_line(&mut self, index: usize, now: Instant) {
         // Of several queues, only those that have something may use up a limit.
         let looks_first = self.terms.until_empty
             || self.claimed.is_limited() && (self.terms.is_one_of_many || self.lines.len() > 1);
-        let is_last = self.terms.until_empty && self.hold.messages.is_empty();
+        let is_last = self.terms.until_empty && self.hold.is_empty();
         let Some(line) = self.lines.get_mut(index) else { return };
         if line.look.is_some() || line.resting(now).is_some() {
             return;
@@ -485,7 +510,7 @@ impl Lane {
         match self.begin(Ask::Pull(queue), now) {
             Ok(task) => {
                 if let Some(line) = self.lines.get_mut(index) {
-                    line.pulls.push(task);
+                    line.pulls.push_back(task);
                 }
             }
             Err(error) => {

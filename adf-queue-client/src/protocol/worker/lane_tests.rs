@@ -243,7 +243,7 @@ fn any_schedule_and_any_network_settles_every_message_once() {
             for _ in 0..12 {
                 assert_ne!(face.step(), Pulse::Over);
                 let most = face.lane().terms.slots + face.lane().terms.prefetch + 3;
-                let taken = face.lane().hold.running + face.lane().hold.waiting;
+                let taken = face.lane().hold.taken();
                 assert!(taken <= most, "seed {seed}: {taken} are held");
                 if face.random.one_in(3) {
                     let decision = match face.random.below(5) {
@@ -465,13 +465,37 @@ fn a_limit_is_kept_and_none_is_pulled_beyond_it() {
         let mut steps = 0;
         while face.step() != Pulse::Over {
             let pulls: usize = face.lane().pulls();
-            let waiting = face.lane().hold.waiting;
+            let waiting = face.lane().hold.waiting();
             assert!((pulls + waiting) as u64 <= limit.left(), "seed {seed}: too many pulls");
             face.end_one(Some(Decision::Delete));
             steps += 1;
             assert!(steps < 20_000, "seed {seed}: it does not end: {:?}", face.lane());
         }
         assert_eq!((face.started.len(), limit.left()), (7, 0), "seed {seed}");
+    }
+}
+
+#[test]
+fn as_many_pulls_wait_as_there_is_room_for_and_one_for_each_queue() {
+    let cases: [(usize, usize, &[&str], [usize; 2]); 5] = [
+        (1, 0, &["/q"], [1, 0]),
+        (3, 2, &["/q"], [5, 4]),
+        (2, 3, &["/q", "/other"], [5, 4]),
+        (1, 0, &["/q", "/other"], [2, 1]),
+        (1, usize::MAX, &["/q"], [256, 256]),
+    ];
+    for (slots, prefetch, queues, [at_first, with_one]) in cases {
+        for seed in 0..2 {
+            let terms = Terms { slots, prefetch, ..terms() };
+            let mut face = Face::new(seed, terms, queues, server(queues));
+            face.quiet();
+            let case = format!("{slots} slots, prefetch {prefetch}, {queues:?}");
+            assert_eq!(face.lane().pulls(), at_first, "{case}");
+            face.push("/q", "x");
+            face.until(None, |face| !face.running.is_empty());
+            face.quiet();
+            assert_eq!(face.lane().pulls(), with_one, "{case}, one of them taken");
+        }
     }
 }
 

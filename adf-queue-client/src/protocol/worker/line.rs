@@ -1,6 +1,9 @@
 //! One queue of a lane: its pulls, and when to ask next.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use queue_core::{Backoff, RetryPolicy};
 
@@ -10,8 +13,9 @@ use crate::QueueName;
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) queue: QueueName,
-    /// The tasks of its pulls: one, and another one while messages lie there that woke nobody.
-    pub(super) pulls: Vec<u64>,
+    /// The tasks of its pulls, the oldest first, which is answered first. Beyond what there is room for there is one more
+    /// while messages lie there that woke nobody.
+    pub(super) pulls: VecDeque<u64>,
     /// A count that is under way.
     pub(super) look: Option<(u64, Look)>,
     /// When to count although a pull waits.
@@ -48,7 +52,7 @@ impl Line {
     pub(super) fn new(queue: QueueName, retry: RetryPolicy) -> Self {
         Line {
             queue,
-            pulls: Vec::new(),
+            pulls: VecDeque::new(),
             look: None,
             look_at: None,
             has_returned: false,
