@@ -261,7 +261,7 @@ impl Client {
     }
 
     async fn settle(&self, action: Action, delivery: &Delivery) -> Result<()> {
-        let (queue, id) = (delivery.queue().clone(), delivery.request_id().clone());
+        let (queue, id) = (delivery.queue().clone(), *delivery.request_id());
         self.run_in_total(Ask::Settle(action, queue, id, delivery.epoch())).await?.done()
     }
 
@@ -514,7 +514,7 @@ impl Client {
 
     async fn by_id(&self, action: Action, queue: QueueName, id: &RequestId) -> Result<Answer> {
         self.inner.options.check_by_id(action)?;
-        self.run_in_total(Ask::Settle(action, queue, id.clone(), None)).await
+        self.run_in_total(Ask::Settle(action, queue, *id, None)).await
     }
 
     /// What the server tells of itself and of up to 100 queues, from its status page: the only place that tells of pulls that
@@ -620,7 +620,8 @@ impl Way {
     async fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
         match self {
             Way::WebSocket(link) => link.run(ask, limit).await,
-            Way::Http(http) => http.run(ask, limit).await,
+            // It is large, and no call over WebSocket is to pay for it.
+            Way::Http(http) => Box::pin(http.run(ask, limit)).await,
         }
     }
 }

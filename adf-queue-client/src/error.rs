@@ -199,7 +199,7 @@ impl Error {
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn with_request(self, action: Action, id: &RequestId) -> Self {
         let mut error = self.with_action(action);
-        error.0.request_id.get_or_insert_with(|| id.clone());
+        error.0.request_id.get_or_insert(*id);
         error
     }
 

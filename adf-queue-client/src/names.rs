@@ -79,15 +79,12 @@ impl RequestId {
     /// A number as an id.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn of(number: u64) -> Self {
-        Self::written(format_args!("{number}"))
+        Self::written(itoa::Buffer::new().format(number))
     }
 
     /// What has no more than 32 characters.
-    fn written(id: fmt::Arguments<'_>) -> Self {
-        let mut text = ArrayString::new();
-        // Nothing that is written here is longer.
-        let _ = fmt::Write::write_fmt(&mut text, id);
-        RequestId(text)
+    fn written(id: &str) -> Self {
+        RequestId(ArrayString::from(id).unwrap_or_default())
     }
 
     /// An id that no other request has, on any machine: 32 hexadecimal digits of chance, as of a UUID.
@@ -101,7 +98,7 @@ impl RequestId {
     pub(crate) fn of_chance(high: u64, low: u64) -> Self {
         let high = high & !(0xf << 12) | 4 << 12;
         let low = low & !(3 << 62) | 2 << 62;
-        Self::written(format_args!("{high:016x}{low:016x}"))
+        Self::written(&format!("{high:016x}{low:016x}"))
     }
 
     /// The id as text.

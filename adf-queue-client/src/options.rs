@@ -50,6 +50,9 @@ impl ConnectOptions {
     /// Options for this server, everything else at its default.
     #[must_use]
     pub fn new(address: Address) -> Self {
+        let mut dial = Dial::default();
+        // The server does not set `TCP_NODELAY`.
+        dial.acknowledges_at_once = true;
         ConnectOptions {
             address,
             connect_timeout: Duration::from_secs(5),
@@ -61,7 +64,7 @@ impl ConnectOptions {
             ping_interval: Some(Duration::from_secs(30)),
             seed: None,
             retry: RetryPolicy::default(),
-            dial: Dial::default(),
+            dial,
         }
     }
 

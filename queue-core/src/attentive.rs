@@ -10,7 +10,7 @@ use std::{
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::socket::{WRITE_SIZE, portion};
+use crate::socket::{Acks, WRITE_SIZE, portion};
 
 /// After so long without use, the operating system is asked instead of the runtime. What follows quicker than this, one
 /// exchange after the other, does not pay for it.
@@ -24,16 +24,33 @@ const IDLE: Duration = Duration::from_micros(100);
 pub(crate) struct Attentive<S> {
     socket: S,
     used_at: Instant,
+    acks: Acks,
 }
 
 impl<S> Attentive<S> {
-    pub(crate) fn new(socket: S) -> Self {
-        Attentive { socket, used_at: Instant::now() }
+    pub(crate) fn new(socket: S, acks: Acks) -> Self {
+        Attentive { socket, used_at: Instant::now(), acks }
     }
 
-    fn note_use<T>(&mut self, outcome: Poll<T>) -> Poll<T> {
+    fn has_written<T>(&mut self, outcome: Poll<T>) -> Poll<T> {
         if outcome.is_ready() {
             self.used_at = Instant::now();
+            self.acks.has_written();
+        }
+        outcome
+    }
+}
+
+impl<S> Attentive<S>
+where
+    for<'a> SockRef<'a>: From<&'a S>,
+{
+    fn has_read(&mut self, outcome: Poll<io::Result<()>>) -> Poll<io::Result<()>> {
+        if outcome.is_ready() {
+            self.used_at = Instant::now();
+            self.acks.has_read();
+        } else {
+            self.acks.waits(&self.socket);
         }
         outcome
     }
@@ -51,18 +68,19 @@ where
     ) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.socket).poll_read(cx, buf);
         if outcome.is_ready() || self.used_at.elapsed() <= IDLE {
-            return self.note_use(outcome);
+            return self.has_read(outcome);
         }
         // The runtime wakes the caller for what comes after this.
         let space = buf.initialize_unfilled();
-        match (&*SockRef::from(&self.socket)).read(space) {
+        let outcome = match (&*SockRef::from(&self.socket)).read(space) {
             Ok(n) => {
                 buf.advance(n);
-                self.note_use(Poll::Ready(Ok(())))
+                Poll::Ready(Ok(()))
             }
             Err(error) if is_no_answer(&error) => Poll::Pending,
             Err(error) => Poll::Ready(Err(error)),
-        }
+        };
+        self.has_read(outcome)
     }
 }
 
@@ -78,7 +96,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Attentive<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.socket).poll_write(cx, portion(bytes));
-        self.note_use(outcome)
+        self.has_written(outcome)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -104,7 +122,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Attentive<S> {
             Some(several) if first.len() <= WRITE_SIZE => socket.poll_write_vectored(cx, several),
             _ => socket.poll_write(cx, portion(first)),
         };
-        self.note_use(outcome)
+        self.has_written(outcome)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -124,7 +142,7 @@ mod tests {
     async fn look(patience: Duration, act: impl FnOnce(std::net::TcpStream)) -> Option<Vec<u8>> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let mut stream = Attentive::new(stream);
+        let mut stream = Attentive::new(stream, Acks::new(false));
         act(listener.accept().unwrap().0);
         let mut space = [0; 8];
         let start = Instant::now();
@@ -193,7 +211,7 @@ mod tests {
 
     #[test]
     fn much_is_written_a_little_at_a_time() {
-        let mut stream = Attentive::new(Greedy::default());
+        let mut stream = Attentive::new(Greedy::default(), Acks::new(false));
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let large = vec![7; 1_000_000];
         for bytes in [&large[..], b"small"] {
@@ -208,5 +226,34 @@ mod tests {
         }
         let expected = [WRITE_SIZE, 5, WRITE_SIZE, WRITE_SIZE, 2, WRITE_SIZE / 2, 0];
         assert_eq!(stream.socket.0, expected);
+    }
+
+    /// The shortest time that an answer took.
+    #[cfg(target_os = "linux")]
+    async fn shortest(acks: Acks) -> Duration {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+        let socket = TcpStream::connect(crate::socket::tests::in_two_parts()).await.unwrap();
+        socket.set_nodelay(true).unwrap();
+        let mut stream = Attentive::new(socket, acks);
+        let mut shortest = Duration::MAX;
+        for round in 0..48 {
+            let start = Instant::now();
+            stream.write_all(b"?").await.unwrap();
+            stream.read_exact(&mut [0]).await.unwrap();
+            stream.read_exact(&mut [0]).await.unwrap();
+            // At first the operating system acknowledges everything at once.
+            if round >= 32 {
+                shortest = shortest.min(start.elapsed());
+            }
+        }
+        shortest
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_second_part_of_an_answer_does_not_wait_for_the_first_to_be_acknowledged() {
+        let (held, prompt) = (shortest(Acks::new(false)).await, shortest(Acks::new(true)).await);
+        assert!(2 * prompt < held, "{prompt:?} against {held:?}");
     }
 }

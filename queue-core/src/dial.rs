@@ -13,6 +13,9 @@ pub struct Dial {
     /// After how long without a sign of life the operating system ends a TCP connection: from 3 seconds to 9 hours, and
     /// 30 seconds unless set.
     pub dead_peer_after: Duration,
+    /// Acknowledges what came over TCP as soon as more is waited for, and not up to 40 ms later: for servers without
+    /// `TCP_NODELAY`, which hold a small answer back until the one before it is acknowledged. Linux and Android only.
+    pub acknowledges_at_once: bool,
     /// Certificates and names for TLS.
     #[cfg(feature = "__rustls")]
     pub tls: crate::TlsOptions,
@@ -29,6 +32,7 @@ impl Default for Dial {
         Dial {
             require_tls: false,
             dead_peer_after: Duration::from_secs(30),
+            acknowledges_at_once: false,
             #[cfg(feature = "__rustls")]
             tls: crate::TlsOptions::default(),
             #[cfg(feature = "tokio")]

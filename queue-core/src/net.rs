@@ -21,7 +21,7 @@ use tokio::{
 use crate::{
     Dial, Endpoint, Error, Limit, Sdk,
     attentive::Attentive,
-    socket::{Attempts, no_answer_in_time, prepare},
+    socket::{Acks, Attempts, no_answer_in_time, prepare},
 };
 
 /// A connected stream that a client can use: anything that reads, writes, and can be sent.
@@ -93,12 +93,13 @@ async fn transport<S: Sdk>(
     }
     match endpoint {
         Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => {
-            Ok(Box::new(Attentive::new(tcp(dial, host, port, limit).await?)))
+            let acks = Acks::new(dial.acknowledges_at_once);
+            Ok(Box::new(Attentive::new(tcp(dial, host, port, limit).await?, acks)))
         }
         #[cfg(unix)]
         Endpoint::Unix(path) => {
             let stream = within(limit, tokio::net::UnixStream::connect(path)).await?;
-            Ok(Box::new(Attentive::new(stream.map_err(cannot_connect)?)))
+            Ok(Box::new(Attentive::new(stream.map_err(cannot_connect)?, Acks::new(false))))
         }
         #[cfg(not(unix))]
         Endpoint::Unix(_) => Err(cannot_connect(io::ErrorKind::Unsupported.into())),

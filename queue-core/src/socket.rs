@@ -37,6 +37,45 @@ pub(crate) fn prepare(socket: SockRef<'_>, dead_peer_after: Duration) -> io::Res
     Ok(())
 }
 
+/// Whether what came is to be acknowledged at once.
+///
+/// The operating system holds an acknowledgement back for up to 40 ms, to send it with what is written meanwhile. A server
+/// without `TCP_NODELAY` holds its next small answer back until it has that, so whoever waits for one without writing
+/// anything acknowledges the one before by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acks {
+    is_wanted: bool,
+    /// Something came, and nothing was written since.
+    is_owed: bool,
+}
+
+impl Acks {
+    pub(crate) fn new(is_wanted: bool) -> Self {
+        Acks { is_wanted, is_owed: false }
+    }
+
+    pub(crate) fn has_read(&mut self) {
+        self.is_owed = self.is_wanted;
+    }
+
+    pub(crate) fn has_written(&mut self) {
+        self.is_owed = false;
+    }
+
+    /// More is waited for. Systems that cannot be told answer later.
+    pub(crate) fn waits<'a, S>(&mut self, socket: &'a S)
+    where
+        SockRef<'a>: From<&'a S>,
+    {
+        if std::mem::take(&mut self.is_owed) {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            let _ = SockRef::from(socket).set_tcp_quickack(true);
+            #[cfg(not(any(target_os = "linux", target_os = "android")))]
+            let _ = socket;
+        }
+    }
+}
+
 /// Keepalive counts whole seconds, and 0 is not allowed.
 fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs().max(1))
@@ -116,6 +155,24 @@ pub(crate) mod tests {
     use super::*;
     #[cfg(target_os = "linux")]
     use crate::limit::tests::{Deadline, Failure};
+
+    /// A server without `TCP_NODELAY` that answers each byte by two, in two writes.
+    pub(crate) fn in_two_parts() -> SocketAddr {
+        use std::io::{Read, Write};
+
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            while stream.read_exact(&mut [0]).is_ok() {
+                let written = stream.write_all(b"1").and_then(|()| stream.write_all(b"2"));
+                if written.is_err() {
+                    return;
+                }
+            }
+        });
+        address
+    }
 
     /// An address that swallows packets, one that refuses, and one that answers.
     #[cfg(target_os = "linux")]

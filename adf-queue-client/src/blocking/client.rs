@@ -222,7 +222,7 @@ impl Client {
     }
 
     fn settle(&mut self, action: Action, delivery: &Delivery) -> Result<()> {
-        let (queue, id) = (delivery.queue().clone(), delivery.request_id().clone());
+        let (queue, id) = (delivery.queue().clone(), *delivery.request_id());
         self.run_in_total(Ask::Settle(action, queue, id, delivery.epoch()))?.done()
     }
 
@@ -414,7 +414,7 @@ impl Client {
 
     fn by_id(&mut self, action: Action, queue: QueueName, id: &RequestId) -> Result<Answer> {
         self.options.check_by_id(action)?;
-        self.run_in_total(Ask::Settle(action, queue, id.clone(), None))
+        self.run_in_total(Ask::Settle(action, queue, *id, None))
     }
 
     /// What the server tells of itself and of up to 100 queues, from its status page: the only place that tells of pulls that

@@ -44,13 +44,21 @@ impl Link {
         self.outcome(number)
     }
 
-    /// Asks, and does not wait. Nothing is sent before an outcome is waited for.
+    /// Asks, and does not wait. Nothing is sent before [`push`](Self::push), or before an outcome is waited for.
     pub(super) fn begin(&mut self, ask: Ask, limit: Limit) -> Result<u64> {
         self.role.begin(ask, limit, now())
     }
 
+    /// Sends what was asked, as far as there is a connection, and waits for no answer.
+    pub(super) fn push(&mut self) {
+        self.wire.push(&mut self.role);
+    }
+
     /// Waits for what comes of this task.
     pub(super) fn outcome(&mut self, number: u64) -> Result<Answer> {
+        if let Poll::Ready(outcome) = self.role.poll(number, Waker::noop()) {
+            return outcome;
+        }
         loop {
             // An attempt to connect cannot be left but by its own limit.
             let limit = self.role.limit(number);

@@ -55,7 +55,9 @@ impl<I: Iterator<Item = Push>> Iterator for PushMany<'_, I> {
             let push = self.pushes.next()?;
             return Some(self.client.push(push));
         };
-        self.window.fill(&mut self.pushes, |ask| link.begin(ask, limit));
+        if self.window.fill(&mut self.pushes, |ask| link.begin(ask, limit)) {
+            link.push();
+        }
         let outcome = self.window.head()?.map(|number| link.outcome(number));
         self.window.complete(outcome)
     }

@@ -57,12 +57,12 @@ fn read(frame: &Bytes) -> Option<Response> {
     let mut rest = &**frame;
     let action = Action::from_code(rest.try_get_u8().ok()?)?;
     let id = RequestId::checked(str::from_utf8(field(&mut rest)?).ok()?)?;
-    // The server writes ASCII; anything else is kept readable.
-    let queue = String::from_utf8_lossy(field(&mut rest)?).into();
+    let queue = frame.slice_ref(field(&mut rest)?);
     let result = field(&mut rest)?;
     let outcome = if result == OK.as_bytes() {
         Ok(success(action, rest, frame)?)
     } else {
+        // The server writes ASCII; anything else is kept readable.
         Err(Refusal::of(&String::from_utf8_lossy(result)))
     };
     Some(Response { action, id, queue, outcome })

@@ -76,7 +76,7 @@ pub(super) fn decode(frame: &[u8]) -> Result<Response> {
         OK => Ok(success(action, &mut answered).ok_or_else(|| bad(None))?),
         refusal => Err(Refusal::of(refusal)),
     };
-    Ok(Response { action, id, queue: answered.queue.into(), outcome })
+    Ok(Response { action, id, queue: answered.queue.into_owned().into(), outcome })
 }
 
 fn success(action: Action, answered: &mut Answered<'_>) -> Option<Success> {

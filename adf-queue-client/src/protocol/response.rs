@@ -18,7 +18,7 @@ pub struct Response {
     /// The id of the request.
     pub id: RequestId,
     /// The queue of the request, as the server gives it back.
-    pub queue: Box<str>,
+    pub queue: Bytes,
     /// What came of it.
     pub outcome: Result<Success, Refusal>,
 }

@@ -218,14 +218,14 @@ impl<W> Session<W> {
             return Ok(Some(Event::Open));
         }
         loop {
-            let len = match self.frames.next(io.data())? {
-                Next::Frame(len) => len,
+            let frame = match self.frames.next(io.data())? {
+                Next::Frame(frame) => frame,
                 Next::Missing(len) => {
                     io.want(len);
                     return Ok(None);
                 }
             };
-            let Some(incoming) = self.frames.read(io.take(len))? else { continue };
+            let Some(incoming) = self.frames.read(&frame, io.take(frame.len()))? else { continue };
             if let Some(event) = self.sort(incoming)? {
                 return Ok(Some(event));
             }

@@ -146,7 +146,10 @@ fn binary_frames_are_those_of_the_real_server() {
         assert_eq!(encoded(Encoding::Binary, &request), bytes(asked), "{request:?}");
         let answer = Encoding::Binary.decode(bytes(answered)).unwrap();
         assert!(answer.answers(&request), "{answer:?}");
-        assert_eq!((&*answer.queue, answer.outcome), (request.queue().as_str(), outcome));
+        assert_eq!(
+            (&*answer.queue, answer.outcome),
+            (request.queue().as_str().as_bytes(), outcome)
+        );
     }
 }
 
@@ -265,7 +268,10 @@ fn json_is_that_of_the_real_server() {
         assert_eq!(encoded(Encoding::Json, &request), asked);
         let answer = Encoding::Json.decode(answered.into()).unwrap();
         assert!(answer.answers(&request), "{answer:?}");
-        assert_eq!((&*answer.queue, answer.outcome), (request.queue().as_str(), outcome));
+        assert_eq!(
+            (&*answer.queue, answer.outcome),
+            (request.queue().as_str().as_bytes(), outcome)
+        );
         for len in 0..answered.len() {
             Encoding::Json.decode(Bytes::from(answered).slice(..len)).unwrap_err();
         }
@@ -276,7 +282,7 @@ fn json_is_that_of_the_real_server() {
 fn raw_control_characters_in_json_are_read() {
     let answered = b"{\"queue\":\"/j\x01\",\"result\":\"ok\",\"body\":\"a\x01b\x00c\x1f\x7f\xe2\x80\xa8\",\"action\":\"pull\",\"requestid\":\"2\",\"duplications\":1,\"messageid\":1}";
     let answer = Encoding::Json.decode(answered[..].into()).unwrap();
-    assert_eq!(&*answer.queue, "/j\x01");
+    assert_eq!(&*answer.queue, b"/j\x01");
     assert_eq!(answer.outcome, delivered(b"a\x01b\x00c\x1f\x7f\xe2\x80\xa8", 1, 1));
 }
 

@@ -5,7 +5,7 @@
 
 use std::io::Cursor;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use data_encoding::BASE64;
 use queue_core::Random;
 use tungstenite::{
@@ -122,12 +122,30 @@ pub enum Incoming {
 }
 
 /// What is at the front of the bytes that came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// So many bytes are a frame.
-    Frame(usize),
+    /// A frame.
+    Frame(Frame),
     /// So many bytes are missing, at least.
     Missing(usize),
+}
+
+/// A frame that is here whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    header: FrameHeader,
+    /// Where its payload begins.
+    start: usize,
+    len: usize,
+}
+
+impl Frame {
+    /// How many bytes it has, with its header.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "none is empty")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
 }
 
 /// The longest payload of a ping, a pong or a close.
@@ -186,9 +204,9 @@ impl Frames {
                 "the frame is masked, or of an extension, as no server's is",
             ));
         }
-        let end = self.fits(header.opcode, len)?.saturating_add(start);
-        Ok(match end.checked_sub(data.len()) {
-            None | Some(0) => Next::Frame(end),
+        let len = self.fits(header.opcode, len)?.saturating_add(start);
+        Ok(match len.checked_sub(data.len()) {
+            None | Some(0) => Next::Frame(Frame { header, start, len }),
             Some(missing) => Next::Missing(missing),
         })
     }
@@ -215,15 +233,16 @@ impl Frames {
         })
     }
 
-    /// Reads a frame, which [`next`](Self::next) has found to be one. There may be nothing in it for anybody.
+    /// Reads a frame that [`next`](Self::next) has found, of which these are the bytes. There may be nothing in it for
+    /// anybody.
     ///
     /// # Errors
     ///
     /// `Protocol` when a server does not send it here.
-    pub fn read(&mut self, frame: Bytes) -> Result<Option<Incoming>> {
-        let Some((header, start, _)) = header(&frame)? else { return Ok(None) };
-        let start = start.min(frame.len());
-        self.sort(&header, frame.slice(start..))
+    pub fn read(&mut self, frame: &Frame, bytes: Bytes) -> Result<Option<Incoming>> {
+        let mut payload = bytes;
+        payload.advance(frame.start.min(payload.len()));
+        self.sort(&frame.header, payload)
     }
 
     fn sort(&mut self, header: &FrameHeader, payload: Bytes) -> Result<Option<Incoming>> {
@@ -296,7 +315,10 @@ mod tests {
     /// The first frame, and its length.
     fn take(frames: &mut Frames, data: &Bytes) -> Result<(usize, Option<Incoming>)> {
         match frames.next(data)? {
-            Next::Frame(len) => Ok((len, frames.read(data.slice(..len))?)),
+            Next::Frame(frame) => {
+                let bytes = data.slice(..frame.len());
+                Ok((frame.len(), frames.read(&frame, bytes)?))
+            }
             Next::Missing(missing) => panic!("{missing} bytes are missing"),
         }
     }

@@ -247,9 +247,9 @@ fn a_request_can_have_an_id_of_the_callers_own<F: Face>(world: &World) {
     let queue = queue_name();
     let mut client = F::connect(world.options()).unwrap();
     let id: RequestId = "88bea088837d4743af67a2d49e6d08d1".parse().unwrap();
-    let request = |made: fn(RequestId, QueueName) -> Request| made(id.clone(), queue.clone());
+    let request = |made: fn(RequestId, QueueName) -> Request| made(id, queue.clone());
     assert_eq!(client.call(request(Request::create_queue)).unwrap(), Success::Done);
-    let push = Request::rpush(id.clone(), queue.clone(), "x");
+    let push = Request::rpush(id, queue.clone(), "x");
     assert_eq!(client.call(push).unwrap(), Success::Pushed(1.into()));
     assert_eq!(client.call(request(Request::count)).unwrap(), Success::Counted(1));
     let pulled = client.call(request(Request::pull)).unwrap();
@@ -265,7 +265,7 @@ fn acting_by_id_is_refused_where_a_message_belongs_to_its_connection<F: Face>(wo
     let (queue, id) = (queue_name(), RequestId::new("1").unwrap());
     let mut client = F::connect(world.options()).unwrap();
     for error in [
-        client.pull_with_id(&queue, id.clone()).unwrap_err(),
+        client.pull_with_id(&queue, id).unwrap_err(),
         client.delete_pulled(&queue, &id).unwrap_err(),
         client.lcancel_pulled(&queue, &id).unwrap_err(),
         client.rcancel_pulled(&queue, &id).unwrap_err(),

@@ -72,13 +72,13 @@ fn a_message_is_acted_on_by_the_id_of_its_pull<F: Face>(world: &World) {
     client.rpush(&queue, "a".into()).unwrap();
     client.rpush(&queue, "b".into()).unwrap();
     let [first, second, third] = [(); 3].map(|()| RequestId::unique());
-    let pulled = client.pull_with_id(&queue, first.clone()).unwrap();
+    let pulled = client.pull_with_id(&queue, first).unwrap();
     assert_eq!((pulled.request_id(), &pulled.body()[..]), (&first, &b"a"[..]));
     other.recover(&queue, &first).unwrap();
-    let again = client.pull_with_id(&queue, second.clone()).unwrap();
+    let again = client.pull_with_id(&queue, second).unwrap();
     assert_eq!((again.duplications(), &again.body()[..]), (2, &b"a"[..]));
     other.rcancel_pulled(&queue, &second).unwrap();
-    let next = client.pull_with_id(&queue, third.clone()).unwrap();
+    let next = client.pull_with_id(&queue, third).unwrap();
     assert_eq!(&next.body()[..], b"b");
     other.delete_pulled(&queue, &third).unwrap();
     let gone = other.lcancel_pulled(&queue, &third).unwrap_err();
@@ -203,7 +203,7 @@ fn a_pull_that_was_dropped_with_its_client_is_recovered_by_its_id() {
             let (queue, id) = (queue_name(), RequestId::unique());
             let client = Client::connect(world.options()).await.unwrap();
             client.create_queue(&queue).await.unwrap();
-            let pull = client.pull_with_id(&queue, id.clone());
+            let pull = client.pull_with_id(&queue, id);
             timeout(Duration::from_millis(300), pull).await.unwrap_err();
             waits(&client, &queue, 1).await;
             drop(client);

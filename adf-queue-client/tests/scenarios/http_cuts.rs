@@ -115,7 +115,7 @@ fn a_message_whose_answer_breaks_at_any_byte_is_recovered_by_its_id<F: Face>() {
                 Err(error) => error,
             };
             assert_eq!(error.fate(), Fate::Unknown, "{transport} after {at}: {error}");
-            let id = error.request_id().expect("the message is found by it").clone();
+            let id = *error.request_id().expect("the message is found by it");
             assert_eq!(client.count(&queue()).unwrap(), 0);
             client.recover(&queue(), &id).unwrap();
             let again = client.recover(&queue(), &id).unwrap_err();

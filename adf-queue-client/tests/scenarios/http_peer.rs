@@ -204,7 +204,7 @@ fn an_error_has_the_id_of_a_pull_that_was_lost<F: Face>() {
     });
     let mut client = F::new(options(&server)).unwrap();
     let id = RequestId::unique();
-    let error = client.pull_with_id(&queue(), id.clone()).unwrap_err();
+    let error = client.pull_with_id(&queue(), id).unwrap_err();
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::ConnectionLost, Fate::Unknown));
     assert_eq!(error.request_id(), Some(&id));
     let error = client.pull(&queue()).unwrap_err();

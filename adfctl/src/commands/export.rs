@@ -132,7 +132,7 @@ fn export(
         };
         pulled.count += 1;
         if pulled.ids.len() < MOST_KEPT {
-            pulled.ids.push(message.request_id().clone());
+            pulled.ids.push(*message.request_id());
         }
         match check_whole(&message, transport) {
             Ok(()) => {
@@ -168,7 +168,7 @@ fn give_back(link: &mut Link, queue: &QueueName, pulled: &Pulled) -> Result<(), 
         return Ok(());
     }
     for id in pulled.ids.iter().rev() {
-        link.call(Request::lcancel(id.clone(), queue.clone()))?;
+        link.call(Request::lcancel(*id, queue.clone()))?;
     }
     for _ in 0..waiting.min(pulled.count) {
         let mut waker = link.sibling();

@@ -49,7 +49,7 @@ pub struct RawArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
     let request = build(tool, args)?;
-    let (action, id, queue) = (request.action(), request.id().clone(), request.queue().clone());
+    let (action, id, queue) = (request.action(), *request.id(), request.queue().clone());
     let record = Record::new()
         .with("action", action.name())
         .with("requestid", id.as_str())

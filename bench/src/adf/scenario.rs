@@ -61,7 +61,8 @@ type Faces = [(Kind, Option<f64>); 2];
 /// With one request at a time, most of the time goes into the system calls and the server.
 const ONE_AT_A_TIME: Faces = [(Kind::Blocking, Some(0.9)), (Kind::Async, Some(0.9))];
 /// For tasks that share a connection.
-const IN_FLIGHT: Faces = [(Kind::Async, Some(0.8)), (Kind::Multi, None)];
+const IN_FLIGHT: [(Kind, Option<f64>); 3] =
+    [(Kind::Blocking, Some(0.8)), (Kind::Async, Some(0.8)), (Kind::Multi, None)];
 const UNTARGETED: Faces = [(Kind::Blocking, None), (Kind::Async, None)];
 
 /// Every scenario, in the order of the table.

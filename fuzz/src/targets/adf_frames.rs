@@ -28,8 +28,8 @@ fn outcomes(data: &[u8], cut: Cut, encoding: Encoding) -> Vec<String> {
     for piece in cut.pieces(data) {
         buffer.extend_from_slice(piece);
         loop {
-            let len = match frames.next(&buffer) {
-                Ok(Next::Frame(len)) => len,
+            let frame = match frames.next(&buffer) {
+                Ok(Next::Frame(frame)) => frame,
                 Ok(Next::Missing(missing)) => {
                     assert!((1..=MAX_MESSAGE + 14).contains(&missing), "{missing} bytes");
                     break;
@@ -39,7 +39,7 @@ fn outcomes(data: &[u8], cut: Cut, encoding: Encoding) -> Vec<String> {
                     return found;
                 }
             };
-            match frames.read(buffer.copy_to_bytes(len)) {
+            match frames.read(&frame, buffer.copy_to_bytes(frame.len())) {
                 Ok(incoming) => found.extend(incoming.map(|incoming| shown(incoming, encoding))),
                 Err(error) => {
                     found.push(short(&error));

@@ -13,7 +13,7 @@ use socket2::SockRef;
 #[cfg(unix)]
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::{Stream, Transport};
+use super::{Stream, Transport, prompt::Prompt};
 use crate::{
     Dial, Endpoint, Error, Limit, Sdk,
     socket::{Attempts, no_answer_in_time, prepare},
@@ -95,7 +95,11 @@ fn plain<S: Sdk>(
     }
     match endpoint {
         Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => {
-            Ok(Box::new(tcp(dial, host, port, limit)?))
+            let stream = tcp(dial, host, port, limit)?;
+            if dial.acknowledges_at_once {
+                return Ok(Box::new(Prompt::new(stream)));
+            }
+            Ok(Box::new(stream))
         }
         #[cfg(unix)]
         Endpoint::Unix(path) => {

@@ -2,6 +2,7 @@
 
 mod connect;
 mod desk;
+mod prompt;
 mod pump;
 mod stream;
 #[cfg(feature = "__rustls")]

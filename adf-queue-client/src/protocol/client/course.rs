@@ -117,7 +117,7 @@ impl Course {
             },
             Course::Pull(pulling) => pulling.next(last, now).map(|message| {
                 message.map_or(Answer::Nothing, |(pull, message)| {
-                    let (queue, id) = (pull.queue().clone(), pull.id().clone());
+                    let (queue, id) = (pull.queue().clone(), *pull.id());
                     Answer::Delivery(Delivery::new(queue, id, message, None))
                 })
             }),

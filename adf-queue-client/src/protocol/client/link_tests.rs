@@ -48,7 +48,7 @@ pub(crate) fn push(body: &str) -> Ask {
 }
 
 pub(super) fn settle(action: Action, delivery: &Delivery) -> Ask {
-    let (queue, id) = (delivery.queue().clone(), delivery.request_id().clone());
+    let (queue, id) = (delivery.queue().clone(), *delivery.request_id());
     Ask::Settle(action, queue, id, delivery.epoch())
 }
 
@@ -280,7 +280,7 @@ fn the_answer_to_a_delete_is_told_from_that_to_its_pull_by_the_action() {
     bench.ask(push("x")).unwrap();
     let pulled = bench.pull();
     // A pull that waits has the id that a delete of it will have.
-    let id = pulled.request_id().clone();
+    let id = *pulled.request_id();
     let waiting = Request::count(id, queue());
     let waiting = bench.begin(Ask::Raw(waiting));
     let deleted = bench.begin(settle(Action::Delete, &pulled));

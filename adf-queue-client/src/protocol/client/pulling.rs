@@ -101,7 +101,7 @@ impl Pulling {
     fn begin(&mut self, now: Instant) -> Step<Option<Message>> {
         if self.terms.encoding == Encoding::Json || matches!(self.patience, Patience::Until(_)) {
             self.doing = Doing::Counting;
-            let count = Request::count(self.pull.id().clone(), self.pull.queue().clone());
+            let count = Request::count(*self.pull.id(), self.pull.queue().clone());
             return self.ask(count, self.total);
         }
         self.pull(now)

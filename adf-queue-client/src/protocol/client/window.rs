@@ -28,24 +28,26 @@ struct UnderWay {
 
 impl Window {
     /// Begins pushes while there is room. It waits until half of the window is free, so that many go out in one write while
-    /// the server works on the others. With nothing under way it takes one in any case.
+    /// the server works on the others. With nothing under way it takes one in any case. Tells whether it took some.
     pub(crate) fn fill(
         &mut self,
         pushes: &mut impl Iterator<Item = Push>,
         mut begin: impl FnMut(Ask) -> Result<u64>,
-    ) {
-        if self.under_way.len() > SIZE / 2 || self.bytes > BYTES / 2 {
-            return;
+    ) -> bool {
+        let before = self.under_way.len();
+        if before > SIZE / 2 || self.bytes > BYTES / 2 {
+            return false;
         }
         while !self.is_ended && self.under_way.len() < SIZE && self.bytes < BYTES {
             let Some(push) = pushes.next() else {
                 self.is_ended = true;
-                return;
+                break;
             };
             let bytes = push.body.len();
             self.bytes += bytes;
             self.under_way.push_back(UnderWay { begun: begin(push.into_ask()), bytes });
         }
+        self.under_way.len() > before
     }
 
     /// The oldest push under way: its task, or nothing when it could not be begun. `None` when there is none.

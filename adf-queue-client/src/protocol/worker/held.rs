@@ -134,7 +134,7 @@ impl Lane {
     pub(super) fn hold(&mut self, delivery: Delivery, now: Instant) {
         let mut held = Held {
             queue: delivery.queue().clone(),
-            id: delivery.request_id().clone(),
+            id: *delivery.request_id(),
             message: delivery.message_id(),
             duplications: delivery.duplications(),
             epoch: delivery.epoch(),
@@ -230,7 +230,7 @@ impl Lane {
             _ => Action::Delete,
         };
         let Some(held) = self.hold.messages.get_mut(&key) else { return };
-        let ask = Ask::Settle(action, held.queue.clone(), held.id.clone(), held.epoch);
+        let ask = Ask::Settle(action, held.queue.clone(), held.id, held.epoch);
         held.stage = Stage::Settling(fate);
         match self.begin(ask, now) {
             Ok(task) => self.hold.asked.push_back((task, key)),

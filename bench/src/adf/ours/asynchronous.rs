@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use adf_queue_client::{Client, Producer, Worker};
+use adf_queue_client::{Client, Producer, Push, Worker};
 use anyhow::Result;
-use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::{runtime::Runtime, task::JoinSet};
 
 use super::{Countdown, Typed, worker_options};
 use crate::{
-    adf::scenario::{Contender, Kind, Task, WINDOW, Work},
+    adf::scenario::{Contender, Kind, Task, Work},
     crowd::share,
 };
 
@@ -71,9 +70,9 @@ impl User {
     }
 
     async fn push_pipelined(&self, work: &Typed) -> Result<()> {
-        let push = |_| self.client.rpush(&work.queue, work.body.clone());
-        let mut pushes = stream::iter(0..work.jobs).map(push).buffer_unordered(WINDOW);
-        while pushes.try_next().await?.is_some() {}
+        let push = |_| Push::right(work.queue.clone(), work.body.clone());
+        let mut pushed = self.client.push_many((0..work.jobs).map(push));
+        while pushed.next().await.transpose()?.is_some() {}
         Ok(())
     }
 

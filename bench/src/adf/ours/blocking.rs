@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use adf_queue_client::blocking::{Client, Producer, Worker};
-use anyhow::{Result, bail};
+use adf_queue_client::{
+    Push,
+    blocking::{Client, Producer, Worker},
+};
+use anyhow::Result;
 
 use super::{Countdown, Typed, worker_options};
 use crate::{
@@ -28,6 +31,13 @@ impl Blocking {
         for _ in 0..work.jobs {
             self.client.rpush(&work.queue, work.body.clone())?;
         }
+        Ok(())
+    }
+
+    fn push_pipelined(&mut self, work: &Typed) -> Result<()> {
+        let push = |_| Push::right(work.queue.clone(), work.body.clone());
+        let mut pushed = self.client.push_many((0..work.jobs).map(push));
+        pushed.try_for_each(|id| id.map(drop))?;
         Ok(())
     }
 
@@ -67,7 +77,7 @@ impl Contender for Blocking {
         let start = Instant::now();
         match work.task {
             Task::Push => self.push(&work)?,
-            Task::PushPipelined => bail!("a blocking client has one request under way"),
+            Task::PushPipelined => self.push_pipelined(&work)?,
             Task::PushCallers(callers) => return self.push_callers(callers, &work),
             Task::Take => self.take(&work)?,
             Task::Work { prefetch } => self.work(prefetch, &work)?,

@@ -1,0 +1,101 @@
+//! Sockets of the blocking face that acknowledge at once.
+
+use std::{
+    io::{self, Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+use super::Stream;
+use crate::socket::Acks;
+
+/// A socket that acknowledges what came before it waits for more.
+pub(super) struct Prompt {
+    socket: TcpStream,
+    acks: Acks,
+}
+
+impl Prompt {
+    pub(super) fn new(socket: TcpStream) -> Self {
+        Prompt { socket, acks: Acks::new(true) }
+    }
+}
+
+impl Read for Prompt {
+    fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        self.acks.waits(&self.socket);
+        let outcome = self.socket.read(space);
+        if outcome.is_ok() {
+            self.acks.has_read();
+        }
+        outcome
+    }
+}
+
+impl Write for Prompt {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let outcome = self.socket.write(bytes);
+        if outcome.is_ok() {
+            self.acks.has_written();
+        }
+        outcome
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+impl Stream for Prompt {
+    fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        Stream::set_read_timeout(&mut self.socket, timeout)
+    }
+
+    fn set_write_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        Stream::set_write_timeout(&mut self.socket, timeout)
+    }
+
+    fn shutdown_write(&mut self) -> io::Result<()> {
+        self.socket.shutdown_write()
+    }
+
+    fn has_input(&mut self) -> Option<bool> {
+        self.socket.has_input()
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use std::{
+        net::SocketAddr,
+        time::{Duration, Instant},
+    };
+
+    use super::*;
+    use crate::socket::tests::in_two_parts;
+
+    /// The shortest time that an answer took.
+    fn shortest(address: SocketAddr, wrap: impl Fn(TcpStream) -> Box<dyn Stream>) -> Duration {
+        let socket = TcpStream::connect(address).unwrap();
+        socket.set_nodelay(true).unwrap();
+        let mut stream = wrap(socket);
+        let mut ask = || {
+            let start = Instant::now();
+            stream.write_all(b"?").unwrap();
+            stream.read_exact(&mut [0]).unwrap();
+            stream.read_exact(&mut [0]).unwrap();
+            start.elapsed()
+        };
+        // At first the operating system acknowledges everything at once.
+        let times: Vec<Duration> = (0..48).map(|_| ask()).collect();
+        times[32..].iter().copied().min().unwrap()
+    }
+
+    #[test]
+    fn the_second_part_of_an_answer_does_not_wait_for_the_first_to_be_acknowledged() {
+        let held = shortest(in_two_parts(), |socket| Box::new(socket));
+        let prompt = shortest(in_two_parts(), |socket| Box::new(Prompt::new(socket)));
+        assert!(2 * prompt < held, "{prompt:?} against {held:?}");
+    }
+}
