@@ -8,7 +8,8 @@ use std::{
 };
 
 use adf_queue_client::{
-    Address, Client, ConnectOptions, ErrorKind, RequestId, Transport, protocol::Request,
+    Address, Client, ConnectOptions, ErrorKind, QueueName, RequestId, Result, Transport,
+    protocol::Request,
 };
 use fixtures::adf_queue::Server;
 
@@ -147,42 +148,122 @@ fn a_delete_may_be_dropped_at_any_turn(world: &World) {
     });
 }
 
+/// What acts on a pulled message by the id of its pull, and how many of it are ready once that is done.
+type ById = for<'a> fn(
+    &'a Client,
+    &'a QueueName,
+    &'a RequestId,
+) -> Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
+
+fn calls_by_id() -> [(&'static str, ById, u32); 4] {
+    [
+        ("delete_pulled", |it, queue, id| Box::pin(it.delete_pulled(queue, id)), 0),
+        ("lcancel_pulled", |it, queue, id| Box::pin(it.lcancel_pulled(queue, id)), 1),
+        ("rcancel_pulled", |it, queue, id| Box::pin(it.rcancel_pulled(queue, id)), 1),
+        ("recover", |it, queue, id| Box::pin(it.recover(queue, id)), 1),
+    ]
+}
+
+/// It is done, or is not and can be done still; and never twice.
+fn what_acts_by_an_id_may_be_dropped_at_any_turn(world: &World) {
+    runtime().block_on(async {
+        for (name, call, ready) in calls_by_id() {
+            let client = Client::connect(world.options()).await.unwrap();
+            let queue = queue_name();
+            client.create_queue(&queue).await.unwrap();
+            for turns in 0..TURNS {
+                let case = format!("{name} dropped after {turns} turns");
+                client.rpush(&queue, "x").await.unwrap();
+                let id = RequestId::unique();
+                client.pull_with_id(&queue, id.clone()).await.unwrap();
+                let dropped = drop_after_turns(turns, call(&client, &queue, &id)).await;
+                let again = call(&client, &queue, &id).await;
+                let gone = again.as_ref().err().map(|error| error.kind().name());
+                match dropped {
+                    Some(outcome) => {
+                        outcome.unwrap_or_else(|error| panic!("{case}: {error}"));
+                        assert_eq!(gone, Some("not_pulled"), "{case}");
+                    }
+                    None => assert!(matches!(gone, None | Some("not_pulled")), "{case}: {gone:?}"),
+                }
+                assert_eq!(client.count(&queue).await.unwrap(), ready, "{case}");
+                assert_eq!(client.clear(&queue).await.unwrap(), ready, "{case}");
+            }
+            client.delete_queue(&queue).await.unwrap();
+        }
+    });
+}
+
+/// The message is the next pull's of this client, or is found by the id.
+fn a_pull_with_an_id_may_be_dropped_at_any_turn_and_no_message_is_lost(world: &World) {
+    runtime().block_on(async {
+        let client = Client::connect(world.options()).await.unwrap();
+        let queue = queue_name();
+        client.create_queue(&queue).await.unwrap();
+        for turns in 0..TURNS {
+            let (body, id) = (turns.to_string(), RequestId::unique());
+            client.rpush(&queue, body.clone()).await.unwrap();
+            let pull = client.pull_with_id(&queue, id.clone());
+            let mut pulled = drop_after_turns(turns, pull).await.map(Result::unwrap);
+            if pulled.is_none() && turns % 2 == 0 {
+                // Without a word of the pull that was given up, if the server has it.
+                match client.recover(&queue, &id).await {
+                    Ok(()) => assert_eq!(client.count(&queue).await.unwrap(), 1, "{turns}"),
+                    Err(error) => assert_eq!(error.kind().name(), "not_pulled", "{turns}"),
+                }
+            }
+            if pulled.is_none() {
+                pulled = client.pull_within(&queue, PATIENCE).await.unwrap();
+            }
+            let pulled = pulled.unwrap_or_else(|| panic!("the message is lost after {turns}"));
+            assert_eq!(pulled.body(), body.as_bytes());
+            client.delete(&pulled).await.unwrap();
+            assert_eq!(client.count(&queue).await.unwrap(), 0, "{turns}");
+        }
+        client.delete_queue(&queue).await.unwrap();
+    });
+}
+
+fn in_memory(transport: Transport) -> Option<World> {
+    Some(World::in_memory(transport))
+}
+
+fn real(transport: Transport) -> Option<World> {
+    World::real(transport)
+}
+
+macro_rules! on_servers {
+    ($name:ident: $($case:ident = $server:ident $transport:ident,)+) => {
+        mod $name {
+            $(#[test]
+            fn $case() {
+                let world = super::$server(adf_queue_client::Transport::$transport);
+                world.iter().for_each(super::$name);
+            })+
+        }
+    };
+}
+
 macro_rules! on_each_server {
     ($($name:ident),+ $(,)?) => {$(
-        mod $name {
-            use adf_queue_client::Transport;
+        on_servers! { $name:
+            ws_bin_in_memory = in_memory WsBin,
+            ws_json_in_memory = in_memory WsJson,
+            http_bin_in_memory = in_memory HttpBin,
+            http_json_in_memory = in_memory HttpJson,
+            ws_bin_real = real WsBin,
+            ws_json_real = real WsJson,
+        }
+    )+};
+}
 
-            use crate::support::World;
-
-            #[test]
-            fn ws_bin_in_memory() {
-                super::$name(&World::in_memory(Transport::WsBin));
-            }
-
-            #[test]
-            fn ws_json_in_memory() {
-                super::$name(&World::in_memory(Transport::WsJson));
-            }
-
-            #[test]
-            fn http_bin_in_memory() {
-                super::$name(&World::in_memory(Transport::HttpBin));
-            }
-
-            #[test]
-            fn http_json_in_memory() {
-                super::$name(&World::in_memory(Transport::HttpJson));
-            }
-
-            #[test]
-            fn ws_bin_real() {
-                World::real(Transport::WsBin).iter().for_each(super::$name);
-            }
-
-            #[test]
-            fn ws_json_real() {
-                World::real(Transport::WsJson).iter().for_each(super::$name);
-            }
+macro_rules! on_each_server_over_http {
+    ($($name:ident),+ $(,)?) => {$(
+        on_servers! { $name:
+            http_bin_in_memory = in_memory HttpBin,
+            http_json_in_memory = in_memory HttpJson,
+            http_bin_real = real HttpBin,
+            http_json_real = real HttpJson,
         }
     )+};
 }
@@ -191,6 +272,11 @@ on_each_server!(
     every_call_may_be_dropped_at_any_turn,
     a_pull_may_be_dropped_at_any_turn_and_no_message_is_lost,
     a_delete_may_be_dropped_at_any_turn,
+);
+
+on_each_server_over_http!(
+    what_acts_by_an_id_may_be_dropped_at_any_turn,
+    a_pull_with_an_id_may_be_dropped_at_any_turn_and_no_message_is_lost,
 );
 
 #[test]

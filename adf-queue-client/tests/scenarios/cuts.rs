@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use adf_queue_client::{Address, ConnectOptions, ErrorKind, Fate, RetryPolicy, Transport};
+use adf_queue_client::{
+    Address, ConnectOptions, Delivery, ErrorKind, Fate, QueueName, Result, RetryPolicy, Transport,
+};
 use fixtures::{adf_queue::Server, fault::Fault};
 
 use crate::{
@@ -20,7 +22,7 @@ both_faces!(
 
 const TRANSPORTS: [Transport; 2] = [Transport::WsBin, Transport::WsJson];
 
-fn client<F: Face>(server: &Server, transport: Transport) -> F {
+pub(crate) fn client<F: Face>(server: &Server, transport: Transport) -> F {
     let address: Address = server.address().parse().unwrap();
     let retry = RetryPolicy::new(5).backoff(Duration::from_millis(1), Duration::from_millis(2));
     let options = ConnectOptions::new(address.with_transport(transport));
@@ -40,21 +42,87 @@ fn longest(transport: Transport) -> usize {
     }
 }
 
-fn an_answer_that_breaks_at_any_byte_leaves_the_next_call_its_own<F: Face>() {
-    for transport in TRANSPORTS {
-        let server = Server::builder().queue("/q").start().unwrap();
-        let mut client: F = client(&server, transport);
-        let queue = "/q".parse().unwrap();
-        let mut pushed = 0;
-        for at in 0..longest(transport) {
-            for fault in breaks(&Fault::nth(1).of("rpush"), at) {
-                server.faults().add(fault);
-                let error = client.rpush(&queue, "x".into()).unwrap_err();
-                assert_eq!(error.fate(), Fate::Unknown, "{transport} cut after {at}: {error}");
-                assert_eq!(*error.kind(), ErrorKind::ConnectionLost);
-                pushed += 1;
-                assert_eq!(client.count(&queue).unwrap(), pushed, "{transport} cut after {at}");
+/// Breaks each answer to this action one byte later than the one before, in turns by an end and by a reset, until one is whole:
+/// how many were not.
+pub(crate) fn break_each(
+    server: &Server,
+    action: &str,
+    mut ask: impl FnMut(usize) -> bool,
+) -> usize {
+    for at in 0.. {
+        for fault in breaks(&Fault::nth(1).of(action), at) {
+            server.faults().add(fault);
+            if ask(at) {
+                server.faults().clear();
+                return at;
             }
+        }
+    }
+    unreachable!("no answer is endless")
+}
+
+/// A request that changes something on the server: how it stands before, what is asked, and how it stands after it was done
+/// once. Done twice, none of them is answered by the end of a connection.
+struct Change<F> {
+    action: &'static str,
+    before: Before,
+    ask: fn(&mut F, &QueueName, Option<&Delivery>) -> Result<()>,
+    /// How many messages are ready, if the queue is there.
+    after: Option<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    NoQueue,
+    Empty,
+    Ready,
+    Pulled,
+}
+
+fn changes<F: Face>() -> [Change<F>; 8] {
+    use Before::{Empty, NoQueue, Pulled, Ready};
+    type Ask<F> = fn(&mut F, &QueueName, Option<&Delivery>) -> Result<()>;
+    let change = |action, before, ask: Ask<F>, after| Change { action, before, ask, after };
+    [
+        change("lpush", Empty, |it, queue, _| it.lpush(queue, "x".into()).map(drop), Some(1)),
+        change("rpush", Empty, |it, queue, _| it.rpush(queue, "x".into()).map(drop), Some(1)),
+        change("delete", Pulled, |it, _, pulled| it.delete(pulled.unwrap()), Some(0)),
+        change("lcancel", Pulled, |it, _, pulled| it.lcancel(pulled.unwrap()), Some(1)),
+        change("rcancel", Pulled, |it, _, pulled| it.rcancel(pulled.unwrap()), Some(1)),
+        change("clear", Ready, |it, queue, _| it.clear(queue).map(drop), Some(0)),
+        change("createqueue", NoQueue, |it, queue, _| it.create_queue(queue), Some(0)),
+        change("deletequeue", Empty, |it, queue, _| it.delete_queue(queue), None),
+    ]
+}
+
+fn an_answer_that_breaks_at_any_byte_leaves_the_next_call_its_own<F: Face>() {
+    for transport in [Transport::WsBin, Transport::WsJson, Transport::HttpBin, Transport::HttpJson]
+    {
+        for Change { action, before, ask, after } in changes::<F>() {
+            let server = Server::start().unwrap();
+            let mut client: F = client(&server, transport);
+            let mut turn = 100;
+            let broken = break_each(&server, action, |at| {
+                let case = format!("{action} over {transport} cut after {at}");
+                turn += 1;
+                let queue: QueueName = format!("/{turn}").parse().unwrap();
+                if before != Before::NoQueue {
+                    client.create_queue(&queue).unwrap();
+                }
+                if matches!(before, Before::Ready | Before::Pulled) {
+                    client.rpush(&queue, "x".into()).unwrap();
+                }
+                let pulled = (before == Before::Pulled).then(|| client.pull(&queue).unwrap());
+                let outcome = ask(&mut client, &queue, pulled.as_ref());
+                if let Err(error) = &outcome {
+                    assert_eq!(error.fate(), Fate::Unknown, "{case}: {error}");
+                    assert_eq!(*error.kind(), ErrorKind::ConnectionLost, "{case}");
+                }
+                assert_eq!(client.count(&queue).ok(), after, "{case}");
+                assert!(server.wait_for(PATIENCE, |view| view.pulled == 0), "{case}");
+                outcome.is_ok()
+            });
+            assert!(broken > 10, "{action} over {transport}: {broken}");
         }
     }
 }

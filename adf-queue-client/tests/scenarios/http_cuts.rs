@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-use adf_queue_client::{
-    Address, ConnectOptions, ErrorKind, Fate, QueueName, Refusal, RetryPolicy, Transport,
-};
+use adf_queue_client::{ErrorKind, Fate, QueueName, Refusal, Transport};
 use fixtures::{adf_queue::Server, fault::Fault};
 
 use crate::{
+    cuts::{break_each, client},
     face::{Face, both_faces},
     support::PATIENCE,
 };
 
 both_faces!(
-    a_push_whose_answer_breaks_at_any_byte_has_an_unknown_fate,
     a_count_whose_answer_breaks_before_its_first_byte_is_asked_again,
     a_message_whose_answer_breaks_at_any_byte_is_recovered_by_its_id,
     answers_over_http_may_come_byte_by_byte,
@@ -22,56 +20,8 @@ both_faces!(
 
 const TRANSPORTS: [Transport; 2] = [Transport::HttpBin, Transport::HttpJson];
 
-fn client<F: Face>(server: &Server, transport: Transport) -> F {
-    let address: Address = server.address().parse().unwrap();
-    let retry = RetryPolicy::new(5).backoff(Duration::from_millis(1), Duration::from_millis(2));
-    let options = ConnectOptions::new(address.with_transport(transport));
-    F::connect(options.retry(retry).reply_timeout(PATIENCE)).unwrap()
-}
-
 fn queue() -> QueueName {
     "/q".parse().unwrap()
-}
-
-/// Breaks each answer to this action one byte later than the one before, in turns by an end and by a reset, until one is whole:
-/// how many were not.
-fn break_each(server: &Server, action: &str, mut ask: impl FnMut(usize) -> bool) -> usize {
-    for at in 0.. {
-        for fault in
-            [Fault::nth(1).of(action).cut_after(at), Fault::nth(1).of(action).reset_after(at)]
-        {
-            server.faults().add(fault);
-            if ask(at) {
-                server.faults().clear();
-                return at;
-            }
-        }
-    }
-    unreachable!("no answer is endless")
-}
-
-fn a_push_whose_answer_breaks_at_any_byte_has_an_unknown_fate<F: Face>() {
-    for transport in TRANSPORTS {
-        let server = Server::builder().queue("/q").start().unwrap();
-        let mut client: F = client(&server, transport);
-        let mut pushed = 0;
-        let broken = break_each(&server, "rpush", |at| {
-            pushed += 1;
-            match client.rpush(&queue(), "x".into()) {
-                Ok(id) => {
-                    assert_eq!(id.get(), u64::from(pushed));
-                    return true;
-                }
-                Err(error) => {
-                    assert_eq!(error.fate(), Fate::Unknown, "{transport} after {at}: {error}");
-                    assert_eq!(*error.kind(), ErrorKind::ConnectionLost);
-                }
-            }
-            assert_eq!(client.count(&queue()).unwrap(), pushed, "{transport} after {at}");
-            false
-        });
-        assert!(broken > 100, "{broken}");
-    }
 }
 
 /// The server may have closed a kept connection just before; what only asks is asked once more.
