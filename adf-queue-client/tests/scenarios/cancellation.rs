@@ -175,7 +175,7 @@ fn what_acts_by_an_id_may_be_dropped_at_any_turn(world: &World) {
                 let case = format!("{name} dropped after {turns} turns");
                 client.rpush(&queue, "x").await.unwrap();
                 let id = RequestId::unique();
-                client.pull_with_id(&queue, id.clone()).await.unwrap();
+                client.pull_with_id(&queue, id).await.unwrap();
                 let dropped = drop_after_turns(turns, call(&client, &queue, &id)).await;
                 let again = call(&client, &queue, &id).await;
                 let gone = again.as_ref().err().map(|error| error.kind().name());
@@ -203,7 +203,7 @@ fn a_pull_with_an_id_may_be_dropped_at_any_turn_and_no_message_is_lost(world: &W
         for turns in 0..TURNS {
             let (body, id) = (turns.to_string(), RequestId::unique());
             client.rpush(&queue, body.clone()).await.unwrap();
-            let pull = client.pull_with_id(&queue, id.clone());
+            let pull = client.pull_with_id(&queue, id);
             let mut pulled = drop_after_turns(turns, pull).await.map(Result::unwrap);
             if pulled.is_none() && turns % 2 == 0 {
                 // Without a word of the pull that was given up, if the server has it.
