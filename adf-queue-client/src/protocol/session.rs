@@ -273,12 +273,6 @@ impl<W> Session<W> {
         self.due.remove(place);
     }
 
-    /// Whether the server can have acted on this request, of which it is known that it is under way.
-    pub(crate) fn fate<F>(&self, action: Action, id: &RequestId, io: &Io<F>) -> Fate {
-        let waiting = self.waiting.get(&(action, *id));
-        waiting.map_or(Fate::Unknown, |waiting| fate(waiting.end, io))
-    }
-
     /// The connection has ended: everybody who waits for an answer, in the order of the requests, and everybody who waits
     /// for a sign of life.
     pub(crate) fn end<F>(&mut self, io: &Io<F>) -> (Vec<Unanswered<W>>, Vec<W>) {
@@ -356,7 +350,6 @@ mod tests {
         io.took(len, queue_core::now());
         session.hand_over(&mut io);
         assert!(io.is_drained());
-        assert_eq!(session.fate(count.action(), count.id(), &io), Fate::NotSent);
         let (unanswered, _) = session.end(&io);
         let fates: Vec<_> = unanswered.iter().map(|one| (one.waiter, one.fate)).collect();
         assert_eq!(fates, [("caller", Fate::NotSent)]);

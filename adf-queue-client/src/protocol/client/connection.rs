@@ -9,7 +9,7 @@ use super::{
     ask::{Answer, Ask},
     link::{Waiter, job_lost, only_one_stream},
     pulls::Kept,
-    task::{Message, Stage, Task},
+    task::{Message, Stage},
 };
 use crate::{
     Deadline, Error, ErrorKind, Fate, QueueName, RequestId, Result,
@@ -43,7 +43,7 @@ impl Role for Link {
             self.lose(&error, io, now);
         }
         self.end(io, now);
-        self.expire(io, now);
+        self.expire(now);
         let pulse = match self.session {
             Some(_) => self.go(io, now),
             None => self.dial(now),
@@ -351,7 +351,7 @@ impl Link {
     }
 
     /// Ends what has taken too long.
-    fn expire(&mut self, io: &Io<Error>, now: Instant) {
+    fn expire(&mut self, now: Instant) {
         while let Some((at, number)) = self.limits.first().copied()
             && at <= now
         {
@@ -360,18 +360,11 @@ impl Link {
             let outcome = match &task.stage {
                 Stage::Pulling if self.is_open() => Ok(Answer::Nothing),
                 Stage::Pulling => Err(self.why_not().with_fate(Fate::NotSent)),
-                _ => Err(task.limit.error().with_fate(self.fate(task, io))),
+                // What was handed to the connection goes its way, also the part that is not written yet.
+                Stage::Sent(_) | Stage::Pinging => Err(task.limit.error().with_fate(Fate::Unknown)),
+                _ => Err(task.limit.error().with_fate(Fate::NotSent)),
             };
             self.finish(number, outcome);
-        }
-    }
-
-    /// Whether the server can have acted.
-    fn fate(&self, task: &Task, io: &Io<Error>) -> Fate {
-        match (&task.stage, &self.session) {
-            (Stage::Sent(message), Some(session)) => session.fate(message.action, &message.id, io),
-            (Stage::Pinging, _) => Fate::Unknown,
-            _ => Fate::NotSent,
         }
     }
 

@@ -305,6 +305,22 @@ fn the_last_byte_decides_the_fate_of_a_request() {
     assert_eq!(bench.error(queued), (ErrorKind::ConnectionLost, Fate::NotSent));
 }
 
+/// The rest of its frame goes out all the same.
+#[test]
+fn a_request_whose_time_is_over_while_it_is_written_has_an_unknown_fate() {
+    let mut bench = Bench::open(options());
+    let late = bench.begin_for(push("late"), SECOND);
+    bench.turn();
+    bench.now += SECOND;
+    let queued = bench.begin_for(push("queued"), Duration::ZERO);
+    bench.turn();
+    assert_eq!(bench.error(late), (ErrorKind::Timeout(Deadline::Total), Fate::Unknown));
+    assert_eq!(bench.error(queued), (ErrorKind::Timeout(Deadline::Total), Fate::NotSent));
+    bench.go();
+    let counted = bench.ask(count()).unwrap().counted().unwrap();
+    assert_eq!(counted, 1, "the first, and not the second");
+}
+
 #[test]
 fn what_was_not_sent_whole_goes_over_the_next_connection_and_a_push_that_was_does_not() {
     let mut bench = Bench::open(options());
