@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use queue_core::now;
-use tokio::time::sleep_until;
+use tokio::time::timeout_at;
 
 use crate::{
     Deadline, Error, MessageId, ProducerOptions, ProducerReport, QueueName, Result,
@@ -170,8 +170,8 @@ impl Producer {
             let step = course.next(&mut self.router(), now());
             let over = match step {
                 Err(error) => Some(Err(error)),
-                Ok(Step::Wait(at)) => {
-                    sleep_until(at.into()).await;
+                Ok(Step::Wait(at, back)) => {
+                    let _ = timeout_at(at.into(), back.wait()).await;
                     None
                 }
                 Ok(Step::Create(server)) => {

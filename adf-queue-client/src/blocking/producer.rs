@@ -3,7 +3,6 @@
 use std::{
     fmt,
     sync::{Mutex, MutexGuard, PoisonError},
-    thread,
 };
 
 use bytes::Bytes;
@@ -158,8 +157,8 @@ impl Producer {
             let step = course.next(&mut self.router(), now());
             let over = match step {
                 Err(error) => Some(Err(error)),
-                Ok(Step::Wait(at)) => {
-                    thread::sleep(at.saturating_duration_since(now()));
+                Ok(Step::Wait(at, back)) => {
+                    let _ = back.wait_timeout(at.saturating_duration_since(now()));
                     None
                 }
                 Ok(Step::Create(server)) => {

@@ -23,6 +23,8 @@ pub mod http;
 mod json;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod producer;
+#[cfg(test)]
+mod producer_proof;
 mod request;
 mod response;
 #[cfg(any(feature = "tokio", feature = "blocking"))]

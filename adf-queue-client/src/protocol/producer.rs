@@ -1,8 +1,8 @@
 //! Which server a push goes to, and what is done when it takes none.
 
-use std::time::Instant;
+use std::{mem, sync::Arc, time::Instant};
 
-use queue_core::{Backoff, Chooser, earliest, stable_hash};
+use queue_core::{Chooser, Health, Signal, earliest, stable_hash};
 
 use crate::{Deadline, Error, ErrorKind, Fate, MessageId, Refusal, Result, Servers};
 
@@ -10,53 +10,52 @@ use crate::{Deadline, Error, ErrorKind, Fate, MessageId, Refusal, Result, Server
 #[derive(Debug)]
 pub(crate) struct Router {
     chooser: Chooser,
-    servers: Vec<Standing>,
-}
-
-/// How it stands with a server.
-#[derive(Debug)]
-struct Standing {
-    /// It is passed over until then.
-    away_until: Option<Instant>,
-    backoff: Backoff,
+    /// Those that have failed are passed over for a while.
+    servers: Vec<Health>,
+    /// A server that had failed has answered.
+    back: Arc<Signal>,
 }
 
 impl Router {
     pub(crate) fn new(servers: &Servers) -> Self {
         let hash = |address: &crate::Address| stable_hash(address.to_string().as_bytes());
-        let standing = servers
-            .list
-            .iter()
-            .map(|server| Standing { away_until: None, backoff: server.retry.delays() });
         Router {
             chooser: Chooser::new(servers.selection, servers.addresses().map(hash).collect(), 0),
-            servers: standing.collect(),
+            servers: servers.list.iter().map(|server| Health::new(server.retry, None)).collect(),
+            back: Arc::default(),
         }
     }
 
     fn is_away(&self, server: usize, now: Instant) -> bool {
-        let away = self.servers.get(server).and_then(|standing| standing.away_until);
-        away.is_some_and(|at| at > now)
+        self.servers.get(server).is_some_and(|health| health.quarantine(now).is_some())
     }
 
-    /// A server could not be reached, or was lost.
+    /// A server could not be reached, or was lost: for many pushes at once that is one failure.
     fn fails(&mut self, server: usize, now: Instant) {
-        if let Some(standing) = self.servers.get_mut(server) {
-            standing.away_until = now.checked_add(standing.backoff.next_delay());
+        if !self.is_away(server, now)
+            && let Some(health) = self.servers.get_mut(server)
+        {
+            health.failed(now);
         }
     }
 
     /// A server has answered.
     fn answers(&mut self, server: usize) {
-        if let Some(standing) = self.servers.get_mut(server) {
-            standing.away_until = None;
-            standing.backoff.reset();
+        let Some(health) = self.servers.get_mut(server) else { return };
+        if health.failures() > 0 {
+            health.proven();
+            mem::take(&mut self.back).set();
         }
+    }
+
+    /// A push has come, and every server is away.
+    fn hurry(&mut self, now: Instant) {
+        self.servers.iter_mut().for_each(|health| health.hurry(now));
     }
 
     /// When the first of those that are away may be tried again.
     fn back_at(&self) -> Option<Instant> {
-        self.servers.iter().filter_map(|standing| standing.away_until).min()
+        self.servers.iter().filter_map(Health::not_before).min()
     }
 }
 
@@ -66,6 +65,8 @@ pub(crate) struct Course {
     key: Option<u64>,
     until: Option<Instant>,
     terms: Terms,
+    /// It was not told yet what to do.
+    is_new: bool,
     /// The servers that have failed it since it waited last.
     tried: Vec<usize>,
     /// What is to be done at this server, whichever would be chosen.
@@ -94,14 +95,14 @@ pub(crate) struct Counts {
 }
 
 /// What is to be done next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Push it to this server.
     Push(usize),
     /// Create its queue at this server.
     Create(usize),
-    /// All servers are away until then.
-    Wait(Instant),
+    /// All servers are away until then, unless one answers before.
+    Wait(Instant, Arc<Signal>),
 }
 
 impl Course {
@@ -111,6 +112,7 @@ impl Course {
             key: key.map(stable_hash),
             until,
             terms,
+            is_new: true,
             tried: Vec::new(),
             here: None,
             has_created: false,
@@ -132,20 +134,28 @@ impl Course {
         if let Some(step) = self.here.take() {
             return Ok(step);
         }
-        let tried = &self.tried;
-        let away: Vec<bool> =
-            (0..router.servers.len()).map(|server| router.is_away(server, now)).collect();
-        let is_usable = |server: usize| {
-            !tried.contains(&server) && !away.get(server).copied().unwrap_or_default()
-        };
-        if let Some(server) = router.chooser.choose(self.key, is_usable) {
+        let mut chosen = self.choose(router, now);
+        if mem::take(&mut self.is_new) && chosen.is_none() {
+            router.hurry(now);
+            chosen = self.choose(router, now);
+        }
+        if let Some(server) = chosen {
             self.counts.moved += u64::from(!self.tried.is_empty());
             return Ok(Step::Push(server));
         }
         self.tried.clear();
         // Without one that is away, the next look finds those that were tried.
         let at = router.back_at().filter(|at| *at > now).unwrap_or(now);
-        Ok(Step::Wait(earliest([Some(at), self.until]).unwrap_or(at)))
+        let at = earliest([Some(at), self.until]).unwrap_or(at);
+        Ok(Step::Wait(at, router.back.clone()))
+    }
+
+    fn choose(&self, router: &mut Router, now: Instant) -> Option<usize> {
+        let away: Vec<bool> =
+            (0..router.servers.len()).map(|server| router.is_away(server, now)).collect();
+        router.chooser.choose(self.key, |server| {
+            !self.tried.contains(&server) && !away.get(server).copied().unwrap_or_default()
+        })
     }
 
     /// What came of a push to this server; the outcome of the whole, if that is it.
@@ -254,7 +264,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::Selection;
+    use crate::{RetryPolicy, Selection};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -285,7 +295,7 @@ mod tests {
                         course.pushed(&mut router, server, failed(Fate::NotSent), now).is_none()
                     );
                 }
-                Ok(Step::Wait(at)) => {
+                Ok(Step::Wait(at, _)) => {
                     assert!(at <= end);
                     now = at.max(now + SECOND / 1000);
                 }
@@ -306,11 +316,11 @@ mod tests {
     fn a_push_of_unknown_fate_is_its_callers_unless_it_may_come_twice() {
         let (mut router, now) = (router(Selection::RoundRobin), Instant::now());
         let mut once = course(false, now);
-        assert_eq!(once.next(&mut router, now).unwrap(), Step::Push(0));
+        assert!(matches!(once.next(&mut router, now), Ok(Step::Push(0))));
         let error = once.pushed(&mut router, 0, failed(Fate::Unknown), now).unwrap().unwrap_err();
         assert_eq!(error.fate(), Fate::Unknown);
         let mut twice = course(true, now);
-        assert_eq!(twice.next(&mut router, now).unwrap(), Step::Push(1));
+        assert!(matches!(twice.next(&mut router, now), Ok(Step::Push(1))));
         assert!(twice.pushed(&mut router, 1, failed(Fate::Unknown), now).is_none());
         assert!(matches!(twice.next(&mut router, now).unwrap(), Step::Push(_)));
         // Whatever comes of the second one, the first may be there.
@@ -324,13 +334,13 @@ mod tests {
         let (mut router, now) = (router(Selection::InOrder), Instant::now());
         let mut course = course(false, now);
         let missing = || Err(Refusal::QueueNotFound.into());
-        assert_eq!(course.next(&mut router, now).unwrap(), Step::Push(0));
+        assert!(matches!(course.next(&mut router, now), Ok(Step::Push(0))));
         assert!(course.pushed(&mut router, 0, missing(), now).is_none());
-        assert_eq!(course.next(&mut router, now).unwrap(), Step::Create(0));
+        assert!(matches!(course.next(&mut router, now), Ok(Step::Create(0))));
         // Somebody else was quicker.
         let exists = Err(Refusal::QueueExists.into());
         assert!(course.created(&mut router, 0, exists, now).is_none());
-        assert_eq!(course.next(&mut router, now).unwrap(), Step::Push(0));
+        assert!(matches!(course.next(&mut router, now), Ok(Step::Push(0))));
         let error = course.pushed(&mut router, 0, missing(), now).unwrap().unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Refused(Refusal::QueueNotFound));
     }
@@ -348,11 +358,47 @@ mod tests {
         };
         let homes: Vec<usize> = (0..60).map(|key| push(&mut router, &key.to_string())).collect();
         assert!((0..3).all(|server| homes.contains(&server)));
-        router.fails(1, now);
-        router.servers[1].away_until = Some(now + SECOND);
+        while !router.is_away(1, now) {
+            router.fails(1, now);
+        }
         for (key, home) in homes.iter().enumerate() {
             let server = push(&mut router, &key.to_string());
             assert_eq!(server == *home, *home != 1, "key {key}");
         }
+    }
+
+    #[test]
+    fn a_push_that_comes_while_every_server_is_away_has_one_tried_soon_and_the_others_hear_of_it() {
+        let retry = RetryPolicy::default().seed(1).backoff(SECOND / 10, 1000 * SECOND);
+        let server: crate::ConnectOptions = "one".parse().unwrap();
+        let mut router = Router::new(&server.retry(retry).into());
+        let terms = Terms { at_least_once: false, create_queues: false };
+        let new = || Course::new(None, None, terms);
+        let (mut now, mut first) = (Instant::now(), new());
+        let (at, back) = loop {
+            match first.next(&mut router, now).unwrap() {
+                Step::Push(server) => {
+                    assert!(
+                        first.pushed(&mut router, server, failed(Fate::NotSent), now).is_none()
+                    );
+                }
+                Step::Wait(at, back) if at > now + 60 * SECOND => break (at, back),
+                Step::Wait(at, _) => now = at,
+                Step::Create(_) => panic!("nobody said that the queue is missing"),
+            }
+        };
+        // Many that come try no sooner than the shortest delay behind the last failure.
+        for _ in 0..100 {
+            let Ok(Step::Wait(soon, _)) = new().next(&mut router, now) else { panic!("at once") };
+            assert_eq!(soon, now + SECOND / 10);
+        }
+        now += SECOND / 10;
+        let mut second = new();
+        assert!(matches!(second.next(&mut router, now), Ok(Step::Push(0))));
+        assert!(now < at && !back.is_set());
+        let pushed = second.pushed(&mut router, 0, Ok(MessageId::from(1)), now);
+        assert!(matches!(pushed, Some(Ok(_))));
+        assert!(back.is_set());
+        assert!(matches!(first.next(&mut router, now), Ok(Step::Push(0))));
     }
 }

@@ -41,8 +41,10 @@ impl Peer for Served {
 
 impl Served {
     /// The bodies that are ready in the queue, by a connection of its own, once the client's is gone.
-    fn left(mut self) -> Vec<String> {
-        self.server.hang_up(self.connection.take().unwrap());
+    pub(crate) fn left(mut self) -> Vec<String> {
+        if let Some(connection) = self.connection.take() {
+            self.server.hang_up(connection);
+        }
         let mut bodies = Vec::new();
         for number in 0.. {
             let count = self.http("count", number);

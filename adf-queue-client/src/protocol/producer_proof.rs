@@ -1,0 +1,333 @@
+//! The way of pushes over servers and their links, on networks that do what they like.
+
+use std::{
+    sync::Arc,
+    task::{Poll, Waker},
+    time::Instant,
+};
+
+use fixtures::adf_queue::Server;
+use queue_core::{
+    Random, RetryPolicy, Signal,
+    proof::{Faults, Proof},
+};
+
+use super::{
+    Action,
+    client::{
+        Answer, Ask, Link,
+        link_proof::Served,
+        link_tests::{SECOND, queue, refused},
+    },
+    producer::{Course, Router, Step, Terms},
+};
+use crate::{
+    ConnectOptions, Deadline, ErrorKind, Fate, MessageId, ProducerOptions, ProducerReport, Result,
+    Selection, Servers, deadline::Limit,
+};
+
+/// A producer as its faces are, with a proof in place of each wire. It is no role: it chooses among the links, which are.
+struct Face {
+    links: Vec<Proof<Link, Served>>,
+    router: Router,
+    terms: Terms,
+    report: ProducerReport,
+}
+
+/// A push of the proof.
+struct Push {
+    body: String,
+    until: Option<Instant>,
+    course: Course,
+    at: At,
+}
+
+enum At {
+    /// It is to be said what is next.
+    Looks,
+    /// A server was asked, to take it or to create its queue.
+    Asks {
+        server: usize,
+        number: u64,
+        creates: bool,
+    },
+    Waits(Instant, Arc<Signal>),
+}
+
+impl Face {
+    /// Servers that have the queue, or have not.
+    fn new(
+        seed: u64,
+        has_queue: &[bool],
+        options: impl Fn(ConnectOptions) -> ConnectOptions,
+        terms: Terms,
+        selection: Selection,
+    ) -> Self {
+        let each = (0..has_queue.len()).map(|number| {
+            let scheme = if (seed + number as u64).is_multiple_of(2) { "adf" } else { "adf+json" };
+            let server: ConnectOptions = format!("{scheme}://server{number}:1").parse().unwrap();
+            options(server.seed(seed).ping_interval(None))
+        });
+        let servers = Servers::new(each).unwrap().selection(selection);
+        let servers = ProducerOptions::new(servers).checked().unwrap().servers;
+        let links =
+            servers.list.iter().zip(has_queue).zip(seed..).map(|((options, has_queue), seed)| {
+                let server =
+                    if *has_queue { Server::builder().queue("/q") } else { Server::builder() };
+                let peer = Served { server: server.offline(), connection: None };
+                Proof::new(Link::new(options.clone()), peer, refused, seed)
+            });
+        Face {
+            links: links.collect(),
+            router: Router::new(&servers),
+            terms,
+            report: ProducerReport::default(),
+        }
+    }
+
+    /// The links have clocks of their own; no push is told of an earlier time than another.
+    fn now(&self) -> Instant {
+        self.links.iter().map(Proof::now).max().unwrap()
+    }
+
+    fn set_faults(&mut self, faults: Faults) {
+        self.links.iter_mut().for_each(|link| link.faults = faults);
+    }
+
+    fn step(&mut self) {
+        for link in &mut self.links {
+            link.step();
+        }
+    }
+
+    fn push(&self, body: String, until: Option<Instant>) -> Push {
+        Push { body, until, course: Course::new(None, until, self.terms), at: At::Looks }
+    }
+
+    /// What a push came to, once it has.
+    fn drive(&mut self, push: &mut Push) -> Option<Result<MessageId>> {
+        let now = self.now();
+        loop {
+            let over = match &push.at {
+                At::Looks => match push.course.next(&mut self.router, now) {
+                    Err(error) => Some(Err(error)),
+                    Ok(Step::Wait(at, back)) => {
+                        push.at = At::Waits(at, back);
+                        None
+                    }
+                    Ok(Step::Push(server)) => self.ask(push, server, false),
+                    Ok(Step::Create(server)) => self.ask(push, server, true),
+                },
+                At::Waits(at, back) if now < *at && !back.is_set() => return None,
+                At::Waits(..) => {
+                    push.at = At::Looks;
+                    None
+                }
+                At::Asks { server, number, creates } => {
+                    let link = &mut self.links[*server].role.0;
+                    let Poll::Ready(answer) = link.poll(*number, Waker::noop()) else {
+                        return None;
+                    };
+                    let (server, creates) = (*server, *creates);
+                    self.hear(push, server, creates, answer)
+                }
+            };
+            if let Some(outcome) = over {
+                self.report.count(&outcome, push.course.counts);
+                return Some(outcome);
+            }
+        }
+    }
+
+    fn ask(&mut self, push: &mut Push, server: usize, creates: bool) -> Option<Result<MessageId>> {
+        let (action, body) = match creates {
+            true => (Action::CreateQueue, bytes::Bytes::new()),
+            false => (Action::Rpush, push.body.clone().into()),
+        };
+        let link = &mut self.links[server];
+        let (limit, now) = (Limit::until(Deadline::Total, push.until), link.now());
+        match link.role.0.begin(Ask::Plain(action, queue(), body), limit, now) {
+            Ok(number) => {
+                push.at = At::Asks { server, number, creates };
+                None
+            }
+            Err(error) => self.hear(push, server, creates, Err(error)),
+        }
+    }
+
+    fn hear(
+        &mut self,
+        push: &mut Push,
+        server: usize,
+        creates: bool,
+        answer: Result<Answer>,
+    ) -> Option<Result<MessageId>> {
+        push.at = At::Looks;
+        let (now, router) = (self.now(), &mut self.router);
+        match creates {
+            true => push.course.created(router, server, answer.and_then(Answer::done), now),
+            false => push.course.pushed(router, server, answer.and_then(Answer::pushed), now),
+        }
+    }
+
+    /// Whoever pushed it waits no more.
+    fn leave(&mut self, push: &Push) {
+        if let At::Asks { server, number, .. } = push.at {
+            self.links[server].role.0.leave(number);
+        }
+    }
+}
+
+/// What became of pushes.
+#[derive(Default)]
+struct Tally {
+    pushed: Vec<String>,
+    unknown: Vec<String>,
+    not_sent: Vec<String>,
+}
+
+impl Tally {
+    fn add(&mut self, body: String, outcome: &Result<MessageId>) {
+        match outcome.as_ref().map_err(crate::Error::fate) {
+            Ok(_) => self.pushed.push(body),
+            Err(Fate::Unknown) => self.unknown.push(body),
+            Err(Fate::NotSent | Fate::Refused) => self.not_sent.push(body),
+        }
+    }
+}
+
+/// Whoever goes, and whatever the network does: what was acknowledged is there, what was not sent is not, nothing is there twice
+/// unless that was chosen, and every push ends.
+#[test]
+fn any_schedule_and_any_network_leaves_every_push_its_fate() {
+    let mut seen = ProducerReport::default();
+    for seed in 0..120 {
+        let report = prove(seed);
+        seen.pushed += report.pushed;
+        seen.unknown += report.unknown;
+        seen.not_sent += report.not_sent;
+        seen.refused += report.refused;
+        seen.resent += report.resent;
+        seen.moved += report.moved;
+        seen.created += report.created;
+    }
+    let all = [
+        seen.pushed,
+        seen.unknown,
+        seen.not_sent,
+        seen.refused,
+        seen.resent,
+        seen.moved,
+        seen.created,
+    ];
+    let enough = [1500, 500, 3000, 200, 300, 5000, 10];
+
+    assert!(all.iter().zip(enough).all(|(seen, enough)| *seen > enough), "{all:?}");
+}
+
+fn prove(seed: u64) -> ProducerReport {
+    let mut random = Random::new(seed);
+    let terms = Terms { at_least_once: random.one_in(2), create_queues: random.one_in(2) };
+    let has_queue: Vec<bool> = (0..=random.below(3)).map(|_| !random.one_in(3)).collect();
+    let selection = [Selection::InOrder, Selection::RoundRobin, Selection::Random][random.below(3)];
+    let retry = RetryPolicy::default().seed(seed).backoff(SECOND / 100, SECOND);
+    let options = |server: ConnectOptions| {
+        server.retry(retry).reply_timeout(10 * SECOND).write_timeout(5 * SECOND)
+    };
+    let mut face = Face::new(seed, &has_queue, options, terms, selection);
+    face.set_faults(Faults { broken: 120, refused: 3, dropped: 6, late: 0 });
+    let (mut pushes, mut tally, mut begun) = (Vec::<Push>::new(), Tally::default(), 0);
+    let go = |face: &mut Face, pushes: &mut Vec<Push>, tally: &mut Tally| {
+        face.step();
+        pushes.retain_mut(|push| match face.drive(push) {
+            Some(outcome) => {
+                let refusal = outcome.as_ref().err().map(crate::Error::kind);
+                let is_refused = matches!(refusal, Some(ErrorKind::Refused(_)));
+                assert!(!is_refused || !terms.create_queues, "seed {seed}: {outcome:?}");
+                tally.add(push.body.clone(), &outcome);
+                false
+            }
+            None => true,
+        });
+    };
+    for turn in 0..600 {
+        if turn % 5 == 0 {
+            let until = face.now() + SECOND * (1 + random.below(20) as u32);
+            pushes.push(face.push(format!("{seed}-{turn}"), Some(until)));
+            begun += 1;
+        }
+        if random.one_in(50) && !pushes.is_empty() {
+            let push = pushes.swap_remove(random.below(pushes.len()));
+            face.leave(&push);
+            tally.unknown.push(push.body);
+        }
+        go(&mut face, &mut pushes, &mut tally);
+    }
+    face.set_faults(Faults::default());
+    let mut steps = 0;
+    while !pushes.is_empty() {
+        go(&mut face, &mut pushes, &mut tally);
+        steps += 1;
+        assert!(steps < 20_000, "seed {seed}: a push waits for ever");
+    }
+    check(seed, face, &tally, begun)
+}
+
+fn check(seed: u64, face: Face, tally: &Tally, begun: usize) -> ProducerReport {
+    let Face { links, terms, report, .. } = face;
+    let told = tally.pushed.len() + tally.unknown.len() + tally.not_sent.len();
+    assert_eq!(told, begun, "seed {seed}: each has one outcome");
+    let left: Vec<String> = links.into_iter().flat_map(|link| link.peer.left()).collect();
+    let times = |body: &String| left.iter().filter(|one| *one == body).count();
+    for body in &tally.pushed {
+        let times = times(body);
+        assert!(
+            times == 1 || (times > 1 && terms.at_least_once),
+            "seed {seed}: {body} {times} times"
+        );
+    }
+    for body in &tally.unknown {
+        assert!(times(body) <= 1 || terms.at_least_once, "seed {seed}: {body} is there twice");
+    }
+    for body in &tally.not_sent {
+        assert_eq!(times(body), 0, "seed {seed}: {body} was not sent");
+    }
+    report
+}
+
+/// However long the server was away: both the push that comes and the one that waits for it go out then.
+#[test]
+fn a_push_that_comes_ends_the_wait_for_a_server_that_is_back() {
+    for seed in 0..20 {
+        let terms = Terms { at_least_once: false, create_queues: false };
+        let retry = RetryPolicy::default().seed(seed).backoff(SECOND / 10, 100_000 * SECOND);
+        let long = std::time::Duration::MAX;
+        let options = |server: ConnectOptions| {
+            server.retry(retry).reply_timeout(long).write_timeout(long).connect_timeout(long)
+        };
+        let mut face = Face::new(seed, &[true], options, terms, Selection::InOrder);
+        // It cannot be reached, and an hour passes with each step.
+        face.set_faults(Faults { refused: 1, late: 1, ..Faults::default() });
+        let mut waits = face.push("first".into(), None);
+        let mut steps = 0;
+        loop {
+            assert!(face.drive(&mut waits).is_none());
+            if matches!(waits.at, At::Waits(at, _) if at > face.now() + 600 * SECOND) {
+                break;
+            }
+            face.step();
+            steps += 1;
+            assert!(steps < 20_000, "seed {seed}: the delays do not grow");
+        }
+        face.set_faults(Faults::default());
+        let (came, mut comes) = (face.now(), face.push("second".into(), None));
+        let (mut first, mut second) = (None, None);
+        while first.is_none() || second.is_none() {
+            first = first.or_else(|| face.drive(&mut waits));
+            second = second.or_else(|| face.drive(&mut comes));
+            face.step();
+            assert!(face.now() < came + 60 * SECOND, "seed {seed}: a push waits for its old delay");
+        }
+        assert!(first.unwrap().is_ok() && second.unwrap().is_ok());
+    }
+}
