@@ -76,10 +76,11 @@ impl<Kind: Clone + PartialEq> Metrics<Kind> {
 }
 
 /// What a connection is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConnectionState {
     /// There is none, because nothing needed it yet, or it was lost and the next call makes another.
+    #[default]
     Idle,
     /// It is being made.
     Connecting,

@@ -44,8 +44,8 @@ impl<R: Role> Shared<R> {
 
     /// As [`Serve::exchange`], for a role that leaves more than what goes to its connection: jobs for handlers, news for
     /// observers. Behind each exchange, under the lock, `collect` takes what there is; `deliver` gets it outside of the
-    /// lock. It may change the role, which is asked again before anything is written: what comes of it goes out with the
-    /// rest.
+    /// lock. It may change the role, which is asked for more that it leaves at once, and for an exchange before anything is
+    /// written: what comes of it goes out with the rest. A role has to bound what it leaves between two exchanges.
     pub fn serve<T>(
         &self,
         task: &Waker,
@@ -58,12 +58,17 @@ impl<R: Role> Shared<R> {
         // Nobody has to wake a task that is here.
         let mut driver = inner.driver.take();
         let mut pulse = inner.role.exchange(io, now);
-        while let Some(left) = collect(&mut inner.role) {
-            drop(inner);
-            io.wake.drain(..).for_each(Waker::wake);
-            deliver(left);
-            inner = self.lock();
+        let mut left = collect(&mut inner.role);
+        while left.is_some() {
+            while let Some(taken) = left {
+                drop(inner);
+                io.wake.drain(..).for_each(Waker::wake);
+                deliver(taken);
+                inner = self.lock();
+                left = collect(&mut inner.role);
+            }
             pulse = inner.role.exchange(io, crate::now());
+            left = collect(&mut inner.role);
         }
         match &mut driver {
             Some(driver) => driver.clone_from(task),

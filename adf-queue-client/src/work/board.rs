@@ -1,7 +1,7 @@
 //! What all lanes of a worker share: whether to go on, and what they have done.
 
 use std::{
-    collections::BTreeMap,
+    collections::HashMap,
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -10,6 +10,7 @@ use std::{
     time::Instant,
 };
 
+use foldhash::fast::FixedState;
 use queue_core::{JobLimit, Observer, Outage, Signal, Wakers};
 
 use crate::{
@@ -68,20 +69,20 @@ impl WorkerHandle {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let mut total = Metrics::default();
-        self.board.lanes.iter().for_each(|lane| total.add(&lock(lane).metrics));
+        self.board.lanes.iter().for_each(|lane| total.add(&lane.lock().metrics));
         total
     }
 
     /// How many messages it holds.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.board.lanes.iter().map(|lane| lock(lane).status.held).sum()
+        self.board.lanes.iter().map(|lane| lane.lock().held).sum()
     }
 
     /// How it stands with each server, in their order.
     #[must_use]
     pub fn servers(&self) -> Vec<ServerStatus> {
-        self.board.lanes.iter().map(|lane| lock(lane).status.clone()).collect()
+        self.board.lanes.iter().map(Side::status).collect()
     }
 }
 
@@ -105,35 +106,45 @@ pub(crate) struct Board {
     pub(crate) stopping: Arc<Signal>,
     /// Lanes that sleep.
     sleepers: Mutex<Wakers>,
-    lanes: Vec<Mutex<Seen>>,
+    lanes: Vec<Side>,
     limit: Option<JobLimit>,
     observer: Option<Observer<WorkerEvent>>,
     logs_errors: bool,
 }
 
+/// A server of the worker.
+struct Side {
+    server: Address,
+    seen: Mutex<Seen>,
+}
+
 /// What is known of a lane, over all its connections.
+#[derive(Default)]
 struct Seen {
-    status: ServerStatus,
+    state: ConnectionState,
+    held: usize,
     metrics: Metrics,
     report: WorkerReport,
     outage: Outage<&'static str>,
     /// Those who are to be told when their message is lost.
-    running: BTreeMap<Key, Arc<Loss>>,
+    running: HashMap<Key, Arc<Loss>, FixedState>,
+}
+
+impl Side {
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        lock(&self.seen)
+    }
+
+    fn status(&self) -> ServerStatus {
+        let Seen { state, held, .. } = *self.lock();
+        ServerStatus { server: self.server.clone(), state, held }
+    }
 }
 
 impl Board {
     pub(crate) fn new(options: &WorkerOptions) -> Arc<Self> {
-        let lanes = options.servers.addresses().map(|server| {
-            let status =
-                ServerStatus { server: server.clone(), state: ConnectionState::Idle, held: 0 };
-            Mutex::new(Seen {
-                status,
-                metrics: Metrics::default(),
-                report: WorkerReport::default(),
-                outage: Outage::default(),
-                running: BTreeMap::new(),
-            })
-        });
+        let side = |server: &Address| Side { server: server.clone(), seen: Mutex::default() };
+        let lanes = options.servers.addresses().map(side);
         Arc::new(Board {
             stop: AtomicU8::new(0),
             stopping: Arc::default(),
@@ -201,7 +212,7 @@ impl Board {
     /// Nothing more comes of this lane: whoever goes on is told.
     pub(crate) fn close(&self, lane: usize) {
         let running = self.update(lane, |seen| {
-            (seen.status.state, seen.status.held) = (ConnectionState::Closed, 0);
+            (seen.state, seen.held) = (ConnectionState::Closed, 0);
             std::mem::take(&mut seen.running)
         });
         running.into_iter().flatten().for_each(|(_, loss)| loss.set(LostReason::Stopped));
@@ -210,8 +221,8 @@ impl Board {
     /// Shows what a lane is doing.
     pub(crate) fn follow(&self, index: usize, lane: &Lane, now: Instant) {
         self.update(index, |seen| {
-            seen.status.state = lane.connection_state(now);
-            seen.status.held = lane.held();
+            seen.state = lane.connection_state(now);
+            seen.held = lane.held();
             seen.metrics.clone_from(lane.metrics());
         });
     }
@@ -232,24 +243,22 @@ impl Board {
     }
 
     pub(crate) fn tell(&self, lane: usize, what: WorkerEventKind) {
-        let told = self.update(lane, |seen| {
-            let server = seen.status.server.clone();
-            seen.takes_note(&what).then_some(server)
-        });
-        let Some(server) = told.flatten() else { return };
-        trace::worker(&server, &what, self.logs_errors);
+        let Some(side) = self.lanes.get(lane).filter(|side| side.lock().takes_note(&what)) else {
+            return;
+        };
+        trace::worker(&side.server, &what, self.logs_errors);
         if let Some(observer) = &self.observer {
-            observer.tell(&WorkerEvent { server, what });
+            observer.tell(&WorkerEvent { server: side.server.clone(), what });
         }
     }
 
     fn update<T>(&self, lane: usize, step: impl FnOnce(&mut Seen) -> T) -> Option<T> {
-        self.lanes.get(lane).map(|seen| step(&mut lock(seen)))
+        self.lanes.get(lane).map(|side| step(&mut side.lock()))
     }
 
     pub(crate) fn report(&self) -> WorkerReport {
         let mut total = WorkerReport::default();
-        self.lanes.iter().for_each(|lane| total.add(lock(lane).report));
+        self.lanes.iter().for_each(|lane| total.add(lane.lock().report));
         total
     }
 }

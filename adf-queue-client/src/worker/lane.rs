@@ -112,7 +112,11 @@ impl Lane {
 
     fn ended(&self, key: worker::Key, context: &JobContext, ended: Ended) {
         self.board.handled(self.index, key, context, &ended);
-        self.role.with(|role| (role.finish(key, ended.ok(), now()), true));
+        self.role.with(|role| {
+            // No further message is begun with when it is to stop.
+            self.board.heed_stop(role, now());
+            (role.finish(key, ended.ok(), now()), true)
+        });
     }
 }
 

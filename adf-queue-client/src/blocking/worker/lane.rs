@@ -135,6 +135,8 @@ impl Floor<'_> {
         let Some(registered) = self.handlers.get(job.queue()) else { return };
         if registered.quick.is_proven() {
             let decision = self.handle(registered, key, &job);
+            // No further message is begun with when it is to stop.
+            self.board.heed_stop(role, now());
             return role.finish(key, decision, now());
         }
         if !self.desk.put((key, job), self.slots) {

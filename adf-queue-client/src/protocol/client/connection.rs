@@ -307,7 +307,7 @@ impl Link {
             };
             Some(*number)
         });
-        self.queued.put_back(again);
+        self.queued.extend(again);
     }
 
     /// No connection could be made.

@@ -12,7 +12,7 @@ use queue_core::{ConnectionState, Epoch, Health, Overdue, Pace, Random, Watch};
 use super::{
     ask::{Answer, Ask},
     pulls::{Kept, Pulls},
-    task::{Message, Queue, Stage, Task},
+    task::{InOrder, Message, Stage, Task},
 };
 use crate::{
     ConnectOptions, Delivery, Error, ErrorKind, Fate, Metrics, QueueName, RequestId, Result,
@@ -38,7 +38,8 @@ pub(crate) struct Link {
     pub(super) ids: Ids,
     pub(super) tasks: HashMap<u64, Task, FixedState>,
     last_task: u64,
-    pub(super) queued: Queue,
+    /// Those that are to be sent.
+    pub(super) queued: InOrder,
     /// How many tasks are not over.
     pub(super) unfinished: usize,
     pub(super) limits: BTreeSet<(Instant, u64)>,
@@ -107,7 +108,7 @@ impl Link {
             ids: Ids::default(),
             tasks: HashMap::default(),
             last_task: 0,
-            queued: Queue::default(),
+            queued: InOrder::default(),
             unfinished: 0,
             limits: BTreeSet::new(),
             pulls: Pulls::default(),
@@ -185,7 +186,7 @@ impl Link {
             self.limits.extend(limit.at.map(|at| (at, number)));
         }
         match (&task.stage, &task.ask) {
-            (Stage::Queued(_), _) => self.queued.push(number),
+            (Stage::Queued(_), _) => self.queued.insert(number),
             (Stage::Pulling, Ask::Pull(queue)) => self.pulls.join(queue, number),
             _ => {}
         }

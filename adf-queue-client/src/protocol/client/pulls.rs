@@ -5,6 +5,7 @@ use std::{
     mem,
 };
 
+use super::task::InOrder;
 use crate::{Delivery, QueueName, RequestId, protocol::Delivered};
 
 /// A message that is here, and that nobody has yet.
@@ -39,7 +40,7 @@ pub(super) struct Pulls {
 
 #[derive(Debug, Default)]
 struct Line {
-    callers: BTreeSet<u64>,
+    callers: InOrder,
     /// Pulls that are under way.
     outstanding: usize,
     kept: VecDeque<Kept>,
@@ -86,7 +87,7 @@ impl Pulls {
 
     /// A caller goes.
     pub(super) fn leave(&mut self, queue: &QueueName, caller: u64) {
-        self.change(queue, |line| line.callers.remove(&caller));
+        self.change(queue, |line| line.callers.remove(caller));
     }
 
     /// A queue for which one more pull is to be sent.
@@ -108,7 +109,7 @@ impl Pulls {
     pub(super) fn ended(&mut self, queue: &QueueName) -> Option<u64> {
         self.change(queue, |line| {
             line.outstanding = line.outstanding.saturating_sub(1);
-            line.callers.first().copied()
+            line.callers.first()
         })
     }
 
@@ -121,7 +122,7 @@ impl Pulls {
     /// A message is here that nobody has: who has it now. Without, it is kept.
     pub(super) fn put(&mut self, queue: &QueueName, kept: Kept) -> Option<(u64, Kept)> {
         let bytes = kept.delivered.body.len();
-        let served = self.change(queue, |line| match line.callers.pop_first() {
+        let served = self.change(queue, |line| match line.callers.pop() {
             Some(caller) => Some((caller, kept)),
             None => {
                 line.kept.push_back(kept);

@@ -42,26 +42,36 @@ pub(super) struct Message {
     pub(super) frame: Bytes,
 }
 
-/// Tasks that are to be sent, in the order in which they began.
+/// Tasks, in the order in which they began.
 #[derive(Debug, Default)]
-pub(super) struct Queue(VecDeque<u64>);
+pub(super) struct InOrder(VecDeque<u64>);
 
-impl Queue {
+impl InOrder {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn first(&self) -> Option<u64> {
+        self.0.front().copied()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = u64> {
         self.0.iter().copied()
     }
 
-    /// The latest of all tasks.
-    pub(super) fn push(&mut self, number: u64) {
-        self.0.push_back(number);
+    /// Most often it is the latest of all.
+    pub(super) fn insert(&mut self, number: u64) {
+        match self.0.back() {
+            Some(last) if *last >= number => self.extend([number]),
+            _ => self.0.push_back(number),
+        }
     }
 
-    /// These are to be sent again, before those that began later.
-    pub(super) fn put_back(&mut self, numbers: impl Iterator<Item = u64>) {
+    pub(super) fn extend(&mut self, numbers: impl IntoIterator<Item = u64>) {
         self.0.extend(numbers);
         self.0.make_contiguous().sort_unstable();
     }

@@ -65,7 +65,12 @@ pub(super) struct Hold {
     running: Vec<Key>,
     /// Those that wait for a handler, the oldest first.
     waiting: VecDeque<Key>,
+    /// How many were given to handlers since the connection was looked at.
+    started: usize,
 }
+
+/// So many messages at most are given to handlers before the connection is looked at.
+const MAX_STARTED: usize = 64;
 
 impl Hold {
     /// How many there are.
@@ -159,9 +164,17 @@ impl Lane {
         self.set_aside(key, now);
     }
 
-    /// Gives messages to handlers that are free.
+    /// Gives messages to handlers that are free. What is decided at once makes room for the next one, so that many are settled
+    /// by one write; but the connection is looked at between so many.
     pub(super) fn start_waiting(&mut self) {
-        while self.hold.running.len() < self.terms.slots
+        self.hold.started = 0;
+        self.start_next();
+    }
+
+    fn start_next(&mut self) {
+        while self.is_working()
+            && self.hold.started < MAX_STARTED
+            && self.hold.running.len() < self.terms.slots
             && let Some(key) = self.hold.next()
         {
             if !self.claimed.take() {
@@ -171,6 +184,7 @@ impl Lane {
                 && let Stage::Waiting(delivery) = mem::replace(&mut held.stage, Stage::Running)
             {
                 self.hold.running.push(key);
+                self.hold.started += 1;
                 self.jobs.push(Job { key, delivery });
             }
         }
@@ -181,14 +195,20 @@ impl Lane {
         let Some(held) = self.hold.messages.get(&key) else { return };
         let is_last_time = held.duplications >= self.terms.max_duplications;
         match held.stage {
-            Stage::Running => self.hold.stopped(key),
+            Stage::Running => {
+                self.hold.stopped(key);
+                self.decided(key, decision, is_last_time, now);
+            }
             Stage::Lost => {
                 self.hold.stopped(key);
                 self.hold.messages.remove(&key);
-                return;
             }
             Stage::Waiting(_) | Stage::Copying | Stage::Settling(_) => return,
         }
+        self.start_next();
+    }
+
+    fn decided(&mut self, key: Key, decision: Option<Decision>, is_last_time: bool, now: Instant) {
         match decision {
             Some(Decision::Delete) => self.settle(key, JobFate::Deleted, now),
             Some(Decision::ReturnLeft) => self.settle(key, JobFate::ReturnedLeft, now),
@@ -299,11 +319,17 @@ impl Lane {
         self.lose_running(LostReason::ConnectionLost);
     }
 
-    /// What nobody has taken for a handler yet is not run.
-    pub(super) fn drop_untaken(&mut self) {
-        for job in mem::take(&mut self.jobs) {
-            self.hold.stopped(job.key);
-            self.ended(job.key, JobFate::Lost(LostReason::ConnectionLost));
+    /// What nobody has taken for a handler yet is not run, unless it has used up some of a limit.
+    pub(super) fn take_back_untaken(&mut self) {
+        if self.claimed.is_limited() {
+            return;
+        }
+        for Job { key, delivery } in mem::take(&mut self.jobs).into_iter().rev() {
+            if let Some(held) = self.hold.messages.get_mut(&key) {
+                held.stage = Stage::Waiting(delivery);
+                self.hold.stopped(key);
+                self.hold.waiting.push_front(key);
+            }
         }
     }
 

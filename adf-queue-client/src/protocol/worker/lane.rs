@@ -140,12 +140,14 @@ impl Lane {
     pub(crate) fn stop(&mut self, now: Instant) {
         if self.life == Life::Working {
             self.life = Life::Stopping(after(now, self.terms.grace));
+            self.take_back_untaken();
         }
     }
 
     /// The same without grace.
     pub(crate) fn stop_now(&mut self, now: Instant) {
-        if matches!(self.life, Life::Working | Life::Stopping(_)) {
+        self.stop(now);
+        if let Life::Stopping(_) = self.life {
             self.life = Life::Stopping(now);
         }
     }
@@ -170,6 +172,10 @@ impl Lane {
     #[cfg(feature = "blocking")]
     pub(crate) fn is_connected(&self) -> bool {
         self.link.is_open()
+    }
+
+    pub(super) fn is_working(&self) -> bool {
+        self.life == Life::Working
     }
 
     /// How many messages are held.
@@ -227,9 +233,7 @@ impl Lane {
         self.take_pulled(now);
         self.take_counted(now);
         self.follow_connection(now);
-        if self.life == Life::Working {
-            self.start_waiting();
-        }
+        self.start_waiting();
         self.end(now);
         if self.life == Life::Working {
             self.renew();
@@ -355,9 +359,7 @@ impl Lane {
     }
 
     fn lose(&mut self, now: Instant) {
-        if !self.claimed.is_limited() {
-            self.drop_untaken();
-        }
+        self.take_back_untaken();
         self.lose_held(now);
         (self.wants_renewal, self.is_draining) = (false, false);
         let mut left = Vec::new();
