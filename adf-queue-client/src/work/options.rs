@@ -61,6 +61,9 @@ impl WorkerOptions {
     /// How many messages each server's connection may hold that wait for a handler; 0 unless set. With some, a handler that
     /// has ended need not wait for the next message to travel.
     ///
+    /// For each free handler and each of these places a pull waits on the server, up to 256, which serves the oldest pull
+    /// first: a worker with many places may get messages for which a handler of another worker is free.
+    ///
     /// A pull cannot be taken back, and nobody knows which queue gets the next message. So a worker of several queues may
     /// hold one message more for each queue but the first, and for a short time one more of a queue in which messages lie that
     /// were put back.
