@@ -2,6 +2,7 @@
 //! that it has started.
 
 mod data;
+mod last_line;
 mod template;
 
 use std::io::{self, Read, Write};
@@ -14,6 +15,7 @@ use crate::error::CliError;
 use crate::process;
 
 pub use data::{Data, DataArgs};
+pub use last_line::LastLine;
 pub use template::{Place, Template};
 
 /// How often a running command is looked at.
@@ -50,6 +52,8 @@ pub struct Running {
     /// When it was asked to end.
     asked: Option<Instant>,
     given_up: bool,
+    /// What it had left running, when that was ended.
+    left: Option<Vec<String>>,
 }
 
 impl Running {
@@ -75,7 +79,7 @@ impl Running {
         child.stdin.take().map(|stdin| feeder.send(stdin));
         child.stdout.take().map(|stdout| out_pump.send(stdout));
         child.stderr.take().map(|stderr| err_pump.send(stderr));
-        Ok(Self { child, own_group, pieces, asked: None, given_up: false })
+        Ok(Self { child, own_group, pieces, asked: None, given_up: false, left: None })
     }
 
     /// Waits for the end of the command, and of what it writes. `order` is asked again and again while it runs. None when
@@ -99,6 +103,8 @@ impl Running {
                 Some((status, _)) if !open => return (!self.given_up).then_some(status),
                 // Something that the command has started keeps its pipes open.
                 Some((_, when)) if when.elapsed() > PATIENCE => {
+                    let members = || process::members(&self.child, self.own_group);
+                    self.left.get_or_insert_with(members);
                     process::kill(&self.child, self.own_group);
                 }
                 Some(_) => {}
@@ -118,6 +124,15 @@ impl Running {
                 }
             }
         }
+    }
+
+    /// What the command had left running in the background with its output open, and what was ended 2 s after it: names
+    /// with process ids, where the system tells them.
+    #[must_use]
+    pub fn left_behind(&self) -> Option<String> {
+        let left = self.left.as_ref()?;
+        let names = if left.is_empty() { "a process".to_owned() } else { left.join(", ") };
+        Some(format!("ended what its command had left running: {names}"))
     }
 
     /// Asks the command to end, and ends it when it does not.

@@ -79,6 +79,15 @@ pub trait Link: Sized + Send {
         Self::new(self.dialer().clone())
     }
 
+    /// A link to each server alone, none yet connected, with its address.
+    ///
+    /// # Errors
+    /// Those of [`Dialer::address`].
+    fn each(&mut self) -> Result<Vec<(String, Self)>, CliError> {
+        let each = self.dialer_mut().each()?;
+        Ok(each.into_iter().map(|(address, dialer)| (address, Self::new(dialer))).collect())
+    }
+
     /// A round trip to the server, the `n`th.
     ///
     /// # Errors
@@ -109,7 +118,12 @@ pub struct Attempt {
 
 static PING: Shape = Shape::rows(
     "address",
-    &[Column::new("address", "SERVER"), Column::new("n", "N"), Column::new("ms", "MS")],
+    &[
+        Column::new("address", "SERVER"),
+        Column::new("n", "N"),
+        Column::new("ms", "MS"),
+        Column::on_request("error", "ERROR"),
+    ],
 );
 
 /// The flags that say which servers.
@@ -201,6 +215,17 @@ impl<L: Link> Dialer<L> {
         let all: Vec<String> =
             self.made()?.iter().map(|(address, _)| address.to_string()).collect();
         Ok(all.join(","))
+    }
+
+    /// A dialer for each server alone, with its address.
+    ///
+    /// # Errors
+    /// As [`Dialer::address`].
+    pub fn each(&mut self) -> Result<Vec<(String, Self)>, CliError> {
+        let ways = self.made()?.to_vec();
+        let alone =
+            |way: Way<L>| (way.0.to_string(), Self { made: Some(vec![way]), ..self.clone() });
+        Ok(ways.into_iter().map(alone).collect())
     }
 
     /// The options of every server.

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use indicatif::ProgressBar;
 
@@ -33,6 +34,8 @@ pub enum Level {
 pub struct Messages {
     shared: Arc<Shared>,
     filter: Arc<Filter>,
+    /// Lines begin with the time.
+    stamps: bool,
 }
 
 struct Shared {
@@ -70,13 +73,19 @@ impl Messages {
     ) -> Self {
         let shared =
             Shared { sink: Mutex::new(sink), bar: Mutex::new(None), program, color, terminal };
-        Self { shared: Arc::new(shared), filter: Arc::new(Filter::at(Level::Info)) }
+        Self { shared: Arc::new(shared), filter: Arc::new(Filter::at(Level::Info)), stamps: false }
     }
 
     /// The same stream with another filter.
     #[must_use]
     pub fn with_filter(&self, filter: Filter) -> Self {
-        Self { shared: Arc::clone(&self.shared), filter: Arc::new(filter) }
+        Self { filter: Arc::new(filter), ..self.clone() }
+    }
+
+    /// The same stream for a command that runs for long: unless a person watches, lines begin with the time.
+    #[must_use]
+    pub fn stamped(&self) -> Self {
+        Self { stamps: !self.is_terminal(), ..self.clone() }
     }
 
     /// Whether stderr is a terminal.
@@ -126,7 +135,12 @@ impl Messages {
             Level::Info => text.into_owned(),
             Level::Decision | Level::Debug | Level::Trace => Role::Faint.paint(&text, color),
         };
-        self.line(&line);
+        if self.stamps {
+            let now = humantime::format_rfc3339_millis(SystemTime::now());
+            self.line(&format!("{now} {line}"));
+        } else {
+            self.line(&line);
+        }
     }
 
     /// Ends a failed command: an error with cause and next steps, or the error object under JSON formats.

@@ -68,6 +68,12 @@ pub fn kill(child: &Child, own_group: bool) {
     }
 }
 
+/// What is running in the child's group: names with process ids, where the system tells them.
+#[must_use]
+pub fn members(child: &Child, own_group: bool) -> Vec<String> {
+    if own_group { system::members(child.id()) } else { Vec::new() }
+}
+
 /// Whether there is a process with this number. Where the system does not tell, there is none.
 #[must_use]
 pub fn is_running(pid: u32) -> bool {
@@ -121,6 +127,32 @@ mod system {
         send(child, true, Signal::KILL);
     }
 
+    #[cfg(target_os = "linux")]
+    pub(super) fn members(group: u32) -> Vec<String> {
+        let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+        let stats = processes.flatten().map(|process| process.path().join("stat"));
+        // What has ended meanwhile has none.
+        stats.filter_map(|stat| member(&std::fs::read(stat).ok()?, group)).collect()
+    }
+
+    /// Reads `PID (NAME) STATE PARENT GROUP ..`; a name may have anything in it. Who has ended, and was not waited for, is
+    /// no member.
+    #[cfg(target_os = "linux")]
+    fn member(stat: &[u8], group: u32) -> Option<String> {
+        let text = String::from_utf8_lossy(stat);
+        let (pid, rest) = text.split_once(" (")?;
+        let (name, rest) = rest.rsplit_once(") ")?;
+        let mut fields = rest.split(' ');
+        let is_running = fields.next()? != "Z";
+        let is_member = fields.nth(1)?.parse() == Ok(group);
+        (is_running && is_member).then(|| format!("{name} (process {pid})"))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn members(_: u32) -> Vec<String> {
+        Vec::new()
+    }
+
     pub(super) fn signal(status: ExitStatus) -> Option<i32> {
         status.signal()
     }
@@ -151,6 +183,10 @@ mod system {
     pub(super) fn terminate(_: &Child, _: bool) {}
 
     pub(super) fn kill(_: &Child) {}
+
+    pub(super) fn members(_: u32) -> Vec<String> {
+        Vec::new()
+    }
 
     pub(super) fn signal(_: ExitStatus) -> Option<i32> {
         None

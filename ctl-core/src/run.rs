@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use std::time::Duration;
+
 use clap::{ArgMatches, FromArgMatches};
 
 use crate::args::GlobalArgs;
@@ -10,7 +12,7 @@ use crate::config::Environment;
 use crate::docs::commands;
 use crate::error::{CliError, Exit};
 use crate::link::{Link, RequestLog};
-use crate::messages::Level;
+use crate::messages::{Level, Messages};
 use crate::output::Output;
 use crate::ping;
 use crate::repl::guest::Interactive;
@@ -125,6 +127,14 @@ impl<T: Interactive> Repeat for Context<T> {
 
     fn out(&mut self) -> &mut Output {
         &mut self.out
+    }
+
+    fn messages(&self) -> &Messages {
+        &self.messages
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.link.dialer().timeout()
     }
 
     fn run(&mut self, line: Line<T>) -> Result<Exit, CliError> {

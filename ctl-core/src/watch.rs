@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -11,6 +11,7 @@ use crate::args::GlobalArgs;
 use crate::color::Role;
 use crate::error::{CliError, Exit};
 use crate::escape;
+use crate::messages::Messages;
 use crate::output::{Format, Output, Style};
 use crate::repl::expect::Condition;
 use crate::signals::Interrupts;
@@ -27,7 +28,7 @@ pub struct WatchArgs {
     #[arg(short, long, value_name = "N")]
     count: Option<u64>,
 
-    /// Stop when this is true of the result, such as 'count==0'
+    /// Stop when this is true of the result, such as 'count==0'; 124 when it does not come true
     #[arg(long, value_name = "EXPR")]
     until: Option<String>,
 
@@ -63,6 +64,12 @@ pub trait Repeat {
     /// The way to stdout.
     fn out(&mut self) -> &mut Output;
 
+    /// The way to stderr.
+    fn messages(&self) -> &Messages;
+
+    /// The bound of `--timeout`, if there is one.
+    fn timeout(&self) -> Option<Duration>;
+
     /// Runs a command.
     ///
     /// # Errors
@@ -70,10 +77,11 @@ pub trait Repeat {
     fn run(&mut self, command: Self::Command) -> Result<Exit, CliError>;
 }
 
-/// Runs `watch`.
+/// Runs `watch`. A server that is lost on the way is waited for.
 ///
 /// # Errors
-/// The command is wrong or changes something (2), or cannot look.
+/// The command is wrong or changes something (2), or cannot look at first or at last; the condition did not come true
+/// (124).
 pub fn watch<T: Repeat>(
     tool: &mut T,
     args: &WatchArgs,
@@ -86,19 +94,47 @@ pub fn watch<T: Repeat>(
     let mut ticks = Vec::new();
     let mut before = String::new();
     let mut looks = 0;
-    loop {
+    let start = Instant::now();
+    // Why the last look showed nothing.
+    let mut lost: Option<CliError> = None;
+    let holds = loop {
         looks += 1;
-        let frame = look(tool, &line, until.as_ref())?;
-        show(tool.out(), args, &frame, &mut before, &mut ticks)?;
-        let last = args.count.is_some_and(|count| looks >= count);
-        if frame.holds || last || interrupts.sleep(args.interval).is_err() {
-            break;
+        let holds = match look(tool, &line, until.as_ref()) {
+            Ok(frame) => {
+                if lost.take().is_some() {
+                    tool.messages().note("the server is back");
+                }
+                show(tool.out(), args, &frame, &mut before, &mut ticks)?;
+                frame.holds
+            }
+            Err(error) if looks > 1 && error.exit == Exit::Unavailable => {
+                if lost.is_none() {
+                    tool.messages().warn(format!("{error}; trying again until it works"));
+                }
+                lost = Some(error);
+                false
+            }
+            Err(error) => return Err(error),
+        };
+        let is_over = tool.timeout().is_some_and(|bound| start.elapsed() >= bound);
+        let is_last = args.count.is_some_and(|count| looks >= count) || is_over && until.is_some();
+        if holds || is_last || interrupts.sleep(args.interval).is_err() {
+            break holds;
         }
-    }
+    };
     if matches!(tool.out().style.format, Format::Json | Format::Yaml) {
         tool.out().document(&Value::Array(ticks))?;
     }
-    Ok(interrupts.requested().unwrap_or(Exit::Done))
+    tool.out().flush()?;
+    match (interrupts.requested(), lost, &args.until) {
+        (Some(exit), ..) => Ok(exit),
+        (None, Some(error), _) => Err(error),
+        (None, None, Some(condition)) if !holds => {
+            let looks = units::count(looks, "look");
+            Err(CliError::timeout(format!("`{condition}` did not come true in {looks}")))
+        }
+        _ => Ok(Exit::Done),
+    }
 }
 
 /// One result of the command.

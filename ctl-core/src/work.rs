@@ -224,14 +224,43 @@ impl<'a, C: Crew> Supervisor<'a, C> {
 }
 
 /// How a job's command ended.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct CommandEnd {
     /// Its exit code.
     pub exit: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
+    /// Without either: what happened to it, such as `stopped` or `not run`.
+    pub otherwise: Option<&'static str>,
     /// How long it took.
     pub time: Option<Duration>,
+    /// The last line that it wrote to stderr, or why it was not run; escaped.
+    pub words: Option<String>,
+}
+
+impl CommandEnd {
+    /// Whether it ended with 0.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.exit == Some(0)
+    }
+
+    /// Says of a job that did not end well how its command ended and what became of it, on one line:
+    /// `job 7 of mail: exit 3 after 12ms, released: no such user`. Where there was no command, nothing is said.
+    pub fn tell(&self, messages: &Messages, job: &str, fate: &str) {
+        let how = match (self.exit, self.signal, self.otherwise) {
+            (Some(code), ..) => format!("exit {code}"),
+            // Where the system does not say which.
+            (_, Some(0), _) => "a signal".to_owned(),
+            (_, Some(signal), _) => format!("signal {signal}"),
+            (.., Some(otherwise)) => otherwise.to_owned(),
+            (None, None, None) => return,
+        };
+        let time = self.time.map(|time| format!(" after {}", units::show_duration(time)));
+        let words = self.words.as_ref().map(|words| format!(": {words}"));
+        let (time, words) = (time.unwrap_or_default(), words.unwrap_or_default());
+        messages.warn(format!("{job}: {how}{time}, {fate}{words}"));
+    }
 }
 
 /// Writes the record of a job that has ended, for whoever follows the log: `job` is what it is called, `fate` what became
@@ -243,7 +272,7 @@ pub fn log(
     out: &mut Output,
     shape: &'static Shape,
     job: Record,
-    end: CommandEnd,
+    end: &CommandEnd,
     fate: &str,
 ) -> Result<(), CliError> {
     let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
@@ -258,7 +287,13 @@ pub fn log(
     out.flush()
 }
 
-/// Says how many jobs ended in which way: as the result, or as a note where each job was logged.
+/// Whether stdout is the commands': it has no documents and no record for each job.
+fn is_for_commands(out: &Output) -> bool {
+    !matches!(out.style.format, Format::Json | Format::Ndjson | Format::Yaml)
+}
+
+/// Says how many jobs ended in which way: on stderr, because stdout is the commands' or has a record for each job; as a
+/// document where documents were asked for.
 ///
 /// # Errors
 /// Failures of writing.
@@ -269,11 +304,10 @@ pub fn tally(
     counts: &[(&'static str, u64)],
     sentence: &str,
 ) -> Result<(), CliError> {
-    if logged {
+    if logged || is_for_commands(out) {
         messages.note(sentence);
         return Ok(());
     }
     let record = counts.iter().fold(Record::new(), |all, (key, count)| all.with(*key, *count));
-    let plain: Vec<&'static str> = counts.iter().map(|(key, _)| *key).collect();
-    out.done_with(&record, &plain, sentence)
+    out.done(&record, sentence)
 }

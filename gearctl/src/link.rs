@@ -225,6 +225,7 @@ static PING: Shape = Shape::rows(
         Column::new("n", "N"),
         Column::new("ms", "MS"),
         Column::on_request("packet", "PACKET"),
+        Column::on_request("error", "ERROR"),
     ],
 );
 

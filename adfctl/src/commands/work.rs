@@ -38,8 +38,9 @@ is never part of a command line unless --arg asks for it; one that cannot be an 
 to the dead-letter queue.
 When the connection is lost its messages are the server's again, and their commands are ended with all that they have
 started. When the system has no descriptor, process, thread or memory left, the worker waits until it has.
-What commands print goes to stdout on a terminal; in a pipe, and with -o or --log-jobs, stdout has records, and it goes
-to stderr.
+What commands print goes to stdout, and the summary to stderr; with --log-jobs, and with -o json, ndjson or yaml, stdout
+has only that, and what commands print goes to stderr. A message that does not end well is told there on a line. What a
+command leaves running with its output open is ended 2 s after it, and named.
 SIGTERM, SIGINT or SIGHUP: running commands are finished, for at most --grace; a second SIGTERM or SIGINT, or the end of
 that time, ends them with all that they have started, and puts their messages back. Under nohup, SIGHUP is ignored.
 
@@ -86,7 +87,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     let recipe = Recipe::new(&args.flags, PLACES, "adfctl work -Q /mail", &tool.out)?;
     let _pid = args.flags.create_pid_file()?;
     let interrupts = tool.gentle_interrupts()?;
-    let shift = work::Shift::new(recipe, tool.messages.clone());
+    let shift = work::Shift::new(recipe, tool.messages.stamped());
     // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
     shift.wait_out(&interrupts, || tool.link.client().map(drop))?;
     let options = options(tool, args)?;
@@ -105,7 +106,9 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     let names: Vec<&str> = queues.iter().map(QueueName::as_str).collect();
     let address = tool.link.dialer.address()?;
     let jobs = args.flags.jobs;
-    tool.messages
+    shift
+        .shift
+        .messages()
         .note(format!("taking messages from {} on {address}, {jobs} at once", names.join(", ")));
     let logs = args.flags.logs();
     let run = || worker.run();
@@ -114,7 +117,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
             if logs { log(tool, job) } else { Ok(()) }
         });
     let (signal, report) = watched?;
-    tell(tool, report, logs)?;
+    tell(tool, &shift.shift, report, logs)?;
     Ok(signal.unwrap_or(Exit::Done))
 }
 
@@ -154,10 +157,15 @@ fn log(tool: &mut Tool, message: &Finished) -> Result<(), CliError> {
     static MESSAGE: Shape = Shape::rows("messageid", &[]);
     let record =
         Record::new().with("messageid", message.id.get()).with("queue", message.queue.as_str());
-    work::log(&mut tool.out, &MESSAGE, record, message.end, message.fate)
+    work::log(&mut tool.out, &MESSAGE, record, &message.end, message.fate)
 }
 
-fn tell(tool: &mut Tool, report: WorkerReport, logged: bool) -> Result<(), CliError> {
+fn tell(
+    tool: &mut Tool,
+    shift: &work::Shift,
+    report: WorkerReport,
+    logged: bool,
+) -> Result<(), CliError> {
     let WorkerReport { deleted, returned, dead_lettered, abandoned, lost, unknown, .. } = report;
     let sentence = format!(
         "deleted {}, {returned} put back, {dead_lettered} to the dead-letter queue, {abandoned} given back, {lost} lost, {unknown} unknown",
@@ -171,5 +179,5 @@ fn tell(tool: &mut Tool, report: WorkerReport, logged: bool) -> Result<(), CliEr
         ("lost", lost),
         ("unknown", unknown),
     ];
-    work::tally(&mut tool.out, &tool.messages, logged, &counts, &sentence)
+    work::tally(&mut tool.out, shift.messages(), logged, &counts, &sentence)
 }

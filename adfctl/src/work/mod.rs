@@ -114,10 +114,10 @@ impl Shift {
     ) -> Result<Decision, &'static str> {
         let (id, queue) = (job.message_id().to_string(), job.queue().as_str());
         let given = Given {
+            label: label(job),
             values: &[("{id}", id.as_str()), ("{queue}", queue)],
             environment: &environment(job),
             body: job.body(),
-            if_unfit: format!("{} cannot be handled", label(job)),
         };
         let (ended, end) = self.shift.run(&given, || job.is_lost(), || worker.stop());
         match job.wait_lost(Duration::ZERO) {
@@ -159,8 +159,12 @@ impl Shift {
     }
 
     fn finish(&self, (queue, id): Key, end: CommandEnd, fate: JobFate) {
-        if let JobFate::Lost(reason) = fate {
-            self.shift.messages().warn(format!("message {id} of {queue} is lost: {reason}"));
+        if !end.is_success() || fate != JobFate::Deleted {
+            let fate = match fate {
+                JobFate::Lost(reason) => format!("lost ({reason})"),
+                fate => fate.word().to_owned(),
+            };
+            end.tell(self.shift.messages(), &format!("message {id} of {queue}"), &fate);
         }
         let _ = self.finished.send(Finished { id, queue, end, fate: fate.word() });
     }

@@ -35,6 +35,7 @@ const CASE: ctl_core::contract::Case<adfctl::Adfctl> = ctl_core::contract::Case 
     add_to: "push --create",
     list: "queues",
     nothing: "queues nobody",
+    work: "work -Q mail",
     jobs: |server| server.view().ready,
 };
 

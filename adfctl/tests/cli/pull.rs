@@ -101,10 +101,10 @@ fn the_exit_code_of_a_command_decides() {
         let script = "echo \"$ADFCTL_QUEUE $ADFCTL_MESSAGE_ID $ADFCTL_DUPLICATIONS $(cat)\"";
         let ran = pull(&format!("{script}; exit 3")).exits(1);
         assert!(ran.err.contains("COMMAND_FAILED") && ran.err.contains("code 3"), "{}", ran.err);
-        assert!(ran.err.contains(&format!("{} 1 1 a", queue.name)), "{}", ran.err);
+        assert!(ran.out().contains(&format!("{} 1 1 a", queue.name)), "{}", ran.err);
         assert_eq!(ready(address, &queue.name), 2);
         let ran = pull(script).exits(0);
-        assert!(ran.err.contains(&format!("{} 1 2 a", queue.name)), "{}", ran.err);
+        assert!(ran.out().contains(&format!("{} 1 2 a", queue.name)), "{}", ran.err);
         assert_eq!(ready(address, &queue.name), 1);
         let line = ["pull", &queue.name, "--exec", "/no/such/command"];
         adfctl(address, &line).exits(127);

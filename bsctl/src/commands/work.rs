@@ -39,8 +39,9 @@ an argument (a NUL byte, over 128 KiB) is buried.
 When the system has no descriptor, process, thread or memory left, the worker waits until it has.
 While a command runs, its job is touched at a third of its time to run. When the job is lost after all, because the
 connection broke or the time to run was over, the command is ended with all that it has started.
-What commands print goes to stdout on a terminal; in a pipe, and with -o or --log-jobs, stdout has records, and it goes
-to stderr.
+What commands print goes to stdout, and the summary to stderr; with --log-jobs, and with -o json, ndjson or yaml, stdout
+has only that, and what commands print goes to stderr. A job that does not end well is told there on a line. What a
+command leaves running with its output open is ended 2 s after it, and named.
 SIGTERM, SIGINT or SIGHUP: running jobs are finished, for at most --grace; a second SIGTERM or SIGINT, or the end of
 that time, ends the commands with all that they have started, and releases their jobs. Under nohup, SIGHUP is ignored.
 
@@ -116,7 +117,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let recipe = Recipe::new(&args.flags, PLACES, "bsctl work -t mail", &tool.out)?;
     let _pid = args.flags.create_pid_file()?;
     let interrupts = tool.gentle_interrupts()?;
-    let shift = work::Shift::new(recipe, tool.messages.clone());
+    let shift = work::Shift::new(recipe, tool.messages.stamped());
     // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
     shift.wait_out(&interrupts, || tool.link.client().map(drop))?;
     let options = options(tool, &args, &tubes)?;
@@ -127,7 +128,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         Worker::new(options.on_event(move |event| observer.observe(event))).map_err(cli_error)?;
     let hands = Slots(worker.handle());
     let names: Vec<&str> = tubes.iter().map(TubeName::as_str).collect();
-    tool.messages.note(format!(
+    shift.shift.messages().note(format!(
         "taking jobs from {} on {}, {} at once",
         names.join(", "),
         tool.link.dialer.address()?,
@@ -140,7 +141,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
             if logs { log(tool, job) } else { Ok(()) }
         });
     let (signal, report) = watched?;
-    tell(tool, report, logs)?;
+    tell(tool, &shift.shift, report, logs)?;
     Ok(signal.unwrap_or(Exit::Done))
 }
 
@@ -200,10 +201,15 @@ fn log(tool: &mut Tool, job: &Finished) -> Result<(), CliError> {
     let record = Record::new()
         .with("id", job.id.get())
         .with("tube", job.tube.as_ref().map(TubeName::as_str));
-    work::log(&mut tool.out, &JOB, record, job.end, job.fate)
+    work::log(&mut tool.out, &JOB, record, &job.end, job.fate)
 }
 
-fn tell(tool: &mut Tool, report: WorkerReport, logged: bool) -> Result<(), CliError> {
+fn tell(
+    tool: &mut Tool,
+    shift: &work::Shift,
+    report: WorkerReport,
+    logged: bool,
+) -> Result<(), CliError> {
     let WorkerReport { finished, released, buried, abandoned, lost, unknown, .. } = report;
     let sentence = format!(
         "deleted {}, {released} released, {buried} buried, {abandoned} given back, {lost} lost, {unknown} unknown",
@@ -217,5 +223,5 @@ fn tell(tool: &mut Tool, report: WorkerReport, logged: bool) -> Result<(), CliEr
         ("lost", lost),
         ("unknown", unknown),
     ];
-    work::tally(&mut tool.out, &tool.messages, logged, &counts, &sentence)
+    work::tally(&mut tool.out, shift.messages(), logged, &counts, &sentence)
 }

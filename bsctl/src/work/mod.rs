@@ -57,10 +57,10 @@ impl Shift {
         let Ok(stats) = job.stats() else { return Outcome::release() };
         let id = stats.id.to_string();
         let given = Given {
+            label: label(job.id, Some(&stats.tube)),
             values: &[("{id}", id.as_str()), ("{tube}", stats.tube.as_str())],
             environment: &environment(&stats),
             body: &job.body,
-            if_unfit: format!("burying job {id}"),
         };
         let (ended, end) = self.shift.run(&given, || job.is_lost(), || worker.stop());
         self.note_end(job, &stats, end);
@@ -70,15 +70,10 @@ impl Shift {
     /// Keeps how the command ended until the fate is known; of a lost job it is known already.
     fn note_end(&self, job: &JobContext, stats: &JobStats, end: CommandEnd) {
         let tube = Some(stats.tube.clone());
-        let mut end = Finished { id: job.id, tube, end, fate: "unknown" };
+        let end = Finished { id: job.id, tube, end, fate: "" };
         match job.wait_lost(Duration::ZERO) {
-            None => {
-                lock(&self.ended).insert(job.id, end);
-            }
-            Some(reason) => {
-                end.fate = lost_fate(reason).word();
-                let _ = self.finished.send(end);
-            }
+            None => drop(lock(&self.ended).insert(job.id, end)),
+            Some(reason) => self.finish(end, lost_fate(reason)),
         }
     }
 
@@ -122,11 +117,24 @@ impl Shift {
             (None, JobFate::Lost(_) | JobFate::Abandoned) => return,
             (None, _) => Finished { id, tube: None, end: CommandEnd::default(), fate: "" },
         };
-        if let JobFate::Lost(reason) = fate {
-            self.shift.messages().warn(format!("job {id} is lost: {reason}"));
-        }
-        let _ = self.finished.send(Finished { fate: fate.word(), ..end });
+        self.finish(end, fate);
     }
+
+    fn finish(&self, job: Finished, fate: JobFate) {
+        if !job.end.is_success() || fate != JobFate::Deleted {
+            let fate = match fate {
+                JobFate::Lost(reason) => format!("lost ({reason})"),
+                fate => fate.word().to_owned(),
+            };
+            job.end.tell(self.shift.messages(), &label(job.id, job.tube.as_ref()), &fate);
+        }
+        let _ = self.finished.send(Finished { fate: fate.word(), ..job });
+    }
+}
+
+/// What messages call a job.
+fn label(id: JobId, tube: Option<&TubeName>) -> String {
+    tube.map_or_else(|| format!("job {id}"), |tube| format!("job {id} of {tube}"))
 }
 
 /// What the environment of the command says of its job.

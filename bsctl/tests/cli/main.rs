@@ -38,6 +38,7 @@ ctl_core::tool_contract!(
         add_to: "put -t",
         list: "tubes",
         nothing: "jobs --tube none",
+        work: "work -t mail",
         jobs: |server| server.view().jobs,
     }
 );

@@ -24,6 +24,8 @@ pub mod terminal;
 pub mod tls;
 #[cfg(unix)]
 pub mod tour;
+#[cfg(unix)]
+pub mod work;
 
 use self::program::Program;
 use crate::link::Link;
@@ -45,6 +47,8 @@ pub struct Case<T: Tool> {
     pub list: &'static str,
     /// A command that lists nothing.
     pub nothing: &'static str,
+    /// The command that works for the queue `mail`; flags and a command follow.
+    pub work: &'static str,
     /// The number of jobs in the server.
     pub jobs: fn(&Server<T>) -> usize,
 }
@@ -98,12 +102,23 @@ macro_rules! tool_contract {
                 the_embedded_server_lives_as_long_as_the_session,
                 connect_goes_to_other_servers,
                 watch_repeats_a_command,
+                a_condition_that_did_not_come_true_is_124,
                 only_commands_that_look_are_repeated_outside_of_a_session,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case session
                 a_variable_is_never_run_by_a_shell,
                 shell_commands_run_where_they_are_allowed,
+                watch_outlives_a_lost_connection,
+            }
+            #[cfg(unix)]
+            $crate::tool_contract! { @case work
+                a_job_that_does_not_end_well_is_told_on_a_line,
+                results_go_to_stdout_and_the_summary_to_stderr,
+            }
+            #[cfg(target_os = "linux")]
+            $crate::tool_contract! { @case work
+                what_a_command_leaves_running_is_named_when_it_is_ended,
             }
             #[cfg(feature = "tls")]
             $crate::tool_contract! { @case tls
@@ -114,6 +129,7 @@ macro_rules! tool_contract {
                 results_that_are_too_high_go_to_the_pager,
                 a_command_can_be_edited_with_the_editor,
                 control_c_ends_a_watch_and_nothing_else,
+                ping_shows_each_answer_as_it_comes_and_what_came_at_the_end,
             }
 
             #[test]

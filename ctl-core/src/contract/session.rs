@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use super::Case;
 use super::program::{Program, Ran, ended};
+use crate::link::Link as _;
 use crate::tool::Tool;
 
 /// Runs a script.
@@ -126,6 +127,48 @@ pub fn watch_repeats_a_command<T: Tool>(case: &Case<T>) {
     let text = format!(":watch i=100ms c=3 {} x\n:watch i=100ms m=1 {}\n", case.add, case.nothing);
     repl(&case.program, &address, &[], text).exits(0);
     assert_eq!((case.jobs)(&server), 3);
+}
+
+/// Until it holds, or not.
+pub fn a_condition_that_did_not_come_true_is_124<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let mut line = vec!["watch", "-i", "10ms", "-c", "2", "--until", "count==77", "--", case.list];
+    let ended = case.program.at(&address, &line).exits(124);
+    assert!(ended.err.contains("`count==77` did not come true in 2 looks"), "{ended:?}");
+    line[6] = "count!=77";
+    let _ = case.program.at(&address, &line).exits(0);
+    let line = ["--timeout", "2s", "watch", "-i", "10ms", "--until", "count==77", "--", case.list];
+    let _ = case.program.at(&address, &line).exits(124);
+}
+
+/// A server that is away for a while is told, once, and waited for.
+#[cfg(unix)]
+pub fn watch_outlives_a_lost_connection<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
+    let _ = case.program.at(&address, &add).exits(0);
+    let line = [case.program.flag, &address, "watch", "-i", "20ms", "--", case.list];
+    let mut child = case.program.command(&line).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut hears = |text: &str| {
+        let mut said = String::new();
+        while !said.contains(text) {
+            assert!(err.read_line(&mut said).unwrap() > 0, "it ended before {text:?}: {said}");
+        }
+        said
+    };
+    out.read_line(&mut String::new()).unwrap();
+    std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
+    drop(server);
+    hears("trying again until it works");
+    let place = address.rsplit('/').next().unwrap().parse().unwrap();
+    let again = T::Link::start(crate::serve::Endpoint::Tcp(place), None).unwrap();
+    let said = hears("the server is back");
+    assert_eq!(said.matches("trying again").count(), 0, "{said}");
+    super::program::signal(&child, rustix::process::Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(again);
 }
 
 /// `watch` of the command line.

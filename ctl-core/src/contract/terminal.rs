@@ -201,3 +201,21 @@ pub fn control_c_ends_a_watch_and_nothing_else<T: Tool>(case: &Case<T>) {
     terminal.sees(READS);
     terminal.leaves();
 }
+
+/// With what came until then.
+pub fn ping_shows_each_answer_as_it_comes_and_what_came_at_the_end<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let words = ["ping", "-c", "1000000", "-i", "50ms"];
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    terminal.sees("MS\r\n");
+    // They come long before the end.
+    (0..3).for_each(|_| drop(terminal.sees("\r\n")));
+    terminal.types("\u{3}");
+    terminal.sees(" answered, min ");
+    terminal.sees(" max ");
+    let ended = terminal.pty.process().wait().unwrap();
+    assert!(matches!(ended, WaitStatus::Exited(_, 130)), "{ended:?}");
+    let ran = case.program.at(&address, &["ping", "-c", "3", "-i", "1ms", "-o", "json"]).exits(0);
+    assert_eq!(ran.json().as_array().map(Vec::len), Some(3), "{ran:?}");
+    assert!(ran.err.contains(": 3 of 3 answered, min "), "{ran:?}");
+}

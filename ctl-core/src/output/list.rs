@@ -23,6 +23,8 @@ pub struct List<'a> {
     single: bool,
     /// Documents are written as they grow, not at the end.
     eager: bool,
+    /// The widths that the columns of a table have so far, which is written row by row.
+    live: Option<Vec<usize>>,
     pushed: u64,
 }
 
@@ -55,6 +57,7 @@ impl<'a> List<'a> {
             text: String::new(),
             single: false,
             eager: false,
+            live: None,
             pushed: 0,
         })
     }
@@ -73,6 +76,14 @@ impl<'a> List<'a> {
         self
     }
 
+    /// The rows of a table are written as they come, under headings of their own width or more, for lists that somebody
+    /// watches.
+    #[must_use]
+    pub fn live(mut self) -> Self {
+        self.live = Some(Vec::new());
+        self
+    }
+
     /// Adds a result.
     ///
     /// # Errors
@@ -81,6 +92,11 @@ impl<'a> List<'a> {
         self.out.rows += 1;
         let waits = matches!(self.out.style.format, Format::Table | Format::Wide)
             && self.shape.layout == Layout::Row;
+        if let (Some(widths), true, None) = (&mut self.live, waits, self.sort_by) {
+            let text = table::next_row(&self.columns, &record, self.out.look(), widths)?;
+            self.out.text(&text)?;
+            return self.out.flush();
+        }
         if waits || self.sort_by.is_some() {
             self.kept.push(record);
             return Ok(());
@@ -100,7 +116,9 @@ impl<'a> List<'a> {
         let format = self.out.style.format;
         self.sort_by.is_none()
             && match format {
-                Format::Table | Format::Wide => self.shape.layout == Layout::Block,
+                Format::Table | Format::Wide => {
+                    self.shape.layout == Layout::Block || self.live.is_some()
+                }
                 Format::Json | Format::Yaml => self.eager,
                 Format::Plain | Format::Ndjson | Format::Name | Format::Raw => true,
             }

@@ -72,6 +72,40 @@ pub(super) fn rows(columns: &[Column], records: &[Record], look: Look) -> Result
     Ok(lines.collect())
 }
 
+/// A row of a table that is written row by row, with the headings before the first one. `widths` are those of the columns
+/// so far; they grow with what comes.
+pub(super) fn next_row(
+    columns: &[Column],
+    record: &Record,
+    look: Look,
+    widths: &mut Vec<usize>,
+) -> Result<String, CliError> {
+    let mut cells = Vec::with_capacity(columns.len());
+    for column in columns {
+        cells.push(cell(column.key, record.get(column.key), look)?.content());
+    }
+    let is_first = widths.is_empty();
+    widths.resize(columns.len(), 0);
+    for ((width, column), cell) in widths.iter_mut().zip(columns).zip(&cells) {
+        *width = (*width).max(column.title.chars().count()).max(cell.chars().count());
+    }
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded = cells.zip(widths.iter()).zip(columns).map(|((cell, width), column)| {
+            // Numbers with their ends below each other.
+            let is_right = numeric(Some(column), std::slice::from_ref(record));
+            if is_right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let row = line(&mut cells.iter().map(String::as_str));
+    if !is_first || !look.headers {
+        return Ok(format!("{row}\n"));
+    }
+    let titles = line(&mut columns.iter().map(|column| column.title));
+    let titles = if look.color { Role::Heading.paint(&titles, true) } else { titles };
+    Ok(format!("{titles}\n{row}\n"))
+}
+
 /// `key: value` lines, then the body.
 pub(super) fn block(record: &Record, look: Look) -> Result<String, CliError> {
     let widest = record.fields().map(|(key, _)| key.chars().count()).max().unwrap_or(0);

@@ -10,11 +10,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use super::{CommandEnd, Crew, Supervisor, WorkFlags};
-use crate::child::{DataArgs, Order, Piece, Place, Running, Template};
+use super::{CommandEnd, Crew, Supervisor, WorkFlags, is_for_commands};
+use crate::child::{DataArgs, LastLine, Order, Piece, Place, Running, Template};
 use crate::error::{CliError, Exit};
 use crate::messages::Messages;
-use crate::output::{Format, Output};
+use crate::output::Output;
 use crate::process;
 use crate::shortage::Shortage;
 use crate::signals::Interrupts;
@@ -24,16 +24,16 @@ use crate::signals::Interrupts;
 pub struct Recipe {
     command: Template,
     data: DataArgs,
-    /// Its stdout is the tool's; otherwise it goes to the tool's stderr, because records are on stdout.
+    /// Its stdout is the tool's; otherwise it goes to the tool's stderr, because documents or records are on stdout.
     owns_stdout: bool,
     max_runtime: Option<Duration>,
 }
 
 impl Recipe {
-    /// A command that gets the data on stdin. Where results are records, what it prints goes to stderr.
+    /// A command that gets the data on stdin. Where results are documents, what it prints goes to stderr.
     #[must_use]
     pub fn of(command: Template, out: &Output) -> Self {
-        let owns_stdout = is_for_people(out);
+        let owns_stdout = is_for_commands(out);
         Self { command, data: DataArgs::default(), owns_stdout, max_runtime: None }
     }
 
@@ -55,27 +55,23 @@ impl Recipe {
         Ok(Self {
             command,
             data: flags.data,
-            owns_stdout: !flags.logs() && is_for_people(out),
+            owns_stdout: !flags.logs() && is_for_commands(out),
             max_runtime: flags.max_runtime,
         })
     }
 }
 
-fn is_for_people(out: &Output) -> bool {
-    matches!(out.style.format, Format::Table | Format::Wide)
-}
-
 /// A job, as its command gets it.
 #[derive(Debug)]
 pub struct Given<'a> {
+    /// What messages call it, such as `job 7 of mail`.
+    pub label: String,
     /// What stands for the places in arguments.
     pub values: &'a [(&'static str, &'a str)],
     /// What its environment has more.
     pub environment: &'a [(&'static str, String)],
     /// The body.
     pub body: &'a bytes::Bytes,
-    /// What becomes of a job that its command cannot get, for the warning, such as `burying job 7`.
-    pub if_unfit: String,
 }
 
 /// How a command ended.
@@ -136,7 +132,8 @@ impl Shift {
         stop: impl FnOnce(),
     ) -> (Ended, CommandEnd) {
         let start = Instant::now();
-        let ended = match self.try_run(job, is_lost) {
+        let mut words = None;
+        let ended = match self.try_run(job, is_lost, &mut words) {
             Ok(Ended::Code(code @ (126 | 127))) if self.recipe.command.is_shell() => {
                 let why = format!("the shell could not run the command: it exited with {code}");
                 let exit = u8::try_from(code).unwrap_or(1);
@@ -154,31 +151,43 @@ impl Shift {
             Ended::Signal(signal) => (None, Some(signal)),
             Ended::Overtime | Ended::GivenUp | Ended::Unfit => (None, None),
         };
-        (ended, CommandEnd { exit, signal, time: Some(start.elapsed()) })
+        let otherwise = match ended {
+            Ended::Code(_) | Ended::Signal(_) => None,
+            Ended::Overtime => Some("over --max-runtime"),
+            Ended::GivenUp => Some("stopped"),
+            Ended::Unfit => Some("not run"),
+        };
+        (ended, CommandEnd { exit, signal, otherwise, time: Some(start.elapsed()), words })
     }
 
-    fn try_run(&self, job: &Given<'_>, is_lost: impl Fn() -> bool) -> Result<Ended, CliError> {
+    /// `words` are what it said last, or why it was not run.
+    fn try_run(
+        &self,
+        job: &Given<'_>,
+        is_lost: impl Fn() -> bool,
+        words: &mut Option<String>,
+    ) -> Result<Ended, CliError> {
         let gives_up = || self.kill.load(Ordering::SeqCst) || is_lost();
         let Recipe { command, data, owns_stdout, max_runtime } = &self.recipe;
         let start = || {
             let (mut command, data) = command.command(job.values, *data, job.body)?;
             command.envs(job.environment.iter().map(|(name, value)| (name, value)));
             command.stdout(if *owns_stdout { Stdio::inherit() } else { Stdio::piped() });
-            command.stderr(Stdio::inherit());
+            command.stderr(Stdio::piped());
             Ok((Running::start(command, data.input())?, data))
         };
         let (mut running, _data) = match self.shortage.wait_out(&self.messages, gives_up, start) {
             Ok(running) => running,
             // It says something of this job only.
             Err(error) if error.exit == Exit::BadData => {
-                self.messages.warn(format!("{}: {error}", job.if_unfit));
+                *words = Some(error.to_string());
                 return Ok(Ended::Unfit);
             }
             Err(error) if error.is_shortage() => return Ok(Ended::GivenUp),
             Err(error) => return Err(error),
         };
         let start = Instant::now();
-        let mut is_overtime = false;
+        let (mut is_overtime, mut last) = (false, LastLine::default());
         let status = running.watch(
             || {
                 if gives_up() {
@@ -187,9 +196,22 @@ impl Shift {
                 is_overtime |= max_runtime.is_some_and(|most| start.elapsed() >= most);
                 if is_overtime { Order::End } else { Order::GoOn }
             },
-            // Who reads the tool's stderr may be gone.
-            |(Piece::Out(bytes) | Piece::Err(bytes))| drop(io::stderr().write_all(&bytes)),
+            |piece| match piece {
+                Piece::Out(bytes) => pass_on(&bytes),
+                Piece::Err(bytes) => {
+                    last.take(&bytes);
+                    pass_on(&bytes);
+                }
+            },
         );
+        // So that what is said next is on a line of its own.
+        if last.is_open() {
+            pass_on(b"\n");
+        }
+        *words = last.text();
+        if let Some(left) = running.left_behind() {
+            self.messages.warn(format!("{}: {left}", job.label));
+        }
         Ok(match status {
             None => Ended::GivenUp,
             Some(_) if is_overtime => Ended::Overtime,
@@ -270,6 +292,11 @@ impl Shift {
             None => Ok((signal, given)),
         }
     }
+}
+
+/// To the tool's own stderr, whose reader may be gone.
+fn pass_on(bytes: &[u8]) {
+    let _ = io::stderr().write_all(bytes);
 }
 
 /// A running worker, seen from outside.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
+use ctl_core::messages::Messages;
 use ctl_core::output::{Record, Shape};
 use ctl_core::signals::Interrupts;
 use ctl_core::units;
@@ -31,6 +32,8 @@ file or the workload. The environment has GEARCTL_HANDLE, GEARCTL_FUNCTION, GEAR
 is involved unless --shell asks for one, and the workload is never part of a command line unless --arg makes an argument
 of it. A command that cannot be started gives its job back and ends the worker (126, 127); when the system has no
 descriptor, process, thread or memory left, the worker waits until it has.
+A job that does not end well is told on a line of stderr, where the summary is, too. What a command leaves running with
+its output open is ended 2 s after it, and named.
 SIGTERM, SIGINT or SIGHUP: running jobs are finished, for at most --grace; a second SIGTERM or SIGINT, or the end of
 that time, ends the commands with all that they have started, and their jobs go back to the server. Under nohup, SIGHUP
 is ignored.
@@ -97,7 +100,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let interrupts = tool.gentle_interrupts()?;
     let stops = || interrupts.requested().is_some();
     let limit = limits.jobs.clone();
-    let shift = Shift::new(handler, limits, tool.messages.clone());
+    let shift = Shift::new(handler, limits, tool.messages.stamped());
     let connected =
         shift.shortage.wait_out(&shift.messages, stops, || workers(tool, &args, limit.as_ref()));
     let workers = interrupts.check().and(connected)?;
@@ -105,24 +108,27 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let (sender, finished) = mpsc::channel();
     let (slots, started) = start_slots(&shift, workers, sender, &interrupts);
     match &started {
-        Ok(()) => tool.messages.note(format!("serving {functions} on {address}")),
+        Ok(()) => shift.messages.note(format!("serving {functions} on {address}")),
         // Given up, because a signal came.
         Err(error) if error.is_shortage() => {}
         Err(_) => shift.stop(),
     }
     let mut count = Count::default();
     let logs = args.flags.logs();
-    let (crew, messages) = (&*shift, tool.messages.clone());
+    let (crew, messages) = (&*shift, shift.messages.clone());
     let supervisor = Supervisor::new(crew, &interrupts, &messages, &args.flags);
     let signal = supervisor.watch(&finished, |job| {
         count.add(job.fate);
+        if job.fate != Fate::Complete {
+            job.tell(&messages);
+        }
         if logs { log(tool, job) } else { Ok(()) }
     })?;
     join(slots)?;
     if signal.is_none() {
         started.or_else(|error| interrupts.check().and(Err(error)))?;
     }
-    count.report(tool, logs)?;
+    count.report(tool, &messages, logs)?;
     Ok(signal.unwrap_or(Exit::Done))
 }
 
@@ -233,7 +239,7 @@ fn log(tool: &mut Tool, job: &Finished) -> Result<(), CliError> {
     static JOB: Shape = Shape::rows("handle", &[]);
     let record =
         Record::new().with("handle", job.handle.as_str()).with("function", job.function.as_str());
-    work::log(&mut tool.out, &JOB, record, job.end, job.fate.word())
+    work::log(&mut tool.out, &JOB, record, &job.end, job.fate.word())
 }
 
 /// How many jobs ended in which way.
@@ -255,7 +261,7 @@ impl Count {
         }
     }
 
-    fn report(&self, tool: &mut Tool, logged: bool) -> Result<(), CliError> {
+    fn report(&self, tool: &mut Tool, messages: &Messages, logged: bool) -> Result<(), CliError> {
         let sentence = format!(
             "completed {}, {} failed, {} given back, {} lost",
             units::count(self.completed, "job"),
@@ -269,6 +275,6 @@ impl Count {
             ("returned", self.returned),
             ("lost", self.lost),
         ];
-        work::tally(&mut tool.out, &tool.messages, logged, &counts, &sentence)
+        work::tally(&mut tool.out, messages, logged, &counts, &sentence)
     }
 }

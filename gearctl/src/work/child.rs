@@ -5,9 +5,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use ctl_core::child::{Data, DataArgs, Order, Piece, Place, Running, Template};
+use ctl_core::child::{Data, DataArgs, LastLine, Order, Piece, Place, Running, Template};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::process;
+use ctl_core::work::CommandEnd;
 use gearman_client::blocking::{GrabbedJob, Worker};
 
 use super::{Ended, Outcome, Shift};
@@ -64,20 +65,21 @@ pub(super) fn run(
         Ok(running) => running,
         // Another job may be fine.
         Err(error) if error.exit == Exit::BadData => {
-            shift.messages.warn(format!("job {}: {error}", show_handle(&job.handle)));
-            return Ended::Fail.into();
+            let words = Some(error.to_string());
+            let end = CommandEnd { otherwise: Some("not run"), words, ..CommandEnd::default() };
+            return Outcome { ended: Ended::Fail, end };
         }
         Err(error) if error.is_shortage() => return Ended::Stopped.into(),
         Err(error) => return Ended::Broken(error).into(),
     };
     let start = Instant::now();
+    let mut is_overtime = false;
     let order = || {
-        if shift.is_killed() {
-            Order::GiveUp
-        } else if recipe.max_runtime.is_some_and(|most| start.elapsed() >= most) {
-            Order::End
-        } else {
-            Order::GoOn
+        is_overtime |= recipe.max_runtime.is_some_and(|most| start.elapsed() >= most);
+        match (shift.is_killed(), is_overtime) {
+            (true, _) => Order::GiveUp,
+            (false, true) => Order::End,
+            (false, false) => Order::GoOn,
         }
     };
     let mut output = Collected::new(recipe);
@@ -89,14 +91,24 @@ pub(super) fn run(
         }
         Piece::Err(bytes) => output.err(shift, worker, job, &bytes),
     });
+    if let Some(left) = running.left_behind() {
+        shift.messages.warn(format!("job {}: {left}", show_handle(&job.handle)));
+    }
     let Some(status) = status else { return Ended::Stopped.into() };
     output.flush(shift, worker, job);
+    let words = output.last.text();
     let ended = match (status.success(), recipe.exception) {
         (true, _) => Ended::Complete(output.out),
         (false, false) => Ended::Fail,
         (false, true) => Ended::Exception(output.err),
     };
-    Outcome { ended, exit: status.code(), signal: process::signal(status) }
+    let end = CommandEnd { words, ..CommandEnd::default() };
+    let end = if is_overtime {
+        CommandEnd { otherwise: Some("over --max-runtime"), ..end }
+    } else {
+        CommandEnd { exit: status.code(), signal: process::signal(status), ..end }
+    };
+    Outcome { ended, end }
 }
 
 /// What the command wrote and was not sent yet.
@@ -106,11 +118,18 @@ struct Collected<'a> {
     err: Vec<u8>,
     /// The beginning of a line of stderr.
     line: Vec<u8>,
+    last: LastLine,
 }
 
 impl<'a> Collected<'a> {
     fn new(recipe: &'a Recipe) -> Self {
-        Self { recipe, out: Vec::new(), err: Vec::new(), line: Vec::new() }
+        Self {
+            recipe,
+            out: Vec::new(),
+            err: Vec::new(),
+            line: Vec::new(),
+            last: LastLine::default(),
+        }
     }
 
     /// Takes a piece of stdout, and gives what is to be sent now.
@@ -132,6 +151,7 @@ impl<'a> Collected<'a> {
     }
 
     fn err(&mut self, shift: &Shift, worker: &mut Worker, job: &GrabbedJob, bytes: &[u8]) {
+        self.last.take(bytes);
         if self.recipe.exception {
             self.err.extend_from_slice(bytes);
             let excess = self.err.len().saturating_sub(KEPT);
@@ -162,6 +182,10 @@ impl<'a> Collected<'a> {
 
     /// Sends the last line of stderr, if it has no end.
     fn flush(&mut self, shift: &Shift, worker: &mut Worker, job: &GrabbedJob) {
+        // So that what is said next is on a line of its own.
+        if self.last.is_open() && !self.recipe.reads_lines() {
+            pass_on(b"\n");
+        }
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
             self.err_line(shift, worker, job, line);
@@ -201,11 +225,7 @@ fn command(recipe: &Recipe, job: &GrabbedJob) -> Result<(Command, Data), CliErro
         .env("GEARCTL_UNIQUE", text(&job.unique))
         .env("GEARCTL_REDUCER", job.reducer.as_deref().map(text).unwrap_or_default())
         .stdout(Stdio::piped())
-        .stderr(if recipe.reads_lines() || recipe.exception {
-            Stdio::piped()
-        } else {
-            Stdio::inherit()
-        });
+        .stderr(Stdio::piped());
     Ok((command, data))
 }
 

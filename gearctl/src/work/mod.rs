@@ -66,6 +66,23 @@ pub struct Finished {
     pub fate: Fate,
 }
 
+impl Finished {
+    /// Says how it ended, and what became of it.
+    pub fn tell(&self, messages: &Messages) {
+        let job = format!("job {} of {}", self.handle, self.function);
+        self.end.tell(messages, &job, self.fate.past());
+    }
+
+    /// Takes what the server was to be told, and whether that went well.
+    fn settle(&mut self, (fate, told): (Fate, gearman_client::Result<()>)) {
+        self.fate = fate;
+        if let Err(error) = told {
+            self.fate = Fate::Lost;
+            self.end.words = Some(error.to_string());
+        }
+    }
+}
+
 /// What the server was told about a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
@@ -93,6 +110,17 @@ impl Fate {
             Self::Lost => "lost",
         }
     }
+
+    /// What became of the job, in a sentence.
+    const fn past(self) -> &'static str {
+        match self {
+            Self::Complete => "completed",
+            Self::Fail => "failed",
+            Self::Exception => "failed with an exception",
+            Self::Returned => "given back",
+            Self::Lost => "lost",
+        }
+    }
 }
 
 /// How a handler ended.
@@ -113,15 +141,18 @@ pub enum Ended {
 pub struct Outcome {
     /// The end.
     pub ended: Ended,
-    /// The command's exit code.
-    pub exit: Option<i32>,
-    /// The signal that ended the command.
-    pub signal: Option<i32>,
+    /// How the command ended; the slot knows how long it took.
+    pub end: CommandEnd,
 }
 
 impl From<Ended> for Outcome {
     fn from(ended: Ended) -> Self {
-        Self { ended, exit: None, signal: None }
+        let otherwise = match ended {
+            Ended::Stopped => "stopped",
+            Ended::Broken(_) => "not run",
+            Ended::Complete(_) | Ended::Fail | Ended::Exception(_) => "the handler ended",
+        };
+        Self { ended, end: CommandEnd { otherwise: Some(otherwise), ..CommandEnd::default() } }
     }
 }
 
@@ -188,11 +219,10 @@ impl Shift {
                 Handler::Builtin(builtin) => builtin.run(self, &mut worker, &job),
             };
             self.running.fetch_sub(1, Ordering::SeqCst);
-            let (exit, signal, time) = (outcome.exit, outcome.signal, Some(start.elapsed()));
             let mut done = Finished {
                 handle: show_handle(&job.handle),
                 function: show_function(&job.function),
-                end: CommandEnd { exit, signal, time },
+                end: CommandEnd { time: Some(start.elapsed()), ..outcome.end },
                 fate: Fate::Returned,
             };
             if self.is_stopped() {
@@ -218,7 +248,7 @@ impl Shift {
                     return Err(error);
                 }
             };
-            done.fate = self.fate(told, &done.handle);
+            done.settle(told);
             if finished.send(done).is_err() {
                 break;
             }
@@ -235,16 +265,6 @@ impl Shift {
 
     fn is_enough(&self) -> bool {
         self.limits.jobs.as_ref().is_some_and(JobLimit::is_reached)
-    }
-
-    fn fate(&self, told: (Fate, gearman_client::Result<()>), handle: &str) -> Fate {
-        match told {
-            (fate, Ok(())) => fate,
-            (_, Err(error)) => {
-                self.messages.warn(format!("the end of the job {handle} was lost: {error}"));
-                Fate::Lost
-            }
-        }
     }
 
     /// Waits for a job; none when the shift is over.

@@ -32,6 +32,7 @@ ctl_core::tool_contract!(
         add_to: "submit",
         list: "functions",
         nothing: "workers --function nobody",
+        work: "work -f mail",
         jobs: |server| server.view().jobs,
     }
 );

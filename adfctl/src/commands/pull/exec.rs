@@ -7,7 +7,7 @@ use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::child::Template;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::signals::Interrupts;
-use ctl_core::work::{Ended, Given, Recipe, Shift};
+use ctl_core::work::{CommandEnd, Ended, Given, Recipe, Shift};
 
 use super::put_back;
 use crate::link::Link;
@@ -37,8 +37,8 @@ pub(super) fn run(
         let messages = taker.next(link, 1)?;
         let Some(message) = messages.first() else { break };
         taken += 1;
-        let ended = run_one(&shift, message, &interrupts);
-        let settled = settle(link, message, ended, &mut bulk);
+        let (ended, end) = run_one(&shift, message, &interrupts);
+        let settled = settle(link, message, (ended, end), &mut bulk);
         // Why no command can be run says more than that this one could not.
         if let Some(error) = shift.take_broken().or(settled.err()) {
             return Err(bulk.abort(error));
@@ -51,22 +51,22 @@ pub(super) fn run(
     bulk.finish_quietly()
 }
 
-fn run_one(shift: &Shift, message: &Delivery, interrupts: &Interrupts) -> Ended {
+fn run_one(shift: &Shift, message: &Delivery, interrupts: &Interrupts) -> (Ended, CommandEnd) {
     let (id, queue) = (message.message_id().to_string(), message.queue().as_str());
     let given = Given {
+        label: label(message),
         values: &[("{id}", id.as_str()), ("{queue}", queue)],
         environment: &environment(message),
         body: message.body(),
-        if_unfit: format!("putting {} back", label(message)),
     };
-    shift.run(&given, || interrupts.requested().is_some(), || {}).0
+    shift.run(&given, || interrupts.requested().is_some(), || {})
 }
 
 /// Deletes the message after a success, and puts it back otherwise.
 fn settle(
     link: &mut Link,
     message: &Delivery,
-    ended: Ended,
+    (ended, end): (Ended, CommandEnd),
     bulk: &mut Bulk,
 ) -> Result<(), CliError> {
     if ended == Ended::Code(0) {
@@ -85,6 +85,8 @@ fn settle(
         Ended::Overtime | Ended::GivenUp => "the command was ended".to_owned(),
         Ended::Unfit => "the command could not get the message".to_owned(),
     };
-    let error = CliError::new(Exit::Negative, "COMMAND_FAILED", format!("{how}, it is put back"));
+    let words = end.words.map(|words| format!(": {words}")).unwrap_or_default();
+    let why = format!("{how}, it is put back{words}");
+    let error = CliError::new(Exit::Negative, "COMMAND_FAILED", why);
     bulk.failure(label(message), error)
 }

@@ -1,0 +1,59 @@
+//! Workers that run a command for every job.
+
+use serde_json::Value;
+
+use super::Case;
+use super::program::Ran;
+use crate::tool::Tool;
+
+/// Adds a job, and works for it with these flags and this line for the shell.
+fn work<T: Tool>(case: &Case<T>, address: &str, flags: &[&str], line: &str) -> Ran {
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    let _ = case.program.at(address, &add).exits(0);
+    let words: Vec<&str> = case.work.split(' ').chain(["--once"]).collect();
+    case.program.at(address, &[&words, flags, &["--shell", line]].concat()).exits(0)
+}
+
+/// Which job, how its command ended, how long it took, what became of it, and the last that it said.
+pub fn a_job_that_does_not_end_well_is_told_on_a_line<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    for (line, how) in [
+        ("printf 'one\\ntwo\\033[2J\\n' >&2; exit 3", "exit 3 after"),
+        ("printf 'two\\033[2J' >&2; kill -9 $$", "signal 9 after"),
+    ] {
+        let ran = work(case, &address, &[], line);
+        let told: Vec<&str> = ran.err.lines().filter(|line| line.contains(how)).collect();
+        let [told] = told[..] else { panic!("{told:?}: {}", ran.err) };
+        assert!(told.contains("mail: ") && told.ends_with(": two\\x1b[2J"), "{told}");
+    }
+    let ran = work(case, &address, &["--max-runtime", "10ms"], "sleep 1000");
+    assert!(ran.err.contains("over --max-runtime after"), "{}", ran.err);
+    let ran = work(case, &address, &[], "echo fine >&2");
+    assert!(!ran.err.contains("exit 0"), "{}", ran.err);
+}
+
+/// In a pipe as on a terminal. Where documents or records were asked for, stdout has nothing else.
+pub fn results_go_to_stdout_and_the_summary_to_stderr<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let ran = work(case, &address, &[], "echo result");
+    assert!(ran.lines().iter().all(|line| *line == "result"), "{ran:?}");
+    let last = ran.err.lines().last().unwrap_or_default();
+    // The time, because nobody watches.
+    assert!(last.starts_with("20") && last.contains("Z ") && last.contains(" 0 lost"), "{ran:?}");
+    let ran = work(case, &address, &["-o", "json"], "echo result");
+    assert_eq!(ran.json()["lost"], 0, "{ran:?}");
+    let ran = work(case, &address, &["--log-jobs", "ndjson"], "echo result");
+    let record: Value = ran.json();
+    let thousandths = record["ms"].as_f64().unwrap() * 1e3;
+    assert!((thousandths - thousandths.round()).abs() < 1e-6, "{record}");
+    assert!(record["ts"].as_str().unwrap().ends_with('Z'), "{record}");
+}
+
+/// It holds the output of its command open.
+#[cfg(target_os = "linux")]
+pub fn what_a_command_leaves_running_is_named_when_it_is_ended<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let ran = work(case, &address, &[], "sleep 1000 & true");
+    let said = "ended what its command had left running: sleep (process ";
+    assert!(ran.err.contains(said), "{}", ran.err);
+}
