@@ -277,6 +277,13 @@ impl CliError {
         self
     }
 
+    /// The error with the server that it came from, unless it names it itself.
+    #[must_use]
+    pub fn at(&self, address: &str) -> String {
+        let text = self.to_string();
+        if text.contains(address) { text } else { format!("{address}: {text}") }
+    }
+
     /// Says where it happened: `context: message`.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {

@@ -114,7 +114,7 @@ impl<L: Link> Server<L> {
             Err(error) => {
                 self.lost += 1;
                 let text = error.to_string();
-                let said = format!("{}, {n}: {text}", self.address);
+                let said = error.at(&self.address);
                 self.failure = Some(error);
                 Err((record.with("error", text), said))
             }
@@ -128,12 +128,11 @@ impl<L: Link> Server<L> {
         let count = format!("{}: {came} of {asked} answered", self.address);
         let sum: Duration = self.times.iter().sum();
         let average = u32::try_from(came).ok().and_then(|came| sum.checked_div(came));
-        match (self.times.iter().min(), average, self.times.iter().max(), &self.failure) {
-            (Some(min), Some(average), Some(max), _) => {
+        match (self.times.iter().min(), average, self.times.iter().max()) {
+            (Some(min), Some(average), Some(max)) => {
                 let [min, average, max] = [*min, average, *max].map(units::milliseconds);
                 format!("{count}, min {min} ms, avg {average} ms, max {max} ms")
             }
-            (.., Some(error)) => format!("{count}: {error}"),
             _ => count,
         }
     }

@@ -124,7 +124,9 @@ impl<'a> Attempts<'a> {
 
     /// An address did not answer, or with an error.
     pub(crate) fn failed(&mut self, address: SocketAddr, cause: io::Error) {
-        self.causes.push(format!("{address}: {cause}"));
+        // The message names what was asked for: of a name, which of its addresses it was is news.
+        let is_named = self.host.parse() == Ok(address.ip());
+        self.causes.push(if is_named { cause.to_string() } else { format!("{address}: {cause}") });
         self.last = Some(cause);
     }
 
@@ -250,6 +252,18 @@ pub(crate) mod tests {
             let expected =
                 format!("cannot connect to name:7: {closed}: Connection refused (os error 111)");
             assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn an_address_is_named_once() {
+        let refused = || io::ErrorKind::ConnectionRefused.into();
+        for (host, expected) in
+            [("127.0.0.1", "connection refused"), ("localhost", "127.0.0.1:7: connection refused")]
+        {
+            let mut attempts = Attempts::new(host, 7, 1);
+            attempts.failed("127.0.0.1:7".parse().unwrap(), refused());
+            assert_eq!(attempts.causes, [expected]);
         }
     }
 

@@ -15,7 +15,7 @@ use std::{
 };
 
 /// The rows that each table must have, in order; a word stands for the row that begins with it.
-const TABLES: [(&str, &[Rows]); 26] = [
+const TABLES: [(&str, &[Rows]); 27] = [
     ("beanstalkd / Transport", &[Rows::Numbered('C', 22)]),
     ("beanstalkd / Clients, producers and workers", &[Rows::Numbered('B', 28)]),
     (
@@ -47,6 +47,7 @@ const TABLES: [(&str, &[Rows]); 26] = [
     ("Found by attack and daily use / Tools: shell lines, files and terminals", &[]),
     ("Found by attack and daily use / Tools: jobs that leave a queue", &[]),
     ("Found by attack and daily use / Tools: bounds and other servers", &[]),
+    ("Found by attack and daily use / Tools: the first hour", &[]),
     ("Found by attack and daily use / In-memory servers", &[]),
 ];
 

@@ -5,9 +5,12 @@ use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
 use ctl_core::units;
+use gearman_client::JobHandle;
 use gearman_client::protocol::AdminCommand;
 
 use crate::error::{NOT_FOUND, cli_error};
+use crate::fleet::Fleet;
+use crate::link::Link;
 use crate::names::{self, show_handle};
 use crate::tool::Tool;
 
@@ -15,7 +18,8 @@ use crate::tool::Tool;
 pub const HELP: &str = "\
 Protocol: cancel job HANDLE.
 Takes queued jobs away; who waits for one is told that it failed. A running job is not stopped. A cancelled job counts
-as queued, and stays on the list as ignored, until a worker of its function asks for work.
+as queued, and stays on the list as ignored, until a worker of its function asks for work. Of several servers all are
+asked: it is cancelled when one of them has cancelled it, and -v says which.
 
 Examples:
   gearctl cancel H:host:17
@@ -50,6 +54,7 @@ pub fn run(tool: &mut Tool, args: CancelArgs) -> Result<Exit, CliError> {
     }
     let action = Action { past: "cancelled", noun: "job", place: String::new() };
     let total = Some(handles.len() as u64);
+    let mut fleet = Fleet::of(tool)?;
     let mut bulk = tool.bulk(action, args.bulk.on_error, total)?;
     let gate = bulk.gate();
     for handle in handles {
@@ -57,13 +62,14 @@ pub fn run(tool: &mut Tool, args: CancelArgs) -> Result<Exit, CliError> {
             break;
         }
         let name = show_handle(&handle);
-        let reply = tool.link.admin(&AdminCommand::CancelJob(handle));
-        match reply.and_then(|reply| reply.ok().map_err(cli_error)) {
-            Ok(()) => bulk.success(),
-            Err(mut error) => {
-                if error.code == NOT_FOUND {
-                    error.message = format!("the server does not know the job {name}");
+        match cancel(&mut fleet, &mut tool.link, handle, &name) {
+            Ok(server) => {
+                if let Some(server) = server {
+                    tool.messages.decision(format!("{server} has cancelled the job {name}"));
                 }
+                bulk.success();
+            }
+            Err(error) => {
                 if let Err(error) = bulk.failure(format!("job {name}"), error) {
                     return Err(bulk.abort(error));
                 }
@@ -71,4 +77,28 @@ pub fn run(tool: &mut Tool, args: CancelArgs) -> Result<Exit, CliError> {
         }
     }
     bulk.finish(&mut tool.out)
+}
+
+/// Gives the server that has cancelled it, where there are several.
+fn cancel(
+    fleet: &mut Fleet,
+    own: &mut Link,
+    handle: JobHandle,
+    name: &str,
+) -> Result<Option<String>, CliError> {
+    let command = AdminCommand::CancelJob(handle);
+    let answers = fleet.ask(own, |link| {
+        match link.admin(&command).and_then(|reply| reply.ok().map_err(cli_error)) {
+            Ok(()) => Ok(true),
+            Err(error) if error.code == NOT_FOUND => Ok(false),
+            Err(error) => Err(error),
+        }
+    })?;
+    if let Some((server, _)) = answers.into_iter().find(|(_, is_cancelled)| *is_cancelled) {
+        return Ok(server);
+    }
+    let who = if fleet.is_several() { "no server knows" } else { "the server does not know" };
+    // Who was silent may have it.
+    let silent = fleet.silent();
+    Err(silent.unwrap_or_else(|| CliError::not_found(format!("{who} the job {name}"))))
 }

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use ctl_core::check::{CheckFlags, Measured, Metric, Missing, Title, conclude};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::glob::glob;
+use ctl_core::link::Link as _;
 use gearman_client::{FunctionStatus, SubmitOptions};
 
 use super::functions::{status_of, statuses};
@@ -30,6 +31,7 @@ A function with queued jobs and without workers is CRITICAL (--zero-workers). On
 --missing or --must-exist says otherwise. Cancelled jobs count as queued until a worker asks for work. Workers can be
 registered and stuck: roundtrip through a function proves that they answer, and the message tells whether the server or
 the worker failed.
+Of several servers each is checked, and the verdict is the worst; a roundtrip through a function goes to any of them.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments). --timeout is 2s unless given.
 
 Examples:
@@ -92,17 +94,53 @@ enum What {
 /// Only failures of writing.
 pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     tool.link.dialer.default_timeout(PATIENCE);
-    let measured = measure(&mut tool.link, &args.what);
+    let through_worker = matches!(args.what, What::Roundtrip { function: Some(_), .. });
+    let (is_several, measured) = match tool.link.each() {
+        Ok(mut servers) if servers.len() > 1 && !through_worker => {
+            (true, measure_all(&mut servers, &args.what))
+        }
+        // Which is wrong, it says below.
+        _ => (false, measure(&mut tool.link, &args.what)),
+    };
     let name = match &args.what {
         What::Server => "server",
         What::Function { function } => function,
         What::Functions { .. } => "functions",
         What::Roundtrip { function, .. } => function.as_deref().unwrap_or("roundtrip"),
     };
-    let many = matches!(args.what, What::Functions { .. });
+    let is_of_server = matches!(args.what, What::Server | What::Roundtrip { .. });
+    let many = is_several || matches!(args.what, What::Functions { .. });
+    let noun = if is_several && is_of_server { "server" } else { "function" };
     // A function is there only while it is used.
-    let title = Title { name, noun: "function", many, missing: Missing::Ok };
+    let title = Title { name, noun, many, missing: Missing::Ok };
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
+}
+
+/// What came of each server: its figures are about it, or about a function on it, and who failed is named.
+fn measure_all(servers: &mut [(String, Link)], what: &What) -> Measured {
+    let mut all = Measured { metrics: Vec::new(), failure: None, absent: None };
+    for (address, link) in servers {
+        let Measured { metrics, failure, absent } = measure(link, what);
+        all.metrics.extend(metrics.into_iter().map(|metric| {
+            let subject = match &metric.subject {
+                Some(function) => format!("{function} on {address}"),
+                None => address.clone(),
+            };
+            metric.of(&subject)
+        }));
+        if let Some(mut error) = failure {
+            error.message = error.at(address);
+            all.failure = Some(match all.failure.take() {
+                Some(first) => first.remark(format!("and {}", error.message)),
+                None => error,
+            });
+        }
+        if let Some(why) = absent {
+            let why = format!("{why} on {address}");
+            all.absent = Some(all.absent.map_or(why.clone(), |first| format!("{first}, {why}")));
+        }
+    }
+    all
 }
 
 /// What came, although some of it may not: a server that leaves one question unanswered may answer the other.

@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::glob::glob;
-use ctl_core::output::{Column, Format, Record, Shape};
+use ctl_core::messages::Messages;
+use ctl_core::output::{Column, Format, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionPriorities, FunctionStatus};
 
+use crate::fleet::{self, Fleet};
 use crate::link::{Answer, Link};
 use crate::names::show_function;
 use crate::tool::Tool;
@@ -17,7 +19,8 @@ use crate::tool::Tool;
 pub const HELP: &str = "\
 Protocol: status; prioritystatus for the columns HIGH NORMAL LOW (-o wide, json, ndjson, yaml), where the server has it.
 QUEUED is TOTAL without RUNNING. It counts jobs for a later time, too, and jobs that were cancelled or whose submitter
-went away, until a worker asks for work: `gearctl jobs` shows those as ignored. WORKERS counts registrations.
+went away, until a worker asks for work: `gearctl jobs` shows those as ignored. WORKERS counts registrations. Of several
+servers each has its rows, and SERVER says which.
 A count below zero is one that the server let wrap.
 
 Examples:
@@ -33,62 +36,72 @@ pub struct FunctionsArgs {
     patterns: Vec<String>,
 }
 
-static FUNCTIONS: Shape = Shape::rows(
-    "name",
-    &[
-        Column::new("name", "FUNCTION"),
-        Column::new("total", "TOTAL"),
-        Column::new("queued", "QUEUED"),
-        Column::new("running", "RUNNING"),
-        Column::new("workers", "WORKERS"),
-        Column::wide("high", "HIGH"),
-        Column::wide("normal", "NORMAL"),
-        Column::wide("low", "LOW"),
-    ],
-);
+/// Which server, where there are several; then the function.
+const COLUMNS: [Column; 9] = [
+    Column::new("server", "SERVER"),
+    Column::new("name", "FUNCTION"),
+    Column::new("total", "TOTAL"),
+    Column::new("queued", "QUEUED"),
+    Column::new("running", "RUNNING"),
+    Column::new("workers", "WORKERS"),
+    Column::wide("high", "HIGH"),
+    Column::wide("normal", "NORMAL"),
+    Column::wide("low", "LOW"),
+];
+static OF_ALL: Shape = Shape::rows("name", &COLUMNS);
+static OF_ONE: Shape = Shape::rows("name", COLUMNS.split_at(1).1);
 
 /// Runs `functions`.
 ///
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
-    let mut functions = statuses(&mut tool.link)?;
-    functions.retain(|function| {
-        let name = show_function(&function.name);
-        args.patterns.is_empty() || args.patterns.iter().any(|pattern| glob(pattern, &name))
-    });
-    functions.sort_by(|a, b| a.name.cmp(&b.name));
     let style = &tool.out.style;
-    let few = matches!(style.format, Format::Table | Format::Plain | Format::Name);
-    let priorities = if few && style.columns.is_none() && style.sort_by.is_none() {
-        HashMap::new()
-    } else {
-        match priorities(&mut tool.link)? {
-            Answer::Came(rows) => rows,
-            Answer::Unsupported(_) => HashMap::new(),
-            Answer::Silent(error) => {
-                let text = "so HIGH, NORMAL and LOW are not known";
-                tool.messages.warn(format!("{}, {text}", error.message));
-                HashMap::new()
-            }
+    let few = matches!(style.format, Format::Table | Format::Plain | Format::Name)
+        && style.columns.is_none()
+        && style.sort_by.is_none();
+    let mut fleet = Fleet::of(tool)?;
+    let messages = tool.messages.clone();
+    let all = fleet.ask(&mut tool.link, |link| {
+        let mut functions = statuses(link)?;
+        functions.retain(|function| {
+            let name = show_function(&function.name);
+            args.patterns.is_empty() || args.patterns.iter().any(|pattern| glob(pattern, &name))
+        });
+        functions.sort_by(|a, b| a.name.cmp(&b.name));
+        let priorities = if few { HashMap::new() } else { known_priorities(link, &messages)? };
+        Ok((functions, priorities))
+    })?;
+    let mut list = tool.out.list(if fleet.is_several() { &OF_ALL } else { &OF_ONE })?;
+    for (server, (functions, priorities)) in &all {
+        for function in functions {
+            let priority = priorities.get(&function.name);
+            let record = fleet::record(server.as_deref())
+                .with("name", show_function(&function.name))
+                .with("total", function.total)
+                .with("queued", function.queued())
+                .with("running", function.running)
+                .with("workers", function.workers)
+                .with("high", priority.map(|row| row.high))
+                .with("normal", priority.map(|row| row.normal))
+                .with("low", priority.map(|row| row.low));
+            list.push(record)?;
         }
-    };
-    let mut list = tool.out.list(&FUNCTIONS)?;
-    for function in &functions {
-        let priority = priorities.get(&function.name);
-        let record = Record::new()
-            .with("name", show_function(&function.name))
-            .with("total", function.total)
-            .with("queued", function.queued())
-            .with("running", function.running)
-            .with("workers", function.workers)
-            .with("high", priority.map(|row| row.high))
-            .with("normal", priority.map(|row| row.normal))
-            .with("low", priority.map(|row| row.low));
-        list.push(record)?;
     }
     list.finish()?;
-    Ok(Exit::Done)
+    Ok(fleet.exit())
+}
+
+fn known_priorities(link: &mut Link, messages: &Messages) -> Result<Priorities, CliError> {
+    Ok(match priorities(link)? {
+        Answer::Came(rows) => rows,
+        Answer::Unsupported(_) => HashMap::new(),
+        Answer::Silent(error) => {
+            let text = "so HIGH, NORMAL and LOW are not known";
+            messages.warn(format!("{}, {text}", error.message));
+            HashMap::new()
+        }
+    })
 }
 
 /// The counts of every function.
@@ -110,13 +123,14 @@ pub fn status_of(
     Ok(statuses(link)?.into_iter().find(|row| row.name == *function))
 }
 
+/// What is queued of each function, by priority.
+type Priorities = HashMap<FunctionName, FunctionPriorities>;
+
 /// What is queued by priority, from a server that tells.
 ///
 /// # Errors
 /// The failure of the connection.
-fn priorities(
-    link: &mut Link,
-) -> Result<Answer<HashMap<FunctionName, FunctionPriorities>>, CliError> {
+fn priorities(link: &mut Link) -> Result<Answer<Priorities>, CliError> {
     link.probe_listing::<FunctionPriorities>(&AdminCommand::PriorityStatus)?
         .and_then(|rows| Ok(rows.into_iter().map(|row| (row.name.clone(), row)).collect()))
 }

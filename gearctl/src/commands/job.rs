@@ -6,13 +6,16 @@ use ctl_core::output::Record;
 use gearman_client::JobStatus;
 
 use crate::error::cli_error;
+use crate::fleet::{self, Fleet};
+use crate::link::Link;
 use crate::names;
 use crate::tool::Tool;
 
 /// The end of `job --help`.
 pub const HELP: &str = "\
 Protocol: GET_STATUS, or GET_STATUS_UNIQUE with --unique, which also tells how many clients wait.
-The server keeps no results: a job that has ended is as unknown as one that never was. Unknown is exit code 1.
+The server keeps no results: a job that has ended is as unknown as one that never was. Unknown is exit code 1. Of several
+servers all are asked, and the record says which has it.
 
 Examples:
   gearctl job H:host:17
@@ -35,25 +38,27 @@ pub struct JobArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: JobArgs) -> Result<Exit, CliError> {
-    let client = tool.link.client()?;
-    let (key, name, status) = match (&args.handle, &args.unique) {
+    let mut fleet = Fleet::of(tool)?;
+    let (key, name, answers) = match (&args.handle, &args.unique) {
         (Some(handle), _) => {
             let handle = names::handle(handle)?;
-            let status = client.status(&handle).map_err(cli_error)?;
-            ("handle", names::show_handle(&handle), status)
+            let status = |link: &mut Link| link.client()?.status(&handle).map_err(cli_error);
+            ("handle", names::show_handle(&handle), fleet.ask(&mut tool.link, status)?)
         }
         (None, unique) => {
             let unique = names::unique(unique.as_deref().unwrap_or_default())?;
-            let status = client.status_unique(unique).map_err(cli_error)?;
-            ("unique", names::show_unique(&unique), status)
+            let status = |link: &mut Link| link.client()?.status_unique(unique).map_err(cli_error);
+            ("unique", names::show_unique(&unique), fleet.ask(&mut tool.link, status)?)
         }
     };
-    if !status.is_known {
-        return Err(CliError::not_found(format!(
-            "the server does not know the job {name}: it has ended, or it never was"
-        )));
-    }
-    tool.out.pairs(record(Record::new().with(key, name), &status))?;
+    let Some((server, status)) = answers.into_iter().find(|(_, status)| status.is_known) else {
+        let who = if fleet.is_several() { "no server knows" } else { "the server does not know" };
+        let text = format!("{who} the job {name}: it has ended, or it never was");
+        // Who was silent may have it.
+        let silent = fleet.silent().map(|error| error.context(format!("job {name}")));
+        return Err(silent.unwrap_or_else(|| CliError::not_found(text)));
+    };
+    tool.out.pairs(record(fleet::record(server.as_deref()).with(key, name), &status))?;
     Ok(Exit::Done)
 }
 

@@ -6,6 +6,8 @@ use ctl_core::output::{Column, Record, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{JobInfo, UniqueJob};
 
+use crate::fleet::{self, Fleet};
+use crate::link::Link;
 use crate::names::show_handle;
 use crate::tool::Tool;
 
@@ -14,6 +16,7 @@ pub const HELP: &str = "\
 Protocol: show jobs, which only gearmand has; it does not tell the functions.
 IGNORED jobs were cancelled, or their submitter went away: they count as queued until a worker asks for work.
 QUEUED says that the job is a background job in the server's own queue. RETRIES counts the workers that were lost with it.
+Of several servers each has its rows, and SERVER says which.
 
 Examples:
   gearctl jobs
@@ -34,15 +37,16 @@ pub struct JobsArgs {}
 #[derive(Debug, Args)]
 pub struct UniqueJobsArgs {}
 
-static JOBS: Shape = Shape::rows(
-    "handle",
-    &[
-        Column::new("handle", "HANDLE"),
-        Column::new("retries", "RETRIES"),
-        Column::new("ignored", "IGNORED"),
-        Column::new("queued", "QUEUED"),
-    ],
-);
+/// Which server, where there are several; then the job.
+const COLUMNS: [Column; 5] = [
+    Column::new("server", "SERVER"),
+    Column::new("handle", "HANDLE"),
+    Column::new("retries", "RETRIES"),
+    Column::new("ignored", "IGNORED"),
+    Column::new("queued", "QUEUED"),
+];
+static OF_ALL: Shape = Shape::rows("handle", &COLUMNS);
+static OF_ONE: Shape = Shape::rows("handle", COLUMNS.split_at(1).1);
 
 static UNIQUE_JOBS: Shape =
     Shape::rows("unique", &[Column::new("unique", "UNIQUE"), Column::new("handle", "HANDLE")]);
@@ -52,18 +56,22 @@ static UNIQUE_JOBS: Shape =
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, _: JobsArgs) -> Result<Exit, CliError> {
-    let jobs = tool.link.listing::<JobInfo>(&AdminCommand::ShowJobs)?;
-    let mut list = tool.out.list(&JOBS)?;
-    for job in &jobs {
-        let record = Record::new()
-            .with("handle", show_handle(&job.handle))
-            .with("retries", job.retries)
-            .with("ignored", job.is_ignored)
-            .with("queued", job.is_queued);
-        list.push(record)?;
+    let mut fleet = Fleet::of(tool)?;
+    let ask = |link: &mut Link| link.listing::<JobInfo>(&AdminCommand::ShowJobs);
+    let all = fleet.ask(&mut tool.link, ask)?;
+    let mut list = tool.out.list(if fleet.is_several() { &OF_ALL } else { &OF_ONE })?;
+    for (server, jobs) in &all {
+        for job in jobs {
+            let record = fleet::record(server.as_deref())
+                .with("handle", show_handle(&job.handle))
+                .with("retries", job.retries)
+                .with("ignored", job.is_ignored)
+                .with("queued", job.is_queued);
+            list.push(record)?;
+        }
     }
     list.finish()?;
-    Ok(Exit::Done)
+    Ok(fleet.exit())
 }
 
 /// Runs `unique-jobs`.

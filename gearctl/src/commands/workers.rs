@@ -4,11 +4,12 @@ use std::collections::HashSet;
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::{Column, Record, Shape};
+use ctl_core::output::{Column, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, WorkerInfo};
 
 use super::functions::statuses;
+use crate::fleet::{self, Fleet};
 use crate::names::{self, show_function};
 use crate::tool::Tool;
 
@@ -16,7 +17,8 @@ use crate::tool::Tool;
 pub const HELP: &str = "\
 Protocol: workers; status for --idle.
 The server lists every connection: clients, and the one that asks, have no functions. It does not tell which worker has
-which job: --idle shows the workers none of whose functions has a running job, so these certainly do nothing.
+which job: --idle shows the workers none of whose functions has a running job, so these certainly do nothing. Of several
+servers each has its rows, and SERVER says which.
 
 Examples:
   gearctl workers
@@ -35,15 +37,16 @@ pub struct WorkersArgs {
     idle: bool,
 }
 
-static WORKERS: Shape = Shape::rows(
-    "id",
-    &[
-        Column::new("fd", "FD"),
-        Column::new("address", "ADDRESS"),
-        Column::new("id", "ID"),
-        Column::new("functions", "FUNCTIONS"),
-    ],
-);
+/// Which server, where there are several; then the worker.
+const COLUMNS: [Column; 5] = [
+    Column::new("server", "SERVER"),
+    Column::new("fd", "FD"),
+    Column::new("address", "ADDRESS"),
+    Column::new("id", "ID"),
+    Column::new("functions", "FUNCTIONS"),
+];
+static OF_ALL: Shape = Shape::rows("id", &COLUMNS);
+static OF_ONE: Shape = Shape::rows("id", COLUMNS.split_at(1).1);
 
 /// Runs `workers`.
 ///
@@ -51,29 +54,35 @@ static WORKERS: Shape = Shape::rows(
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: WorkersArgs) -> Result<Exit, CliError> {
     let function = args.function.as_deref().map(names::function).transpose()?;
-    let workers = tool.link.listing::<WorkerInfo>(&AdminCommand::Workers)?;
-    let busy: HashSet<FunctionName> = if args.idle {
-        let rows = statuses(&mut tool.link)?.into_iter();
-        rows.filter(|row| row.running != 0).map(|row| row.name).collect()
-    } else {
-        HashSet::new()
-    };
-    let mut list = tool.out.list(&WORKERS)?;
-    for worker in &workers {
-        let has = |function: &FunctionName| worker.functions.contains(function);
-        let idle =
-            !worker.functions.is_empty() && !worker.functions.iter().any(|f| busy.contains(f));
-        if function.as_ref().is_some_and(|function| !has(function)) || args.idle && !idle {
-            continue;
+    let mut fleet = Fleet::of(tool)?;
+    let all = fleet.ask(&mut tool.link, |link| {
+        let workers = link.listing::<WorkerInfo>(&AdminCommand::Workers)?;
+        let busy: HashSet<FunctionName> = if args.idle {
+            let rows = statuses(link)?.into_iter();
+            rows.filter(|row| row.running != 0).map(|row| row.name).collect()
+        } else {
+            HashSet::new()
+        };
+        Ok((workers, busy))
+    })?;
+    let mut list = tool.out.list(if fleet.is_several() { &OF_ALL } else { &OF_ONE })?;
+    for (server, (workers, busy)) in &all {
+        for worker in workers {
+            let has = |function: &FunctionName| worker.functions.contains(function);
+            let idle =
+                !worker.functions.is_empty() && !worker.functions.iter().any(|f| busy.contains(f));
+            if function.as_ref().is_some_and(|function| !has(function)) || args.idle && !idle {
+                continue;
+            }
+            let functions: Vec<String> = worker.functions.iter().map(show_function).collect();
+            let record = fleet::record(server.as_deref())
+                .with("fd", worker.fd)
+                .with("address", worker.address.as_str())
+                .with("id", worker.id.as_deref())
+                .with("functions", functions);
+            list.push(record)?;
         }
-        let functions: Vec<String> = worker.functions.iter().map(show_function).collect();
-        let record = Record::new()
-            .with("fd", worker.fd)
-            .with("address", worker.address.as_str())
-            .with("id", worker.id.as_deref())
-            .with("functions", functions);
-        list.push(record)?;
     }
     list.finish()?;
-    Ok(Exit::Done)
+    Ok(fleet.exit())
 }

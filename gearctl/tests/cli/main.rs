@@ -12,6 +12,7 @@ mod bounds;
 mod check;
 mod drain;
 mod exits;
+mod fleet;
 mod foreign;
 mod harness;
 mod hostile;

@@ -1,0 +1,105 @@
+//! Several servers: all are asked, what came is told with where it came from, and the exit is that of the worst.
+
+use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
+use ctl_core::messages::Messages;
+use ctl_core::output::Record;
+
+use crate::link::Link;
+use crate::tool::Tool;
+
+/// The servers that a command asks, each over a connection of its own.
+pub struct Fleet {
+    messages: Messages,
+    /// None where there is only one, which is asked over the tool's own connection.
+    servers: Vec<Server>,
+}
+
+struct Server {
+    address: String,
+    link: Link,
+    /// Why it was given up.
+    failure: Option<CliError>,
+}
+
+/// What a server has answered; its address is none where there is only one.
+pub type Answered<T> = (Option<String>, T);
+
+impl Fleet {
+    /// The servers of the tool; none is asked yet.
+    ///
+    /// # Errors
+    /// An address is wrong: exit 65.
+    pub fn of(tool: &mut Tool) -> Result<Self, CliError> {
+        let each = tool.link.each()?;
+        let several = each.len() > 1;
+        let server = |(address, link)| Server { address, link, failure: None };
+        let servers = each.into_iter().filter(|_| several).map(server).collect();
+        Ok(Self { messages: tool.messages.clone(), servers })
+    }
+
+    /// Whether there are several.
+    #[must_use]
+    pub fn is_several(&self) -> bool {
+        !self.servers.is_empty()
+    }
+
+    /// Asks every server; where there is only one, over `own`. One that fails is named and not asked again.
+    ///
+    /// # Errors
+    /// No server has answered: the worst of what they failed with.
+    pub fn ask<T>(
+        &mut self,
+        own: &mut Link,
+        mut ask: impl FnMut(&mut Link) -> Result<T, CliError>,
+    ) -> Result<Vec<Answered<T>>, CliError> {
+        if !self.is_several() {
+            return Ok(vec![(None, ask(own)?)]);
+        }
+        let mut answers = Vec::new();
+        for server in self.servers.iter_mut().filter(|server| server.failure.is_none()) {
+            match ask(&mut server.link) {
+                Ok(answer) => answers.push((Some(server.address.clone()), answer)),
+                Err(error) => {
+                    self.messages.warn(error.at(&server.address));
+                    server.failure = Some(error);
+                }
+            }
+        }
+        if answers.is_empty() {
+            return Err(self.worst());
+        }
+        Ok(answers)
+    }
+
+    /// The exit of the worst server.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        let failures = self.servers.iter().filter_map(|server| server.failure.as_ref());
+        failures.map(|error| error.exit).max_by_key(|exit| exit.code()).unwrap_or(Exit::Done)
+    }
+
+    /// Those that did not answer, for an error that nobody else could answer for them.
+    #[must_use]
+    pub fn silent(&self) -> Option<CliError> {
+        let silent = self.servers.iter().filter(|server| server.failure.is_some());
+        let names: Vec<&str> = silent.map(|server| server.address.as_str()).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let text = format!("no answer from {}", names.join(", "));
+        Some(CliError::new(self.exit(), "UNAVAILABLE", text))
+    }
+
+    fn worst(&self) -> CliError {
+        let text = "none of the servers has answered";
+        self.silent().map_or_else(|| CliError::unavailable(text), |error| error.context(text))
+    }
+}
+
+/// A record that begins with the server, where there are several.
+#[must_use]
+pub fn record(server: Option<&str>) -> Record {
+    let record = Record::new();
+    if let Some(server) = server { record.with("server", server) } else { record }
+}
