@@ -68,8 +68,8 @@ fn the_address_comes_from_the_environment_of_the_standard_tools_too() {
 fn the_second_server_is_used_when_the_first_is_away() {
     on_both(|server| {
         let both = format!("{},{}", dead_address(), server.address());
-        gearctl(&both, &["ping"]).exits(0);
+        gearctl(&both, &["submit", "f", "x"]).exits(0);
         let dead = dead_address();
-        bare(&["-s", &dead, "-s", server.address(), "ping"]).exits(0);
+        bare(&["-s", &dead, "-s", server.address(), "submit", "f", "x"]).exits(0);
     });
 }
