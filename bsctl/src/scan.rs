@@ -12,6 +12,7 @@ use clap::ValueEnum;
 use ctl_core::bulk::Gate;
 use ctl_core::error::CliError;
 use ctl_core::progress::Progress;
+use ctl_core::units;
 
 use crate::error::BODY_DAMAGED;
 use crate::link::Link;
@@ -82,6 +83,10 @@ const CHUNK: u64 = 1000;
 const REACHES: [u64; 2] = [1000, 100_000];
 /// Ids above the count of puts that are tried at most: several seconds.
 const MOST_BEYOND: u64 = 1_000_000;
+/// So many ids take long enough to be told before.
+const MANY: u64 = 1_000_000;
+/// More jobs than this are not looked for at the heads of tubes.
+const MOST_HEADS: u64 = 1000;
 /// After so many of them the server is asked again how many jobs it counts.
 const RECOUNT: u64 = 100_000;
 
@@ -101,7 +106,19 @@ pub fn find(
     let stats = link.call(Stats)?;
     let lowest = wanted.from.unwrap_or(1).max(1);
     let newest = wanted.to.unwrap_or(stats.total_jobs);
+    let range = newest.saturating_add(1).saturating_sub(lowest);
     let mut scan = Scan { wanted, target, found: Vec::new(), gate, progress };
+    if wanted.limit.is_none() && range > CHUNK && scan.is_of_heads(link, (lowest, newest))? {
+        let mut ids = scan.found;
+        ids.sort_unstable();
+        return Ok(Found { ids, missing: 0 });
+    }
+    if range >= MANY && scan.goes_on() {
+        let ids = units::count(range, "id");
+        let text = "--from-id and --to-id bound it, and Ctrl-C ends it";
+        link.dialer.messages().note(format!("asking for up to {ids}: {text}"));
+    }
+    scan.progress.expect(Some(range));
     let mut top = newest;
     while top >= lowest && scan.goes_on() {
         let bottom = top.saturating_sub(CHUNK - 1).max(lowest);
@@ -109,10 +126,16 @@ pub fn find(
         top = bottom - 1;
     }
     if wanted.to.is_none() && scan.goes_on() {
+        scan.progress.expect(None);
         Beyond::new(newest.saturating_add(1).max(lowest)).search(link, &mut scan)?;
     }
     let mut found = scan.found;
     found.sort_unstable();
+    if !gate.is_open() {
+        let (asked, count) = (units::count(progress.done(), "id"), found.len() as u64);
+        let count = units::count(count, "job");
+        link.dialer.messages().warn(format!("interrupted after asking for {asked}: {count} found"));
+    }
     // What came and went meanwhile is not missing.
     let ranged = wanted.from.is_some() || wanted.to.is_some();
     let missing = if ranged || !gate.is_open() {
@@ -133,6 +156,25 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
+    /// Whether the first jobs of all tubes are all that there is, which are quickly found; else it is as if nobody had
+    /// looked.
+    fn is_of_heads(
+        &mut self,
+        link: &mut Link,
+        (lowest, newest): (u64, u64),
+    ) -> Result<bool, CliError> {
+        if self.target > MOST_HEADS {
+            return Ok(false);
+        }
+        let heads: BTreeSet<u64> = heads(link)?.into_iter().collect();
+        self.ask(link, heads.range(lowest..=newest.max(lowest)).copied())?;
+        let is_all = self.found.len() as u64 >= self.target;
+        if !is_all {
+            self.found.clear();
+        }
+        Ok(is_all)
+    }
+
     fn goes_on(&self) -> bool {
         (self.found.len() as u64) < self.target && self.gate.is_open()
     }

@@ -11,8 +11,9 @@ use serde_json::json;
 
 use crate::args::ProgressWhen;
 use crate::error::{CliError, Exit};
+use crate::input::Meter;
 use crate::messages::Messages;
-use crate::output::{Output, Record};
+use crate::output::{Format, List, Output, Record};
 use crate::progress::Progress;
 use crate::signals::Interrupts;
 use crate::units;
@@ -212,6 +213,18 @@ impl Bulk {
         }
     }
 
+    /// It goes through this file, if it is one whose size is known.
+    pub fn measure(&mut self, meter: Option<Meter>) {
+        self.progress.measure(meter);
+    }
+
+    /// Where the results come one by one on a terminal, they are the progress.
+    pub fn beside(&mut self, list: &List<'_>) {
+        if list.streams() && list.is_on_terminal() {
+            self.hide();
+        }
+    }
+
     /// Shows no progress any more: nobody is looking.
     pub fn hide(&mut self) {
         self.progress = Progress::start(ProgressWhen::Never, &self.messages, "", None);
@@ -255,7 +268,13 @@ impl Bulk {
         out: &mut Output,
         extend: impl FnOnce(&mut Record),
     ) -> Result<Exit, CliError> {
+        let messages = self.messages.clone();
+        let is_interrupted = self.gate.interrupts.requested().is_some();
         let (exit, report, sentence) = self.conclude(extend)?;
+        // Where stdout has figures, a person who pressed Ctrl-C has words.
+        if is_interrupted && !matches!(out.style.format, Format::Table | Format::Wide) {
+            messages.note(&sentence);
+        }
         out.done_with(&report, &["attempted", "succeeded", "failed", "skipped"], &sentence)?;
         Ok(exit)
     }
@@ -378,7 +397,7 @@ fn round(duration: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::{Format, Style};
+    use crate::output::Style;
     use std::io::{self, Write};
     use std::sync::Mutex;
 
@@ -502,6 +521,26 @@ mod tests {
                 Some(1) => assert!(said.contains("before that: put 1 job, 1 failed"), "{said}"),
                 Some(_) => assert!(said.contains("before that: put 0 jobs, 1 failed"), "{said}"),
             }
+        }
+    }
+
+    #[test]
+    fn what_was_done_before_a_signal_is_told_where_stdout_has_figures() {
+        for (format, told) in [(Format::Plain, true), (Format::Json, true), (Format::Table, false)]
+        {
+            let (sink, interrupts) = (Sink::default(), Interrupts::none());
+            let mut bulk = bulk_into(sink.clone(), OnError::Continue, interrupts.clone());
+            bulk.success();
+            interrupts.raise();
+            let style = Style { format, ..Style::default() };
+            let exit = bulk.finish(&mut Output::to(Box::new(io::sink()), style)).unwrap();
+            assert_eq!(exit.code(), 130);
+            let said = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+            assert_eq!(
+                said.starts_with("interrupted: deleted 1 job in "),
+                told,
+                "{format:?}: {said}"
+            );
         }
     }
 

@@ -1,8 +1,8 @@
 //! Bodies and records from arguments, files and stdin.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Cursor, IsTerminal, Read};
+use std::fs::{File, Metadata};
+use std::io::{self, BufRead, BufReader, Cursor, IsTerminal, Read, Seek as _};
 
 use crate::error::CliError;
 use crate::repl::literal;
@@ -19,12 +19,54 @@ pub enum Input {
     Taken,
 }
 
+/// How far a file has been read.
+#[derive(Debug)]
+pub struct Meter {
+    /// Shares its place with whoever reads.
+    file: File,
+    size: u64,
+}
+
+impl Meter {
+    /// Of a regular file, of which nobody knows how much is coming otherwise.
+    fn of(file: &File) -> Option<Self> {
+        let size = file.metadata().ok().filter(Metadata::is_file)?.len();
+        Some(Self { file: file.try_clone().ok()?, size })
+    }
+
+    #[cfg(unix)]
+    fn of_stdin() -> Option<Self> {
+        use std::os::fd::AsFd as _;
+        Self::of(&File::from(io::stdin().as_fd().try_clone_to_owned().ok()?))
+    }
+
+    #[cfg(not(unix))]
+    fn of_stdin() -> Option<Self> {
+        None
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The bytes that have been read.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        let mut file = &self.file;
+        file.stream_position().unwrap_or(0).min(self.size)
+    }
+}
+
 /// A source of bytes with the name that errors call it by.
 pub struct Source {
     /// Such as `stdin` or the file's name.
     pub name: String,
     /// The bytes.
     pub reader: Box<dyn BufRead + Send>,
+    /// How far it has been read, where that says something.
+    pub meter: Option<Meter>,
 }
 
 impl Input {
@@ -33,15 +75,19 @@ impl Input {
     /// # Errors
     /// It is not to be had: exit 2.
     pub fn take(&mut self) -> Result<Source, CliError> {
+        let mut meter = None;
         let reader: Box<dyn BufRead + Send> = match std::mem::replace(self, Self::Taken) {
-            Self::Stdin => Box::new(BufReader::with_capacity(64 * 1024, io::stdin())),
+            Self::Stdin => {
+                meter = Meter::of_stdin();
+                Box::new(BufReader::with_capacity(64 * 1024, io::stdin()))
+            }
             Self::Bytes(bytes) => Box::new(Cursor::new(bytes)),
             Self::Taken => {
                 return Err(CliError::usage("stdin cannot be read here: it is in use already")
                     .hint("@FILE instead of -"));
             }
         };
-        Ok(Source { name: "stdin".to_owned(), reader })
+        Ok(Source { name: "stdin".to_owned(), reader, meter })
     }
 
     /// Whether reading would wait for a person to type.
@@ -61,7 +107,8 @@ pub fn open(path: &OsStr, input: &mut Input) -> Result<Source, CliError> {
     }
     let name = path.to_string_lossy().into_owned();
     let file = File::open(path).map_err(|error| CliError::reading(&name, &error))?;
-    Ok(Source { name, reader: Box::new(BufReader::with_capacity(64 * 1024, file)) })
+    let meter = Meter::of(&file);
+    Ok(Source { name, reader: Box::new(BufReader::with_capacity(64 * 1024, file)), meter })
 }
 
 /// Where the bytes of an argument are: `@FILE` and `-` are read, `@@x` is the text `@x`, the rest stands
@@ -205,7 +252,7 @@ impl Records {
         self.ended = true;
         let empty: Box<dyn BufRead + Send> = Box::new(Cursor::new(Vec::new()));
         let reader = std::mem::replace(&mut self.source.reader, empty);
-        read_whole(Source { name: self.source.name.clone(), reader }, self.limit)
+        read_whole(Source { name: self.source.name.clone(), reader, meter: None }, self.limit)
     }
 }
 
@@ -230,7 +277,7 @@ impl Iterator for Records {
 pub type Named = Box<dyn Iterator<Item = (String, Result<Vec<u8>, CliError>)> + Send>;
 
 /// The records of one argument: what stands for itself is one record with the name `literal`, what is read is cut by
-/// `framing` into records of at most `limit` bytes.
+/// `framing` into records of at most `limit` bytes. Also how far it has been read, where that says something.
 ///
 /// # Errors
 /// The file cannot be opened (66), or stdin is in use (2).
@@ -240,18 +287,23 @@ pub fn named(
     framing: Framing,
     limit: u64,
     input: &mut Input,
-) -> Result<Named, CliError> {
+) -> Result<(Named, Option<Meter>), CliError> {
     let path = match argument {
-        Argument::Literal(body) => return Ok(Box::new(std::iter::once((literal, Ok(body))))),
+        Argument::Literal(body) => {
+            return Ok((Box::new(std::iter::once((literal, Ok(body)))), None));
+        }
         Argument::Read(path) => path,
     };
-    let records = Records::new(open(&path, input)?, framing, limit);
+    let mut source = open(&path, input)?;
+    let meter = source.meter.take();
+    let records = Records::new(source, framing, limit);
     let name = records.name().to_owned();
     let whole = framing == Framing::Whole;
-    Ok(Box::new(records.map(move |record| {
+    let named = records.map(move |record| {
         let label = if whole { name.clone() } else { format!("{name} record {}", record.number) };
         (label, record.bytes)
-    })))
+    });
+    Ok((Box::new(named), meter))
 }
 
 const TOO_BIG: &str = "TOO_BIG";
@@ -320,6 +372,26 @@ mod tests {
         assert_eq!(parse("-"), Argument::Read("-".into()));
         let error = parse("@/no/such/file").load(&mut Input::Stdin, 9).unwrap_err();
         assert_eq!(error.exit.code(), 66);
+    }
+
+    #[test]
+    fn a_meter_follows_whoever_reads_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines");
+        std::fs::write(&path, "a\n".repeat(100_000)).unwrap();
+        let argument = Argument::Read(path.into());
+        let mut input = Input::Stdin;
+        let (mut lines, meter) =
+            named(argument, String::new(), Framing::Lines, 9, &mut input).unwrap();
+        let meter = meter.unwrap();
+        assert_eq!((meter.position(), meter.size()), (0, 200_000));
+        assert!(lines.next().unwrap().1.is_ok());
+        let begun = meter.position();
+        assert!(begun > 0 && begun < 200_000, "{begun}");
+        assert_eq!((lines.count(), meter.position()), (99_999, 200_000));
+        let here = Argument::Read("-".into());
+        let mut bytes = Input::Bytes(b"a\n".to_vec());
+        assert!(named(here, String::new(), Framing::Lines, 9, &mut bytes).unwrap().1.is_none());
     }
 
     #[test]

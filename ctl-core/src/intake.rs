@@ -4,7 +4,7 @@
 use crate::bulk::Gate;
 use crate::error::{CliError, Exit};
 use crate::feed::Feed;
-use crate::input::{Argument, Framing, Input, Named, named};
+use crate::input::{Argument, Framing, Input, Meter, Named, named};
 use crate::output::{Output, Record};
 use crate::records::is_blank;
 use crate::signals::Interrupts;
@@ -30,7 +30,8 @@ pub enum Cut {
     Ndjson,
 }
 
-/// The records of an argument, for bodies of at most `limit` bytes; what stands for itself is called `body`.
+/// The records of an argument, for bodies of at most `limit` bytes; what stands for itself is called `body`. Also how far
+/// the argument has been read, where that says something.
 ///
 /// # Errors
 /// The file cannot be opened (66), or stdin is in use (2).
@@ -39,15 +40,15 @@ pub fn records(
     cut: Cut,
     limit: u64,
     input: &mut Input,
-) -> Result<Named, CliError> {
+) -> Result<(Named, Option<Meter>), CliError> {
     let literal = "body".to_owned();
     match cut {
         Cut::Bodies(framing) => named(argument, literal, framing, limit, input),
         Cut::Ndjson => {
             // JSON may need six bytes for one, and has other fields.
             let longest = limit.saturating_mul(6).saturating_add(4096);
-            let lines = named(argument, literal, Framing::Lines, longest, input)?;
-            Ok(Box::new(lines.filter(|(_, line)| !is_blank(line))))
+            let (lines, meter) = named(argument, literal, Framing::Lines, longest, input)?;
+            Ok((Box::new(lines.filter(|(_, line)| !is_blank(line))), meter))
         }
     }
 }
@@ -188,7 +189,7 @@ mod tests {
 
     fn lines(text: &str, cut: Cut, limit: u64) -> Items<Vec<u8>> {
         let mut input = Input::Bytes(text.as_bytes().to_vec());
-        let records = records(Argument::Read("-".into()), cut, limit, &mut input).unwrap();
+        let (records, _) = records(Argument::Read("-".into()), cut, limit, &mut input).unwrap();
         items(records, |_, bytes| match &*bytes {
             b"bad" => Err(CliError::bad_data("no item")),
             _ => Ok(bytes),

@@ -1,14 +1,18 @@
 //! Progress of long commands on stderr: count, rate, time left.
 
-use std::fmt::Write;
+mod rate;
+
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::ProgressWhen;
 use crate::escape;
+use crate::input::Meter;
 use crate::messages::Messages;
 use crate::units;
+
+use self::rate::Rate;
 
 /// The progress of one command. Nothing is shown for commands that end within a moment.
 pub struct Progress {
@@ -20,6 +24,11 @@ pub struct Progress {
     started: Instant,
     shown: Option<Instant>,
     bar: Option<ProgressBar>,
+    /// The file that it goes through, whose end is known where the number of its records is not.
+    meter: Option<Meter>,
+    rate: Rate,
+    /// How far through the file, of which the time that is left is told.
+    pace: Rate,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,6 +57,7 @@ impl Progress {
             ProgressWhen::Bar => Mode::Bar,
             ProgressWhen::Plain => Mode::Lines,
         };
+        let started = Instant::now();
         Self {
             messages: messages.clone(),
             mode,
@@ -55,10 +65,34 @@ impl Progress {
             label: escape::line(&label.into()).into_owned(),
             total,
             done: 0,
-            started: Instant::now(),
+            started,
             shown: None,
             bar: None,
+            meter: None,
+            rate: Rate::new(started),
+            pace: Rate::new(started),
         }
+    }
+
+    /// It goes through this file, if it is one whose size is known.
+    pub fn measure(&mut self, meter: Option<Meter>) {
+        self.meter = meter;
+    }
+
+    /// From now on so many are expected in all, if that is known.
+    pub fn expect(&mut self, total: Option<u64>) {
+        self.total = total;
+        if let Some(bar) = self.bar.take() {
+            self.messages.set_bar(None);
+            bar.finish_and_clear();
+            self.show_bar();
+        }
+    }
+
+    /// How many are done.
+    #[must_use]
+    pub fn done(&self) -> u64 {
+        self.done
     }
 
     /// Counts one more.
@@ -69,9 +103,11 @@ impl Progress {
     /// So many items are done.
     pub fn advance_by(&mut self, count: u64) {
         self.done = self.done.saturating_add(count);
+        let now = Instant::now();
+        self.rate.mark(now, self.done);
         match (self.mode, &self.bar) {
             (Mode::Hidden, _) => {}
-            (Mode::Bar, Some(bar)) => bar.inc(count),
+            (Mode::Bar, Some(_)) => self.move_bar(now),
             (Mode::Bar, None) if self.started.elapsed() >= PATIENCE => self.show_bar(),
             (Mode::Bar, None) => {}
             (Mode::Lines, _) => {
@@ -116,23 +152,42 @@ impl Progress {
     }
 
     fn show_bar(&mut self) {
-        let target = ProgressDrawTarget::stderr();
-        let bar = ProgressBar::with_draw_target(self.total, target)
-            .with_elapsed(self.started.elapsed())
-            .with_position(self.done);
-        let template = match self.total {
-            Some(_) => "{msg} [{bar:30}] {human_pos}/{human_len} {rate} {eta} left",
-            None => "{msg} {human_pos} {rate} {elapsed}",
+        let whole = self.meter.as_ref().map(Meter::size).or(self.total);
+        let bar = ProgressBar::with_draw_target(whole, ProgressDrawTarget::stderr())
+            .with_elapsed(self.started.elapsed());
+        // A narrow terminal loses the end, which is what matters least.
+        let template = match whole {
+            Some(_) => "{prefix} [{wide_bar}] {msg}",
+            None => "{prefix} {msg} in {elapsed}",
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
-            let rate = |state: &ProgressState, text: &mut dyn Write| {
-                let _ = write!(text, "{:.0}/s", state.per_sec());
-            };
-            bar.set_style(style.with_key("rate", rate).progress_chars("=> "));
+            bar.set_style(style.progress_chars("=> "));
         }
-        bar.set_message(self.label.clone());
+        bar.set_prefix(self.label.clone());
         self.messages.set_bar(Some(bar.clone()));
         self.bar = Some(bar);
+        self.move_bar(Instant::now());
+    }
+
+    /// Shows where it stands.
+    fn move_bar(&mut self, now: Instant) {
+        let Some(bar) = &self.bar else { return };
+        let position = self.meter.as_ref().map_or(self.done, Meter::position);
+        self.pace.mark(now, position);
+        let mut text = HumanCount(self.done).to_string();
+        if let (Some(total), None) = (self.total, &self.meter) {
+            text.push_str(&format!("/{}", HumanCount(total)));
+        }
+        if let Some(rate) = self.rate.per_second(now, self.done) {
+            text.push_str(&format!(" {}/s", HumanCount(rate.round() as u64)));
+        }
+        let left = bar.length().and_then(|whole| self.pace.left(now, position, whole));
+        if let Some(left) = left {
+            let left = Duration::from_secs(left.as_secs_f64().ceil() as u64);
+            text.push_str(&format!(" {} left", units::show_duration(left)));
+        }
+        bar.set_message(text);
+        bar.set_position(position);
     }
 
     fn whole(&self) -> String {
@@ -140,12 +195,11 @@ impl Progress {
     }
 
     fn line(&self) -> String {
-        let elapsed = self.started.elapsed();
-        let rate = self.done as f64 / elapsed.as_secs_f64().max(f64::EPSILON);
-        let total = self.whole();
-        let label = &self.label;
-        let elapsed = units::show_duration(elapsed);
-        format!("{label}: {}{total} in {elapsed}, {rate:.0} per second", self.done)
+        let elapsed = units::show_duration(self.started.elapsed());
+        let rate = self.rate.per_second(Instant::now(), self.done);
+        let rate = rate.map(|rate| format!(", {rate:.0} per second")).unwrap_or_default();
+        let (label, total) = (&self.label, self.whole());
+        format!("{label}: {}{total} in {elapsed}{rate}", self.done)
     }
 }
 

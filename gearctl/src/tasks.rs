@@ -126,7 +126,7 @@ impl TaskArgs {
             let form = form.clone();
             let framing = Framing::of(self.lines || self.ndjson, self.null);
             let literal = format!("body {}", at + 1);
-            let named = named(Argument::parse(body), literal, framing, MAX_WORKLOAD, input)?;
+            let (named, _) = named(Argument::parse(body), literal, framing, MAX_WORKLOAD, input)?;
             let tasks = named.filter(move |(_, bytes)| !(form.ndjson && is_blank(bytes))).map({
                 let form = form.clone();
                 move |(label, bytes)| {

@@ -37,6 +37,7 @@ pub fn run(tool: &mut Tool, args: &CountArgs) -> Result<Exit, CliError> {
     let action = Action { past: "counted", noun: "queue", place: String::new() };
     let mut bulk = tool.bulk(action, OnError::Continue, Some(queues.len() as u64))?;
     let mut list = tool.out.list(&COUNTS)?;
+    bulk.beside(&list);
     for queue in queues {
         let asked = format!("count {queue}");
         let counted = match tool.link.ask(asked, |client| client.count(queue.clone())) {

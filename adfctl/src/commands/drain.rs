@@ -82,6 +82,7 @@ pub fn run(tool: &mut Tool, args: &DrainArgs) -> Result<Exit, CliError> {
         false => Some(records::create(&args.to, &tool.out.style)?),
     };
     let list = file.as_mut().unwrap_or(&mut tool.out).list(&BODIES)?;
+    bulk.beside(&list);
     let mut drain = Drain {
         link: tool.link.side(),
         leaving: Leaving::new(list, interrupts.clone(), &tool.messages)?,

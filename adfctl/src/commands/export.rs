@@ -75,6 +75,7 @@ pub fn run(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
     let action = Action { past: "exported", noun: "message", place: targets.place() };
     let mut bulk = tool.bulk(action, args.bulk.on_error, Some(left))?;
     let mut list = tool.out.list(&BODIES)?.eager();
+    bulk.beside(&list);
     for (queue, ready) in targets.queues {
         // A connection of its own: closing it gives back nothing but these.
         let mut link = tool.link.sibling();

@@ -7,7 +7,7 @@ use adf_queue_client::{Push, QueueName};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::Argument;
+use ctl_core::input::{Argument, Meter};
 use ctl_core::intake::{self, Batches, Cut, sift};
 
 use crate::messages;
@@ -53,7 +53,7 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     let queue = args.queue.as_deref().map(names::queue).transpose()?;
     let limit = tool.link.max_body()?;
     let from = Argument::Read(args.from);
-    let records = intake::records(from, Cut::Ndjson, limit, &mut tool.input)?;
+    let (records, meter) = intake::records(from, Cut::Ndjson, limit, &mut tool.input)?;
     let items = intake::items(records, move |label, line| {
         let described = messages::parse(&line)?;
         let no_queue =
@@ -67,18 +67,19 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
         return intake::would(&mut tool.out, items, ("push", "message", ""));
     }
     let batches = Batches::read(items, limit, args.bulk.window(), NewMessage::size)?;
-    import(tool, batches, &args.bulk, args.create)
+    import(tool, (batches, meter), &args.bulk, args.create)
 }
 
 fn import(
     tool: &mut Tool,
-    mut batches: Batches<NewMessage>,
+    (mut batches, meter): (Batches<NewMessage>, Option<Meter>),
     args: &BulkArgs,
     create: bool,
 ) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "imported", noun: "message", place: String::new() };
     let mut bulk = tool.bulk(action, args.on_error, None)?;
+    bulk.measure(meter);
     let (gate, mut known) = (bulk.gate(), BTreeSet::new());
     while gate.is_open() {
         let batch = batches.next(&interrupts);

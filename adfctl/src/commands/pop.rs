@@ -48,6 +48,7 @@ pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
     let action = Action { past: "took", noun: "message", place: String::new() };
     let mut bulk = tool.bulk(action, OnError::Continue, Some(args.take.count))?;
     let list = tool.out.list(&BODIES)?;
+    bulk.beside(&list);
     let mut leaving = Leaving::new(list, interrupts.clone(), &tool.messages)?;
     let link = tool.link.side();
     let mut taken = 0;

@@ -6,7 +6,7 @@ use adf_queue_client::{MessageId, Push, QueueName};
 use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::{Argument, Framing};
+use ctl_core::input::{Argument, Framing, Meter};
 use ctl_core::intake::{self, Batches, Cut, Items, sift};
 use ctl_core::output::{Column, Record, Shape};
 
@@ -100,10 +100,12 @@ pub fn run(tool: &mut Tool, mut args: PushArgs) -> Result<Exit, CliError> {
     let sources: Vec<Argument> = args.words.iter().map(|text| Argument::parse(text)).collect();
     let simple = !args.ndjson && sources.iter().all(is_small);
     let mut items: Items<NewMessage> = Box::new(std::iter::empty());
+    let (is_only, mut meter) = (sources.len() == 1, None);
     for source in sources {
         let framing = Framing::of(args.lines, args.null);
         let cut = if args.ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
-        let records = intake::records(source, cut, limit, &mut tool.input)?;
+        let (records, read) = intake::records(source, cut, limit, &mut tool.input)?;
+        meter = read.filter(|_| is_only);
         let (queue, ndjson) = (queue.clone(), args.ndjson);
         let push: fn(QueueName, Vec<u8>) -> Push = if args.left { Push::left } else { Push::right };
         items = Box::new(items.chain(intake::items(records, move |label, bytes| {
@@ -127,7 +129,7 @@ pub fn run(tool: &mut Tool, mut args: PushArgs) -> Result<Exit, CliError> {
         false => Batches::read(items, limit, window, weigh)?,
     };
     let known = simple.then(|| args.count.saturating_mul(args.words.len() as u64));
-    push_all(tool, batches, &args.bulk, known, &queue)
+    push_all(tool, (batches, meter), &args.bulk, known, &queue)
 }
 
 fn is_small(source: &Argument) -> bool {
@@ -153,7 +155,7 @@ impl PushArgs {
 
 fn push_all(
     tool: &mut Tool,
-    mut batches: Batches<NewMessage>,
+    (mut batches, meter): (Batches<NewMessage>, Option<Meter>),
     args: &BulkArgs,
     known: Option<u64>,
     queue: &QueueName,
@@ -164,6 +166,8 @@ fn push_all(
     let gate = bulk.gate();
     tool.out.style.prefer_names();
     let mut list = tool.out.list(&PUSHED)?;
+    bulk.measure(meter);
+    bulk.beside(&list);
     while gate.is_open() {
         let batch = batches.next(&interrupts);
         if batch.is_empty() {

@@ -86,6 +86,7 @@ pub fn drain(
     let mut file = if to_stdout { None } else { Some(records::create(to, &tool.out.style)?) };
     let out = file.as_mut().unwrap_or(&mut tool.out);
     let list = out.list(&JOBS_WITH_BODY)?;
+    bulk.beside(&list);
     let mut leaving = Leaving::new(list, interrupts, &tool.messages)?;
     let link = tool.link.side();
     let swept = sweep_all(link, &targets.found, sweep_args, bulk_args, &mut bulk, &mut leaving);

@@ -90,6 +90,9 @@ pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     let mut progress = Progress::start(when, &tool.messages, "asking ids", None);
     let found = find(&mut tool.link, &wanted, &gate, &mut progress)?;
     progress.finish();
+    if let Some(exit) = interrupts.requested() {
+        return Ok(exit);
+    }
     let mut ids = found.ids;
     if let Some(limit) = args.bulk.limit {
         ids.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -98,6 +101,7 @@ pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     let total = Some(ids.len() as u64);
     let mut bulk = Bulk::start(action, args.bulk.on_error, total, when, interrupts, &tool.messages);
     let mut list = tool.out.list(&JOBS_WITH_BODY)?.eager();
+    bulk.beside(&list);
     for chunk in ids.chunks(args.bulk.window()) {
         if !gate.is_open() {
             break;

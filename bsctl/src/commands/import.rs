@@ -8,7 +8,7 @@ use beanstalk_client::{Inserted, JobId, Priority, TubeName};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs, OnError};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::Argument;
+use ctl_core::input::{Argument, Meter};
 use ctl_core::intake::{self, Batches, Cut, sift};
 use ctl_core::units;
 
@@ -73,7 +73,7 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
         )
         .hint("without --keep-state all jobs become ready"));
     }
-    let records = intake::records(from, Cut::Ndjson, limit, &mut tool.input)?;
+    let (records, meter) = intake::records(from, Cut::Ndjson, limit, &mut tool.input)?;
     let keep_state = args.keep_state;
     let items = intake::items(records, move |name, line| {
         let job = jobs::parse(&line)?;
@@ -86,7 +86,7 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     }
     let weigh = |item: &Incoming| item.job.body.len();
     let batches = Batches::read(items, limit, args.bulk.window(), weigh)?;
-    import(tool, batches, args.bulk.on_error)
+    import(tool, (batches, meter), args.bulk.on_error)
 }
 
 fn incoming(job: Described, tube: Option<&TubeName>, keep_state: bool, label: String) -> Incoming {
@@ -107,12 +107,13 @@ fn incoming(job: Described, tube: Option<&TubeName>, keep_state: bool, label: St
 
 fn import(
     tool: &mut Tool,
-    mut batches: Batches<Incoming>,
+    (mut batches, meter): (Batches<Incoming>, Option<Meter>),
     on_error: OnError,
 ) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "imported", noun: "job", place: String::new() };
     let mut bulk = tool.bulk(action, on_error, None)?;
+    bulk.measure(meter);
     let gate = bulk.gate();
     let mut buried = 0_u64;
     while gate.is_open() {

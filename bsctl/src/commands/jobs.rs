@@ -74,6 +74,7 @@ pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
     let with_body = args.with_body || raw;
     let shape = if with_body { &JOBS_WITH_BODY } else { &JOBS };
     let mut list = tool.out.list(shape)?;
+    bulk.beside(&list);
     let mut progress = Progress::start(
         tool.globals.progress.unwrap_or_default(),
         &tool.messages,
@@ -99,8 +100,8 @@ pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
             })?;
         }
     }
-    list.finish()?;
     drop(bulk);
+    list.finish()?;
     if found.missing > 0 {
         tool.messages.warn(format!(
             "the server counts {} more that were not found: try --to-id with a higher id",

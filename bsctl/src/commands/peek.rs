@@ -89,6 +89,7 @@ fn by_id(tool: &mut Tool, texts: &[String]) -> Result<Exit, CliError> {
     let known = Some(ids.len() as u64);
     let mut bulk = tool.bulk(action, OnError::Continue, known)?;
     let mut list = tool.out.list(&BODIES)?;
+    bulk.beside(&list);
     for chunk in ids.chunks(100) {
         let stats = tool.link.pipeline(chunk.iter().copied().map(StatsJob))?;
         let stats = stats.collect::<Result<Vec<_>, _>>()?;

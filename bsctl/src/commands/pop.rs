@@ -51,6 +51,7 @@ pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
     let known = Some(args.take.count);
     let mut bulk = tool.bulk(action, OnError::Continue, known)?;
     let list = tool.out.list(&BODIES)?;
+    bulk.beside(&list);
     let mut leaving = Leaving::new(list, interrupts.clone(), &tool.messages)?;
     let link = tool.link.side();
     let mut taken = 0;

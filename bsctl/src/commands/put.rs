@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::{Argument, Framing};
+use ctl_core::input::{Argument, Framing, Meter};
 use ctl_core::intake::{self, Batches, Cut, Items};
 use ctl_core::output::{Column, Shape};
 use ctl_core::units;
@@ -122,10 +122,12 @@ pub fn run(tool: &mut Tool, mut args: PutArgs) -> Result<Exit, CliError> {
     let limit =
         if simple || tool.globals.dry_run { u64::MAX } else { max_job_size(&mut tool.link)? };
     let mut items: Items<NewJob> = Box::new(std::iter::empty());
+    let (is_only, mut meter) = (sources.len() == 1, None);
     for source in sources {
         let framing = Framing::of(args.lines, args.null);
         let cut = if args.ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
-        let records = intake::records(source, cut, limit, &mut tool.input)?;
+        let (records, read) = intake::records(source, cut, limit, &mut tool.input)?;
+        meter = read.filter(|_| is_only);
         let making = Making::of(&args, tube.is_some(), &defaults, limit);
         items = Box::new(items.chain(intake::items(records, move |name, it| making.job(name, it))));
     }
@@ -134,7 +136,7 @@ pub fn run(tool: &mut Tool, mut args: PutArgs) -> Result<Exit, CliError> {
         let place = format!("into tube {}", defaults.tube);
         return intake::would(&mut tool.out, items, ("put", "job", &place));
     }
-    put_all(tool, items, &args, simple, limit, &defaults)
+    put_all(tool, (items, meter), &args, simple, limit, &defaults)
 }
 
 /// How records become jobs.
@@ -170,7 +172,7 @@ impl Making {
 
 fn put_all(
     tool: &mut Tool,
-    items: Items<NewJob>,
+    (items, meter): (Items<NewJob>, Option<Meter>),
     args: &PutArgs,
     simple: bool,
     limit: u64,
@@ -188,6 +190,8 @@ fn put_all(
     };
     tool.out.style.prefer_names();
     let mut list = tool.out.list(&PUT)?;
+    bulk.measure(meter);
+    bulk.beside(&list);
     let mut buried = 0_u64;
     let absorb = |event| match event {
         Event::Put { record, buried: refused } => {

@@ -83,6 +83,7 @@ pub fn run_tube(tool: &mut Tool, args: StatsTubeArgs) -> Result<Exit, CliError> 
     let action = Action { past: "found", noun: "tube", place: String::new() };
     let mut bulk = tool.bulk(action, OnError::Continue, None)?;
     let mut list = tool.out.list(&TUBE)?;
+    bulk.beside(&list);
     let answers = tube_stats::ask(&mut tool.link, &tubes)?;
     for (tube, answer) in tubes.iter().zip(answers) {
         match answer {

@@ -336,6 +336,26 @@ fn raw_sends_one_line_and_shows_the_reply() {
     });
 }
 
+#[test]
+fn few_jobs_are_found_at_the_heads_of_their_tubes() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let many = "x\n".repeat(3000);
+    bsctl_with(address, &["put", "-t", "many", "--lines", "-"], many.as_bytes()).exits(0);
+    bsctl(address, &["clear", "many", "-y"]).exits(0);
+    let (a, b) = (put(address, "mail", "a"), put_buried(address, "sms", "b"));
+    let before = server.view().requests;
+    assert_eq!(bsctl(address, &["jobs", "-o", "id"]).exits(0).out(), format!("{a}\n{b}\n"));
+    let asked = server.view().requests - before;
+    assert!(asked < 100, "{asked} requests");
+    // One that is behind another is found all the same, by its id.
+    let c = put(address, "mail", "c");
+    let ran = bsctl(address, &["jobs", "-t", "mail", "-o", "id"]).exits(0);
+    assert_eq!(ran.out(), format!("{a}\n{c}\n"));
+    let ran = bsctl(address, &["jobs", "--limit", "1", "-o", "id"]).exits(0);
+    assert_eq!(ran.out(), format!("{c}\n"), "the newest");
+}
+
 /// What `plain` and `json` look like is a contract.
 #[test]
 fn contract_of_plain_and_json() {

@@ -219,3 +219,21 @@ pub fn ping_shows_each_answer_as_it_comes_and_what_came_at_the_end<T: Tool>(case
     assert_eq!(ran.json().as_array().map(Vec::len), Some(3), "{ran:?}");
     assert!(ran.err.contains(": 3 of 3 answered, min "), "{ran:?}");
 }
+
+/// Ids that come while somebody types are on lines of their own, and nothing else is between them.
+pub fn results_that_come_one_by_one_are_their_own_progress<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let words: Vec<&str> = case.add.split(' ').chain(["--lines"]).collect();
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    for n in 1..=3 {
+        terminal.types(&format!("body {n}\r"));
+        let count = || (case.jobs)(&server);
+        while count() < n {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
+    }
+    // A bar would have been shown by now.
+    terminal.types("\u{4}");
+    let shown = terminal.pty.exp_eof().unwrap();
+    assert!(shown.contains(" 3 ") && !shown.contains("/s"), "{shown}");
+}

@@ -124,6 +124,12 @@ impl<'a> List<'a> {
             }
     }
 
+    /// Whether somebody sees the results on a terminal.
+    #[must_use]
+    pub fn is_on_terminal(&self) -> bool {
+        self.out.style.terminal
+    }
+
     /// Sends what has been written, for results that matter at once.
     ///
     /// # Errors

@@ -80,6 +80,7 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
         tool.out.style.format = Format::Plain;
     }
     let mut list = tool.out.list(&RESULTS)?;
+    bulk.beside(&list);
     let structured = tool.globals.output.is_some_and(Format::is_json);
     let mut jobs = Jobs::new(most, !list.streams());
     loop {

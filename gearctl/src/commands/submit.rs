@@ -92,6 +92,7 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     tool.out.style.prefer_names();
     let mut pending = Vec::new();
     let mut list = tool.out.list(&SUBMITTED)?;
+    bulk.beside(&list);
     loop {
         // A signal closes the gate: what is in flight still comes.
         let Some(news) = pool.next(&Interrupts::none())? else { break };

@@ -1,0 +1,92 @@
+//! How fast something goes: over the last seconds, so that neither a first burst nor a long past shows.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// What lies further back does not count.
+const WINDOW: Duration = Duration::from_secs(5);
+/// So close to each other, marks are one.
+const STEP: Duration = Duration::from_millis(100);
+/// Over less time than this there is no rate.
+const SHORTEST: Duration = Duration::from_millis(200);
+
+/// Marks of how much was done when.
+#[derive(Debug)]
+pub(super) struct Rate {
+    /// Oldest first; never empty.
+    marks: VecDeque<(Instant, u64)>,
+}
+
+impl Rate {
+    /// Nothing is done yet.
+    pub(super) fn new(start: Instant) -> Self {
+        Self { marks: VecDeque::from([(start, 0)]) }
+    }
+
+    /// So much is done by now.
+    pub(super) fn mark(&mut self, now: Instant, done: u64) {
+        if self.marks.back().is_some_and(|(last, _)| now.duration_since(*last) < STEP) {
+            return;
+        }
+        self.marks.push_back((now, done));
+        // One mark outside of the window stays: the rate is since then.
+        let is_old = |mark: Option<&(Instant, u64)>| {
+            mark.is_some_and(|(when, _)| now.duration_since(*when) >= WINDOW)
+        };
+        while is_old(self.marks.get(1)) {
+            self.marks.pop_front();
+        }
+    }
+
+    /// So much per second, if that can be told yet.
+    pub(super) fn per_second(&self, now: Instant, done: u64) -> Option<f64> {
+        let (since, before) = *self.marks.front()?;
+        let time = now.duration_since(since);
+        (time >= SHORTEST).then(|| done.saturating_sub(before) as f64 / time.as_secs_f64())
+    }
+
+    /// How long the rest takes if it goes on like this.
+    pub(super) fn left(&self, now: Instant, done: u64, total: u64) -> Option<Duration> {
+        let rate = self.per_second(now, done).filter(|rate| *rate > 0.0)?;
+        Duration::try_from_secs_f64(total.saturating_sub(done) as f64 / rate).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(start: Instant, milliseconds: u64) -> Instant {
+        start + Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn a_steady_pace_is_told_as_it_is_from_the_first_moment_on() {
+        let start = Instant::now();
+        let mut rate = Rate::new(start);
+        assert_eq!(rate.per_second(after(start, 10), 1_350), None);
+        for moment in (0..20_000).step_by(10) {
+            let (now, done) = (after(start, moment), moment * 135);
+            rate.mark(now, done);
+            if let Some(told) = rate.per_second(now, done) {
+                assert!((told - 135_000.0).abs() < 1.0, "{told} after {moment} ms");
+            }
+        }
+        let left = rate.left(after(start, 20_000), 2_700_000, 4_050_000).unwrap();
+        assert_eq!(left.as_secs_f64().round(), 10.0);
+    }
+
+    #[test]
+    fn the_last_seconds_count() {
+        let start = Instant::now();
+        let mut rate = Rate::new(start);
+        // A burst, and then nothing.
+        rate.mark(after(start, 1_000), 1_000_000);
+        for second in 2..20 {
+            rate.mark(after(start, second * 1_000), 1_000_000);
+        }
+        assert_eq!(rate.per_second(after(start, 20_000), 1_000_000), Some(0.0));
+        assert_eq!(rate.left(after(start, 20_000), 1_000_000, 2_000_000), None);
+        assert!(rate.marks.len() < 10);
+    }
+}
