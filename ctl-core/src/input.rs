@@ -5,6 +5,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Cursor, IsTerminal, Read, Seek as _};
 
 use crate::error::CliError;
+use crate::messages::Messages;
 use crate::repl::literal;
 
 /// What `-` means: stdin, or what a session put in its place.
@@ -94,6 +95,13 @@ impl Input {
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Stdin) && io::stdin().is_terminal()
+    }
+
+    /// Tells a person that what they type now is read.
+    pub fn invite(&self, messages: &Messages) {
+        if self.is_terminal() {
+            messages.note("reading the body from the terminal; Ctrl-D ends it");
+        }
     }
 }
 

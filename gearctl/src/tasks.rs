@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use ctl_core::error::CliError;
 use ctl_core::input::{Argument, Framing, Input, named};
+use ctl_core::messages::Messages;
 use ctl_core::records::{Body, is_blank};
 use gearman_client::{FunctionName, Priority, SubmitOptions, Unique, UniqueId};
 use serde::Deserialize;
@@ -98,15 +99,18 @@ impl TaskArgs {
     /// The jobs. Each may take `timeout`.
     ///
     /// # Errors
-    /// An illegal name (65), a file that is missing (66), no workload (2).
-    pub fn tasks(&self, input: &mut Input, timeout: Option<Duration>) -> Result<Tasks, CliError> {
+    /// An illegal name (65), a file that is missing (66).
+    pub fn tasks(
+        &self,
+        (input, messages): (&mut Input, &Messages),
+        timeout: Option<Duration>,
+    ) -> Result<Tasks, CliError> {
         if self.unique.is_some() && !self.is_single() {
             return Err(CliError::usage("-u gives one id, which would make one job of them all")
                 .hint("--unique-hash, or --ndjson with an id in each record"));
         }
-        if self.bodies.is_empty() && input.is_terminal() {
-            return Err(CliError::usage("no workload given")
-                .hint(format!("gearctl run {} TEXT, @FILE or - to type it", self.function)));
+        if self.bodies.is_empty() {
+            input.invite(messages);
         }
         let function = names::function(&self.function)?;
         let mut options = SubmitOptions::default().priority(self.priority);

@@ -92,9 +92,7 @@ pub fn run(tool: &mut Tool, mut args: PushArgs) -> Result<Exit, CliError> {
     let queue = args.take_queue()?;
     if args.words.is_empty() {
         args.words.push("-".into());
-        if tool.input.is_terminal() {
-            tool.messages.note("reading the body from the terminal; Ctrl-D ends it");
-        }
+        tool.input.invite(&tool.messages);
     }
     let limit = tool.link.max_body()?;
     let sources: Vec<Argument> = args.words.iter().map(|text| Argument::parse(text)).collect();

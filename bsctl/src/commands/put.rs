@@ -111,9 +111,7 @@ pub fn run(tool: &mut Tool, mut args: PutArgs) -> Result<Exit, CliError> {
     };
     if args.bodies.is_empty() {
         args.bodies.push("-".into());
-        if tool.input.is_terminal() {
-            tool.messages.note("reading the body from the terminal; Ctrl-D ends it");
-        }
+        tool.input.invite(&tool.messages);
     }
     let sources: Vec<Argument> = args.bodies.iter().map(|text| Argument::parse(text)).collect();
     let simple = sources.iter().all(

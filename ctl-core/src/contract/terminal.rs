@@ -227,13 +227,15 @@ pub fn results_that_come_one_by_one_are_their_own_progress<T: Tool>(case: &Case<
     let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
     for n in 1..=3 {
         terminal.types(&format!("body {n}\r"));
-        let count = || (case.jobs)(&server);
-        while count() < n {
+        let came = (0..300).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(200));
-        }
+            (case.jobs)(&server) >= n
+        });
+        assert!(came, "body {n} does not come");
     }
     // A bar would have been shown by now.
     terminal.types("\u{4}");
-    let shown = terminal.pty.exp_eof().unwrap();
-    assert!(shown.contains(" 3 ") && !shown.contains("/s"), "{shown}");
+    terminal.sees(" 3 ");
+    terminal.sees(" in ");
+    assert!(!terminal.shown.contains("/s"), "{}", terminal.shown);
 }

@@ -62,7 +62,7 @@ static RESULTS: Shape = Shape::rows(
 pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     // Lines, unless another cut was asked for.
     args.task.lines = !(args.task.null || args.task.ndjson);
-    let tasks = args.task.tasks(&mut tool.input, tool.link.dialer.timeout())?;
+    let tasks = args.task.tasks((&mut tool.input, &tool.messages), tool.link.dialer.timeout())?;
     if tool.globals.dry_run {
         return would(tool, tasks, "map");
     }

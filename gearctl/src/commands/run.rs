@@ -91,7 +91,7 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
         return submit::run(tool, submit).map(Started::Over);
     }
     let timeout = tool.link.dialer.timeout();
-    let tasks = args.task.tasks(&mut tool.input, timeout)?;
+    let tasks = args.task.tasks((&mut tool.input, &tool.messages), timeout)?;
     if tool.globals.dry_run {
         return would(tool, tasks, "run").map(Started::Over);
     }

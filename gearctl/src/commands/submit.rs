@@ -79,7 +79,7 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
         let text = "jobs for a later time have normal priority and no reducer";
         return Err(CliError::usage(text));
     }
-    let tasks = args.task.tasks(&mut tool.input, None)?;
+    let tasks = args.task.tasks((&mut tool.input, &tool.messages), None)?;
     if tool.globals.dry_run {
         return would(tool, tasks, "submit");
     }
