@@ -1,6 +1,6 @@
 //! What a failure of the client means for the tool: the one table from error kinds to exit codes.
 
-use adf_queue_client::{Deadline, Error, ErrorKind, Refusal};
+use adf_queue_client::{Deadline, Error, ErrorKind, Fate, Refusal};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::process;
 
@@ -49,7 +49,8 @@ pub fn cli_error(error: Error) -> CliError {
         return CliError::shortage(error.to_string());
     }
     let (exit, code) = outcome(error.kind());
-    let cli = CliError::new(exit, code, error.to_string());
+    let is_unknown = error.fate() == Fate::Unknown;
+    let cli = CliError::new(exit, code, error.to_string()).unknown(is_unknown);
     match code {
         QUEUE_NOT_FOUND => cli
             .hint("adfctl queues, to list the queues of this server")

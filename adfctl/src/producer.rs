@@ -1,7 +1,10 @@
 //! Pushing many messages: many are under way at once, and each is confirmed by the server.
 
+use std::iter;
+
 use adf_queue_client::{MessageId, Push, QueueName};
 use ctl_core::error::CliError;
+use ctl_core::intake::settle;
 
 use crate::link::Link;
 
@@ -25,7 +28,7 @@ impl NewMessage {
 /// Pushes a batch of messages, and gives each one's outcome with its name and queue to `report`, in order.
 ///
 /// # Errors
-/// The server cannot be reached; what `report` gives.
+/// What `report` gives.
 pub fn push_batch(
     link: &mut Link,
     messages: Vec<NewMessage>,
@@ -33,19 +36,21 @@ pub fn push_batch(
 ) -> Result<(), CliError> {
     let tracer = link.tracer();
     let asked = tracer.clone();
-    let (mut told, mut pushes) = (Vec::new(), Vec::new());
+    let (mut told, mut whats, mut pushes) = (Vec::new(), Vec::new(), Vec::new());
     for NewMessage { push, label } in messages {
-        told.push((label, push.queue().clone(), what(&push)));
+        told.push((label, push.queue().clone()));
+        whats.push(what(&push));
         pushes.push(push);
     }
     let pushes = pushes.into_iter().inspect(|push| asked.asked(&what(push)));
-    let mut outcomes = link.client()?.push_many(pushes);
-    for (label, queue, what) in told {
-        let ended = || CliError::unavailable("the connection ended before the others were pushed");
-        let outcome = outcomes.next().ok_or_else(ended)?;
-        report(label, &queue, tracer.answered(outcome, what))?;
-    }
-    Ok(())
+    let outcomes: Box<dyn Iterator<Item = Result<MessageId, CliError>> + '_> = match link.client() {
+        Ok(client) => {
+            let outcomes = client.push_many(pushes).zip(whats);
+            Box::new(outcomes.map(|(outcome, what)| tracer.answered(outcome, what)))
+        }
+        Err(error) => Box::new(iter::once(Err(error))),
+    };
+    settle(told, outcomes, |(label, queue), outcome| report(label, &queue, outcome))
 }
 
 /// The request, as it is shown.

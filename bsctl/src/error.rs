@@ -1,6 +1,6 @@
 //! What a failure of the client means for the tool: the one table from error kinds to exit codes.
 
-use beanstalk_client::{Deadline, Error, ErrorKind};
+use beanstalk_client::{Deadline, Error, ErrorKind, Fate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::process;
 
@@ -52,6 +52,7 @@ pub fn cli_error(error: Error) -> CliError {
         return CliError::shortage(error.to_string());
     }
     let (exit, code) = outcome(error.kind());
+    let is_unknown = error.fate() == Fate::Unknown;
     let mut message = error.to_string();
     // The message of a refusal begins with the server's word, which the tool shows itself.
     if let Some((before, after)) = message.split_once(&format!("{code}: "))
@@ -62,7 +63,7 @@ pub fn cli_error(error: Error) -> CliError {
     if let (ErrorKind::UnknownCommand, Some(command)) = (error.kind(), error.command()) {
         message = format!("the server does not know the command {command}");
     }
-    let error = CliError::new(exit, code, message);
+    let error = CliError::new(exit, code, message).unknown(is_unknown);
     match code {
         "UNAVAILABLE" | "CONNECT_TIMEOUT" => error
             .hint("start beanstalkd there, or name another server with -a or BSCTL_ADDR")

@@ -6,6 +6,7 @@ use beanstalk_client::protocol::{Command, Effect, Put, Response, Stats, Use};
 use beanstalk_client::{Error, Inserted, JobRef, PutOptions, TubeName};
 use bytes::BytesMut;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::intake::settle;
 
 use crate::error::{UNKNOWN_COMMAND, cli_error};
 use crate::jobs::Described;
@@ -98,13 +99,16 @@ pub fn check_size(job: &NewJob, limit: u64) -> Result<(), CliError> {
 /// Puts a batch of jobs and gives each one's outcome to `report`, in order. The used tube changes.
 ///
 /// # Errors
-/// The server cannot be reached, or a tube cannot be used; what `report` gives.
+/// A tube cannot be used; what `report` gives.
 pub fn put_batch(
     link: &mut Link,
     jobs: &[NewJob],
     mut report: impl FnMut(&NewJob, Result<Inserted, CliError>) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    let mut used = link.client()?.used_tube().clone();
+    let mut used = match link.client() {
+        Ok(client) => client.used_tube().clone(),
+        Err(error) => return settle(jobs, [Err(error)], report),
+    };
     let mut steps = Vec::with_capacity(jobs.len() + 1);
     for job in jobs {
         if job.tube != used {
@@ -123,12 +127,12 @@ pub fn put_batch(
                 let unanswered = || CliError::internal("put without an answer");
                 report(job, reply.and_then(|inserted| inserted.ok_or_else(unanswered)))?;
             }
-            // The puts behind it would go to another tube.
-            (false, Err(error)) => return Err(error),
-            (false, Ok(_)) => {}
+            // The puts behind it would go to another tube, unless the connection has failed for them as well.
+            (false, Err(error)) if !error.ends_everything() => return Err(error),
+            (false, _) => {}
         }
     }
-    Ok(())
+    settle(jobs, [], report)
 }
 
 /// An element of the pipeline.

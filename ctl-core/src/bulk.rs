@@ -80,7 +80,13 @@ pub struct Bulk {
     succeeded: u64,
     failed: u64,
     skipped: u64,
+    /// Sent, and never answered.
+    unknown: u64,
+    /// Read, and not sent.
+    not_sent: u64,
     failures: Vec<Failure>,
+    /// Why nothing more can be sent.
+    broken: Option<CliError>,
 }
 
 /// What did not succeed, and why.
@@ -142,7 +148,10 @@ impl Bulk {
             succeeded: 0,
             failed: 0,
             skipped: 0,
+            unknown: 0,
+            not_sent: 0,
             failures: Vec::new(),
+            broken: None,
         }
     }
 
@@ -186,7 +195,7 @@ impl Bulk {
         if self.on_error == OnError::Stop {
             self.gate.close();
         }
-        if ends_everything(&error) {
+        if error.ends_everything() {
             self.gate.close();
             return Err(error);
         }
@@ -196,6 +205,30 @@ impl Bulk {
         }
         self.show_failures();
         Ok(())
+    }
+
+    /// One that was sent, or was to be, failed. Unlike [`Bulk::failure`] this goes on when the connection itself has failed, so
+    /// that all that were read are told of: they are counted by what may have become of them, and [`Bulk::finish`] gives the
+    /// first error with these numbers.
+    pub fn unsent(&mut self, item: impl Into<String>, error: CliError) {
+        if !error.ends_everything() {
+            // Only what ends everything is an error here.
+            let _ = self.failure(item, error);
+            return;
+        }
+        match error.is_unknown {
+            true => self.unknown += 1,
+            false => self.not_sent += 1,
+        }
+        self.progress.advance();
+        self.gate.close();
+        self.broken.get_or_insert(error);
+    }
+
+    /// Whether nothing more can be sent.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
     }
 
     /// The first failure waits for a success: without one it is the command's error.
@@ -234,6 +267,9 @@ impl Bulk {
     /// says it all.
     #[must_use]
     pub fn abort(mut self, error: CliError) -> CliError {
+        if let Some(broken) = self.broken.take() {
+            return self.tell_fates(broken);
+        }
         self.progress.finish();
         self.show_failures_from(0);
         if !self.is_single() {
@@ -242,19 +278,45 @@ impl Bulk {
         error
     }
 
+    /// The error, which says itself what became of all of them: it is the last line.
+    fn tell_fates(mut self, mut error: CliError) -> CliError {
+        self.progress.finish();
+        self.show_failures_from(0);
+        if let Some(total) = self.total {
+            self.not_sent = total.saturating_sub(self.attempted() + self.unknown);
+        }
+        if !self.is_single() {
+            error.message = format!("{}; before that: {}", error.message, self.sentence());
+        }
+        error.counts = vec![
+            ("succeeded", self.succeeded),
+            ("failed", self.failed),
+            ("skipped", self.skipped),
+            ("unknown", self.unknown),
+            ("not_sent", self.not_sent),
+        ];
+        error
+    }
+
     /// Whether there is one item at most, as far as is known.
     fn is_single(&self) -> bool {
         match self.total {
             Some(total) => total <= 1,
-            None => self.succeeded + self.failed + self.skipped <= 1,
+            None => self.attempted() + self.unknown + self.not_sent <= 1,
         }
+    }
+
+    /// How many have an outcome.
+    fn attempted(&self) -> u64 {
+        self.succeeded.saturating_add(self.failed + self.skipped)
     }
 
     /// Reports, and gives the exit code: 0, 3 for partial success, 130 or 143 after a signal. When everything
     /// failed, the first failure is the result.
     ///
     /// # Errors
-    /// The first failure when nothing succeeded; failures of writing the report.
+    /// The first failure when nothing succeeded; what [`Bulk::unsent`] was told that ended everything; failures of writing
+    /// the report.
     pub fn finish(self, out: &mut Output) -> Result<Exit, CliError> {
         self.finish_with(out, |_| {})
     }
@@ -293,7 +355,7 @@ impl Bulk {
     /// The first failure when nothing succeeded.
     pub fn finish_quietly(self) -> Result<Exit, CliError> {
         let messages = self.messages.clone();
-        let tell = self.succeeded + self.failed + self.skipped > 1;
+        let tell = self.attempted() > 1;
         let (exit, _, sentence) = self.conclude(|_| {})?;
         if tell || !exit.is_done() {
             messages.note(sentence);
@@ -305,6 +367,9 @@ impl Bulk {
         mut self,
         extend: impl FnOnce(&mut Record),
     ) -> Result<(Exit, Record, String), CliError> {
+        if let Some(error) = self.broken.take() {
+            return Err(self.tell_fates(error));
+        }
         self.progress.finish();
         let signal = self.gate.interrupts.requested();
         let listed = u64::try_from(self.failures.len()).unwrap_or(u64::MAX);
@@ -350,7 +415,7 @@ impl Bulk {
             .collect();
         Record::new()
             .with("action", self.action.past)
-            .with("attempted", self.succeeded + self.failed + self.skipped)
+            .with("attempted", self.attempted())
             .with("succeeded", self.succeeded)
             .with("failed", self.failed)
             .with("skipped", self.skipped)
@@ -367,7 +432,16 @@ impl Bulk {
         if !place.is_empty() {
             text.push_str(&format!(" {place}"));
         }
-        for (number, what) in [(self.failed, "failed"), (self.skipped, "skipped")] {
+        let not_sent = match self.total {
+            Some(_) => "not sent",
+            None => "read but not sent",
+        };
+        for (number, what) in [
+            (self.failed, "failed"),
+            (self.skipped, "skipped"),
+            (self.unknown, "of unknown fate"),
+            (self.not_sent, not_sent),
+        ] {
             if number > 0 {
                 text.push_str(&format!(", {number} {what}"));
             }
@@ -375,19 +449,6 @@ impl Bulk {
         text.push_str(&format!(" in {}", units::show_duration(round(self.started.elapsed()))));
         text
     }
-}
-
-/// Errors after which no further request can succeed.
-fn ends_everything(error: &CliError) -> bool {
-    matches!(
-        error.exit,
-        Exit::Unavailable
-            | Exit::Timeout
-            | Exit::Protocol
-            | Exit::Permission
-            | Exit::Io
-            | Exit::Internal
-    )
 }
 
 fn round(duration: Duration) -> Duration {
@@ -498,6 +559,38 @@ mod tests {
         let mut bulk = bulk(OnError::Continue, Interrupts::none());
         assert!(bulk.failure("job 7", CliError::unavailable("lost")).is_err());
         assert!(!bulk.gate().is_open());
+    }
+
+    #[test]
+    fn what_a_lost_connection_leaves_is_counted_by_its_fate() {
+        for (total, left) in [(None, 3), (Some(9), 5)] {
+            let mut bulk = bulk(OnError::Continue, Interrupts::none());
+            bulk.total = total;
+            bulk.success();
+            bulk.unsent("job 2", CliError::not_found("gone"));
+            assert!(bulk.gate().is_open());
+            let lost = |is_unknown| CliError::unavailable("lost").unknown(is_unknown);
+            bulk.unsent("job 3", lost(true));
+            assert!(!bulk.gate().is_open());
+            // What certainly was not sent went over the next connection.
+            bulk.success();
+            for job in 5..8 {
+                bulk.unsent(format!("job {job}"), lost(false));
+            }
+            assert!(bulk.is_broken());
+            let sentence = bulk.sentence();
+            assert!(
+                sentence.contains("deleted 2 jobs, 1 failed, 1 of unknown fate, 3 "),
+                "{sentence}"
+            );
+            let (error, report) = report(bulk);
+            let error: serde_json::Value =
+                serde_json::from_str(&error.unwrap_err().to_json()).unwrap();
+            let counts =
+                json!({"succeeded": 2, "failed": 1, "skipped": 0, "unknown": 1, "not_sent": left});
+            assert_eq!((&error["error"]["counts"], &error["error"]["exit"]), (&counts, &json!(69)));
+            assert_eq!(report, "", "stdout is for those that did what they were to do");
+        }
     }
 
     #[test]

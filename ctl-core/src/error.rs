@@ -159,6 +159,10 @@ pub struct CliError {
     pub message: String,
     /// What to try next, one suggestion each.
     pub hints: Vec<String>,
+    /// Whether the server may have done it all the same: the request was sent, and no answer was read.
+    pub is_unknown: bool,
+    /// What a command that acts on many things had done until then, under `counts` of the error object.
+    pub counts: Vec<(&'static str, u64)>,
 }
 
 impl CliError {
@@ -170,7 +174,7 @@ impl CliError {
             Cow::Borrowed(_) => message,
             Cow::Owned(short) => short,
         };
-        Self { exit, code, message, hints: Vec::new() }
+        Self { exit, code, message, hints: Vec::new(), is_unknown: false, counts: Vec::new() }
     }
 
     /// The command line asks for something that cannot be: exit 2.
@@ -257,6 +261,20 @@ impl CliError {
         self.code == SHORTAGE
     }
 
+    /// Whether no further request can succeed after it.
+    #[must_use]
+    pub fn ends_everything(&self) -> bool {
+        matches!(
+            self.exit,
+            Exit::Unavailable
+                | Exit::Timeout
+                | Exit::Protocol
+                | Exit::Permission
+                | Exit::Io
+                | Exit::Internal
+        )
+    }
+
     /// Whether the reader of stdout went away, which ends a read-only command quietly.
     #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
@@ -267,6 +285,13 @@ impl CliError {
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
+        self
+    }
+
+    /// Says whether the server may have done it all the same.
+    #[must_use]
+    pub fn unknown(mut self, is_unknown: bool) -> Self {
+        self.is_unknown = is_unknown;
         self
     }
 
@@ -299,8 +324,14 @@ impl CliError {
             "message": self.message,
             "exit": self.exit.code(),
         });
-        if let (false, Some(map)) = (self.hints.is_empty(), error.as_object_mut()) {
-            map.insert("hints".to_owned(), self.hints.clone().into());
+        if let Some(map) = error.as_object_mut() {
+            if !self.hints.is_empty() {
+                map.insert("hints".to_owned(), self.hints.clone().into());
+            }
+            if !self.counts.is_empty() {
+                let counts = self.counts.iter().map(|(name, count)| (*name, *count));
+                map.insert("counts".to_owned(), counts.collect());
+            }
         }
         serde_json::json!({ "error": error }).to_string()
     }

@@ -183,6 +183,20 @@ pub fn sift<T>(
     Ok(good)
 }
 
+/// Tells `report` what came of each item of a batch, in order: those behind the last outcome were not sent.
+///
+/// # Errors
+/// What `report` gives.
+pub fn settle<I, T>(
+    items: impl IntoIterator<Item = I>,
+    outcomes: impl IntoIterator<Item = Result<T, CliError>>,
+    mut report: impl FnMut(I, Result<T, CliError>) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let mut outcomes = outcomes.into_iter();
+    let not_sent = || Err(CliError::unavailable("the connection failed before this was sent"));
+    items.into_iter().try_for_each(|item| report(item, outcomes.next().unwrap_or_else(not_sent)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,6 +259,18 @@ mod tests {
                 assert_eq!(count, 10);
             }
         }
+    }
+
+    #[test]
+    fn what_has_no_outcome_was_not_sent() {
+        let mut told = Vec::new();
+        let outcomes = [Ok(1), Err(CliError::unavailable("lost").unknown(true))];
+        settle(["a", "b", "c", "d"], outcomes, |item, outcome| {
+            told.push((item, outcome.map_err(|error| error.is_unknown)));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(told, [("a", Ok(1)), ("b", Err(true)), ("c", Err(false)), ("d", Err(false))]);
     }
 
     #[test]

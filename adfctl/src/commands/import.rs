@@ -20,7 +20,8 @@ pub const HELP: &str = "\
 Protocol: rpush; createqueue with --create.
 Messages are added at the right end of their queues in the order of the records, and get new ids; their deliveries count
 from 0 again. A body has up to 65,535 bytes in binary frames, and 1 byte to 10 MiB over HTTP; JSON carries text only.
-When a connection breaks, the messages under way may be in the queue or not: they are failures, and not sent again.
+When a connection breaks, the messages under way may be in the queue or not, and are not sent again: the last line says how
+many were acknowledged, how many may be there, and how many were not sent.
 
 Examples:
   adfctl import all.ndjson --create
@@ -117,6 +118,9 @@ fn push_good(tool: &mut Tool, good: Vec<NewMessage>, bulk: &mut Bulk) -> Result<
             bulk.success();
             Ok(())
         }
-        Err(error) => bulk.failure(label, error),
+        Err(error) => {
+            bulk.unsent(label, error);
+            Ok(())
+        }
     })
 }

@@ -23,7 +23,8 @@ BODY is the body itself, @FILE is a file, - is stdin (also when no BODY is given
 The server keeps messages in memory only, and nothing creates a queue but createqueue.
 A body has up to 65,535 bytes in binary frames, and 1 byte to 10 MiB over HTTP (-s http://...); JSON carries text only.
 Many messages are under way at once (--batch), and are in the queue in the order in which they were given. When a
-connection breaks, nobody knows which of those under way are in the queue: none of them is sent again.
+connection breaks, nobody knows which of those under way are in the queue: none of them is sent again, and the last line
+says how many were acknowledged, how many may be there, and how many were not sent.
 
 Examples:
   adfctl push /mail 'hello'
@@ -197,7 +198,8 @@ fn fail(bulk: &mut Bulk, label: String, error: CliError) -> Result<(), CliError>
     if error.code == crate::error::QUEUE_NOT_FOUND {
         return Err(error);
     }
-    bulk.failure(label, error)
+    bulk.unsent(label, error);
+    Ok(())
 }
 
 /// Adds a message at one end of a queue.

@@ -256,10 +256,38 @@ fn a_connection_that_breaks_ends_an_import_with_what_was_done() {
     let server = Server::builder().queue("/q").start().unwrap();
     server.faults().add(Fault::nth(50).of("rpush").reset_after(0));
     let text = "{\"queue\":\"/q\",\"body\":\"x\"}\n".repeat(500);
-    let ran =
-        adfctl_with(server.address(), &["import", "--batch", "10"], text.as_bytes()).exits(69);
-    assert!(ran.err.contains("before that: imported 4"), "{}", ran.err);
+    let line = ["import", "--batch", "10"];
+    let ran = adfctl_with(server.address(), &line, text.as_bytes()).exits(69);
+    let last = ran.err.lines().find(|line| line.starts_with("error: ")).unwrap();
+    assert!(last.contains("; before that: imported 4") && last.contains("of unknown"), "{last}");
     assert!(server.view().ready <= 60, "{:?}", server.view());
+}
+
+/// In the last line, and under JSON as numbers: who pushes the rest again has to know where to begin.
+#[test]
+fn a_connection_that_breaks_leaves_every_push_counted_by_its_fate() {
+    for (line, text, total) in [
+        (&["push", "/q", "x", "-c", "500", "-o", "json"][..], "", Some(500)),
+        (&["push", "/q", "--lines", "-o", "json"], "x\n", None),
+        (&["import", "-o", "json"], "{\"queue\":\"/q\",\"body\":\"x\"}\n", None),
+    ] {
+        let server = Server::builder().queue("/q").start().unwrap();
+        server.faults().add(Fault::nth(50).of("rpush").cut_after(0));
+        let text = text.repeat(500);
+        let error = adfctl_with(server.address(), line, text.as_bytes()).exits(69).error();
+        let count = |name: &str| error["counts"][name].as_u64().unwrap();
+        let [pushed, unknown, not_sent] = ["succeeded", "unknown", "not_sent"].map(count);
+        assert_eq!((count("failed"), pushed), (0, 49), "{line:?} {error}");
+        let there = server.view().ready as u64;
+        assert!((pushed..=pushed + unknown).contains(&there), "{there} {error}");
+        assert!(pushed + unknown + not_sent <= 500, "{error}");
+        assert!(total.is_none_or(|total| pushed + unknown + not_sent == total), "{error}");
+        let said = format!("{unknown} of unknown fate");
+        assert!(error["message"].as_str().unwrap().contains(&said), "{error}");
+    }
+    let dead = dead_address();
+    let error = adfctl(&dead, &["push", "/q", "a", "b", "c", "-o", "json"]).exits(69).error_alone();
+    assert_eq!((&error["counts"]["unknown"], &error["counts"]["not_sent"]), (&json!(0), &json!(3)));
 }
 
 #[cfg(unix)]

@@ -162,6 +162,11 @@ fn put_batch_again(
     refused.and_then(|refused| ended.map(|()| refused))
 }
 
+fn not_buried() -> CliError {
+    let why = "it was put, and the connection failed before it could be buried: it is ready";
+    CliError::new(Exit::Negative, "NOT_BURIED", why)
+}
+
 fn put_and_bury(
     link: &mut Link,
     jobs: &[NewJob],
@@ -179,10 +184,16 @@ fn put_and_bury(
                 refused += u64::from(inserted.is_buried() && wish.is_none());
                 bulk.success();
             }
-            (Err(error), _) => bulk.failure(job.label.clone(), error)?,
+            (Err(error), _) => bulk.unsent(job.label.clone(), error),
         }
         Ok(())
     })?;
+    if bulk.is_broken() {
+        for (id, _) in to_bury {
+            bulk.failure(format!("job {id}"), not_buried())?;
+        }
+        return Ok(refused);
+    }
     let mut held = Vec::with_capacity(to_bury.len());
     let replies = link.pipeline(to_bury.iter().map(|(id, _)| ReserveJob(*id)))?;
     for ((id, priority), reply) in to_bury.iter().zip(replies) {

@@ -197,7 +197,10 @@ fn put_all(
             buried += u64::from(refused);
             list.push(record)
         }
-        Event::Failed(label, error) => bulk.failure(label, error),
+        Event::Failed(label, error) => {
+            bulk.unsent(label, error);
+            Ok(())
+        }
         Event::BatchEnds => list.flush(),
         Event::Broken(error) => Err(error),
     };

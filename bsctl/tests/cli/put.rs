@@ -212,3 +212,28 @@ fn one_put_that_fails_is_told_once() {
     assert_ne!(ran.code, Some(0));
     assert!(!ran.err.contains("before that"), "{}", ran.err);
 }
+
+/// In the last line, and under JSON as numbers: who puts the rest again has to know where to begin.
+#[test]
+fn a_connection_that_breaks_leaves_every_put_counted_by_its_fate() {
+    for (line, text, total) in [
+        (&["put", "-t", "t", "x", "-c", "500", "-o", "json"][..], "", Some(500)),
+        (&["put", "-t", "t", "--lines", "-o", "json"], "x\n", None),
+        (&["put", "-t", "t", "--lines", "-j", "2", "-o", "json"], "x\n", None),
+        (&["import", "-o", "json"], "{\"tube\":\"t\",\"body\":\"x\"}\n", None),
+    ] {
+        let server = Server::start().unwrap();
+        server.faults().add(Fault::nth(50).of("put").cut_after(0));
+        let text = text.repeat(500);
+        let error = bsctl_with(server.address(), line, text.as_bytes()).exits(69).error();
+        let count = |name: &str| error["counts"][name].as_u64().unwrap();
+        let [put, unknown, not_sent] = ["succeeded", "unknown", "not_sent"].map(count);
+        assert_eq!(count("failed"), 0, "{line:?} {error}");
+        let there = server.view().ready as u64;
+        assert!((put..=put + unknown).contains(&there), "{line:?} {there} {error}");
+        assert!(unknown > 0 && put + unknown + not_sent <= 500, "{error}");
+        assert!(total.is_none_or(|total| put + unknown + not_sent == total), "{error}");
+        let said = format!("{unknown} of unknown fate");
+        assert!(error["message"].as_str().unwrap().contains(&said), "{error}");
+    }
+}
