@@ -37,7 +37,8 @@ ADFCTL_QUEUE, ADFCTL_DUPLICATIONS and ADFCTL_REQUEST_ID. No shell is involved un
 is never part of a command line unless --arg asks for it; one that cannot be an argument (a NUL byte, over 128 KiB) goes
 to the dead-letter queue.
 When the connection is lost its messages are the server's again, and their commands are ended with all that they have
-started. When the system has no descriptor, process, thread or memory left, the worker waits until it has.
+started. A queue that does not exist is asked for again and again; with --exit-when-empty the worker does not begin then,
+and the exit code is 1. When the system has no descriptor, process, thread or memory left, the worker waits until it has.
 What commands print goes to stdout, and the summary to stderr; with --log-jobs, and with -o json, ndjson or yaml, stdout
 has only that, and what commands print goes to stderr. A message that does not end well is told there on a line. What a
 command leaves running with its output open is ended 2 s after it, and named.
@@ -90,6 +91,9 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     let shift = work::Shift::new(recipe, tool.messages.stamped());
     // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
     shift.wait_out(&interrupts, || tool.link.client().map(drop))?;
+    if args.flags.exit_when_empty {
+        check_queues(tool, &queues)?;
+    }
     let options = options(tool, args)?;
     let (sender, finished) = mpsc::channel();
     let fates = Fates { on_fail: args.on_fail, most: args.max_duplications.get() };
@@ -119,6 +123,13 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     let (signal, report) = watched?;
     tell(tool, &shift.shift, report, logs)?;
     Ok(signal.unwrap_or(Exit::Done))
+}
+
+/// A queue that is missing never becomes empty, and is most often misspelt.
+fn check_queues(tool: &mut Tool, queues: &[QueueName]) -> Result<(), CliError> {
+    queues.iter().try_for_each(|queue| {
+        tool.link.ask(format!("count {queue}"), |client| client.count(queue.clone())).map(drop)
+    })
 }
 
 fn options(tool: &mut Tool, args: &WorkArgs) -> Result<WorkerOptions, CliError> {

@@ -96,6 +96,19 @@ fn the_second_signal_ends_commands_and_puts_their_messages_back() {
 }
 
 #[test]
+fn a_worker_until_empty_does_not_begin_when_a_queue_is_missing() {
+    on_both(|site| {
+        let (address, queue, none) = (site.address(), site.queue("there"), site.no_queue("none"));
+        adfctl(address, &["push", &queue.name, "a"]).exits(0);
+        let line = ["-Q", &none.name, "-o", "json", "--exec", "true"];
+        let error = work(address, &queue.name, &line).exits(1).error_alone();
+        assert_eq!(error["code"], "QUEUE_NOT_FOUND");
+        assert!(error["message"].as_str().unwrap().contains(&none.name), "{error}");
+        assert_eq!(ready(address, &queue.name), 1);
+    });
+}
+
+#[test]
 fn wrong_lines_say_what_is_missing() {
     bare(&["work", "--exec", "true"]).exits(2);
     bare(&["work", "-Q", "/q"]).exits(2);
