@@ -86,7 +86,17 @@ impl Shop<'_> {
                 }
             }
             let progress = desk.progress();
-            lane.receive(now() + if progress.is_some() { slice } else { SLICE });
+            if progress.is_some() {
+                // Should the connection be gone, what follows finds out.
+                let _ = lane.flush();
+            }
+            let time = match desk.wait_while_full(self.options.slots, slice) {
+                // As short as a socket timeout can be.
+                true => Duration::from_millis(1),
+                false if progress.is_some() => slice,
+                false => SLICE,
+            };
+            lane.receive(now() + time);
             slice = match lane.has_jobs() || desk.progress() != progress {
                 true => shortest,
                 false => (slice * 2).min(longest),

@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 /// Jobs `T` for handlers that run in threads of their own, which are made when they are needed.
@@ -10,6 +11,8 @@ use std::{
 pub struct Desk<T> {
     state: Mutex<Queue<T>>,
     ready: Condvar,
+    /// A job has ended.
+    done: Condvar,
 }
 
 #[derive(Debug)]
@@ -37,7 +40,7 @@ impl<T> Default for Desk<T> {
     fn default() -> Self {
         let queue =
             Queue { jobs: VecDeque::new(), threads: 0, idle: 0, ended: 0, is_closed: false };
-        Desk { state: Mutex::new(queue), ready: Condvar::new() }
+        Desk { state: Mutex::new(queue), ready: Condvar::new(), done: Condvar::new() }
     }
 }
 
@@ -57,6 +60,19 @@ impl<T> Desk<T> {
     pub fn progress(&self) -> Option<u64> {
         let queue = self.lock();
         (queue.idle < queue.threads || !queue.jobs.is_empty()).then_some(queue.ended)
+    }
+
+    /// Where none of `most` handlers is free: waits until one is, at most for so long, because nothing that comes is more urgent
+    /// than what they leave. Whether it has waited in vain.
+    #[must_use]
+    pub fn wait_while_full(&self, most: usize, timeout: Duration) -> bool {
+        let is_full = |queue: &mut Queue<T>| queue.threads - queue.idle + queue.jobs.len() >= most;
+        let mut queue = self.lock();
+        if !is_full(&mut queue) {
+            return false;
+        }
+        let waited = self.done.wait_timeout_while(queue, timeout, is_full);
+        waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Brings a job. Whether it needs another thread, which is to [work](Self::work); there are at most `most`.
@@ -90,6 +106,7 @@ impl<T> Desk<T> {
     fn take(&self) -> Option<T> {
         let mut queue = self.lock();
         queue.idle += 1;
+        self.done.notify_one();
         let waited =
             self.ready.wait_while(queue, |queue| queue.jobs.is_empty() && !queue.is_closed);
         queue = waited.unwrap_or_else(PoisonError::into_inner);
@@ -126,6 +143,25 @@ mod tests {
             assert!((1..=3).contains(&threads), "{threads}");
         });
         assert_eq!(run.into_inner(), 5050);
+    }
+
+    #[test]
+    fn the_end_of_a_job_ends_the_wait_for_a_handler_that_is_free() {
+        let (desk, long) = (Desk::default(), Duration::from_secs(600));
+        assert!(!desk.wait_while_full(1, long), "nothing runs");
+        let (go, may_go) = std::sync::mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let _closing = desk.closing();
+            assert!(desk.put((), 1));
+            scope.spawn(|| {
+                let may_go = may_go;
+                desk.work(|()| may_go.recv().unwrap());
+            });
+            assert!(!desk.wait_while_full(2, long), "another one is free");
+            assert!(desk.wait_while_full(1, Duration::from_millis(1)));
+            go.send(()).unwrap();
+            assert!(!desk.wait_while_full(1, long));
+        });
     }
 
     #[test]

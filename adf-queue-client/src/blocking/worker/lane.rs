@@ -44,6 +44,8 @@ struct Floor<'a> {
 const SLICE: Duration = Duration::from_millis(200);
 /// The same while handlers run in threads of their own, whose decisions are to go out: first, and at most.
 const SHORT_SLICES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
+/// The same after a wait in vain for a handler that is free: as short as a socket timeout can be.
+const GLANCE: Duration = Duration::from_millis(1);
 
 impl<'a> Lane<'a> {
     pub(super) fn new(
@@ -104,16 +106,19 @@ impl Floor<'_> {
     /// Serves the connection until something has come, or for so long.
     fn step(&self, role: &mut worker::Lane, wire: &mut Wire<Error>, slice: Duration) {
         let was_connected = role.is_connected();
-        // An attempt to connect is not to be cut short.
-        let at_most = if was_connected { now().checked_add(slice) } else { None };
         let mut station = Station { role, floor: self };
+        wire.push(&mut station);
+        let is_in_vain = !station.role.has_news() && self.desk.wait_while_full(self.slots, slice);
+        let time = if is_in_vain { GLANCE } else { slice };
+        // An attempt to connect is not to be cut short.
+        let at_most = if was_connected { now().checked_add(time) } else { None };
         let driven = wire.drive(&mut station, at_most, |station| {
             let is_connected = station.role.is_connected();
             (station.role.has_news() || is_connected != was_connected).then_some(())
         });
         if let Drive::Rest(until) = driven {
-            let left = until.map_or(slice, |at| at.saturating_duration_since(now()));
-            self.mail.wait(left.min(slice));
+            let left = until.map_or(time, |at| at.saturating_duration_since(now()));
+            self.mail.wait(left.min(time));
         }
     }
 
