@@ -298,7 +298,10 @@ impl Link {
     fn queue_again(&mut self) {
         let again = self.tasks.iter_mut().filter_map(|(number, task)| {
             task.stage = match mem::replace(&mut task.stage, Stage::Pinging) {
-                Stage::Sent(message) | Stage::Checking(message) => Stage::Queued(Some(message)),
+                Stage::Sent(message) | Stage::Checking(message) => {
+                    self.names.insert(message.name());
+                    Stage::Queued(Some(message))
+                }
                 Stage::Pinging => Stage::Queued(None),
                 other => {
                     task.stage = other;
@@ -470,6 +473,9 @@ impl Link {
     fn send_task(&mut self, number: u64) {
         let Some(task) = self.tasks.get_mut(&number) else { return };
         let Stage::Queued(message) = mem::replace(&mut task.stage, Stage::Pinging) else { return };
+        if let Some(message) = &message {
+            self.names.remove(&message.name());
+        }
         match message {
             Some(message) if message.action == Action::Pull && self.encoding == Encoding::Json => {
                 task.stage = Stage::Checking(message);

@@ -1,7 +1,8 @@
 //! One server, and those who call it.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
+    mem,
     task::{Poll, Waker},
     time::Instant,
 };
@@ -40,6 +41,8 @@ pub(crate) struct Link {
     last_task: u64,
     /// Those that are to be sent.
     pub(super) queued: InOrder,
+    /// What the server would call their requests.
+    pub(super) names: HashSet<(Action, RequestId), FixedState>,
     /// How many tasks are not over.
     pub(super) unfinished: usize,
     pub(super) limits: BTreeSet<(Instant, u64)>,
@@ -109,6 +112,7 @@ impl Link {
             tasks: HashMap::default(),
             last_task: 0,
             queued: InOrder::default(),
+            names: HashSet::default(),
             unfinished: 0,
             limits: BTreeSet::new(),
             pulls: Pulls::default(),
@@ -186,7 +190,10 @@ impl Link {
             self.limits.extend(limit.at.map(|at| (at, number)));
         }
         match (&task.stage, &task.ask) {
-            (Stage::Queued(_), _) => self.queued.insert(number),
+            (Stage::Queued(message), _) => {
+                self.queued.insert(number);
+                self.names.extend(message.as_ref().map(Message::name));
+            }
             (Stage::Pulling, Ask::Pull(queue)) => self.pulls.join(queue, number),
             _ => {}
         }
@@ -263,10 +270,8 @@ impl Link {
 
     /// The server answers the one as it would answer the other, so there must not be two.
     fn check_unused(&self, action: Action, id: &RequestId) -> Result<()> {
-        let is_same = |message: &Message| message.action == action && message.id == *id;
-        let mut queued = self.queued.iter().filter_map(|number| self.tasks.get(&number)?.message());
         let is_sent = self.session.as_ref().is_some_and(|session| session.has(action, id));
-        if !is_sent && !queued.any(is_same) {
+        if !is_sent && !self.names.contains(&(action, *id)) {
             return Ok(());
         }
         Err(Error::invalid(format!(
@@ -331,7 +336,7 @@ impl Link {
             self.limits.remove(&(at, number));
         }
         self.is_urgent = true;
-        self.queued.remove(number);
+        self.unqueue(number, &task.stage);
         self.unfinished -= usize::from(!task.is_done());
         match (task.stage, task.ask) {
             (Stage::Pulling, Ask::Pull(queue) | Ask::TryPull(queue)) => {
@@ -387,10 +392,20 @@ impl Link {
         if let (Stage::Pulling, Ask::Pull(queue) | Ask::TryPull(queue)) = (&task.stage, &task.ask) {
             self.pulls.leave(queue, number);
         }
-        self.queued.remove(number);
         self.unfinished -= 1;
         self.woken.extend(task.waker.take());
-        task.stage = Stage::Done(outcome);
+        let stage = mem::replace(&mut task.stage, Stage::Done(outcome));
+        self.unqueue(number, &stage);
+    }
+
+    /// A task in this stage is not to be sent any more.
+    fn unqueue(&mut self, number: u64, stage: &Stage) {
+        if let Stage::Queued(message) = stage {
+            self.queued.remove(number);
+            if let Some(message) = message {
+                self.names.remove(&message.name());
+            }
+        }
     }
 
     /// By when a task has to be over.

@@ -42,6 +42,13 @@ pub(super) struct Message {
     pub(super) frame: Bytes,
 }
 
+impl Message {
+    /// By what the server's answer is found.
+    pub(super) fn name(&self) -> (Action, RequestId) {
+        (self.action, self.id)
+    }
+}
+
 /// Tasks, in the order in which they began.
 #[derive(Debug, Default)]
 pub(super) struct InOrder(VecDeque<u64>);
