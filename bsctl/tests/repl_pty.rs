@@ -131,6 +131,24 @@ fn control_c_clears_the_line_and_cancels_a_wait_but_keeps_session_and_job() {
 }
 
 #[test]
+fn a_wait_says_for_which_tubes_and_where_jobs_are_ready() {
+    on_both(|address| {
+        let mut terminal = plain(address);
+        terminal.says("use mail", "using mail");
+        terminal.says("put hello", "1");
+        terminal.types("reserve\r");
+        terminal.sees("waiting for a job in default; Ctrl-C ends it");
+        terminal.sees("mail has 1 ready job, and is not watched: watch mail");
+        terminal.types("\u{3}");
+        terminal.sees("cancelled");
+        terminal.says("watch mail", "watching 2 tubes");
+        terminal.says("reserve", "hello");
+        terminal.says("delete", "> ");
+        terminal.leaves();
+    });
+}
+
+#[test]
 fn leaving_asks_what_becomes_of_reserved_jobs() {
     on_both(|address| {
         let mut terminal = plain(address);
@@ -157,9 +175,13 @@ fn leaving_asks_what_becomes_of_reserved_jobs() {
         let mut terminal = plain(address);
         terminal.says("reserve", "hello");
         terminal.sees("default*1 ");
-        terminal.says("connect 127.0.0.1:1", "[c]ancel: ");
+        // Nothing is settled for a server that is not there.
+        terminal.says("connect 127.0.0.1:1", "the session stays with");
+        terminal.sees("default*1 ");
+        terminal.says(&format!("connect {address}"), "[c]ancel: ");
         terminal.says("b", "1 job buried: ");
-        terminal.sees("not connected> ");
+        terminal.sees("connected to ");
+        terminal.sees("> ");
         terminal.says("exit", "\n");
         assert_eq!(terminal.ends(), 0);
         assert_eq!(client.stats_job(job.id).unwrap().unwrap().state, JobState::Buried);

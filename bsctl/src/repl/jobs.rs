@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use beanstalk_client::JobId;
 use beanstalk_client::protocol::{
-    AnyCommand, Peek, ReserveJob, ReserveWithTimeout, Response, StatsJob,
+    AnyCommand, Peek, ReserveJob, ReserveWithTimeout, Response, StatsJob, StatsTube,
 };
+use beanstalk_client::{JobId, TubeName};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Format, Record, Shape};
 use ctl_core::{records, units};
@@ -83,10 +83,13 @@ impl State<'_> {
         let look_once = (!self.person).then_some(Duration::ZERO);
         let bound = wait.or_else(|| self.tool.link.dialer.timeout()).or(look_once);
         let until = bound.and_then(|bound| Instant::now().checked_add(bound));
+        // The first look waits for nothing, so that a wait can be told before it begins.
+        let mut waits = false;
         loop {
             interrupts.check()?;
             let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
             let slice = rest.map_or(SLICE, |rest| rest.min(SLICE));
+            let slice = if waits { slice } else { Duration::ZERO };
             let sent = Instant::now();
             let command = ReserveWithTimeout::new(slice).map_err(cli_error)?;
             match self.tool.link.call(AnyCommand::new(&command))? {
@@ -101,8 +104,28 @@ impl State<'_> {
             if until.is_some_and(|until| Instant::now() >= until) {
                 return Err(self.nothing_came(bound.unwrap_or_default()));
             }
+            if !waits {
+                waits = true;
+                self.say_what_is_waited_for()?;
+            }
             self.keep_alive()?;
         }
+    }
+
+    /// A person who waits wants to know for what, and whether what they wait for is somewhere else.
+    fn say_what_is_waited_for(&mut self) -> Result<(), CliError> {
+        let Some((used, watched)) = self.place().filter(|_| self.person) else { return Ok(()) };
+        let names: Vec<&str> = watched.iter().map(TubeName::as_str).collect();
+        let mut text = format!("waiting for a job in {}; Ctrl-C ends it", names.join(", "));
+        if !watched.contains(&used)
+            && let Some(stats) = self.tool.link.call(StatsTube(used.clone()))?
+            && stats.current_jobs_ready > 0
+        {
+            let ready = units::count(stats.current_jobs_ready, "ready job");
+            text.push_str(&format!(" ({used} has {ready}, and is not watched: watch {used})"));
+        }
+        self.tool.messages.note(text);
+        Ok(())
     }
 
     /// Touches what is to be kept while a command waits.

@@ -86,7 +86,7 @@ impl Shift {
             WorkerEventKind::ServerReplaced => {
                 self.shift
                     .messages()
-                    .warn(format!("at {} is another server than before", event.server));
+                    .warn(format!("{} was restarted, or is another server now", event.server));
             }
             WorkerEventKind::ShortTimeToRun { job, ttr } => self.shift.messages().warn(format!(
                 "job {job} has a time to run of only {}: a slow moment is enough to lose it",

@@ -101,6 +101,8 @@ macro_rules! tool_contract {
                 texts_and_files_win_over_a_redirected_stdin,
                 the_embedded_server_lives_as_long_as_the_session,
                 connect_goes_to_other_servers,
+                a_connect_that_fails_keeps_the_good_connection,
+                what_a_shell_would_redirect_is_refused,
                 watch_repeats_a_command,
                 a_condition_that_did_not_come_true_is_124,
                 only_commands_that_look_are_repeated_outside_of_a_session,

@@ -121,6 +121,37 @@ pub fn connect_goes_to_other_servers<T: Tool>(case: &Case<T>) {
     assert!(ended.lines().iter().any(|line| line.contains(&second)), "{ended:?}");
 }
 
+/// And what the session holds stays, too.
+pub fn a_connect_that_fails_keeps_the_good_connection<T: Tool>(case: &Case<T>) {
+    let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());
+    drop(two);
+    let add = case.add;
+    let text = format!("{add} a\nconnect {second}\n{add} b\n");
+    let ended = repl(&case.program, &first, &["--keep-going"], text).exits(3);
+    assert!(ended.err.contains(&format!("the session stays with {first}")), "{ended:?}");
+    assert_eq!((case.jobs)(&one), 2);
+}
+
+/// Results would go elsewhere than the line says, and the signs would be bodies.
+pub fn what_a_shell_would_redirect_is_refused<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let (add, list) = (case.add, case.list);
+    for (line, sign) in [
+        (format!("{list} > f"), ">"),
+        (format!("{list} >>f"), ">>"),
+        (format!("{list} | head -1"), "|"),
+        (format!("{add} hello > f"), ">"),
+        (format!("2 {add} hello |cat"), "|"),
+    ] {
+        let ended = repl(&case.program, &address, &[], line).exits(2);
+        assert!(ended.err.contains(&format!("`{sign}`")), "{ended:?}");
+    }
+    assert_eq!((case.jobs)(&server), 0);
+    let text = format!("{add} \">\"\n{add} a>b|c\n!echo x | cat > /dev/null\n");
+    repl(&case.program, &address, &[], text).exits(0);
+    assert_eq!((case.jobs)(&server), 2);
+}
+
 /// As often as it is told, or until too little is shown.
 pub fn watch_repeats_a_command<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();

@@ -73,8 +73,8 @@ impl Editor {
         let config = config(color)?;
         let history = MemHistory::with_config(&config);
         let mut inner = rustyline::Editor::with_history(config, history).map_err(unusable)?;
-        let assistant =
-            Assistant { grammar: setup.grammar, values: setup.values, color, hints: setup.hints };
+        let (grammar, values, hints) = (setup.grammar, setup.values, setup.hints);
+        let assistant = Assistant { grammar, values, color, hints, prompt: Cell::default() };
         inner.set_helper(Some(assistant));
         inner.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
         for entry in setup.history {
@@ -88,6 +88,9 @@ impl Editor {
     /// # Errors
     /// The terminal fails: exit 74. Input that is not UTF-8: exit 65.
     pub fn read(&mut self, prompt: &Prompt) -> Result<Edited, CliError> {
+        if let Some(assistant) = self.inner.helper() {
+            assistant.prompt.set(prompt.plain().chars().count());
+        }
         edited(self.inner.readline(&(prompt.plain(), prompt.styled())))
     }
 
@@ -202,6 +205,8 @@ struct Assistant {
     values: Box<dyn Values>,
     color: bool,
     hints: Rc<Cell<bool>>,
+    /// How wide the prompt is.
+    prompt: Cell<usize>,
 }
 
 impl Helper for Assistant {}
@@ -226,7 +231,7 @@ impl Completer for Assistant {
 /// A hint; only one from history can be taken over with the right arrow.
 struct Suggestion {
     shown: String,
-    is_text: bool,
+    text: Option<String>,
 }
 
 impl Hint for Suggestion {
@@ -235,7 +240,7 @@ impl Hint for Suggestion {
     }
 
     fn completion(&self) -> Option<&str> {
-        self.is_text.then_some(self.shown.as_str())
+        self.text.as_deref()
     }
 }
 
@@ -247,11 +252,33 @@ impl Hinter for Assistant {
         if !self.hints.get() || !self.color || pos < line.len() || line.trim().is_empty() {
             return None;
         }
-        if let Some(shown) = from_history(line, context) {
-            return Some(Suggestion { shown, is_text: true });
+        let width = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
+        let room = room(self.prompt.get(), line, width);
+        if let Some(text) = from_history(line, context) {
+            return Some(Suggestion { shown: fitting(&text, room)?, text: Some(text) });
         }
-        hint(&self.grammar, line).map(|shown| Suggestion { shown, is_text: false })
+        let shown = fitting(&hint(&self.grammar, line)?, room)?;
+        Some(Suggestion { shown, text: None })
     }
+}
+
+/// How much fits behind the line in its last row. A hint that goes on in the next row is not erased there.
+fn room(prompt: usize, line: &str, width: usize) -> usize {
+    let column = match line.rsplit_once('\n') {
+        Some((_, last)) => last.chars().count(),
+        None => prompt + line.chars().count(),
+    };
+    // The last column would wrap the cursor.
+    (width.max(1) - column % width.max(1)).saturating_sub(1)
+}
+
+/// The hint, cut where there is no room for more; none where a cut one would say nothing.
+fn fitting(hint: &str, room: usize) -> Option<String> {
+    if hint.chars().count() <= room {
+        return Some(hint.to_owned());
+    }
+    let kept = room.checked_sub(1).filter(|kept| *kept >= 3)?;
+    Some(hint.chars().take(kept).chain(['…']).collect())
 }
 
 /// The rest of the newest entry that begins with `line`.
@@ -315,6 +342,22 @@ mod tests {
         {
             assert!(!is_open(done), "{done}");
         }
+    }
+
+    #[test]
+    fn a_hint_stays_in_the_row_of_the_cursor() {
+        for (prompt, line, width, expected) in [
+            (10, "put ", 60, 45),
+            (10, "put ", 14, 13),
+            (50, "put abcde", 60, 0),
+            (10, "x\ny", 60, 58),
+        ] {
+            assert_eq!(room(prompt, line, width), expected, "{prompt} {line:?} {width}");
+        }
+        assert_eq!(fitting("[-t TUBE] BODY", 14).as_deref(), Some("[-t TUBE] BODY"));
+        assert_eq!(fitting("[-t TUBE] BODY", 8).as_deref(), Some("[-t TUB…"));
+        assert_eq!(fitting("[-t TUBE] BODY", 3), None);
+        assert_eq!(fitting("[-t TUBE] BODY", 0), None);
     }
 
     #[test]

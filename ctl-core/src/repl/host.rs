@@ -27,6 +27,7 @@ use crate::error::{CliError, Exit};
 use crate::escape;
 use crate::link::Link;
 use crate::output::{Format, Output, Record, Style};
+use crate::ping::PATIENCE;
 use crate::signals::Interrupts;
 use crate::tool::Tool;
 
@@ -87,8 +88,11 @@ impl<G: Guest> Shell for Host<'_, G> {
         mut person: Option<&mut dyn Terminal>,
     ) -> Result<Exit, CliError> {
         let name = matches.subcommand_name().unwrap_or_default().to_owned();
-        if name == builtin::CONNECT && !self.may_leave(Leaving::Connect, borrow(&mut person))? {
-            return Ok(Exit::Done);
+        if name == builtin::CONNECT {
+            self.reach(matches)?;
+            if !self.may_leave(Leaving::Connect, borrow(&mut person))? {
+                return Ok(Exit::Done);
+            }
         }
         let reads = G::Tool::WORDS.reads.contains(&name.as_str());
         loop {
@@ -235,6 +239,22 @@ impl<G: Guest> Shell for Host<'_, G> {
 }
 
 impl<G: Guest> Host<'_, G> {
+    /// Asks the servers of `connect` whether they are there, before the session gives up those that it has.
+    fn reach(&mut self, matches: &ArgMatches) -> Result<(), CliError> {
+        let line = matches.subcommand().map(|(_, line)| line);
+        let addresses = line.and_then(|line| line.get_one::<String>(builtin::ADDRESS));
+        let mut guest = lock(self.shared);
+        let link = &mut guest.parts().tool.link;
+        let mut next = link.sibling();
+        next.dialer_mut().retarget(addresses.cloned().unwrap_or_default());
+        next.dialer_mut().default_timeout(PATIENCE);
+        let answered = next.connect().and_then(|()| next.ping(1));
+        answered.map(drop).map_err(|error| match link.dialer_mut().address() {
+            Ok(address) => error.remark(format!("(the session stays with {address})")),
+            Err(_) => error,
+        })
+    }
+
     /// The result had no line end: what a person is shown next must not hide it.
     fn end_open_line(&self) {
         if self.written.take_open_line() {

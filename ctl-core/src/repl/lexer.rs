@@ -46,6 +46,16 @@ pub struct Word {
     pub filled: bool,
 }
 
+impl Word {
+    /// The sign with which a shell would write a file or feed another program, if this is one. In quotes it is data.
+    #[must_use]
+    pub fn redirection(&self) -> Option<&'static str> {
+        let is_data = self.literal || self.heredoc || self.filled;
+        let signs = [">>", ">", "|"];
+        signs.into_iter().find(|sign| !is_data && self.bytes.starts_with(sign.as_bytes()))
+    }
+}
+
 /// A statement: one command with its words. Empty for blank lines and comments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statement {

@@ -303,6 +303,14 @@ impl<'s, S: Shell> Session<'s, S> {
         if let Some((times, words)) = again::repetition(words) {
             return self.repeat(times, words, terminal);
         }
+        if let Some(sign) = words.iter().find_map(Word::redirection) {
+            let text = format!(
+                "`{sign}` does not work here: a line of a session writes no files and feeds no programs"
+            );
+            return Err(CliError::usage(text)
+                .hint(format!("\"{sign}\" in quotes, where the character itself is meant"))
+                .hint("! and a line for the shell, where the tool can be run again"));
+        }
         let matches = match grammar::parse(self.shell.grammar(), words)? {
             grammar::Parsed::Matches(matches) => matches,
             grammar::Parsed::Help(text) => {
