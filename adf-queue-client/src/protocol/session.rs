@@ -266,11 +266,12 @@ impl<W> Session<W> {
 
     /// All but the answers of pulls come in the order of their requests.
     fn answered(&mut self, number: u64) {
-        let Ok(place) = self.due.binary_search_by_key(&number, |(number, _)| *number) else {
-            return;
-        };
-        self.has_answered |= place == 0;
-        self.due.remove(place);
+        if self.due.front().is_some_and(|(oldest, _)| *oldest == number) {
+            self.has_answered = true;
+            self.due.pop_front();
+        } else if let Ok(place) = self.due.binary_search_by_key(&number, |(number, _)| *number) {
+            self.due.remove(place);
+        }
     }
 
     /// The connection has ended: everybody who waits for an answer, in the order of the requests, and everybody who waits
