@@ -25,6 +25,8 @@ mod repl_pty;
 #[cfg(target_os = "linux")]
 mod shortage;
 mod smoke;
+#[cfg(feature = "tls")]
+mod tls;
 #[cfg(unix)]
 mod work;
 

@@ -125,6 +125,7 @@ macro_rules! tool_contract {
             #[cfg(feature = "tls")]
             $crate::tool_contract! { @case tls
                 tls_flags_that_cannot_work_are_refused,
+                a_server_is_trusted_for_its_certificate_only,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case terminal

@@ -1,0 +1,25 @@
+//! TLS to the server.
+
+use ctl_core::contract::tls::{authority, identity, proxy};
+use fixtures::adf_queue::Server;
+
+use crate::harness::*;
+
+#[test]
+fn messages_are_pushed_and_pulled_over_tls_by_each_transport() {
+    let directory = tempfile::tempdir().unwrap();
+    let (server, known) = (Server::builder().queue("/q").start().unwrap(), authority());
+    let ca = directory.path().join("ca.pem");
+    std::fs::write(&ca, known.pem()).unwrap();
+    let ca = ca.to_str().unwrap();
+    let identity = identity(&known, directory.path(), "server");
+    let address = proxy(&identity, None, server.address());
+    for scheme in ["adfs", "adfs+json", "https", "https+json"] {
+        let address = format!("{scheme}://{address}");
+        adfctl(&address, &["--tls-ca", ca, "push", "/q", scheme]).exits(0);
+        let ran = adfctl(&address, &["--tls-ca", ca, "pop", "/q", "-o", "raw"]).exits(0);
+        assert_eq!(ran.out(), scheme);
+        adfctl(&address, &["push", "/q", "untrusted"]).exits(77);
+    }
+    assert_eq!((server.view().ready, server.view().pulled), (0, 0));
+}
