@@ -13,7 +13,7 @@ use tokio::{
     time::{Sleep, sleep_until},
 };
 
-use crate::{End, Io, Pulse, Role, Stream, WRITE_STEP, now};
+use crate::{End, Io, Pulse, Role, Stream, WRITE_STEP, now, socket::reading};
 
 /// An attempt to make a connection, which gives up by itself.
 pub type Dialing<F> = Pin<Box<dyn Future<Output = Result<Box<dyn Stream>, F>> + Send>>;
@@ -136,10 +136,11 @@ impl<F> Wire<F> {
     fn obey(&mut self, cx: &mut Context<'_>, pulse: Pulse) -> bool {
         match pulse {
             Pulse::Dial { server, by, .. } => self.dial(cx, server, by),
-            Pulse::Go(_) | Pulse::Rest(_) => self.move_bytes(cx, false),
-            Pulse::HalfClose(_) => self.move_bytes(cx, true),
+            Pulse::Go(_) => self.move_bytes(cx, true, false),
+            Pulse::Rest(_) => self.move_bytes(cx, false, false),
+            Pulse::HalfClose(_) => self.move_bytes(cx, true, true),
             Pulse::Look | Pulse::Peek => {
-                if !self.read(cx) {
+                if !self.read(cx, false) {
                     self.io.looked(now());
                 }
                 true
@@ -179,14 +180,14 @@ impl<F> Wire<F> {
 
     /// Writes what the stream takes, and reads once; whether something came of it. What the role left untaken may be of use
     /// once all is written.
-    fn move_bytes(&mut self, cx: &mut Context<'_>, half_close: bool) -> bool {
+    fn move_bytes(&mut self, cx: &mut Context<'_>, expects: bool, half_close: bool) -> bool {
         let (waits, sent) = (!self.io.is_drained() && !self.io.data().is_empty(), self.io.sent());
         let was_half_closed = self.is_half_closed;
         let written = self.write(cx, half_close);
         // Somebody may wait for the room that there is now.
         let made_room = self.io.is_drained() && self.io.sent() - sent >= WRITE_STEP as u64;
         // What came before a write failed is the role's, and told before that.
-        let has_read = self.read(cx);
+        let has_read = self.read(cx, expects);
         if let Poll::Ready(Err(error)) = written
             && !has_read
         {
@@ -220,13 +221,14 @@ impl<F> Wire<F> {
     }
 
     /// Reads once; whether something came, the end included.
-    fn read(&mut self, cx: &mut Context<'_>) -> bool {
+    fn read(&mut self, cx: &mut Context<'_>, expects: bool) -> bool {
         let may_read = self.io.is_open() && !self.io.is_full();
         let (Stage::Open(stream), true) = (&mut self.stage, may_read) else {
             return false;
         };
         let mut space = ReadBuf::new(self.io.space());
-        let read = Pin::new(stream).poll_read(cx, &mut space).map_ok(|()| space.filled().len());
+        let read = reading(expects, || Pin::new(stream).poll_read(cx, &mut space));
+        let read = read.map_ok(|()| space.filled().len());
         match read {
             Poll::Ready(Ok(0)) => self.io.ended(End::Lost(io::ErrorKind::UnexpectedEof.into())),
             Poll::Ready(Ok(n)) => self.io.came(n),

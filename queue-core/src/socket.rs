@@ -1,6 +1,6 @@
 //! What both faces do with sockets.
 
-use std::{error::Error as StdError, fmt, io, net::SocketAddr, time::Duration};
+use std::{cell::Cell, error::Error as StdError, fmt, io, net::SocketAddr, time::Duration};
 
 use socket2::{SockRef, TcpKeepalive};
 
@@ -37,11 +37,25 @@ pub(crate) fn prepare(socket: SockRef<'_>, dead_peer_after: Duration) -> io::Res
     Ok(())
 }
 
+thread_local! {
+    static EXPECTS: Cell<bool> = const { Cell::new(true) };
+}
+
+/// Reads for somebody who expects an answer, or only wants to hear should something come. What is read may lie below a TLS
+/// session, or a stream of the caller's, which would not hand that on.
+#[cfg(feature = "tokio")]
+pub(crate) fn reading<T>(expects: bool, read: impl FnOnce() -> T) -> T {
+    let before = EXPECTS.replace(expects);
+    let outcome = read();
+    EXPECTS.set(before);
+    outcome
+}
+
 /// Whether what came is to be acknowledged at once.
 ///
 /// The operating system holds an acknowledgement back for up to 40 ms, to send it with what is written meanwhile. A server
-/// without `TCP_NODELAY` holds its next small answer back until it has that, so whoever waits for one without writing
-/// anything acknowledges the one before by itself.
+/// without `TCP_NODELAY` holds its next small answer back until it has that, so whoever expects one and has nothing to write
+/// acknowledges the one before by itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acks {
     is_wanted: bool,
@@ -62,12 +76,13 @@ impl Acks {
         self.is_owed = false;
     }
 
-    /// More is waited for. Systems that cannot be told answer later.
+    /// Nothing has come. Systems that cannot be told to acknowledge do so later.
     pub(crate) fn waits<'a, S>(&mut self, socket: &'a S)
     where
         SockRef<'a>: From<&'a S>,
     {
-        if std::mem::take(&mut self.is_owed) {
+        if self.is_owed && EXPECTS.get() {
+            self.is_owed = false;
             #[cfg(any(target_os = "linux", target_os = "android"))]
             let _ = SockRef::from(socket).set_tcp_quickack(true);
             #[cfg(not(any(target_os = "linux", target_os = "android")))]
