@@ -2,7 +2,7 @@
 
 pub mod commands;
 
-use clap::Command;
+use clap::{Arg, Command};
 use clap_complete::Shell;
 
 use crate::error::{CliError, ExitCode};
@@ -20,7 +20,8 @@ pub fn completions(mut tree: Command, shell: Shell) -> String {
 ///
 /// # Errors
 /// A page cannot be rendered: exit 70.
-pub fn man_pages(mut tree: Command) -> Result<Vec<(String, String)>, CliError> {
+pub fn man_pages(tree: Command) -> Result<Vec<(String, String)>, CliError> {
+    let mut tree = explained(tree);
     tree.build();
     let mut pages = Vec::new();
     collect_pages(&tree, None, &mut pages)?;
@@ -37,14 +38,35 @@ fn collect_pages(
         None => command.get_name().to_owned(),
     };
     let mut page = Vec::new();
-    clap_mangen::Man::new(command.clone().name(name.clone())).render(&mut page).map_err(
-        |error| CliError::internal(format!("cannot render the man page {name}: {error}")),
-    )?;
+    let documented = command.clone().name(name.clone()).override_usage(synopsis(command));
+    clap_mangen::Man::new(documented).render(&mut page).map_err(|error| {
+        CliError::internal(format!("cannot render the man page {name}: {error}"))
+    })?;
     pages.push((format!("{name}.1"), String::from_utf8_lossy(&page).into_owned()));
     for child in visible(command) {
         collect_pages(child, Some(&name), pages)?;
     }
     Ok(())
+}
+
+/// The grammar with every option explained, also those that the short help leaves out.
+fn explained(command: Command) -> Command {
+    command.mut_args(|arg| arg.hide_short_help(false)).mut_subcommands(explained)
+}
+
+/// How a command is called: its own options with their values, those of every command in one word.
+fn synopsis(command: &Command) -> String {
+    let is_left_out = |arg: &Arg| {
+        arg.is_positional()
+            || arg.is_required_set()
+            || arg.is_hide_set()
+            || arg.is_global_set()
+            || ["help", "version"].contains(&arg.get_id().as_str())
+    };
+    let own = command.get_arguments().filter(|arg| !is_left_out(arg));
+    let options = own.map(|arg| format!("[{arg}] ")).collect::<String>() + "[GLOBAL OPTIONS]";
+    let usage = command.clone().render_usage().to_string();
+    usage.trim_start_matches("Usage: ").replacen("[OPTIONS]", &options, 1)
 }
 
 /// The commands with their aliases and first lines, as a Markdown table.

@@ -41,6 +41,27 @@ pub fn there_is_a_man_page_for_every_command_with_exit_codes_and_environment<T: 
     assert!(page.contains(program.variables[0]), "{page}");
 }
 
+/// Also those that the short help leaves out, with their values in the synopsis.
+pub fn every_option_is_explained_on_every_man_page<T: Tool>(Case { program, .. }: &Case<T>) {
+    let directory = tempfile::tempdir().unwrap();
+    program.bare(&["man", "--out", directory.path().to_str().unwrap()]).exits(0);
+    let mut options = 0;
+    for page in std::fs::read_dir(&directory).unwrap() {
+        let page = std::fs::read_to_string(page.unwrap().path()).unwrap();
+        let page = page.replace("\\-", "-").replace("\\fR", "");
+        let (head, rest) = page.split_once(".SH DESCRIPTION").unwrap();
+        for entry in rest.split(".TP\n").skip(1) {
+            let (option, text) = entry.split_once('\n').unwrap();
+            assert!(text.starts_with(|first: char| first.is_alphanumeric()), "{option}: {text}");
+            options += usize::from(option.contains("--"));
+        }
+        assert!(head.contains("[GLOBAL OPTIONS]") && !head.contains("[--color"), "{head}");
+    }
+    assert!(options > 30 * names::<T>().len(), "{options}");
+    let page = std::fs::read_to_string(directory.path().join(format!("{}-ping.1", program.name)));
+    assert!(page.unwrap().replace('\\', "").contains("[--interval <"));
+}
+
 /// `docs` prints what the README has.
 pub fn the_generated_sections_list_commands_and_exit_codes<T: Tool>(
     Case { program, .. }: &Case<T>,
