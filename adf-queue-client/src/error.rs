@@ -2,7 +2,7 @@
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
-use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt};
+use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt, sync::Arc};
 
 use queue_core::shorten;
 
@@ -21,7 +21,7 @@ struct Inner {
     action: Option<Action>,
     request_id: Option<RequestId>,
     message: Cow<'static, str>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// What kind of failure an [`Error`] is.
@@ -157,7 +157,7 @@ impl Error {
             queue_core::ErrorKind::Tls => ErrorKind::Tls,
         };
         let mut error = Self::new(kind, Fate::NotSent, message);
-        error.0.source = source;
+        error.0.source = source.map(Arc::from);
         error
     }
 
@@ -181,7 +181,7 @@ impl Error {
         mut self,
         source: impl Into<Box<dyn StdError + Send + Sync>>,
     ) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(Arc::from(source.into()));
         self
     }
 
@@ -207,7 +207,7 @@ impl Error {
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn share(&self) -> Self {
         let mut error = Self::new(self.kind().clone(), self.fate(), self.0.message.clone());
-        error.0.source = self.0.source.as_ref().map(|source| source.to_string().into());
+        error.0.source = self.0.source.clone();
         error
     }
 }

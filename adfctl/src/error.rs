@@ -45,8 +45,8 @@ pub const CONNECTION_LOST: &str = "CONNECTION_LOST";
 /// The client's error as the tool's.
 #[must_use]
 pub fn cli_error(error: Error) -> CliError {
-    if process::comes_of_shortage(&error) {
-        return CliError::shortage(error.to_string());
+    if let Some(refusal) = process::refused_here(&error) {
+        return refusal.unknown(error.fate() == Fate::Unknown);
     }
     let (exit, code) = outcome(error.kind());
     let is_unknown = error.fate() == Fate::Unknown;

@@ -2,7 +2,7 @@
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
-use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt};
+use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt, sync::Arc};
 
 use bytes::Bytes;
 pub use queue_core::Fate;
@@ -25,7 +25,7 @@ struct Inner {
     job: Option<JobRef>,
     /// The reply line, or the body, that the kind of error speaks of.
     reply: Option<Bytes>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// What kind of failure an [`Error`] is.
@@ -203,7 +203,7 @@ impl Error {
             queue_core::ErrorKind::Tls => ErrorKind::Tls,
         };
         let mut error = Self::new(kind, Fate::NotSent, message);
-        error.0.source = source;
+        error.0.source = source.map(Arc::from);
         error
     }
 
@@ -231,7 +231,7 @@ impl Error {
             message: self.0.message.clone(),
             job: self.0.job,
             reply: self.0.reply.clone(),
-            source: self.0.source.as_ref().map(|source| source.to_string().into()),
+            source: self.0.source.clone(),
         }))
     }
 
@@ -239,7 +239,7 @@ impl Error {
         mut self,
         source: impl Into<Box<dyn StdError + Send + Sync>>,
     ) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(Arc::from(source.into()));
         self
     }
 

@@ -248,6 +248,14 @@ impl CliError {
             .hint("a higher limit: ulimit -n for descriptors, -u for processes and threads")
     }
 
+    /// The system lets this user not do it, such as open the socket of somebody else: exit 77.
+    #[must_use]
+    pub fn denied(message: impl Into<String>) -> Self {
+        Self::new(Exit::Permission, "PERMISSION", message).hint(
+            "the user that the server runs as, or a mode of its socket that lets this user write",
+        )
+    }
+
     /// A thread cannot be started: exit 75 when the system has none left, else 70.
     #[must_use]
     pub fn thread(error: &io::Error) -> Self {

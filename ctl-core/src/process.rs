@@ -25,17 +25,22 @@ pub fn spawn(command: &mut Command) -> Result<Child, CliError> {
     })
 }
 
-/// The same for the causes of an error.
+/// What a client's error is when the cause is this machine, not the server: no room left in the system (75), or something
+/// that this user may not do, such as opening the socket of somebody else (77). `None` for every other cause.
 #[must_use]
-pub fn comes_of_shortage(error: &(dyn Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.downcast_ref().is_some_and(is_shortage) {
-            return true;
-        }
-        cause = error.source();
+pub fn refused_here(error: &(dyn Error + 'static)) -> Option<CliError> {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    let system = |error: &&(dyn Error + 'static)| error.downcast_ref::<io::Error>().map(classify);
+    causes.filter_map(|cause| system(&cause)?).next().map(|refusal| refusal(error.to_string()))
+}
+
+/// The refusal of the system that this is, if it is one.
+fn classify(error: &io::Error) -> Option<fn(String) -> CliError> {
+    if is_shortage(error) {
+        return Some(CliError::shortage);
     }
-    false
+    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+    is_denied.then_some(CliError::denied)
 }
 
 /// Whether the system has no descriptor, process, thread or memory left, which passes.

@@ -2,7 +2,7 @@
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
-use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt};
+use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt, sync::Arc};
 
 pub use queue_core::Fate;
 pub(crate) use queue_core::excerpt;
@@ -24,7 +24,7 @@ struct Inner {
     code: Option<Box<str>>,
     handle: Option<JobHandle>,
     unique: Option<UniqueId>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// What kind of failure an [`Error`] is.
@@ -185,7 +185,7 @@ impl Error {
             queue_core::ErrorKind::Tls => ErrorKind::Tls,
         };
         let mut error = Self::new(kind, Fate::NotSent, message);
-        error.0.source = source;
+        error.0.source = source.map(Arc::from);
         error
     }
 
@@ -214,7 +214,7 @@ impl Error {
         mut self,
         source: impl Into<Box<dyn StdError + Send + Sync>>,
     ) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(Arc::from(source.into()));
         self
     }
 
@@ -245,7 +245,7 @@ impl Error {
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn share(&self) -> Self {
         let mut error = Self::new(self.kind(), self.fate(), self.0.message.clone());
-        error.0.source = self.0.source.as_ref().map(|source| source.to_string().into());
+        error.0.source = self.0.source.clone();
         error
     }
 }

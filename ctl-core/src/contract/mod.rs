@@ -13,6 +13,8 @@
 pub mod bounds;
 pub mod documents;
 pub mod grammar;
+#[cfg(target_os = "linux")]
+pub mod permission;
 pub mod program;
 #[cfg(unix)]
 pub mod serve;
@@ -122,6 +124,10 @@ macro_rules! tool_contract {
             #[cfg(target_os = "linux")]
             $crate::tool_contract! { @case work
                 what_a_command_leaves_running_is_named_when_it_is_ended,
+            }
+            #[cfg(target_os = "linux")]
+            $crate::tool_contract! { @case permission
+                a_socket_that_this_user_may_not_open_is_77,
             }
             #[cfg(feature = "tls")]
             $crate::tool_contract! { @case tls

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use super::program::{Program, signal};
@@ -19,7 +20,7 @@ pub struct Worker {
 }
 
 /// A command of whoever runs the worker; only for root it is somebody else.
-fn by(user: Option<u32>, program: impl AsRef<std::ffi::OsStr>) -> Command {
+pub(super) fn by(user: Option<u32>, program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     if let Some(user) = user {
         command.uid(user);
@@ -35,6 +36,17 @@ fn user(number: u32) -> Option<u32> {
     rustix::process::getuid().is_root().then_some(user)
 }
 
+/// A copy of the tool that every user can run, in a folder that everybody can read.
+pub(super) fn copied(program: &Program) -> (PathBuf, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = folder.path().join(program.name);
+    // By another process: what other tests start here would inherit a file that is being written, which is busy then.
+    let copied = Command::new("cp").arg(program.path).arg(&copy).status();
+    assert!(copied.unwrap().success());
+    (copy, folder)
+}
+
 /// The tool with so many processes and threads, or all that it may have, in a folder that its user can read. Tests that
 /// run at the same time have different numbers, up to 4.
 #[must_use]
@@ -43,12 +55,7 @@ pub fn limited(
     number: u32,
     processes: Option<u32>,
 ) -> (Command, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let copy = folder.path().join(program.name);
-    // By another process: what other tests start here would inherit a file that is being written, which is busy then.
-    let copied = Command::new("cp").arg(program.path).arg(&copy).status();
-    assert!(copied.unwrap().success());
+    let (copy, folder) = copied(program);
     let mut command = by(user(number), "prlimit");
     command.args(processes.map(|most| format!("--nproc={most}:")));
     command.arg(copy).current_dir(folder.path());

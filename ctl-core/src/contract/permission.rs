@@ -1,0 +1,26 @@
+//! What the user of a tool may not do.
+
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+use super::Case;
+use super::program::ended;
+use super::shortage::{by, copied};
+use crate::link::Link as _;
+use crate::serve::Endpoint;
+use crate::tool::Tool;
+
+/// Not 69, after which scripts wait for the server.
+pub fn a_socket_that_this_user_may_not_open_is_77<T: Tool>(case: &Case<T>) {
+    let (program, folder) = copied(&case.program);
+    let socket = folder.path().join("socket");
+    let (_server, address) = T::Link::start(Endpoint::Unix(socket.clone()), None).unwrap();
+    // Root may open every socket, so for root it is another user who runs the tool.
+    set_permissions(&socket, Permissions::from_mode(0o000)).unwrap();
+    let mut child = by(rustix::process::getuid().is_root().then_some(65_534), program);
+    child.env_clear().args([case.program.flag, &*address, "ping", "-c", "1"]);
+    let ran = ended(child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let ran = ran.exits(77);
+    assert!(ran.says("error: PERMISSION: ") && ran.err.contains("its socket"), "{ran:?}");
+}
