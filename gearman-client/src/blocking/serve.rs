@@ -86,15 +86,17 @@ impl Shop<'_> {
                 }
             }
             let progress = desk.progress();
-            if progress.is_some() {
+            let mut is_in_vain = false;
+            if desk.is_full(self.options.slots) {
                 // Should the connection be gone, what follows finds out.
                 let _ = lane.flush();
+                is_in_vain = desk.wait_while_full(self.options.slots, slice);
             }
-            let time = match desk.wait_while_full(self.options.slots, slice) {
+            let time = match progress {
                 // As short as a socket timeout can be.
-                true => Duration::from_millis(1),
-                false if progress.is_some() => slice,
-                false => SLICE,
+                _ if is_in_vain => Duration::from_millis(1),
+                Some(_) => slice,
+                None => SLICE,
             };
             lane.receive(now() + time);
             slice = match lane.has_jobs() || desk.progress() != progress {

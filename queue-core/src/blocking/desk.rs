@@ -25,6 +25,12 @@ struct Queue<T> {
     is_closed: bool,
 }
 
+impl<T> Queue<T> {
+    fn is_full(&self, most: usize) -> bool {
+        self.threads - self.idle + self.jobs.len() >= most
+    }
+}
+
 /// Lets the threads of a desk end, also when whoever brings the jobs panics: they are waited for.
 #[derive(Debug)]
 pub struct Closing<'a, T>(&'a Desk<T>);
@@ -62,16 +68,18 @@ impl<T> Desk<T> {
         (queue.idle < queue.threads || !queue.jobs.is_empty()).then_some(queue.ended)
     }
 
+    /// Whether none of `most` handlers is free.
+    #[must_use]
+    pub fn is_full(&self, most: usize) -> bool {
+        self.lock().is_full(most)
+    }
+
     /// Where none of `most` handlers is free: waits until one is, at most for so long, because nothing that comes is more urgent
     /// than what they leave. Whether it has waited in vain.
     #[must_use]
     pub fn wait_while_full(&self, most: usize, timeout: Duration) -> bool {
-        let is_full = |queue: &mut Queue<T>| queue.threads - queue.idle + queue.jobs.len() >= most;
-        let mut queue = self.lock();
-        if !is_full(&mut queue) {
-            return false;
-        }
-        let waited = self.done.wait_timeout_while(queue, timeout, is_full);
+        let waited =
+            self.done.wait_timeout_while(self.lock(), timeout, |queue| queue.is_full(most));
         waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 

@@ -107,8 +107,11 @@ impl Floor<'_> {
     fn step(&self, role: &mut worker::Lane, wire: &mut Wire<Error>, slice: Duration) {
         let was_connected = role.is_connected();
         let mut station = Station { role, floor: self };
-        wire.push(&mut station);
-        let is_in_vain = !station.role.has_news() && self.desk.wait_while_full(self.slots, slice);
+        let mut is_in_vain = false;
+        if self.desk.is_full(self.slots) {
+            wire.push(&mut station);
+            is_in_vain = !station.role.has_news() && self.desk.wait_while_full(self.slots, slice);
+        }
         let time = if is_in_vain { GLANCE } else { slice };
         // An attempt to connect is not to be cut short.
         let at_most = if was_connected { now().checked_add(time) } else { None };
