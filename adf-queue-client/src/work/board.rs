@@ -14,8 +14,8 @@ use foldhash::fast::FixedState;
 use queue_core::{JobLimit, Observer, Outage, Signal, Wakers};
 
 use crate::{
-    Address, ConnectionState, JobContext, LostReason, Metrics, WorkerEvent, WorkerEventKind,
-    WorkerOptions, WorkerReport,
+    Address, ConnectionState, Decision, JobContext, LostReason, Metrics, WorkerEvent,
+    WorkerEventKind, WorkerOptions, WorkerReport,
     protocol::worker::{Key, Lane, News},
     trace,
     work::{Ended, Loss},
@@ -191,6 +191,18 @@ impl Board {
             _ if self.is_ending() => lane.stop(now),
             _ => {}
         }
+    }
+
+    /// Lets a lane know what a handler has decided, which begins with no further message when it is to stop.
+    pub(crate) fn finish(
+        &self,
+        lane: &mut Lane,
+        key: Key,
+        decision: Option<Decision>,
+        now: Instant,
+    ) {
+        self.heed_stop(lane, now);
+        lane.finish(key, decision, now);
     }
 
     /// A handler begins with a message; it is told when that is lost.

@@ -112,11 +112,8 @@ impl Lane {
 
     fn ended(&self, key: worker::Key, context: &JobContext, ended: Ended) {
         self.board.handled(self.index, key, context, &ended);
-        self.role.with(|role| {
-            // No further message is begun with when it is to stop.
-            self.board.heed_stop(role, now());
-            (role.finish(key, ended.ok(), now()), true)
-        });
+        let finish = |role: &mut worker::Lane| self.board.finish(role, key, ended.ok(), now());
+        self.role.with(|role| (finish(role), true));
     }
 }
 

@@ -143,9 +143,7 @@ impl Floor<'_> {
         let Some(registered) = self.handlers.get(job.queue()) else { return };
         if registered.quick.is_proven() {
             let decision = self.handle(registered, key, &job);
-            // No further message is begun with when it is to stop.
-            self.board.heed_stop(role, now());
-            return role.finish(key, decision, now());
+            return self.board.finish(role, key, decision, now());
         }
         if !self.desk.put((key, job), self.slots) {
             return;
@@ -195,9 +193,10 @@ impl Role for Station<'_> {
     type Failure = Error;
 
     fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
-        self.floor.board.heed_stop(self.role, now);
-        for (key, decision) in self.floor.mail.take() {
-            self.role.finish(key, decision, now);
+        let Floor { board, mail, .. } = self.floor;
+        board.heed_stop(self.role, now);
+        for (key, decision) in mail.take() {
+            board.finish(self.role, key, decision, now);
         }
         self.role.exchange(io, now)
     }
