@@ -91,6 +91,13 @@ impl Fleet {
         Some(CliError::new(self.exit(), "UNAVAILABLE", text))
     }
 
+    /// Nobody knows `what`, as far as they have answered.
+    #[must_use]
+    pub fn unknown(&self, what: &str) -> CliError {
+        let who = if self.is_several() { "no server knows" } else { "the server does not know" };
+        CliError::not_found(format!("{who} {what}"))
+    }
+
     fn worst(&self) -> CliError {
         let text = "none of the servers has answered";
         self.silent().map_or_else(|| CliError::unavailable(text), |error| error.context(text))

@@ -97,8 +97,6 @@ fn cancel(
     if let Some((server, _)) = answers.into_iter().find(|(_, is_cancelled)| *is_cancelled) {
         return Ok(server);
     }
-    let who = if fleet.is_several() { "no server knows" } else { "the server does not know" };
     // Who was silent may have it.
-    let silent = fleet.silent();
-    Err(silent.unwrap_or_else(|| CliError::not_found(format!("{who} the job {name}"))))
+    Err(fleet.silent().unwrap_or_else(|| fleet.unknown(&format!("the job {name}"))))
 }

@@ -52,11 +52,10 @@ pub fn run(tool: &mut Tool, args: JobArgs) -> Result<Exit, CliError> {
         }
     };
     let Some((server, status)) = answers.into_iter().find(|(_, status)| status.is_known) else {
-        let who = if fleet.is_several() { "no server knows" } else { "the server does not know" };
-        let text = format!("{who} the job {name}: it has ended, or it never was");
+        let what = format!("the job {name}: it has ended, or it never was");
         // Who was silent may have it.
         let silent = fleet.silent().map(|error| error.context(format!("job {name}")));
-        return Err(silent.unwrap_or_else(|| CliError::not_found(text)));
+        return Err(silent.unwrap_or_else(|| fleet.unknown(&what)));
     };
     tool.out.pairs(record(fleet::record(server.as_deref()).with(key, name), &status))?;
     Ok(Exit::Done)
