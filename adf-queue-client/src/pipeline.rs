@@ -1,6 +1,9 @@
 //! A pipeline of pushes with a bounded window, async.
 
-use crate::{Client, MessageId, Push, Result, protocol::client::window::Window};
+use crate::{
+    Client, MessageId, Push, Result,
+    protocol::client::window::{Next, Window},
+};
 
 impl Client {
     /// Pushes messages without waiting for each answer, and gives the answers in order: of one queue, in the order of their
@@ -65,12 +68,14 @@ impl<I: Iterator<Item = Push>> PushMany<'_, I> {
             let push = self.pushes.next()?;
             return Some(self.client.push(push).await);
         };
-        self.window.fill(&mut self.pushes, |ask| self.client.begin(link, ask));
-        let outcome = match self.window.head()? {
-            Some(number) => Some(link.outcome(number).await),
-            None => None,
-        };
-        self.window.complete(outcome)
+        loop {
+            self.window.fill(&mut self.pushes, |ask| self.client.begin(link, ask));
+            match self.window.next() {
+                Next::Tell(outcome) => return Some(outcome),
+                Next::Wait(number) => self.window.came(link.outcome(number).await),
+                Next::End => return None,
+            }
+        }
     }
 }
 

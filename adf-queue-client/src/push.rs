@@ -9,7 +9,7 @@ use crate::{QueueName, protocol::Action};
 pub struct Push {
     action: Action,
     queue: QueueName,
-    pub(crate) body: Bytes,
+    body: Bytes,
 }
 
 impl Push {
@@ -46,5 +46,12 @@ impl Push {
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn into_ask(self) -> crate::protocol::client::Ask {
         crate::protocol::client::Ask::Plain(self.action, self.queue, self.body)
+    }
+
+    /// What is asked for it under this id.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn asked<'a>(&'a self, id: &'a str) -> crate::protocol::Asked<'a> {
+        let Push { action, queue, body } = self;
+        crate::protocol::Asked { action: *action, id, queue: queue.as_str(), body }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{io, mem, task::Waker, time::Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
 /// The bytes of one connection, and what is known of it. It outlives calls, futures and connections.
 ///
@@ -99,6 +99,14 @@ impl<F> Io<F> {
         self.filled -= n;
         self.wanted = 0;
         self.incoming.split_to(n).freeze()
+    }
+
+    /// Drops the first `n` bytes of what came; all of it if `n` is more.
+    pub fn skip(&mut self, n: usize) {
+        let n = n.min(self.filled);
+        self.filled -= n;
+        self.wanted = 0;
+        self.incoming.advance(n);
     }
 
     /// Says how many bytes are missing for the next whole message, so that a read may bring them all. Only a hint: within

@@ -62,6 +62,8 @@ pub struct Proof<R: Role, P> {
     pub peer: P,
     /// What goes wrong from now on.
     pub faults: Faults,
+    /// Whether time may leap to the moment that the role waits for, ahead of what comes before that; it does at first.
+    pub leaps: bool,
     io: Io<R::Failure>,
     now: Instant,
     random: Random,
@@ -78,6 +80,7 @@ impl<R: Role, P: Peer> Proof<R, P> {
             role: Steady(role),
             peer,
             faults: Faults::default(),
+            leaps: true,
             io: Io::default(),
             now: crate::now(),
             random: Random::new(seed),
@@ -179,6 +182,7 @@ impl<R: Role, P: Peer> Proof<R, P> {
         if self.happens(self.faults.late) {
             self.now += hour;
         } else if let Some(until) = pulse.until().filter(|until| *until < self.now + hour)
+            && self.leaps
             && self.random.one_in(4)
         {
             self.now = self.now.max(until);

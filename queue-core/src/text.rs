@@ -5,8 +5,13 @@ use std::{any::Any, borrow::Cow};
 /// Strict decimal: digits only, no sign, no leading zero, no overflow.
 #[must_use]
 pub fn decimal(text: &[u8]) -> Option<u64> {
-    let plain = text.iter().all(u8::is_ascii_digit) && (text.len() == 1 || !text.starts_with(b"0"));
-    if plain { std::str::from_utf8(text).ok()?.parse().ok() } else { None }
+    let is_plain = text.len() == 1 || !text.starts_with(b"0");
+    (is_plain && !text.is_empty()).then_some(())?;
+    text.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        (digit < 10).then_some(())?;
+        number.checked_mul(10)?.checked_add(digit.into())
+    })
 }
 
 /// What a panic says, if it says something.

@@ -1,7 +1,10 @@
 //! A pipeline of pushes with a bounded window.
 
 use super::Client;
-use crate::{MessageId, Push, Result, protocol::client::window::Window};
+use crate::{
+    MessageId, Push, Result,
+    protocol::client::window::{Next, Window},
+};
 
 impl Client {
     /// Pushes messages without waiting for each answer, and gives the answers in order: of one queue, in the order of their
@@ -55,11 +58,16 @@ impl<I: Iterator<Item = Push>> Iterator for PushMany<'_, I> {
             let push = self.pushes.next()?;
             return Some(self.client.push(push));
         };
-        if self.window.fill(&mut self.pushes, |ask| link.begin(ask, limit)) {
-            link.push();
+        loop {
+            if self.window.fill(&mut self.pushes, |ask| link.begin(ask, limit)) {
+                link.push();
+            }
+            match self.window.next() {
+                Next::Tell(outcome) => return Some(outcome),
+                Next::Wait(number) => self.window.came(link.outcome(number)),
+                Next::End => return None,
+            }
         }
-        let outcome = self.window.head()?.map(|number| link.outcome(number));
-        self.window.complete(outcome)
     }
 }
 

@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use queue_core::excerpt;
 
-use super::{Action, Delivered, Refusal, Request, Response, Success, response::OK};
+use super::{Action, Asked, Delivered, Refusal, Response, Success, response::OK};
 use crate::{Error, MessageId, RequestId, Result};
 
 /// The longest body, by the width of its length.
@@ -11,21 +11,27 @@ const MAX_BODY: usize = u16::MAX as usize;
 /// What follows the body of a delivery: duplications and message id.
 const BEHIND_BODY: usize = 2 + 8;
 
-pub(super) fn encode(request: &Request, frame: &mut BytesMut) -> Result<()> {
-    let (id, queue, body) = (request.id().as_str(), request.queue().as_str(), request.body());
-    check_name(queue)?;
-    if body.len() > MAX_BODY {
-        return Err(Error::invalid(format!(
-            "body of {} bytes is too long: binary frames carry up to {MAX_BODY} (use JSON, or HTTP)",
-            body.len()
-        )));
-    }
+pub(super) fn encode(asked: &Asked<'_>, frame: &mut BytesMut) -> Result<()> {
+    check(asked)?;
+    let Asked { action, id, queue, body } = *asked;
     frame.reserve(7 + id.len() + queue.len() + body.len());
-    frame.put_u8(request.action().code());
+    frame.put_u8(action.code());
     put(frame, id.as_bytes());
     put(frame, queue.as_bytes());
-    if request.action().is_push() {
+    if action.is_push() {
         put(frame, body);
+    }
+    Ok(())
+}
+
+/// Whether a frame can carry it unchanged.
+pub(super) fn check(asked: &Asked<'_>) -> Result<()> {
+    check_name(asked.queue)?;
+    if asked.body.len() > MAX_BODY {
+        return Err(Error::invalid(format!(
+            "body of {} bytes is too long: binary frames carry up to {MAX_BODY} (use JSON, or HTTP)",
+            asked.body.len()
+        )));
     }
     Ok(())
 }
@@ -53,12 +59,30 @@ pub(super) fn decode(frame: Bytes) -> Result<Response> {
     })
 }
 
+/// An answer in its parts.
+struct Answered<'a> {
+    action: Action,
+    id: &'a [u8],
+    queue: &'a [u8],
+    result: &'a [u8],
+    rest: &'a [u8],
+}
+
+fn split(frame: &[u8]) -> Option<Answered<'_>> {
+    let mut rest = frame;
+    Some(Answered {
+        action: Action::from_code(rest.try_get_u8().ok()?)?,
+        id: field(&mut rest)?,
+        queue: field(&mut rest)?,
+        result: field(&mut rest)?,
+        rest,
+    })
+}
+
 fn read(frame: &Bytes) -> Option<Response> {
-    let mut rest = &**frame;
-    let action = Action::from_code(rest.try_get_u8().ok()?)?;
-    let id = RequestId::checked(str::from_utf8(field(&mut rest)?).ok()?)?;
-    let queue = frame.slice_ref(field(&mut rest)?);
-    let result = field(&mut rest)?;
+    let Answered { action, id, queue, result, rest } = split(frame)?;
+    let id = RequestId::checked(str::from_utf8(id).ok()?)?;
+    let queue = frame.slice_ref(queue);
     let outcome = if result == OK.as_bytes() {
         Ok(success(action, rest, frame)?)
     } else {
@@ -66,6 +90,15 @@ fn read(frame: &Bytes) -> Option<Response> {
         Err(Refusal::of(&String::from_utf8_lossy(result)))
     };
     Some(Response { action, id, queue, outcome })
+}
+
+/// The answer to a push that has succeeded: its action, its id, and the number of the message. Nothing is copied.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(super) fn pushed(frame: &[u8]) -> Option<(Action, &[u8], MessageId)> {
+    let Answered { action, id, result, mut rest, .. } = split(frame)?;
+    let is_done = action.is_push() && result == OK.as_bytes();
+    is_done.then_some(())?;
+    Some((action, id, rest.try_get_u64().ok()?.into()))
 }
 
 fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {

@@ -6,11 +6,11 @@ use bytes::{BufMut, BytesMut};
 use queue_core::excerpt;
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Delivered, Refusal, Request, Response, Success, response::OK};
+use super::{Action, Asked, Delivered, Refusal, Response, Success, response::OK};
 use crate::{Error, RequestId, Result};
 
 #[derive(Serialize)]
-struct Asked<'a> {
+struct Text<'a> {
     action: &'static str,
     requestid: &'a str,
     queue: &'a str,
@@ -35,13 +35,13 @@ struct Answered<'a> {
     body: Option<String>,
 }
 
-pub(super) fn encode(request: &Request, frame: &mut BytesMut) -> Result<()> {
-    let body = text(request.body())?;
-    let asked = Asked {
-        action: request.action().name(),
-        requestid: request.id().as_str(),
-        queue: request.queue().as_str(),
-        body: request.action().is_push().then_some(body),
+pub(super) fn encode(asked: &Asked<'_>, frame: &mut BytesMut) -> Result<()> {
+    let body = text(asked.body)?;
+    let asked = Text {
+        action: asked.action.name(),
+        requestid: asked.id,
+        queue: asked.queue,
+        body: asked.action.is_push().then_some(body),
     };
     let start = frame.len();
     // Characters beyond the basic plane stay UTF-8: the server closes the connection at an escaped surrogate.
@@ -49,6 +49,12 @@ pub(super) fn encode(request: &Request, frame: &mut BytesMut) -> Result<()> {
         frame.truncate(start);
         Error::invalid("the request cannot be written as JSON").with_source(error)
     })
+}
+
+/// Whether text can carry it unchanged.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(super) fn check(asked: &Asked<'_>) -> Result<()> {
+    text(asked.body).map(drop)
 }
 
 /// The body of a push, which the other side would otherwise get with signs of its own in it.

@@ -57,6 +57,16 @@ pub(crate) fn check_host(host: &str) -> Result<()> {
     head::write(&[&line], &mut BytesMut::new())
 }
 
+/// What a request says, wherever that is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) action: Action,
+    pub(crate) id: &'a str,
+    pub(crate) queue: &'a str,
+    /// Of a push.
+    pub(crate) body: &'a [u8],
+}
+
 /// How requests and answers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -74,9 +84,22 @@ impl Encoding {
     ///
     /// `InvalidInput` for what this encoding cannot carry unchanged; `frame` is left as it was.
     pub fn encode(self, request: &Request, frame: &mut BytesMut) -> Result<()> {
+        self.write(&request.asked(), frame)
+    }
+
+    fn write(self, asked: &Asked<'_>, frame: &mut BytesMut) -> Result<()> {
         match self {
-            Encoding::Binary => binary::encode(request, frame),
-            Encoding::Json => json::encode(request, frame),
+            Encoding::Binary => binary::encode(asked, frame),
+            Encoding::Json => json::encode(asked, frame),
+        }
+    }
+
+    /// Whether it can be carried unchanged.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn check(self, asked: &Asked<'_>) -> Result<()> {
+        match self {
+            Encoding::Binary => binary::check(asked),
+            Encoding::Json => json::check(asked),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::Action;
+use super::{Action, Asked};
 use crate::{QueueName, RequestId};
 
 /// One request. Those that act on a pulled message carry the id of the pull.
@@ -63,6 +63,11 @@ impl Request {
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn new(action: Action, id: RequestId, queue: QueueName, body: Bytes) -> Self {
         Request { action, id, queue, body }
+    }
+
+    pub(super) fn asked(&self) -> Asked<'_> {
+        let Request { action, id, queue, body } = self;
+        Asked { action: *action, id: id.as_str(), queue: queue.as_str(), body }
     }
 
     /// What is asked.

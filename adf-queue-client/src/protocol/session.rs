@@ -9,11 +9,14 @@ use bytes::{Bytes, BytesMut};
 use foldhash::fast::FixedState;
 use queue_core::{Io, Random, decimal};
 
+mod run;
+
+use self::run::Runs;
 use super::{
-    Action, Encoding, Refusal, Request, Success,
-    websocket::{Frames, Incoming, Next, Upgrade},
+    Action, Encoding, Refusal, Request, Success, binary,
+    websocket::{Frame, Frames, Incoming, Next, Upgrade},
 };
-use crate::{Error, ErrorKind, Fate, RequestId, Result};
+use crate::{Error, ErrorKind, Fate, Push, RequestId, Result};
 
 /// One connection. What is sent before the server has upgraded it waits until then: it reads no frame before.
 ///
@@ -33,6 +36,9 @@ pub(crate) struct Session<W> {
     position: u64,
     /// The peer does not choose what is in here.
     waiting: HashMap<(Action, RequestId), Waiting<W>, FixedState>,
+    runs: Runs<W>,
+    /// Where a request of a run is encoded.
+    scratch: BytesMut,
     pings: VecDeque<(u64, Option<W>)>,
     /// What has to be answered in time, the oldest first: its number, and where it ends among the bytes of the connection.
     due: VecDeque<(u64, u64)>,
@@ -58,6 +64,8 @@ pub(crate) enum Event<W> {
     Open,
     /// The answer to a request.
     Answer { waiter: W, id: RequestId, outcome: Result<Success, Refusal> },
+    /// The answer to the push at this place of a run.
+    InRun { waiter: W, place: usize, outcome: Result<Success, Refusal> },
     /// A sign of life, and who asked for it.
     Pong(Option<W>),
 }
@@ -66,10 +74,12 @@ pub(crate) enum Event<W> {
 #[derive(Debug)]
 pub(crate) struct Unanswered<W> {
     pub(crate) waiter: W,
+    /// Which of the pushes of a run it is.
+    pub(crate) place: Option<usize>,
     pub(crate) fate: Fate,
 }
 
-impl<W> Session<W> {
+impl<W: Clone> Session<W> {
     /// The state of a connection that was just made. `host` is the value of the `Host` header; `max_message` is the longest
     /// message that is read.
     ///
@@ -92,6 +102,8 @@ impl<W> Session<W> {
             first,
             out: BytesMut::new(),
             waiting: HashMap::default(),
+            runs: Runs::default(),
+            scratch: BytesMut::new(),
             pings: VecDeque::new(),
             due: VecDeque::new(),
             last_number: 0,
@@ -114,6 +126,33 @@ impl<W> Session<W> {
         }
         let waiting = Waiting { waiter, number, end: self.position };
         self.waiting.insert((action, *id), waiting);
+    }
+
+    /// Sends the pushes of a run, each as one frame: those of `pushes` that are left, whose ids are the numbers from `first`
+    /// by their places. No run that was sent before on this connection has higher ones.
+    pub(crate) fn send_run<'a>(
+        &mut self,
+        first: u64,
+        pushes: impl ExactSizeIterator<Item = Option<&'a Push>>,
+        waiter: W,
+    ) {
+        let mut digits = itoa::Buffer::new();
+        self.runs.begin(first, pushes.len(), waiter);
+        for (push, id) in pushes.zip(first..) {
+            let Some(push) = push else {
+                self.runs.pass();
+                continue;
+            };
+            self.scratch.clear();
+            // That it can be was checked when it came.
+            let _ = self.encoding.write(&push.asked(digits.format(id)), &mut self.scratch);
+            let before = self.out.len();
+            self.frames.message(&self.scratch, &mut self.out);
+            self.position += (self.out.len() - before) as u64;
+            let number = self.next_number();
+            self.due.push_back((number, self.position));
+            self.runs.sent(push.action(), number, self.position);
+        }
     }
 
     /// Asks for a sign of life.
@@ -142,7 +181,7 @@ impl<W> Session<W> {
 
     /// Whether a request of this action and id is under way.
     pub(crate) fn has(&self, action: Action, id: &RequestId) -> bool {
-        self.waiting.contains_key(&(action, *id))
+        self.waiting.contains_key(&(action, *id)) || self.runs.has(action, id)
     }
 
     /// Who waits for the answer to the request of this action and id.
@@ -225,11 +264,26 @@ impl<W> Session<W> {
                     return Ok(None);
                 }
             };
+            if let Some(event) = self.pushed(&frame, io.data()) {
+                io.skip(frame.len());
+                return Ok(Some(event));
+            }
             let Some(incoming) = self.frames.read(&frame, io.take(frame.len()))? else { continue };
             if let Some(event) = self.sort(incoming)? {
                 return Ok(Some(event));
             }
         }
+    }
+
+    /// The answer to a push of a run, if the frame at the front of `data` is one. It is read where it is.
+    fn pushed(&mut self, frame: &Frame, data: &[u8]) -> Option<Event<W>> {
+        if self.encoding != Encoding::Binary || self.runs.is_empty() {
+            return None;
+        }
+        let (action, id, message) = binary::pushed(self.frames.whole(frame, data)?)?;
+        let (waiter, place, number) = self.runs.answered(action, id)?;
+        self.answered(number);
+        Some(Event::InRun { waiter, place, outcome: Ok(Success::Pushed(message)) })
     }
 
     fn sort(&mut self, incoming: Incoming) -> Result<Option<Event<W>>> {
@@ -255,13 +309,17 @@ impl<W> Session<W> {
     fn answer(&mut self, message: Bytes) -> Result<Event<W>> {
         let response = self.encoding.decode(message)?;
         let (action, id) = (response.action, response.id);
-        let Some(Waiting { waiter, number, .. }) = self.waiting.remove(&(action, id)) else {
-            return Err(Error::protocol(format!(
-                "the server answered a {action} with the request id {id}, which is not under way"
-            )));
-        };
-        self.answered(number);
-        Ok(Event::Answer { waiter, id, outcome: response.outcome })
+        if let Some(Waiting { waiter, number, .. }) = self.waiting.remove(&(action, id)) {
+            self.answered(number);
+            return Ok(Event::Answer { waiter, id, outcome: response.outcome });
+        }
+        if let Some((waiter, place, number)) = self.runs.answered(action, id.as_str().as_bytes()) {
+            self.answered(number);
+            return Ok(Event::InRun { waiter, place, outcome: response.outcome });
+        }
+        Err(Error::protocol(format!(
+            "the server answered a {action} with the request id {id}, which is not under way"
+        )))
     }
 
     /// All but the answers of pulls come in the order of their requests.
@@ -277,11 +335,13 @@ impl<W> Session<W> {
     /// The connection has ended: everybody who waits for an answer, in the order of the requests, and everybody who waits
     /// for a sign of life.
     pub(crate) fn end<F>(&mut self, io: &Io<F>) -> (Vec<Unanswered<W>>, Vec<W>) {
-        let mut waiting: Vec<Waiting<W>> = self.waiting.drain().map(|(_, one)| one).collect();
-        waiting.sort_unstable_by_key(|one| one.number);
-        let unanswered = waiting
-            .into_iter()
-            .map(|Waiting { waiter, end, .. }| Unanswered { waiter, fate: fate(end, io) });
+        let single = self.waiting.drain().map(|(_, one)| (one, None));
+        let mut waiting: Vec<(Waiting<W>, Option<usize>)> =
+            single.chain(self.runs.end().map(|(one, place)| (one, Some(place)))).collect();
+        waiting.sort_unstable_by_key(|(one, _)| one.number);
+        let unanswered = waiting.into_iter().map(|(Waiting { waiter, end, .. }, place)| {
+            Unanswered { waiter, place, fate: fate(end, io) }
+        });
         (unanswered.collect(), self.pings.drain(..).filter_map(|(_, waiter)| waiter).collect())
     }
 }
@@ -298,8 +358,19 @@ pub(crate) struct Ids(u64);
 impl Ids {
     /// An id that was not used.
     pub(crate) fn next(&mut self) -> RequestId {
-        self.0 = self.0.wrapping_add(1);
-        RequestId::of(self.0)
+        RequestId::of(self.run(1))
+    }
+
+    /// The first of so many numbers in a row that were not used.
+    pub(crate) fn run(&mut self, len: u64) -> u64 {
+        let first = self.0.wrapping_add(1);
+        self.0 = self.0.wrapping_add(len);
+        first
+    }
+
+    /// Whether this may be an id that was given out.
+    pub(crate) fn may_be_given(&self, id: &RequestId) -> bool {
+        decimal(id.as_str().as_bytes()).is_some_and(|number| number <= self.0)
     }
 
     /// A request uses an id of its own.

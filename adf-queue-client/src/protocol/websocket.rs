@@ -233,6 +233,15 @@ impl Frames {
         })
     }
 
+    /// The payload of a frame that [`next`](Self::next) has found at the front of `data`, if it is a whole message.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(super) fn whole<'a>(&self, frame: &Frame, data: &'a [u8]) -> Option<&'a [u8]> {
+        let is_whole = frame.header.is_final
+            && frame.header.opcode == self.encoding.opcode()
+            && self.parts.is_none();
+        if is_whole { data.get(frame.start..frame.len) } else { None }
+    }
+
     /// Reads a frame that [`next`](Self::next) has found, of which these are the bytes. There may be nothing in it for
     /// anybody.
     ///

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use queue_core::Epoch;
 
 use crate::{
-    Delivery, Error, ErrorKind, Fate, QueueName, RequestId, Result,
+    Delivery, Error, ErrorKind, Fate, MessageId, Push, QueueName, RequestId, Result,
     protocol::{Action, Request, Success},
 };
 
@@ -17,6 +17,8 @@ pub(crate) enum Ask {
     Ping,
     /// An action that needs no pulled message. The client chooses the id.
     Plain(Action, QueueName, Bytes),
+    /// Pushes that are sent together, and answered together.
+    Pushes(Vec<Push>),
     /// A request as it is.
     Raw(Request),
     /// An action on the message that the pull of this id brought, on this connection.
@@ -34,6 +36,8 @@ pub(crate) enum Answer {
     Yes,
     /// What the server answered.
     Success(Success),
+    /// What came of each push.
+    Pushed(Vec<Result<MessageId>>),
     /// A message.
     Delivery(Delivery),
     /// No message in time.
@@ -44,7 +48,7 @@ impl Ask {
     /// What the server is asked, if it is asked something.
     pub(crate) fn action(&self) -> Option<Action> {
         match self {
-            Ask::Ready | Ask::Ping => None,
+            Ask::Ready | Ask::Ping | Ask::Pushes(_) => None,
             Ask::Plain(action, ..) | Ask::Settle(action, ..) => Some(*action),
             Ask::Raw(request) => Some(request.action()),
             Ask::Pull(_) | Ask::TryPull(_) => Some(Action::Pull),
@@ -54,7 +58,7 @@ impl Ask {
     /// Of which queue.
     pub(crate) fn queue(&self) -> Option<&QueueName> {
         match self {
-            Ask::Ready | Ask::Ping => None,
+            Ask::Ready | Ask::Ping | Ask::Pushes(_) => None,
             Ask::Raw(request) => Some(request.queue()),
             Ask::Plain(_, queue, _)
             | Ask::Settle(_, queue, ..)
@@ -70,7 +74,7 @@ impl Ask {
             Ask::Ready | Ask::Ping | Ask::Pull(_) | Ask::TryPull(_) => true,
             Ask::Plain(action, ..) => *action == Action::Count,
             Ask::Raw(request) => matches!(request.action(), Action::Count | Action::Pull),
-            Ask::Settle(..) => false,
+            Ask::Settle(..) | Ask::Pushes(_) => false,
         }
     }
 }
@@ -85,9 +89,17 @@ impl Answer {
     }
 
     /// The number of the message that was pushed.
-    pub(crate) fn pushed(self) -> Result<crate::MessageId> {
+    pub(crate) fn pushed(self) -> Result<MessageId> {
         match self {
             Answer::Success(Success::Pushed(id)) => Ok(id),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// What came of each push.
+    pub(crate) fn all_pushed(self) -> Result<Vec<Result<MessageId>>> {
+        match self {
+            Answer::Pushed(outcomes) => Ok(outcomes),
             other => Err(other.unexpected()),
         }
     }
@@ -125,7 +137,7 @@ impl Answer {
     fn unexpected(&self) -> Error {
         let what = match self {
             Answer::Yes => "a sign of life",
-            Answer::Success(_) => "the answer to another action",
+            Answer::Success(_) | Answer::Pushed(_) => "the answer to another action",
             Answer::Delivery(_) => "a message",
             Answer::Nothing => "nothing",
         };

@@ -104,6 +104,14 @@ impl Link {
                     self.prove();
                     self.answer(waiter, id, outcome, now);
                 }
+                Event::InRun { waiter, place, outcome } => {
+                    self.metrics.replies += 1;
+                    self.prove();
+                    if let Waiter::Task(number) = waiter {
+                        let outcome = outcome.map(Answer::Success).map_err(Error::from);
+                        self.settle_place(number, place, outcome.and_then(Answer::pushed));
+                    }
+                }
             }
         }
         let is_too_much = self.pulls.spare() > MAX_SPARE
@@ -253,8 +261,13 @@ impl Link {
         self.pulls.reset();
         let (unanswered, pinging) = session.end(io);
         for one in unanswered {
-            if let Waiter::Task(number) = one.waiter {
-                self.sent_in_vain(number, one.fate, error);
+            match (one.waiter, one.place) {
+                (Waiter::Task(number), None) => self.sent_in_vain(number, one.fate, error),
+                // What was not sent stays in its batch.
+                (Waiter::Task(number), Some(place)) if one.fate != Fate::NotSent => {
+                    self.settle_place(number, place, Err(error.share().with_fate(one.fate)));
+                }
+                _ => {}
             }
         }
         let pings = pinging.into_iter().filter_map(|waiter| match waiter {
@@ -303,6 +316,7 @@ impl Link {
                     Stage::Queued(Some(message))
                 }
                 Stage::Pinging => Stage::Queued(None),
+                Stage::Batch(batch) if batch.is_sent => Stage::Batch(batch.unsent()),
                 other => {
                     task.stage = other;
                     return None;
@@ -365,6 +379,9 @@ impl Link {
                 Stage::Pulling => Err(self.why_not().with_fate(Fate::NotSent)),
                 // What was handed to the connection goes its way, also the part that is not written yet.
                 Stage::Sent(_) | Stage::Pinging => Err(task.limit.error().with_fate(Fate::Unknown)),
+                Stage::Batch(batch) if batch.is_sent => {
+                    Err(task.limit.error().with_fate(Fate::Unknown))
+                }
                 _ => Err(task.limit.error().with_fate(Fate::NotSent)),
             };
             self.finish(number, outcome);
@@ -472,6 +489,12 @@ impl Link {
 
     fn send_task(&mut self, number: u64) {
         let Some(task) = self.tasks.get_mut(&number) else { return };
+        if let (Stage::Batch(batch), Some(session)) = (&mut task.stage, &mut self.session) {
+            self.metrics.commands += batch.undone() as u64;
+            session.send_run(batch.first, batch.open(), Waiter::Task(number));
+            batch.is_sent = true;
+            return;
+        }
         let Stage::Queued(message) = mem::replace(&mut task.stage, Stage::Pinging) else { return };
         if let Some(message) = &message {
             self.names.remove(&message.name());

@@ -100,6 +100,10 @@ impl Course {
             }
             Ask::Plain(action, queue, body) => Request::new(action, id(), queue, body),
             Ask::Raw(request) => request,
+            Ask::Pushes(_) => {
+                let what = "HTTP has one request at a time: push one after the other";
+                return Err(Error::new(ErrorKind::Unsupported, Fate::NotSent, what));
+            }
         };
         Ok(Self::single(HttpRequest::action(terms.encoding, request, &terms.host)?, limit))
     }

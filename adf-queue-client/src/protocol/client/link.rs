@@ -12,6 +12,7 @@ use queue_core::{ConnectionState, Epoch, Health, Overdue, Pace, Random, Watch};
 
 use super::{
     ask::{Answer, Ask},
+    batch::Batch,
     pulls::{Kept, Pulls},
     task::{InOrder, Message, Stage, Task},
 };
@@ -172,9 +173,9 @@ impl Link {
     /// # Errors
     ///
     /// When it cannot be sent.
-    pub(crate) fn begin(&mut self, ask: Ask, limit: Limit, now: Instant) -> Result<u64> {
+    pub(crate) fn begin(&mut self, mut ask: Ask, limit: Limit, now: Instant) -> Result<u64> {
         let number = self.last_task + 1;
-        let begun = self.stage(&ask, number).inspect_err(|error| {
+        let begun = self.stage(&mut ask, number).inspect_err(|error| {
             self.metrics.failed(error.kind().counted());
         });
         let action = ask.action();
@@ -194,6 +195,7 @@ impl Link {
                 self.queued.insert(number);
                 self.names.extend(message.as_ref().map(Message::name));
             }
+            (Stage::Batch(_), _) => self.queued.insert(number),
             (Stage::Pulling, Ask::Pull(queue)) => self.pulls.join(queue, number),
             _ => {}
         }
@@ -204,7 +206,7 @@ impl Link {
         Ok(number)
     }
 
-    fn stage(&mut self, ask: &Ask, number: u64) -> Result<Stage> {
+    fn stage(&mut self, ask: &mut Ask, number: u64) -> Result<Stage> {
         let is_over = !self.can_dial && self.epoch.is_some() && self.session.is_none();
         if is_over && !matches!(ask, Ask::Settle(..)) {
             return Err(only_one_stream());
@@ -215,6 +217,16 @@ impl Link {
             Ask::Plain(action, queue, body) => {
                 let id = self.ids.next();
                 self.queued(&Request::new(*action, id, queue.clone(), body.clone()))?
+            }
+            Ask::Pushes(pushes) => {
+                let Link { encoding, ids, metrics, .. } = self;
+                let mut batch = Batch::new(mem::take(pushes), *encoding, ids, |error| {
+                    note_failure(metrics, Some(error));
+                });
+                match batch.undone() {
+                    0 => Stage::Done(Ok(Answer::Pushed(batch.take_outcomes()))),
+                    _ => Stage::Batch(batch),
+                }
             }
             Ask::Raw(request) => {
                 self.ids.note(request)?;
@@ -271,12 +283,21 @@ impl Link {
     /// The server answers the one as it would answer the other, so there must not be two.
     fn check_unused(&self, action: Action, id: &RequestId) -> Result<()> {
         let is_sent = self.session.as_ref().is_some_and(|session| session.has(action, id));
-        if !is_sent && !self.names.contains(&(action, *id)) {
+        let is_queued = self.names.contains(&(action, *id))
+            || (action.is_push() && self.ids.may_be_given(id) && self.is_in_batch(id));
+        if !is_sent && !is_queued {
             return Ok(());
         }
         Err(Error::invalid(format!(
             "a {action} with the request id {id} is under way already: wait for its answer"
         )))
+    }
+
+    fn is_in_batch(&self, id: &RequestId) -> bool {
+        self.tasks.values().any(|task| match &task.stage {
+            Stage::Batch(batch) => batch.has(id),
+            _ => false,
+        })
     }
 
     /// The server knows a pulled message only on the connection that it was pulled on.
@@ -381,11 +402,16 @@ impl Link {
     /// A task is over.
     pub(super) fn finish(&mut self, number: u64, outcome: Result<Answer>) {
         let Some(task) = self.tasks.get_mut(&number).filter(|task| !task.is_done()) else { return };
-        let outcome = outcome.map_err(|error| task.named(error));
-        if let Err(error) = &outcome {
-            self.metrics.failed(error.kind().counted());
-            trace::failed(error);
-        }
+        let outcome = match (&mut task.stage, outcome) {
+            (Stage::Batch(batch), Err(error)) => {
+                for place in batch.places() {
+                    note_failure(&mut self.metrics, batch.settle(place, Err(error.share())));
+                }
+                Ok(Answer::Pushed(batch.take_outcomes()))
+            }
+            (_, outcome) => outcome.map_err(|error| task.named(error)),
+        };
+        note_failure(&mut self.metrics, outcome.as_ref().err());
         if let Some(at) = task.limit.at {
             self.limits.remove(&(at, number));
         }
@@ -398,13 +424,34 @@ impl Link {
         self.unqueue(number, &stage);
     }
 
+    /// What came of the push at this place of a batch.
+    pub(super) fn settle_place(
+        &mut self,
+        number: u64,
+        place: usize,
+        outcome: Result<crate::MessageId>,
+    ) {
+        let Some(Task { stage: Stage::Batch(batch), .. }) = self.tasks.get_mut(&number) else {
+            return;
+        };
+        note_failure(&mut self.metrics, batch.settle(place, outcome));
+        if batch.undone() == 0 {
+            let outcomes = batch.take_outcomes();
+            self.finish(number, Ok(Answer::Pushed(outcomes)));
+        }
+    }
+
     /// A task in this stage is not to be sent any more.
     fn unqueue(&mut self, number: u64, stage: &Stage) {
-        if let Stage::Queued(message) = stage {
-            self.queued.remove(number);
-            if let Some(message) = message {
-                self.names.remove(&message.name());
+        match stage {
+            Stage::Queued(message) => {
+                self.queued.remove(number);
+                if let Some(message) = message {
+                    self.names.remove(&message.name());
+                }
             }
+            Stage::Batch(batch) if !batch.is_sent => self.queued.remove(number),
+            _ => {}
         }
     }
 
@@ -479,6 +526,14 @@ impl Link {
     /// The number of the present connection, or the last.
     pub(crate) fn epoch(&self) -> Option<Epoch> {
         self.epoch
+    }
+}
+
+/// A caller is told of a failure.
+fn note_failure(metrics: &mut Metrics, error: Option<&Error>) {
+    if let Some(error) = error {
+        metrics.failed(error.kind().counted());
+        trace::failed(error);
     }
 }
 

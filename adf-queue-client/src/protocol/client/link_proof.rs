@@ -15,7 +15,9 @@ use super::{
     Answer, Ask, Link,
     link_tests::{SECOND, json, options, push, queue, refused, settle},
 };
-use crate::{Deadline, ErrorKind, Fate, RetryPolicy, deadline::Limit, protocol::Action};
+use crate::{
+    Deadline, ErrorKind, Fate, Push, Result, RetryPolicy, deadline::Limit, protocol::Action,
+};
 
 /// The in-memory server on the other side of a proof.
 pub(crate) struct Served {
@@ -75,6 +77,7 @@ struct Caller {
 
 enum What {
     Push(String),
+    Pushes(Vec<String>),
     Pull,
     Delete(String),
 }
@@ -90,19 +93,30 @@ struct Tally {
     lost: usize,
 }
 
+impl Tally {
+    fn push<T>(&mut self, body: &str, outcome: Result<T>) {
+        let bodies = match outcome {
+            Ok(_) => &mut self.pushed,
+            Err(error) if error.fate() == Fate::NotSent => &mut self.not_sent,
+            Err(_) => &mut self.unknown,
+        };
+        bodies.push(body.to_owned());
+    }
+}
+
 impl Caller {
     /// Whether it goes on. A message that it got is deleted by another caller.
     fn step(&mut self, link: &mut Link, now: Instant, tally: &mut Tally) -> bool {
         let Poll::Ready(outcome) = link.poll(self.number, Waker::noop()) else { return true };
         match (&self.what, outcome) {
-            (What::Push(body), Ok(answer)) => {
-                answer.pushed().unwrap();
-                tally.pushed.push(body.clone());
+            (What::Push(body), outcome) => {
+                tally.push(body, outcome.map(|answer| answer.pushed().unwrap()));
             }
-            (What::Push(body), Err(error)) if error.fate() == Fate::NotSent => {
-                tally.not_sent.push(body.clone());
+            (What::Pushes(bodies), outcome) => {
+                let outcomes = outcome.unwrap().all_pushed().unwrap();
+                assert_eq!(outcomes.len(), bodies.len());
+                bodies.iter().zip(outcomes).for_each(|(body, outcome)| tally.push(body, outcome));
             }
-            (What::Push(body), Err(_)) => tally.unknown.push(body.clone()),
             (What::Pull, Ok(Answer::Nothing)) => {}
             (What::Pull, Ok(answer)) => {
                 let delivery = answer.message().unwrap();
@@ -160,9 +174,15 @@ fn prove(seed: u64) -> Tally {
     for turn in 0..600 {
         let (now, link) = (proof.now(), &mut proof.role.0);
         if turn % 5 == 0 {
-            let (ask, what) = match random.below(3) {
-                0 => (Ask::Pull(queue()), What::Pull),
+            let (ask, what) = match random.below(5) {
+                0 | 3 => (Ask::Pull(queue()), What::Pull),
                 1 => (Ask::TryPull(queue()), What::Pull),
+                2 if random.one_in(3) => {
+                    let bodies: Vec<String> =
+                        (0..random.below(9)).map(|n| format!("{seed}-{turn}-{n}")).collect();
+                    let push = |body: &String| Push::right(queue(), body.clone());
+                    (Ask::Pushes(bodies.iter().map(push).collect()), What::Pushes(bodies))
+                }
                 _ => {
                     let body = format!("{seed}-{turn}");
                     (push(&body), What::Push(body))
@@ -182,6 +202,7 @@ fn prove(seed: u64) -> Tally {
             link.leave(one.number);
             match one.what {
                 What::Push(body) => tally.unknown.push(body),
+                What::Pushes(bodies) => tally.unknown.extend(bodies),
                 What::Delete(body) => tally.perhaps_deleted.push(body),
                 What::Pull => tally.given_up += 1,
             }
@@ -189,7 +210,11 @@ fn prove(seed: u64) -> Tally {
         proof.step();
     }
     settle_all(&mut proof, callers, &mut tally, seed);
-    let left = proof.peer.left();
+    let mut pulled = pull_all(&mut proof);
+    let mut left = proof.peer.left();
+    pulled.sort_unstable();
+    left.sort_unstable();
+    assert_eq!(pulled, left, "seed {seed}: whatever is there comes over this connection");
     for body in &tally.pushed {
         let times = left.iter().chain(&tally.deleted).filter(|one| *one == body).count();
         let perhaps = tally.perhaps_deleted.iter().filter(|one| *one == body).count();
@@ -199,6 +224,33 @@ fn prove(seed: u64) -> Tally {
         assert!(!left.contains(body) && !tally.deleted.contains(body), "seed {seed}: {body}");
     }
     tally
+}
+
+/// What is left, over the same connection.
+fn pull_all(proof: &mut Proof<Link, Served>) -> Vec<String> {
+    proof.leaps = false;
+    let mut bodies = Vec::new();
+    loop {
+        let (now, link) = (proof.now(), &mut proof.role.0);
+        let number = link.begin(Ask::TryPull(queue()), Limit::never(), now).unwrap();
+        let outcome = loop {
+            proof.step();
+            if let Poll::Ready(outcome) = proof.role.0.poll(number, Waker::noop()) {
+                break outcome;
+            }
+        };
+        match outcome.and_then(Answer::delivery) {
+            Ok(Some(delivery)) => {
+                let body = String::from_utf8(delivery.body().to_vec()).unwrap();
+                bodies.push((delivery.epoch(), body));
+            }
+            Ok(None) => break,
+            Err(error) => assert!(error.is_temporary(), "{error}"),
+        }
+    }
+    // What came over another connection has gone back with it.
+    let epoch = proof.role.0.epoch();
+    bodies.into_iter().filter(|(of, _)| *of == epoch).map(|(_, body)| body).collect()
 }
 
 /// On a good network everybody comes to an end, once pushes come for those who pull.

@@ -14,9 +14,10 @@ use queue_core::{ConnectionState, End, Io, Pulse, Role, proof::Steady};
 
 use super::{Answer, Ask, Link, connection::MAX_SPARE};
 use crate::{
-    ConnectOptions, Deadline, Delivery, Error, ErrorKind, Fate, QueueName, Refusal, RetryPolicy,
+    ConnectOptions, Deadline, Delivery, Error, ErrorKind, Fate, MessageId, Push, QueueName,
+    Refusal, RetryPolicy,
     deadline::Limit,
-    protocol::{Action, Request, Success},
+    protocol::{Action, Encoding, Request, Success},
 };
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -54,6 +55,13 @@ pub(super) fn settle(action: Action, delivery: &Delivery) -> Ask {
 
 fn quirks_that_kill() -> Quirks {
     Quirks { json_pull_kills_server: true, ..Quirks::default() }
+}
+
+/// The answer to an `rpush`.
+fn pushed(id: u8, message: u8) -> [u8; 22] {
+    let mut frame = *b"\x82\x14\x02\0\x01?\0\x02/q\0\x02ok\0\0\0\0\0\0\0?";
+    (frame[5], frame[21]) = (b'0' + id, message);
+    frame
 }
 
 fn reset() -> End<Error> {
@@ -130,6 +138,13 @@ impl Bench {
         self.server.send(id, &bytes);
         self.io.took(bytes.len(), self.now);
         bytes.len()
+    }
+
+    /// What is written goes, and nothing comes.
+    fn go_unanswered(&mut self) {
+        self.turn();
+        let unwritten = self.io.unwritten();
+        self.io.took(unwritten, self.now);
     }
 
     fn read(&mut self) -> usize {
@@ -772,4 +787,156 @@ impl Bench {
     fn outcome_is_open(&self, number: u64) -> bool {
         self.link.0.tasks.get(&number).is_some_and(|task| !task.is_done())
     }
+}
+
+fn pushes(bodies: &[&str]) -> Ask {
+    let push = |body: &&str| Push::right(queue(), (*body).to_owned());
+    Ask::Pushes(bodies.iter().map(push).collect())
+}
+
+/// What came of each push of a batch: the number of its message, or the fate of the failure.
+fn all_pushed(outcome: crate::Result<Answer>) -> Vec<Result<u64, (ErrorKind, Fate)>> {
+    let told = |outcome: crate::Result<MessageId>| match outcome {
+        Ok(id) => Ok(id.get()),
+        Err(error) => Err((error.kind().clone(), error.fate())),
+    };
+    outcome.unwrap().all_pushed().unwrap().into_iter().map(told).collect()
+}
+
+#[test]
+fn pushes_that_go_together_have_each_their_own_outcome() {
+    for options in [options(), json()] {
+        let mut bench = Bench::open(options);
+        let unfit = match bench.link().encoding {
+            Encoding::Binary => vec![b'x'; 65_536],
+            Encoding::Json => vec![0xff],
+        };
+        let missing: QueueName = "/missing".parse().unwrap();
+        let batch = bench.begin(Ask::Pushes(vec![
+            Push::right(queue(), "one"),
+            Push::right(queue(), unfit.clone()),
+            Push::right(missing, "nowhere"),
+            Push::left(queue(), "first"),
+        ]));
+        bench.go();
+        let outcomes = bench.outcome(batch).unwrap().unwrap().all_pushed().unwrap();
+        let errors = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+        for error in errors {
+            assert!(error.request_id().is_some() && error.to_string().contains("rpush"), "{error}");
+        }
+        let refused = (ErrorKind::Refused(Refusal::QueueNotFound), Fate::Refused);
+        let invalid = (ErrorKind::InvalidInput, Fate::NotSent);
+        let expected = vec![Ok(1), Err(invalid.clone()), Err(refused), Ok(2)];
+        assert_eq!(all_pushed(Ok(Answer::Pushed(outcomes))), expected);
+        assert_eq!(bench.pull().body(), "first");
+        let metrics = bench.link().metrics().clone();
+        assert_eq!(metrics.errors.iter().map(|(_, times)| times).sum::<u64>(), 2, "{metrics:?}");
+        // Nothing of this one is sent.
+        let batch = bench.begin(Ask::Pushes(vec![Push::right(queue(), unfit)]));
+        assert_eq!(all_pushed(bench.outcome(batch).unwrap()), [Err(invalid)]);
+    }
+}
+
+#[test]
+fn of_pushes_that_go_together_those_that_were_not_sent_go_over_the_next_connection() {
+    let mut bench = Bench::open(options());
+    let batch = bench.begin(pushes(&["one", "two", "three"]));
+    bench.turn();
+    let half = bench.io.unwritten() / 2;
+    let written = bench.io.unsent()[..half].to_vec();
+    let connection = bench.connection.unwrap();
+    bench.server.send(connection, &written);
+    bench.io.took(half, bench.now);
+    bench.lose();
+    bench.turn();
+    assert!(bench.outcome(batch).is_none(), "two of them go on");
+    bench.connect();
+    bench.go();
+    let unknown = Err((ErrorKind::ConnectionLost, Fate::Unknown));
+    assert_eq!(all_pushed(bench.outcome(batch).unwrap()), [unknown, Ok(2), Ok(3)]);
+    let bodies = [(); 3].map(|()| bench.pull().body().clone());
+    assert_eq!(bodies, ["one", "two", "three"], "the first was taken, and in order");
+}
+
+#[test]
+fn pushes_that_go_together_are_tried_as_often_as_one_alone() {
+    let mut bench = Bench::open(options().retry(RetryPolicy::never()));
+    let batch = bench.begin(pushes(&["one", "two"]));
+    bench.turn();
+    let half = bench.io.unwritten() / 2;
+    bench.io.took(half, bench.now);
+    let queued = bench.begin(pushes(&["queued"]));
+    bench.lose();
+    bench.turn();
+    let [unknown, not_sent] =
+        [Fate::Unknown, Fate::NotSent].map(|fate| Err((ErrorKind::ConnectionLost, fate)));
+    assert_eq!(all_pushed(bench.outcome(batch).unwrap()), [unknown, not_sent.clone()]);
+    assert_eq!(all_pushed(bench.outcome(queued).unwrap()), [not_sent]);
+}
+
+#[test]
+fn pushes_that_go_together_end_at_their_limit_and_answers_that_come_later_are_nobodys() {
+    let mut bench = Bench::open(options());
+    let batch = bench.begin_for(pushes(&["one", "two"]), SECOND);
+    bench.turn();
+    let queued = bench.begin_for(pushes(&["queued"]), Duration::ZERO);
+    bench.now += SECOND;
+    bench.turn();
+    let [unknown, not_sent] =
+        [Fate::Unknown, Fate::NotSent].map(|fate| Err((ErrorKind::Timeout(Deadline::Total), fate)));
+    assert_eq!(all_pushed(bench.outcome(batch).unwrap()), [unknown.clone(), unknown]);
+    assert_eq!(all_pushed(bench.outcome(queued).unwrap()), [not_sent]);
+    bench.go();
+    assert_eq!(bench.ask(count()).unwrap().counted().unwrap(), 2);
+}
+
+#[test]
+fn pushes_whose_caller_goes_before_they_are_sent_are_not_sent() {
+    let mut bench = Bench::open(options());
+    let batch = bench.begin(pushes(&["one", "two"]));
+    bench.link().leave(batch);
+    assert_eq!(bench.ask(count()).unwrap().counted().unwrap(), 0);
+    let (first, second) = (bench.begin(pushes(&["one"])), bench.begin(pushes(&["two"])));
+    bench.turn();
+    bench.link().leave(first);
+    bench.go();
+    assert_eq!(all_pushed(bench.outcome(second).unwrap()), [Ok(2)]);
+}
+
+/// A server that leaves one request without an answer, and goes on with those behind it.
+#[test]
+fn answers_to_pushes_that_go_together_are_found_in_any_order() {
+    let mut bench = Bench::open(options());
+    let (one, two) = (bench.begin(pushes(&["a", "b"])), bench.begin(pushes(&["c", "d"])));
+    bench.go_unanswered();
+    for (id, message) in [(4, 40), (1, 10), (3, 30), (2, 20)] {
+        bench.comes(&pushed(id, message));
+        bench.turn();
+    }
+    assert_eq!(all_pushed(bench.outcome(one).unwrap()), [Ok(10), Ok(20)]);
+    assert_eq!(all_pushed(bench.outcome(two).unwrap()), [Ok(30), Ok(40)]);
+    // Nobody has asked for it any more.
+    let counted = bench.begin(count());
+    bench.go_unanswered();
+    bench.comes(&pushed(4, 40));
+    bench.turn();
+    let error = bench.outcome(counted).unwrap().unwrap_err();
+    assert!(error.to_string().contains("the request id 4, which is not under way"), "{error}");
+}
+
+#[test]
+fn a_request_with_an_id_that_pushes_have_is_refused() {
+    let raw = |id: &str| Request::rpush(id.parse().unwrap(), queue(), "x");
+    let mut bench = Bench::open(options());
+    let batch = bench.begin(pushes(&["one", "two"]));
+    let taken = bench.refused(Ask::Raw(raw("2")));
+    assert!(taken.to_string().contains("under way already"), "{taken}");
+    bench.turn();
+    let taken = bench.refused(Ask::Raw(raw("2")));
+    assert!(taken.to_string().contains("under way already"), "{taken}");
+    let free = bench.begin(Ask::Raw(raw("02")));
+    bench.go();
+    assert_eq!(all_pushed(bench.outcome(batch).unwrap()), [Ok(1), Ok(2)]);
+    bench.outcome(free).unwrap().unwrap();
+    bench.ask(Ask::Raw(raw("2"))).unwrap();
 }

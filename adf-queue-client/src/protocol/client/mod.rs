@@ -1,6 +1,7 @@
 //! A client's side of one server: who waits for what, what goes out, and when there is to be a connection.
 
 mod ask;
+mod batch;
 mod connection;
 pub(crate) mod course;
 pub(crate) mod exchange;

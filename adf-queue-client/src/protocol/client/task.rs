@@ -4,7 +4,10 @@ use std::{collections::VecDeque, task::Waker};
 
 use bytes::Bytes;
 
-use super::ask::{Answer, Ask};
+use super::{
+    ask::{Answer, Ask},
+    batch::Batch,
+};
 use crate::{Error, RequestId, Result, deadline::Limit, protocol::Action};
 
 /// A call that is under way.
@@ -28,6 +31,8 @@ pub(super) enum Stage {
     Checking(Message),
     /// A sign of life is waited for.
     Pinging,
+    /// Pushes, some of which are not over: to be sent, or sent.
+    Batch(Batch),
     /// It waits among those who pull from its queue.
     Pulling,
     /// It is over, and its caller does not know yet.
@@ -104,7 +109,7 @@ impl Task {
         match &self.stage {
             Stage::Queued(message) => message.as_ref(),
             Stage::Sent(message) | Stage::Checking(message) => Some(message),
-            Stage::Pinging | Stage::Pulling | Stage::Done(_) => None,
+            Stage::Batch(_) | Stage::Pinging | Stage::Pulling | Stage::Done(_) => None,
         }
     }
 

@@ -3,19 +3,21 @@
 use std::collections::VecDeque;
 
 use super::{Answer, Ask};
-use crate::{ErrorKind, MessageId, Push, Result};
+use crate::{Error, ErrorKind, MessageId, Push, Result};
 
-/// So many pushes are under way at most.
-const SIZE: usize = 256;
+/// So many pushes are sent together at most, and so many bytes of bodies, unless one push alone has more.
+const BATCH: usize = 128;
+const BATCH_BYTES: usize = 512 << 10;
 
-/// No further push is begun while the bodies of those under way have so many bytes.
-const BYTES: usize = 1 << 20;
+/// So many batches are under way at most: the server works on the one while the other comes and goes.
+const BATCHES: usize = 2;
 
 /// Takes pushes as there is room, and gives what came of them in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     under_way: VecDeque<UnderWay>,
-    bytes: usize,
+    /// What came of the oldest.
+    outcomes: VecDeque<Result<MessageId>>,
     is_ended: bool,
 }
 
@@ -23,62 +25,92 @@ pub(crate) struct Window {
 struct UnderWay {
     /// Its task, unless it could not be begun.
     begun: Result<u64>,
-    bytes: usize,
+    len: usize,
+}
+
+/// What a face has to do next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// Tell what came of the oldest push.
+    Tell(Result<MessageId>),
+    /// Wait for what comes of this task.
+    Wait(u64),
+    /// That was all.
+    End,
 }
 
 impl Window {
-    /// Begins pushes while there is room. It waits until half of the window is free, so that many go out in one write while
-    /// the server works on the others. With nothing under way it takes one in any case. Tells whether it took some.
+    /// Begins pushes while there is room. Tells whether it took some.
     pub(crate) fn fill(
         &mut self,
         pushes: &mut impl Iterator<Item = Push>,
         mut begin: impl FnMut(Ask) -> Result<u64>,
     ) -> bool {
         let before = self.under_way.len();
-        if before > SIZE / 2 || self.bytes > BYTES / 2 {
-            return false;
-        }
-        while !self.is_ended && self.under_way.len() < SIZE && self.bytes < BYTES {
-            let Some(push) = pushes.next() else {
-                self.is_ended = true;
-                break;
-            };
-            let bytes = push.body.len();
-            self.bytes += bytes;
-            self.under_way.push_back(UnderWay { begun: begin(push.into_ask()), bytes });
+        while !self.is_ended && self.under_way.len() < BATCHES {
+            let batch = self.batch(pushes);
+            if !batch.is_empty() {
+                let len = batch.len();
+                self.under_way.push_back(UnderWay { begun: begin(Ask::Pushes(batch)), len });
+            }
         }
         self.under_way.len() > before
     }
 
-    /// The oldest push under way: its task, or nothing when it could not be begun. `None` when there is none.
-    pub(crate) fn head(&self) -> Option<Option<u64>> {
-        self.under_way.front().map(|push| push.begun.as_ref().ok().copied())
+    fn batch(&mut self, pushes: &mut impl Iterator<Item = Push>) -> Vec<Push> {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while batch.len() < BATCH && bytes < BATCH_BYTES {
+            let Some(push) = pushes.next() else {
+                self.is_ended = true;
+                break;
+            };
+            bytes += push.body().len();
+            batch.push(push);
+        }
+        batch
     }
 
-    /// Takes the oldest push out, with what came of its task. A failure that is not of this push alone is the last: no
-    /// further push is taken.
-    pub(crate) fn complete(
-        &mut self,
-        outcome: Option<Result<Answer>>,
-    ) -> Option<Result<MessageId>> {
-        let UnderWay { begun, bytes } = self.under_way.pop_front()?;
-        self.bytes -= bytes;
-        let outcome = match (begun, outcome) {
-            (Err(error), _) => Err(error),
-            (Ok(_), outcome) => outcome?.and_then(Answer::pushed),
-        };
-        if let Err(error) = &outcome {
-            self.is_ended |= !matches!(
-                error.kind(),
-                ErrorKind::Refused(_) | ErrorKind::InvalidInput | ErrorKind::MessageTooLarge
-            );
+    /// What is to be done next.
+    pub(crate) fn next(&mut self) -> Next {
+        loop {
+            if let Some(outcome) = self.outcomes.pop_front() {
+                return Next::Tell(outcome);
+            }
+            let Some(oldest) = self.under_way.front() else { return Next::End };
+            match &oldest.begun {
+                Ok(number) => return Next::Wait(*number),
+                Err(error) => {
+                    let error = error.share();
+                    self.came(Err(error));
+                }
+            }
         }
-        Some(outcome)
+    }
+
+    /// What came of the oldest task. After a failure that is not of one push alone no further push is taken.
+    pub(crate) fn came(&mut self, answer: Result<Answer>) {
+        let Some(UnderWay { len, .. }) = self.under_way.pop_front() else { return };
+        match answer.and_then(Answer::all_pushed) {
+            Ok(outcomes) => self.outcomes.extend(outcomes),
+            Err(error) => self.outcomes.extend((0..len).map(|_| Err(error.share()))),
+        }
+        self.is_ended |= self.outcomes.iter().any(|outcome| match outcome {
+            Ok(_) => false,
+            Err(error) => !is_of_one(error),
+        });
     }
 
     /// Takes no further push. Gives the tasks of those under way.
     pub(crate) fn end(&mut self) -> impl Iterator<Item = u64> + use<'_> {
         self.is_ended = true;
-        self.under_way.drain(..).filter_map(|push| push.begun.ok())
+        self.under_way.drain(..).filter_map(|batch| batch.begun.ok())
     }
+}
+
+/// Whether the next push may fare better.
+fn is_of_one(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Refused(_) | ErrorKind::InvalidInput | ErrorKind::MessageTooLarge
+    )
 }

@@ -1,0 +1,117 @@
+//! Pushes that were sent in a row, with ids that follow each other: a table by places where all others need a map.
+
+use std::collections::VecDeque;
+
+use queue_core::decimal;
+
+use super::Waiting;
+use crate::{RequestId, protocol::Action};
+
+/// The runs of a connection that are not answered whole, in the order of their ids.
+#[derive(Debug)]
+pub(super) struct Runs<W>(VecDeque<Run<W>>);
+
+#[derive(Debug)]
+struct Run<W> {
+    waiter: W,
+    /// The id at the first place.
+    first: u64,
+    places: Vec<Place>,
+    unanswered: usize,
+}
+
+/// One place of a run.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Nothing was sent, or it is answered.
+    Nothing,
+    /// The answer to this is waited for: its number on the connection, and where it ends.
+    Sent(Action, u64, u64),
+}
+
+impl<W> Default for Runs<W> {
+    fn default() -> Self {
+        Runs(VecDeque::new())
+    }
+}
+
+impl<W: Clone> Runs<W> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Begins a run, whose places are told one by one.
+    pub(super) fn begin(&mut self, first: u64, len: usize, waiter: W) {
+        self.0.push_back(Run { waiter, first, places: Vec::with_capacity(len), unanswered: 0 });
+    }
+
+    /// Nothing is sent for the next place of the latest run.
+    pub(super) fn pass(&mut self) {
+        if let Some(run) = self.0.back_mut() {
+            run.places.push(Place::Nothing);
+        }
+    }
+
+    /// The next place of the latest run was sent.
+    pub(super) fn sent(&mut self, action: Action, number: u64, end: u64) {
+        if let Some(run) = self.0.back_mut() {
+            run.places.push(Place::Sent(action, number, end));
+            run.unanswered += 1;
+        }
+    }
+
+    /// The run and the place of this id, if its request is under way.
+    fn find(&self, action: Action, id: &[u8]) -> Option<(usize, usize, u64)> {
+        let id = decimal(id)?;
+        // Most often it is the oldest.
+        let index = match self.0.front()?.place(id) {
+            Some(_) => 0,
+            None => self.0.partition_point(|run| run.first <= id).checked_sub(1)?,
+        };
+        let run = self.0.get(index)?;
+        let place = run.place(id)?;
+        match run.places.get(place)? {
+            Place::Sent(sent, number, _) if *sent == action => Some((index, place, *number)),
+            _ => None,
+        }
+    }
+
+    /// Whether a push of this id is under way.
+    pub(super) fn has(&self, action: Action, id: &RequestId) -> bool {
+        self.find(action, id.as_str().as_bytes()).is_some()
+    }
+
+    /// The answer to this has come: who waits for it, at which place, and its number.
+    pub(super) fn answered(&mut self, action: Action, id: &[u8]) -> Option<(W, usize, u64)> {
+        let (index, place, number) = self.find(action, id)?;
+        let run = self.0.get_mut(index)?;
+        *run.places.get_mut(place)? = Place::Nothing;
+        run.unanswered -= 1;
+        let waiter = run.waiter.clone();
+        if run.unanswered == 0 {
+            self.0.remove(index);
+        }
+        Some((waiter, place, number))
+    }
+
+    /// The connection has ended: everybody who waits for an answer, and at which place.
+    pub(super) fn end(&mut self) -> impl Iterator<Item = (Waiting<W>, usize)> + use<'_, W> {
+        self.0.drain(..).flat_map(|Run { waiter, places, .. }| {
+            let sent = places.into_iter().enumerate();
+            sent.filter_map(move |(place, sent)| match sent {
+                Place::Nothing => None,
+                Place::Sent(_, number, end) => {
+                    Some((Waiting { waiter: waiter.clone(), number, end }, place))
+                }
+            })
+        })
+    }
+}
+
+impl<W> Run<W> {
+    /// The place of this id.
+    fn place(&self, id: u64) -> Option<usize> {
+        let place = usize::try_from(id.checked_sub(self.first)?).ok()?;
+        (place < self.places.len()).then_some(place)
+    }
+}
