@@ -3,9 +3,23 @@
 use beanstalk_client::{JobId, TubeName};
 use ctl_core::error::CliError;
 use ctl_core::input::Input;
+use ctl_core::named::{Named, Words};
 use ctl_core::names::list;
 
 use crate::error::cli_error;
+
+/// Tubes, as commands name them.
+#[derive(Debug)]
+pub enum Tube {}
+
+impl Named for Tube {
+    type Name = TubeName;
+    const WORDS: Words = Words { one: "tube", several: "tubes", short: 't', value: "TUBE" };
+
+    fn read(text: &str) -> Result<TubeName, CliError> {
+        tube(text)
+    }
+}
 
 /// A tube's name.
 ///
@@ -13,14 +27,6 @@ use crate::error::cli_error;
 /// The name is illegal: exit 65.
 pub fn tube(text: &str) -> Result<TubeName, CliError> {
     TubeName::try_from(text).map_err(cli_error)
-}
-
-/// Tube names.
-///
-/// # Errors
-/// A name is illegal: exit 65.
-pub fn tubes(texts: &[String]) -> Result<Vec<TubeName>, CliError> {
-    texts.iter().map(|text| tube(text)).collect()
 }
 
 /// The longest line that can be an id, with room for blanks.
@@ -57,6 +63,5 @@ mod tests {
     #[test]
     fn an_illegal_tube_is_65() {
         assert_eq!(tube("a b").unwrap_err().exit.code(), 65);
-        assert_eq!(tubes(&["ok".into(), "-x".into()]).unwrap_err().exit.code(), 65);
     }
 }

@@ -22,6 +22,7 @@ pub mod input;
 pub mod intake;
 pub mod link;
 pub mod messages;
+pub mod named;
 pub mod names;
 pub mod notice;
 pub mod output;

@@ -1,5 +1,7 @@
 //! What a tool is called, and how it speaks before its flags are known: help, wrong lines, a panic.
 
+mod tip;
+
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -109,7 +111,7 @@ impl Program {
     #[must_use]
     pub fn grammar_error(
         &self,
-        error: &clap::Error,
+        mut error: clap::Error,
         line: &[OsString],
         environment: &Environment,
     ) -> Exit {
@@ -121,15 +123,16 @@ impl Program {
             };
             return Exit::Done;
         }
+        tip::correct(&mut error, &(self.tree)(), line);
         if self.is_check(line) {
-            let why = first_sentence(error);
+            let why = first_sentence(&error);
             let _ = writeln!(io::stdout(), "{}", self.headline(Verdict::Unknown, &why));
         }
         if !self.wants_json(line, environment) {
             let shows_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
             let _ = match self.documented_tree().try_get_matches_from(line) {
                 Err(help) if shows_help => help.print(),
-                _ => print_escaped(error),
+                _ => print_escaped(&error),
             };
             return Exit::Usage;
         }

@@ -31,7 +31,7 @@ fn run<T: Interactive>(line: &[OsString]) -> Exit {
     let (program, environment) = (T::PROGRAM, Environment::process());
     let Cli { connect, embedded, tls, globals, command } = match cli::parse::<T>(line) {
         Ok(cli) => cli,
-        Err(error) => return program.grammar_error(&error, line, &environment),
+        Err(error) => return program.grammar_error(error, line, &environment),
     };
     let Some(command) = command else { return program.without_command(line, &environment) };
     let context = Context::<T>::new((&connect, embedded), &tls, &globals, environment.clone());

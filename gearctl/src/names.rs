@@ -2,10 +2,25 @@
 
 use ctl_core::error::CliError;
 use ctl_core::input::Input;
+use ctl_core::named::{Named, Words};
 use ctl_core::names::list;
 use gearman_client::{FunctionName, JobHandle, UniqueId};
 
 use crate::error::cli_error;
+
+/// Functions, as commands name them.
+#[derive(Debug)]
+pub enum Function {}
+
+impl Named for Function {
+    type Name = FunctionName;
+    const WORDS: Words =
+        Words { one: "function", several: "functions", short: 'f', value: "FUNCTION" };
+
+    fn read(text: &str) -> Result<FunctionName, CliError> {
+        function(text)
+    }
+}
 
 /// A function's name.
 ///
@@ -13,14 +28,6 @@ use crate::error::cli_error;
 /// The name is illegal: exit 65.
 pub fn function(text: &str) -> Result<FunctionName, CliError> {
     FunctionName::try_from(text).map_err(cli_error)
-}
-
-/// Function names.
-///
-/// # Errors
-/// A name is illegal: exit 65.
-pub fn functions(texts: &[String]) -> Result<Vec<FunctionName>, CliError> {
-    texts.iter().map(|text| function(text)).collect()
 }
 
 /// A unique id.
@@ -88,7 +95,6 @@ mod tests {
     #[test]
     fn an_illegal_function_is_65() {
         assert_eq!(function("a b").unwrap_err().exit.code(), 65);
-        assert_eq!(functions(&["ok".into(), String::new()]).unwrap_err().exit.code(), 65);
         assert_eq!(unique("-").unwrap_err().exit.code(), 65);
     }
 }

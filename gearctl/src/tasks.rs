@@ -5,25 +5,27 @@ use std::time::Duration;
 
 use clap::Args;
 use ctl_core::error::CliError;
-use ctl_core::input::{Argument, Framing, Input, named};
+use ctl_core::input::{self, Argument, Framing, Input};
 use ctl_core::messages::Messages;
+use ctl_core::named::{self, Leading};
 use ctl_core::records::{Body, is_blank};
 use gearman_client::{FunctionName, Priority, SubmitOptions, Unique, UniqueId};
 use serde::Deserialize;
 
+use crate::commands::functions::status_of;
 use crate::error::cli_error;
-use crate::names;
+use crate::link::Link;
+use crate::names::{self, Function};
 
 /// What `run` and `submit` take.
 #[derive(Debug, Clone, Args)]
 pub struct TaskArgs {
-    /// The function
-    #[arg(value_name = "FUNCTION")]
-    pub function: String,
+    #[command(flatten)]
+    function: Leading<Function>,
 
     /// The workload of each job: text, @FILE or - for stdin; stdin when none is given
     #[arg(value_name = "BODY|@FILE|-")]
-    pub bodies: Vec<OsString>,
+    bodies: Vec<OsString>,
 
     /// high, normal or low
     #[arg(long, value_name = "PRIORITY", default_value = "normal")]
@@ -90,10 +92,28 @@ struct Described {
 }
 
 impl TaskArgs {
+    /// The function, and the workloads.
+    ///
+    /// # Errors
+    /// No function is named: exit 2. The name is illegal: exit 65.
+    pub fn words(&self) -> Result<(FunctionName, Vec<OsString>), CliError> {
+        self.function.split(&self.bodies)
+    }
+
+    /// Notes that the first workload is the name of a function, where the flag named another.
+    pub fn note_first_body(&self, link: &mut Link, messages: &Messages) -> Result<(), CliError> {
+        if self.function.is_by_flag() {
+            let exists = |function: &FunctionName| matches!(status_of(link, function), Ok(Some(_)));
+            named::note_first_body::<Function>(messages, &self.words()?.1, exists);
+        }
+        Ok(())
+    }
+
     /// Whether there is exactly one job.
     #[must_use]
     pub fn is_single(&self) -> bool {
-        self.bodies.len() <= 1 && !(self.lines || self.null || self.ndjson)
+        self.words().map_or(true, |(_, bodies)| bodies.len() <= 1)
+            && !(self.lines || self.null || self.ndjson)
     }
 
     /// The jobs. Each may take `timeout`.
@@ -109,10 +129,10 @@ impl TaskArgs {
             return Err(CliError::usage("-u gives one id, which would make one job of them all")
                 .hint("--unique-hash, or --ndjson with an id in each record"));
         }
-        if self.bodies.is_empty() {
+        let (function, bodies) = self.words()?;
+        if bodies.is_empty() {
             input.invite(messages);
         }
-        let function = names::function(&self.function)?;
         let mut options = SubmitOptions::default().priority(self.priority);
         if let Some(timeout) = timeout {
             options = options.timeout(timeout);
@@ -123,14 +143,15 @@ impl TaskArgs {
         let reducer = self.reduce.as_deref().map(names::function).transpose()?;
         let form = Form { function, options, reducer, hash: self.unique_hash, ndjson: self.ndjson };
         let default = [OsString::from("-")];
-        let bodies = if self.bodies.is_empty() { &default[..] } else { &self.bodies };
+        let bodies = if bodies.is_empty() { &default[..] } else { &bodies };
         let single = self.is_single();
         let mut all: Tasks = Box::new(std::iter::empty());
         for (at, body) in bodies.iter().enumerate() {
             let form = form.clone();
             let framing = Framing::of(self.lines || self.ndjson, self.null);
             let literal = format!("body {}", at + 1);
-            let (named, _) = named(Argument::parse(body), literal, framing, MAX_WORKLOAD, input)?;
+            let (named, _) =
+                input::named(Argument::parse(body), literal, framing, MAX_WORKLOAD, input)?;
             let tasks = named.filter(move |(_, bytes)| !(form.ndjson && is_blank(bytes))).map({
                 let form = form.clone();
                 move |(label, bytes)| {

@@ -8,6 +8,7 @@ use ctl_core::check::{CheckFlags, Measured, Metric, Missing, Title, conclude};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::messages::Messages;
+use ctl_core::named::One;
 use ctl_core::ping::PATIENCE;
 use ctl_core::units::milliseconds;
 
@@ -16,9 +17,10 @@ use super::queue::stats;
 use super::queues::list;
 use crate::error::QUEUE_NOT_FOUND;
 use crate::link::Link;
+use crate::names::Queue;
 use crate::program::PROGRAM;
+use crate::scratch;
 use crate::tool::Tool;
-use crate::{names, scratch};
 
 /// The end of `check --help`.
 pub const HELP: &str = "\
@@ -56,9 +58,8 @@ enum What {
     Server,
     /// One queue
     Queue {
-        /// The queue
-        #[arg(value_name = "QUEUE")]
-        queue: String,
+        #[command(flatten)]
+        queue: One<Queue>,
     },
     /// Every queue that fits a pattern
     Queues {
@@ -84,9 +85,13 @@ pub fn run(tool: &mut Tool, args: &CheckArgs) -> Result<Exit, CliError> {
         Err(error) if error.code == QUEUE_NOT_FOUND => Measured::absent(error.message, Vec::new()),
         measured => measured.into(),
     };
+    let named = match &args.what {
+        What::Queue { queue } => queue.text(),
+        _ => None,
+    };
     let name = match &args.what {
         What::Server => "server",
-        What::Queue { queue } => queue,
+        What::Queue { .. } => named.as_deref().unwrap_or("queue"),
         What::Queues { .. } => "queues",
         What::Roundtrip => "roundtrip",
     };
@@ -103,7 +108,7 @@ fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Vec<Metr
     let rtt = rtt(link)?;
     match what {
         What::Queue { queue } => {
-            let stats = stats(link, &names::queue(queue)?)?;
+            let stats = stats(link, &queue.name()?)?;
             let mut metrics = figures(&stats);
             metrics.push(rtt.of(&stats.name));
             Ok(metrics)

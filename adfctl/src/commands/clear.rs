@@ -3,8 +3,9 @@
 use clap::Args;
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::Several;
 
-use crate::names::QueuesArg;
+use crate::names::Queue;
 use crate::targets::Targets;
 use crate::tool::Tool;
 
@@ -22,7 +23,7 @@ Examples:
 #[derive(Debug, Args)]
 pub struct ClearArgs {
     #[command(flatten)]
-    queues: QueuesArg,
+    queues: Several<Queue>,
 }
 
 /// Runs `clear`.

@@ -3,9 +3,10 @@
 use clap::Args;
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::Several;
 use ctl_core::output::{Column, Record, Shape};
 
-use crate::names::QueuesArg;
+use crate::names::Queue;
 use crate::tool::Tool;
 
 /// The end of `count --help`.
@@ -22,7 +23,7 @@ Examples:
 #[derive(Debug, Args)]
 pub struct CountArgs {
     #[command(flatten)]
-    queues: QueuesArg,
+    queues: Several<Queue>,
 }
 
 static COUNTS: Shape =

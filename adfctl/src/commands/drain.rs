@@ -6,13 +6,14 @@ use adf_queue_client::{Delivery, QueueName};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::Several;
 use ctl_core::records;
 use ctl_core::signals::Interrupts;
 
 use crate::leaving::Leaving;
 use crate::link::Link;
 use crate::messages::{BODIES, check_whole, label};
-use crate::names::QueuesArg;
+use crate::names::Queue;
 use crate::taker::Taker;
 use crate::targets::Targets;
 use crate::tool::Tool;
@@ -38,7 +39,7 @@ Examples:
 #[derive(Debug, Args)]
 pub struct DrainArgs {
     #[command(flatten)]
-    queues: QueuesArg,
+    queues: Several<Queue>,
 
     /// A new file, or - for stdout
     #[arg(long, value_name = "FILE", default_value = "-")]

@@ -9,13 +9,14 @@ use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
+use ctl_core::named::Several;
 use ctl_core::output::List;
 use ctl_core::{records, units};
 
 use super::queues::list;
 use crate::link::Link;
 use crate::messages::{BODIES, check_whole, label, record};
-use crate::names::{QueuesArg, queue};
+use crate::names::{Queue, queue};
 use crate::taker::SLICE;
 use crate::targets::Targets;
 use crate::tool::Tool;
@@ -40,7 +41,7 @@ Examples:
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     #[command(flatten)]
-    queues: QueuesArg,
+    queues: Several<Queue>,
 
     #[command(flatten)]
     bulk: BulkArgs,

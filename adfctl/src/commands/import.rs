@@ -46,6 +46,9 @@ pub struct ImportArgs {
     bulk: BulkArgs,
 }
 
+/// What `-q NAME` was probably meant to be, which names a file here.
+const NOT_QUIET: &str = "-Q QUEUE, to name a queue: -q is --quiet";
+
 /// Runs `import`.
 ///
 /// # Errors
@@ -54,7 +57,8 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     let queue = args.queue.as_deref().map(names::queue).transpose()?;
     let limit = tool.link.max_body()?;
     let from = Argument::Read(args.from);
-    let (records, meter) = intake::records(from, Cut::Ndjson, limit, &mut tool.input)?;
+    let (records, meter) = intake::records(from, Cut::Ndjson, limit, &mut tool.input)
+        .map_err(|error| if tool.globals.quiet { error.hint(NOT_QUIET) } else { error })?;
     let items = intake::items(records, move |label, line| {
         let described = messages::parse(&line)?;
         let no_queue =

@@ -9,13 +9,14 @@ use adf_queue_client::Delivery;
 use clap::{Args, ValueEnum};
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::One;
 use ctl_core::output::Format;
 use ctl_core::units;
 
 use crate::leaving::Leaving;
 use crate::link::Link;
 use crate::messages::{BODIES, label, record, record_with_request};
-use crate::names::QueueArg;
+use crate::names::Queue;
 use crate::taker::Taker;
 use crate::tool::Tool;
 
@@ -57,7 +58,7 @@ pub struct PullArgs {
 #[derive(Debug, Args)]
 pub struct TakeArgs {
     #[command(flatten)]
-    queue: QueueArg,
+    queue: One<Queue>,
 
     /// Wait this long for a message [default: 0]
     #[arg(long, value_name = "DUR", value_parser = units::duration)]

@@ -8,12 +8,14 @@ use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::{Argument, Framing, Meter};
 use ctl_core::intake::{self, Batches, Cut, Items, sift};
+use ctl_core::named::{self, Leading};
 use ctl_core::output::{Column, Record, Shape};
 
 use crate::link::Link;
+use crate::messages;
+use crate::names::Queue;
 use crate::producer::{NewMessage, push_batch};
 use crate::tool::Tool;
-use crate::{messages, names};
 
 /// The end of `push --help`.
 pub const HELP: &str = "\
@@ -36,13 +38,12 @@ Examples:
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("framing"))]
 pub struct PushArgs {
-    /// The queue, unless -Q names it; then bodies: text, @FILE, or - for stdin
-    #[arg(value_names = ["QUEUE", "BODY|@FILE|-"], num_args = 0.., allow_hyphen_values = false)]
-    words: Vec<OsString>,
+    #[command(flatten)]
+    queue: Leading<Queue>,
 
-    /// The queue, by flag
-    #[arg(short = 'Q', long, value_name = "QUEUE")]
-    queue: Option<String>,
+    /// Bodies: text, @FILE, or - for stdin
+    #[arg(value_name = "BODY|@FILE|-", allow_hyphen_values = false)]
+    bodies: Vec<OsString>,
 
     /// Add at the left end, where messages are pulled next
     #[arg(long)]
@@ -89,14 +90,18 @@ const USUAL_LIMIT: usize = 65_535;
 ///
 /// # Errors
 /// As documented in the table of exit codes.
-pub fn run(tool: &mut Tool, mut args: PushArgs) -> Result<Exit, CliError> {
-    let queue = args.take_queue()?;
-    if args.words.is_empty() {
-        args.words.push("-".into());
+pub fn run(tool: &mut Tool, args: PushArgs) -> Result<Exit, CliError> {
+    let (queue, mut bodies) = args.queue.split(&args.bodies)?;
+    if args.queue.is_by_flag() && !tool.globals.dry_run {
+        let exists = |queue: &QueueName| matches!(tool.link.queue_stats(queue), Ok(Some(_)));
+        named::note_first_body::<Queue>(&tool.messages, &bodies, exists);
+    }
+    if bodies.is_empty() {
+        bodies.push("-".into());
         tool.input.invite(&tool.messages);
     }
     let limit = tool.link.max_body()?;
-    let sources: Vec<Argument> = args.words.iter().map(|text| Argument::parse(text)).collect();
+    let sources: Vec<Argument> = bodies.iter().map(|text| Argument::parse(text)).collect();
     let simple = !args.ndjson && sources.iter().all(is_small);
     let mut items: Items<NewMessage> = Box::new(std::iter::empty());
     let (is_only, mut meter) = (sources.len() == 1, None);
@@ -127,29 +132,12 @@ pub fn run(tool: &mut Tool, mut args: PushArgs) -> Result<Exit, CliError> {
         true => Batches::given(items, window, weigh),
         false => Batches::read(items, limit, window, weigh)?,
     };
-    let known = simple.then(|| args.count.saturating_mul(args.words.len() as u64));
+    let known = simple.then(|| args.count.saturating_mul(bodies.len() as u64));
     push_all(tool, (batches, meter), &args.bulk, known, &queue)
 }
 
 fn is_small(source: &Argument) -> bool {
     matches!(source, Argument::Literal(body) if body.len() <= USUAL_LIMIT)
-}
-
-impl PushArgs {
-    /// The queue, which is the first word unless a flag names it.
-    fn take_queue(&mut self) -> Result<QueueName, CliError> {
-        if let Some(queue) = &self.queue {
-            return names::queue(queue);
-        }
-        if self.words.is_empty() {
-            return Err(names::no_queue());
-        }
-        let word = self.words.remove(0);
-        let text = word.to_str().ok_or_else(|| {
-            CliError::bad_data(format!("queue name {} is not UTF-8", word.to_string_lossy()))
-        })?;
-        names::queue(text)
-    }
 }
 
 fn push_all(

@@ -4,12 +4,13 @@ use adf_queue_client::{QueueName, QueueStats};
 use clap::{Args, Subcommand};
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::Several;
 use ctl_core::output::Record;
 use ctl_core::units;
 
 use crate::error::QUEUE_EXISTS;
 use crate::link::Link;
-use crate::names;
+use crate::names::Queue;
 use crate::tool::Tool;
 
 /// The end of `queue --help`.
@@ -35,9 +36,8 @@ pub struct QueueArgs {
 enum What {
     /// Create queues
     Create {
-        /// The queues
-        #[arg(value_name = "QUEUE", required = true)]
-        queues: Vec<String>,
+        #[command(flatten)]
+        queues: Several<Queue>,
 
         /// A queue that exists is no failure
         #[arg(long)]
@@ -45,9 +45,8 @@ enum What {
     },
     /// Delete queues with their ready messages
     Delete {
-        /// The queues
-        #[arg(value_name = "QUEUE", required = true)]
-        queues: Vec<String>,
+        #[command(flatten)]
+        queues: Several<Queue>,
     },
 }
 
@@ -57,8 +56,8 @@ enum What {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &QueueArgs) -> Result<Exit, CliError> {
     match &args.what {
-        What::Create { queues, if_missing } => create(tool, &names::queues(queues)?, *if_missing),
-        What::Delete { queues } => delete(tool, &names::queues(queues)?),
+        What::Create { queues, if_missing } => create(tool, &queues.names()?, *if_missing),
+        What::Delete { queues } => delete(tool, &queues.names()?),
     }
 }
 

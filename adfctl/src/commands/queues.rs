@@ -3,11 +3,13 @@
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::glob::glob;
+use ctl_core::named::{self, Several};
 use ctl_core::output::{Column, Record, Shape};
 
 use adf_queue_client::QueueStats;
 
 use crate::link::Link;
+use crate::names::Queue;
 use crate::tool::Tool;
 
 /// The end of `queues --help`.
@@ -24,10 +26,10 @@ Examples:
 
 /// Arguments of `queues`.
 #[derive(Debug, Args)]
+#[command(mut_args(|arg| named::pattern(arg, "Only queues that fit one of these patterns (* and ?)")))]
 pub struct QueuesArgs {
-    /// Only queues that fit one of these patterns (* and ?)
-    #[arg(value_name = "GLOB")]
-    patterns: Vec<String>,
+    #[command(flatten)]
+    patterns: Several<Queue>,
 }
 
 static QUEUES: Shape = Shape::rows(
@@ -53,7 +55,7 @@ pub struct Listed {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &QueuesArgs) -> Result<Exit, CliError> {
-    let listed = list(&mut tool.link, &args.patterns, &[])?;
+    let listed = list(&mut tool.link, &args.patterns.texts(), &[])?;
     let mut list = tool.out.list(&QUEUES)?;
     for queue in &listed.queues {
         let record = Record::new()

@@ -6,9 +6,10 @@ use adf_queue_client::protocol::{Action, Request, Success};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::Argument;
+use ctl_core::named::Leading;
 use ctl_core::output::Record;
 
-use crate::names;
+use crate::names::{self, Queue};
 use crate::tool::Tool;
 
 /// The end of `raw --help`.
@@ -30,9 +31,8 @@ pub struct RawArgs {
     #[arg(value_name = "ACTION")]
     action: String,
 
-    /// The queue
-    #[arg(value_name = "QUEUE")]
-    queue: String,
+    #[command(flatten)]
+    queue: Leading<Queue>,
 
     /// The body of a push: text, @FILE or -
     #[arg(value_name = "BODY|@FILE|-")]
@@ -77,8 +77,9 @@ fn build(tool: &mut Tool, args: &RawArgs) -> Result<Request, CliError> {
         let all: Vec<&str> = Action::ALL.iter().map(|action| action.name()).collect();
         CliError::usage(format!("`{}` is not an action", args.action)).hint(all.join(", "))
     })?;
-    let (id, queue) = (names::request_id(&args.id)?, names::queue(&args.queue)?);
-    let body = match (&args.body, action.is_push()) {
+    let id = names::request_id(&args.id)?;
+    let (queue, body) = args.queue.split_one(args.body.as_ref())?;
+    let body = match (&body, action.is_push()) {
         (Some(text), true) => {
             let limit = tool.link.max_body()?;
             Some(Argument::parse(text).load(&mut tool.input, limit)?)

@@ -4,10 +4,11 @@ use adf_queue_client::blocking::Client;
 use adf_queue_client::{Error, QueueName, RequestId};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::{self, One};
 use ctl_core::output::Record;
 
 use crate::error::NOT_PULLED;
-use crate::names;
+use crate::names::{self, Queue};
 use crate::tool::Tool;
 
 /// The end of `delete --help`.
@@ -48,15 +49,18 @@ Example:
 
 /// Arguments of all four.
 #[derive(Debug, Args)]
+#[command(allow_missing_positional = true, mut_args(named::described(QUEUE)))]
 pub struct SettleArgs {
-    /// The queue that the message was pulled from: the server puts it where it is told, or loses it
-    #[arg(value_name = "QUEUE")]
-    queue: String,
+    #[command(flatten)]
+    queue: One<Queue>,
 
     /// The request id of its pull
     #[arg(value_name = "REQUESTID")]
     id: String,
 }
+
+const QUEUE: &str =
+    "The queue that the message was pulled from: the server puts it where it is told, or loses it";
 
 /// What becomes of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +101,7 @@ impl Fate {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &SettleArgs, fate: Fate) -> Result<Exit, CliError> {
-    let (queue, id) = (names::queue(&args.queue)?, names::request_id(&args.id)?);
+    let (queue, id) = (args.queue.name()?, names::request_id(&args.id)?);
     let (word, past) = fate.words();
     if fate != Fate::Recover && !tool.link.side().is_http()? {
         return Err(not_over_websocket(tool, word)?);

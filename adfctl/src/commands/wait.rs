@@ -4,13 +4,14 @@ use adf_queue_client::{QueueName, QueueStats};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
+use ctl_core::named::One;
 use ctl_core::repl::expect::Condition;
 use ctl_core::units;
 use ctl_core::wait::{self, Look, WaitFlags};
 use serde_json::json;
 
 use crate::error::QUEUE_NOT_FOUND;
-use crate::names::{QueueArg, no_queue};
+use crate::names::Queue;
 use crate::tool::{Adfctl, Tool};
 
 /// The end of `wait --help`.
@@ -33,7 +34,7 @@ Examples:
 #[derive(Debug, Args)]
 pub struct WaitArgs {
     #[command(flatten)]
-    queue: QueueArg,
+    queue: One<Queue>,
 
     #[command(flatten)]
     wait: WaitFlags,
@@ -52,15 +53,11 @@ enum Goal {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &WaitArgs) -> Result<Exit, CliError> {
     let goal = Goal::parse(&args.wait.condition)?;
-    let queue = args.queue.given()?;
-    let name = queue.as_ref().map(ToString::to_string);
+    let queue = if matches!(goal, Goal::Server) { None } else { Some(args.queue.name()?) };
     let must_exist = args.wait.must_exist;
-    if queue.is_none() && !matches!(goal, Goal::Server) {
-        return Err(no_queue());
-    }
-    wait::until(tool, &args.wait, ("queue", name), |tool| match &queue {
-        Some(queue) if !matches!(goal, Goal::Server) => look(tool, &goal, queue, must_exist),
-        _ => Ok(answers(tool)),
+    wait::until(tool, &args.wait, ("queue", args.queue.text()), |tool| match &queue {
+        Some(queue) => look(tool, &goal, queue, must_exist),
+        None => Ok(answers(tool)),
     })
 }
 

@@ -9,12 +9,13 @@ use adf_queue_client::{JobLimit, QueueName, WorkerHandle, WorkerOptions, WorkerR
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
+use ctl_core::named::Several;
 use ctl_core::output::{Record, Shape};
 use ctl_core::units;
 use ctl_core::work::{self, Hands, Recipe, WorkFlags};
 
 use crate::error::cli_error;
-use crate::names;
+use crate::names::{self, Queue};
 use crate::tool::Tool;
 use crate::work::{Fates, Finished, OnFail, PLACES, Shift};
 
@@ -53,9 +54,8 @@ Examples:
 /// Arguments of `work`.
 #[derive(Debug, Args)]
 pub struct WorkArgs {
-    /// The queue; several are served together
-    #[arg(short = 'Q', long, value_name = "QUEUE", required = true)]
-    queue: Vec<String>,
+    #[command(flatten)]
+    queues: Several<Queue>,
 
     #[command(flatten)]
     flags: WorkFlags,
@@ -84,7 +84,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     if tool.globals.dry_run {
         return Err(CliError::usage("work has no dry run").hint("adfctl count only looks"));
     }
-    let queues = names::queues(&args.queue)?;
+    let queues = args.queues.names()?;
     let recipe = Recipe::new(&args.flags, PLACES, "adfctl work -Q /mail", &tool.out)?;
     let _pid = args.flags.create_pid_file()?;
     let interrupts = tool.gentle_interrupts()?;

@@ -1,15 +1,17 @@
 //! What can be typed in a session beside the commands of the command line: the verbs that only make sense on a lasting
 //! connection.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Subcommand;
 use clap::builder::ValueHint;
+use ctl_core::named::Leading;
 use ctl_core::repl::builtin;
 use ctl_core::repl::guest::Words;
 use ctl_core::repl::help::Group;
-use ctl_core::units;
+
+use crate::names::Queue;
 
 /// The verbs of a session.
 #[derive(Clone, Debug, Subcommand)]
@@ -17,12 +19,11 @@ pub enum Verb {
     /// Pull a message and keep it (pull)
     #[command(after_help = PULL_HELP)]
     Pull {
-        /// The queue
-        #[arg(value_name = "QUEUE")]
-        queue: String,
+        #[command(flatten)]
+        queue: Leading<Queue>,
         /// How long to wait; 0 looks once [default: until Ctrl-C; 0 in a script]
-        #[arg(value_name = "DUR", value_parser = units::duration)]
-        wait: Option<Duration>,
+        #[arg(value_name = "DUR")]
+        wait: Option<OsString>,
     },
     /// List the messages that this session holds
     #[command(after_help = "Example: pulled -o json")]

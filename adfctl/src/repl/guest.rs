@@ -65,7 +65,7 @@ impl Guest for State<'_> {
 
     fn verb(&mut self, verb: Verb) -> Result<Exit, CliError> {
         match verb {
-            Verb::Pull { queue, wait } => self.pull(&queue, wait),
+            Verb::Pull { queue, wait } => self.pull(&queue, wait.as_ref()),
             Verb::Pulled => self.show_pulled(),
             Verb::Delete { pull } => self.settle_some(DELETE, pull.as_deref()),
             Verb::Lcancel { pull } => self.settle_some(LCANCEL, pull.as_deref()),

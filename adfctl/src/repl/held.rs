@@ -1,17 +1,19 @@
 //! The verbs on pulled messages: pull and keep them, list, settle, save.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use adf_queue_client::{Delivery, QueueName};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::Leading;
 use ctl_core::output::{Column, Format, Record, Shape};
 use ctl_core::{records, units};
 
 use super::state::{DELETE, LCANCEL, State};
 use crate::commands::pull::put_back;
 use crate::messages::{BODIES, label};
-use crate::names;
+use crate::names::Queue;
 use crate::taker::SLICE;
 
 /// How much of a body a person is shown.
@@ -30,8 +32,14 @@ static PULLED: Shape = Shape::rows(
 
 impl State<'_> {
     /// `pull QUEUE [DUR]`.
-    pub(super) fn pull(&mut self, queue: &str, wait: Option<Duration>) -> Result<Exit, CliError> {
-        let queue = names::queue(queue)?;
+    pub(super) fn pull(
+        &mut self,
+        queue: &Leading<Queue>,
+        wait: Option<&OsString>,
+    ) -> Result<Exit, CliError> {
+        let (queue, wait) = queue.split_one(wait)?;
+        let wait = wait.map(|text| units::duration(&text.to_string_lossy())).transpose();
+        let wait = wait.map_err(CliError::usage)?;
         let message = self.next(&queue, wait)?;
         self.waiting.retain(|other| *other != queue);
         let shown = self.cut(message.body());

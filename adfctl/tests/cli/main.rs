@@ -14,6 +14,7 @@ mod exits;
 mod harness;
 mod hostile;
 mod http;
+mod names;
 mod pull;
 mod push;
 mod queues;

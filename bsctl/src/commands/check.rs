@@ -5,8 +5,10 @@ mod measure;
 use clap::{Args, Subcommand};
 use ctl_core::check::{CheckFlags, Missing, Title, conclude};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::One;
 use ctl_core::ping::PATIENCE;
 
+use crate::names::Tube;
 use crate::program::PROGRAM;
 use crate::tool::Tool;
 
@@ -47,9 +49,8 @@ enum What {
     Server,
     /// One tube
     Tube {
-        /// The tube
-        #[arg(value_name = "TUBE")]
-        tube: String,
+        #[command(flatten)]
+        tube: One<Tube>,
     },
     /// Every tube that fits a pattern
     Tubes {
@@ -72,9 +73,13 @@ enum What {
 pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     tool.link.dialer.default_timeout(PATIENCE);
     let measured = measure::measure(tool, &args.what);
+    let named = match &args.what {
+        What::Tube { tube } => tube.text(),
+        _ => None,
+    };
     let name = match &args.what {
         What::Server => "server",
-        What::Tube { tube } => tube,
+        What::Tube { .. } => named.as_deref().unwrap_or("tube"),
         What::Tubes { .. } => "tubes",
         What::Roundtrip => "roundtrip",
     };

@@ -5,9 +5,10 @@ use beanstalk_client::protocol::ListTubes;
 use clap::Args;
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::{self, Several};
 use ctl_core::output::Record;
 
-use crate::names;
+use crate::names::Tube;
 use crate::sweep::{State, Target, Targets, describe, sweep, targets};
 use crate::tool::Tool;
 
@@ -28,15 +29,14 @@ Examples:
 /// Arguments of `clear`.
 #[derive(Debug, Args)]
 pub struct ClearArgs {
-    /// The tubes
-    #[arg(value_name = "TUBE", required_unless_present = "all_tubes")]
-    tubes: Vec<String>,
+    #[command(flatten)]
+    tubes: Several<Tube>,
 
     #[command(flatten)]
     sweep: SweepArgs,
 
     /// Every tube of the server
-    #[arg(long, conflicts_with = "tubes")]
+    #[arg(long, conflicts_with = named::NAMES)]
     all_tubes: bool,
 
     #[command(flatten)]
@@ -65,8 +65,7 @@ pub struct SweepArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
-    let tubes =
-        if args.all_tubes { tool.link.call(ListTubes)? } else { names::tubes(&args.tubes)? };
+    let tubes = if args.all_tubes { tool.link.call(ListTubes)? } else { args.tubes.names()? };
     let targets = plan(tool, &tubes, &args.sweep)?;
     let total = limited_total(&targets.found, &args.bulk);
     if tool.globals.dry_run {

@@ -2,16 +2,18 @@
 
 use std::ffi::OsString;
 
+use beanstalk_client::TubeName;
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::Several;
 use ctl_core::records;
 
 use super::clear::{SweepArgs, dry_run, limited_total, place, plan};
 use crate::jobs::JOBS_WITH_BODY;
 use crate::leaving::Leaving;
 use crate::link::Link;
-use crate::names;
+use crate::names::Tube;
 use crate::sweep::{Target, describe, sweep};
 use crate::tool::Tool;
 
@@ -30,9 +32,8 @@ Examples:
 /// Arguments of `drain`.
 #[derive(Debug, Args)]
 pub struct DrainArgs {
-    /// The tubes
-    #[arg(value_name = "TUBE", required = true)]
-    tubes: Vec<String>,
+    #[command(flatten)]
+    tubes: Several<Tube>,
 
     /// A new file, or - for stdout
     #[arg(long, value_name = "FILE", default_value = "-")]
@@ -50,7 +51,7 @@ pub struct DrainArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
-    drain(tool, &args.tubes, &args.to, &args.sweep, &args.bulk)
+    drain(tool, &args.tubes.names()?, &args.to, &args.sweep, &args.bulk)
 }
 
 /// Takes jobs out of the queue.
@@ -59,18 +60,17 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
 /// As documented in the table of exit codes.
 pub fn drain(
     tool: &mut Tool,
-    tubes: &[String],
+    tubes: &[TubeName],
     to: &OsString,
     sweep_args: &SweepArgs,
     bulk_args: &BulkArgs,
 ) -> Result<Exit, CliError> {
-    let tubes = names::tubes(tubes)?;
     let to_stdout = to == "-";
     if to_stdout {
         records::choose_format(&tool.globals, &mut tool.out)?;
     }
     records::require_lossless(tool.out.style.encoding)?;
-    let targets = plan(tool, &tubes, sweep_args)?;
+    let targets = plan(tool, tubes, sweep_args)?;
     let total = limited_total(&targets.found, bulk_args);
     if tool.globals.dry_run {
         return dry_run(tool, "drain", &targets, total);
@@ -81,7 +81,7 @@ pub fn drain(
         tool.confirm().many(&question, &tool.messages)?;
     }
     let interrupts = tool.interrupts()?;
-    let action = Action { past: "drained", noun: "job", place: place(&tubes) };
+    let action = Action { past: "drained", noun: "job", place: place(tubes) };
     let mut bulk = tool.bulk(action, bulk_args.on_error, Some(total))?;
     let mut file = if to_stdout { None } else { Some(records::create(to, &tool.out.style)?) };
     let out = file.as_mut().unwrap_or(&mut tool.out);

@@ -7,13 +7,14 @@ use bytes::Bytes;
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::{self, Several};
 use ctl_core::progress::Progress;
 use ctl_core::records;
 
 use super::clear::SweepArgs;
 use super::drain::drain;
 use crate::jobs::{self, JOBS_WITH_BODY};
-use crate::names;
+use crate::names::Tube;
 use crate::scan::{Wanted, fetch, find};
 use crate::sweep::State;
 use crate::tool::Tool;
@@ -34,10 +35,10 @@ Examples:
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]
+#[command(mut_args(named::described("The tubes [default: all]")))]
 pub struct ExportArgs {
-    /// The tubes [default: all]
-    #[arg(value_name = "TUBE")]
-    tubes: Vec<String>,
+    #[command(flatten)]
+    tubes: Several<Tube>,
 
     /// Read only (the default)
     #[arg(long, conflicts_with = "drain")]
@@ -65,9 +66,9 @@ impl ExportArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     if args.drain {
-        let mut tubes = args.tubes;
+        let mut tubes = args.tubes.given()?;
         if tubes.is_empty() {
-            tubes = tool.link.call(ListTubes)?.iter().map(ToString::to_string).collect();
+            tubes = tool.link.call(ListTubes)?;
         }
         let state = vec![State::Ready, State::Delayed, State::Buried];
         let sweep = SweepArgs { state, until_empty: false };
@@ -75,7 +76,7 @@ pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     }
     records::choose_format(&tool.globals, &mut tool.out)?;
     records::require_lossless(tool.out.style.encoding)?;
-    let wanted = Wanted { tubes: names::tubes(&args.tubes)?, ..Wanted::default() };
+    let wanted = Wanted { tubes: args.tubes.given()?, ..Wanted::default() };
     let interrupts = tool.interrupts()?;
     let when = tool.globals.progress.unwrap_or_default();
     let asking = Bulk::start(

@@ -3,10 +3,11 @@
 use clap::Args;
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::{self, Several};
 use ctl_core::progress::Progress;
 
 use crate::jobs::{self, JOBS, JOBS_WITH_BODY};
-use crate::names;
+use crate::names::Tube;
 use crate::scan::{AnyState, Wanted, fetch, find};
 use crate::tool::Tool;
 
@@ -24,10 +25,10 @@ Examples:
 
 /// Arguments of `jobs`.
 #[derive(Debug, Args)]
+#[command(mut_args(named::described("Only of these tubes [default: all]")))]
 pub struct JobsArgs {
-    /// Only of this tube; may be given several times
-    #[arg(short, long, value_name = "TUBE")]
-    tube: Vec<String>,
+    #[command(flatten)]
+    tubes: Several<Tube>,
 
     /// Only in these states, separated by commas
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
@@ -59,7 +60,7 @@ const CHUNK: usize = 100;
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
     let wanted = Wanted {
-        tubes: names::tubes(&args.tube)?,
+        tubes: args.tubes.given()?,
         states: args.state,
         from: args.from_id,
         to: args.to_id,

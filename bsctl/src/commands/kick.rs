@@ -7,15 +7,17 @@ use beanstalk_client::{Job, TubeName, TubeStats};
 use clap::{ArgGroup, Args, ValueEnum};
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::{self, One};
 use ctl_core::output::Record;
 use ctl_core::units;
 
 use super::delete::{each, limited, would};
 use crate::error::NOT_FOUND;
+use crate::jobs;
 use crate::link::Link;
+use crate::names::{self, Tube};
 use crate::tool::{Tool, tube_or_used};
 use crate::tube_stats::{self, Answer};
-use crate::{jobs, names};
 
 /// The end of `kick --help`.
 pub const HELP: &str = "\
@@ -35,10 +37,10 @@ Examples:
 /// Arguments of `kick`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("how-many"))]
+#[command(mut_args(named::described("The tube [default: default]")))]
 pub struct KickArgs {
-    /// The tube [default: default]
-    #[arg(short, long, value_name = "TUBE", conflicts_with = "job")]
-    tube: Option<String>,
+    #[command(flatten)]
+    tube: One<Tube>,
 
     /// At most N jobs [default: 1]
     #[arg(short, long, value_name = "N", group = "how-many")]
@@ -53,11 +55,11 @@ pub struct KickArgs {
     state: Option<KickState>,
 
     /// These jobs, or - for ids on stdin
-    #[arg(long, value_name = "ID", num_args = 1.., group = "how-many")]
+    #[arg(long, value_name = "ID", num_args = 1.., group = "how-many", conflicts_with = named::NAMES)]
     job: Vec<String>,
 
     /// In every tube
-    #[arg(long, conflicts_with_all = ["tube", "job"])]
+    #[arg(long, conflicts_with_all = [named::NAMES, "job"])]
     all_tubes: bool,
 
     #[command(flatten)]
@@ -93,7 +95,7 @@ pub fn run(tool: &mut Tool, args: KickArgs) -> Result<Exit, CliError> {
     let tubes = if args.all_tubes {
         tool.link.call(ListTubes)?
     } else {
-        let given = args.tube.as_deref().map(names::tube).transpose()?;
+        let given = args.tube.given()?;
         vec![tube_or_used(tool, given)?]
     };
     kick_tubes(tool, &tubes, &args)

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
+use beanstalk_client::TubeName;
 use beanstalk_client::protocol::PauseTube;
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::One;
 use ctl_core::output::Record;
 use ctl_core::units;
 
 use crate::error::{NOT_FOUND, cli_error};
+use crate::jobs;
+use crate::names::Tube;
 use crate::tool::Tool;
-use crate::{jobs, names};
 
 /// The end of `pause --help`.
 pub const PAUSE_HELP: &str = "\
@@ -29,10 +32,10 @@ Example:
 
 /// Arguments of `pause`.
 #[derive(Debug, Args)]
+#[command(allow_missing_positional = true)]
 pub struct PauseArgs {
-    /// The tube
-    #[arg(value_name = "TUBE")]
-    tube: String,
+    #[command(flatten)]
+    tube: One<Tube>,
 
     /// How long
     #[arg(value_name = "DUR", value_parser = units::duration)]
@@ -42,9 +45,8 @@ pub struct PauseArgs {
 /// Arguments of `resume`.
 #[derive(Debug, Args)]
 pub struct ResumeArgs {
-    /// The tube
-    #[arg(value_name = "TUBE")]
-    tube: String,
+    #[command(flatten)]
+    tube: One<Tube>,
 }
 
 /// Runs `pause`.
@@ -52,7 +54,7 @@ pub struct ResumeArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn pause(tool: &mut Tool, args: PauseArgs) -> Result<Exit, CliError> {
-    set(tool, &args.tube, args.duration)
+    set(tool, &args.tube.name()?, args.duration)
 }
 
 /// Runs `resume`.
@@ -60,11 +62,10 @@ pub fn pause(tool: &mut Tool, args: PauseArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn resume(tool: &mut Tool, args: ResumeArgs) -> Result<Exit, CliError> {
-    set(tool, &args.tube, Duration::ZERO)
+    set(tool, &args.tube.name()?, Duration::ZERO)
 }
 
-fn set(tool: &mut Tool, tube: &str, duration: Duration) -> Result<Exit, CliError> {
-    let tube = names::tube(tube)?;
+fn set(tool: &mut Tool, tube: &TubeName, duration: Duration) -> Result<Exit, CliError> {
     let command = PauseTube::new(tube.clone(), duration).map_err(cli_error)?;
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     let mut record = Record::new().with("tube", tube.as_str()).with("pause", seconds);
@@ -79,7 +80,7 @@ fn set(tool: &mut Tool, tube: &str, duration: Duration) -> Result<Exit, CliError
         sentence = format!("dry run: {sentence}");
     } else {
         let missing = |error: CliError| {
-            if error.code == NOT_FOUND { jobs::no_tube(&tube) } else { error }
+            if error.code == NOT_FOUND { jobs::no_tube(tube) } else { error }
         };
         tool.link.call(command).map_err(missing)?;
     }

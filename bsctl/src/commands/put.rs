@@ -5,18 +5,22 @@ mod lanes;
 use std::ffi::OsString;
 use std::time::Duration;
 
+use beanstalk_client::TubeName;
+use beanstalk_client::protocol::StatsTube;
 use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::{Argument, Framing, Meter};
 use ctl_core::intake::{self, Batches, Cut, Items};
+use ctl_core::named;
 use ctl_core::output::{Column, Shape};
 use ctl_core::units;
 
 use self::lanes::Event;
+use crate::jobs;
+use crate::names;
 use crate::producer::{Defaults, NewJob, check_size, max_job_size};
 use crate::tool::{Tool, tube_or_used};
-use crate::{jobs, names};
 
 /// The end of `put --help`.
 pub const HELP: &str = "\
@@ -109,6 +113,11 @@ pub fn run(tool: &mut Tool, mut args: PutArgs) -> Result<Exit, CliError> {
         delay: args.delay.unwrap_or_default(),
         ttr: args.ttr.unwrap_or(Duration::from_secs(60)),
     };
+    if args.tube.is_none() && !tool.globals.dry_run {
+        let exists =
+            |tube: &TubeName| matches!(tool.link.call(StatsTube(tube.clone())), Ok(Some(_)));
+        named::note_first_body::<names::Tube>(&tool.messages, &args.bodies, exists);
+    }
     if args.bodies.is_empty() {
         args.bodies.push("-".into());
         tool.input.invite(&tool.messages);

@@ -8,12 +8,13 @@ use clap::{Args, ValueEnum};
 use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
+use ctl_core::named::{self, Several};
 use ctl_core::output::Format;
 use ctl_core::units;
 
 use crate::jobs::{self, BODIES};
 use crate::leaving::Leaving;
-use crate::names;
+use crate::names::Tube;
 use crate::taker::{Taker, bury_all, stats_of, touch_all};
 use crate::tool::Tool;
 
@@ -39,7 +40,7 @@ pub struct ReserveArgs {
     take: TakeArgs,
 
     /// Reserve this job, whatever its tube (server 1.12 or later)
-    #[arg(long, value_name = "ID", conflicts_with_all = ["tube", "count", "wait"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = [named::NAMES, "count", "wait"])]
     job: Option<u64>,
 
     /// What happens to the job afterwards
@@ -49,10 +50,10 @@ pub struct ReserveArgs {
 
 /// What `reserve` and `pop` share.
 #[derive(Debug, Args)]
+#[command(mut_args(named::described("The tubes, watched together [default: default]")))]
 pub struct TakeArgs {
-    /// The tube; several are watched together [default: default]
-    #[arg(short, long, value_name = "TUBE")]
-    pub tube: Vec<String>,
+    #[command(flatten)]
+    tubes: Several<Tube>,
 
     /// Wait this long for a job [default: 0]
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
@@ -78,7 +79,7 @@ impl TakeArgs {
             tool.out.style.format = Format::Raw;
             tool.out.style.null = true;
         }
-        let tubes = match names::tubes(&self.tube)? {
+        let tubes = match self.tubes.given()? {
             given if given.is_empty() => match tool.link.place() {
                 Some(place) if tool.session.is_some() => place.watched().to_vec(),
                 _ => vec![beanstalk_client::TubeName::default()],
@@ -91,7 +92,7 @@ impl TakeArgs {
     /// What it means that nothing came.
     #[must_use]
     pub fn nothing(&self) -> CliError {
-        let place = match self.tube.as_slice() {
+        let place = match self.tubes.texts().as_slice() {
             [] => "tube default".to_owned(),
             tubes => format!("tube {}", tubes.join(", ")),
         };

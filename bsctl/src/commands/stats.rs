@@ -5,13 +5,15 @@ use beanstalk_client::protocol::Stats;
 use clap::Args;
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::Several;
 use ctl_core::output::{Column, Record, Shape};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::jobs;
+use crate::names::Tube;
 use crate::tool::Tool;
 use crate::tube_stats::{self, Answer};
-use crate::{jobs, names};
 
 /// The end of `stats --help`.
 pub const HELP: &str = "\
@@ -39,9 +41,8 @@ pub struct StatsArgs {}
 /// Arguments of `stats-tube`.
 #[derive(Debug, Args)]
 pub struct StatsTubeArgs {
-    /// The tubes
-    #[arg(value_name = "TUBE", required = true)]
-    tubes: Vec<String>,
+    #[command(flatten)]
+    tubes: Several<Tube>,
 }
 
 static TUBE: Shape = Shape::blocks(
@@ -79,7 +80,7 @@ pub fn run(tool: &mut Tool, _: StatsArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run_tube(tool: &mut Tool, args: StatsTubeArgs) -> Result<Exit, CliError> {
-    let tubes = names::tubes(&args.tubes)?;
+    let tubes = args.tubes.names()?;
     let action = Action { past: "found", noun: "tube", place: String::new() };
     let mut bulk = tool.bulk(action, OnError::Continue, None)?;
     let mut list = tool.out.list(&TUBE)?;

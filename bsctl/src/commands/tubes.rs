@@ -5,9 +5,11 @@ use beanstalk_client::protocol::ListTubes;
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::glob::glob;
+use ctl_core::named::{self, Several};
 use ctl_core::output::{Column, Record, Shape};
 
 use super::stats::record;
+use crate::names::Tube;
 use crate::scan::AnyState;
 use crate::tool::Tool;
 use crate::tube_stats::{self, Answer};
@@ -26,10 +28,10 @@ Examples:
 
 /// Arguments of `tubes`.
 #[derive(Debug, Args)]
+#[command(mut_args(|arg| named::pattern(arg, "Only tubes that fit one of these patterns (* and ?)")))]
 pub struct TubesArgs {
-    /// Only tubes that fit one of these patterns (* and ?)
-    #[arg(value_name = "GLOB")]
-    patterns: Vec<String>,
+    #[command(flatten)]
+    patterns: Several<Tube>,
 
     /// Only tubes with jobs in one of these states, separated by commas
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
@@ -62,9 +64,10 @@ static TUBES: Shape = Shape::rows(
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
+    let patterns = args.patterns.texts();
     let mut tubes = tool.link.call(ListTubes)?;
     tubes.retain(|tube| {
-        args.patterns.is_empty() || args.patterns.iter().any(|pattern| glob(pattern, tube.as_str()))
+        patterns.is_empty() || patterns.iter().any(|pattern| glob(pattern, tube.as_str()))
     });
     tubes.sort();
     let mut list = tool.out.list(&TUBES)?;

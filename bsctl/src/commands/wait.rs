@@ -4,13 +4,15 @@ use beanstalk_client::protocol::{ListTubeUsed, StatsJob, StatsTube};
 use beanstalk_client::{JobId, TubeName, TubeStats};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::{self, One};
 use ctl_core::repl::expect::Condition;
 use ctl_core::units;
 use ctl_core::wait::{self, Look, WaitFlags};
 use serde_json::json;
 
+use crate::jobs;
+use crate::names::Tube;
 use crate::tool::{Bsctl, Tool, tube_or_used};
-use crate::{jobs, names};
 
 /// The end of `wait --help`.
 pub const HELP: &str = "\
@@ -32,10 +34,10 @@ Examples:
 
 /// Arguments of `wait`.
 #[derive(Debug, Args)]
+#[command(mut_args(named::described("The tube [default: default]")))]
 pub struct WaitArgs {
-    /// The tube [default: default]
-    #[arg(short, long, value_name = "TUBE")]
-    tube: Option<String>,
+    #[command(flatten)]
+    tube: One<Tube>,
 
     #[command(flatten)]
     wait: WaitFlags,
@@ -56,7 +58,7 @@ enum Goal {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
     let goal = Goal::parse(&args.wait.condition)?;
-    let given = args.tube.as_deref().map(names::tube).transpose()?;
+    let given = args.tube.given()?;
     let tube =
         if matches!(goal, Goal::Server) { TubeName::default() } else { tube_or_used(tool, given)? };
     let must_exist = args.wait.must_exist;

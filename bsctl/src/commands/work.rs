@@ -10,12 +10,13 @@ use beanstalk_client::{
 use clap::{Args, ValueEnum};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
+use ctl_core::named::{self, Several};
 use ctl_core::output::{Record, Shape};
 use ctl_core::units;
 use ctl_core::work::{self, Hands, Recipe, WorkFlags};
 
 use crate::error::cli_error;
-use crate::names;
+use crate::names::Tube;
 use crate::tool::Tool;
 use crate::work::fate::{Backoff, Fates, OnFail};
 use crate::work::{Finished, PLACES, Shift};
@@ -52,10 +53,10 @@ Examples:
 
 /// Arguments of `work`.
 #[derive(Debug, Args)]
+#[command(mut_args(named::described("The tubes, watched together [default: default]")))]
 pub struct WorkArgs {
-    /// The tube; several are watched together [default: default]
-    #[arg(short, long, value_name = "TUBE")]
-    tube: Vec<String>,
+    #[command(flatten)]
+    tubes: Several<Tube>,
 
     #[command(flatten)]
     flags: WorkFlags,
@@ -110,7 +111,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     if tool.globals.dry_run {
         return Err(CliError::usage("work has no dry run").hint("bsctl jobs -t TUBE looks only"));
     }
-    let tubes = match names::tubes(&args.tube)? {
+    let tubes = match args.tubes.given()? {
         none if none.is_empty() => vec![TubeName::default()],
         given => given,
     };

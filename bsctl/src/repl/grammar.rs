@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use clap::builder::ValueHint;
+use ctl_core::named::{One, Several};
 use ctl_core::repl::builtin;
 use ctl_core::repl::guest::Words;
 use ctl_core::repl::help::Group;
 use ctl_core::units;
+
+use crate::names::Tube;
 
 /// The verbs of a session.
 #[derive(Clone, Debug, Subcommand)]
@@ -17,25 +20,22 @@ pub enum Verb {
     /// Make a tube the used one: put, peek and kick act on it (use)
     #[command(after_help = "Protocol: use TUBE.\nExample: use mail")]
     Use {
-        /// The tube
-        #[arg(value_name = "TUBE")]
-        tube: String,
+        #[command(flatten)]
+        tube: One<Tube>,
     },
     /// Add tubes to those that reserve takes from (watch)
     #[command(after_help = "Protocol: watch TUBE.\nExample: watch mail sms")]
     Watch {
-        /// The tubes
-        #[arg(value_name = "TUBE", required = true)]
-        tubes: Vec<String>,
+        #[command(flatten)]
+        tubes: Several<Tube>,
     },
     /// Take tubes off those that reserve takes from (ignore)
     #[command(
         after_help = "Protocol: ignore TUBE. The last tube cannot be ignored.\nExample: ignore default"
     )]
     Ignore {
-        /// The tubes
-        #[arg(value_name = "TUBE", required = true)]
-        tubes: Vec<String>,
+        #[command(flatten)]
+        tubes: Several<Tube>,
     },
     /// Reserve a job and keep it (reserve-with-timeout, reserve-job)
     #[command(after_help = RESERVE_HELP)]

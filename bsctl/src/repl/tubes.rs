@@ -2,16 +2,17 @@
 
 use beanstalk_client::protocol::{Ignore, Use, Watch};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::{One, Several};
 use ctl_core::output::Record;
 use ctl_core::units;
 
 use super::state::State;
-use crate::names;
+use crate::names::Tube;
 
 impl State<'_> {
     /// `use`.
-    pub(super) fn use_tube(&mut self, tube: &str) -> Result<Exit, CliError> {
-        let tube = names::tube(tube)?;
+    pub(super) fn use_tube(&mut self, tube: &One<Tube>) -> Result<Exit, CliError> {
+        let tube = tube.name()?;
         self.tool.link.call(Use(tube.clone()))?;
         self.keep_in_line();
         let done = Record::new().with("used", tube.as_str());
@@ -20,16 +21,16 @@ impl State<'_> {
     }
 
     /// `watch`.
-    pub(super) fn watch(&mut self, tubes: &[String]) -> Result<Exit, CliError> {
-        for tube in names::tubes(tubes)? {
+    pub(super) fn watch(&mut self, tubes: &Several<Tube>) -> Result<Exit, CliError> {
+        for tube in tubes.names()? {
             self.tool.link.call(Watch(tube))?;
         }
         self.show_watched()
     }
 
     /// `ignore`.
-    pub(super) fn ignore(&mut self, tubes: &[String]) -> Result<Exit, CliError> {
-        for tube in names::tubes(tubes)? {
+    pub(super) fn ignore(&mut self, tubes: &Several<Tube>) -> Result<Exit, CliError> {
+        for tube in tubes.names()? {
             self.tool.link.call(Ignore(tube))?;
         }
         self.show_watched()

@@ -21,6 +21,7 @@ mod harness;
 mod hostile;
 mod inspect;
 mod leaving;
+mod names;
 mod pipes;
 mod put;
 #[cfg(target_os = "linux")]

@@ -4,7 +4,9 @@ use clap::Command;
 
 use crate::cli;
 use crate::docs::visible;
+use crate::named::{FLAG, PLACE};
 use crate::repl::guest::Interactive;
+use crate::repl::place::value_name;
 use crate::repl::tree;
 
 /// The top of the help lists every command once.
@@ -16,6 +18,50 @@ pub fn every_command_is_in_exactly_one_group<T: Interactive>() {
     let mut all: Vec<&str> = visible(&tree).map(Command::get_name).collect();
     all.sort_unstable();
     assert_eq!(grouped, all);
+}
+
+/// Nobody has to remember which commands take the flag, and which the place.
+pub fn a_name_is_taken_by_place_and_by_flag<T: Interactive>() {
+    for tree in [cli::tree::<T>(), tree::grammar::<T>()] {
+        let mut commands = Vec::new();
+        all_below(&tree, &mut commands);
+        let mut flags = commands.iter().flat_map(|command| command.get_arguments());
+        let flag = flags.find(|arg| arg.get_id() == FLAG && value_name(arg) != "GLOB");
+        let flag = flag.expect("some command takes a name");
+        let (letter, name) = (flag.get_short().unwrap(), value_name(flag).to_owned());
+        for command in commands {
+            let has = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
+            let words: Vec<&str> = command.get_positionals().map(value_name).collect();
+            let is_positional = words.contains(&name.as_str());
+            let is_flag = command.get_arguments().any(|arg| {
+                arg.get_short() == Some(letter)
+                    && [name.as_str(), "GLOB"].contains(&value_name(arg))
+            });
+            assert_eq!(
+                is_positional,
+                has(PLACE) && !words.contains(&"GLOB"),
+                "{}",
+                command.get_name()
+            );
+            assert!(!is_positional || is_flag, "{} takes no -{letter}", command.get_name());
+            // Where the place is taken by something else, the flag is the only way.
+            let is_taken = ["BODY", "FILE", "ID"]
+                .iter()
+                .any(|other| words.iter().any(|word| word.starts_with(other)));
+            assert!(
+                !is_flag || has(PLACE) || is_taken,
+                "{} takes no {name} by place",
+                command.get_name()
+            );
+        }
+    }
+}
+
+fn all_below<'t>(tree: &'t Command, found: &mut Vec<&'t Command>) {
+    for command in tree.get_subcommands() {
+        found.push(command);
+        all_below(command, found);
+    }
 }
 
 /// `help` of a session lists every verb once, and no verb that there is not.

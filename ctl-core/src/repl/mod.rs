@@ -23,7 +23,7 @@ pub mod names;
 pub mod on_exit;
 mod outside;
 mod pager;
-mod place;
+pub(crate) mod place;
 pub mod plain;
 mod prompt;
 pub mod reconnect;

@@ -131,7 +131,7 @@ pub(super) fn takes_value(arg: &Arg) -> bool {
 }
 
 /// The name that stands for the value in help texts, such as `TUBE`.
-pub(super) fn value_name(arg: &Arg) -> &str {
+pub(crate) fn value_name(arg: &Arg) -> &str {
     arg.get_value_names()
         .and_then(|names| names.first())
         .map_or_else(|| arg.get_id().as_str(), |name| name.as_str())

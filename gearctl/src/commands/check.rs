@@ -7,12 +7,13 @@ use ctl_core::check::{CheckFlags, Measured, Metric, Missing, Title, conclude};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::glob::glob;
 use ctl_core::link::Link as _;
-use gearman_client::{FunctionStatus, SubmitOptions};
+use ctl_core::named::{self, One};
+use gearman_client::{FunctionName, FunctionStatus, SubmitOptions};
 
 use super::functions::{status_of, statuses};
 use crate::error::{TIMEOUT, cli_error};
 use crate::link::Link;
-use crate::names::{self, show_function};
+use crate::names::{Function, show_function};
 use crate::program::PROGRAM;
 use crate::tool::Tool;
 use ctl_core::ping::PATIENCE;
@@ -58,9 +59,8 @@ enum What {
     Server,
     /// One function
     Function {
-        /// The function
-        #[arg(value_name = "FUNCTION")]
-        function: String,
+        #[command(flatten)]
+        function: One<Function>,
     },
     /// Every function that fits a pattern
     Functions {
@@ -73,17 +73,17 @@ enum What {
         exclude: Vec<String>,
     },
     /// The way to the server and back, or through a worker
+    #[command(mut_args(named::described("The function; without one, the server answers itself")))]
     Roundtrip {
-        /// The function; without one, the server answers itself
-        #[arg(value_name = "FUNCTION")]
-        function: Option<String>,
+        #[command(flatten)]
+        function: One<Function>,
 
         /// The workload
         #[arg(long, value_name = "TEXT", default_value = "")]
         send: String,
 
         /// The result that has to come
-        #[arg(long, value_name = "TEXT", requires = "function")]
+        #[arg(long, value_name = "TEXT", requires = named::NAMES)]
         expect: Option<String>,
     },
 }
@@ -94,7 +94,11 @@ enum What {
 /// Only failures of writing.
 pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     tool.link.dialer.default_timeout(PATIENCE);
-    let through_worker = matches!(args.what, What::Roundtrip { function: Some(_), .. });
+    let named = match &args.what {
+        What::Function { function } | What::Roundtrip { function, .. } => function.text(),
+        _ => None,
+    };
+    let through_worker = matches!(args.what, What::Roundtrip { .. }) && named.is_some();
     let (is_several, measured) = match tool.link.each() {
         Ok(mut servers) if servers.len() > 1 && !through_worker => {
             (true, measure_all(&mut servers, &args.what))
@@ -104,9 +108,9 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     };
     let name = match &args.what {
         What::Server => "server",
-        What::Function { function } => function,
+        What::Function { .. } => named.as_deref().unwrap_or("function"),
         What::Functions { .. } => "functions",
-        What::Roundtrip { function, .. } => function.as_deref().unwrap_or("roundtrip"),
+        What::Roundtrip { .. } => named.as_deref().unwrap_or("roundtrip"),
     };
     let is_of_server = matches!(args.what, What::Server | What::Roundtrip { .. });
     let many = is_several || matches!(args.what, What::Functions { .. });
@@ -175,7 +179,7 @@ fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Measu
             metrics
         }
         What::Function { function } => {
-            let function = names::function(function)?;
+            let function = function.name()?;
             let name = show_function(&function);
             let status = status_of(link, &function)?;
             let mut metrics = figures(&name, status.as_ref());
@@ -201,8 +205,10 @@ fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Measu
                 .flat_map(|status| figures(&show_function(&status.name), Some(status)))
                 .collect()
         }
-        What::Roundtrip { function: None, .. } => rtt.into_iter().collect(),
-        What::Roundtrip { function: Some(function), send, expect } => {
+        What::Roundtrip { function, send, expect } => {
+            let Some(function) = function.given()? else {
+                return Ok(rtt.into_iter().collect::<Vec<_>>().into());
+            };
             worker(link, function, send, expect.as_deref())
                 .map_err(|error| error.context("worker roundtrip"))?
         }
@@ -233,16 +239,16 @@ fn figures(name: &str, status: Option<&FunctionStatus>) -> Vec<Metric> {
 /// The way through a worker and back.
 fn worker(
     link: &mut Link,
-    function: &str,
+    function: FunctionName,
     send: &str,
     expect: Option<&str>,
 ) -> Result<Vec<Metric>, CliError> {
-    let name = names::function(function)?;
+    let name = show_function(&function);
     let timeout = link.dialer.timeout().unwrap_or(PATIENCE);
     let options = SubmitOptions::default().timeout(timeout);
     let start = Instant::now();
     let mut result = Vec::new();
-    for event in link.client()?.submit(name, send, options).map_err(cli_error)? {
+    for event in link.client()?.submit(function, send, options).map_err(cli_error)? {
         use gearman_client::JobEvent as Event;
         match event.map_err(cli_error)? {
             Event::Data(bytes) | Event::Complete(bytes) => result.extend_from_slice(&bytes),
@@ -257,5 +263,5 @@ fn worker(
         let text = format!("the result is not what was expected: {shown}");
         return Err(CliError::new(Exit::Negative, "UNEXPECTED_RESULT", text));
     }
-    Ok(vec![Metric::new("rtt", milliseconds(start.elapsed()), "ms").of(function)])
+    Ok(vec![Metric::new("rtt", milliseconds(start.elapsed()), "ms").of(&name)])
 }

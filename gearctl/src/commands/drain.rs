@@ -9,12 +9,13 @@ use std::sync::mpsc::Receiver;
 use clap::{Args, ValueEnum};
 use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::Several;
 use ctl_core::output::{Column, Handover, Record, Shape};
 use ctl_core::{records, units};
 use gearman_client::FunctionName;
 
 use super::functions::status_of;
-use crate::names::{self, show_function};
+use crate::names::{Function, show_function};
 use crate::tool::Tool;
 use slots::{News, Slots, Taken};
 
@@ -42,9 +43,8 @@ Examples:
 /// Arguments of `drain`.
 #[derive(Debug, Args)]
 pub struct DrainArgs {
-    /// The functions
-    #[arg(value_name = "FUNCTION", required = true)]
-    functions: Vec<String>,
+    #[command(flatten)]
+    functions: Several<Function>,
 
     /// Write the jobs to a new file, or - for stdout
     #[arg(long, value_name = "FILE")]
@@ -155,7 +155,7 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
 }
 
 fn targets(tool: &mut Tool, args: &DrainArgs) -> Result<Vec<Target>, CliError> {
-    let functions = names::functions(&args.functions)?;
+    let functions = args.functions.names()?;
     let look = |function: FunctionName| {
         let status = status_of(&mut tool.link, &function)?;
         let queued = status.map_or(0, |status| u64::try_from(status.queued()).unwrap_or(0));

@@ -1,7 +1,10 @@
 //! `function create`, `function drop`, `function maxqueue`.
 
+use std::ffi::{OsStr, OsString};
+
 use clap::{Args, Subcommand};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::{Leading, One};
 use ctl_core::output::Record;
 use ctl_core::units;
 use gearman_client::protocol::{AdminCommand, AdminReply};
@@ -9,7 +12,7 @@ use gearman_client::{FunctionName, MaxQueue};
 
 use super::functions::{no_function, status_of};
 use crate::error::cli_error;
-use crate::names;
+use crate::names::{self, Function};
 use crate::tool::Tool;
 
 /// The end of `function --help`.
@@ -36,15 +39,13 @@ pub struct FunctionArgs {
 enum Action {
     /// Make a function known before any worker or job names it
     Create {
-        /// The function
-        #[arg(value_name = "FUNCTION")]
-        name: String,
+        #[command(flatten)]
+        name: One<Function>,
     },
     /// Forget a function
     Drop {
-        /// The function
-        #[arg(value_name = "FUNCTION")]
-        name: String,
+        #[command(flatten)]
+        name: One<Function>,
 
         /// Also when it has jobs, which then never run
         #[arg(long)]
@@ -52,13 +53,12 @@ enum Action {
     },
     /// Limit how many jobs a function may have
     Maxqueue {
-        /// The function
-        #[arg(value_name = "FUNCTION")]
-        name: String,
+        #[command(flatten)]
+        name: Leading<Function>,
 
         /// The limit for each priority [default: none]
         #[arg(value_name = "N", conflicts_with_all = ["high", "normal", "low"])]
-        limit: Option<u32>,
+        limit: Option<OsString>,
 
         /// The limit for high priority
         #[arg(long, value_name = "N")]
@@ -81,8 +81,8 @@ enum Action {
 pub fn run(tool: &mut Tool, args: FunctionArgs) -> Result<Exit, CliError> {
     match args.action {
         Action::Create { name } => {
-            let function = names::function(&name)?;
-            let sentence = format!("created the function {name}");
+            let function = name.name()?;
+            let sentence = format!("created the function {function}");
             change(
                 tool,
                 "create",
@@ -91,8 +91,10 @@ pub fn run(tool: &mut Tool, args: FunctionArgs) -> Result<Exit, CliError> {
                 sentence,
             )
         }
-        Action::Drop { name, force } => drop_function(tool, &names::function(&name)?, force),
+        Action::Drop { name, force } => drop_function(tool, &name.name()?, force),
         Action::Maxqueue { name, limit, high, normal, low } => {
+            let (function, limit) = name.split_one(limit.as_ref())?;
+            let limit = limit.as_deref().map(number).transpose()?;
             let size = match (high, normal, low) {
                 (None, None, None) => MaxQueue::All(limit.unwrap_or(0)),
                 _ => MaxQueue::ByPriority {
@@ -101,9 +103,17 @@ pub fn run(tool: &mut Tool, args: FunctionArgs) -> Result<Exit, CliError> {
                     low: low.unwrap_or(0),
                 },
             };
-            maxqueue(tool, &names::function(&name)?, size)
+            maxqueue(tool, &function, size)
         }
     }
+}
+
+fn number(word: &OsStr) -> Result<u32, CliError> {
+    let number = word.to_str().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| {
+        CliError::usage(format!("`{}` is not a limit", word.to_string_lossy()))
+            .hint("a whole number of jobs; 0 for none")
+    })
 }
 
 fn drop_function(tool: &mut Tool, function: &FunctionName, force: bool) -> Result<Exit, CliError> {

@@ -6,13 +6,14 @@ use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::glob::glob;
 use ctl_core::messages::Messages;
+use ctl_core::named::{self, Several};
 use ctl_core::output::{Column, Format, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionPriorities, FunctionStatus};
 
 use crate::fleet::{self, Fleet};
 use crate::link::{Answer, Link};
-use crate::names::show_function;
+use crate::names::{Function, show_function};
 use crate::tool::Tool;
 
 /// The end of `functions --help`.
@@ -30,10 +31,10 @@ Examples:
 
 /// Arguments of `functions`.
 #[derive(Debug, Args)]
+#[command(mut_args(|arg| named::pattern(arg, "Only functions that fit one of these patterns (* and ?)")))]
 pub struct FunctionsArgs {
-    /// Only functions that fit one of these patterns (* and ?)
-    #[arg(value_name = "GLOB")]
-    patterns: Vec<String>,
+    #[command(flatten)]
+    patterns: Several<Function>,
 }
 
 /// Which server, where there are several; then the function.
@@ -60,13 +61,14 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
     let few = matches!(style.format, Format::Table | Format::Plain | Format::Name)
         && style.columns.is_none()
         && style.sort_by.is_none();
+    let patterns = args.patterns.texts();
     let mut fleet = Fleet::of(tool)?;
     let messages = tool.messages.clone();
     let all = fleet.ask(&mut tool.link, |link| {
         let mut functions = statuses(link)?;
         functions.retain(|function| {
             let name = show_function(&function.name);
-            args.patterns.is_empty() || args.patterns.iter().any(|pattern| glob(pattern, &name))
+            patterns.is_empty() || patterns.iter().any(|pattern| glob(pattern, &name))
         });
         functions.sort_by(|a, b| a.name.cmp(&b.name));
         let priorities = if few { HashMap::new() } else { known_priorities(link, &messages)? };

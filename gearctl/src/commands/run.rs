@@ -6,6 +6,7 @@ use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
 
 use super::submit::{self, SubmitArgs, connect, would};
+use crate::names::show_function;
 use crate::pool::{Kind, Pool};
 use crate::results::KeepArgs;
 use crate::running::{Followed, Running, Shape};
@@ -95,6 +96,7 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
     if tool.globals.dry_run {
         return would(tool, tasks, "run").map(Started::Over);
     }
+    args.task.note_first_body(&mut tool.link, &tool.messages)?;
     begin(tool, &args, tasks).map(|running| Started::Running(Box::new(running)))
 }
 
@@ -120,7 +122,7 @@ fn begin(tool: &mut Tool, args: &RunArgs, tasks: Tasks) -> Result<Running, CliEr
     let kind = Kind::Foreground { retries: args.retries };
     let ordered = args.ordered.then_some(args.keep.most());
     let pool = Pool::start(clients, tasks, kind, ordered, &bulk.gate())?;
-    Ok(Running::new(args.task.function.clone(), shape, pool, bulk))
+    Ok(Running::new(show_function(&args.task.words()?.0), shape, pool, bulk))
 }
 
 /// Shows the news of jobs to their end. In a session Ctrl-C leaves them to it.

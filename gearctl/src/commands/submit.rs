@@ -12,7 +12,7 @@ use gearman_client::protocol::GetStatus;
 use gearman_client::{JobHandle, Priority};
 
 use crate::error::cli_error;
-use crate::names::{show_handle, show_unique};
+use crate::names::{show_function, show_handle, show_unique};
 use crate::pool::{Kind, Pool, What};
 use crate::tasks::TaskArgs;
 use crate::tool::Tool;
@@ -85,7 +85,9 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     }
     let interrupts = tool.interrupts()?;
     let clients = connect(tool, &args.task)?;
-    let place = format!("to {}", args.task.function);
+    args.task.note_first_body(&mut tool.link, &tool.messages)?;
+    let function = show_function(&args.task.words()?.0);
+    let place = format!("to {function}");
     let action = Action { past: "submitted", noun: "job", place };
     let mut bulk = tool.bulk(action, args.on_error, None)?;
     let mut pool = Pool::start(clients, tasks, Kind::Background { at }, None, &bulk.gate())?;
@@ -103,7 +105,7 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
                     pending.push(handle.clone());
                 }
                 if let Some(session) = &mut tool.session {
-                    session.submitted(handle.clone(), args.task.function.clone());
+                    session.submitted(handle.clone(), function.clone());
                 }
                 let record = Record::new()
                     .with("handle", show_handle(&handle))

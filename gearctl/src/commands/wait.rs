@@ -2,6 +2,7 @@
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::One;
 use ctl_core::repl::expect::Condition;
 use ctl_core::wait::{self, Look, WaitFlags};
 use gearman_client::{FunctionName, FunctionStatus, JobHandle};
@@ -9,7 +10,7 @@ use serde_json::json;
 
 use super::functions::{no_function, status_of};
 use crate::error::cli_error;
-use crate::names::{self, show_function};
+use crate::names::{self, Function, show_function};
 use crate::tool::{Gearctl, Tool};
 
 /// The end of `wait --help`.
@@ -34,9 +35,8 @@ Examples:
 /// Arguments of `wait`.
 #[derive(Debug, Args)]
 pub struct WaitArgs {
-    /// The function
-    #[arg(short, long, value_name = "FUNCTION")]
-    function: Option<String>,
+    #[command(flatten)]
+    function: One<Function>,
 
     #[command(flatten)]
     wait: WaitFlags,
@@ -60,13 +60,15 @@ enum Goal {
 pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
     let mut goal = Goal::parse(&args)?;
     let must_exist = args.wait.must_exist;
-    wait::until(tool, &args.wait, ("function", args.function), |tool| goal.look(tool, must_exist))
+    wait::until(tool, &args.wait, ("function", args.function.text()), |tool| {
+        goal.look(tool, must_exist)
+    })
 }
 
 impl Goal {
     fn parse(args: &WaitArgs) -> Result<Self, CliError> {
-        let function = || match &args.function {
-            Some(name) => names::function(name),
+        let function = || match args.function.given()? {
+            Some(name) => Ok(name),
             None => Err(CliError::usage(format!("`{}` needs a function", args.wait.condition))
                 .hint(format!("gearctl wait --for '{}' -f FUNCTION", args.wait.condition))),
         };

@@ -9,6 +9,7 @@ use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::messages::Messages;
+use ctl_core::named::Several;
 use ctl_core::output::{Record, Shape};
 use ctl_core::signals::Interrupts;
 use ctl_core::units;
@@ -17,7 +18,7 @@ use gearman_client::blocking::Worker;
 use gearman_client::{ClientId, JobLimit, WorkerOptions};
 
 use crate::error::cli_error;
-use crate::names;
+use crate::names::Function;
 use crate::tool::Tool;
 use crate::work::child::{PLACES, Recipe, Stream};
 use crate::work::{Fate, Finished, Handler, Limits, Shift, builtin::Builtin};
@@ -48,9 +49,8 @@ Examples:
 /// Arguments of `work`.
 #[derive(Debug, Args)]
 pub struct WorkArgs {
-    /// A function to serve; may be given several times
-    #[arg(short, long = "function", value_name = "FUNCTION", required = true)]
-    functions: Vec<String>,
+    #[command(flatten)]
+    functions: Several<Function>,
 
     #[command(flatten)]
     flags: WorkFlags,
@@ -104,7 +104,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let connected =
         shift.shortage.wait_out(&shift.messages, stops, || workers(tool, &args, limit.as_ref()));
     let workers = interrupts.check().and(connected)?;
-    let (functions, address) = (args.functions.join(", "), tool.link.dialer.address()?);
+    let (functions, address) = (args.functions.texts().join(", "), tool.link.dialer.address()?);
     let (sender, finished) = mpsc::channel();
     let (slots, started) = start_slots(&shift, workers, sender, &interrupts);
     match &started {
@@ -200,7 +200,7 @@ fn workers(
     args: &WorkArgs,
     limit: Option<&JobLimit>,
 ) -> Result<Vec<Worker>, CliError> {
-    let functions = names::functions(&args.functions)?;
+    let functions = args.functions.names()?;
     let id = args.client_id.as_deref().map(ClientId::try_from).transpose().map_err(cli_error)?;
     // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
     tool.link.client()?;

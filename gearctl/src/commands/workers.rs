@@ -4,13 +4,14 @@ use std::collections::HashSet;
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::named::{self, One};
 use ctl_core::output::{Column, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, WorkerInfo};
 
 use super::functions::statuses;
 use crate::fleet::{self, Fleet};
-use crate::names::{self, show_function};
+use crate::names::{Function, show_function};
 use crate::tool::Tool;
 
 /// The end of `workers --help`.
@@ -27,10 +28,10 @@ Examples:
 
 /// Arguments of `workers`.
 #[derive(Debug, Args)]
+#[command(mut_args(named::described("Only workers of this function")))]
 pub struct WorkersArgs {
-    /// Only workers of this function
-    #[arg(short, long, value_name = "FUNCTION")]
-    function: Option<String>,
+    #[command(flatten)]
+    function: One<Function>,
 
     /// Only workers that certainly have no job
     #[arg(long)]
@@ -53,7 +54,7 @@ static OF_ONE: Shape = Shape::rows("id", COLUMNS.split_at(1).1);
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: WorkersArgs) -> Result<Exit, CliError> {
-    let function = args.function.as_deref().map(names::function).transpose()?;
+    let function = args.function.given()?;
     let mut fleet = Fleet::of(tool)?;
     let all = fleet.ask(&mut tool.link, |link| {
         let workers = link.listing::<WorkerInfo>(&AdminCommand::Workers)?;

@@ -17,6 +17,7 @@ mod foreign;
 mod harness;
 mod hostile;
 mod map;
+mod names;
 mod observe;
 mod run;
 #[cfg(target_os = "linux")]

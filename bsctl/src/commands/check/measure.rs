@@ -17,7 +17,6 @@ use super::What;
 use crate::commands::smoke::scratch_tube;
 use crate::error::cli_error;
 use crate::link::Link;
-use crate::names;
 use crate::seen::Seen;
 use crate::tool::Tool;
 use crate::tube_stats::unaskable;
@@ -26,7 +25,7 @@ use crate::tube_stats::unaskable;
 pub(super) fn measure(tool: &mut Tool, what: &What) -> Result<Measured, CliError> {
     match what {
         What::Server => server(&mut tool.link).map(Measured::from),
-        What::Tube { tube } => one_tube(tool.link.side(), &names::tube(tube)?),
+        What::Tube { tube } => one_tube(tool.link.side(), &tube.name()?),
         What::Tubes { patterns, exclude } => {
             tubes(tool.link.side(), patterns, exclude, &tool.messages)
         }

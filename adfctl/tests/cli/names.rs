@@ -1,0 +1,53 @@
+//! Queues by their place and by the flag.
+
+use crate::harness::*;
+
+#[test]
+fn a_queue_is_named_by_place_or_by_flag() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("named"));
+        let name = queue.name.as_str();
+        adfctl(address, &["push", name, "a"]).exits(0);
+        adfctl(address, &["push", "-Q", name, "b"]).exits(0);
+        adfctl(address, &["raw", "rpush", "c", "-Q", name]).exits(0);
+        for line in [
+            &["count", name, "-o", "name"][..],
+            &["count", "-Q", name, "-o", "name"],
+            // Quietly, whatever was meant.
+            &["count", "-q", name, "-o", "name"],
+        ] {
+            assert_eq!(adfctl(address, line).exits(0).out(), "3\n");
+        }
+        for line in [&["queues", name][..], &["queues", "-Q", name]] {
+            assert_eq!(adfctl(address, line).exits(0).lines().len(), 1, "{line:?}");
+        }
+        adfctl(address, &["check", "queue", "-Q", name, "--zero-workers", "ok"]).exits(0);
+        let worked = ["--exit-when-empty", "--", "true"];
+        adfctl(address, &[&["work", name], &worked[..]].concat()).exits(0);
+        assert_eq!(ready(address, name), 0);
+        adfctl(address, &[&["work", "-Q", name, "-Q", name], &worked[..]].concat()).exits(0);
+        adfctl(address, &["wait", name, "-Q", "/other", "--for", "ready==0"]).exits(2);
+        adfctl(address, &["work", "--exec", "true"]).exits(2);
+        adfctl(address, &["queue", "delete", "-Q", name, "-y"]).exits(0);
+    });
+}
+
+#[test]
+fn a_letter_in_the_wrong_case_is_told() {
+    on_both(|site| {
+        let ran = adfctl(site.address(), &["import", "-q", "/mail"]).exits(66);
+        assert!(ran.err.contains("-Q QUEUE"), "{}", ran.err);
+        let ran = adfctl(site.address(), &["ping", "-q", "/mail"]).exits(2);
+        assert!(ran.err.contains("-Q takes a name"), "{}", ran.err);
+    });
+}
+
+#[test]
+fn a_body_that_is_the_name_of_a_queue_is_noted_and_pushed() {
+    on_both(|site| {
+        let (address, one, two) = (site.address(), site.queue("one"), site.queue("two"));
+        let ran = adfctl(address, &["push", "-Q", &one.name, &two.name, "hello"]).exits(0);
+        assert!(ran.err.contains("there is a queue of that name: -Q"), "{}", ran.err);
+        assert_eq!(ready(address, &one.name), 2);
+    });
+}

@@ -1,0 +1,59 @@
+//! Tubes by their place and by the flag.
+
+use super::harness::{bsctl, on_both, put, put_buried};
+
+#[test]
+fn a_tube_is_named_by_place_or_by_flag() {
+    on_both(|address| {
+        put(address, "mail", "x");
+        put_buried(address, "mail", "y");
+        for [by_place, by_flag] in [
+            [&["jobs", "mail"][..], &["jobs", "-t", "mail"]],
+            [&["stats-tube", "mail"], &["stats-tube", "-t", "mail"]],
+            [&["tubes", "mail"], &["tubes", "-t", "mail"]],
+            [&["export", "mail"], &["export", "-t", "mail"]],
+            [&["pause", "mail", "0"], &["pause", "-t", "mail", "0"]],
+            [&["resume", "mail"], &["resume", "-t", "mail"]],
+            [
+                &["check", "tube", "mail", "--zero-workers", "ok"],
+                &["check", "tube", "-t", "mail", "--zero-workers", "ok"],
+            ],
+            [&["wait", "mail", "--for", "ready>=1"], &["wait", "-t", "mail", "--for", "ready>=1"]],
+            [&["kick", "mail", "-n"], &["kick", "-t", "mail", "-n"]],
+            [&["clear", "mail", "-n"], &["clear", "-t", "mail", "-n"]],
+            [&["drain", "mail", "-n"], &["drain", "-t", "mail", "-n"]],
+        ] {
+            let (place, flag) =
+                (bsctl(address, by_place).exits(0), bsctl(address, by_flag).exits(0));
+            if ["jobs", "tubes", "kick", "clear", "drain"].contains(&by_place[0]) {
+                assert_eq!(place.out(), flag.out(), "{by_place:?}");
+            }
+        }
+        assert_eq!(bsctl(address, &["pop", "mail", "-o", "raw"]).exits(0).out(), "x");
+        let two = bsctl(address, &["kick", "mail", "-t", "sms"]).exits(2);
+        assert!(two.err.contains("two tubes are named, mail and sms"), "{}", two.err);
+        let none = bsctl(address, &["clear", "--yes"]).exits(2);
+        assert!(none.err.contains("TUBE or -t TUBE"), "{}", none.err);
+        let tip = bsctl(address, &["delete", "-t", "mail"]).exits(2);
+        assert!(!tip.err.contains("-- -t"), "{}", tip.err);
+    });
+}
+
+#[test]
+fn a_body_that_is_the_name_of_a_tube_is_noted_and_put() {
+    on_both(|address| {
+        put(address, "mail", "x");
+        let note = "there is a tube of that name: -t mail would name it";
+        let put = |line: &[&str]| bsctl(address, line).exits(0);
+        let ran = put(&["put", "mail", "hello"]);
+        assert!(ran.err.contains(note) && ran.lines().len() == 2, "{ran:?}");
+        for line in [
+            &["put", "mail"][..],
+            &["put", "other", "hello"],
+            &["put", "-t", "default", "mail", "hello"],
+            &["-q", "put", "mail", "hello"],
+        ] {
+            assert!(!put(line).err.contains("would name it"), "{line:?}");
+        }
+    });
+}

@@ -1,0 +1,92 @@
+//! What a wrong command line was probably meant to be, where clap's own tip leads astray.
+
+use std::ffi::OsString;
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command};
+
+/// Takes away the tip to pass a flag as a value when some command has that flag, and says which flag was meant when a word
+/// follows the same letter in the other case.
+pub(super) fn correct(error: &mut clap::Error, tree: &Command, line: &[OsString]) {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return;
+    }
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return };
+    let wrong = wrong.clone();
+    if has_flag(tree, &wrong)
+        && let Some(ContextValue::StyledStrs(tips)) = error.remove(ContextKind::Suggested)
+    {
+        let as_value = |tip: &StyledStr| tip.to_string().contains("as a value");
+        let tips: Vec<StyledStr> = tips.into_iter().filter(|tip| !as_value(tip)).collect();
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+    if let Some(tip) = other_case(tree, line, &wrong) {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+}
+
+/// Whether some command has this flag.
+fn has_flag(tree: &Command, written: &str) -> bool {
+    any(tree, &|arg| {
+        let long = arg.get_long().is_some_and(|long| written == format!("--{long}"));
+        long || arg.get_short().is_some_and(|short| written == format!("-{short}"))
+    })
+}
+
+/// The flag that names something, when its letter in the other case stands before this word.
+fn other_case(tree: &Command, line: &[OsString], word: &str) -> Option<String> {
+    let at = line.iter().position(|other| other == word)?;
+    let before = line.get(at.checked_sub(1)?)?.to_str()?;
+    let mut letters = before.strip_prefix('-')?.chars();
+    let (Some(letter), None) = (letters.next(), letters.next()) else { return None };
+    let meant = if letter.is_lowercase() {
+        letter.to_ascii_uppercase()
+    } else {
+        letter.to_ascii_lowercase()
+    };
+    let names = |arg: &Arg| arg.get_short() == Some(meant) && arg.get_action().takes_values();
+    (meant != letter && any(tree, &names))
+        .then(|| format!("-{meant} takes a name, -{letter} does not"))
+}
+
+fn any(tree: &Command, fits: &dyn Fn(&Arg) -> bool) -> bool {
+    tree.get_arguments().any(fits) || tree.get_subcommands().any(|command| any(command, fits))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ArgAction;
+
+    use super::*;
+
+    fn said(words: &[&str]) -> String {
+        let name = || Arg::new("queue").short('Q').long("queue");
+        let quiet = Arg::new("quiet").short('q').global(true).action(ArgAction::SetTrue);
+        let mut tree = Command::new("tool")
+            .arg(quiet)
+            .subcommand(Command::new("list").arg(Arg::new("GLOB").num_args(0..)))
+            .subcommand(Command::new("ping"))
+            .subcommand(Command::new("wait").arg(name()));
+        let line: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let mut error = tree.try_get_matches_from_mut(&line).unwrap_err();
+        correct(&mut error, &tree, &line);
+        error.to_string()
+    }
+
+    #[test]
+    fn a_flag_of_another_command_is_no_value() {
+        let of_another = said(&["tool", "list", "-Q", "x"]);
+        assert!(of_another.contains("'-Q'") && !of_another.contains("tip:"), "{of_another}");
+        let of_none = said(&["tool", "list", "-5"]);
+        assert!(of_none.contains("'-- -5'"), "{of_none}");
+    }
+
+    #[test]
+    fn the_letter_in_the_other_case_is_told() {
+        let said = said(&["tool", "ping", "-q", "/mail"]);
+        assert!(said.contains("'/mail'") && said.contains("-Q takes a name"), "{said}");
+    }
+}

@@ -1,0 +1,51 @@
+//! Functions by their place and by the flag.
+
+use crate::harness::*;
+
+#[test]
+fn a_function_is_named_by_place_or_by_flag() {
+    on_both(|site| {
+        let address = site.address();
+        gearctl(address, &["submit", "mail", "x"]).exits(0);
+        gearctl(address, &["submit", "-f", "mail", "y"]).exits(0);
+        gearctl(address, &["run", "-b", "z", "-f", "mail"]).exits(0);
+        for [by_place, by_flag] in [
+            [&["functions", "mail"][..], &["functions", "-f", "mail"]],
+            [&["workers", "mail"], &["workers", "-f", "mail"]],
+            [&["drain", "mail", "-n"], &["drain", "-f", "mail", "-n"]],
+            [
+                &["wait", "mail", "--for", "queued==3"],
+                &["wait", "-f", "mail", "--for", "queued==3"],
+            ],
+            [&["function", "create", "a"], &["function", "create", "-f", "a"]],
+            [&["function", "drop", "a"], &["function", "drop", "-f", "a"]],
+            [&["function", "maxqueue", "mail", "9"], &["function", "maxqueue", "-f", "mail", "9"]],
+        ] {
+            gearctl(address, by_place).exits(0);
+            if by_place[1] != "drop" {
+                gearctl(address, by_flag).exits(0);
+            }
+        }
+        let listed = gearctl(address, &["functions", "-f", "mail", "-o", "json"]).exits(0).json();
+        assert_eq!(listed[0]["queued"], 3);
+        let worked = ["work", "mail", "--builtin", "echo", "--exit-when-empty"];
+        gearctl(address, &worked).exits(0);
+        gearctl(address, &["wait", "mail", "-f", "sms", "--for", "queued==0"]).exits(2);
+        gearctl(address, &["work", "--builtin", "echo"]).exits(2);
+        gearctl(address, &["function", "maxqueue", "-f", "mail", "9", "8"]).exits(2);
+        gearctl(address, &["function", "maxqueue", "mail", "nine"]).exits(2);
+    });
+}
+
+#[test]
+fn a_workload_that_is_the_name_of_a_function_is_noted_and_submitted() {
+    on_both(|site| {
+        let address = site.address();
+        gearctl(address, &["submit", "mail", "x"]).exits(0);
+        let ran = gearctl(address, &["submit", "-f", "sms", "mail", "hello"]).exits(0);
+        assert!(ran.err.contains("there is a function of that name: -f mail"), "{}", ran.err);
+        assert_eq!(ran.lines().len(), 2);
+        let ran = gearctl(address, &["submit", "sms", "mail", "hello"]).exits(0);
+        assert!(!ran.err.contains("of that name"), "{}", ran.err);
+    });
+}
