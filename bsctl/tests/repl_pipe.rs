@@ -167,12 +167,12 @@ fn flags_of_one_line_do_not_change_the_session() {
 }
 
 #[test]
-fn a_piped_session_asks_the_server_nothing_of_its_own() {
+fn a_piped_session_asks_the_server_nothing_of_its_own_but_who_it_is() {
     let server = Server::start().unwrap();
     let ended = repl(server.address(), &[], "use mail\nput x\n:format json\nhelp\n");
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let lines: Vec<String> = server.requests().iter().map(|request| request.text()).collect();
-    assert_eq!(lines, ["use mail", "put 1024 0 60 1"]);
+    assert_eq!(lines, ["list-tube-used", "use mail", "put 1024 0 60 1"]);
     assert!(!ended.err.contains("connected") && !ended.out().contains("> "), "{ended:?}");
 }
 

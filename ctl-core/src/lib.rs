@@ -44,4 +44,5 @@ pub mod tool;
 pub mod units;
 pub mod wait;
 pub mod watch;
+pub mod who;
 pub mod work;

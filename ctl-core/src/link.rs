@@ -2,17 +2,20 @@
 
 use std::fmt::Display;
 use std::io;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::args::GlobalArgs;
 use crate::config::{Environment, Setting};
 use crate::dial::{Plan, Target};
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
 use crate::messages::Messages;
 use crate::output::{Column, Shape};
 use crate::program::Program;
 use crate::serve::Endpoint;
 use crate::tls::{Tls, TlsArgs};
+use crate::who;
 
 /// The connections of a tool, opened when they are first needed.
 pub trait Link: Sized + Send {
@@ -137,6 +140,9 @@ pub trait Connect {
     }
 }
 
+/// How long the first answer may take before it is asked who is there.
+const FIRST_ANSWER: Duration = Duration::from_secs(1);
+
 /// A server, and how it is connected to.
 type Way<L> = (<L as Link>::Address, <L as Link>::Options);
 
@@ -150,6 +156,8 @@ pub struct Dialer<L: Link> {
     environment: Environment,
     messages: Messages,
     made: Option<Vec<Way<L>>>,
+    /// Whether it is settled who answers, for all clones.
+    known: Arc<AtomicBool>,
 }
 
 impl<L: Link> Clone for Dialer<L> {
@@ -163,6 +171,7 @@ impl<L: Link> Clone for Dialer<L> {
             environment: self.environment.clone(),
             messages: self.messages.clone(),
             made: self.made.clone(),
+            known: Arc::clone(&self.known),
         }
     }
 }
@@ -204,6 +213,7 @@ impl<L: Link> Dialer<L> {
             environment: environment.clone(),
             messages: messages.clone(),
             made: None,
+            known: Arc::new(AtomicBool::new(embedded)),
         })
     }
 
@@ -285,6 +295,7 @@ impl<L: Link> Dialer<L> {
         self.target = Target::told(addresses);
         self.transport = None;
         self.made = None;
+        self.known = Arc::default();
     }
 
     /// Speaks to the servers in this way from the next connection on, as [`Connect::transport`] does.
@@ -299,18 +310,76 @@ impl<L: Link> Dialer<L> {
         &self.messages
     }
 
-    /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what is left of `--timeout`.
+    /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what is left of `--timeout`. The
+    /// first connection asks the server something before it is used: nothing is sent to a server of another kind, and who
+    /// answers instead is told within about a second.
     ///
     /// # Errors
     /// That of the last attempt.
     pub fn open<T>(
         &mut self,
+        attempt: impl FnMut(Attempt) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let is_known = self.known.load(Ordering::Relaxed);
+        self.open_as(is_known, attempt)
+    }
+
+    /// The same for connections whose server is not asked first: some leave every question unanswered but the one that
+    /// is the command.
+    ///
+    /// # Errors
+    /// That of the last attempt.
+    pub fn open_unasked<T>(
+        &mut self,
+        attempt: impl FnMut(Attempt) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        self.open_as(true, attempt)
+    }
+
+    /// A failure with who answers instead, unless a server has answered as it should before.
+    pub fn explained(&mut self, error: CliError) -> CliError {
+        let has_time = error.exit != Exit::Timeout || self.plan.timeout.is_none();
+        if self.known.load(Ordering::Relaxed) || !has_time {
+            return error;
+        }
+        let addresses = self.each().unwrap_or_default();
+        let addresses: Vec<String> = addresses.into_iter().map(|(address, _)| address).collect();
+        who::explain(error, &self.program, &addresses, None)
+    }
+
+    fn open_as<T>(
+        &mut self,
+        is_known: bool,
         mut attempt: impl FnMut(Attempt) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let (address, source) = (self.address()?, self.source());
+        let addresses: Vec<String> = address.split(',').map(str::to_owned).collect();
         let asks = self.plan.wait_for_server.is_some();
         let place = (&*address, &*source);
-        let attempt = |left| attempt(Attempt { asks, left });
+        let attempt = |left: Option<Duration>| {
+            if is_known {
+                return attempt(Attempt { asks, left });
+            }
+            let started = Instant::now();
+            let rest = || left.map(|left| left.saturating_sub(started.elapsed()));
+            let bound = Some(left.map_or(FIRST_ANSWER, |left| left.min(FIRST_ANSWER)));
+            let opened = attempt(Attempt { asks: true, left: bound }).or_else(|error| {
+                let is_late = error.exit == Exit::Timeout || error.code == "CONNECT_TIMEOUT";
+                let error = who::explain(error, &self.program, &addresses, rest());
+                let is_over = rest().is_some_and(|rest| rest.is_zero());
+                if !is_late || is_over || error.code == who::WRONG_SERVER {
+                    return Err(error);
+                }
+                // A slow server, which nobody has to be asked about again.
+                self.known.store(true, Ordering::Relaxed);
+                self.messages.note(format!("{address} has not answered within 1 s: waiting on"));
+                attempt(Attempt { asks: true, left: rest() })
+            });
+            let opened =
+                opened.map_err(|error| CliError { message: error.at(&address), ..error })?;
+            self.known.store(true, Ordering::Relaxed);
+            Ok(opened)
+        };
         self.plan.open(place, self.program.name, &self.messages, attempt)
     }
 

@@ -57,6 +57,7 @@ pub fn dispatch<T: Interactive>(context: &mut Context<T>, line: Line<T>) -> Resu
         Line::Common(command) => common(context, command),
     };
     let result = result.and_then(|exit| context.out.flush().map(|()| exit));
+    let result = result.map_err(|error| context.link.dialer_mut().explained(error));
     context.out.style = style;
     match result {
         Err(error) if error.is_broken_pipe() && reads_only => Ok(Exit::Done),

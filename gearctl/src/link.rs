@@ -443,7 +443,7 @@ impl Link {
             self.dialer.messages().decision(text);
         }
         let bound = self.dialer.plan().call_bound(Duration::ZERO);
-        self.dialer.open(|Attempt { asks, left }| {
+        self.dialer.open_unasked(|Attempt { asks, left }| {
             let mut admin = Admin::connect(within(&first, left)).map_err(cli_error)?;
             if asks {
                 // The command that every server answers.

@@ -21,6 +21,7 @@ pub mod serve;
 pub mod session;
 #[cfg(target_os = "linux")]
 pub mod shortage;
+pub mod strangers;
 #[cfg(unix)]
 pub mod terminal;
 pub mod tls;
@@ -116,6 +117,11 @@ macro_rules! tool_contract {
                 a_variable_is_never_run_by_a_shell,
                 shell_commands_run_where_they_are_allowed,
                 watch_outlives_a_lost_connection,
+            }
+            $crate::tool_contract! { @case strangers
+                a_server_of_another_kind_is_told,
+                a_server_of_no_known_kind_is_asked_about,
+                a_session_does_not_go_to_a_server_of_another_kind,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case work

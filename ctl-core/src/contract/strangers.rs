@@ -1,0 +1,92 @@
+//! Servers of another kind than the tool's.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+use std::time::Instant;
+
+use super::Case;
+use super::session::repl;
+use crate::tool::Tool;
+
+/// A server of HTTP that waits for the end of a request, as many do.
+fn http() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || {
+                let mut request = Vec::new();
+                let mut chunk = [0; 1024];
+                while !request.ends_with(b"\r\n\r\n") {
+                    match stream.read(&mut chunk) {
+                        Ok(read @ 1..) => request.extend_from_slice(&chunk[..read]),
+                        _ => return,
+                    }
+                }
+                let _ = stream
+                    .write_all(b"HTTP/1.1 404 \x1b[31mNot Found\r\nContent-Length: 0\r\n\r\n");
+            });
+        }
+    });
+    address
+}
+
+/// A server that answers every connection with this at once, and closes it.
+fn greets(greeting: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || {
+                let _ = stream.write_all(greeting);
+                let _ = stream.read(&mut [0; 65536]);
+            });
+        }
+    });
+    address
+}
+
+/// With its address, what it says, and a next step; nothing of the command was sent.
+pub fn a_server_of_another_kind_is_told<T: Tool>(case: &Case<T>) {
+    let meant = T::PROGRAM.service.name;
+    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
+    for (address, what) in [
+        (http(), "an HTTP server"),
+        (greets(b"SSH-2.0-OpenSSH_9.6\r\n"), "an SSH server"),
+        (greets(b"\x15\x03\x01\x00\x02\x02\x46"), "a server that wants TLS"),
+    ] {
+        for line in [&["ping", "-c", "1"][..], &add] {
+            let started = Instant::now();
+            let ran = case.program.at(&address, line).exits(76);
+            let said = format!("WRONG_SERVER: {what} answers at {address}");
+            assert!(ran.err.contains(&said), "{line:?}: {}", ran.err);
+            assert!(ran.err.contains(&format!("no {meant}")), "{}", ran.err);
+            assert!(ran.err.contains(T::PROGRAM.servers.variables[0]), "{}", ran.err);
+            assert!(!ran.err.contains('\x1b'), "{}", ran.err);
+            // Long before the 10 s that an answer may take.
+            assert!(started.elapsed().as_secs() < 9, "{line:?}: {:?}", started.elapsed());
+        }
+    }
+}
+
+/// What nobody can name is shown as it is.
+pub fn a_server_of_no_known_kind_is_asked_about<T: Tool>(case: &Case<T>) {
+    let address = greets(b"hello, who is there?\r\n");
+    let ran = case.program.at(&address, &["ping", "-c", "1"]).exits(76);
+    assert!(ran.err.contains("hello, who is there?") && ran.err.contains(&address), "{}", ran.err);
+    assert!(ran.err.contains(T::PROGRAM.service.name), "{}", ran.err);
+}
+
+/// The session keeps the server that it has.
+pub fn a_session_does_not_go_to_a_server_of_another_kind<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let other = http();
+    let text = format!("connect {other}\n{} x\n", case.add);
+    let ran = repl(&case.program, &address, &["--keep-going"], text).exits(3);
+    assert!(ran.err.contains(&format!("an HTTP server answers at {other}")), "{}", ran.err);
+    assert!(ran.err.contains(&format!("the session stays with {address}")), "{}", ran.err);
+    assert_eq!((case.jobs)(&server), 1);
+}
