@@ -169,7 +169,7 @@ impl Link {
     /// How the server is spoken to.
     ///
     /// # Errors
-    /// The address is wrong: exit 65.
+    /// The address is wrong: exit 2.
     pub fn transport(&mut self) -> Result<Transport, CliError> {
         let transport = self.dialer.first()?.address().transport();
         Ok(if self.in_session { over_websocket(transport) } else { transport })
@@ -283,7 +283,7 @@ impl Link {
     /// Another link to the same server, over HTTP.
     ///
     /// # Errors
-    /// The address is wrong: exit 65.
+    /// The address is wrong: exit 2.
     pub fn over_http(&mut self) -> Result<Link, CliError> {
         let transport = match over_websocket(self.transport()?) {
             Transport::WsJson => Transport::HttpJson,

@@ -131,7 +131,7 @@ impl GlobalArgs {
     /// How results look, from the flags, the environment (`PREFIX_OUTPUT`, colour variables) and the stream.
     ///
     /// # Errors
-    /// A variable with a value that is not allowed: exit 78.
+    /// A variable with a value that is not allowed: exit 2.
     pub fn style(
         &self,
         prefix: &str,
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(format(&globals(&["-o", "id"]), &json, true), Format::Name);
         let wrong = Environment::of(&[("X_OUTPUT", "jsn")]);
         let error = globals(&[]).style("X", &wrong, true).unwrap_err();
-        assert_eq!(error.exit.code(), 78);
+        assert_eq!(error.exit.code(), 2);
         assert!(error.message.contains("X_OUTPUT") && error.message.contains("ndjson"), "{error}");
     }
 

@@ -75,7 +75,7 @@ impl Environment {
     /// The flag's value if there is one, else the first of `names` that is set, read by `parse`.
     ///
     /// # Errors
-    /// A variable whose value `parse` refuses: exit 78, with the variable's name.
+    /// A variable whose value `parse` refuses: exit 2, with the variable's name.
     pub fn setting<T>(
         &self,
         flag: (&'static str, Option<T>),
@@ -88,7 +88,7 @@ impl Environment {
         for name in names {
             let Some(text) = self.var(name) else { continue };
             let value = parse(&text).map_err(|why| {
-                CliError::config(format!("environment variable {name}: {why}"))
+                CliError::setting(format!("environment variable {name}: {why}"))
                     .hint(format!("correct or unset {name}"))
             })?;
             return Ok(Some(Setting { value, source: Source::Environment((*name).to_owned()) }));
@@ -133,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_variable_is_78_and_named() {
+    fn a_bad_variable_is_2_and_named() {
         let environment = Environment::of(&[("X_T", "soon")]);
         let error = environment.setting(("--t", None), &["X_T"], units::duration).unwrap_err();
-        assert_eq!(error.exit.code(), 78);
+        assert_eq!(error.exit.code(), 2);
         assert!(error.message.contains("X_T") && error.message.contains("soon"), "{error}");
     }
 }

@@ -96,7 +96,7 @@ impl Plan {
     /// From flags and environment; `prefix` is that of the tool's variables.
     ///
     /// # Errors
-    /// A wrong variable: exit 78.
+    /// A wrong variable: exit 2.
     pub fn new(
         globals: &GlobalArgs,
         environment: &Environment,

@@ -41,7 +41,7 @@ pub trait Link: Sized + Send {
     /// Reads the servers' addresses.
     ///
     /// # Errors
-    /// One cannot be an address: exit 65.
+    /// One cannot be an address.
     fn parse(text: &str) -> Result<Vec<Self::Address>, CliError>;
 
     /// The same server, spoken to in the way that [`Connect::transport`] names.
@@ -180,7 +180,7 @@ impl<L: Link> Dialer<L> {
     /// From flags and environment; nothing is started or opened yet.
     ///
     /// # Errors
-    /// Flags that exclude each other: exit 2; a wrong variable: exit 78.
+    /// Flags that exclude each other, or a wrong variable: exit 2.
     pub fn new(
         program: &Program,
         (connect, embedded): (&impl Connect, bool),
@@ -220,7 +220,7 @@ impl<L: Link> Dialer<L> {
     /// The servers' addresses as people write them, with commas; for `--embedded` this starts the server.
     ///
     /// # Errors
-    /// An address is wrong: exit 65; the in-memory server cannot be started: exit 69.
+    /// An address is wrong: exit 2; the in-memory server cannot be started: exit 69.
     pub fn address(&mut self) -> Result<String, CliError> {
         let all: Vec<String> =
             self.made()?.iter().map(|(address, _)| address.to_string()).collect();
@@ -394,8 +394,10 @@ impl<L: Link> Dialer<L> {
     fn make(&self) -> Result<Vec<Way<L>>, CliError> {
         let local = || Endpoint::Tcp(([127, 0, 0, 1], 0).into());
         let text = self.target.address(&self.messages, || L::start(local(), None))?;
-        let addresses = L::parse(&text)
-            .map_err(|error| error.hint(format!("the address came from: {}", self.source())))?;
+        let addresses = L::parse(&text).map_err(|error| {
+            let source = format!("the address came from: {}", self.source());
+            CliError::setting(error.message).hint(source)
+        })?;
         let over_tls = |address| if self.tls.tls { L::over_tls(address) } else { address };
         let spoken_to = |address| match &self.transport {
             Some(transport) => L::by(address, transport),

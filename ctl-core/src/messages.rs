@@ -50,7 +50,7 @@ impl Messages {
     /// Writes to the process's stderr, filtered by the flags and `PREFIX_LOG`.
     ///
     /// # Errors
-    /// A filter that cannot be read: exit 78.
+    /// A filter that cannot be read: exit 2.
     pub fn stderr(
         program: &'static str,
         prefix: &str,
@@ -221,7 +221,7 @@ impl Filter {
     /// From `-q`, `-v` (which win) or the variable `PREFIX_LOG`.
     ///
     /// # Errors
-    /// The variable cannot be read: exit 78.
+    /// The variable cannot be read: exit 2.
     pub fn resolve(
         prefix: &str,
         args: &GlobalArgs,

@@ -64,7 +64,7 @@ impl<T: Tool> Context<T> {
     /// From the flags of the command line; nothing is opened yet.
     ///
     /// # Errors
-    /// Flags that exclude each other: exit 2; a wrong variable: exit 78.
+    /// Flags that exclude each other, or a wrong variable: exit 2.
     pub fn new(
         connect: (&T::Connect, bool),
         tls: &TlsArgs,

@@ -29,7 +29,7 @@ impl Fleet {
     /// The servers of the tool; none is asked yet.
     ///
     /// # Errors
-    /// An address is wrong: exit 65.
+    /// An address is wrong: exit 2.
     pub fn of(tool: &mut Tool) -> Result<Self, CliError> {
         let each = tool.link.each()?;
         let several = each.len() > 1;

@@ -282,7 +282,7 @@ impl Link {
     /// All servers.
     ///
     /// # Errors
-    /// An address is wrong: exit 65.
+    /// An address is wrong: exit 2.
     pub fn servers(&mut self) -> Result<Servers, CliError> {
         Servers::new(self.dialer.options()?).map_err(cli_error)
     }
@@ -290,7 +290,7 @@ impl Link {
     /// The first server alone.
     ///
     /// # Errors
-    /// An address is wrong: exit 65.
+    /// An address is wrong: exit 2.
     pub fn first_server(&mut self) -> Result<Servers, CliError> {
         Servers::new([self.dialer.first()?]).map_err(cli_error)
     }

@@ -38,10 +38,6 @@ const WAYS: &[(i32, Way)] = &[
         std::thread::spawn(move || drop(listener.accept()));
         bsctl(&address, &["--timeout", "60s", "ping"])
     }),
-    (78, |server| {
-        let mut command = command(&["-a", server.address(), "ping"]);
-        ended(command.env("BSCTL_OUTPUT", "jsn").spawn().unwrap())
-    }),
     (124, |server| {
         server.faults().add(Fault::nth(1).of("stats").hang());
         bsctl(server.address(), &["stats", "--timeout", "200ms"])

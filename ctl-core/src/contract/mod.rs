@@ -19,6 +19,7 @@ pub mod program;
 #[cfg(unix)]
 pub mod serve;
 pub mod session;
+pub mod settings;
 #[cfg(target_os = "linux")]
 pub mod shortage;
 pub mod strangers;
@@ -117,6 +118,9 @@ macro_rules! tool_contract {
                 a_variable_is_never_run_by_a_shell,
                 shell_commands_run_where_they_are_allowed,
                 watch_outlives_a_lost_connection,
+            }
+            $crate::tool_contract! { @case settings
+                a_wrong_setting_is_2_wherever_it_came_from,
             }
             $crate::tool_contract! { @case strangers
                 a_server_of_another_kind_is_told,

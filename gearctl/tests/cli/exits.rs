@@ -46,14 +46,6 @@ fn wrong_lines_are_2() {
 }
 
 #[test]
-fn a_wrong_address_is_65_and_a_wrong_variable_78() {
-    gearctl("a:b:c", &["ping"]).exits(65);
-    let mut line = command(&["ping"]);
-    line.env("GEARCTL_OUTPUT", "jsn");
-    ended(line.spawn().unwrap()).exits(78);
-}
-
-#[test]
 fn the_address_comes_from_the_environment_of_the_standard_tools_too() {
     let dead = dead_address();
     for (name, seen) in [("GEARCTL_SERVER", true), ("GEARMAN_SERVER", true), ("GEARMAND", false)] {
