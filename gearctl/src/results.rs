@@ -268,6 +268,10 @@ impl<'a> View<'a> {
     }
 
     fn write(&mut self, number: u64, open: &mut Open, bytes: &[u8]) -> Result<(), CliError> {
+        let encoded = self.out.style.encoding.text(bytes)?;
+        let end = if self.shape.null { "" } else { "\n" };
+        let encoded = encoded.map(|text| text + end);
+        let bytes = encoded.as_ref().map_or(bytes, |text| text.as_bytes());
         if !self.shape.prefix {
             return self.write_bytes(bytes);
         }
@@ -296,7 +300,7 @@ impl<'a> View<'a> {
             let view = escape::bytes_view(bytes);
             self.out.text(&view)?;
         } else {
-            self.out.raw_body(bytes)?;
+            self.out.raw_bytes(bytes)?;
         }
         self.out.flush()
     }

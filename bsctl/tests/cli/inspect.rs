@@ -296,6 +296,8 @@ fn encodings_of_bodies() {
     assert_eq!(ran.bytes, b"");
     let line = ["peek", "2", "--encoding", "json", "-o", "json"];
     assert_eq!(bsctl(server.address(), &line).exits(0).json()[0]["body_invalid_json"], true);
+    let line = ["peek", "2", "--encoding", "base64", "-o", "raw"];
+    assert_eq!(bsctl(server.address(), &line).exits(0).out(), "/w==\n");
 }
 
 #[test]

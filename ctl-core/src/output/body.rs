@@ -46,6 +46,12 @@ impl Encoding {
         })
     }
 
+    /// Whether parts of a body cannot be encoded one by one.
+    #[must_use]
+    pub fn is_of_a_whole(self) -> bool {
+        !matches!(self, Self::Auto | Self::Json)
+    }
+
     /// The body as text for tables and plain lines, when this encoding asks for one; else the bytes stand.
     ///
     /// # Errors

@@ -309,14 +309,30 @@ impl Output {
     /// # Errors
     /// A binary body for a terminal: exit 2; failures of writing.
     pub fn raw_body(&mut self, body: &[u8]) -> Result<(), CliError> {
+        match self.style.encoding.text(body)? {
+            Some(mut text) => {
+                if !self.style.null {
+                    text.push('\n');
+                }
+                self.text(&text)?;
+            }
+            None => self.raw_bytes(body)?,
+        }
+        if self.style.null { self.bytes(b"\0") } else { Ok(()) }
+    }
+
+    /// A part of a body as it is, whatever `--encoding` says.
+    ///
+    /// # Errors
+    /// Binary bytes for a terminal: exit 2; failures of writing.
+    pub fn raw_bytes(&mut self, body: &[u8]) -> Result<(), CliError> {
         if self.style.terminal && !self.style.force_raw && !is_text(body) {
             return Err(CliError::usage(
                 "binary body not shown on a terminal: use -o raw > file, --encoding hex or --encoding base64",
             )
             .hint("--force-raw shows it anyway"));
         }
-        self.bytes(body)?;
-        if self.style.null { self.bytes(b"\0") } else { Ok(()) }
+        self.bytes(body)
     }
 
     /// How many results have been shown since the last call.

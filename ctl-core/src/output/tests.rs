@@ -104,6 +104,20 @@ fn names_and_raw_bodies() {
 }
 
 #[test]
+fn raw_bodies_are_encoded_when_that_is_asked_for() {
+    let raw = |encoding, terminal| Style { encoding, terminal, ..style(Format::Raw) };
+    for terminal in [false, true] {
+        let jobs = || vec![job(1, b"\x1b\xff"), job(2, b"y")];
+        assert_eq!(text(raw(Encoding::Base64, terminal), jobs()), "G/8=\neQ==\n");
+        assert_eq!(text(raw(Encoding::Hex, terminal), jobs()), "1bff\n79\n");
+        let null = Style { null: true, ..raw(Encoding::Hex, terminal) };
+        assert_eq!(text(null, jobs()), "1bff\0".to_owned() + "79\0");
+    }
+    let utf8 = written(raw(Encoding::Utf8, false), vec![job(1, b"\xff")]).unwrap_err();
+    assert_eq!(utf8.exit.code(), 65);
+}
+
+#[test]
 fn columns_select_and_sort_orders() {
     let chosen = Style {
         columns: Some(vec!["ttr".into(), "ID".into()]),

@@ -102,10 +102,11 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
 
 fn begin(tool: &mut Tool, args: &RunArgs, tasks: Tasks) -> Result<Running, CliError> {
     let clients = connect(tool, &args.task)?;
+    let encoding = tool.out.style.encoding;
     let shape = Shape {
         single: args.task.is_single(),
         // In order, one job has its turn at a time.
-        streams: clients.len() == 1 || args.ordered,
+        streams: (clients.len() == 1 || args.ordered) && !encoding.is_of_a_whole(),
         null: args.task.null,
         prefix: args.prefix,
         status: args.show_status,
