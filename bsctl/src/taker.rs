@@ -171,17 +171,11 @@ fn own_priority(stats: &Option<JobStats>) -> Priority {
 
 fn count(bulk: &mut Bulk, job: JobRef, reply: Result<(), CliError>) -> Result<(), CliError> {
     let id = job.id();
-    match reply {
-        Ok(()) => {
-            bulk.success();
-            Ok(())
-        }
-        Err(error) if error.code == NOT_FOUND => bulk.failure(
-            format!("job {id}"),
-            CliError::not_found(format!(
-                "job {id}: its time to run was over before it was finished"
-            )),
-        ),
-        Err(error) => bulk.failure(format!("job {id}"), error),
-    }
+    let outcome = reply.map_err(|error| match error.code {
+        NOT_FOUND => CliError::not_found(format!(
+            "job {id}: its time to run was over before it was finished"
+        )),
+        _ => error,
+    });
+    bulk.count(format!("job {id}"), outcome)
 }

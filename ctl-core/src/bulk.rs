@@ -207,6 +207,24 @@ impl Bulk {
         Ok(())
     }
 
+    /// One was tried: it was done, or it failed; `item` names it.
+    ///
+    /// # Errors
+    /// As [`Bulk::failure`].
+    pub fn count(
+        &mut self,
+        item: impl Into<String>,
+        outcome: Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        match outcome {
+            Ok(()) => {
+                self.success();
+                Ok(())
+            }
+            Err(error) => self.failure(item, error),
+        }
+    }
+
     /// One that was sent, or was to be, failed. Unlike [`Bulk::failure`] this goes on when the connection itself has failed, so
     /// that all that were read are told of: they are counted by what may have become of them, and [`Bulk::finish`] gives the
     /// first error with these numbers.
@@ -261,6 +279,17 @@ impl Bulk {
     /// Shows no progress any more: nobody is looking.
     pub fn hide(&mut self) {
         self.progress = Progress::start(ProgressWhen::Never, &self.messages, "", None);
+    }
+
+    /// Goes on to the end, unless the work itself failed.
+    ///
+    /// # Errors
+    /// That failure, told by [`Bulk::abort`].
+    pub fn after(self, work: Result<(), CliError>) -> Result<Self, CliError> {
+        match work {
+            Ok(()) => Ok(self),
+            Err(error) => Err(self.abort(error)),
+        }
     }
 
     /// The command cannot go on: says what was done until then and gives the error back. Of a single one, the error

@@ -46,16 +46,15 @@ pub fn run(tool: &mut Tool, args: &ClearArgs) -> Result<Exit, CliError> {
     }
     let action = Action { past: "deleted", noun: "message", place };
     let mut bulk = tool.bulk(action, OnError::Continue, Some(ready))?;
-    for (queue, _) in &targets.queues {
+    let cleared = targets.queues.iter().try_for_each(|(queue, _)| {
         let what = format!("clear {queue}");
         match tool.link.ask(what, |client| client.clear(queue.clone())) {
-            Ok(count) => bulk.successes(count.into()),
-            Err(error) => {
-                if let Err(error) = bulk.failure(format!("queue {queue}"), error) {
-                    return Err(bulk.abort(error));
-                }
+            Ok(count) => {
+                bulk.successes(count.into());
+                Ok(())
             }
+            Err(error) => bulk.failure(format!("queue {queue}"), error),
         }
-    }
-    bulk.finish(&mut tool.out)
+    });
+    bulk.after(cleared)?.finish(&mut tool.out)
 }

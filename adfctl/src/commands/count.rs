@@ -39,20 +39,17 @@ pub fn run(tool: &mut Tool, args: &CountArgs) -> Result<Exit, CliError> {
     let mut bulk = tool.bulk(action, OnError::Continue, Some(queues.len() as u64))?;
     let mut list = tool.out.list(&COUNTS)?;
     bulk.beside(&list);
-    for queue in queues {
+    let counted = queues.iter().try_for_each(|queue| {
         let asked = format!("count {queue}");
-        let counted = match tool.link.ask(asked, |client| client.count(queue.clone())) {
+        match tool.link.ask(asked, |client| client.count(queue.clone())) {
             Ok(ready) => {
                 bulk.success();
                 list.push(Record::new().with("ready", ready).with("queue", queue.as_str()))
             }
             Err(error) => bulk.failure(format!("queue {queue}"), error),
-        };
-        if let Err(error) = counted {
-            return Err(bulk.abort(error));
         }
-    }
-    let exit = bulk.finish_silently()?;
+    });
+    let exit = bulk.after(counted)?.finish_silently()?;
     list.finish()?;
     Ok(exit)
 }

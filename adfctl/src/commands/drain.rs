@@ -98,9 +98,8 @@ pub fn run(tool: &mut Tool, args: &DrainArgs) -> Result<Exit, CliError> {
         left -= drain.queue(queue, most)?;
         Ok(())
     });
-    if let Err(error) = drain.end(drained) {
-        return Err(bulk.abort(error));
-    }
+    let ended = drain.end(drained);
+    let bulk = bulk.after(ended)?;
     if to_stdout { bulk.finish_quietly() } else { bulk.finish(&mut tool.out) }
 }
 

@@ -85,9 +85,7 @@ pub fn run(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
             export(&mut link, &queue, ready.min(left), &mut pulled, &mut bulk, &mut list);
         left = left.saturating_sub(pulled.count);
         let returned = give_back(&mut link, &queue, &pulled);
-        if let Err(error) = exported.and(returned) {
-            return Err(bulk.abort(error));
-        }
+        bulk = bulk.after(exported.and(returned))?;
     }
     list.finish()?;
     let exit = bulk.finish_quietly()?;

@@ -192,17 +192,11 @@ fn cancel(tool: &mut Tool, held: &[Delivery], end: &str) -> Result<Exit, CliErro
     if left {
         in_order.reverse();
     }
-    for message in in_order {
-        match put_back(link, message, left) {
-            Ok(()) => bulk.success(),
-            Err(error) => {
-                if let Err(error) = bulk.failure(label(message), error) {
-                    return Err(bulk.abort(error));
-                }
-            }
-        }
-    }
-    bulk.finish_quietly()
+    let returned = in_order.into_iter().try_for_each(|message| {
+        let outcome = put_back(link, message, left);
+        bulk.count(label(message), outcome)
+    });
+    bulk.after(returned)?.finish_quietly()
 }
 
 /// Puts a message back at one end of its queue.

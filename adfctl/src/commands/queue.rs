@@ -67,19 +67,17 @@ fn create(tool: &mut Tool, queues: &[QueueName], if_missing: bool) -> Result<Exi
     }
     let action = Action { past: "created", noun: "queue", place: String::new() };
     let mut bulk = tool.bulk(action, OnError::Continue, Some(queues.len() as u64))?;
-    for queue in queues {
+    let created = queues.iter().try_for_each(|queue| {
         let what = format!("createqueue {queue}");
         match tool.link.ask(what, |client| client.create_queue(queue.clone())) {
-            Ok(()) => bulk.success(),
-            Err(error) if if_missing && error.code == QUEUE_EXISTS => bulk.skip(),
-            Err(error) => {
-                if let Err(error) = bulk.failure(format!("queue {queue}"), error) {
-                    return Err(bulk.abort(error));
-                }
+            Err(error) if if_missing && error.code == QUEUE_EXISTS => {
+                bulk.skip();
+                Ok(())
             }
+            outcome => bulk.count(format!("queue {queue}"), outcome),
         }
-    }
-    bulk.finish(&mut tool.out)
+    });
+    bulk.after(created)?.finish(&mut tool.out)
 }
 
 fn delete(tool: &mut Tool, queues: &[QueueName]) -> Result<Exit, CliError> {
@@ -94,18 +92,12 @@ fn delete(tool: &mut Tool, queues: &[QueueName]) -> Result<Exit, CliError> {
     tool.confirm().many(&format!("delete {} on {address}", describe(&all)), &tool.messages)?;
     let action = Action { past: "deleted", noun: "queue", place: String::new() };
     let mut bulk = tool.bulk(action, OnError::Continue, Some(queues.len() as u64))?;
-    for queue in queues {
+    let deleted = queues.iter().try_for_each(|queue| {
         let what = format!("deletequeue {queue}");
-        match tool.link.ask(what, |client| client.delete_queue(queue.clone())) {
-            Ok(()) => bulk.success(),
-            Err(error) => {
-                if let Err(error) = bulk.failure(format!("queue {queue}"), error) {
-                    return Err(bulk.abort(error));
-                }
-            }
-        }
-    }
-    bulk.finish(&mut tool.out)
+        let outcome = tool.link.ask(what, |client| client.delete_queue(queue.clone()));
+        bulk.count(format!("queue {queue}"), outcome)
+    });
+    bulk.after(deleted)?.finish(&mut tool.out)
 }
 
 /// The counts of a queue.

@@ -86,9 +86,8 @@ pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
         let most = if args.sweep.until_empty { left } else { target.count.min(left) };
         let window = args.bulk.window();
         let link = tool.link.side();
-        if let Err(error) = sweep(link, target, most, window, &mut bulk, None) {
-            return Err(bulk.abort(error));
-        }
+        let swept = sweep(link, target, most, window, &mut bulk, None);
+        bulk = bulk.after(swept)?;
         left = left.saturating_sub(bulk.succeeded() - done);
     }
     bulk.finish(&mut tool.out).map(|exit| targets.exit(exit))

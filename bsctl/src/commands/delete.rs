@@ -110,17 +110,15 @@ where
             let outcome = match reply {
                 Ok(_) => {
                     forget_held(tool, *id);
-                    bulk.success();
-                    continue;
+                    Ok(())
                 }
                 Err(error) if error.code == NOT_FOUND => {
-                    jobs::explain_not_found(&mut tool.link, *id)
+                    Err(jobs::explain_not_found(&mut tool.link, *id))
                 }
-                Err(error) => error,
+                Err(error) => Err(error),
             };
-            if let Err(error) = bulk.failure(format!("job {id}"), outcome) {
-                return Err(bulk.abort(error));
-            }
+            let counted = bulk.count(format!("job {id}"), outcome);
+            bulk = bulk.after(counted)?;
         }
     }
     bulk.finish(&mut tool.out)

@@ -90,9 +90,7 @@ pub fn drain(
     let mut leaving = Leaving::new(list, interrupts, &tool.messages)?;
     let link = tool.link.side();
     let swept = sweep_all(link, &targets.found, sweep_args, bulk_args, &mut bulk, &mut leaving);
-    if let Err(error) = swept.and_then(|()| leaving.finish()) {
-        return Err(bulk.abort(error));
-    }
+    let bulk = bulk.after(swept.and_then(|()| leaving.finish()))?;
     let exit = if to_stdout { bulk.finish_quietly() } else { bulk.finish(&mut tool.out) };
     exit.map(|exit| targets.exit(exit))
 }

@@ -146,17 +146,11 @@ fn each(
             }
             None => take_and_act(tool.link.side(), id, pri, &act),
         };
-        let counted = match outcome {
-            Ok(()) => {
-                forget_held(tool, id);
-                bulk.success();
-                Ok(())
-            }
-            Err(error) => bulk.failure(format!("job {id}"), error),
-        };
-        if let Err(error) = counted {
-            return Err(bulk.abort(error));
+        if outcome.is_ok() {
+            forget_held(tool, id);
         }
+        let counted = bulk.count(format!("job {id}"), outcome);
+        bulk = bulk.after(counted)?;
     }
     bulk.finish(&mut tool.out)
 }

@@ -124,10 +124,8 @@ fn import(
         let good = sift(batch, &gate, |label, error| bulk.failure(label, error))?;
         let (good, bury): (Vec<_>, Vec<_>) =
             good.into_iter().map(|item| (item.job, item.bury)).unzip();
-        match put_batch_again(tool.link.side(), &good, &bury, &mut bulk) {
-            Ok(refused) => buried += refused,
-            Err(error) => return Err(bulk.abort(error)),
-        }
+        let put = put_batch_again(tool.link.side(), &good, &bury, &mut bulk);
+        bulk = bulk.after(put.map(|refused| buried += refused))?;
     }
     let exit = bulk.finish(&mut tool.out)?;
     if buried == 0 {
@@ -207,10 +205,7 @@ fn put_and_bury(
     }
     let replies = link.pipeline(held.iter().map(|(job, priority)| Bury::new(job, *priority)))?;
     for ((job, _), reply) in held.iter().zip(replies) {
-        match reply {
-            Ok(()) => bulk.success(),
-            Err(error) => bulk.failure(format!("job {}", job.id), error)?,
-        }
+        bulk.count(format!("job {}", job.id), reply)?;
     }
     Ok(refused)
 }

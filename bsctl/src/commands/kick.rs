@@ -136,9 +136,8 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
     let mut left = most;
     for (tube, _) in &plans {
         let done = bulk.succeeded();
-        if let Err(error) = kick_tube(&mut tool.link, tube, args.state, left, &mut bulk) {
-            return Err(bulk.abort(error));
-        }
+        let kicked = kick_tube(&mut tool.link, tube, args.state, left, &mut bulk);
+        bulk = bulk.after(kicked)?;
         left = left.saturating_sub(bulk.succeeded() - done);
     }
     let exit = bulk.finish(&mut tool.out)?;

@@ -217,10 +217,7 @@ fn put_all(
         1 => lanes::one(&mut tool.link, &mut source, &gate, &interrupts, absorb),
         count => lanes::several(count, &mut tool.link, source, &gate, &interrupts, absorb),
     };
-    if let Err(error) = done {
-        return Err(bulk.abort(error));
-    }
-    let exit = bulk.finish_quietly()?;
+    let exit = bulk.after(done)?.finish_quietly()?;
     list.finish()?;
     if buried == 0 {
         return Ok(exit);

@@ -166,10 +166,8 @@ fn start(tool: &mut Tool, past: &'static str) -> Result<Bulk, CliError> {
 
 fn bury(tool: &mut Tool, held: &[Job], stats: &[Option<JobStats>]) -> Result<Exit, CliError> {
     let mut bulk = start(tool, "buried")?;
-    match bury_all(tool.link.side(), held, stats, &mut bulk) {
-        Ok(()) => bulk.finish_quietly(),
-        Err(error) => Err(bulk.abort(error)),
-    }
+    let buried = bury_all(tool.link.side(), held, stats, &mut bulk);
+    bulk.after(buried)?.finish_quietly()
 }
 
 fn delete(tool: &mut Tool, held: &[Job]) -> Result<Exit, CliError> {

@@ -62,19 +62,12 @@ pub fn run(tool: &mut Tool, args: CancelArgs) -> Result<Exit, CliError> {
             break;
         }
         let name = show_handle(&handle);
-        match cancel(&mut fleet, &mut tool.link, handle, &name) {
-            Ok(server) => {
-                if let Some(server) = server {
-                    tool.messages.decision(format!("{server} has cancelled the job {name}"));
-                }
-                bulk.success();
-            }
-            Err(error) => {
-                if let Err(error) = bulk.failure(format!("job {name}"), error) {
-                    return Err(bulk.abort(error));
-                }
-            }
+        let cancelled = cancel(&mut fleet, &mut tool.link, handle, &name);
+        if let Ok(Some(server)) = &cancelled {
+            tool.messages.decision(format!("{server} has cancelled the job {name}"));
         }
+        let counted = bulk.count(format!("job {name}"), cancelled.map(drop));
+        bulk = bulk.after(counted)?;
     }
     bulk.finish(&mut tool.out)
 }

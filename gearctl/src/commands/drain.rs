@@ -148,9 +148,7 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
         drain(&mut slots, &targets, &args, &mut bulk, None)
     };
     drop(slots);
-    if let Err(error) = drained {
-        return Err(bulk.abort(error));
-    }
+    let bulk = bulk.after(drained)?;
     if to_stdout { bulk.finish_quietly() } else { bulk.finish(&mut tool.out) }
 }
 

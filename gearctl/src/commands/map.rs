@@ -91,14 +91,8 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
         };
         let Some((record, failure)) = jobs.take(news.job, news.what) else { continue };
         let ok = failure.is_none();
-        match failure {
-            None => bulk.success(),
-            Some(failure) => {
-                if let Err(error) = bulk.failure(news.label, failure) {
-                    return Err(bulk.abort(error));
-                }
-            }
-        }
+        let counted = bulk.count(news.label, failure.map_or(Ok(()), Err));
+        bulk = bulk.after(counted)?;
         // A job that failed has no line, only a record.
         if let Some(record) = record.filter(|_| ok || structured) {
             list.push(record)?;

@@ -119,9 +119,7 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
             },
             What::Event(_) => Ok(()),
         };
-        if let Err(error) = outcome {
-            return Err(bulk.abort(error));
-        }
+        bulk = bulk.after(outcome)?;
     }
     let exit = bulk.finish_quietly()?;
     list.finish()?;

@@ -70,13 +70,8 @@ fn settle(
     bulk: &mut Bulk,
 ) -> Result<(), CliError> {
     if ended == Ended::Code(0) {
-        return match link.delete(message) {
-            Ok(()) => {
-                bulk.success();
-                Ok(())
-            }
-            Err(error) => bulk.failure(label(message), error),
-        };
+        let outcome = link.delete(message);
+        return bulk.count(label(message), outcome);
     }
     put_back(link, message, true)?;
     let how = match ended {
