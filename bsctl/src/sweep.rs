@@ -2,13 +2,14 @@
 //! deleted in batches, delayed and buried ones are deleted one by one from the head of their list.
 
 use beanstalk_client::protocol::{AnyCommand, Command, Delete, PeekBuried, PeekDelayed, PeekReady};
-use beanstalk_client::{Job, TubeName, TubeStats};
+use beanstalk_client::{Job, JobRef, TubeName, TubeStats};
 use clap::ValueEnum;
 use ctl_core::bulk::Bulk;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::output::Handover;
 
 use crate::error::NOT_FOUND;
-use crate::leaving::Leaving;
+use crate::leaving::{hand_over, show};
 use crate::link::Link;
 use crate::seen::{Seen, damaged};
 use crate::taker::{bury_damaged, delete_all, reserve_ready};
@@ -140,7 +141,7 @@ pub fn sweep(
     most: u64,
     window: usize,
     bulk: &mut Bulk,
-    mut leaving: Option<&mut Leaving<'_>>,
+    mut leaving: Option<&mut Handover<'_, JobRef>>,
 ) -> Result<(), CliError> {
     let mut left = most;
     if target.state == State::Ready {
@@ -154,7 +155,7 @@ pub fn sweep(
                 break;
             }
             if let Some(leaving) = &mut leaving {
-                leaving.take(link, &taken.jobs, bulk)?;
+                hand_over(link, leaving, &taken.jobs, false, bulk)?;
                 bury_damaged(link, &taken.damaged, bulk)?;
             } else {
                 delete_all(link, taken.damaged, bulk)?;
@@ -178,7 +179,7 @@ fn heads<P: Command<Reply = Option<Job>>>(
     peek: &P,
     mut left: u64,
     bulk: &mut Bulk,
-    mut leaving: Option<&mut Leaving<'_>>,
+    mut leaving: Option<&mut Handover<'_, JobRef>>,
 ) -> Result<(), CliError> {
     let gate = bulk.gate();
     if left == 0 || !gate.is_open() {
@@ -193,7 +194,7 @@ fn heads<P: Command<Reply = Option<Job>>>(
         let id = seen.job().id();
         if let Some(leaving) = &mut leaving {
             match &seen {
-                Seen::Whole(job) => leaving.show(link, job)?,
+                Seen::Whole(job) => show(link, leaving, job)?,
                 // It stays, in the way of the jobs behind it.
                 Seen::Damaged(job, _) => {
                     return bulk.failure(format!("job {id}"), damaged(*job));

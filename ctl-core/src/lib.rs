@@ -20,6 +20,7 @@ pub mod files;
 pub mod glob;
 pub mod input;
 pub mod intake;
+pub mod leaving;
 pub mod link;
 pub mod messages;
 pub mod named;

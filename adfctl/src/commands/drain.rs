@@ -7,10 +7,11 @@ use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::named::Several;
+use ctl_core::output::Handover;
 use ctl_core::records;
 use ctl_core::signals::Interrupts;
 
-use crate::leaving::Leaving;
+use crate::leaving::hand_over;
 use crate::link::Link;
 use crate::messages::{BODIES, check_whole, label};
 use crate::names::Queue;
@@ -86,7 +87,7 @@ pub fn run(tool: &mut Tool, args: &DrainArgs) -> Result<Exit, CliError> {
     bulk.beside(&list);
     let mut drain = Drain {
         link: tool.link.side(),
-        leaving: Leaving::new(list, interrupts.clone(), &tool.messages)?,
+        out: Handover::new(list, interrupts.clone(), &tool.messages)?,
         bulk: &mut bulk,
         interrupts,
         window: args.bulk.window(),
@@ -105,7 +106,7 @@ pub fn run(tool: &mut Tool, args: &DrainArgs) -> Result<Exit, CliError> {
 
 struct Drain<'a> {
     link: &'a mut Link,
-    leaving: Leaving<'a>,
+    out: Handover<'a, usize>,
     bulk: &'a mut Bulk,
     interrupts: Interrupts,
     window: usize,
@@ -121,7 +122,7 @@ impl Drain<'_> {
         let mut taken = 0;
         while taken < most && self.bulk.gate().is_open() {
             let window = usize::try_from(most - taken).unwrap_or(self.window).min(self.window);
-            let messages = taker.next(self.link, self.leaving.window(window))?;
+            let messages = taker.next(self.link, self.out.window(window))?;
             if messages.is_empty() {
                 break;
             }
@@ -137,14 +138,14 @@ impl Drain<'_> {
                     }
                 }
             }
-            self.leaving.take(self.link, fit, self.bulk)?;
+            hand_over(self.link, &mut self.out, fit, false, self.bulk)?;
         }
         Ok(taken)
     }
 
     /// Ends the list, and gives back what cannot be kept.
-    fn end(self, drained: Result<(), CliError>) -> Result<(), CliError> {
-        let ended = drained.and_then(|()| self.leaving.finish());
+    fn end(mut self, drained: Result<(), CliError>) -> Result<(), CliError> {
+        let ended = drained.and_then(|()| self.out.finish(&mut |_| Ok(())));
         let returned = match self.unfit.is_empty() {
             true => Ok(()),
             false => self.link.give_back(&self.unfit),

@@ -3,9 +3,11 @@
 use clap::Args;
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::leaving;
+use ctl_core::output::Handover;
 
 use super::pull::TakeArgs;
-use crate::leaving::Leaving;
+use crate::leaving::Queue;
 use crate::messages::BODIES;
 use crate::tool::Tool;
 
@@ -32,9 +34,6 @@ pub struct PopArgs {
     take: TakeArgs,
 }
 
-/// Messages that are held at once.
-const WINDOW: usize = 100;
-
 /// Runs `pop`.
 ///
 /// # Errors
@@ -49,32 +48,7 @@ pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
     let mut bulk = tool.bulk(action, OnError::Continue, Some(args.take.count))?;
     let list = tool.out.list(&BODIES)?;
     bulk.beside(&list);
-    let mut leaving = Leaving::new(list, interrupts.clone(), &tool.messages)?;
-    let link = tool.link.side();
-    let mut taken = 0;
-    while taken < args.take.count && bulk.gate().is_open() {
-        let left = usize::try_from(args.take.count - taken).unwrap_or(usize::MAX);
-        let messages = taker.next(link, leaving.window(left.min(WINDOW)))?;
-        if messages.is_empty() {
-            break;
-        }
-        taken += messages.len() as u64;
-        if taken == args.take.count {
-            return match leaving.take_last(link, messages, &mut bulk) {
-                Ok(()) => bulk.finish_quietly(),
-                Err(error) => Err(bulk.abort(error)),
-            };
-        }
-        if let Err(error) = leaving.take(link, messages, &mut bulk) {
-            return Err(bulk.abort(error));
-        }
-    }
-    if taken == 0 {
-        interrupts.check()?;
-        return Err(taker.nothing());
-    }
-    if let Err(error) = leaving.finish() {
-        return Err(bulk.abort(error));
-    }
-    bulk.finish_quietly()
+    let out = Handover::new(list, interrupts.clone(), &tool.messages)?;
+    let mut queue = Queue { link: tool.link.side(), taker };
+    leaving::pop(&mut queue, out, args.take.count, bulk, &interrupts)
 }

@@ -10,10 +10,10 @@ use clap::{Args, ValueEnum};
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::named::One;
-use ctl_core::output::Format;
+use ctl_core::output::{Format, Handover};
 use ctl_core::units;
 
-use crate::leaving::Leaving;
+use crate::leaving::hand_over;
 use crate::link::Link;
 use crate::messages::{BODIES, label, record, record_with_request};
 use crate::names::Queue;
@@ -174,11 +174,9 @@ fn delete(tool: &mut Tool, held: Vec<Delivery>) -> Result<Exit, CliError> {
     let action = Action { past: "deleted", noun: "message", place: String::new() };
     let mut bulk = tool.bulk(action, OnError::Continue, Some(held.len() as u64))?;
     let interrupts = tool.interrupts()?;
-    let leaving = Leaving::new(tool.out.list(&BODIES)?, interrupts, &tool.messages)?;
-    match leaving.take_last(tool.link.side(), held, &mut bulk) {
-        Ok(()) => bulk.finish_quietly(),
-        Err(error) => Err(bulk.abort(error)),
-    }
+    let mut out = Handover::new(tool.out.list(&BODIES)?, interrupts, &tool.messages)?;
+    let deleted = hand_over(tool.link.side(), &mut out, held, true, &mut bulk);
+    bulk.after(deleted)?.finish_quietly()
 }
 
 /// Puts messages back at one end. At the left the last one goes first, so that their order stays.

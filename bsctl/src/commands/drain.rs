@@ -2,16 +2,16 @@
 
 use std::ffi::OsString;
 
-use beanstalk_client::TubeName;
+use beanstalk_client::{JobRef, TubeName};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::named::Several;
+use ctl_core::output::Handover;
 use ctl_core::records;
 
 use super::clear::{SweepArgs, dry_run, limited_total, place, plan};
 use crate::jobs::JOBS_WITH_BODY;
-use crate::leaving::Leaving;
 use crate::link::Link;
 use crate::names::Tube;
 use crate::sweep::{Target, describe, sweep};
@@ -87,10 +87,10 @@ pub fn drain(
     let out = file.as_mut().unwrap_or(&mut tool.out);
     let list = out.list(&JOBS_WITH_BODY)?;
     bulk.beside(&list);
-    let mut leaving = Leaving::new(list, interrupts, &tool.messages)?;
+    let mut leaving = Handover::new(list, interrupts, &tool.messages)?;
     let link = tool.link.side();
     let swept = sweep_all(link, &targets.found, sweep_args, bulk_args, &mut bulk, &mut leaving);
-    let bulk = bulk.after(swept.and_then(|()| leaving.finish()))?;
+    let bulk = bulk.after(swept.and_then(|()| leaving.finish(&mut |_| Ok(()))))?;
     let exit = if to_stdout { bulk.finish_quietly() } else { bulk.finish(&mut tool.out) };
     exit.map(|exit| targets.exit(exit))
 }
@@ -101,7 +101,7 @@ fn sweep_all(
     args: &SweepArgs,
     bulk_args: &BulkArgs,
     bulk: &mut Bulk,
-    leaving: &mut Leaving<'_>,
+    leaving: &mut Handover<'_, JobRef>,
 ) -> Result<(), CliError> {
     let mut left = bulk_args.limit.unwrap_or(u64::MAX);
     for target in targets {

@@ -1,12 +1,16 @@
 //! `pop`: take jobs for good. A job is deleted only after its output has been written.
 
+use beanstalk_client::{Job, JobRef};
 use clap::Args;
-use ctl_core::bulk::{Action, OnError};
+use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::leaving::{self, Source};
+use ctl_core::output::Handover;
 
 use super::reserve::TakeArgs;
 use crate::jobs::BODIES;
-use crate::leaving::Leaving;
+use crate::leaving::hand_over;
+use crate::link::Link;
 use crate::taker::Taker;
 use crate::tool::Tool;
 
@@ -33,9 +37,6 @@ pub struct PopArgs {
     take: TakeArgs,
 }
 
-/// Jobs that are held at once: the server's cost grows with them.
-const WINDOW: usize = 100;
-
 /// Runs `pop`.
 ///
 /// # Errors
@@ -48,36 +49,40 @@ pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
     args.take.prepare(tool)?;
     let taker = Taker::new(args.take.wait, interrupts.clone(), &tool.messages);
     let action = Action { past: "took", noun: "job", place: String::new() };
-    let known = Some(args.take.count);
-    let mut bulk = tool.bulk(action, OnError::Continue, known)?;
+    let mut bulk = tool.bulk(action, OnError::Continue, Some(args.take.count))?;
     let list = tool.out.list(&BODIES)?;
     bulk.beside(&list);
-    let mut leaving = Leaving::new(list, interrupts.clone(), &tool.messages)?;
-    let link = tool.link.side();
-    let mut taken = 0;
-    while taken < args.take.count && bulk.gate().is_open() {
-        let left = usize::try_from(args.take.count - taken).unwrap_or(usize::MAX);
-        let jobs = taker.next(link, leaving.window(left.min(WINDOW)), &[])?;
-        if jobs.is_empty() {
-            break;
-        }
-        taken += jobs.len() as u64;
-        if taken == args.take.count {
-            return match leaving.take_last(link, &jobs, &mut bulk) {
-                Ok(()) => bulk.finish_quietly(),
-                Err(error) => Err(bulk.abort(error)),
-            };
-        }
-        if let Err(error) = leaving.take(link, &jobs, &mut bulk) {
-            return Err(bulk.abort(error));
-        }
+    let out = Handover::new(list, interrupts.clone(), &tool.messages)?;
+    let mut tubes = Tubes { link: tool.link.side(), taker, args: &args.take };
+    leaving::pop(&mut tubes, out, args.take.count, bulk, &interrupts)
+}
+
+/// The watch list, which jobs leave.
+struct Tubes<'a> {
+    link: &'a mut Link,
+    taker: Taker,
+    args: &'a TakeArgs,
+}
+
+impl Source for Tubes<'_> {
+    type Job = Job;
+    type Key = JobRef;
+
+    fn next(&mut self, most: usize) -> Result<Vec<Job>, CliError> {
+        self.taker.next(self.link, most, &[])
     }
-    if taken == 0 {
-        interrupts.check()?;
-        return Err(args.take.nothing());
+
+    fn hand_over(
+        &mut self,
+        out: &mut Handover<'_, JobRef>,
+        jobs: Vec<Job>,
+        are_last: bool,
+        bulk: &mut Bulk,
+    ) -> Result<(), CliError> {
+        hand_over(self.link, out, &jobs, are_last, bulk)
     }
-    if let Err(error) = leaving.finish() {
-        return Err(bulk.abort(error));
+
+    fn nothing(&self) -> CliError {
+        self.args.nothing()
     }
-    bulk.finish_quietly()
 }

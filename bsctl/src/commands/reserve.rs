@@ -9,11 +9,11 @@ use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::named::{self, Several};
-use ctl_core::output::Format;
+use ctl_core::output::{Format, Handover};
 use ctl_core::units;
 
 use crate::jobs::{self, BODIES};
-use crate::leaving::Leaving;
+use crate::leaving::hand_over;
 use crate::names::Tube;
 use crate::taker::{Taker, bury_all, stats_of, touch_all};
 use crate::tool::Tool;
@@ -173,11 +173,9 @@ fn bury(tool: &mut Tool, held: &[Job], stats: &[Option<JobStats>]) -> Result<Exi
 fn delete(tool: &mut Tool, held: &[Job]) -> Result<Exit, CliError> {
     let mut bulk = start(tool, "deleted")?;
     let interrupts = tool.interrupts()?;
-    let leaving = Leaving::new(tool.out.list(&BODIES)?, interrupts, &tool.messages)?;
-    match leaving.take_last(tool.link.side(), held, &mut bulk) {
-        Ok(()) => bulk.finish_quietly(),
-        Err(error) => Err(bulk.abort(error)),
-    }
+    let mut out = Handover::new(tool.out.list(&BODIES)?, interrupts, &tool.messages)?;
+    let deleted = hand_over(tool.link.side(), &mut out, held, true, &mut bulk);
+    bulk.after(deleted)?.finish_quietly()
 }
 
 fn take_one(tool: &mut Tool, id: JobId) -> Result<Job, CliError> {

@@ -144,6 +144,23 @@ impl<'a, J> Handover<'a, J> {
         self.end(finished, true, leave)
     }
 
+    /// Writes the records of jobs, each with what messages call the job, and waits until every job has arrived; after the
+    /// last ones the list ends.
+    ///
+    /// # Errors
+    /// As [`Handover::push`].
+    pub fn take(
+        &mut self,
+        jobs: impl IntoIterator<Item = (Record, String, J)>,
+        are_last: bool,
+        leave: Leave<'_, J>,
+    ) -> Result<(), CliError> {
+        for (record, name, job) in jobs {
+            self.push(record, name, job, leave)?;
+        }
+        if are_last { self.finish(leave) } else { self.settle(leave) }
+    }
+
     fn try_push(
         &mut self,
         record: Record,
