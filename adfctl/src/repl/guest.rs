@@ -1,18 +1,17 @@
 //! What this tool brings to a session.
 
-use std::sync::Mutex;
 use std::time::Instant;
 
 use ctl_core::error::{CliError, Exit};
 use ctl_core::repl::Prompt;
 use ctl_core::repl::complete::Wanted;
-use ctl_core::repl::guest::{Guest, Interactive, Parts, Words};
+use ctl_core::repl::guest::{Guest, Interactive, Parts, Words, say_loss};
 use ctl_core::repl::known::{Fetch, KnownNames};
-use ctl_core::repl::shell::{Leaving, Terminal};
+use ctl_core::repl::on_exit::Answers;
+use ctl_core::units;
 
 use super::grammar::{self, Verb};
-use super::leave;
-use super::state::{DELETE, HELD, LCANCEL, RCANCEL, State};
+use super::state::{CLOSE, DELETE, HELD, LCANCEL, RCANCEL, State};
 use crate::link::Link;
 use crate::tool::{Adfctl, Tool};
 
@@ -99,11 +98,29 @@ impl Guest for State<'_> {
         (!held.is_empty()).then_some(pulls)
     }
 
-    fn settle(
-        shared: &Mutex<Self>,
-        _: Leaving,
-        person: Option<&mut dyn Terminal>,
-    ) -> Result<bool, CliError> {
-        leave::settle(shared, person)
+    const ANSWERS: Answers = Answers { words: &[LCANCEL, RCANCEL, DELETE], at_end: LCANCEL };
+    const UNASKED: &'static str = CLOSE;
+
+    fn holds(&mut self) -> bool {
+        // Who is told that messages go back must not have lost them long ago.
+        say_loss(self);
+        !self.held().is_empty()
+    }
+
+    fn show_held(&mut self) -> Result<Exit, CliError> {
+        self.show_pulled()
+    }
+
+    fn question(&mut self) -> Option<String> {
+        let count = self.held().len();
+        (count > 0).then(|| format!("{} pulled", units::count(count as u64, "message")))
+    }
+
+    fn let_go(&mut self, fate: &'static str) -> Result<bool, CliError> {
+        match fate {
+            CLOSE => self.close(),
+            fate => self.settle_all(fate)?,
+        }
+        Ok(true)
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use adf_queue_client::{Delivery, QueueName};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
 use ctl_core::named::Leading;
 use ctl_core::output::{Column, Format, Record, Shape};
 use ctl_core::{records, units};
@@ -172,6 +173,18 @@ impl State<'_> {
         }
         self.keep_in_line();
         Ok(said)
+    }
+
+    /// Closing the connection gives the messages back where they were.
+    pub(super) fn close(&mut self) {
+        let pulls = self.pulls();
+        self.left_behind = true;
+        self.tool.link.close();
+        self.start_connection();
+        self.forget_all();
+        let messages = units::count(pulls.len() as u64, "pulled message");
+        let pulls = pulls.join(", ");
+        self.tool.messages.warn(format!("{messages} went back where they were: pull {pulls}"));
     }
 
     /// `save PULL FILE` and `:save FILE`.

@@ -3,6 +3,5 @@
 mod grammar;
 mod guest;
 mod held;
-mod leave;
 mod prompt;
 mod state;

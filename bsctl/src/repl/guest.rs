@@ -1,6 +1,5 @@
 //! What beanstalkd's tool brings to a session.
 
-use std::sync::Mutex;
 use std::time::Instant;
 
 use beanstalk_client::JobId;
@@ -9,13 +8,14 @@ use clap::{ArgMatches, Command};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::repl::Prompt;
 use ctl_core::repl::complete::Wanted;
-use ctl_core::repl::guest::{Guest, Interactive, Parts, Words};
+use ctl_core::repl::guest::{Guest, Interactive, Parts, Words, say_loss};
 use ctl_core::repl::known::{Fetch, KnownNames};
-use ctl_core::repl::shell::{Leaving, ON_OFF, Setting, Terminal};
+use ctl_core::repl::on_exit::Answers;
+use ctl_core::repl::shell::{ON_OFF, Setting};
+use ctl_core::units;
 
 use super::grammar::{self, ON_LAST_JOB, Verb};
-use super::leave;
-use super::state::{HELD, State, USED, WATCHED};
+use super::state::{BURY, CLOSE, DELETE, HELD, RELEASE, State, USED, WATCHED};
 use crate::link::Link;
 use crate::tool::{Bsctl, Tool};
 
@@ -155,11 +155,25 @@ impl Guest for State<'_> {
         (!held.is_empty()).then_some(jobs)
     }
 
-    fn settle(
-        shared: &Mutex<Self>,
-        _: Leaving,
-        person: Option<&mut dyn Terminal>,
-    ) -> Result<bool, CliError> {
-        leave::settle(shared, person)
+    const ANSWERS: Answers = Answers { words: &[RELEASE, BURY, DELETE], at_end: RELEASE };
+    const UNASKED: &'static str = CLOSE;
+
+    fn holds(&mut self) -> bool {
+        // Who is told that jobs go back must not have lost them long ago.
+        say_loss(self);
+        !self.held_ids().is_empty()
+    }
+
+    fn show_held(&mut self) -> Result<Exit, CliError> {
+        self.show_reserved()
+    }
+
+    fn question(&mut self) -> Option<String> {
+        let count = self.held_ids().len();
+        (count > 0).then(|| format!("{} reserved", units::count(count as u64, "job")))
+    }
+
+    fn let_go(&mut self, fate: &'static str) -> Result<bool, CliError> {
+        self.apply(fate).map(|()| true)
     }
 }

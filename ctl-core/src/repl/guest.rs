@@ -9,8 +9,8 @@ use super::Prompt;
 use super::complete::Wanted;
 use super::help::Group;
 use super::known::{Fetch, KnownNames};
-use super::on_exit::OnExit;
-use super::shell::{Leaving, Setting, Terminal};
+use super::on_exit::{Answers, OnExit};
+use super::shell::{Leaving, Setting};
 use crate::error::{CliError, Exit};
 use crate::tool::{Context, Tool};
 
@@ -129,18 +129,41 @@ pub trait Guest: Send {
     /// What is still to be said when this program ends by a defect.
     fn last_words(names: &KnownNames) -> Option<String>;
 
-    /// Settles what the session holds, before it ends or its state is put at risk. True to go on. The state must not be
-    /// locked while the person thinks.
+    /// What a person can answer who is asked what becomes of what the session holds.
+    const ANSWERS: Answers;
+
+    /// What becomes of it where nobody is asked.
+    const UNASKED: &'static str;
+
+    /// Whether what it holds is at risk when the session is left for this reason.
+    fn is_risky(_reason: Leaving) -> bool {
+        true
+    }
+
+    /// Whether it holds something that has to be settled before it is left.
+    fn holds(&mut self) -> bool;
+
+    /// Shows what it holds.
+    ///
+    /// # Errors
+    /// Failures of writing.
+    fn show_held(&mut self) -> Result<Exit, CliError>;
+
+    /// What it holds, for a question to a person, such as `2 jobs reserved`; none when it holds nothing any more.
+    fn question(&mut self) -> Option<String>;
+
+    /// Makes `fate`, a word of `on_exit`, of what it holds. True to go on.
     ///
     /// # Errors
     /// Something could not be settled: the session stays.
-    fn settle(
-        shared: &Mutex<Self>,
-        reason: Leaving,
-        person: Option<&mut dyn Terminal>,
-    ) -> Result<bool, CliError>
-    where
-        Self: Sized;
+    fn let_go(&mut self, fate: &'static str) -> Result<bool, CliError>;
+}
+
+/// Says that a connection was lost, if one was since the last look.
+pub fn say_loss<G: Guest>(guest: &mut G) {
+    if let Some(said) = guest.notice_loss() {
+        guest.parts().tool.messages.note(said);
+    }
 }
 
 /// Locks the state; a panic elsewhere does not take the session down.

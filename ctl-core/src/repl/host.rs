@@ -13,9 +13,10 @@ use super::builtin;
 use super::editor::Edited;
 use super::ending::Ending;
 use super::grammar::{Parsed, parse};
-use super::guest::{Guest, Interactive, Parts, RunLine, lock};
+use super::guest::{Guest, Interactive, Parts, RunLine, lock, say_loss};
 use super::help::Group;
 use super::lexer::Word;
+use super::on_exit;
 use super::pager::{self, Pager};
 use super::shell::{Leaving, Setting, Shell, Terminal};
 use super::sink::Written;
@@ -73,9 +74,7 @@ impl<G: Guest> Shell for Host<'_, G> {
     fn prompt(&mut self) -> Prompt {
         self.known_settings.are(self.settings());
         let mut guest = lock(self.shared);
-        if let Some(said) = guest.notice_loss() {
-            guest.parts().tool.messages.note(said);
-        }
+        say_loss(&mut *guest);
         self.end_open_line();
         self.waiting.store(true, Ordering::SeqCst);
         guest.prompt(self.rich)
@@ -232,7 +231,7 @@ impl<G: Guest> Shell for Host<'_, G> {
         person: Option<&mut dyn Terminal>,
     ) -> Result<bool, CliError> {
         self.waiting.store(person.is_some(), Ordering::SeqCst);
-        let settled = G::settle(self.shared, reason, person);
+        let settled = on_exit::settle(self.shared, reason, person);
         self.waiting.store(false, Ordering::SeqCst);
         settled
     }
@@ -295,9 +294,7 @@ impl<G: Guest> Host<'_, G> {
                 .hint(format!("leave, and give {flag} to {tool} repl")));
         }
         let mut guest = lock(self.shared);
-        if let Some(said) = guest.notice_loss() {
-            guest.parts().tool.messages.note(said);
-        }
+        say_loss(&mut *guest);
         let completed = complete(&mut self.grammar, &*guest, matches, words)?;
         let matches = completed.as_ref().unwrap_or(matches);
         let verb = matches.subcommand_name().unwrap_or_default();
@@ -374,9 +371,7 @@ fn look_back<G: Guest>(
     result: &Result<Exit, CliError>,
 ) {
     guest.after_line(verb, firsts, result);
-    if let Some(said) = guest.notice_loss() {
-        guest.parts().tool.messages.note(said);
-    }
+    say_loss(guest);
     guest.tidy();
     if G::Tool::WORDS.renames.contains(&verb) {
         guest.parts().names.refresh();

@@ -1,8 +1,11 @@
 //! What becomes of what a session holds when it ends: a setting, or a person's answer.
 
+use std::sync::Mutex;
+
 use super::Prompt;
 use super::editor::Edited;
-use super::shell::Terminal;
+use super::guest::{Guest, lock};
+use super::shell::{Leaving, Terminal};
 use crate::color::Role;
 use crate::error::CliError;
 
@@ -42,12 +45,41 @@ pub struct Answers {
     pub at_end: &'static str,
 }
 
+/// Settles what a session holds, before it ends or its state is put at risk: as the setting says, or a person who is asked.
+/// True to go on.
+///
+/// # Errors
+/// Something could not be settled: the session stays.
+pub(super) fn settle<G: Guest>(
+    shared: &Mutex<G>,
+    reason: Leaving,
+    person: Option<&mut dyn Terminal>,
+) -> Result<bool, CliError> {
+    if !G::is_risky(reason) || !lock(shared).holds() {
+        return Ok(true);
+    }
+    let word = lock(shared).parts().on_exit.word;
+    let fate = match (word, person) {
+        (ASK, Some(person)) => {
+            lock(shared).show_held()?;
+            // The state is not locked while the person thinks.
+            match choose(person, G::ANSWERS, G::UNASKED, || lock(shared).question())? {
+                Some(fate) => fate,
+                None => return Ok(false),
+            }
+        }
+        (ASK, None) => G::UNASKED,
+        (fate, _) => fate,
+    };
+    lock(shared).let_go(fate)
+}
+
 /// Asks until there is an answer; none to stay. `question` is asked anew each time, since time goes on while the person
 /// thinks; when it gives none, there is nothing left to decide, and the answer is `nothing`.
 ///
 /// # Errors
 /// The terminal fails.
-pub fn choose(
+fn choose(
     person: &mut dyn Terminal,
     answers: Answers,
     nothing: &'static str,

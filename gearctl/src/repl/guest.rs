@@ -1,6 +1,5 @@
 //! What the Gearman tool brings to a session.
 
-use std::sync::Mutex;
 use std::time::Instant;
 
 use ctl_core::error::{CliError, Exit};
@@ -8,13 +7,14 @@ use ctl_core::repl::Prompt;
 use ctl_core::repl::complete::Wanted;
 use ctl_core::repl::guest::{Guest, Interactive, Parts, Words};
 use ctl_core::repl::known::{Fetch, KnownNames};
-use ctl_core::repl::shell::{Leaving, Terminal};
+use ctl_core::repl::on_exit::Answers;
+use ctl_core::repl::shell::Leaving;
+use ctl_core::units;
 use gearman_client::FunctionStatus;
 use gearman_client::protocol::AdminCommand;
 
 use super::grammar::{self, Verb};
-use super::leave;
-use super::state::{OPEN, OWN, State};
+use super::state::{LEAVE, OPEN, OWN, State, WAIT};
 use crate::link::Link;
 use crate::names::show_function;
 use crate::tool::{Gearctl, Tool};
@@ -103,15 +103,34 @@ impl Guest for State<'_> {
         (!open.is_empty()).then_some(jobs)
     }
 
-    fn settle(
-        shared: &Mutex<Self>,
-        reason: Leaving,
-        person: Option<&mut dyn Terminal>,
-    ) -> Result<bool, CliError> {
-        match reason {
-            // Jobs have connections of their own, and a script has nothing to do with them.
-            Leaving::Connect | Leaving::Source => Ok(true),
-            Leaving::Quit | Leaving::End => leave::settle(shared, person),
+    const ANSWERS: Answers = Answers { words: &[WAIT, LEAVE], at_end: LEAVE };
+    const UNASKED: &'static str = LEAVE;
+
+    fn is_risky(reason: Leaving) -> bool {
+        // Jobs have connections of their own, and a script has nothing to do with them.
+        matches!(reason, Leaving::Quit | Leaving::End)
+    }
+
+    fn holds(&mut self) -> bool {
+        // Who waits wants to see the results of those that have ended, too.
+        let waits = self.on_exit.word == WAIT && !self.session().runs.is_empty();
+        self.count_open() > 0 || waits
+    }
+
+    fn show_held(&mut self) -> Result<Exit, CliError> {
+        self.show_jobs()
+    }
+
+    fn question(&mut self) -> Option<String> {
+        let open = self.count_open();
+        let jobs = units::count(open as u64, "foreground job");
+        (open > 0).then(|| format!("{jobs} under way (the server drops queued ones)"))
+    }
+
+    fn let_go(&mut self, fate: &'static str) -> Result<bool, CliError> {
+        match fate {
+            WAIT => self.wait_for_all(),
+            _ => Ok(self.leave_all()),
         }
     }
 }
