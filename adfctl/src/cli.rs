@@ -114,9 +114,27 @@ impl ctl_core::tool::Tool for Adfctl {
     type Session = Session;
 
     fn run(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
-        let result = execute(tool, command).and_then(|exit| tool.out.flush().map(|()| exit));
-        tool.link.close_side();
-        result
+        match command {
+            Command::Push(args) => push::run(tool, args),
+            Command::Pull(args) => pull::run(tool, args),
+            Command::Pop(args) => pop::run(tool, args),
+            Command::Work(args) => work::run(tool, &args),
+            Command::Delete(args) => settle::run(tool, &args, Fate::Delete),
+            Command::Lcancel(args) => settle::run(tool, &args, Fate::Lcancel),
+            Command::Rcancel(args) => settle::run(tool, &args, Fate::Rcancel),
+            Command::Recover(args) => settle::run(tool, &args, Fate::Recover),
+            Command::Queues(args) => queues::run(tool, &args),
+            Command::Count(args) => count::run(tool, &args),
+            Command::Queue(args) => queue::run(tool, &args),
+            Command::Clear(args) => clear::run(tool, &args),
+            Command::Drain(args) => drain::run(tool, &args),
+            Command::Export(args) => export::run(tool, &args),
+            Command::Import(args) => import::run(tool, args),
+            Command::Smoke(SmokeArgs {}) => smoke::run(tool),
+            Command::Check(args) => check::run(tool, &args),
+            Command::Wait(args) => wait::run(tool, &args),
+            Command::Raw(args) => raw::run(tool, &args),
+        }
     }
 
     fn reads_only(command: &Command) -> bool {
@@ -128,29 +146,5 @@ impl ctl_core::tool::Tool for Adfctl {
                 | Command::Check(_)
                 | Command::Wait(_)
         )
-    }
-}
-
-fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
-    match command {
-        Command::Push(args) => push::run(tool, args),
-        Command::Pull(args) => pull::run(tool, args),
-        Command::Pop(args) => pop::run(tool, args),
-        Command::Work(args) => work::run(tool, &args),
-        Command::Delete(args) => settle::run(tool, &args, Fate::Delete),
-        Command::Lcancel(args) => settle::run(tool, &args, Fate::Lcancel),
-        Command::Rcancel(args) => settle::run(tool, &args, Fate::Rcancel),
-        Command::Recover(args) => settle::run(tool, &args, Fate::Recover),
-        Command::Queues(args) => queues::run(tool, &args),
-        Command::Count(args) => count::run(tool, &args),
-        Command::Queue(args) => queue::run(tool, &args),
-        Command::Clear(args) => clear::run(tool, &args),
-        Command::Drain(args) => drain::run(tool, &args),
-        Command::Export(args) => export::run(tool, &args),
-        Command::Import(args) => import::run(tool, args),
-        Command::Smoke(SmokeArgs {}) => smoke::run(tool),
-        Command::Check(args) => check::run(tool, &args),
-        Command::Wait(args) => wait::run(tool, &args),
-        Command::Raw(args) => raw::run(tool, &args),
     }
 }

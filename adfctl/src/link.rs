@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use adf_queue_client::blocking::Client;
 use adf_queue_client::protocol::{Request, Success, http};
@@ -10,11 +10,11 @@ use adf_queue_client::{
     Address, ConnectOptions, Delivery, Endpoint as AddressEndpoint, Error, QueueName, QueueStats,
     RetryPolicy, Stats, Transport,
 };
-use ctl_core::dial::Plan;
 use ctl_core::error::CliError;
-use ctl_core::link::{Attempt, Dialer, Link as _, Pong, RequestLog};
-use ctl_core::messages::{Level, Messages};
+use ctl_core::link::{Dialer, Link as _, Pong, RequestLog, Setters};
+use ctl_core::messages::Trace;
 use ctl_core::serve::Endpoint;
+#[cfg(feature = "tls")]
 use ctl_core::tls::Tls;
 use fixtures::adf_queue::{Listen, Server};
 
@@ -35,6 +35,14 @@ impl ctl_core::link::Link for Link {
     type Address = Address;
     type Options = ConnectOptions;
     type Server = Server;
+
+    const SETTERS: Setters<ConnectOptions> = Setters {
+        connect_timeout: ConnectOptions::connect_timeout,
+        write_timeout: ConnectOptions::write_timeout,
+        reply_timeout: ConnectOptions::reply_timeout,
+        total_timeout: ConnectOptions::total_timeout,
+        retry: |options, times| options.retry(RetryPolicy::new(times)),
+    };
 
     fn new(dialer: Dialer<Self>) -> Self {
         Self { dialer, client: None, side: None, in_session: false }
@@ -70,35 +78,13 @@ impl ctl_core::link::Link for Link {
         address.is_tls()
     }
 
-    fn options(address: Address, plan: &Plan, tls: Option<&Tls>) -> ConnectOptions {
-        let mut options = ConnectOptions::from(address);
-        if let Some(bound) = plan.connect_bound(USUAL_CONNECT_TIMEOUT) {
-            options = options.connect_timeout(bound);
-        }
-        if let Some(bound) = plan.timeout {
-            options = options.write_timeout(bound).reply_timeout(bound);
-        }
-        options = options.total_timeout(plan.call_bound(Duration::ZERO));
-        if let Some(times) = plan.retry {
-            options = options.retry(RetryPolicy::new(times));
-        }
-        #[cfg(feature = "tls")]
-        if let Some(tls) = tls {
-            options = options.tls(tls.clone());
-        }
-        #[cfg(not(feature = "tls"))]
-        let _ = tls;
-        options
+    #[cfg(feature = "tls")]
+    fn with_tls(options: ConnectOptions, tls: Tls) -> ConnectOptions {
+        options.tls(tls)
     }
 
     fn start(listen: Endpoint, log: Option<RequestLog>) -> io::Result<(Server, String)> {
-        let listen = match listen {
-            Endpoint::Tcp(address) => Listen::Tcp(address),
-            #[cfg(unix)]
-            Endpoint::Unix(path) => Listen::Unix(path),
-            #[cfg(not(unix))]
-            Endpoint::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
-        };
+        let listen = Listen::parse(&listen.to_string(), 0)?;
         let mut builder = Server::builder().log_capacity(0).listen(listen);
         if let Some(mut log) = log {
             let write = move |request: &fixtures::adf_queue::Request| {
@@ -118,6 +104,10 @@ impl ctl_core::link::Link for Link {
     /// What it has pulled over WebSocket goes back to its queues, to the left and in order.
     fn close(&mut self) {
         self.client = None;
+        self.rest();
+    }
+
+    fn rest(&mut self) {
         self.side = None;
     }
 
@@ -161,11 +151,6 @@ impl Link {
         self.side.insert(side)
     }
 
-    /// Closes the second connection.
-    pub fn close_side(&mut self) {
-        self.side = None;
-    }
-
     /// How the server is spoken to.
     ///
     /// # Errors
@@ -205,17 +190,10 @@ impl Link {
         what: impl Display,
         call: impl FnOnce(&mut Client) -> Result<T, Error>,
     ) -> Result<T, CliError> {
-        let tracer = self.tracer();
-        tracer.asked(&what);
+        let trace = self.dialer.trace();
+        trace.sent(&what);
         let answer = call(self.client()?);
-        tracer.answered(answer, what)
-    }
-
-    /// What shows requests and their answers.
-    #[must_use]
-    pub fn tracer(&self) -> Tracer {
-        let messages = self.dialer.messages();
-        Tracer(messages.shows(Level::Trace, PROTOCOL).then(|| messages.clone()))
+        answered(&trace, answer, what)
     }
 
     /// What a request is answered that is built by hand.
@@ -301,14 +279,11 @@ impl Link {
             self.dialer.speak(transport.to_string());
         }
         let options = self.dialer.first()?;
-        let bound = self.dialer.plan().call_bound(Duration::ZERO);
-        self.dialer.open(|Attempt { asks, left }| {
-            let mut options = options.clone();
-            if left.is_some() {
-                options = options.total_timeout(left);
-            }
+        let bound = self.dialer.call_bound();
+        self.dialer.open(|attempt| {
+            let options = attempt.bound::<Self>(&options);
             let mut client = Client::connect(options).map_err(cli_error)?;
-            if asks {
+            if attempt.asks {
                 client.ping().map_err(cli_error)?;
             }
             client.set_total_timeout(bound);
@@ -317,38 +292,30 @@ impl Link {
     }
 }
 
-/// Shows requests and their answers under `-vvv`.
-#[derive(Clone)]
-pub struct Tracer(Option<Messages>);
-
-impl Tracer {
-    /// This is asked.
-    pub fn asked(&self, what: &impl Display) {
-        if let Some(messages) = &self.0 {
-            messages.log(Level::Trace, PROTOCOL, &format!("> {what}"));
+/// What came of a request, as the tool's own; `trace` shows it.
+///
+/// # Errors
+/// The client's error.
+pub fn answered<T>(
+    trace: &Trace,
+    answer: Result<T, Error>,
+    what: impl Display,
+) -> Result<T, CliError> {
+    let mut error = match answer {
+        Ok(answer) => {
+            trace.came("ok");
+            return Ok(answer);
         }
+        Err(error) => cli_error(error),
+    };
+    trace.came(&error.message);
+    // The server's words name no queue.
+    match error.code {
+        QUEUE_NOT_FOUND => error.message = format!("{what}: the queue does not exist"),
+        QUEUE_EXISTS => error.message = format!("{what}: the queue exists already"),
+        _ => {}
     }
-
-    /// This is what came of it, as the tool's own.
-    ///
-    /// # Errors
-    /// The client's error.
-    pub fn answered<T>(&self, answer: Result<T, Error>, what: impl Display) -> Result<T, CliError> {
-        let answer = answer.map_err(cli_error);
-        if let Some(messages) = &self.0 {
-            let said = answer.as_ref().map_or_else(|error| error.message.as_str(), |_| "ok");
-            messages.log(Level::Trace, PROTOCOL, &format!("< {said}"));
-        }
-        answer.map_err(|mut error| {
-            // The server's words name no queue.
-            match error.code {
-                QUEUE_NOT_FOUND => error.message = format!("{what}: the queue does not exist"),
-                QUEUE_EXISTS => error.message = format!("{what}: the queue exists already"),
-                _ => {}
-            }
-            error
-        })
-    }
+    Err(error)
 }
 
 /// The WebSocket that carries what this transport carries.
@@ -360,11 +327,5 @@ fn over_websocket(transport: Transport) -> Transport {
     }
 }
 
-/// How long the client tries to connect when nobody says.
-const USUAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// The longest message that the client reads, in bytes.
 const MAX_MESSAGE: u64 = 64 << 20;
-
-/// Messages of protocol lines come from here, for `ADFCTL_LOG`.
-const PROTOCOL: &str = "adfctl::protocol";

@@ -6,7 +6,7 @@ use adf_queue_client::{MessageId, Push, QueueName};
 use ctl_core::error::CliError;
 use ctl_core::intake::settle;
 
-use crate::link::Link;
+use crate::link::{Link, answered};
 
 /// A message to be pushed.
 #[derive(Debug, Clone)]
@@ -34,19 +34,19 @@ pub fn push_batch(
     messages: Vec<NewMessage>,
     mut report: impl FnMut(String, &QueueName, Result<MessageId, CliError>) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    let tracer = link.tracer();
-    let asked = tracer.clone();
+    let trace = link.dialer.trace();
+    let asked = trace.clone();
     let (mut told, mut whats, mut pushes) = (Vec::new(), Vec::new(), Vec::new());
     for NewMessage { push, label } in messages {
         told.push((label, push.queue().clone()));
         whats.push(what(&push));
         pushes.push(push);
     }
-    let pushes = pushes.into_iter().inspect(|push| asked.asked(&what(push)));
+    let pushes = pushes.into_iter().inspect(|push| asked.sent(what(push)));
     let outcomes: Box<dyn Iterator<Item = Result<MessageId, CliError>> + '_> = match link.client() {
         Ok(client) => {
             let outcomes = client.push_many(pushes).zip(whats);
-            Box::new(outcomes.map(|(outcome, what)| tracer.answered(outcome, what)))
+            Box::new(outcomes.map(|(outcome, what)| answered(&trace, outcome, what)))
         }
         Err(error) => Box::new(iter::once(Err(error))),
     };

@@ -124,8 +124,7 @@ impl ctl_core::tool::Tool for Bsctl {
     fn run(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         let in_session = tool.session.is_some();
         let place = if in_session { tool.link.place() } else { None };
-        let result = execute(tool, command).and_then(|exit| tool.out.flush().map(|()| exit));
-        tool.link.close_side();
+        let result = execute(tool, command);
         if in_session && tool.link.is_connected() {
             // A lost connection is reported by the next command that needs it.
             let _ = tool.link.restore(&place.unwrap_or_default());

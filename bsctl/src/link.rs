@@ -8,11 +8,11 @@ use beanstalk_client::blocking::Client;
 use beanstalk_client::protocol::{Command, Effect, ListTubeUsed, Response, ServerWait};
 use beanstalk_client::{Address, ConnectOptions, Error, JobRef, RetryPolicy, TubeName};
 use bytes::BytesMut;
-use ctl_core::dial::Plan;
 use ctl_core::error::CliError;
-use ctl_core::link::{Attempt, Dialer, Link as _, Pong, RequestLog};
-use ctl_core::messages::{Level, Messages};
+use ctl_core::link::{Dialer, Link as _, Pong, RequestLog, Setters};
+use ctl_core::messages::Trace;
 use ctl_core::serve::Endpoint;
+#[cfg(feature = "tls")]
 use ctl_core::tls::Tls;
 use fixtures::beanstalkd::{Listen, Server};
 
@@ -58,6 +58,15 @@ impl ctl_core::link::Link for Link {
     type Options = ConnectOptions;
     type Server = Server;
 
+    const SETTERS: Setters<ConnectOptions> = Setters {
+        connect_timeout: ConnectOptions::connect_timeout,
+        write_timeout: ConnectOptions::write_timeout,
+        reply_timeout: ConnectOptions::reply_timeout,
+        total_timeout: ConnectOptions::total_timeout,
+        retry: |options, times| options.retry(RetryPolicy::new(times)),
+    };
+    const WAIT: Duration = SLICE;
+
     fn new(dialer: Dialer<Self>) -> Self {
         Self { dialer, client: None, side: None, in_session: false }
     }
@@ -85,35 +94,13 @@ impl ctl_core::link::Link for Link {
         matches!(address, Address::Tls { .. })
     }
 
-    fn options(address: Address, plan: &Plan, tls: Option<&Tls>) -> ConnectOptions {
-        let mut options = ConnectOptions::from(address);
-        if let Some(bound) = plan.connect_bound(USUAL_CONNECT_TIMEOUT) {
-            options = options.connect_timeout(bound);
-        }
-        if let Some(bound) = plan.timeout {
-            options = options.write_timeout(bound).reply_timeout(bound);
-        }
-        options = options.total_timeout(plan.call_bound(SLICE));
-        if let Some(times) = plan.retry {
-            options = options.retry(RetryPolicy::new(times));
-        }
-        #[cfg(feature = "tls")]
-        if let Some(tls) = tls {
-            options = options.tls(tls.clone());
-        }
-        #[cfg(not(feature = "tls"))]
-        let _ = tls;
-        options
+    #[cfg(feature = "tls")]
+    fn with_tls(options: ConnectOptions, tls: Tls) -> ConnectOptions {
+        options.tls(tls)
     }
 
     fn start(listen: Endpoint, log: Option<RequestLog>) -> io::Result<(Server, String)> {
-        let listen = match listen {
-            Endpoint::Tcp(address) => Listen::Tcp(address),
-            #[cfg(unix)]
-            Endpoint::Unix(path) => Listen::Unix(path),
-            #[cfg(not(unix))]
-            Endpoint::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
-        };
+        let listen = Listen::parse(&listen.to_string(), 0)?;
         let mut builder = Server::builder().log_capacity(0).listen(listen);
         if let Some(mut log) = log {
             builder = builder.on_request(move |request| log(request.connection, &request.text()));
@@ -130,6 +117,10 @@ impl ctl_core::link::Link for Link {
     /// Its reserved jobs go back to ready with their counters as they were.
     fn close(&mut self) {
         self.client = None;
+        self.rest();
+    }
+
+    fn rest(&mut self) {
         self.side = None;
     }
 
@@ -173,17 +164,12 @@ impl Link {
         self.side.insert(side)
     }
 
-    /// Closes the second connection.
-    pub fn close_side(&mut self) {
-        self.side = None;
-    }
-
     /// One command and its reply.
     ///
     /// # Errors
     /// The server's refusal, or the failure of the connection.
     pub fn call<C: Command>(&mut self, command: C) -> Result<C::Reply, CliError> {
-        let command = Traced::new(command, self.dialer.messages());
+        let command = Traced::new(command, &self.dialer.trace());
         self.client()?.call(&command).map_err(cli_error)
     }
 
@@ -195,8 +181,8 @@ impl Link {
         &mut self,
         commands: I,
     ) -> Result<impl Iterator<Item = Result<C::Reply, CliError>> + use<'_, C, I>, CliError> {
-        let messages = self.dialer.messages().clone();
-        let traced = commands.into_iter().map(move |command| Traced::new(command, &messages));
+        let trace = self.dialer.trace();
+        let traced = commands.into_iter().map(move |command| Traced::new(command, &trace));
         let replies = self.client()?.call_many(traced);
         Ok(replies.map(|reply| reply.map_err(cli_error)))
     }
@@ -210,8 +196,8 @@ impl Link {
         first: A,
         second: B,
     ) -> Result<PairReplies<A, B>, CliError> {
-        let first = Traced::new(first, self.dialer.messages());
-        let second = Traced::new(second, self.dialer.messages());
+        let trace = self.dialer.trace();
+        let (first, second) = (Traced::new(first, &trace), Traced::new(second, &trace));
         let (a, b) = self.client()?.call_pair(&first, &second).map_err(cli_error)?;
         Ok((a.map_err(cli_error), b.map_err(cli_error)))
     }
@@ -262,16 +248,13 @@ impl Link {
     /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what is left of `--timeout`.
     fn open(&mut self) -> Result<Client, CliError> {
         let options = self.dialer.first()?;
-        let messages = self.dialer.messages().clone();
-        let bound = self.dialer.plan().call_bound(SLICE);
-        self.dialer.open(|Attempt { asks, left }| {
-            let mut options = options.clone();
-            if left.is_some() {
-                options = options.total_timeout(left);
-            }
+        let trace = self.dialer.trace();
+        let bound = self.dialer.call_bound();
+        self.dialer.open(|attempt| {
+            let options = attempt.bound::<Self>(&options);
             let mut client = Client::connect(options).map_err(cli_error)?;
-            if asks {
-                client.call(&Traced::new(ListTubeUsed, &messages)).map_err(cli_error)?;
+            if attempt.asks {
+                client.call(&Traced::new(ListTubeUsed, &trace)).map_err(cli_error)?;
             }
             client.set_total_timeout(bound);
             Ok(client)
@@ -282,22 +265,15 @@ impl Link {
 /// The longest wait in one command.
 pub const SLICE: Duration = Duration::from_secs(1);
 
-/// How long the client tries to connect when nobody says.
-const USUAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// A command that shows its line and its reply's line under `-vvv`.
 struct Traced<C> {
     command: C,
-    messages: Option<Messages>,
+    trace: Trace,
 }
 
-/// Messages of protocol lines come from here, for `BSCTL_LOG`.
-const PROTOCOL: &str = "bsctl::protocol";
-
 impl<C> Traced<C> {
-    fn new(command: C, messages: &Messages) -> Self {
-        let messages = messages.shows(Level::Trace, PROTOCOL).then(|| messages.clone());
-        Self { command, messages }
+    fn new(command: C, trace: &Trace) -> Self {
+        Self { command, trace: trace.clone() }
     }
 }
 
@@ -308,17 +284,16 @@ impl<C: Command> Command for Traced<C> {
     fn encode(&self, out: &mut BytesMut) {
         let start = out.len();
         self.command.encode(out);
-        if let Some(messages) = &self.messages {
+        if self.trace.is_on() {
             let sent = out.get(start..).unwrap_or_default();
             let line = sent.split(|&byte| byte == b'\r').next().unwrap_or_default();
-            let line = String::from_utf8_lossy(line);
-            messages.log(Level::Trace, PROTOCOL, &format!("> {line}"));
+            self.trace.sent(String::from_utf8_lossy(line));
         }
     }
 
     fn decode(&self, response: Response) -> Result<Self::Reply, Error> {
-        if let Some(messages) = &self.messages {
-            messages.log(Level::Trace, PROTOCOL, &format!("< {}", reply_line(&response)));
+        if self.trace.is_on() {
+            self.trace.came(reply_line(&response));
         }
         self.command.decode(response)
     }

@@ -10,7 +10,7 @@ use crate::args::GlobalArgs;
 use crate::config::{Environment, Setting};
 use crate::dial::{Plan, Target};
 use crate::error::{CliError, Exit};
-use crate::messages::Messages;
+use crate::messages::{Messages, Trace};
 use crate::output::{Column, Shape};
 use crate::program::Program;
 use crate::serve::Endpoint;
@@ -22,9 +22,15 @@ pub trait Link: Sized + Send {
     /// Where one server listens; shown as people write it.
     type Address: Clone + Display + Send;
     /// What a connection to one server is made from.
-    type Options: Clone + Send;
+    type Options: Clone + Send + From<Self::Address>;
     /// An in-memory server, which runs until it is dropped.
     type Server: Send + Sync;
+
+    /// How options are told what flags say.
+    const SETTERS: Setters<Self::Options>;
+
+    /// The longest that one request asks the server to wait before it answers.
+    const WAIT: Duration = Duration::ZERO;
 
     /// The columns of `ping`.
     const PING: &'static Shape = &PING;
@@ -58,8 +64,11 @@ pub trait Link: Sized + Send {
     /// Whether connections to it are over TLS.
     fn is_tls(address: &Self::Address) -> bool;
 
-    /// How a server is connected to.
-    fn options(address: Self::Address, plan: &Plan, tls: Option<&Tls>) -> Self::Options;
+    /// Trusts and shows these certificates.
+    #[cfg(feature = "tls")]
+    fn with_tls(options: Self::Options, _tls: Tls) -> Self::Options {
+        options
+    }
 
     /// Starts an in-memory server, and gives the address that it is bound to.
     ///
@@ -75,6 +84,9 @@ pub trait Link: Sized + Send {
 
     /// Closes all connections.
     fn close(&mut self);
+
+    /// A command has ended, and its output is out: closes what only that command needed.
+    fn rest(&mut self) {}
 
     /// Other connections to the same servers, none yet open.
     #[must_use]
@@ -110,6 +122,48 @@ pub struct Pong {
     pub more: Option<(&'static str, &'static str)>,
 }
 
+/// How what a connection is made from is told what flags say: its methods.
+#[derive(Debug, Clone, Copy)]
+pub struct Setters<O> {
+    /// Bounds connecting.
+    pub connect_timeout: fn(O, Duration) -> O,
+    /// Bounds the sending of a request.
+    pub write_timeout: fn(O, Duration) -> O,
+    /// Bounds the wait for an answer.
+    pub reply_timeout: fn(O, Duration) -> O,
+    /// Bounds a whole call, if there is a bound.
+    pub total_timeout: fn(O, Option<Duration>) -> O,
+    /// Tries again so often.
+    pub retry: fn(O, u32) -> O,
+}
+
+/// How a server is connected to by this plan.
+fn options<L: Link>(address: L::Address, plan: &Plan, tls: Option<&Tls>) -> L::Options {
+    let set = L::SETTERS;
+    let mut options = L::Options::from(address);
+    if let Some(bound) = plan.connect_bound(USUAL_CONNECT_TIMEOUT) {
+        options = (set.connect_timeout)(options, bound);
+    }
+    if let Some(bound) = plan.timeout {
+        options = (set.write_timeout)(options, bound);
+        options = (set.reply_timeout)(options, bound);
+    }
+    options = (set.total_timeout)(options, plan.call_bound(L::WAIT));
+    if let Some(times) = plan.retry {
+        options = (set.retry)(options, times);
+    }
+    #[cfg(feature = "tls")]
+    if let Some(tls) = tls {
+        options = L::with_tls(options, tls.clone());
+    }
+    #[cfg(not(feature = "tls"))]
+    let _ = tls;
+    options
+}
+
+/// How long the clients try to connect when nobody says.
+const USUAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// What an attempt to connect has to do.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt {
@@ -117,6 +171,15 @@ pub struct Attempt {
     pub asks: bool,
     /// What is left of `--timeout`, if there is one.
     pub left: Option<Duration>,
+}
+
+impl Attempt {
+    /// Options whose calls take no longer than what is left.
+    #[must_use]
+    pub fn bound<L: Link>(&self, options: &L::Options) -> L::Options {
+        let options = options.clone();
+        if self.left.is_some() { (L::SETTERS.total_timeout)(options, self.left) } else { options }
+    }
 }
 
 static PING: Shape = Shape::rows(
@@ -279,6 +342,12 @@ impl<L: Link> Dialer<L> {
         self.plan.timeout
     }
 
+    /// The bound of a whole call, if there is one.
+    #[must_use]
+    pub fn call_bound(&self) -> Option<Duration> {
+        self.plan.call_bound(L::WAIT)
+    }
+
     /// Bounds answers by this, if there is something; connections that are made later have it too.
     pub fn bound(&mut self, timeout: Option<Duration>) {
         self.plan.timeout = timeout.or(self.plan.timeout);
@@ -308,6 +377,12 @@ impl<L: Link> Dialer<L> {
     #[must_use]
     pub fn messages(&self) -> &Messages {
         &self.messages
+    }
+
+    /// Shows lines of the protocol.
+    #[must_use]
+    pub fn trace(&self) -> Trace {
+        self.messages.trace(self.program.name)
     }
 
     /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what is left of `--timeout`. The
@@ -409,7 +484,7 @@ impl<L: Link> Dialer<L> {
         let any_tls = addresses.iter().any(L::is_tls);
         let tls = self.tls.read(any_tls, names, &self.environment, &self.messages)?;
         let with_options = |address: L::Address| {
-            let options = L::options(address.clone(), &self.plan, tls.as_ref());
+            let options = options::<L>(address.clone(), &self.plan, tls.as_ref());
             (address, options)
         };
         Ok(addresses.into_iter().map(with_options).collect())

@@ -1,5 +1,6 @@
 //! Everything that is not a result: errors, warnings, notes, logs. It goes to stderr, always escaped.
 
+use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -119,6 +120,13 @@ impl Messages {
     #[must_use]
     pub fn shows(&self, level: Level, target: &str) -> bool {
         self.filter.shows(level, target)
+    }
+
+    /// Shows lines of the protocol of this tool, where they are asked for.
+    #[must_use]
+    pub fn trace(&self, tool: &str) -> Trace {
+        let target = format!("{tool}::protocol");
+        Trace(self.shows(Level::Trace, &target).then(|| (self.clone(), target)))
     }
 
     /// A message of any level. Targets are paths such as `bsctl::protocol`.
@@ -284,6 +292,35 @@ fn level(word: &str) -> Option<Option<Level>> {
         "trace" => Some(Level::Trace),
         _ => return None,
     })
+}
+
+/// Shows what is sent and what comes, one line each, under `-vvv` or as the tool's variable for logging says.
+#[derive(Clone)]
+pub struct Trace(Option<(Messages, String)>);
+
+impl Trace {
+    /// Whether anything is shown.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// This is sent.
+    pub fn sent(&self, what: impl Display) {
+        self.show(format_args!("> {what}"));
+    }
+
+    /// This came.
+    pub fn came(&self, what: impl Display) {
+        self.show(format_args!("< {what}"));
+    }
+
+    /// A line of another form.
+    pub fn show(&self, line: impl Display) {
+        if let Some((messages, target)) = &self.0 {
+            messages.log(Level::Trace, target, &line.to_string());
+        }
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::config::Environment;
 use crate::docs::commands;
 use crate::error::{CliError, Exit};
 use crate::link::{Link, RequestLog};
-use crate::messages::{Level, Messages};
+use crate::messages::Messages;
 use crate::output::Output;
 use crate::ping;
 use crate::repl::guest::Interactive;
@@ -58,6 +58,7 @@ pub fn dispatch<T: Interactive>(context: &mut Context<T>, line: Line<T>) -> Resu
     };
     let result = result.and_then(|exit| context.out.flush().map(|()| exit));
     let result = result.map_err(|error| context.link.dialer_mut().explained(error));
+    context.link.rest();
     context.out.style = style;
     match result {
         Err(error) if error.is_broken_pipe() && reads_only => Ok(Exit::Done),
@@ -101,11 +102,10 @@ fn serve<T: Interactive>(context: &mut Context<T>, args: &ServeArgs) -> Result<E
     // Signals are caught before anything has to be cleaned up.
     let interrupts = context.interrupts()?;
     let messages = context.messages.clone();
-    let target = format!("{}::protocol", T::PROGRAM.name);
-    let log: Option<RequestLog> = messages.shows(Level::Trace, &target).then(|| {
-        let messages = messages.clone();
+    let trace = messages.trace(T::PROGRAM.name);
+    let log: Option<RequestLog> = trace.is_on().then(|| {
         let log = move |connection: u64, request: &str| {
-            messages.log(Level::Trace, &target, &format!("{connection} > {request}"));
+            trace.show(format_args!("{connection} > {request}"));
         };
         Box::new(log) as RequestLog
     });

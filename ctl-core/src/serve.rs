@@ -3,10 +3,10 @@
 mod child;
 
 use std::ffi::OsString;
-use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
+use std::{fmt, io};
 
 use clap::Args;
 
@@ -67,6 +67,16 @@ pub enum Endpoint {
     Tcp(SocketAddr),
     /// On a unix socket at this path; only on systems that have such sockets.
     Unix(PathBuf),
+}
+
+impl fmt::Display for Endpoint {
+    /// As the in-memory servers read it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// Serves until a signal comes, the parent ends or the command ends, which is told the address in these variables. `start`

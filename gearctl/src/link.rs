@@ -4,12 +4,11 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use ctl_core::dial::Plan;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::link::{Attempt, Dialer, Pong, RequestLog};
-use ctl_core::messages::Level;
+use ctl_core::link::{Dialer, Pong, RequestLog, Setters};
 use ctl_core::output::{Column, Shape};
 use ctl_core::serve::Endpoint;
+#[cfg(feature = "tls")]
 use ctl_core::tls::Tls;
 use fixtures::gearmand::{Listen, Server};
 use gearman_client::blocking::{Admin, Client, Packets};
@@ -82,28 +81,24 @@ fn round_trip(client: &mut Client) -> Result<(), CliError> {
     client.status("H:gearctl:0").map(drop).map_err(cli_error)
 }
 
-/// Options whose calls take no longer than what is left.
-fn within(options: &ConnectOptions, left: Option<Duration>) -> ConnectOptions {
-    let options = options.clone();
-    if left.is_some() { options.total_timeout(left) } else { options }
-}
-
 /// How long an answer is waited for that may never come, where `--timeout` says nothing.
 pub const PROBE: Duration = Duration::from_secs(2);
 
-/// How long the client tries to connect when nobody says.
-const USUAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// How long the client waits for an answer when nobody says.
 const USUAL_REPLY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Messages of protocol lines come from here, for `GEARCTL_LOG`.
-pub const PROTOCOL: &str = "gearctl::protocol";
 
 impl ctl_core::link::Link for Link {
     type Address = Address;
     type Options = ConnectOptions;
     type Server = Server;
+
+    const SETTERS: Setters<ConnectOptions> = Setters {
+        connect_timeout: ConnectOptions::connect_timeout,
+        write_timeout: ConnectOptions::write_timeout,
+        reply_timeout: ConnectOptions::reply_timeout,
+        total_timeout: ConnectOptions::total_timeout,
+        retry: |options, times| options.retry(RetryPolicy::new(times)),
+    };
 
     const PING: &'static Shape = &PING;
 
@@ -135,35 +130,13 @@ impl ctl_core::link::Link for Link {
         matches!(address, Address::Tls { .. })
     }
 
-    fn options(address: Address, plan: &Plan, tls: Option<&Tls>) -> ConnectOptions {
-        let mut options = ConnectOptions::from(address);
-        if let Some(bound) = plan.connect_bound(USUAL_CONNECT_TIMEOUT) {
-            options = options.connect_timeout(bound);
-        }
-        if let Some(bound) = plan.timeout {
-            options = options.write_timeout(bound).reply_timeout(bound);
-        }
-        options = options.total_timeout(plan.call_bound(Duration::ZERO));
-        if let Some(times) = plan.retry {
-            options = options.retry(RetryPolicy::new(times));
-        }
-        #[cfg(feature = "tls")]
-        if let Some(tls) = tls {
-            options = options.tls(tls.clone());
-        }
-        #[cfg(not(feature = "tls"))]
-        let _ = tls;
-        options
+    #[cfg(feature = "tls")]
+    fn with_tls(options: ConnectOptions, tls: Tls) -> ConnectOptions {
+        options.tls(tls)
     }
 
     fn start(listen: Endpoint, log: Option<RequestLog>) -> io::Result<(Server, String)> {
-        let listen = match listen {
-            Endpoint::Tcp(address) => Listen::Tcp(address),
-            #[cfg(unix)]
-            Endpoint::Unix(path) => Listen::Unix(path),
-            #[cfg(not(unix))]
-            Endpoint::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
-        };
+        let listen = Listen::parse(&listen.to_string(), 0)?;
         let mut builder = Server::builder().log_capacity(0).listen(listen);
         if let Some(mut log) = log {
             builder = builder.on_request(move |request| log(request.connection, &request.text()));
@@ -256,7 +229,7 @@ impl Link {
             None => self.open_client()?,
         };
         client.set_reply_timeout(self.dialer.timeout().unwrap_or(USUAL_REPLY_TIMEOUT));
-        client.set_total_timeout(self.dialer.plan().call_bound(Duration::ZERO));
+        client.set_total_timeout(self.dialer.call_bound());
         Ok(self.client.insert(client))
     }
 
@@ -266,12 +239,12 @@ impl Link {
     /// No server can be reached: exit 69.
     pub fn open_client(&mut self) -> Result<Client, CliError> {
         let options = self.dialer.options()?;
-        let bound = self.dialer.plan().call_bound(Duration::ZERO);
-        self.dialer.open(|Attempt { asks, left }| {
-            let options = options.iter().map(|options| within(options, left));
+        let bound = self.dialer.call_bound();
+        self.dialer.open(|attempt| {
+            let options = options.iter().map(|options| attempt.bound::<Self>(options));
             let servers = Servers::new(options).map_err(cli_error)?;
             let mut client = Client::connect(servers).map_err(cli_error)?;
-            if asks {
+            if attempt.asks {
                 round_trip(&mut client)?;
             }
             client.set_total_timeout(bound);
@@ -306,9 +279,10 @@ impl Link {
     /// # Errors
     /// The server's refusal, or the failure of the connection.
     pub fn call<R: Request>(&mut self, request: &R) -> Result<R::Reply, CliError> {
-        self.trace(format_args!("> {}", request.packet_type()));
+        let trace = self.dialer.trace();
+        trace.sent(request.packet_type());
         let reply = self.client()?.call(request).map_err(cli_error)?;
-        self.trace(format_args!("< {}", request.answered_by()));
+        trace.came(request.answered_by());
         Ok(reply)
     }
 
@@ -360,8 +334,8 @@ impl Link {
     }
 
     fn exchange(&self, admin: &mut Admin, command: &AdminCommand) -> Result<AdminReply, CliError> {
-        let name = command.name();
-        self.trace(format_args!("> {name}"));
+        let (name, trace) = (command.name(), self.dialer.trace());
+        trace.sent(name);
         let reply = admin.call(command).map_err(cli_error).map_err(|error| {
             let everywhere = matches!(command, AdminCommand::Status | AdminCommand::Workers);
             if everywhere || error.code != TIMEOUT {
@@ -372,10 +346,8 @@ impl Link {
             ))
         })?;
         match &reply {
-            AdminReply::Line(line) => {
-                self.trace(format_args!("< {}", String::from_utf8_lossy(line)));
-            }
-            AdminReply::List { lines, .. } => self.trace(format_args!("< {} lines", lines.len())),
+            AdminReply::Line(line) => trace.came(String::from_utf8_lossy(line)),
+            AdminReply::List { lines, .. } => trace.came(format_args!("{} lines", lines.len())),
         }
         Ok(reply)
     }
@@ -425,9 +397,9 @@ impl Link {
     /// The server cannot be reached: exit 69.
     pub fn open_packets(&mut self) -> Result<(Packets, String), CliError> {
         let first = self.dialer.first()?;
-        let packets = self.dialer.open(|Attempt { left, .. }| {
-            Packets::connect(within(&first, left)).map_err(cli_error)
-        })?;
+        let packets = self
+            .dialer
+            .open(|attempt| Packets::connect(attempt.bound::<Self>(&first)).map_err(cli_error))?;
         Ok((packets, first.address().to_string()))
     }
 
@@ -442,21 +414,15 @@ impl Link {
             let text = format!("of several servers, {} is administered", first.address());
             self.dialer.messages().decision(text);
         }
-        let bound = self.dialer.plan().call_bound(Duration::ZERO);
-        self.dialer.open_unasked(|Attempt { asks, left }| {
-            let mut admin = Admin::connect(within(&first, left)).map_err(cli_error)?;
-            if asks {
+        let bound = self.dialer.call_bound();
+        self.dialer.open_unasked(|attempt| {
+            let mut admin = Admin::connect(attempt.bound::<Self>(&first)).map_err(cli_error)?;
+            if attempt.asks {
                 // The command that every server answers.
                 admin.status().map_err(cli_error)?;
             }
             admin.set_total_timeout(bound);
             Ok(admin)
         })
-    }
-
-    fn trace(&self, text: std::fmt::Arguments<'_>) {
-        if self.dialer.messages().shows(Level::Trace, PROTOCOL) {
-            self.dialer.messages().log(Level::Trace, PROTOCOL, &text.to_string());
-        }
     }
 }

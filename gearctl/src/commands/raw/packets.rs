@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::{Argument, Input};
-use ctl_core::messages::{Level, Messages};
 use ctl_core::output::{Column, Format, List, Record, Shape, base64, from_base64, from_hex, hex};
 use gearman_client::UniqueId;
 use gearman_client::protocol::{Magic, Packet, PacketType};
@@ -14,7 +13,6 @@ use serde_json::{Value, json};
 
 use super::RawArgs;
 use crate::error::cli_error;
-use crate::link::PROTOCOL;
 use crate::tool::Tool;
 
 /// The largest argument that is sent.
@@ -53,10 +51,12 @@ pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
     let bound = tool.link.dialer.timeout().unwrap_or(PATIENCE);
     let (mut connection, address) = tool.link.open_packets()?;
     let structured = matches!(tool.out.style.format, Format::Json | Format::Ndjson | Format::Yaml);
-    let messages = tool.messages.clone();
+    let trace = tool.link.dialer.trace();
     let barrier = Barrier::new();
     for packet in packets.iter().chain(&barrier.questions()?) {
-        trace(&messages, '>', packet);
+        if trace.is_on() {
+            trace.sent(hex(&wire(packet)));
+        }
         connection.send(packet).map_err(cli_error)?;
     }
     let mut refused = false;
@@ -79,7 +79,9 @@ pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
             }
             Err(error) => break Err(cli_error(error)),
         };
-        trace(&messages, '<', &packet);
+        if trace.is_on() {
+            trace.came(hex(&wire(&packet)));
+        }
         if barrier.is_answer(&packet) {
             let Some(wait) = args.wait else { break Ok(()) };
             if !std::mem::replace(&mut answered, true) {
@@ -124,12 +126,6 @@ impl Barrier {
             PacketType::StatusRes => packet.body.starts_with(&self.mark),
             _ => false,
         }
-    }
-}
-
-fn trace(messages: &Messages, direction: char, packet: &Packet) {
-    if messages.shows(Level::Trace, PROTOCOL) {
-        messages.log(Level::Trace, PROTOCOL, &format!("{direction} {}", hex(&wire(packet))));
     }
 }
 
