@@ -3,7 +3,7 @@
 use adf_queue_client::{Delivery, QueueName, Transport};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Record, Shape};
-use ctl_core::records::Body;
+use ctl_core::records::{self, Body};
 use serde::Deserialize;
 
 use crate::names;
@@ -90,13 +90,7 @@ struct Wire {
 /// # Errors
 /// What is wrong with it: exit 65.
 pub fn parse(line: &[u8]) -> Result<Described, CliError> {
-    let wire: Wire = serde_json::from_slice(line)
-        .map_err(|error| CliError::bad_data(format!("not a message record: {error}")))?;
-    if let Some(version) = wire.v.filter(|version| *version != VERSION) {
-        return Err(CliError::bad_data(format!(
-            "message record of version {version}: this tool knows version {VERSION}"
-        )));
-    }
+    let wire: Wire = records::parse(line, ("message", VERSION), |wire: &Wire| wire.v)?;
     let queue = wire.queue.as_deref().map(names::queue).transpose()?;
     Ok(Described { queue, body: wire.body.bytes("message")? })
 }

@@ -4,7 +4,7 @@ use beanstalk_client::protocol::StatsJob;
 use beanstalk_client::{JobId, JobStats, TubeName};
 use ctl_core::error::CliError;
 use ctl_core::output::{Column, Record, Shape};
-use ctl_core::records::Body;
+use ctl_core::records::{self, Body};
 use serde::Deserialize;
 
 use crate::link::Link;
@@ -135,13 +135,7 @@ struct Wire {
 /// # Errors
 /// What is wrong with it: exit 65.
 pub fn parse(line: &[u8]) -> Result<Described, CliError> {
-    let wire: Wire = serde_json::from_slice(line)
-        .map_err(|error| CliError::bad_data(format!("not a job record: {error}")))?;
-    if let Some(version) = wire.v.filter(|version| *version != VERSION) {
-        return Err(CliError::bad_data(format!(
-            "job record of version {version}: this tool knows version {VERSION}"
-        )));
-    }
+    let wire: Wire = records::parse(line, ("job", VERSION), |wire: &Wire| wire.v)?;
     let body = wire.body.bytes("job")?;
     let tube = wire.tube.as_deref().map(names::tube).transpose()?;
     let (state, pri, delay, ttr) = (wire.state, wire.pri, wire.delay, wire.ttr);

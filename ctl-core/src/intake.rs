@@ -1,10 +1,13 @@
 //! What goes into a queue: records of arguments, files and stdin, taken in batches, so that memory stays bounded however
 //! many there are.
 
-use crate::bulk::Gate;
+use std::ffi::OsString;
+
+use crate::bulk::{Bulk, Gate};
 use crate::error::{CliError, Exit};
 use crate::feed::Feed;
 use crate::input::{Argument, Framing, Input, Meter, Named, named};
+use crate::messages::Messages;
 use crate::output::{Output, Record};
 use crate::records::is_blank;
 use crate::signals::Interrupts;
@@ -51,6 +54,38 @@ pub fn records(
             Ok((Box::new(lines.filter(|(_, line)| !is_blank(line))), meter))
         }
     }
+}
+
+/// What the arguments stand for that name bodies; without any, stdin, and a person there is told so.
+#[must_use]
+pub fn sources(bodies: &[OsString], input: &Input, messages: &Messages) -> Vec<Argument> {
+    if bodies.is_empty() {
+        input.invite(messages);
+        return vec![Argument::Read("-".into())];
+    }
+    bodies.iter().map(|text| Argument::parse(text)).collect()
+}
+
+/// What `make` makes of the records of all these arguments, as [`records`] gives them. How far they have been read is known
+/// of a single one.
+///
+/// # Errors
+/// As [`records`].
+pub fn chain<T: 'static>(
+    sources: Vec<Argument>,
+    cut: Cut,
+    limit: u64,
+    input: &mut Input,
+    make: impl Fn(&str, Vec<u8>) -> Result<T, CliError> + Clone + Send + 'static,
+) -> Result<(Items<T>, Option<Meter>), CliError> {
+    let (is_only, mut meter) = (sources.len() == 1, None);
+    let mut all: Items<T> = Box::new(std::iter::empty());
+    for source in sources {
+        let (records, read) = records(source, cut, limit, input)?;
+        meter = read.filter(|_| is_only);
+        all = Box::new(all.chain(items(records, make.clone())));
+    }
+    Ok((all, meter))
 }
 
 /// What `make` makes of records and their names.
@@ -140,6 +175,45 @@ impl<T: Send + 'static> Batches<T> {
         let fitting = usize::try_from(READ_AHEAD / limit.max(1)).unwrap_or(2);
         let feed = Feed::start(items, fitting.clamp(2, window.saturating_mul(2)))?;
         Ok(Self { source: Source::Read(feed), window, weigh })
+    }
+
+    /// As [`Batches::given`] where nothing has to be read, else as [`Batches::read`].
+    ///
+    /// # Errors
+    /// As [`Batches::read`].
+    pub fn of(
+        items: Items<T>,
+        is_given: bool,
+        limit: u64,
+        window: usize,
+        weigh: fn(&T) -> usize,
+    ) -> Result<Self, CliError> {
+        match is_given {
+            true => Ok(Self::given(items, window, weigh)),
+            false => Self::read(items, limit, window, weigh),
+        }
+    }
+
+    /// Gives every batch to `send`, as far as its records are items; what is none is a failure.
+    ///
+    /// # Errors
+    /// What `send` gives; a failure that ends everything.
+    pub fn each(
+        mut self,
+        bulk: &mut Bulk,
+        interrupts: &Interrupts,
+        mut send: impl FnMut(&mut Bulk, Vec<T>) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        let gate = bulk.gate();
+        while gate.is_open() {
+            let batch = self.next(interrupts);
+            if batch.is_empty() {
+                break;
+            }
+            let good = sift(batch, &gate, |label, error| bulk.failure(label, error))?;
+            send(bulk, good)?;
+        }
+        Ok(())
     }
 
     /// The next batch; empty at the end, or when a signal came.

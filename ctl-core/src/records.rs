@@ -6,6 +6,7 @@ use std::io::{BufWriter, ErrorKind, Write as _};
 use std::path::Path;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::args::GlobalArgs;
 use crate::error::{CliError, Exit};
@@ -34,6 +35,25 @@ impl Body {
             ))),
             _ => Err(CliError::bad_data(format!("{noun} record with more than one body"))),
         }
+    }
+}
+
+/// Reads one line of NDJSON, which is about a `noun`; `version_of` gives what the record says that its version is.
+///
+/// # Errors
+/// It is no such record, or one of another version: exit 65.
+pub fn parse<R: DeserializeOwned>(
+    line: &[u8],
+    (noun, version): (&str, u64),
+    version_of: impl FnOnce(&R) -> Option<u64>,
+) -> Result<R, CliError> {
+    let record = serde_json::from_slice(line)
+        .map_err(|error| CliError::bad_data(format!("not a {noun} record: {error}")))?;
+    match version_of(&record).filter(|said| *said != version) {
+        Some(other) => Err(CliError::bad_data(format!(
+            "{noun} record of version {other}: this tool knows version {version}"
+        ))),
+        None => Ok(record),
     }
 }
 

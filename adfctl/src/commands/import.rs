@@ -5,10 +5,10 @@ use std::ffi::OsString;
 
 use adf_queue_client::{Push, QueueName};
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::{Argument, Meter};
-use ctl_core::intake::{self, Batches, Cut, sift};
+use ctl_core::intake::{self, Batches, Cut};
 
 use crate::messages;
 use crate::names;
@@ -77,7 +77,7 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
 
 fn import(
     tool: &mut Tool,
-    (mut batches, meter): (Batches<NewMessage>, Option<Meter>),
+    (batches, meter): (Batches<NewMessage>, Option<Meter>),
     args: &BulkArgs,
     create: bool,
 ) -> Result<Exit, CliError> {
@@ -85,20 +85,20 @@ fn import(
     let action = Action { past: "imported", noun: "message", place: String::new() };
     let mut bulk = tool.bulk(action, args.on_error, None)?;
     bulk.measure(meter);
-    let (gate, mut known) = (bulk.gate(), BTreeSet::new());
-    while gate.is_open() {
-        let batch = batches.next(&interrupts);
-        if batch.is_empty() {
-            break;
+    let mut known = BTreeSet::new();
+    let imported = batches.each(&mut bulk, &interrupts, |bulk, good| {
+        if create {
+            create_queues(tool, &good, &mut known)?;
         }
-        let good = sift(batch, &gate, |label, error| bulk.failure(label, error))?;
-        let pushed = if create { create_queues(tool, &good, &mut known) } else { Ok(()) };
-        let pushed = pushed.and_then(|()| push_good(tool, good, &mut bulk));
-        if let Err(error) = pushed {
-            return Err(bulk.abort(error));
-        }
-    }
-    bulk.finish(&mut tool.out)
+        push_batch(&mut tool.link, good, |label, _, outcome| {
+            match outcome {
+                Ok(_) => bulk.success(),
+                Err(error) => bulk.unsent(label, error),
+            }
+            Ok(())
+        })
+    });
+    bulk.after(imported)?.finish(&mut tool.out)
 }
 
 fn create_queues(
@@ -114,17 +114,4 @@ fn create_queues(
         }
     }
     Ok(())
-}
-
-fn push_good(tool: &mut Tool, good: Vec<NewMessage>, bulk: &mut Bulk) -> Result<(), CliError> {
-    push_batch(&mut tool.link, good, |label, _, outcome| match outcome {
-        Ok(_) => {
-            bulk.success();
-            Ok(())
-        }
-        Err(error) => {
-            bulk.unsent(label, error);
-            Ok(())
-        }
-    })
 }

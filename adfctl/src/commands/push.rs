@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::{Argument, Framing, Meter};
-use ctl_core::intake::{self, Batches, Cut, Items, sift};
+use ctl_core::intake::{self, Batches, Cut};
 use ctl_core::named::{self, Leading};
 use ctl_core::output::{Column, Record, Shape};
 
@@ -91,32 +91,24 @@ const USUAL_LIMIT: usize = 65_535;
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PushArgs) -> Result<Exit, CliError> {
-    let (queue, mut bodies) = args.queue.split(&args.bodies)?;
+    let (queue, bodies) = args.queue.split(&args.bodies)?;
     if args.queue.is_by_flag() && !tool.globals.dry_run {
         let exists = |queue: &QueueName| matches!(tool.link.queue_stats(queue), Ok(Some(_)));
         named::note_first_body::<Queue>(&tool.messages, &bodies, exists);
     }
-    if bodies.is_empty() {
-        bodies.push("-".into());
-        tool.input.invite(&tool.messages);
-    }
     let limit = tool.link.max_body()?;
-    let sources: Vec<Argument> = bodies.iter().map(|text| Argument::parse(text)).collect();
+    let sources = intake::sources(&bodies, &tool.input, &tool.messages);
     let simple = !args.ndjson && sources.iter().all(is_small);
-    let mut items: Items<NewMessage> = Box::new(std::iter::empty());
-    let (is_only, mut meter) = (sources.len() == 1, None);
-    for source in sources {
-        let framing = Framing::of(args.lines, args.null);
-        let cut = if args.ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
-        let (records, read) = intake::records(source, cut, limit, &mut tool.input)?;
-        meter = read.filter(|_| is_only);
-        let (queue, ndjson) = (queue.clone(), args.ndjson);
-        let push: fn(QueueName, Vec<u8>) -> Push = if args.left { Push::left } else { Push::right };
-        items = Box::new(items.chain(intake::items(records, move |label, bytes| {
-            let body = if ndjson { messages::parse(&bytes)?.body } else { bytes };
-            Ok(NewMessage { push: push(queue.clone(), body), label: label.to_owned() })
-        })));
-    }
+    let known = simple.then(|| args.count.saturating_mul(sources.len() as u64));
+    let framing = Framing::of(args.lines, args.null);
+    let cut = if args.ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
+    let push: fn(QueueName, Vec<u8>) -> Push = if args.left { Push::left } else { Push::right };
+    let (to, ndjson) = (queue.clone(), args.ndjson);
+    let make = move |label: &str, bytes: Vec<u8>| {
+        let body = if ndjson { messages::parse(&bytes)?.body } else { bytes };
+        Ok(NewMessage { push: push(to.clone(), body), label: label.to_owned() })
+    };
+    let (items, meter) = intake::chain(sources, cut, limit, &mut tool.input, make)?;
     let items = intake::take(intake::repeat(items, args.count), args.bulk.limit);
     if tool.globals.dry_run {
         let end = if args.left { "left" } else { "right" };
@@ -127,12 +119,7 @@ pub fn run(tool: &mut Tool, args: PushArgs) -> Result<Exit, CliError> {
         let create = format!("createqueue {queue}");
         tool.link.ask(create, |client| client.ensure_queue(queue.clone()))?;
     }
-    let (window, weigh) = (args.bulk.window(), NewMessage::size);
-    let batches = match simple {
-        true => Batches::given(items, window, weigh),
-        false => Batches::read(items, limit, window, weigh)?,
-    };
-    let known = simple.then(|| args.count.saturating_mul(bodies.len() as u64));
+    let batches = Batches::of(items, simple, limit, args.bulk.window(), NewMessage::size)?;
     push_all(tool, (batches, meter), &args.bulk, known, &queue)
 }
 
@@ -142,7 +129,7 @@ fn is_small(source: &Argument) -> bool {
 
 fn push_all(
     tool: &mut Tool,
-    (mut batches, meter): (Batches<NewMessage>, Option<Meter>),
+    (batches, meter): (Batches<NewMessage>, Option<Meter>),
     args: &BulkArgs,
     known: Option<u64>,
     queue: &QueueName,
@@ -150,33 +137,22 @@ fn push_all(
     let interrupts = tool.interrupts()?;
     let action = Action { past: "pushed", noun: "message", place: format!("to {queue}") };
     let mut bulk = tool.bulk(action, args.on_error, known)?;
-    let gate = bulk.gate();
     tool.out.style.prefer_names();
     let mut list = tool.out.list(&PUSHED)?;
     bulk.measure(meter);
     bulk.beside(&list);
-    while gate.is_open() {
-        let batch = batches.next(&interrupts);
-        if batch.is_empty() {
-            break;
-        }
-        let good = sift(batch, &gate, |label, error| bulk.failure(label, error));
-        let pushed = good.and_then(|good| {
-            push_batch(&mut tool.link, good, |label, queue, outcome| match outcome {
-                Ok(id) => {
-                    bulk.success();
-                    let record = Record::new().with("messageid", id.get());
-                    list.push(record.with("queue", queue.as_str()))
-                }
-                Err(error) => fail(&mut bulk, label, error),
-            })?;
-            list.flush()
-        });
-        if let Err(error) = pushed {
-            return Err(bulk.abort(error));
-        }
-    }
-    let exit = bulk.finish_quietly()?;
+    let pushed = batches.each(&mut bulk, &interrupts, |bulk, good| {
+        push_batch(&mut tool.link, good, |label, queue, outcome| match outcome {
+            Ok(id) => {
+                bulk.success();
+                let record = Record::new().with("messageid", id.get());
+                list.push(record.with("queue", queue.as_str()))
+            }
+            Err(error) => fail(bulk, label, error),
+        })?;
+        list.flush()
+    });
+    let exit = bulk.after(pushed)?.finish_quietly()?;
     list.finish()?;
     Ok(exit)
 }

@@ -9,7 +9,7 @@ use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::{Argument, Meter};
-use ctl_core::intake::{self, Batches, Cut, sift};
+use ctl_core::intake::{self, Batches, Cut};
 use ctl_core::units;
 
 use super::server::knows_reserve_job;
@@ -107,27 +107,21 @@ fn incoming(job: Described, tube: Option<&TubeName>, keep_state: bool, label: St
 
 fn import(
     tool: &mut Tool,
-    (mut batches, meter): (Batches<Incoming>, Option<Meter>),
+    (batches, meter): (Batches<Incoming>, Option<Meter>),
     on_error: OnError,
 ) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "imported", noun: "job", place: String::new() };
     let mut bulk = tool.bulk(action, on_error, None)?;
     bulk.measure(meter);
-    let gate = bulk.gate();
     let mut buried = 0_u64;
-    while gate.is_open() {
-        let batch = batches.next(&interrupts);
-        if batch.is_empty() {
-            break;
-        }
-        let good = sift(batch, &gate, |label, error| bulk.failure(label, error))?;
+    let imported = batches.each(&mut bulk, &interrupts, |bulk, good| {
         let (good, bury): (Vec<_>, Vec<_>) =
             good.into_iter().map(|item| (item.job, item.bury)).unzip();
-        let put = put_batch_again(tool.link.side(), &good, &bury, &mut bulk);
-        bulk = bulk.after(put.map(|refused| buried += refused))?;
-    }
-    let exit = bulk.finish(&mut tool.out)?;
+        buried += put_batch_again(tool.link.side(), &good, &bury, bulk)?;
+        Ok(())
+    });
+    let exit = bulk.after(imported)?.finish(&mut tool.out)?;
     if buried == 0 {
         return Ok(exit);
     }

@@ -105,7 +105,7 @@ const USUAL_LIMIT: u64 = 65_535;
 ///
 /// # Errors
 /// As documented in the table of exit codes.
-pub fn run(tool: &mut Tool, mut args: PutArgs) -> Result<Exit, CliError> {
+pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
     let tube = args.tube.as_deref().map(names::tube).transpose()?;
     let defaults = Defaults {
         tube: tube_or_used(tool, tube.clone())?,
@@ -118,35 +118,28 @@ pub fn run(tool: &mut Tool, mut args: PutArgs) -> Result<Exit, CliError> {
             |tube: &TubeName| matches!(tool.link.call(StatsTube(tube.clone())), Ok(Some(_)));
         named::note_first_body::<names::Tube>(&tool.messages, &args.bodies, exists);
     }
-    if args.bodies.is_empty() {
-        args.bodies.push("-".into());
-        tool.input.invite(&tool.messages);
-    }
-    let sources: Vec<Argument> = args.bodies.iter().map(|text| Argument::parse(text)).collect();
+    let sources = intake::sources(&args.bodies, &tool.input, &tool.messages);
     let simple = sources.iter().all(
         |source| matches!(source, Argument::Literal(body) if body.len() as u64 <= USUAL_LIMIT),
     ) && !args.ndjson;
+    let known = simple.then(|| args.count.saturating_mul(sources.len() as u64));
     let limit =
         if simple || tool.globals.dry_run { u64::MAX } else { max_job_size(&mut tool.link)? };
-    let mut items: Items<NewJob> = Box::new(std::iter::empty());
-    let (is_only, mut meter) = (sources.len() == 1, None);
-    for source in sources {
-        let framing = Framing::of(args.lines, args.null);
-        let cut = if args.ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
-        let (records, read) = intake::records(source, cut, limit, &mut tool.input)?;
-        meter = read.filter(|_| is_only);
-        let making = Making::of(&args, tube.is_some(), &defaults, limit);
-        items = Box::new(items.chain(intake::items(records, move |name, it| making.job(name, it))));
-    }
+    let framing = Framing::of(args.lines, args.null);
+    let cut = if args.ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
+    let making = Making::of(&args, tube.is_some(), &defaults, limit);
+    let make = move |label: &str, bytes| making.job(label, bytes);
+    let (items, meter) = intake::chain(sources, cut, limit, &mut tool.input, make)?;
     let items = intake::take(intake::repeat(items, args.count), args.bulk.limit);
     if tool.globals.dry_run {
         let place = format!("into tube {}", defaults.tube);
         return intake::would(&mut tool.out, items, ("put", "job", &place));
     }
-    put_all(tool, (items, meter), &args, simple, limit, &defaults)
+    put_all(tool, (items, meter), &args, known, limit, &defaults)
 }
 
 /// How records become jobs.
+#[derive(Clone)]
 struct Making {
     ndjson: bool,
     defaults: Defaults,
@@ -181,20 +174,16 @@ fn put_all(
     tool: &mut Tool,
     (items, meter): (Items<NewJob>, Option<Meter>),
     args: &PutArgs,
-    simple: bool,
+    known: Option<u64>,
     limit: u64,
     defaults: &Defaults,
 ) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "put", noun: "job", place: format!("into tube {}", defaults.tube) };
-    let known = simple.then(|| args.count.saturating_mul(args.bodies.len() as u64));
     let mut bulk = tool.bulk(action, args.bulk.on_error, known)?;
     let gate = bulk.gate();
-    let (window, weigh) = (args.bulk.window(), |job: &NewJob| job.body.len());
-    let mut source = match simple {
-        true => Batches::given(items, window, weigh),
-        false => Batches::read(items, limit, window, weigh)?,
-    };
+    let weigh = |job: &NewJob| job.body.len();
+    let mut source = Batches::of(items, known.is_some(), limit, args.bulk.window(), weigh)?;
     tool.out.style.prefer_names();
     let mut list = tool.out.list(&PUT)?;
     bulk.measure(meter);
