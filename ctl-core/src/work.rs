@@ -1,5 +1,6 @@
 //! `work`: what workers of every tool share, which run a command for every job.
 
+mod ledger;
 mod shift;
 
 use std::ffi::OsString;
@@ -17,6 +18,7 @@ use crate::pid_file::PidFile;
 use crate::signals::Interrupts;
 use crate::units;
 
+pub use ledger::{Fate, Finished, Ledger};
 pub use shift::{Ended, Given, Hands, Recipe, Shift};
 
 /// The flags of `work` in every tool.
@@ -88,6 +90,13 @@ impl WorkFlags {
         Template::new(self.shell.as_deref(), words, places).map(Some)
     }
 
+    /// The end of a worker's own patience: after `--grace` its commands are ended, and get time for that before their jobs
+    /// are given up.
+    #[must_use]
+    pub fn last_grace(&self) -> Duration {
+        self.grace.saturating_add(LAST_RESORT)
+    }
+
     /// How many jobs are enough.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
@@ -103,11 +112,13 @@ impl WorkFlags {
     }
 
     /// Whether each job has a record on stdout.
-    #[must_use]
-    pub fn logs(&self) -> bool {
+    fn logs(&self) -> bool {
         self.log_jobs.is_some()
     }
 }
+
+/// What commands get to end.
+const LAST_RESORT: Duration = Duration::from_secs(10);
 
 /// What runs jobs, seen from outside.
 pub trait Crew {
@@ -263,18 +274,22 @@ impl CommandEnd {
     }
 }
 
-/// Writes the record of a job that has ended, for whoever follows the log: `job` is what it is called, `fate` what became
-/// of it.
+/// Writes the record of a job that has ended, for whoever follows the log, if there is one: `job` is what it is called,
+/// `fate` what became of it.
 ///
 /// # Errors
 /// Failures of writing.
 pub fn log(
+    flags: &WorkFlags,
     out: &mut Output,
     shape: &'static Shape,
     job: Record,
     end: &CommandEnd,
     fate: &str,
 ) -> Result<(), CliError> {
+    if !flags.logs() {
+        return Ok(());
+    }
     let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let record = job
         .with("ms", end.time.map(units::milliseconds))
@@ -292,22 +307,28 @@ fn is_for_commands(out: &Output) -> bool {
     !matches!(out.style.format, Format::Json | Format::Ndjson | Format::Yaml)
 }
 
-/// Says how many jobs ended in which way: on stderr, because stdout is the commands' or has a record for each job; as a
-/// document where documents were asked for.
+/// Says how many jobs (each a `noun`) ended in which way: on stderr, because stdout is the commands' or has a record for
+/// each job; as a document where documents were asked for. A way has a key, a number and the words that stand behind the
+/// number; the first one's stand before it.
 ///
 /// # Errors
 /// Failures of writing.
 pub fn tally(
     out: &mut Output,
     messages: &Messages,
-    logged: bool,
-    counts: &[(&'static str, u64)],
-    sentence: &str,
+    flags: &WorkFlags,
+    noun: &str,
+    ways: &[(&'static str, u64, &str)],
 ) -> Result<(), CliError> {
-    if logged || is_for_commands(out) {
+    let part = |(at, (_, count, words)): (usize, &(_, u64, &str))| match at {
+        0 => format!("{words} {}", units::count(*count, noun)),
+        _ => format!("{count} {words}"),
+    };
+    let sentence = ways.iter().enumerate().map(part).collect::<Vec<_>>().join(", ");
+    if flags.logs() || is_for_commands(out) {
         messages.note(sentence);
         return Ok(());
     }
-    let record = counts.iter().fold(Record::new(), |all, (key, count)| all.with(*key, *count));
-    out.done(&record, sentence)
+    let record = ways.iter().fold(Record::new(), |all, (key, count, _)| all.with(*key, *count));
+    out.done(&record, &sentence)
 }

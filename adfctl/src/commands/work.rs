@@ -1,8 +1,7 @@
 //! `work`: a worker that runs a command for every message.
 
 use std::num::NonZeroU16;
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::Arc;
 
 use adf_queue_client::blocking::Worker;
 use adf_queue_client::{JobLimit, QueueName, WorkerHandle, WorkerOptions, WorkerReport};
@@ -11,13 +10,12 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::named::Several;
 use ctl_core::output::{Record, Shape};
-use ctl_core::units;
-use ctl_core::work::{self, Hands, Recipe, WorkFlags};
+use ctl_core::work::{self, Hands, Ledger, Recipe, WorkFlags};
 
 use crate::error::cli_error;
 use crate::names::{self, Queue};
 use crate::tool::Tool;
-use crate::work::{Fates, Finished, OnFail, PLACES, Shift};
+use crate::work::{Fates, OnFail, PLACES, Shift, label_of};
 
 /// The end of `work --help`.
 pub const HELP: &str = "\
@@ -73,9 +71,6 @@ pub struct WorkArgs {
     dead_letter: Option<String>,
 }
 
-/// After the grace commands get time to end, before their messages are given up.
-const LAST_RESORT: Duration = Duration::from_secs(10);
-
 /// Runs `work`.
 ///
 /// # Errors
@@ -95,9 +90,9 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
         check_queues(tool, &queues)?;
     }
     let options = options(tool, args)?;
-    let (sender, finished) = mpsc::channel();
+    let (ledger, finished) = Ledger::new(shift.messages(), label_of);
     let fates = Fates { on_fail: args.on_fail, most: args.max_duplications.get() };
-    let shift = Arc::new(Shift::new(shift, fates, sender));
+    let shift = Arc::new(Shift { shift, ledger, fates });
     let observer = shift.clone();
     let options = options.on_event(move |event| observer.observe(event));
     let mut worker = Worker::new(options).map_err(cli_error)?;
@@ -107,21 +102,26 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
         let handler = move |job: &adf_queue_client::JobContext| shift.handle(job, &handle);
         worker.register(queue.clone(), handler).map_err(cli_error)?;
     }
-    let names: Vec<&str> = queues.iter().map(QueueName::as_str).collect();
-    let address = tool.link.dialer.address()?;
-    let jobs = args.flags.jobs;
-    shift
-        .shift
-        .messages()
-        .note(format!("taking messages from {} on {address}, {jobs} at once", names.join(", ")));
-    let logs = args.flags.logs();
+    let shift = &shift.shift;
+    shift.say_taking("messages", &queues, &tool.link.dialer.address()?, &args.flags);
     let run = || worker.run();
-    let watched =
-        shift.shift.supervise((&hands, run), (&args.flags, &interrupts), &finished, |job| {
-            if logs { log(tool, job) } else { Ok(()) }
-        });
+    let watched = shift.supervise((&hands, run), (&args.flags, &interrupts), &finished, |done| {
+        static MESSAGE: Shape = Shape::rows("messageid", &[]);
+        let (queue, id) = &done.job;
+        let record = Record::new().with("messageid", id.get()).with("queue", queue.as_str());
+        work::log(&args.flags, &mut tool.out, &MESSAGE, record, &done.end, done.fate)
+    });
     let (signal, report) = watched?;
-    tell(tool, &shift.shift, report, logs)?;
+    let WorkerReport { deleted, returned, dead_lettered, abandoned, lost, unknown, .. } = report;
+    let ways = [
+        ("deleted", deleted, "deleted"),
+        ("returned", returned, "put back"),
+        ("dead_lettered", dead_lettered, "to the dead-letter queue"),
+        ("abandoned", abandoned, "given back"),
+        ("lost", lost, "lost"),
+        ("unknown", unknown, "unknown"),
+    ];
+    work::tally(&mut tool.out, shift.messages(), &args.flags, "message", &ways)?;
     Ok(signal.unwrap_or(Exit::Done))
 }
 
@@ -138,7 +138,7 @@ fn options(tool: &mut Tool, args: &WorkArgs) -> Result<WorkerOptions, CliError> 
     let mut options = WorkerOptions::from(server)
         .slots(usize::from(args.flags.jobs))
         .max_duplications(args.max_duplications)
-        .grace(args.flags.grace.saturating_add(LAST_RESORT));
+        .grace(args.flags.last_grace());
     if let Some(queue) = &args.dead_letter {
         options = options.dead_letter(names::queue(queue)?);
     }
@@ -162,33 +162,4 @@ impl Hands for Lanes {
     fn is_busy(&self) -> bool {
         self.0.held() > 0
     }
-}
-
-fn log(tool: &mut Tool, message: &Finished) -> Result<(), CliError> {
-    static MESSAGE: Shape = Shape::rows("messageid", &[]);
-    let record =
-        Record::new().with("messageid", message.id.get()).with("queue", message.queue.as_str());
-    work::log(&mut tool.out, &MESSAGE, record, &message.end, message.fate)
-}
-
-fn tell(
-    tool: &mut Tool,
-    shift: &work::Shift,
-    report: WorkerReport,
-    logged: bool,
-) -> Result<(), CliError> {
-    let WorkerReport { deleted, returned, dead_lettered, abandoned, lost, unknown, .. } = report;
-    let sentence = format!(
-        "deleted {}, {returned} put back, {dead_lettered} to the dead-letter queue, {abandoned} given back, {lost} lost, {unknown} unknown",
-        units::count(deleted, "message"),
-    );
-    let counts = [
-        ("deleted", deleted),
-        ("returned", returned),
-        ("dead_lettered", dead_lettered),
-        ("abandoned", abandoned),
-        ("lost", lost),
-        ("unknown", unknown),
-    ];
-    work::tally(&mut tool.out, shift.messages(), logged, &counts, &sentence)
 }

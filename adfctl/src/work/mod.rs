@@ -1,8 +1,5 @@
 //! Running a command for a message: what it is told of it, and what its end means for it.
 
-use std::collections::HashMap;
-use std::sync::mpsc::Sender;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use adf_queue_client::{
@@ -12,7 +9,7 @@ use adf_queue_client::{
 use clap::ValueEnum;
 use ctl_core::child::Place;
 use ctl_core::units;
-use ctl_core::work::{self, CommandEnd, Ended, Given};
+use ctl_core::work::{self, Ended, Fate, Given, Ledger};
 
 use crate::messages::label;
 
@@ -74,35 +71,16 @@ impl Fates {
 pub struct Shift {
     /// What runs the command.
     pub shift: work::Shift,
-    fates: Fates,
-    finished: Sender<Finished>,
-    /// Messages whose command has ended, until the server has said what became of them.
-    ended: Mutex<HashMap<Key, CommandEnd>>,
+    /// What became of messages.
+    pub ledger: Ledger<Key, ()>,
+    /// The rules.
+    pub fates: Fates,
 }
 
 /// What events call a message.
-type Key = (QueueName, MessageId);
-
-/// A message that has ended.
-#[derive(Debug, Clone)]
-pub struct Finished {
-    /// Its number.
-    pub id: MessageId,
-    /// Its queue.
-    pub queue: QueueName,
-    /// How its command ended.
-    pub end: CommandEnd,
-    /// What became of it: a word of [`JobFate`].
-    pub fate: &'static str,
-}
+pub type Key = (QueueName, MessageId);
 
 impl Shift {
-    /// A shift that nobody has started yet.
-    #[must_use]
-    pub fn new(shift: work::Shift, fates: Fates, finished: Sender<Finished>) -> Self {
-        Self { shift, fates, finished, ended: Mutex::default() }
-    }
-
     /// Handles a message.
     ///
     /// # Errors
@@ -120,10 +98,11 @@ impl Shift {
             body: job.body(),
         };
         let (ended, end) = self.shift.run(&given, || job.is_lost(), || worker.stop());
-        match job.wait_lost(Duration::ZERO) {
-            None => drop(lock(&self.ended).insert(key(job), end)),
-            Some(reason) => self.finish(key(job), end, lost_fate(reason)),
-        }
+        let lost = job.wait_lost(Duration::ZERO).map(|reason| match reason {
+            LostReason::Stopped => fate_of(JobFate::Abandoned),
+            reason => fate_of(JobFate::Lost(reason)),
+        });
+        self.ledger.ended((job.queue().clone(), job.message_id()), (), end, lost);
         self.fates.decision(ended, job.duplications())
     }
 
@@ -132,7 +111,7 @@ impl Shift {
         let messages = self.shift.messages();
         match &event.what {
             WorkerEventKind::Settled { queue, message, fate } => {
-                self.settle((queue.clone(), *message), *fate);
+                self.ledger.settled((queue.clone(), *message), &fate_of(*fate));
             }
             WorkerEventKind::Connected => self.shift.say_connected(&event.server),
             WorkerEventKind::Disconnected(error) => self.shift.say_disconnected(error),
@@ -146,43 +125,21 @@ impl Shift {
             _ => {}
         }
     }
-
-    fn settle(&self, key: Key, fate: JobFate) {
-        let ended = lock(&self.ended).remove(&key);
-        let end = match (ended, fate) {
-            (Some(end), _) => end,
-            // The command still runs, and its end tells.
-            (None, JobFate::Lost(_) | JobFate::Abandoned) => return,
-            (None, _) => CommandEnd::default(),
-        };
-        self.finish(key, end, fate);
-    }
-
-    fn finish(&self, (queue, id): Key, end: CommandEnd, fate: JobFate) {
-        if !end.is_success() || fate != JobFate::Deleted {
-            let fate = match fate {
-                JobFate::Lost(reason) => format!("lost ({reason})"),
-                fate => fate.word().to_owned(),
-            };
-            end.tell(self.shift.messages(), &format!("message {id} of {queue}"), &fate);
-        }
-        let _ = self.finished.send(Finished { id, queue, end, fate: fate.word() });
-    }
 }
 
-fn key(job: &JobContext) -> Key {
-    (job.queue().clone(), job.message_id())
+/// What messages to people call it.
+#[must_use]
+pub fn label_of((queue, id): &Key, (): &()) -> String {
+    format!("message {id} of {queue}")
 }
 
-fn lost_fate(reason: LostReason) -> JobFate {
-    match reason {
-        LostReason::Stopped => JobFate::Abandoned,
-        reason => JobFate::Lost(reason),
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn fate_of(fate: JobFate) -> Fate {
+    let lost = match fate {
+        JobFate::Lost(reason) => Some(reason.to_string()),
+        _ => None,
+    };
+    let is_early = lost.is_some() || fate == JobFate::Abandoned;
+    Fate { word: fate.word(), lost, is_best: fate == JobFate::Deleted, is_early }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! `work`: a worker that runs a command for every job.
 
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::Arc;
 
 use beanstalk_client::blocking::{JobContext, Worker};
 use beanstalk_client::{
@@ -12,14 +11,13 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::named::{self, Several};
 use ctl_core::output::{Record, Shape};
-use ctl_core::units;
-use ctl_core::work::{self, Hands, Recipe, WorkFlags};
+use ctl_core::work::{self, Hands, Ledger, Recipe, WorkFlags};
 
 use crate::error::cli_error;
 use crate::names::Tube;
 use crate::tool::Tool;
 use crate::work::fate::{Backoff, Fates, OnFail};
-use crate::work::{Finished, PLACES, Shift};
+use crate::work::{PLACES, Shift, label};
 
 /// The end of `work --help`.
 pub const HELP: &str = "\
@@ -100,9 +98,6 @@ enum Touch {
     Never,
 }
 
-/// After the grace commands get time to end, before their jobs are given up.
-const LAST_RESORT: Duration = Duration::from_secs(10);
-
 /// Runs `work`.
 ///
 /// # Errors
@@ -122,27 +117,32 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
     shift.wait_out(&interrupts, || tool.link.client().map(drop))?;
     let options = options(tool, &args, &tubes)?;
-    let (sender, finished) = mpsc::channel();
-    let shift = Arc::new(Shift::new(shift, fates(&args), sender));
+    let (ledger, finished) = Ledger::new(shift.messages(), label);
+    let shift = Arc::new(Shift { shift, ledger, fates: fates(&args) });
     let observer = shift.clone();
     let worker =
         Worker::new(options.on_event(move |event| observer.observe(event))).map_err(cli_error)?;
     let hands = Slots(worker.handle());
-    let names: Vec<&str> = tubes.iter().map(TubeName::as_str).collect();
-    shift.shift.messages().note(format!(
-        "taking jobs from {} on {}, {} at once",
-        names.join(", "),
-        tool.link.dialer.address()?,
-        args.flags.jobs
-    ));
-    let logs = args.flags.logs();
     let run = || worker.run(|job: JobContext| shift.handle(&job, &hands.0));
-    let watched =
-        shift.shift.supervise((&hands, run), (&args.flags, &interrupts), &finished, |job| {
-            if logs { log(tool, job) } else { Ok(()) }
-        });
+    let shift = &shift.shift;
+    shift.say_taking("jobs", &tubes, &tool.link.dialer.address()?, &args.flags);
+    let watched = shift.supervise((&hands, run), (&args.flags, &interrupts), &finished, |done| {
+        static JOB: Shape = Shape::rows("id", &[]);
+        let tube = done.more.as_ref().map(TubeName::as_str);
+        let record = Record::new().with("id", done.job.get()).with("tube", tube);
+        work::log(&args.flags, &mut tool.out, &JOB, record, &done.end, done.fate)
+    });
     let (signal, report) = watched?;
-    tell(tool, &shift.shift, report, logs)?;
+    let WorkerReport { finished, released, buried, abandoned, lost, unknown, .. } = report;
+    let ways = [
+        ("deleted", finished, "deleted"),
+        ("released", released, "released"),
+        ("buried", buried, "buried"),
+        ("abandoned", abandoned, "given back"),
+        ("lost", lost, "lost"),
+        ("unknown", unknown, "unknown"),
+    ];
+    work::tally(&mut tool.out, shift.messages(), &args.flags, "job", &ways)?;
     Ok(signal.unwrap_or(Exit::Done))
 }
 
@@ -174,7 +174,7 @@ fn options(
         .slots(usize::from(args.flags.jobs))
         .heartbeat(if touches { Heartbeat::Always } else { Heartbeat::Never })
         .retries(retries(args))
-        .grace(args.flags.grace.saturating_add(LAST_RESORT));
+        .grace(args.flags.last_grace());
     if let Some(jobs) = args.flags.limit() {
         options = options.max_jobs(jobs);
     }
@@ -195,34 +195,4 @@ impl Hands for Slots {
     fn is_busy(&self) -> bool {
         self.0.slots().iter().any(|slot| matches!(slot.state, SlotState::Busy(_)))
     }
-}
-
-fn log(tool: &mut Tool, job: &Finished) -> Result<(), CliError> {
-    static JOB: Shape = Shape::rows("id", &[]);
-    let record = Record::new()
-        .with("id", job.id.get())
-        .with("tube", job.tube.as_ref().map(TubeName::as_str));
-    work::log(&mut tool.out, &JOB, record, &job.end, job.fate)
-}
-
-fn tell(
-    tool: &mut Tool,
-    shift: &work::Shift,
-    report: WorkerReport,
-    logged: bool,
-) -> Result<(), CliError> {
-    let WorkerReport { finished, released, buried, abandoned, lost, unknown, .. } = report;
-    let sentence = format!(
-        "deleted {}, {released} released, {buried} buried, {abandoned} given back, {lost} lost, {unknown} unknown",
-        units::count(finished, "job"),
-    );
-    let counts = [
-        ("deleted", finished),
-        ("released", released),
-        ("buried", buried),
-        ("abandoned", abandoned),
-        ("lost", lost),
-        ("unknown", unknown),
-    ];
-    work::tally(&mut tool.out, shift.messages(), logged, &counts, &sentence)
 }

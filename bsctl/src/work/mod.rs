@@ -2,9 +2,6 @@
 
 pub mod fate;
 
-use std::collections::HashMap;
-use std::sync::mpsc::Sender;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use beanstalk_client::blocking::JobContext;
@@ -14,7 +11,7 @@ use beanstalk_client::{
 };
 use ctl_core::child::Place;
 use ctl_core::units;
-use ctl_core::work::{self, CommandEnd, Given};
+use ctl_core::work::{self, Fate, Given, Ledger};
 
 use self::fate::Fates;
 
@@ -25,62 +22,37 @@ pub const PLACES: &[Place] = &[("{id}", "$BSCTL_JOB_ID"), ("{tube}", "$BSCTL_TUB
 pub struct Shift {
     /// What runs the command.
     pub shift: work::Shift,
-    fates: Fates,
-    finished: Sender<Finished>,
-    /// Jobs whose command has ended, until the server has said what became of them.
-    ended: Mutex<HashMap<JobId, Finished>>,
-}
-
-/// A job that has ended.
-#[derive(Debug, Clone)]
-pub struct Finished {
-    /// The job.
-    pub id: JobId,
-    /// Its tube.
-    pub tube: Option<TubeName>,
-    /// How its command ended.
-    pub end: CommandEnd,
-    /// What became of it: a word of [`JobFate`].
-    pub fate: &'static str,
+    /// What became of jobs.
+    pub ledger: Ledger<JobId, Option<TubeName>>,
+    /// The rules.
+    pub fates: Fates,
 }
 
 impl Shift {
-    /// A shift that nobody has started yet.
-    #[must_use]
-    pub fn new(shift: work::Shift, fates: Fates, finished: Sender<Finished>) -> Self {
-        Self { shift, fates, finished, ended: Mutex::default() }
-    }
-
     /// Handles a job.
     pub fn handle(&self, job: &JobContext, worker: &WorkerHandle) -> Outcome {
         // Without counters the reservation is over, and no outcome is sent.
         let Ok(stats) = job.stats() else { return Outcome::release() };
         let id = stats.id.to_string();
         let given = Given {
-            label: label(job.id, Some(&stats.tube)),
+            label: label(&job.id, &Some(stats.tube.clone())),
             values: &[("{id}", id.as_str()), ("{tube}", stats.tube.as_str())],
             environment: &environment(&stats),
             body: &job.body,
         };
         let (ended, end) = self.shift.run(&given, || job.is_lost(), || worker.stop());
-        self.note_end(job, &stats, end);
+        let lost = job.wait_lost(Duration::ZERO).map(|reason| match reason {
+            LostReason::Stopped => fate_of(JobFate::Abandoned),
+            reason => fate_of(JobFate::Lost(reason)),
+        });
+        self.ledger.ended(job.id, Some(stats.tube.clone()), end, lost);
         self.fates.outcome(ended, &stats)
-    }
-
-    /// Keeps how the command ended until the fate is known; of a lost job it is known already.
-    fn note_end(&self, job: &JobContext, stats: &JobStats, end: CommandEnd) {
-        let tube = Some(stats.tube.clone());
-        let end = Finished { id: job.id, tube, end, fate: "" };
-        match job.wait_lost(Duration::ZERO) {
-            None => drop(lock(&self.ended).insert(job.id, end)),
-            Some(reason) => self.finish(end, lost_fate(reason)),
-        }
     }
 
     /// Passes on what the worker tells.
     pub fn observe(&self, event: &WorkerEvent) {
         match &event.what {
-            WorkerEventKind::Settled { job, fate } => self.settle(*job, *fate),
+            WorkerEventKind::Settled { job, fate } => self.ledger.settled(*job, &fate_of(*fate)),
             WorkerEventKind::Connected => self.shift.say_connected(&event.server),
             WorkerEventKind::Disconnected(error) => self.shift.say_disconnected(error),
             WorkerEventKind::ServerReplaced => {
@@ -108,33 +80,21 @@ impl Shift {
             _ => {}
         }
     }
-
-    fn settle(&self, id: JobId, fate: JobFate) {
-        let ended = lock(&self.ended).remove(&id);
-        let end = match (ended, fate) {
-            (Some(end), _) => end,
-            // The command still runs, and its end tells.
-            (None, JobFate::Lost(_) | JobFate::Abandoned) => return,
-            (None, _) => Finished { id, tube: None, end: CommandEnd::default(), fate: "" },
-        };
-        self.finish(end, fate);
-    }
-
-    fn finish(&self, job: Finished, fate: JobFate) {
-        if !job.end.is_success() || fate != JobFate::Deleted {
-            let fate = match fate {
-                JobFate::Lost(reason) => format!("lost ({reason})"),
-                fate => fate.word().to_owned(),
-            };
-            job.end.tell(self.shift.messages(), &label(job.id, job.tube.as_ref()), &fate);
-        }
-        let _ = self.finished.send(Finished { fate: fate.word(), ..job });
-    }
 }
 
-/// What messages call a job.
-fn label(id: JobId, tube: Option<&TubeName>) -> String {
-    tube.map_or_else(|| format!("job {id}"), |tube| format!("job {id} of {tube}"))
+/// What messages to people call it.
+#[must_use]
+pub fn label(id: &JobId, tube: &Option<TubeName>) -> String {
+    tube.as_ref().map_or_else(|| format!("job {id}"), |tube| format!("job {id} of {tube}"))
+}
+
+fn fate_of(fate: JobFate) -> Fate {
+    let lost = match fate {
+        JobFate::Lost(reason) => Some(reason.to_string()),
+        _ => None,
+    };
+    let is_early = lost.is_some() || fate == JobFate::Abandoned;
+    Fate { word: fate.word(), lost, is_best: fate == JobFate::Deleted, is_early }
 }
 
 /// What the environment of the command says of its job.
@@ -150,15 +110,4 @@ fn environment(stats: &JobStats) -> [(&'static str, String); 9] {
         ("BSCTL_RELEASES", stats.releases.to_string()),
         ("BSCTL_KICKS", stats.kicks.to_string()),
     ]
-}
-
-fn lost_fate(reason: LostReason) -> JobFate {
-    match reason {
-        LostReason::Stopped => JobFate::Abandoned,
-        reason => JobFate::Lost(reason),
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

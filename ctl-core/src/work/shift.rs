@@ -228,6 +228,19 @@ impl Shift {
         lock(&self.broken).take()
     }
 
+    /// The worker begins: with these queues, so many at once of what they have.
+    pub fn say_taking(
+        &self,
+        what: &str,
+        queues: &[impl Display],
+        address: &str,
+        flags: &WorkFlags,
+    ) {
+        let queues: Vec<String> = queues.iter().map(ToString::to_string).collect();
+        let (queues, jobs) = (queues.join(", "), flags.jobs);
+        self.messages.note(format!("taking {what} from {queues} on {address}, {jobs} at once"));
+    }
+
     /// A slot has reached the server.
     pub fn say_connected(&self, server: impl Display) {
         if self.is_down.swap(false, Ordering::SeqCst) {
@@ -333,7 +346,7 @@ impl<H: Hands, R> Crew for Slots<'_, '_, H, R> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

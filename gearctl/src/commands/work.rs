@@ -114,7 +114,6 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         Err(_) => shift.stop(),
     }
     let mut count = Count::default();
-    let logs = args.flags.logs();
     let (crew, messages) = (&*shift, shift.messages.clone());
     let supervisor = Supervisor::new(crew, &interrupts, &messages, &args.flags);
     let signal = supervisor.watch(&finished, |job| {
@@ -122,13 +121,17 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         if job.fate != Fate::Complete {
             job.tell(&messages);
         }
-        if logs { log(tool, job) } else { Ok(()) }
+        static JOB: Shape = Shape::rows("handle", &[]);
+        let record = Record::new()
+            .with("handle", job.handle.as_str())
+            .with("function", job.function.as_str());
+        work::log(&args.flags, &mut tool.out, &JOB, record, &job.end, job.fate.word())
     })?;
     join(slots)?;
     if signal.is_none() {
         started.or_else(|error| interrupts.check().and(Err(error)))?;
     }
-    count.report(tool, &messages, logs)?;
+    count.report(tool, &messages, &args.flags)?;
     Ok(signal.unwrap_or(Exit::Done))
 }
 
@@ -235,13 +238,6 @@ fn join(slots: Vec<Slot>) -> Result<(), CliError> {
     result
 }
 
-fn log(tool: &mut Tool, job: &Finished) -> Result<(), CliError> {
-    static JOB: Shape = Shape::rows("handle", &[]);
-    let record =
-        Record::new().with("handle", job.handle.as_str()).with("function", job.function.as_str());
-    work::log(&mut tool.out, &JOB, record, &job.end, job.fate.word())
-}
-
 /// How many jobs ended in which way.
 #[derive(Default)]
 struct Count {
@@ -261,20 +257,18 @@ impl Count {
         }
     }
 
-    fn report(&self, tool: &mut Tool, messages: &Messages, logged: bool) -> Result<(), CliError> {
-        let sentence = format!(
-            "completed {}, {} failed, {} given back, {} lost",
-            units::count(self.completed, "job"),
-            self.failed,
-            self.returned,
-            self.lost
-        );
-        let counts = [
-            ("completed", self.completed),
-            ("failed", self.failed),
-            ("returned", self.returned),
-            ("lost", self.lost),
+    fn report(
+        &self,
+        tool: &mut Tool,
+        messages: &Messages,
+        flags: &WorkFlags,
+    ) -> Result<(), CliError> {
+        let ways = [
+            ("completed", self.completed, "completed"),
+            ("failed", self.failed, "failed"),
+            ("returned", self.returned, "given back"),
+            ("lost", self.lost, "lost"),
         ];
-        work::tally(&mut tool.out, messages, logged, &counts, &sentence)
+        work::tally(&mut tool.out, messages, flags, "job", &ways)
     }
 }
