@@ -8,6 +8,7 @@ use crate::ping::PingArgs;
 use crate::program::Program;
 use crate::repl::args::SessionArgs;
 use crate::serve::ServeArgs;
+use crate::shells::CompleteArgs;
 use crate::tls::{self, TlsArgs};
 use crate::tool::Tool;
 use crate::watch::WatchArgs;
@@ -63,6 +64,9 @@ pub enum Common {
     Serve(ServeArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
+    /// Say how a line of a shell can go on
+    #[command(hide = true)]
+    Complete(CompleteArgs),
     /// Print or write the man pages
     Man(ManArgs),
     /// Print the sections of the README that are made from the grammar
@@ -75,7 +79,11 @@ impl Common {
     #[must_use]
     pub fn reads_only(&self) -> bool {
         match self {
-            Self::Ping(_) | Self::Watch(_) | Self::Completions(_) | Self::Docs(_) => true,
+            Self::Ping(_)
+            | Self::Watch(_)
+            | Self::Completions(_)
+            | Self::Complete(_)
+            | Self::Docs(_) => true,
             Self::Man(args) => !args.writes(),
             Self::Repl(_) | Self::Serve(_) => false,
         }
@@ -107,6 +115,17 @@ pub fn parse<T: Tool>(
 pub fn connect_flags<T: Tool>() -> Vec<String> {
     let flags = T::Connect::augment_args(Command::new("connect"));
     flags.get_arguments().map(|flag| flag.get_id().to_string()).collect()
+}
+
+/// How the flag that says which servers is written.
+#[must_use]
+pub fn server_flags<T: Tool>() -> Vec<String> {
+    let flags = T::Connect::augment_args(Command::new("connect"));
+    let long = T::PROGRAM.servers.flag.trim_start_matches('-');
+    let flag = flags.get_arguments().find(|flag| flag.get_long() == Some(long));
+    let letters = flag.into_iter().flat_map(|flag| flag.get_short_and_visible_aliases());
+    let letters = letters.flatten().map(|letter| format!("-{letter}"));
+    letters.chain([T::PROGRAM.servers.flag.to_owned()]).collect()
 }
 
 /// What the commands of every tool say in this one.

@@ -36,6 +36,7 @@ pub mod records;
 pub mod repl;
 pub mod run;
 pub mod serve;
+pub mod shells;
 pub mod shortage;
 pub mod signals;
 pub mod smoke;

@@ -18,6 +18,7 @@ use crate::ping;
 use crate::repl::guest::Interactive;
 use crate::repl::{start, unreadable};
 use crate::serve::{self, ServeArgs};
+use crate::shells;
 use crate::tool::Context;
 use crate::watch::{Repeat, watch};
 
@@ -83,6 +84,7 @@ fn common<T: Interactive>(context: &mut Context<T>, command: Common) -> Result<E
         }
         Common::Repl(args) => start::run(context, args, session_line::<T>),
         Common::Serve(args) => serve(context, &args),
+        Common::Complete(args) => shells::complete(context, &args),
         Common::Completions(args) => commands::completions(out, &T::PROGRAM, &args),
         Common::Man(args) => commands::man(out, &T::PROGRAM, &args),
         Common::Docs(args) => commands::readme(out, &T::PROGRAM, &args),

@@ -20,6 +20,8 @@ pub mod program;
 pub mod serve;
 pub mod session;
 pub mod settings;
+#[cfg(unix)]
+pub mod shells;
 #[cfg(target_os = "linux")]
 pub mod shortage;
 pub mod strangers;
@@ -126,6 +128,11 @@ macro_rules! tool_contract {
                 a_server_of_another_kind_is_told,
                 a_server_of_no_known_kind_is_asked_about,
                 a_session_does_not_go_to_a_server_of_another_kind,
+            }
+            #[cfg(unix)]
+            $crate::tool_contract! { @case shells
+                bash_offers_what_can_come_next,
+                files_are_left_to_the_shell_and_scripts_are_short,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case work

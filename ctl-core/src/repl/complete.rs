@@ -53,6 +53,62 @@ pub fn complete(grammar: &Command, values: &dyn Values, text: &str) -> (usize, V
 }
 
 fn candidates(grammar: &Command, values: &dyn Values, partial: &Partial) -> Option<Vec<Candidate>> {
+    let Found { before, what } = find(grammar, values, partial)?;
+    let mut found: Vec<Candidate> = match what {
+        What::Flags(flags) => flags.into_iter().map(Candidate::from).collect(),
+        What::Verbs(verbs) => verbs.iter().map(|(name, _)| whole_word(name)).collect(),
+        What::Names(names) => names.iter().map(|name| word(name, partial.literal)).collect(),
+        What::Files(typed) => return Some(files(&typed, &before)),
+    };
+    for candidate in &mut found {
+        candidate.replacement.insert_str(0, &before);
+    }
+    Some(found)
+}
+
+/// What a word can become.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// What stands before it in the word, such as `--output=` or `@`.
+    pub(crate) before: String,
+    /// It.
+    pub(crate) what: What,
+}
+
+/// See [`Found`].
+#[derive(Debug)]
+pub(crate) enum What {
+    /// Flags of the command.
+    Flags(Vec<Flag>),
+    /// Commands, with what they do.
+    Verbs(Vec<(String, String)>),
+    /// Names and fixed values.
+    Names(Vec<String>),
+    /// Files that begin with this.
+    Files(String),
+}
+
+/// A flag that can be given.
+#[derive(Debug)]
+pub(crate) struct Flag {
+    /// As it is written, with its dashes.
+    pub(crate) name: String,
+    /// The name of its value, if it has one.
+    pub(crate) value: Option<String>,
+    /// What it does.
+    pub(crate) about: String,
+}
+
+impl From<Flag> for Candidate {
+    fn from(Flag { name, value, .. }: Flag) -> Self {
+        let replacement = format!("{name} ");
+        let shown = value.map_or_else(|| name.clone(), |value| format!("{name} {value}"));
+        Self { shown, replacement }
+    }
+}
+
+/// What the word at the end can become; none when nothing is to be offered.
+pub(crate) fn find(grammar: &Command, values: &dyn Values, partial: &Partial) -> Option<Found> {
     let typed = String::from_utf8(partial.current.clone()).ok()?;
     let words = without_prefix_commands(grammar, partial);
     let place = Place::after(grammar, words)?;
@@ -60,35 +116,33 @@ fn candidates(grammar: &Command, values: &dyn Values, partial: &Partial) -> Opti
         let text = |w: &lexer::Word| String::from_utf8_lossy(&w.bytes).into_owned();
         words.iter().skip(1).map(text).collect()
     };
-    let complete_value = |arg: &Arg, typed: &str| {
+    let value = |arg: &Arg, typed: &str| {
         let wanted = Wanted {
             verb: place.command.get_name(),
             value_name: value_name(arg),
             typed,
             before: words_as_text(),
         };
-        value_candidates(arg, values, &wanted, partial.literal)
+        value_of(arg, values, &wanted)
     };
+    let whole = |what| Some(Found { before: String::new(), what });
     if let Some(arg) = place.pending {
-        return Some(complete_value(arg, &typed));
+        return whole(value(arg, &typed));
     }
     if !partial.literal && typed.starts_with('-') && !place.after_dashes {
-        if let Some((option, value)) = typed.split_once('=').filter(|_| typed.starts_with("--")) {
-            let mut found = complete_value(place.option(option)?, value);
-            for candidate in &mut found {
-                candidate.replacement = format!("{option}={}", candidate.replacement);
-            }
-            return Some(found);
+        if let Some((option, text)) = typed.split_once('=').filter(|_| typed.starts_with("--")) {
+            let what = value(place.option(option)?, text);
+            return Some(Found { before: format!("{option}="), what });
         }
-        return Some(flags(&place, &typed));
+        return whole(What::Flags(flags(&place, &typed)));
     }
     if place.wants_verb() {
-        return Some(verbs(place.command, &typed));
+        return whole(What::Verbs(verbs(place.command, &typed)));
     }
-    if !partial.literal && typed.starts_with('@') {
-        return Some(files(typed.get(1..)?, "@"));
+    if let Some(file) = typed.strip_prefix('@').filter(|_| !partial.literal) {
+        return Some(Found { before: "@".to_owned(), what: What::Files(file.to_owned()) });
     }
-    Some(complete_value(place.positional?, &typed))
+    whole(value(place.positional?, &typed))
 }
 
 /// Leaves out what stands before another command: `expect CONDITION`, `:watch i=5`.
@@ -114,21 +168,23 @@ fn without_prefix_commands<'p>(grammar: &Command, partial: &'p Partial) -> &'p [
 /// The value name of an argument that takes another command's words.
 pub(super) const COMMAND_WORDS: &str = "COMMAND";
 
-fn verbs(command: &Command, typed: &str) -> Vec<Candidate> {
-    let mut names: Vec<&str> = Vec::new();
+fn verbs(command: &Command, typed: &str) -> Vec<(String, String)> {
+    let mut names: Vec<(String, String)> = Vec::new();
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
         if sub.get_name().starts_with(typed) {
-            names.push(sub.get_name());
+            names.push((sub.get_name().to_owned(), about));
         } else if !typed.is_empty() {
             // An alias only when nothing else of this command fits: the list stays short.
-            names.extend(sub.get_visible_aliases().find(|alias| alias.starts_with(typed)));
+            let alias = sub.get_visible_aliases().find(|alias| alias.starts_with(typed));
+            names.extend(alias.map(|alias| (alias.to_owned(), about)));
         }
     }
     names.sort_unstable();
-    names.into_iter().map(whole_word).collect()
+    names
 }
 
-fn flags(place: &Place<'_>, typed: &str) -> Vec<Candidate> {
+fn flags(place: &Place<'_>, typed: &str) -> Vec<Flag> {
     let mut found = Vec::new();
     for arg in place.command.get_arguments().filter(|arg| !arg.is_hide_set()) {
         let repeatable =
@@ -141,21 +197,16 @@ fn flags(place: &Place<'_>, typed: &str) -> Vec<Candidate> {
         let fits = |name: &String| name.starts_with(typed);
         // `-` alone offers the long names, which explain themselves.
         if let Some(name) = long.clone().filter(fits).or_else(|| short.filter(fits)) {
-            let shown =
-                if takes_value(arg) { format!("{name} {}", value_name(arg)) } else { name.clone() };
-            found.push(Candidate { shown, replacement: format!("{name} ") });
+            let value = takes_value(arg).then(|| value_name(arg).to_owned());
+            let about = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            found.push(Flag { name, value, about });
         }
     }
-    found.sort_by(|a, b| a.shown.cmp(&b.shown));
+    found.sort_by(|a, b| a.name.cmp(&b.name));
     found
 }
 
-fn value_candidates(
-    arg: &Arg,
-    values: &dyn Values,
-    wanted: &Wanted<'_>,
-    quoted: bool,
-) -> Vec<Candidate> {
+fn value_of(arg: &Arg, values: &dyn Values, wanted: &Wanted<'_>) -> What {
     let fixed = arg.get_possible_values();
     let mut names: Vec<String> = if fixed.is_empty() {
         values.values(wanted)
@@ -163,12 +214,13 @@ fn value_candidates(
         let shown = fixed.iter().filter(|value| !value.is_hide_set());
         shown.map(|value| value.get_name().to_owned()).collect()
     };
-    let is_file = matches!(arg.get_value_hint(), ValueHint::FilePath | ValueHint::AnyPath);
-    if names.is_empty() && (is_file || wanted.value_name == "FILE") {
-        return files(wanted.typed, "");
+    let is_file = matches!(arg.get_value_hint(), ValueHint::FilePath | ValueHint::AnyPath)
+        || wanted.value_name.starts_with("FILE");
+    if names.is_empty() && is_file {
+        return What::Files(wanted.typed.to_owned());
     }
     names.retain(|name| name.starts_with(wanted.typed));
-    names.into_iter().map(|name| word(&name, quoted)).collect()
+    What::Names(names)
 }
 
 fn whole_word(name: &str) -> Candidate {

@@ -1,5 +1,7 @@
 //! The unfinished statement that a cursor stands in.
 
+use std::ffi::OsString;
+
 use super::{LexError, Lexer, Open, Word, next_statement};
 
 /// The words before the cursor, for completion and hints: `text` is the line up to the cursor.
@@ -13,6 +15,26 @@ pub struct Partial {
     pub current: Vec<u8>,
     /// Whether the word under the cursor began with a quote or an encoding.
     pub literal: bool,
+}
+
+impl Partial {
+    /// The words of a shell, of which the last is the one under the cursor.
+    pub(crate) fn of_words(words: &[OsString]) -> Self {
+        let bytes = |word: &OsString| word.as_encoded_bytes().to_vec();
+        let word = |word: &OsString| Word {
+            bytes: bytes(word),
+            literal: false,
+            start: 0,
+            end: 0,
+            heredoc: false,
+            filled: false,
+        };
+        let (current, before) = match words.split_last() {
+            Some((current, before)) => (bytes(current), before),
+            None => (Vec::new(), words),
+        };
+        Self { words: before.iter().map(word).collect(), start: 0, current, literal: false }
+    }
 }
 
 /// Reads the statement that the end of `text` is in, whatever its state. `None` inside of a comment,

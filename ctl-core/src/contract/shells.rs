@@ -1,0 +1,70 @@
+//! Completion in a shell, by the shell itself.
+
+use std::process::Command;
+
+use super::Case;
+use super::program::{Program, ended};
+use crate::tool::Tool;
+
+/// What bash offers for a line.
+fn offered(program: &Program, address: &str, line: &str) -> Vec<String> {
+    let folder = std::path::Path::new(program.path).parent().unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let name = program.name;
+    let script = format!(
+        "source <({name} completions bash) && COMP_LINE=$1 COMP_POINT=${{#1}} && _{name} && \
+         ((${{#COMPREPLY[@]}})) && printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    );
+    let mut bash = Command::new("bash");
+    bash.args(["--norc", "-c", &script, "bash", line]);
+    bash.env("PATH", format!("{}:{path}", folder.display()));
+    bash.env(program.variables[0], address);
+    bash.stdin(std::process::Stdio::null());
+    bash.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let ran = ended(bash.spawn().unwrap());
+    assert_eq!(ran.err, "", "{line}");
+    ran.lines().iter().map(|line| (*line).to_owned()).collect()
+}
+
+/// Commands where a command is meant, names where a name is meant, and nothing where nobody knows.
+pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
+    let _ = case.program.at(&address, &add).exits(0);
+    let (name, flag) = (case.program.name, case.program.flag);
+    let offered = |line: &str| offered(&case.program, &address, &format!("{name} {line}"));
+    let commands = offered("");
+    for known in ["ping", "repl", case.list] {
+        assert!(commands.iter().any(|command| command == known), "{known}: {commands:?}");
+    }
+    let no_command = |command: &&String| {
+        command.starts_with('-') || ["docs", "complete", "shell"].contains(&command.as_str())
+    };
+    assert_eq!(commands.iter().find(no_command), None);
+    let mail = offered(&format!("{} ", case.list));
+    assert!(mail.iter().any(|queue| queue.ends_with("mail")), "{mail:?}");
+    for nobody_knows in [format!("{flag} "), "wait --for ".to_owned(), "ping -c ".to_owned()] {
+        assert_eq!(offered(&nobody_knows), [""; 0], "{nobody_knows}");
+    }
+    assert_eq!(offered("-o j"), ["json"]);
+    assert_eq!(offered("--output=j"), ["json"]);
+    assert!(offered("ping --t").contains(&"--timeout".to_owned()));
+    // A server that is not there keeps nobody waiting, and says nothing.
+    assert_eq!(offered(&format!("{flag} 127.0.0.1:1 {} ", case.list)), [""; 0]);
+}
+
+/// Files are left to the shell, and no script is long.
+pub fn files_are_left_to_the_shell_and_scripts_are_short<T: Tool>(case: &Case<T>) {
+    for (line, code) in [
+        (&["complete", "zsh", "--", "repl", "-f", ""][..], 3),
+        (&["complete", "fish", "--", "drain", "--to", "x"], 3),
+        (&["complete", "zsh", "--", "nonsense", ""], 0),
+        (&["complete", "zsh"], 0),
+    ] {
+        let _ = case.program.at("127.0.0.1:1", line).exits(code);
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let script = case.program.bare(&["completions", shell]).exits(0);
+        assert!(script.out().contains(case.program.name) && script.bytes.len() < 2000, "{shell}");
+    }
+}

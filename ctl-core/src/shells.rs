@@ -1,0 +1,188 @@
+//! Completion in shells: scripts that ask the tool, and what it answers. What is offered is what a session offers.
+
+use std::ffi::{OsStr, OsString};
+use std::marker::PhantomData;
+
+use clap::{Args, ValueEnum};
+
+use crate::cli;
+use crate::error::{CliError, Exit};
+use crate::link::Link as _;
+use crate::repl::complete::{self, Found, Values, Wanted, What};
+use crate::repl::guest::{Guest, Interactive};
+use crate::repl::known::KnownNames;
+use crate::repl::lexer::Partial;
+use crate::tool::Context;
+
+/// The shells that ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Asking {
+    /// The words: the characters that divide words, and the line up to the cursor.
+    Bash,
+    /// The words: those up to the cursor.
+    Zsh,
+    /// The words: those up to the cursor.
+    Fish,
+}
+
+/// Arguments of `complete`.
+#[derive(Debug, Args)]
+pub struct CompleteArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    shell: Asking,
+
+    /// What has been typed
+    #[arg(value_name = "WORD", last = true)]
+    words: Vec<OsString>,
+}
+
+/// The exit code that leaves the word to the shell, which knows files best.
+const FILES: Exit = Exit::Own(3);
+
+/// The script of a shell for this tool.
+#[must_use]
+pub fn script(shell: Asking, name: &str) -> String {
+    let script = match shell {
+        Asking::Bash => include_str!("shells/bash"),
+        Asking::Zsh => include_str!("shells/zsh"),
+        Asking::Fish => include_str!("shells/fish"),
+    };
+    script.replace("TOOL", name)
+}
+
+/// Runs `complete`: a line for each way to go on, with what it does behind a TAB. Exit 3 means that the word is the name
+/// of a file.
+///
+/// # Errors
+/// Failures of writing.
+pub fn complete<T: Interactive>(
+    context: &mut Context<T>,
+    args: &CompleteArgs,
+) -> Result<Exit, CliError> {
+    let (words, divided) = match (args.shell, args.words.as_slice()) {
+        (Asking::Bash, [dividers, line]) => typed_in_bash(dividers, line),
+        (_, words) => (words.to_vec(), String::new()),
+    };
+    let mut tree = cli::tree::<T>();
+    tree.build();
+    let asks = points_to_servers(context, &words);
+    let names = match asks {
+        true => KnownNames::live(T::live_names(context.link.sibling())),
+        false => KnownNames::default(),
+    };
+    let found = complete::find(&tree, &Names::<T>(names, PhantomData), &Partial::of_words(&words));
+    let Some(Found { before, what }) = found else { return Ok(Exit::Done) };
+    let rows: Vec<(String, String)> = match what {
+        What::Files(_) => return Ok(FILES),
+        What::Verbs(verbs) => verbs,
+        What::Flags(flags) => flags.into_iter().map(|flag| (flag.name, flag.about)).collect(),
+        What::Names(names) => names.into_iter().map(|name| (name, String::new())).collect(),
+    };
+    for (word, about) in rows {
+        let word = format!("{before}{word}");
+        // What acts on a terminal is no name that a person types.
+        if word.chars().any(crate::escape::acts) {
+            continue;
+        }
+        let word = word.strip_prefix(&divided).unwrap_or(&word);
+        let about = about.lines().next().unwrap_or_default();
+        let line = match args.shell {
+            Asking::Bash => in_bash(word),
+            Asking::Zsh => format!("{}:{about}", word.replace('\\', "\\\\").replace(':', "\\:")),
+            Asking::Fish => format!("{word}\t{about}"),
+        };
+        context.out.text(&format!("{line}\n"))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The names that this tool knows.
+struct Names<T>(KnownNames, PhantomData<fn() -> T>);
+
+impl<T: Interactive> Values for Names<T> {
+    fn values(&self, wanted: &Wanted<'_>) -> Vec<String> {
+        <T::Guest<'_> as Guest>::candidates(&self.0, wanted)
+    }
+}
+
+/// Whether there are servers to ask for names: those that the line names, or else the usual ones.
+fn points_to_servers<T: Interactive>(context: &mut Context<T>, words: &[OsString]) -> bool {
+    let before = words.split_last().map_or(words, |(_, before)| before);
+    let texts: Vec<&str> = before.iter().filter_map(|word| word.to_str()).collect();
+    let long = T::PROGRAM.servers.flag;
+    let flags = cli::server_flags::<T>();
+    let given = texts.iter().enumerate().rev().find_map(|(at, text)| {
+        if flags.iter().any(|flag| flag == text) {
+            return texts.get(at + 1).copied();
+        }
+        text.strip_prefix(long)?.strip_prefix('=')
+    });
+    if let Some(given) = given {
+        context.link.dialer_mut().retarget(given.to_owned());
+    }
+    !texts.contains(&"--embedded")
+}
+
+/// The words of a line of bash behind the first, and what bash takes for words of their own at the end of the last one.
+fn typed_in_bash(dividers: &OsStr, line: &OsStr) -> (Vec<OsString>, String) {
+    let (dividers, line) = (dividers.to_string_lossy(), line.to_string_lossy());
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        match (letter, quote) {
+            (' ' | '\t' | '\n', None) => words.extend(word.take().map(OsString::from)),
+            ('\'' | '"', None) => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (end, Some(start)) if end == start => quote = None,
+            ('\\', None | Some('"')) => word.get_or_insert_default().extend(letters.next()),
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    let last = word.unwrap_or_default();
+    let divider = |c: char| "=:@".contains(c) && dividers.contains(c);
+    // An at sign begins the word that follows it.
+    let end = |at: usize| {
+        if last.get(at..).is_some_and(|rest| rest.starts_with('@')) { at } else { at + 1 }
+    };
+    let divided = last.rfind(divider).and_then(|at| last.get(..end(at)));
+    let divided = divided.unwrap_or_default().to_owned();
+    words.push(last.into());
+    (words.split_off(1.min(words.len())), divided)
+}
+
+/// A word as it is typed in bash.
+fn in_bash(word: &str) -> String {
+    let mut typed = String::new();
+    for c in word.chars() {
+        if !(c.is_alphanumeric() || "_-./,:@%+=~^".contains(c)) {
+            typed.push('\\');
+        }
+        typed.push(c);
+    }
+    typed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_bash_is_read_as_bash_reads_it() {
+        let read = |line: &str| {
+            let (words, divided) = typed_in_bash(OsStr::new(" \t\n\"'@><=;|&(:"), OsStr::new(line));
+            let words: Vec<String> = words.into_iter().map(|w| w.into_string().unwrap()).collect();
+            (words.join("|"), divided)
+        };
+        let as_is = |words: &str| (words.to_owned(), String::new());
+        assert_eq!(read("tool "), as_is(""));
+        assert_eq!(read("tool put -t m"), as_is("put|-t|m"));
+        assert_eq!(read("tool put 'a b' c\\ d "), as_is("put|a b|c d|"));
+        assert_eq!(read("tool --output=js"), ("--output=js".into(), "--output=".into()));
+        assert_eq!(read("tool -a 1:2 put @f"), ("-a|1:2|put|@f".into(), String::new()));
+        assert_eq!(read("tool clear a@b"), ("clear|a@b".into(), "a".into()));
+        assert_eq!(in_bash("a b$(x)"), "a\\ b\\$\\(x\\)");
+    }
+}
