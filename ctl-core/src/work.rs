@@ -12,14 +12,31 @@ use clap::Args;
 
 use crate::child::{DataArgs, Place, Template};
 use crate::error::{CliError, Exit};
+use crate::link::Link as _;
 use crate::messages::Messages;
 use crate::output::{Format, Output, Record, Shape};
 use crate::pid_file::PidFile;
 use crate::signals::Interrupts;
+use crate::tool::{Context, Tool};
 use crate::units;
 
 pub use ledger::{Fate, Finished, Ledger};
 pub use shift::{Ended, Given, Hands, Recipe, Shift};
+
+/// Connects as the flags say before a worker starts, so that `--wait-for-server` and `--retry` hold for it, too. What is
+/// waited for later is an error at the start, where the address is wrong more often than the server away.
+///
+/// # Errors
+/// No server can be reached: exit 69.
+pub fn connect<T: Tool>(context: &mut Context<T>) -> Result<(), CliError> {
+    let waits = context.globals.wait_for_server.is_some();
+    context.link.connect().map_err(|error| match error.exit {
+        Exit::Unavailable if !waits => {
+            error.hint("--wait-for-server 1m, to wait for it at the start as for a later outage")
+        }
+        _ => error,
+    })
+}
 
 /// The flags of `work` in every tool.
 #[derive(Debug, Args)]

@@ -84,8 +84,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     let _pid = args.flags.create_pid_file()?;
     let interrupts = tool.gentle_interrupts()?;
     let shift = work::Shift::new(recipe, tool.messages.stamped());
-    // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
-    shift.wait_out(&interrupts, || tool.link.client().map(drop))?;
+    shift.wait_out(&interrupts, || work::connect(tool))?;
     if args.flags.exit_when_empty {
         check_queues(tool, &queues)?;
     }

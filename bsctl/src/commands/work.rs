@@ -114,8 +114,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let _pid = args.flags.create_pid_file()?;
     let interrupts = tool.gentle_interrupts()?;
     let shift = work::Shift::new(recipe, tool.messages.stamped());
-    // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
-    shift.wait_out(&interrupts, || tool.link.client().map(drop))?;
+    shift.wait_out(&interrupts, || work::connect(tool))?;
     let options = options(tool, &args, &tubes)?;
     let (ledger, finished) = Ledger::new(shift.messages(), label);
     let shift = Arc::new(Shift { shift, ledger, fates: fates(&args) });

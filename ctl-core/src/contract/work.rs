@@ -32,6 +32,17 @@ pub fn a_job_that_does_not_end_well_is_told_on_a_line<T: Tool>(case: &Case<T>) {
     assert!(!ran.err.contains("exit 0"), "{}", ran.err);
 }
 
+/// Who starts a worker before its server learns how to let it wait.
+pub fn a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    drop(server);
+    let words: Vec<&str> = case.work.split(' ').chain(["--once", "--shell", "true"]).collect();
+    let ran = case.program.at(&address, &words).exits(69);
+    assert!(ran.err.contains("try: --wait-for-server 1m"), "{}", ran.err);
+    let ran = case.program.at(&address, &[&["--wait-for-server", "50ms"], &words[..]].concat());
+    assert!(!ran.exits(69).err.contains("--wait-for-server 1m"));
+}
+
 /// In a pipe as on a terminal. Where documents or records were asked for, stdout has nothing else.
 pub fn results_go_to_stdout_and_the_summary_to_stderr<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();

@@ -205,8 +205,7 @@ fn workers(
 ) -> Result<Vec<Worker>, CliError> {
     let functions = args.functions.names()?;
     let id = args.client_id.as_deref().map(ClientId::try_from).transpose().map_err(cli_error)?;
-    // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
-    tool.link.client()?;
+    work::connect(tool)?;
     let servers = tool.link.servers()?;
     let mut workers = Vec::new();
     for _ in 0..args.flags.jobs {
