@@ -2,14 +2,15 @@
 
 use clap::{Args, Subcommand};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::exporter::ExporterArgs;
 use ctl_core::link::Connect;
 use ctl_core::program::Program;
 use ctl_core::smoke::SmokeArgs;
 
 use crate::commands::settle::Fate;
 use crate::commands::{
-    check, clear, count, drain, export, import, pop, pull, push, queue, queues, raw, settle, smoke,
-    wait, work,
+    check, clear, count, drain, export, exporter, import, pop, pull, push, queue, queues, raw,
+    settle, smoke, wait, work,
 };
 use crate::link::Link;
 use crate::program;
@@ -97,6 +98,9 @@ pub enum Command {
     /// Compare metrics with thresholds, for monitoring and CI (status page)
     #[command(after_help = check::HELP)]
     Check(check::CheckArgs),
+    /// Serve metrics for Prometheus, and counts for autoscalers (status page)
+    #[command(after_help = exporter::HELP)]
+    Exporter(ExporterArgs),
     /// Wait until a condition is true (status page)
     #[command(after_help = wait::HELP)]
     Wait(wait::WaitArgs),
@@ -133,6 +137,7 @@ impl ctl_core::tool::Tool for Adfctl {
             Command::Smoke(SmokeArgs {}) => smoke::run(tool),
             Command::Check(args) => check::run(tool, &args),
             Command::Wait(args) => wait::run(tool, &args),
+            Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),
             Command::Raw(args) => raw::run(tool, &args),
         }
     }

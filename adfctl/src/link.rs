@@ -8,7 +8,7 @@ use adf_queue_client::blocking::Client;
 use adf_queue_client::protocol::{Request, Success, http};
 use adf_queue_client::{
     Address, ConnectOptions, Delivery, Endpoint as AddressEndpoint, Error, QueueName, QueueStats,
-    RetryPolicy, Stats, Transport,
+    RetryPolicy, Servers, Stats, Transport,
 };
 use ctl_core::error::CliError;
 use ctl_core::link::{Dialer, Link as _, Pong, RequestLog, Setters};
@@ -57,7 +57,8 @@ impl ctl_core::link::Link for Link {
     }
 
     fn parse(text: &str) -> Result<Vec<Address>, CliError> {
-        Ok(vec![text.parse().map_err(cli_error)?])
+        let servers: Servers = text.parse().map_err(cli_error)?;
+        Ok(servers.addresses().cloned().collect())
     }
 
     fn by(address: Address, transport: &str) -> Result<Address, CliError> {
@@ -156,7 +157,7 @@ impl Link {
     /// # Errors
     /// The address is wrong: exit 2.
     pub fn transport(&mut self) -> Result<Transport, CliError> {
-        let transport = self.dialer.first()?.address().transport();
+        let transport = self.dialer.only()?.address().transport();
         Ok(if self.in_session { over_websocket(transport) } else { transport })
     }
 
@@ -275,10 +276,10 @@ impl Link {
     /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what is left of `--timeout`.
     fn open(&mut self) -> Result<Client, CliError> {
         let transport = self.transport()?;
-        if self.in_session && self.dialer.first()?.address().transport() != transport {
+        if self.in_session && self.dialer.only()?.address().transport() != transport {
             self.dialer.speak(transport.to_string());
         }
-        let options = self.dialer.first()?;
+        let options = self.dialer.only()?;
         let bound = self.dialer.call_bound();
         self.dialer.open(|attempt| {
             let options = attempt.bound::<Self>(&options);

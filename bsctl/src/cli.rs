@@ -2,13 +2,14 @@
 
 use clap::{Args, Subcommand};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::exporter::ExporterArgs;
 use ctl_core::link::Connect;
 use ctl_core::program::Program;
 use ctl_core::smoke::SmokeArgs;
 
 use crate::commands::{
-    check, clear, delete, drain, export, finish, import, job, jobs, kick, pause, peek, pop, put,
-    raw, reserve, server, smoke, stats, tubes, wait, work,
+    check, clear, delete, drain, export, exporter, finish, import, job, jobs, kick, pause, peek,
+    pop, put, raw, reserve, server, smoke, stats, tubes, wait, work,
 };
 use crate::link::Link;
 use crate::program;
@@ -105,6 +106,9 @@ pub enum Command {
     /// Compare metrics with thresholds, for monitoring and CI (stats, stats-tube)
     #[command(after_help = check::HELP)]
     Check(check::CheckArgs),
+    /// Serve metrics for Prometheus, and counts for autoscalers (stats, list-tubes, stats-tube)
+    #[command(after_help = exporter::HELP)]
+    Exporter(ExporterArgs),
     /// Wait until a condition is true (stats-tube, stats-job)
     #[command(after_help = wait::HELP)]
     Wait(wait::WaitArgs),
@@ -175,6 +179,7 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Smoke(SmokeArgs {}) => smoke::run(tool),
         Command::Check(args) => check::run(tool, args),
         Command::Wait(args) => wait::run(tool, args),
+        Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),
         Command::Raw(args) => raw::run(tool, args),
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use beanstalk_client::blocking::Client;
 use beanstalk_client::protocol::{Command, Effect, ListTubeUsed, Response, ServerWait};
-use beanstalk_client::{Address, ConnectOptions, Error, JobRef, RetryPolicy, TubeName};
+use beanstalk_client::{Address, ConnectOptions, Error, JobRef, RetryPolicy, Servers, TubeName};
 use bytes::BytesMut;
 use ctl_core::error::CliError;
 use ctl_core::link::{Dialer, Link as _, Pong, RequestLog, Setters};
@@ -80,7 +80,8 @@ impl ctl_core::link::Link for Link {
     }
 
     fn parse(text: &str) -> Result<Vec<Address>, CliError> {
-        Ok(vec![text.parse().map_err(cli_error)?])
+        let servers: Servers = text.parse().map_err(cli_error)?;
+        Ok(servers.addresses().cloned().collect())
     }
 
     fn over_tls(address: Address) -> Address {
@@ -247,7 +248,7 @@ impl Link {
 
     /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what is left of `--timeout`.
     fn open(&mut self) -> Result<Client, CliError> {
-        let options = self.dialer.first()?;
+        let options = self.dialer.only()?;
         let trace = self.dialer.trace();
         let bound = self.dialer.call_bound();
         self.dialer.open(|attempt| {

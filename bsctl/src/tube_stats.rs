@@ -1,12 +1,13 @@
 //! The statistics of many tubes, also where the server cannot be asked about some: before 1.11, beanstalkd reads lines
 //! of 208 bytes, in which the longest names have no room beside `stats-tube`.
 
-use beanstalk_client::protocol::StatsTube;
+use beanstalk_client::protocol::{PeekReady, StatsJob, StatsTube};
 use beanstalk_client::{TubeName, TubeStats};
 use ctl_core::error::{CliError, Exit};
 
 use crate::error::{BAD_FORMAT, UNKNOWN_COMMAND};
 use crate::link::Link;
+use crate::seen::Seen;
 
 /// What a server says about a tube.
 pub enum Answer {
@@ -53,6 +54,17 @@ pub fn ask(link: &mut Link, tubes: &[TubeName]) -> Result<Vec<Answer>, CliError>
         }
     }
     Ok(answers)
+}
+
+/// The age of the job of this tube that would be reserved next, in seconds; 0 without one.
+///
+/// # Errors
+/// The failure of the connection.
+pub fn oldest_age(link: &mut Link, tube: &TubeName) -> Result<u64, CliError> {
+    link.use_tube(tube)?;
+    let Some(seen) = Seen::ask(link, &PeekReady)? else { return Ok(0) };
+    let age = link.call(StatsJob(seen.job().id()))?.map_or(0, |stats| stats.age);
+    Ok(u64::try_from(age).unwrap_or(0))
 }
 
 /// What the refusal of a question about a tube means: the name is too long for this server.

@@ -15,6 +15,7 @@ pub mod dial;
 pub mod docs;
 pub mod error;
 pub mod escape;
+pub mod exporter;
 pub mod feed;
 pub mod files;
 pub mod glob;

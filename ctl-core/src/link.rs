@@ -318,6 +318,20 @@ impl<L: Link> Dialer<L> {
         first.ok_or_else(|| CliError::usage("no server is given"))
     }
 
+    /// The options of the server, for what only one can be asked.
+    ///
+    /// # Errors
+    /// There are several: exit 2. As [`Dialer::options`].
+    pub fn only(&mut self) -> Result<L::Options, CliError> {
+        let flag = self.program.servers.flag;
+        if let several @ [(first, _), _, ..] = self.made()? {
+            let (count, first) = (several.len(), first.to_string());
+            let why = format!("this asks one server, and {count} are given: {}", self.address()?);
+            return Err(CliError::usage(why).hint(format!("{flag} {first}")));
+        }
+        self.first()
+    }
+
     /// Where the address came from.
     #[must_use]
     pub fn source(&self) -> String {

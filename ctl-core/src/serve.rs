@@ -135,26 +135,36 @@ impl Service {
             return unix_socket(path.strip_prefix("//").unwrap_or(path));
         }
         let bare = self.schemes.iter().find_map(|scheme| wanted.strip_prefix(scheme));
-        let bare = bare.unwrap_or(wanted);
-        let full = match bare.strip_prefix(':') {
-            Some(port) => format!("127.0.0.1:{port}"),
-            None => bare.to_owned(),
-        };
-        let wrong = |why: &str| {
-            CliError::usage(format!("cannot listen on `{wanted}`: {why}"))
-                .hint("--listen 127.0.0.1:0 or unix:/path/to/socket")
-        };
-        let addresses: Vec<SocketAddr> =
-            full.to_socket_addrs().map_err(|error| wrong(&error.to_string()))?.collect();
-        let address = *addresses.first().ok_or_else(|| wrong("the name has no address"))?;
-        if !address.ip().is_loopback() && !allow_remote {
-            return Err(CliError::usage(format!(
-                "refusing to listen on {} without --allow-remote (the mock has no authentication)",
-                address.ip()
-            )));
-        }
+        let address = tcp_address(bare.unwrap_or(wanted), allow_remote, "mock")
+            .map_err(|error| error.hint("--listen 127.0.0.1:0 or unix:/path/to/socket"))?;
         Ok(Endpoint::Tcp(address))
     }
+}
+
+/// The address to listen on that `wanted` names: `:PORT` is one of this machine alone. `what` is what would listen there.
+///
+/// # Errors
+/// It is none, or other machines could reach it: exit 2.
+pub(crate) fn tcp_address(
+    wanted: &str,
+    allow_remote: bool,
+    what: &str,
+) -> Result<SocketAddr, CliError> {
+    let full = match wanted.strip_prefix(':') {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => wanted.to_owned(),
+    };
+    let wrong = |why: &str| CliError::usage(format!("cannot listen on `{wanted}`: {why}"));
+    let addresses: Vec<SocketAddr> =
+        full.to_socket_addrs().map_err(|error| wrong(&error.to_string()))?.collect();
+    let address = *addresses.first().ok_or_else(|| wrong("the name has no address"))?;
+    if address.ip().is_loopback() || allow_remote {
+        return Ok(address);
+    }
+    Err(CliError::usage(format!(
+        "refusing to listen on {} without --allow-remote (the {what} has no authentication)",
+        address.ip()
+    )))
 }
 
 fn until_ended(interrupts: &Interrupts, gone: impl Fn() -> bool) -> Exit {

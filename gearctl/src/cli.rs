@@ -2,13 +2,14 @@
 
 use clap::{Args, Subcommand};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::exporter::ExporterArgs;
 use ctl_core::link::Connect;
 use ctl_core::program::Program;
 use ctl_core::smoke::SmokeArgs;
 
 use crate::commands::{
-    cancel, check, drain, function, functions, job, jobs, map, raw, run, server, shutdown, smoke,
-    submit, wait, work, workers,
+    cancel, check, drain, exporter, function, functions, job, jobs, map, raw, run, server,
+    shutdown, smoke, submit, wait, work, workers,
 };
 use crate::link::Link;
 use crate::program;
@@ -86,6 +87,9 @@ pub enum Command {
     /// Compare metrics with thresholds, for monitoring and CI (status, GET_STATUS, SUBMIT_JOB)
     #[command(after_help = check::HELP)]
     Check(check::CheckArgs),
+    /// Serve metrics for Prometheus, and counts for autoscalers (status)
+    #[command(after_help = exporter::HELP)]
+    Exporter(ExporterArgs),
     /// Wait until a condition is true (status, GET_STATUS)
     #[command(after_help = wait::HELP)]
     Wait(wait::WaitArgs),
@@ -131,6 +135,7 @@ impl ctl_core::tool::Tool for Gearctl {
             Command::Smoke(SmokeArgs {}) => smoke::run(tool),
             Command::Check(args) => check::run(tool, args),
             Command::Wait(args) => wait::run(tool, args),
+            Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),
             Command::Server(args) => server::run(tool, args),
             Command::Version(args) => server::version(tool, args),
             Command::Pid(args) => server::pid(tool, args),

@@ -5,6 +5,7 @@ pub mod clear;
 pub mod count;
 pub mod drain;
 pub mod export;
+pub mod exporter;
 pub mod import;
 pub mod pop;
 pub mod pull;

@@ -39,6 +39,9 @@ const CASE: ctl_core::contract::Case<adfctl::Adfctl> = ctl_core::contract::Case 
     list: "queues",
     nothing: "queues nobody",
     work: "work -Q mail",
+    noun: "queue",
+    metrics: "adfqueue",
+    metric_names: adfctl::commands::exporter::EXPORTS.names,
     jobs: |server| server.view().ready,
 };
 

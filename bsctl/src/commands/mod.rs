@@ -5,6 +5,7 @@ pub mod clear;
 pub mod delete;
 pub mod drain;
 pub mod export;
+pub mod exporter;
 pub mod finish;
 pub mod import;
 pub mod job;

@@ -41,6 +41,7 @@ pub(crate) const SUCCEEDS: &[(&str, &[&str])] = &[
     ("watch", &["watch", "-c", "2", "-i", "1ms", "--", "stats-tube", "mail"]),
     ("repl", &["repl", "-e", "stats-tube mail"]),
     ("raw", &["raw", "stats-tube mail"]),
+    ("exporter", &["exporter", "--once"]),
     ("serve", &["serve", "--print-addr", "--", "true"]),
     ("completions", &["completions", "bash"]),
     ("man", &["man"]),

@@ -40,6 +40,9 @@ ctl_core::tool_contract!(
         list: "tubes",
         nothing: "jobs --tube none",
         work: "work -t mail",
+        noun: "tube",
+        metrics: "beanstalkd",
+        metric_names: bsctl::commands::exporter::EXPORTS.names,
         jobs: |server| server.view().jobs,
     }
 );

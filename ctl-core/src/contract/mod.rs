@@ -12,6 +12,8 @@
 
 pub mod bounds;
 pub mod documents;
+#[cfg(unix)]
+pub mod exporter;
 pub mod grammar;
 #[cfg(target_os = "linux")]
 pub mod permission;
@@ -34,6 +36,7 @@ pub mod tour;
 pub mod work;
 
 use self::program::Program;
+use crate::exporter::Names;
 use crate::link::Link;
 use crate::serve::Endpoint;
 use crate::tool::Tool;
@@ -55,6 +58,12 @@ pub struct Case<T: Tool> {
     pub nothing: &'static str,
     /// The command that works for the queue `mail`; flags and a command follow.
     pub work: &'static str,
+    /// What its exporter calls a queue.
+    pub noun: &'static str,
+    /// What its metrics begin with, and the files in `docs/monitoring`.
+    pub metrics: &'static str,
+    /// The sets of names that its exporter has.
+    pub metric_names: &'static [Names],
     /// The number of jobs in the server.
     pub jobs: fn(&Server<T>) -> usize,
 }
@@ -128,6 +137,15 @@ macro_rules! tool_contract {
                 a_server_of_another_kind_is_told,
                 a_server_of_no_known_kind_is_asked_about,
                 a_session_does_not_go_to_a_server_of_another_kind,
+            }
+            #[cfg(unix)]
+            $crate::tool_contract! { @case exporter
+                every_scrape_asks_the_servers_anew,
+                several_servers_are_told_apart,
+                scale_tells_what_there_is_to_do,
+                strangers_do_not_harm_the_exporter,
+                a_strict_parser_reads_the_metrics,
+                the_dashboard_and_the_alerts_ask_for_what_is_exported,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case shells

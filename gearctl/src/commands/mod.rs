@@ -3,6 +3,7 @@
 pub mod cancel;
 pub mod check;
 pub mod drain;
+pub mod exporter;
 pub mod function;
 pub mod functions;
 pub mod job;

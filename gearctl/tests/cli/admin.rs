@@ -192,10 +192,9 @@ fn raw_packets_that_come_later_are_waited_for() {
     });
 }
 
-/// Answers the first connection, and has nobody behind the door when others come.
-fn server_of_one_connection() -> (String, std::thread::JoinHandle<()>) {
+/// Answers the first connection, and has nobody behind the door when others come. The port is nobody else's meanwhile.
+fn server_of_one_connection() -> (fixtures::Port, std::thread::JoinHandle<()>) {
     let port = fixtures::Port::take().unwrap();
-    let address = port.address().to_string();
     let listener = TcpListener::bind(port.address()).unwrap();
     let serving = std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
@@ -205,12 +204,13 @@ fn server_of_one_connection() -> (String, std::thread::JoinHandle<()>) {
             (&stream).write_all(b".\n").unwrap();
         }
     });
-    (address, serving)
+    (port, serving)
 }
 
 #[test]
 fn a_connection_that_is_refused_is_not_the_silence_of_a_server() {
-    let (address, serving) = server_of_one_connection();
+    let (port, serving) = server_of_one_connection();
+    let address = port.address().to_string();
     let error = gearctl(&address, &["server", "-o", "json"]).exits(69).error_alone();
     assert_eq!(error["code"], "UNAVAILABLE", "{error}");
     serving.join().unwrap();

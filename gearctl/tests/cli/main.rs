@@ -35,6 +35,9 @@ ctl_core::tool_contract!(
         list: "functions",
         nothing: "workers --function nobody",
         work: "work -f mail",
+        noun: "function",
+        metrics: "gearman",
+        metric_names: gearctl::commands::exporter::EXPORTS.names,
         jobs: |server| server.view().jobs,
     }
 );

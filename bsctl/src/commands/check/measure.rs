@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use beanstalk_client::protocol::{
-    Delete, ListTubes, PeekReady, Put, ReserveJob, ReserveWithTimeout, Stats, StatsJob, StatsTube,
+    Delete, ListTubes, Put, ReserveJob, ReserveWithTimeout, Stats, StatsTube,
 };
 use beanstalk_client::{Job, JobId, PutOptions, TubeName, TubeStats};
 use ctl_core::check::{Measured, Metric};
@@ -17,9 +17,8 @@ use super::What;
 use crate::commands::smoke::scratch_tube;
 use crate::error::cli_error;
 use crate::link::Link;
-use crate::seen::Seen;
 use crate::tool::Tool;
-use crate::tube_stats::unaskable;
+use crate::tube_stats::{oldest_age, unaskable};
 
 /// Asks the server.
 pub(super) fn measure(tool: &mut Tool, what: &What) -> Result<Measured, CliError> {
@@ -123,14 +122,6 @@ fn tubes(
         }
         _ => Ok(metrics.into()),
     }
-}
-
-/// The age of the job that would be reserved next.
-fn oldest_age(link: &mut Link, tube: &TubeName) -> Result<u64, CliError> {
-    link.use_tube(tube)?;
-    let Some(seen) = Seen::ask(link, &PeekReady)? else { return Ok(0) };
-    let age = link.call(StatsJob(seen.job().id()))?.map_or(0, |stats| stats.age);
-    Ok(u64::try_from(age).unwrap_or(0))
 }
 
 /// Puts a job into a tube of its own, takes it back by its id and deletes it. Which of the two parts failed is

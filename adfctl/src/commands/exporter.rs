@@ -1,0 +1,70 @@
+//! `exporter`: the counts of the status page as metrics.
+
+use adf_queue_client::QueueStats;
+use ctl_core::error::CliError;
+use ctl_core::exporter::{Choice, Counts, Exports, Kind, Known, Metrics, Names};
+
+use crate::link::Link;
+use crate::tool::Adfctl;
+
+/// The end of `exporter --help`.
+pub const HELP: &str = "\
+Protocol: the status page, over HTTP on the same port.
+GET /metrics asks every server anew, for at most --timeout (2s): adfqueue_up is 0 for one that does not answer, and its
+other metrics are left out. The page tells of 100 queues at most; adfqueue_queues is how many there are.
+GET /scale?queue=NAME is JSON for autoscalers such as KEDA's metrics-api: ready, pulled, waiting, and value, which is
+ready and pulled. GET /healthz is about the exporter alone.
+
+Examples:
+  adfctl exporter --listen 127.0.0.1:9419 --exclude '/tmp*'
+  adfctl exporter --once > /var/lib/node_exporter/adfqueue.prom";
+
+/// What is exported.
+pub static EXPORTS: Exports<Adfctl> = Exports {
+    prefix: "adfqueue",
+    noun: "queue",
+    names: &[Names { name: "native", server: "server" }],
+    scrape,
+    scale,
+};
+
+fn scrape(link: &mut Link, _: &Names, choice: &Choice, _: &mut Known) -> Result<Metrics, CliError> {
+    let mut metrics = Metrics::default();
+    let stats = link.stats()?;
+    let mut add = |name, help, labels: &[(&str, &str)], value| {
+        metrics.add(Kind::Gauge, name, help, labels.iter().copied(), value);
+    };
+    let info = [("version", stats.version.as_str()), ("host", stats.host.as_str())];
+    add("adfqueue_server_info", "What the server is.", &info, 1.0);
+    add("adfqueue_connections", "WebSocket connections.", &[], stats.connections as f64);
+    add("adfqueue_queues", "Queues that there are.", &[], stats.queue_count as f64);
+    let (queues, more) = choice.of(stats.queues, |queue| queue.name.clone());
+    for (name, QueueStats { ready, pulled, waiting, .. }) in &queues {
+        let label = ("queue", name.as_str());
+        let help = "Messages of the queue, by state.";
+        let messages = "adfqueue_messages";
+        add(messages, help, &[label, ("state", "ready")], *ready as f64);
+        add(messages, help, &[label, ("state", "pulled")], *pulled as f64);
+        let help = "Pulls that wait for a message of the queue.";
+        add("adfqueue_pulls_waiting", help, &[label], *waiting as f64);
+    }
+    let help = "Queues that are not exported because there are more than --max.";
+    add("adfqueue_queues_left_out", help, &[], more as f64);
+    Ok(metrics)
+}
+
+fn scale(link: &mut Link, queue: &str) -> Result<Counts, CliError> {
+    let queue = crate::names::queue(queue)?;
+    let stats = link.queue_stats(&queue)?;
+    let of = |figure: fn(&QueueStats) -> i64| stats.as_ref().map_or(0, figure);
+    let (ready, pulled) = (
+        of(|stats| i64::try_from(stats.ready).unwrap_or(i64::MAX)),
+        of(|stats| stats.pulled.max(0)),
+    );
+    Ok(vec![
+        ("ready", ready),
+        ("pulled", pulled),
+        ("waiting", of(|stats| i64::try_from(stats.waiting).unwrap_or(i64::MAX))),
+        ("value", ready.saturating_add(pulled)),
+    ])
+}

@@ -1,0 +1,136 @@
+//! Metrics as monitoring systems read them: families of samples with labels, written as OpenMetrics.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, text};
+use prometheus_client::metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge};
+use prometheus_client::registry::Registry;
+
+use crate::output::Record;
+
+/// How the value of a family moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Up and down.
+    Gauge,
+    /// Only up, until the server starts again. `_total` is put behind its name.
+    Counter,
+}
+
+/// Families of samples, in the order in which they came.
+#[derive(Debug, Default)]
+pub struct Metrics(Vec<Family>);
+
+#[derive(Debug)]
+struct Family {
+    name: String,
+    help: &'static str,
+    kind: Kind,
+    samples: Vec<Sample>,
+}
+
+#[derive(Debug)]
+struct Sample {
+    labels: Vec<(String, String)>,
+    value: f64,
+}
+
+impl Metrics {
+    /// Adds a sample to the family of this name. Characters that a name cannot have become `_`.
+    pub fn add<'a>(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        help: &'static str,
+        labels: impl IntoIterator<Item = (&'a str, &'a str)>,
+        value: f64,
+    ) {
+        let may_be = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
+        let name: String = name.chars().map(may_be).collect();
+        let labels = labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let sample = Sample { labels: labels.collect(), value };
+        match self.0.iter_mut().find(|family| family.name == name) {
+            Some(family) => family.samples.push(sample),
+            None => self.0.push(Family { name, help, kind, samples: vec![sample] }),
+        }
+    }
+
+    /// Adds all of another server's, with this label.
+    pub(super) fn merge(&mut self, other: Metrics, (key, text): (&str, &str)) {
+        for Family { name, help, kind, samples } in other.0 {
+            for Sample { mut labels, value } in samples {
+                labels.insert(0, (key.to_owned(), text.to_owned()));
+                let labels = labels.iter().map(|(key, text)| (key.as_str(), text.as_str()));
+                self.add(kind, &name, help, labels, value);
+            }
+        }
+    }
+
+    /// A record for each sample.
+    pub(super) fn records(&self) -> impl Iterator<Item = Record> {
+        self.0.iter().flat_map(|Family { name, kind, samples, .. }| {
+            let end = if *kind == Kind::Counter { "_total" } else { "" };
+            samples.iter().map(move |Sample { labels, value }| {
+                let mut record = Record::new().with("metric", format!("{name}{end}"));
+                for (key, text) in labels {
+                    record.push(key.clone(), text.as_str());
+                }
+                record.with("value", *value)
+            })
+        })
+    }
+
+    /// The text that is scraped.
+    pub(super) fn text(self) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self));
+        let mut text = String::new();
+        // Writing to memory does not fail.
+        let _ = text::encode(&mut text, &registry);
+        text
+    }
+}
+
+impl Collector for Metrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for family in &self.0 {
+            let of = match family.kind {
+                Kind::Gauge => MetricType::Gauge,
+                Kind::Counter => MetricType::Counter,
+            };
+            let mut described = encoder.encode_descriptor(&family.name, family.help, None, of)?;
+            for sample in &family.samples {
+                let metric = described.encode_family(&sample.labels)?;
+                match family.kind {
+                    Kind::Gauge => ConstGauge::new(sample.value).encode(metric)?,
+                    Kind::Counter => ConstCounter::new(sample.value).encode(metric)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped_and_families_are_together() {
+        let mut metrics = Metrics::default();
+        let hostile = "a\"b\\c\nd{}";
+        metrics.add(Kind::Gauge, "x-jobs", "Jobs", [("tube", hostile)], 1.0);
+        metrics.add(Kind::Counter, "x_puts", "Puts", [], 2.0);
+        metrics.add(Kind::Gauge, "x_jobs", "Jobs", [("tube", "b")], 3.5);
+        let mut all = Metrics::default();
+        all.merge(metrics, ("server", "one:1"));
+        assert_eq!(
+            all.text(),
+            "# HELP x_jobs Jobs\n# TYPE x_jobs gauge\n\
+             x_jobs{server=\"one:1\",tube=\"a\\\"b\\\\c\\nd{}\"} 1.0\n\
+             x_jobs{server=\"one:1\",tube=\"b\"} 3.5\n\
+             # HELP x_puts Puts\n# TYPE x_puts counter\nx_puts_total{server=\"one:1\"} 2.0\n# EOF\n"
+        );
+    }
+}

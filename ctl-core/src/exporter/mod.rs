@@ -1,0 +1,419 @@
+//! `exporter`: what the servers have to do, for Prometheus, and for autoscalers that ask for one queue.
+
+mod http;
+mod metrics;
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use clap::Args;
+use hyper::StatusCode;
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value, json};
+
+use self::http::{Asked, Reply};
+pub use self::metrics::{Kind, Metrics};
+use crate::error::{CliError, Exit};
+use crate::glob::glob;
+use crate::link::Link;
+use crate::messages::Messages;
+use crate::output::{Column, Format, Output, Record, Shape};
+use crate::ping::PATIENCE;
+use crate::serve::tcp_address;
+use crate::tool::{Context, Tool};
+
+/// Arguments of `exporter`.
+#[derive(Debug, Args)]
+pub struct ExporterArgs {
+    /// Address to serve on; port 0 is a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9419")]
+    listen: String,
+
+    /// Listen on addresses that other machines can reach
+    #[arg(long)]
+    allow_remote: bool,
+
+    /// Print the address as one line on stdout
+    #[arg(long, conflicts_with = "once")]
+    print_addr: bool,
+
+    /// Print the metrics once and end, for a textfile collector
+    #[arg(long, conflicts_with_all = ["listen", "allow_remote"])]
+    once: bool,
+
+    /// Which names the metrics have
+    #[arg(long, value_name = "NAMES")]
+    names: Option<String>,
+
+    /// Only what fits this pattern (* and ?); may be given several times
+    #[arg(long, value_name = "GLOB")]
+    only: Vec<String>,
+
+    /// But not what fits this pattern; may be given several times
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+
+    /// At most so many of them, the first by name
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    max: usize,
+}
+
+/// What the exporter of a tool asks, and what it calls that.
+pub struct Exports<T: Tool> {
+    /// What its own metrics begin with, such as `beanstalkd`.
+    pub prefix: &'static str,
+    /// What one queue is called: the label, and the parameter of `/scale`.
+    pub noun: &'static str,
+    /// Sets of names, the first of which is usual.
+    pub names: &'static [Names],
+    /// What a server says now, by these names.
+    pub scrape: Scrape<T>,
+    /// What there is to do in a queue of this name, which may not exist. `value` is what to scale by.
+    pub scale: fn(&mut T::Link, &str) -> Result<Counts, CliError>,
+}
+
+/// Counts with their names.
+pub type Counts = Vec<(&'static str, i64)>;
+
+/// Asks a server for its metrics.
+pub type Scrape<T> =
+    fn(&mut <T as Tool>::Link, &Names, &Choice, &mut Known) -> Result<Metrics, CliError>;
+
+/// A set of names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Names {
+    /// What `--names` calls it.
+    pub name: &'static str,
+    /// The label that says which server.
+    pub server: &'static str,
+}
+
+/// What is known of a server: which questions it does not answer.
+#[derive(Debug, Default)]
+pub struct Known(Vec<&'static str>);
+
+impl Known {
+    /// The answer to an optional question, unless this server is known to have none: silence is waited for once.
+    ///
+    /// # Errors
+    /// That of the question.
+    pub fn ask<O>(
+        &mut self,
+        question: &'static str,
+        ask: impl FnOnce() -> Result<Option<O>, CliError>,
+    ) -> Result<Option<O>, CliError> {
+        if self.0.contains(&question) {
+            return Ok(None);
+        }
+        let answer = ask()?;
+        if answer.is_none() {
+            self.0.push(question);
+        }
+        Ok(answer)
+    }
+}
+
+/// Which queues are exported.
+#[derive(Debug)]
+pub struct Choice {
+    only: Vec<String>,
+    exclude: Vec<String>,
+    max: usize,
+}
+
+impl Choice {
+    /// Those that are wanted, by their names, and how many more there are.
+    #[must_use]
+    pub fn of<Q>(&self, queues: Vec<Q>, name: impl Fn(&Q) -> String) -> (Vec<(String, Q)>, usize) {
+        let fits =
+            |patterns: &[String], name: &str| patterns.iter().any(|pattern| glob(pattern, name));
+        let mut wanted: Vec<(String, Q)> = queues
+            .into_iter()
+            .map(|queue| (name(&queue), queue))
+            .filter(|(name, _)| self.only.is_empty() || fits(&self.only, name))
+            .filter(|(name, _)| !fits(&self.exclude, name))
+            .collect();
+        wanted.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let more = wanted.len().saturating_sub(self.max);
+        wanted.truncate(self.max);
+        (wanted, more)
+    }
+}
+
+/// Runs `exporter`: every request asks the servers anew, all at once.
+///
+/// # Errors
+/// Flags that are wrong (2); an address that cannot be bound (69). With `--once`, that of the worst server.
+pub fn run<T: Tool>(
+    context: &mut Context<T>,
+    args: &ExporterArgs,
+    exports: &'static Exports<T>,
+) -> Result<Exit, CliError> {
+    context.link.dialer_mut().default_timeout(PATIENCE);
+    let exporter = Exporter {
+        exports,
+        names: exports.names(args.names.as_deref())?,
+        choice: Choice { only: args.only.clone(), exclude: args.exclude.clone(), max: args.max },
+        servers: context.link.each()?.into_iter().map(Server::new).collect(),
+        messages: context.messages.clone(),
+    };
+    if args.once {
+        return print(&mut context.out, &exporter);
+    }
+    let interrupts = context.interrupts()?;
+    let wanted = tcp_address(&args.listen, args.allow_remote, "exporter")
+        .map_err(|error| error.hint("--listen 127.0.0.1:0"))?;
+    let busy = |error| {
+        CliError::unavailable(format!("cannot listen on {wanted}: {error}"))
+            .hint("--listen 127.0.0.1:0 takes a free port")
+    };
+    let listener = TcpListener::bind(wanted).map_err(busy)?;
+    let address = listener.local_addr().map_err(busy)?.to_string();
+    context.messages.note(format!("metrics on http://{address}/metrics"));
+    if args.print_addr {
+        context.out.done(&Record::new().with("addr", address.as_str()), &address)?;
+        context.out.flush()?;
+    }
+    http::serve(listener, &interrupts, move |asked| exporter.answer(asked))
+}
+
+/// Prints the metrics: as records where documents are wanted, else as they are scraped.
+fn print<T: Tool>(out: &mut Output, exporter: &Exporter<T>) -> Result<Exit, CliError> {
+    let (metrics, failures) = exporter.scrape();
+    let are_all_down = failures.len() == exporter.servers.len();
+    let worst = failures.into_iter().max_by_key(|error| error.exit.code());
+    match (out.style.format, worst) {
+        (Format::Json | Format::Ndjson | Format::Yaml, Some(worst)) if are_all_down => Err(worst),
+        (Format::Json | Format::Ndjson | Format::Yaml, worst) => {
+            let mut list = out.list(&METRICS)?;
+            metrics.records().try_for_each(|record| list.push(record))?;
+            list.finish()?;
+            Ok(worst.map_or(Exit::Done, |worst| worst.exit))
+        }
+        (_, worst) => {
+            out.text(metrics.text().trim_end_matches('\n'))?;
+            out.flush()?;
+            worst.map_or(Ok(Exit::Done), Err)
+        }
+    }
+}
+
+static METRICS: Shape =
+    Shape::rows("metric", &[Column::new("metric", "METRIC"), Column::new("value", "VALUE")]);
+
+impl<T: Tool> Exports<T> {
+    fn names(&self, wanted: Option<&str>) -> Result<Names, CliError> {
+        let found = match wanted {
+            Some(wanted) => self.names.iter().find(|names| names.name == wanted),
+            None => self.names.first(),
+        };
+        found.copied().ok_or_else(|| {
+            let known: Vec<&str> = self.names.iter().map(|names| names.name).collect();
+            let wanted = wanted.unwrap_or_default();
+            CliError::usage(format!("there are no names `{}`", crate::escape::line(wanted)))
+                .hint(format!("--names {}", known.join(" or --names ")))
+        })
+    }
+}
+
+struct Exporter<T: Tool> {
+    exports: &'static Exports<T>,
+    names: Names,
+    choice: Choice,
+    servers: Vec<Server<T::Link>>,
+    messages: Messages,
+}
+
+/// A server that is asked.
+struct Server<L> {
+    address: String,
+    /// Whoever asks has it alone.
+    link: Mutex<Asking<L>>,
+}
+
+struct Asking<L> {
+    link: L,
+    known: Known,
+    /// It was told that the server does not answer.
+    is_down: bool,
+}
+
+impl<L: Link> Server<L> {
+    fn new((address, link): (String, L)) -> Self {
+        Self { address, link: Mutex::new(Asking { link, known: Known::default(), is_down: false }) }
+    }
+
+    /// Asks over the connection of this server. One that failed is made anew the next time.
+    fn ask<O>(
+        &self,
+        messages: &Messages,
+        question: impl FnOnce(&mut L, &mut Known) -> Result<O, CliError>,
+    ) -> Result<O, CliError> {
+        let mut asking = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        let Asking { link, known, .. } = &mut *asking;
+        let answer = link.connect().and_then(|()| question(link, known));
+        match &answer {
+            Ok(_) if asking.is_down => messages.note(format!("{} answers again", self.address)),
+            Err(error) if !asking.is_down => messages.warn(error.at(&self.address)),
+            _ => {}
+        }
+        asking.is_down = answer.is_err();
+        if asking.is_down {
+            asking.link.close();
+            asking.known = Known::default();
+        }
+        answer
+    }
+}
+
+impl<T: Tool> Exporter<T> {
+    fn answer(&self, asked: &Asked<'_>) -> Reply {
+        match asked.path {
+            "/metrics" => Reply {
+                status: StatusCode::OK,
+                // The same lines serve both; older readers do not know the newer name.
+                content_type: match asked.accept.contains("application/openmetrics-text") {
+                    true => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                    false => "text/plain; version=0.0.4; charset=utf-8",
+                },
+                body: self.scrape().0.text(),
+            },
+            "/scale" => self.scale(asked.query),
+            "/healthz" => text(StatusCode::OK, "ok\n".to_owned()),
+            "/" => {
+                let noun = self.exports.noun;
+                let known = format!("/metrics\n/healthz\n/scale?{noun}=NAME\n");
+                text(StatusCode::OK, known)
+            }
+            _ => text(StatusCode::NOT_FOUND, "there is /metrics, /healthz and /scale\n".to_owned()),
+        }
+    }
+
+    /// Asks every server at once.
+    fn ask_all<O: Send>(
+        &self,
+        question: impl Fn(&mut T::Link, &mut Known) -> Result<O, CliError> + Sync,
+    ) -> Vec<Result<O, CliError>> {
+        let (question, messages) = (&question, &self.messages);
+        thread::scope(|scope| {
+            let ask = |server| scope.spawn(move || Server::ask(server, messages, question));
+            let asked: Vec<_> = self.servers.iter().map(ask).collect();
+            let defect = || CliError::internal("asking a server is a defect of the tool");
+            asked.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(defect()))).collect()
+        })
+    }
+
+    /// The metrics of all servers, and why others have none.
+    fn scrape(&self) -> (Metrics, Vec<CliError>) {
+        let Self { exports, names, choice, servers, .. } = self;
+        let timed = |link: &mut T::Link, known: &mut Known| {
+            let start = Instant::now();
+            let metrics = (exports.scrape)(link, names, choice, known)?;
+            Ok((metrics, start.elapsed()))
+        };
+        let (mut all, mut failures) = (Metrics::default(), Vec::new());
+        let (up, seconds) = (
+            format!("{}_up", exports.prefix),
+            format!("{}_scrape_duration_seconds", exports.prefix),
+        );
+        for (server, answer) in servers.iter().zip(self.ask_all(timed)) {
+            let label = (names.server, server.address.as_str());
+            let is_up = if answer.is_ok() { 1.0 } else { 0.0 };
+            all.add(Kind::Gauge, &up, "Whether the server answers.", [label], is_up);
+            match answer {
+                Ok((metrics, took)) => {
+                    let help = "How long the server took to answer, in seconds.";
+                    all.add(Kind::Gauge, &seconds, help, [label], took.as_secs_f64());
+                    all.merge(metrics, label);
+                }
+                Err(error) => failures.push(error),
+            }
+        }
+        (all, failures)
+    }
+
+    /// What there is to do in one queue, on all servers that answer together.
+    fn scale(&self, query: &str) -> Reply {
+        let noun = self.exports.noun;
+        let Some(name) = parameter(query, noun) else {
+            return json(
+                StatusCode::BAD_REQUEST,
+                &json!({ "error": format!("which {noun}? /scale?{noun}=NAME") }),
+            );
+        };
+        let mut sums = BTreeMap::<&str, i64>::new();
+        let mut failure = None;
+        let answers = self.ask_all(|link, _| (self.exports.scale)(link, &name));
+        let came = answers.iter().filter(|answer| answer.is_ok()).count();
+        for answer in answers {
+            match answer {
+                Ok(counts) => {
+                    for (key, count) in counts {
+                        let sum = sums.entry(key).or_default();
+                        *sum = sum.saturating_add(count);
+                    }
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        match failure {
+            Some(error) if came == 0 => {
+                let status = match error.exit {
+                    Exit::Usage | Exit::BadData => StatusCode::BAD_REQUEST,
+                    _ => StatusCode::SERVICE_UNAVAILABLE,
+                };
+                json(status, &json!({ "error": error.message }))
+            }
+            _ => {
+                let mut document = Map::new();
+                document.insert(noun.to_owned(), name.into());
+                document.insert("servers".to_owned(), came.into());
+                document.extend(sums.into_iter().map(|(key, sum)| (key.to_owned(), sum.into())));
+                json(StatusCode::OK, &document.into())
+            }
+        }
+    }
+}
+
+fn text(status: StatusCode, body: String) -> Reply {
+    Reply { status, content_type: "text/plain; charset=utf-8", body }
+}
+
+fn json(status: StatusCode, document: &Value) -> Reply {
+    Reply { status, content_type: "application/json", body: format!("{document}\n") }
+}
+
+/// The value of a parameter.
+fn parameter(query: &str, wanted: &str) -> Option<String> {
+    let value = query.split('&').find_map(|pair| pair.strip_prefix(wanted)?.strip_prefix('='))?;
+    let plain = value.replace('+', " ");
+    Some(percent_decode_str(&plain).decode_utf8_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_is_decoded_and_only_whole_names_count() {
+        assert_eq!(
+            parameter("tubes=x&tube=a%20b%2Bc+d&tube=e", "tube").as_deref(),
+            Some("a b+c d")
+        );
+        assert_eq!(parameter("tube", "tube"), None);
+        assert_eq!(parameter("", "tube"), None);
+    }
+
+    #[test]
+    fn the_first_by_name_are_exported_of_those_that_fit() {
+        let choice =
+            Choice { only: vec!["a*".into(), "b".into()], exclude: vec!["*x".into()], max: 2 };
+        let queues = ["b", "ab", "ax", "c", "aa"].map(str::to_owned).to_vec();
+        let (wanted, more) = choice.of(queues, Clone::clone);
+        assert_eq!(wanted.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["aa", "ab"]);
+        assert_eq!(more, 1);
+    }
+}

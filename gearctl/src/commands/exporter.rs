@@ -1,0 +1,93 @@
+//! `exporter`: the counts of every function as metrics.
+
+use ctl_core::error::CliError;
+use ctl_core::exporter::{Choice, Counts, Exports, Kind, Known, Metrics, Names};
+use gearman_client::protocol::AdminCommand;
+use gearman_client::{FunctionPriorities, FunctionStatus};
+
+use super::functions::{status_of, statuses};
+use crate::link::{Answer, Link};
+use crate::names::show_function;
+use crate::tool::Gearctl;
+
+/// The end of `exporter --help`.
+pub const HELP: &str = "\
+Protocol: status; version and prioritystatus, from servers that have them.
+GET /metrics asks every server anew, all at once, each for at most --timeout (2s): gearman_up is 0 for one that does not
+answer, and its other metrics are left out. GET /scale?function=NAME is JSON for autoscalers such as KEDA's metrics-api:
+queued, running, workers, and value, which is queued and running. GET /healthz is about the exporter alone.
+
+Examples:
+  gearctl exporter --listen 127.0.0.1:9419 --exclude 'tmp_*'
+  gearctl -s one:4730,two:4730 exporter
+  gearctl exporter --once > /var/lib/node_exporter/gearman.prom";
+
+/// What is exported.
+pub static EXPORTS: Exports<Gearctl> = Exports {
+    prefix: "gearman",
+    noun: "function",
+    names: &[Names { name: "native", server: "server" }],
+    scrape,
+    scale,
+};
+
+fn scrape(
+    link: &mut Link,
+    _: &Names,
+    choice: &Choice,
+    known: &mut Known,
+) -> Result<Metrics, CliError> {
+    let mut metrics = Metrics::default();
+    let (functions, more) = choice.of(statuses(link)?, |status| show_function(&status.name));
+    for (name, status) in &functions {
+        let label = [("function", name.as_str())];
+        let mut add = |name: &str, help, value: i64| {
+            metrics.add(Kind::Gauge, name, help, label, value as f64);
+        };
+        add("gearman_jobs", "Jobs, waiting and running.", status.total);
+        add("gearman_jobs_running", "Jobs that workers have.", status.running);
+        add("gearman_jobs_waiting", "Jobs that no worker has yet.", status.queued());
+        add("gearman_workers", "Registrations of workers.", status.workers);
+    }
+    if let Some(version) = known.ask("version", || version(link))? {
+        let label = [("version", version.as_str())];
+        metrics.add(Kind::Gauge, "gearman_version_info", "The server's version.", label, 1.0);
+    }
+    for row in known.ask("prioritystatus", || priorities(link))?.unwrap_or_default() {
+        let Some((name, _)) = functions.iter().find(|(_, status)| status.name == row.name) else {
+            continue;
+        };
+        for (priority, count) in [("high", row.high), ("normal", row.normal), ("low", row.low)] {
+            let labels = [("function", name.as_str()), ("priority", priority)];
+            let help = "Jobs that no worker has yet, by priority.";
+            let family = "gearman_jobs_waiting_by_priority";
+            metrics.add(Kind::Gauge, family, help, labels, count as f64);
+        }
+    }
+    let help = "Functions that are not exported because there are more than --max.";
+    metrics.add(Kind::Gauge, "gearman_functions_left_out", help, [], more as f64);
+    Ok(metrics)
+}
+
+fn version(link: &mut Link) -> Result<Option<String>, CliError> {
+    let answer = link.probe(&AdminCommand::Version)?;
+    answer.and_then(|reply| reply.value().map_err(crate::error::cli_error)).map(Answer::came)
+}
+
+fn priorities(link: &mut Link) -> Result<Option<Vec<FunctionPriorities>>, CliError> {
+    let answer = link.probe_listing::<FunctionPriorities>(&AdminCommand::PriorityStatus)?;
+    Ok(answer.came().map(gearman_client::Listing::into_rows))
+}
+
+fn scale(link: &mut Link, function: &str) -> Result<Counts, CliError> {
+    let function = crate::names::function(function)?;
+    // A function is there only while it is used.
+    let status = status_of(link, &function)?;
+    let of = |figure: fn(&FunctionStatus) -> i64| status.as_ref().map_or(0, figure);
+    Ok(vec![
+        ("queued", of(FunctionStatus::queued)),
+        ("running", of(|status| status.running)),
+        ("workers", of(|status| status.workers)),
+        ("value", of(|status| status.total)),
+    ])
+}
