@@ -1,7 +1,7 @@
 //! Looking at a server and changing it.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 
 use serde_json::json;
 
@@ -195,10 +195,15 @@ fn raw_packets_that_come_later_are_waited_for() {
 /// Answers the first connection, and has nobody behind the door when others come. The port is nobody else's meanwhile.
 fn server_of_one_connection() -> (fixtures::Port, std::thread::JoinHandle<()>) {
     let port = fixtures::Port::take().unwrap();
-    let listener = TcpListener::bind(port.address()).unwrap();
+    let address = port.address();
+    let listener = TcpListener::bind(address).unwrap();
     let serving = std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
         drop(listener);
+        // A child that another test starts just now has it open as well, until it runs its program.
+        while TcpStream::connect(address).is_ok() {
+            std::thread::yield_now();
+        }
         for line in BufReader::new(&stream).lines() {
             assert!(matches!(line.unwrap().as_str(), "status" | "workers"));
             (&stream).write_all(b".\n").unwrap();
