@@ -1,5 +1,7 @@
 //! Checks for monitoring and CI: figures, thresholds, verdicts, and what is written about them.
 
+mod formats;
+
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
@@ -74,6 +76,12 @@ enum CheckFormat {
     Json,
     /// Lines for people.
     Text,
+    /// Metrics, for a textfile collector.
+    Prometheus,
+    /// A test report, for CI systems.
+    Junit,
+    /// Annotations of a workflow on GitHub.
+    Github,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -211,6 +219,12 @@ pub fn conclude(
     match format {
         CheckFormat::Nagios => out.text(&report.nagios(&headline, title.many))?,
         CheckFormat::Text => out.text(&report.text(&headline))?,
+        CheckFormat::Prometheus => out.text(&report.prometheus(program.name, title))?,
+        CheckFormat::Junit => {
+            let junit = report.junit(program.name, title);
+            out.text(&junit.map_err(|error| CliError::writing("the report", &error))?)?;
+        }
+        CheckFormat::Github => out.text(&report.github(&headline))?,
         CheckFormat::Json => {
             out.style.format = Format::Json;
             out.document(&report.json(title.noun))?;

@@ -192,6 +192,7 @@ pub fn a_strict_parser_reads_the_metrics<T: Tool>(case: &Case<T>) {
         let mut parser = Command::new(&python);
         parser.args(["-c", script]).stdout(std::process::Stdio::piped());
         parser.stderr(std::process::Stdio::piped());
+        assert!(once.bytes.ends_with(b"# EOF\n"));
         let read = fed(parser, &once.bytes).exits(0);
         let samples = once.lines().iter().filter(|line| !line.starts_with('#')).count();
         assert_eq!(read.out().trim(), samples.to_string(), "{name}");
@@ -238,5 +239,19 @@ fn expressions(value: &Value, found: &mut Vec<String>) {
         }
         Value::Array(values) => values.iter().for_each(|value| expressions(value, found)),
         _ => {}
+    }
+}
+
+/// The verdict is the same for all of them, and so is the exit code.
+pub fn a_check_is_told_to_other_programs<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let name = case.program.name;
+    let status = format!("{name}_check_status{{check=\"none\"}} 2.0\n");
+    for (format, said) in
+        [("junit", "<failure type=\"CRITICAL\""), ("github", "::error::"), ("prometheus", &*status)]
+    {
+        let line = ["check", case.noun, "none", "--must-exist", "--format", format];
+        let ran = case.program.at(&address, &line).exits(2);
+        assert!(ran.out().contains(said) && ran.out().ends_with('\n'), "{}", ran.out());
     }
 }

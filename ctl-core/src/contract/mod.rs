@@ -146,6 +146,7 @@ macro_rules! tool_contract {
                 strangers_do_not_harm_the_exporter,
                 a_strict_parser_reads_the_metrics,
                 the_dashboard_and_the_alerts_ask_for_what_is_exported,
+                a_check_is_told_to_other_programs,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case shells

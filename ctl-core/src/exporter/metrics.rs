@@ -82,7 +82,8 @@ impl Metrics {
     }
 
     /// The text that is scraped.
-    pub(super) fn text(self) -> String {
+    #[must_use]
+    pub fn text(self) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
         let mut text = String::new();

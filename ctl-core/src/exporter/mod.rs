@@ -194,7 +194,7 @@ fn print<T: Tool>(out: &mut Output, exporter: &Exporter<T>) -> Result<Exit, CliE
             Ok(worst.map_or(Exit::Done, |worst| worst.exit))
         }
         (_, worst) => {
-            out.text(metrics.text().trim_end_matches('\n'))?;
+            out.text(&metrics.text())?;
             out.flush()?;
             worst.map_or(Ok(Exit::Done), Err)
         }
