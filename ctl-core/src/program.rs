@@ -1,6 +1,6 @@
 //! What a tool is called, and how it speaks before its flags are known: help, wrong lines, a panic.
 
-mod tip;
+pub(crate) mod tip;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -136,7 +136,7 @@ impl Program {
             };
             return Exit::Usage;
         }
-        let text = error.render().to_string();
+        let text = tip::text(&error);
         let message = text.strip_prefix("error: ").unwrap_or(&text).trim();
         self.early_failure(&CliError::usage(message), line, environment)
     }
@@ -244,10 +244,10 @@ impl Program {
 
 /// What is wrong with a command line, which may quote words that came from elsewhere.
 fn print_escaped(error: &clap::Error) -> io::Result<()> {
-    let text = error.render().to_string();
+    let text = tip::text(error);
     match escape::lines(&text) {
-        Cow::Borrowed(_) => error.print(),
-        Cow::Owned(escaped) => io::stderr().write_all(escaped.as_bytes()),
+        Cow::Borrowed(text) if text == error.render().to_string() => error.print(),
+        text => io::stderr().write_all(text.as_bytes()),
     }
 }
 
@@ -256,7 +256,7 @@ fn first_sentence(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "the command line does not say what to check".to_owned();
     }
-    let text = error.render().to_string();
+    let text = tip::text(error);
     let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
     let text = lines.collect::<Vec<_>>().join(" ");
     text.strip_prefix("error: ").unwrap_or(&text).to_owned()

@@ -40,7 +40,9 @@ fn run<T: Interactive>(line: &[OsString]) -> Exit {
         Ok(context) => context,
         Err(error) => return program.early_failure(&error, line, &environment),
     };
-    dispatch(&mut context, command).unwrap_or_else(|error| {
+    let result = dispatch(&mut context, command);
+    let ended = context.out.end_line();
+    result.and_then(|exit| ended.map(|()| exit)).unwrap_or_else(|error| {
         context.messages.failure(&error, context.out.style.format.is_json());
         error.exit
     })

@@ -80,6 +80,15 @@ pub fn until<T: Tool>(
     Ok(Exit::Done)
 }
 
+/// What a look at counts has shown.
+///
+/// # Errors
+/// The condition names something else: exit 2.
+pub fn seen(condition: &Condition, counts: &serde_json::Value) -> Result<Look, CliError> {
+    let verdict = condition.check(counts).map_err(CliError::usage)?;
+    Ok((verdict.holds, format!("{} {}", condition.key(), verdict.found)))
+}
+
 /// Reads a condition on counts; `known` has every count that it can name.
 ///
 /// # Errors

@@ -97,10 +97,7 @@ fn look(
             let seen = if stats.is_some() { "the queue" } else { "no such queue" };
             Ok((stats.is_some(), seen.to_owned()))
         }
-        Goal::Counts(condition) => {
-            let verdict = condition.check(&counts(stats.as_ref())).map_err(CliError::usage)?;
-            Ok((verdict.holds, verdict.found))
-        }
+        Goal::Counts(condition) => wait::seen(condition, &counts(stats.as_ref())),
         Goal::Empty | Goal::Server => {
             let pulled = |stats: &QueueStats| u64::try_from(stats.pulled).unwrap_or(0);
             let left = stats.as_ref().map_or(0, |stats| stats.ready.saturating_add(pulled(stats)));

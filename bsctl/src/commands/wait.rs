@@ -125,8 +125,7 @@ fn look(tool: &mut Tool, goal: &Goal, tube: &TubeName, must_exist: bool) -> Resu
             }
             let counts = counts(stats.as_ref());
             if let Goal::Counts(condition) = goal {
-                let verdict = condition.check(&counts).map_err(CliError::usage)?;
-                return Ok((verdict.holds, verdict.found));
+                return wait::seen(condition, &counts);
             }
             let left = ["ready", "reserved", "delayed", "buried"]
                 .iter()

@@ -177,6 +177,7 @@ macro_rules! tool_contract {
                 results_that_are_too_high_go_to_the_pager,
                 a_command_can_be_edited_with_the_editor,
                 control_c_ends_a_watch_and_nothing_else,
+                what_is_shown_on_a_terminal_is_made_for_it,
                 ping_shows_each_answer_as_it_comes_and_what_came_at_the_end,
                 results_that_come_one_by_one_are_their_own_progress,
             }

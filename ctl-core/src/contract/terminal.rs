@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Instant;
 
 use rexpect::process::{Signal, WaitStatus};
 use rexpect::session::{PtySession, spawn_command};
@@ -200,6 +201,34 @@ pub fn control_c_ends_a_watch_and_nothing_else<T: Tool>(case: &Case<T>) {
     terminal.sees("cancelled");
     terminal.sees(READS);
     terminal.leaves();
+}
+
+/// A person sees that there is nothing, where the result ends, and whole words.
+pub fn what_is_shown_on_a_terminal_is_made_for_it<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let variables = [("NO_COLOR", "1")];
+    let words: Vec<&str> = case.nothing.split(' ').collect();
+    let mut terminal = Terminal::run(&case.program, &address, &variables, &words);
+    terminal.sees("(none)\r\n");
+    assert_eq!(terminal.ends(), 0);
+    assert_eq!(case.program.at(&address, &words).exits(0).out(), "");
+    let mut terminal = Terminal::plain(&case.program, &address);
+    terminal.says("!stty rows 24 cols 40", READS);
+    let said = terminal.says("connect a:b:c", READS);
+    let said = said.split_once("error:").map_or("", |(_, said)| said);
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines.len() > 3 && lines.iter().all(|line| line.chars().count() <= 40), "{lines:?}");
+    terminal.says(":timing on", READS);
+    let started = Instant::now();
+    terminal.says(&format!(":watch i=1s c=2 {}", case.list), "every 1s");
+    terminal.sees("every 1s");
+    terminal.sees(" ms output)");
+    let whole = started.elapsed().as_secs_f64() * 1000.0;
+    terminal.sees(READS);
+    terminal.leaves();
+    // The second that lies between two rounds is no slowness of the server's.
+    let told = told_times(&terminal.shown).pop().unwrap();
+    assert!(told + 1000.0 <= whole, "{told} ms of {whole} ms");
 }
 
 /// With what came until then.

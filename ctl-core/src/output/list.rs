@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::object::Object;
 use super::record::{Column, Field, Layout, Record, Shape, Show};
 use super::{BODY, Format, Output, no_body, table, unknown_column};
+use crate::color::Role;
 use crate::error::CliError;
 
 /// A list of results of one shape. Nothing but [`List::finish`] completes it.
@@ -151,7 +152,14 @@ impl<'a> List<'a> {
         if let Some(key) = self.sort_by {
             kept.sort_by(|a, b| compare(a.get(key), b.get(key)));
         }
+        let is_empty =
+            self.pushed == 0 && kept.is_empty() && self.live.as_ref().is_none_or(Vec::is_empty);
         match (self.out.style.format, self.shape.layout) {
+            (Format::Table | Format::Wide, _) if is_empty && self.out.style.terminal => {
+                // A person who sees nothing does not know whether something is still to come.
+                let nothing = Role::Faint.paint("(none)", self.out.style.color);
+                self.out.text(&format!("{nothing}\n"))?;
+            }
             (Format::Table | Format::Wide, Layout::Row) => {
                 if !kept.is_empty() {
                     let text = table::rows(&self.columns, &kept, self.out.look())?;

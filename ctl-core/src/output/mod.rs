@@ -130,6 +130,8 @@ pub struct Output {
     rows: u64,
     /// Bytes that were given to the sink.
     written: u64,
+    /// Whether the last of them ends no line.
+    in_line: bool,
 }
 
 impl Output {
@@ -144,7 +146,15 @@ impl Output {
     #[must_use]
     pub fn to(sink: Box<dyn Write + Send>, style: Style) -> Self {
         let destination = Destination::memory();
-        Self { sink, destination, style, flushed: Instant::now(), rows: 0, written: 0 }
+        Self {
+            sink,
+            destination,
+            style,
+            flushed: Instant::now(),
+            rows: 0,
+            written: 0,
+            in_line: false,
+        }
     }
 
     /// Says where the sink writes to.
@@ -340,6 +350,19 @@ impl Output {
         std::mem::take(&mut self.rows)
     }
 
+    /// Ends a line on a terminal that a result has left open: what follows would hide it. Elsewhere results are what
+    /// they are.
+    ///
+    /// # Errors
+    /// Failures of writing.
+    pub fn end_line(&mut self) -> Result<(), CliError> {
+        if !(self.style.terminal && self.in_line) {
+            return Ok(());
+        }
+        self.text("\n")?;
+        self.flush()
+    }
+
     /// Sends what is buffered.
     ///
     /// # Errors
@@ -356,6 +379,7 @@ impl Output {
 
     fn bytes(&mut self, bytes: &[u8]) -> Result<(), CliError> {
         self.written = self.written.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        self.in_line = bytes.last().map_or(self.in_line, |last| *last != b'\n');
         self.sink
             .write_all(bytes)
             .map_err(|error| CliError::writing(self.destination.name(), &error))

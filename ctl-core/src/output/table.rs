@@ -23,6 +23,8 @@ pub(super) struct Look {
     pub(super) colors: &'static [(&'static str, Role)],
 }
 
+/// Blanks between columns.
+const GAP: usize = 2;
 /// The longest cell of a table, in characters; longer ones are cut.
 const CELL_LIMIT: usize = 200;
 /// The longest body that a block shows, in bytes.
@@ -52,18 +54,33 @@ pub(super) fn rows(columns: &[Column], records: &[Record], look: Look) -> Result
             if look.color { cell.add_attribute(Attribute::Bold) } else { cell }
         }));
     }
+    let mut widest = vec![0; columns.len()];
     for record in records {
         let mut cells = Vec::with_capacity(columns.len());
-        for column in columns {
-            cells.push(cell(column.key, record.get(column.key), look)?);
+        for (column, widest) in columns.iter().zip(&mut widest) {
+            let cell = cell(column.key, record.get(column.key), look)?;
+            *widest = cell.content().chars().count().max(*widest);
+            cells.push(cell);
         }
         table.add_row(cells);
     }
+    let with_title =
+        |(column, widest): (&Column, &usize)| column.title.chars().count().max(*widest);
+    let whole: usize = columns.iter().zip(&widest).map(|both| with_title(both) + GAP).sum();
+    // Numbers cannot be broken, but their headings can, and gaps can be smaller.
+    let is_tight = look.width.is_some_and(|width| whole > usize::from(width) + GAP);
+    let gap = if is_tight { 1 } else { GAP };
     for (at, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
+        column.set_padding((0, u16::try_from(gap).unwrap_or(1)));
         if numeric(columns.get(at), records) {
             column.set_cell_alignment(CellAlignment::Right);
-            column.set_constraint(ColumnConstraint::ContentWidth);
+            let title = columns.get(at).map_or("", |column| column.title);
+            let word = title.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
+            let least = word.max(widest.get(at).copied().unwrap_or(0)) + gap;
+            column.set_constraint(match (is_tight, u16::try_from(least)) {
+                (true, Ok(least)) => ColumnConstraint::Absolute(Width::Fixed(least)),
+                _ => ColumnConstraint::ContentWidth,
+            });
         } else if columns.get(at).is_some_and(|column| column.key != super::BODY) {
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(12)));
         }
@@ -201,4 +218,27 @@ fn numeric(column: Option<&Column>, records: &[Record]) -> bool {
         })
     };
     !records.is_empty() && records.iter().all(is_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headings_are_broken_where_a_table_would_not_fit() {
+        let columns = [Column::new("a", "LONG HEADING"), Column::new("b", "OTHER HEADING")];
+        let records = [Record::new().with("a", 1).with("b", 22)];
+        let shown = |width| {
+            let look = Look {
+                color: false,
+                headers: true,
+                width: Some(width),
+                encoding: Encoding::Auto,
+                colors: &[],
+            };
+            rows(&columns, &records, look).unwrap()
+        };
+        assert_eq!(shown(40), "LONG HEADING  OTHER HEADING\n           1             22\n");
+        assert_eq!(shown(20), "   LONG   OTHER\nHEADING HEADING\n      1      22\n");
+    }
 }

@@ -104,6 +104,23 @@ fn names_and_raw_bodies() {
 }
 
 #[test]
+fn a_result_that_ends_no_line_is_ended_on_a_terminal_only() {
+    let ended = |terminal, body: &[u8]| {
+        let shared = Shared::default();
+        let style = Style { terminal, ..style(Format::Raw) };
+        let mut out = Output::to(Box::new(shared.clone()), style);
+        out.raw_body(body).unwrap();
+        out.end_line().unwrap();
+        let shown = shared.0.lock().unwrap().clone();
+        String::from_utf8(shown).unwrap()
+    };
+    assert_eq!(ended(true, b"x"), "x\n");
+    assert_eq!(ended(true, b"x\n"), "x\n");
+    assert_eq!(ended(true, b""), "");
+    assert_eq!(ended(false, b"x"), "x");
+}
+
+#[test]
 fn raw_bodies_are_encoded_when_that_is_asked_for() {
     let raw = |encoding, terminal| Style { encoding, terminal, ..style(Format::Raw) };
     for terminal in [false, true] {

@@ -28,6 +28,24 @@ pub(super) fn correct(error: &mut clap::Error, tree: &Command, line: &[OsString]
     }
 }
 
+/// What an error says, with the rule that a number breaks in words that a person uses.
+pub(crate) fn text(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    if error.kind() != ErrorKind::ValueValidation {
+        return text;
+    }
+    RULES.iter().fold(text, |text, (of_program, of_person)| text.replace(of_program, of_person))
+}
+
+/// The rules of numbers: as the parser says them, and as a person does.
+const RULES: &[(&str, &str)] = &[
+    ("invalid digit found in string", "it is not a whole number"),
+    ("number too large to fit in target type", "the number is too large"),
+    ("cannot parse integer from empty string", "it is empty"),
+    (" is not in 1..18446744073709551615", " is less than 1"),
+    (" is not in 1..4294967295", " is less than 1"),
+];
+
 /// Whether some command has this flag.
 fn has_flag(tree: &Command, written: &str) -> bool {
     any(tree, &|arg| {
@@ -82,6 +100,20 @@ mod tests {
         assert!(of_another.contains("'-Q'") && !of_another.contains("tip:"), "{of_another}");
         let of_none = said(&["tool", "list", "-5"]);
         assert!(of_none.contains("'-- -5'"), "{of_none}");
+    }
+
+    #[test]
+    fn a_number_is_said_to_be_none_in_plain_words() {
+        let count = Arg::new("count").short('c').value_parser(clap::value_parser!(u64).range(1..));
+        let mut tree = Command::new("tool").arg(count);
+        for (word, rule) in [
+            ("high", "'high' for '-c <count>': it is not a whole number"),
+            ("0", "0 is less than 1"),
+            ("99999999999999999999", "the number is too large"),
+        ] {
+            let error = tree.try_get_matches_from_mut(["tool", "-c", word]).unwrap_err();
+            assert!(text(&error).contains(rule), "{}", text(&error));
+        }
     }
 
     #[test]

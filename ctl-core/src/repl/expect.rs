@@ -68,6 +68,12 @@ impl Condition {
         Ok(Self { key: key.to_owned(), operator, value: value.to_owned() })
     }
 
+    /// What is compared.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
     /// Looks the key up in `result` and compares. Numbers are compared as numbers, everything else as
     /// text. `count` is the length of a list; other keys of a list are those of its only element.
     ///

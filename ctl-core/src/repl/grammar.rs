@@ -7,6 +7,7 @@ use super::lexer::Word;
 use super::literal;
 use super::place::value_name;
 use crate::error::CliError;
+use crate::program::tip;
 
 /// What a statement is by the grammar.
 #[derive(Debug)]
@@ -66,7 +67,8 @@ fn closest<'g>(grammar: &'g Command, typed: &str) -> Option<&'g str> {
         .filter(|name| name.chars().any(char::is_alphanumeric))
         .map(|name| (distance(typed, name), name))
         .filter(|(distance, _)| *distance <= tolerance)
-        .min_by_key(|(distance, _)| *distance)
+        // Of several, what was begun and not finished.
+        .min_by_key(|(distance, name)| (*distance, !name.starts_with(typed)))
         .map(|(_, name)| name)
 }
 
@@ -99,7 +101,7 @@ fn refused(error: &clap::Error, words: &[Word]) -> CliError {
         _ => None,
     };
     // The first paragraph says what is wrong; usage and tips follow it.
-    let text = error.to_string();
+    let text = tip::text(error);
     let lines = text.trim_start_matches("error: ").lines().take_while(|line| !line.is_empty());
     let said: Vec<&str> = lines.map(str::trim).collect();
     let mut refused = CliError::usage(literal::unmark(&said.join(" "), words));
@@ -144,7 +146,7 @@ mod tests {
     #[test]
     fn one_letter_and_signs_are_no_misspelt_words() {
         let signs = ["?", "!", "\\e"].map(Command::new);
-        let grammar = grammar().subcommands(signs).subcommand(Command::new("ls"));
+        let grammar = grammar().subcommands(signs).subcommands(["ls", "use"].map(Command::new));
         for (typed, meant) in [
             ("x", None),
             ("l", None),
@@ -153,6 +155,7 @@ mod tests {
             ("sl", Some("ls")),
             ("lss", Some("ls")),
             ("e", None),
+            ("us", Some("use")),
         ] {
             assert_eq!(closest(&grammar, typed), meant, "{typed}");
         }

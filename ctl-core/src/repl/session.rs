@@ -38,6 +38,8 @@ pub struct Session<'s, S> {
     shell: &'s mut S,
     rules: Rules,
     timing: bool,
+    /// How long the present statement has slept between rounds, which is no time of the server's.
+    slept: Duration,
     hints: bool,
     failures: u64,
     depth: u32,
@@ -58,7 +60,15 @@ enum Flow {
 impl<'s, S: Shell> Session<'s, S> {
     /// A session with these rules.
     pub fn new(shell: &'s mut S, rules: Rules) -> Self {
-        Self { shell, rules, timing: false, hints: true, failures: 0, depth: 0 }
+        Self {
+            shell,
+            rules,
+            timing: false,
+            slept: Duration::ZERO,
+            hints: true,
+            failures: 0,
+            depth: 0,
+        }
     }
 
     /// Runs a script to its end, `quit`, a signal, or its first error; `name` stands before line numbers.
@@ -270,7 +280,8 @@ impl<'s, S: Shell> Session<'s, S> {
         // A script that waits is no surprise to anybody.
         let shows_slow = terminal.is_some();
         let flow = self.execute(words, terminal);
-        let took = started.elapsed().saturating_sub(self.shell.reading_time());
+        let idle = self.shell.reading_time() + std::mem::take(&mut self.slept);
+        let took = started.elapsed().saturating_sub(idle);
         let flow = match flow {
             Err(error) if error.is_broken_pipe() => return Err(error),
             Err(error) => {

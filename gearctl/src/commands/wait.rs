@@ -108,9 +108,7 @@ impl Goal {
                 if status.is_none() && must_exist {
                     return Err(no_function(function));
                 }
-                let verdict =
-                    condition.check(&figures(status.as_ref())).map_err(CliError::usage)?;
-                Ok((verdict.holds, verdict.found))
+                wait::seen(condition, &figures(status.as_ref()))
             }
             Self::Done { handle, seen } => {
                 let status = tool.link.client()?.status(&*handle).map_err(cli_error)?;

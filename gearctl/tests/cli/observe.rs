@@ -39,7 +39,7 @@ fn waiting_ends_when_the_condition_is_true() {
         wait(&["queued==1", "-f", "f", "--stable", "2"]).exits(0);
         let error =
             wait(&["idle", "-f", "f", "--timeout", "1", "-o", "json"]).exits(124).error_alone();
-        assert!(error["message"].as_str().unwrap().contains("last seen: 1"), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("last seen: total 1"), "{error}");
 
         let done = format!("handle-done={handle}");
         let seen = wait(&[&done, "--timeout", "1"]).exits(124);

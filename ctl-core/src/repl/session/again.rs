@@ -1,6 +1,6 @@
 //! Commands that run other commands again: `5 put x`, `:watch i=2 stats`.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::{Flow, Session};
 use crate::error::CliError;
@@ -54,7 +54,10 @@ impl<S: Shell> Session<'_, S> {
             if enough || too_few {
                 return Ok(Flow::Next);
             }
-            self.shell.interrupts().sleep(rounds.pause)?;
+            let asleep = Instant::now();
+            let woken = self.shell.interrupts().sleep(rounds.pause);
+            self.slept += asleep.elapsed();
+            woken?;
         }
     }
 }
