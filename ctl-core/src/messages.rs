@@ -1,5 +1,7 @@
 //! Everything that is not a result: errors, warnings, notes, logs. It goes to stderr, always escaped.
 
+mod wrap;
+
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -191,7 +193,9 @@ impl Messages {
     }
 
     fn line(&self, line: &str) {
-        self.write(format!("{line}\n").as_bytes());
+        let width = self.is_terminal().then(terminal_size::terminal_size).flatten();
+        let fitted = width.map(|(width, _)| wrap::words(line, width.0.into()));
+        self.write(format!("{}\n", fitted.as_deref().unwrap_or(line)).as_bytes());
     }
 
     /// A stderr that cannot be written has nowhere to be reported.

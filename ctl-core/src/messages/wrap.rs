@@ -1,0 +1,72 @@
+//! Lines that fit a terminal: broken between words, not in them.
+
+use std::borrow::Cow;
+
+/// The least width that is worth the trouble.
+const LEAST: usize = 20;
+
+/// A message whose lines are no longer than `width`, but for words that are. What follows a break is set in by two more
+/// blanks than its line.
+pub(super) fn words(text: &str, width: usize) -> Cow<'_, str> {
+    if width < LEAST || text.lines().all(|line| shown(line) <= width) {
+        return Cow::Borrowed(text);
+    }
+    let lines: Vec<String> = text.lines().map(|line| broken(line, width)).collect();
+    Cow::Owned(lines.join("\n"))
+}
+
+fn broken(line: &str, width: usize) -> String {
+    let start = line.len() - line.trim_start_matches(' ').len();
+    let indent = " ".repeat(start.min(width / 2) + 2);
+    let (mut out, mut column) = (String::new(), 0);
+    for word in line.split_inclusive(' ') {
+        let length = shown(word.trim_end_matches(' '));
+        if column + length > width && column > indent.len() {
+            out.truncate(out.trim_end_matches(' ').len());
+            out.push('\n');
+            out.push_str(&indent);
+            column = indent.len();
+        }
+        out.push_str(word);
+        column += shown(word);
+    }
+    out
+}
+
+/// The columns that a text takes, without the colours in it.
+fn shown(text: &str) -> usize {
+    let mut in_color = false;
+    let mut columns = 0;
+    for c in text.chars() {
+        match (in_color, c) {
+            (false, '\x1b') => in_color = true,
+            (true, 'm') => in_color = false,
+            (true, _) => {}
+            (false, _) => columns += 1,
+        }
+    }
+    columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words_and_the_rest_is_set_in() {
+        let text = "error: NOT_FOUND: job 42 does not exist\n  try: bsctl jobs, to list the jobs";
+        assert_eq!(
+            words(text, 24),
+            "error: NOT_FOUND: job 42\n  does not exist\n  try: bsctl jobs, to\n    list the jobs"
+        );
+        assert_eq!(words(text, 80), text);
+        let long = format!("see {}", "x".repeat(50));
+        assert_eq!(words(&long, 30), format!("see\n  {}", "x".repeat(50)));
+    }
+
+    #[test]
+    fn colours_take_no_room() {
+        let text = "\x1b[1m\x1b[31merror:\x1b[0m a message of 30 columns";
+        assert_eq!(words(text, 30), text);
+    }
+}
