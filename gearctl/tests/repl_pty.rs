@@ -43,6 +43,16 @@ fn on_both(scenario: impl Fn(&str)) {
 }
 
 #[test]
+fn a_run_that_nobody_serves_says_that_it_waits() {
+    let server = Server::start().unwrap();
+    let line = ["run", "nobody", "x"];
+    let mut terminal = Terminal::run(&PROGRAM, server.address(), &[("NO_COLOR", "1")], &line);
+    terminal.sees("no worker serves nobody: waiting for one; Ctrl-C ends it");
+    terminal.types("\u{3}");
+    assert_eq!(terminal.ends(), 130);
+}
+
+#[test]
 fn tab_completes_verbs_flags_handles_and_live_function_names() {
     on_both(|address| {
         let mut terminal = plain(address);

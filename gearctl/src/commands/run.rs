@@ -4,8 +4,11 @@ use clap::Args;
 use ctl_core::args::ProgressWhen;
 use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
+use gearman_client::protocol::AdminCommand;
+use gearman_client::{FunctionName, FunctionStatus};
 
 use super::submit::{self, SubmitArgs, connect, would};
+use crate::link::Answer;
 use crate::names::show_function;
 use crate::pool::{Kind, Pool};
 use crate::results::KeepArgs;
@@ -97,7 +100,24 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
         return would(tool, tasks, "run").map(Started::Over);
     }
     args.task.note_first_body(&mut tool.link, &tool.messages)?;
+    note_missing_worker(tool, &args.task.words()?.0);
     begin(tool, &args, tasks).map(|running| Started::Running(Box::new(running)))
+}
+
+/// A person who waits for a result wants to know that nobody is there to give it, most often because of a misspelt name.
+fn note_missing_worker(tool: &mut Tool, function: &FunctionName) {
+    if !tool.messages.is_terminal() || tool.link.dialer.options().is_ok_and(|all| all.len() > 1) {
+        return;
+    }
+    let Ok(Answer::Came(all)) = tool.link.probe_listing::<FunctionStatus>(&AdminCommand::Status)
+    else {
+        return;
+    };
+    let row = all.iter().find(|row| row.name == *function);
+    if row.is_none_or(|row| row.workers == 0) {
+        let name = show_function(function);
+        tool.messages.note(format!("no worker serves {name}: waiting for one; Ctrl-C ends it"));
+    }
 }
 
 fn begin(tool: &mut Tool, args: &RunArgs, tasks: Tasks) -> Result<Running, CliError> {
