@@ -2,8 +2,12 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
-use queue_core::{Endpoint, Scheme, excerpt};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use queue_core::Span;
+use queue_core::{Endpoint, Scheme, ServerAddress, excerpt};
 
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::trace;
 use crate::{Error, protocol::Encoding};
 
 /// How the addresses of Adf.QueueServer are written. The pairs are those of [`Transport::ALL`].
@@ -171,12 +175,6 @@ impl Address {
         }
     }
 
-    /// How addresses of this transport are written.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn scheme(&self) -> Scheme {
-        SCHEME.pair(self.transport.pair())
-    }
-
     /// The value of the `Host` header.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn host(&self) -> String {
@@ -196,6 +194,29 @@ impl From<Place> for Address {
     }
 }
 
+impl ServerAddress for Address {
+    type Error = Error;
+
+    fn endpoint(&self) -> Endpoint<'_> {
+        self.endpoint()
+    }
+
+    fn scheme(&self) -> Scheme {
+        // Of this transport.
+        SCHEME.pair(self.transport.pair())
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn connecting(&self) -> Span {
+        trace::connecting(self)
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn connected(&self, outcome: Result<(), &Error>) {
+        trace::connected(self, outcome);
+    }
+}
+
 impl Default for Address {
     /// `127.0.0.1:6230`.
     fn default() -> Self {
@@ -207,7 +228,7 @@ impl FromStr for Address {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let (endpoint, pair) = SCHEME.parse_pair(text).map_err(Error::of)?;
+        let (endpoint, pair) = SCHEME.parse_pair(text)?;
         let place = match endpoint {
             Endpoint::Tcp { host, port } => Place::Tcp(host.into(), port),
             Endpoint::Tls { host, port } => Place::Tls(host.into(), port),

@@ -6,7 +6,7 @@ use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt, sync:
 
 use queue_core::shorten;
 
-use crate::{Fate, Refusal, RequestId, protocol::Action};
+use crate::{Deadline, Fate, Refusal, RequestId, protocol::Action};
 
 /// Why a call failed.
 ///
@@ -60,10 +60,7 @@ impl ErrorKind {
             ErrorKind::Connect => "connect",
             ErrorKind::Tls => "tls",
             ErrorKind::ConnectionLost => "connection_lost",
-            ErrorKind::Timeout(Deadline::Connect) => "connect_timeout",
-            ErrorKind::Timeout(Deadline::Write) => "write_timeout",
-            ErrorKind::Timeout(Deadline::Reply) => "reply_timeout",
-            ErrorKind::Timeout(Deadline::Total) => "total_timeout",
+            ErrorKind::Timeout(which) => which.error_name(),
             ErrorKind::Refused(Refusal::QueueNotFound) => "queue_not_found",
             ErrorKind::Refused(Refusal::QueueExists) => "queue_exists",
             ErrorKind::Refused(Refusal::EmptyQueueName) => "empty_queue_name",
@@ -86,20 +83,6 @@ impl ErrorKind {
             kind => kind.clone(),
         }
     }
-}
-
-/// Which deadline passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Deadline {
-    /// Resolving the name, connecting, the TLS handshake and the upgrade to WebSocket.
-    Connect,
-    /// Handing the request to the operating system.
-    Write,
-    /// The server's answer after the request was written.
-    Reply,
-    /// The whole call, with reconnects and retries.
-    Total,
 }
 
 impl Error {
@@ -146,19 +129,6 @@ impl Error {
             message: shorten(message.into()),
             source: None,
         }))
-    }
-
-    /// What connecting came to, or reading an address. Nothing was sent.
-    pub(crate) fn of(error: queue_core::Error) -> Self {
-        let (kind, message, source) = error.into_parts();
-        let kind = match kind {
-            queue_core::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
-            queue_core::ErrorKind::Connect => ErrorKind::Connect,
-            queue_core::ErrorKind::Tls => ErrorKind::Tls,
-        };
-        let mut error = Self::new(kind, Fate::NotSent, message);
-        error.0.source = source.map(Arc::from);
-        error
     }
 
     /// A value that cannot be sent.
@@ -216,6 +186,22 @@ impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         let message = format!("the server refused: {refusal}");
         Error::new(ErrorKind::Refused(refusal), Fate::Refused, message)
+    }
+}
+
+/// What connecting came to, reading an address, or a deadline. Nothing was sent.
+impl From<queue_core::Error> for Error {
+    fn from(error: queue_core::Error) -> Self {
+        let (kind, message, source) = error.into_parts();
+        let kind = match kind {
+            queue_core::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
+            queue_core::ErrorKind::Connect => ErrorKind::Connect,
+            queue_core::ErrorKind::Tls => ErrorKind::Tls,
+            queue_core::ErrorKind::Timeout(which) => ErrorKind::Timeout(which),
+        };
+        let mut error = Self::new(kind, Fate::NotSent, message);
+        error.0.source = source.map(Arc::from);
+        error
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::{
 
 use crate::{
     ConnectOptions, Error, Metrics, QueueName, Result,
-    deadline::{Limit, connecting},
+    deadline::Limit,
     protocol::client::{
         Answer, Ask,
         course::{Course, Step, Terms},
@@ -127,12 +127,8 @@ impl Http {
     fn lane(&self) -> Lane<Wire<Error>> {
         let mut pool = self.pool();
         pool.take(now()).unwrap_or_else(|| {
-            let options = self.options.clone();
-            let wire = Wire::new(move |_, until| {
-                let options = options.clone();
-                Box::pin(async move { options.connect(connecting(until)).await })
-            });
-            Lane { role: Exchange::new(self.options.clone(), pool.number()), wire }
+            let role = Exchange::new(self.options.clone(), pool.number());
+            Lane { role, wire: Wire::to(&self.options) }
         })
     }
 }

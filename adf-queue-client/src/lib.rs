@@ -109,14 +109,17 @@ mod worker;
 pub use queue_core::Stream;
 #[cfg(feature = "__rustls")]
 pub use queue_core::TlsOptions;
-pub use queue_core::{ConnectionState, Endpoint, Epoch, Fate, JobLimit, RetryPolicy, Selection};
+pub use queue_core::{
+    ConnectionState, Deadline, Endpoint, Epoch, Fate, JobLimit, RetryPolicy, Selection,
+    ServerOptions,
+};
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::work::{JobContext, ServerStatus, WorkerHandle};
 pub use self::{
     address::{Address, Transport},
     delivery::Delivery,
-    error::{Deadline, Error, ErrorKind},
+    error::{Error, ErrorKind},
     names::{MessageId, QueueName, RequestId},
     options::ConnectOptions,
     produce::{ProducerOptions, ProducerReport},

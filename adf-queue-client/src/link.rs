@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 
 use crate::{
     ConnectOptions, Error, ErrorKind, Fate, Metrics, Result,
-    deadline::{Limit, connecting},
+    deadline::Limit,
     protocol::client::{self, Answer, Ask},
 };
 
@@ -40,8 +40,8 @@ impl Link {
             let what = "the async client needs tokio's runtime";
             Error::new(ErrorKind::InvalidInput, Fate::NotSent, what).with_source(error)
         });
-        let wire = wire(self.options.clone());
-        let driver = queue_core::Driver::new(self.role.clone(), prepare(wire));
+        let wire = prepare(Wire::to(&self.options));
+        let driver = queue_core::Driver::new(self.role.clone(), wire);
         // Without a runtime it is dropped here, which tells those who wait.
         runtime.map(|runtime| drop(runtime.spawn(driver)))
     }
@@ -129,12 +129,4 @@ impl Drop for Call<'_> {
             self.link.leave(number);
         }
     }
-}
-
-/// A wire that connects as the options say.
-pub(crate) fn wire(options: ConnectOptions) -> Wire<Error> {
-    Wire::new(move |_, until| {
-        let options = options.clone();
-        Box::pin(async move { options.connect(connecting(until)).await })
-    })
 }

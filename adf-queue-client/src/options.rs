@@ -2,13 +2,13 @@
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
-use std::{str::FromStr, time::Duration};
+use std::{ops::Deref, str::FromStr, time::Duration};
 
-use queue_core::{Dial, RetryPolicy};
+use queue_core::{RetryPolicy, ServerOptions};
 
-use crate::{Address, Error};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-use crate::{deadline::Limit, protocol::Action, trace};
+use crate::protocol::Action;
+use crate::{Address, Error};
 
 /// How to connect, and how long to wait for what.
 ///
@@ -23,6 +23,8 @@ use crate::{deadline::Limit, protocol::Action, trace};
 /// # Ok::<(), adf_queue_client::Error>(())
 /// ```
 ///
+/// What was set can be read: `options.reply_timeout`, from [`ServerOptions`].
+///
 /// | deadline | default | covers |
 /// |---|---|---|
 /// | connect | 5 s | name resolution, TCP over all addresses, TLS handshake, upgrade to WebSocket |
@@ -33,59 +35,47 @@ use crate::{deadline::Limit, protocol::Action, trace};
 /// They hold whatever else a server sends.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    pub(crate) address: Address,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) write_timeout: Duration,
-    pub(crate) reply_timeout: Duration,
-    pub(crate) total_timeout: Option<Duration>,
+    pub(crate) server: ServerOptions<Address>,
     pub(crate) max_message_size: usize,
     pub(crate) max_connections: usize,
     pub(crate) ping_interval: Option<Duration>,
     pub(crate) seed: Option<u64>,
-    pub(crate) retry: RetryPolicy,
-    pub(crate) dial: Dial,
 }
 
 impl ConnectOptions {
     /// Options for this server, everything else at its default.
     #[must_use]
     pub fn new(address: Address) -> Self {
-        let mut dial = Dial::default();
+        let mut server = ServerOptions::new(address);
         // The server does not set `TCP_NODELAY`.
-        dial.acknowledges_at_once = true;
+        server.dial.acknowledges_at_once = true;
         ConnectOptions {
-            address,
-            connect_timeout: Duration::from_secs(5),
-            write_timeout: Duration::from_secs(10),
-            reply_timeout: Duration::from_secs(10),
-            total_timeout: None,
+            server,
             max_message_size: 64 << 20,
             max_connections: 16,
             ping_interval: Some(Duration::from_secs(30)),
             seed: None,
-            retry: RetryPolicy::default(),
-            dial,
         }
     }
 
     /// Bounds resolving, connecting, the TLS handshake and the upgrade to WebSocket together.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
+        self.server.connect_timeout = timeout;
         self
     }
 
     /// Bounds handing a request to the operating system: up to 64 KiB of it, after which a longer one has the time again.
     #[must_use]
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
-        self.write_timeout = timeout;
+        self.server.write_timeout = timeout;
         self
     }
 
     /// Bounds the wait for a whole answer once its request is written. A pull waits as long as it takes.
     #[must_use]
     pub fn reply_timeout(mut self, timeout: Duration) -> Self {
-        self.reply_timeout = timeout;
+        self.server.reply_timeout = timeout;
         self
     }
 
@@ -93,7 +83,7 @@ impl ConnectOptions {
     /// the other deadlines hold.
     #[must_use]
     pub fn total_timeout(mut self, timeout: Option<Duration>) -> Self {
-        self.total_timeout = timeout;
+        self.server.total_timeout = timeout;
         self
     }
 
@@ -137,14 +127,14 @@ impl ConnectOptions {
     /// How often a request that certainly did not reach a server is tried again.
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.retry = policy;
+        self.server.retry = policy;
         self
     }
 
     /// Refuses plain text to another machine: such an address is an error then.
     #[must_use]
     pub fn require_tls(mut self, require: bool) -> Self {
-        self.dial.require_tls = require;
+        self.server.dial.require_tls = require;
         self
     }
 
@@ -153,7 +143,7 @@ impl ConnectOptions {
     /// hours; 30 seconds unless set. It concerns TCP connections that the client makes itself.
     #[must_use]
     pub fn dead_peer_after(mut self, time: Duration) -> Self {
-        self.dial.dead_peer_after = time;
+        self.server.dial.dead_peer_after = time;
         self
     }
 
@@ -190,9 +180,7 @@ impl ConnectOptions {
         F: Future<Output = io::Result<S>> + Send + 'static,
         S: queue_core::Stream + 'static,
     {
-        let address = self.address.clone();
-        let connector = queue_core::Connector::new(move || connect(address.clone()));
-        self.dial.connector = Some(connector);
+        self.server.set_connector(connect);
         self
     }
 
@@ -205,9 +193,7 @@ impl ConnectOptions {
         C: Fn(&Address, Option<Duration>) -> io::Result<S> + Send + Sync + 'static,
         S: queue_core::blocking::Stream + 'static,
     {
-        let address = self.address.clone();
-        let connector = queue_core::blocking::Connector::new(move |left| connect(&address, left));
-        self.dial.blocking_connector = Some(connector);
+        self.server.set_blocking_connector(connect);
         self
     }
 
@@ -215,7 +201,7 @@ impl ConnectOptions {
     #[cfg(feature = "__rustls")]
     #[must_use]
     pub fn tls(mut self, tls: crate::TlsOptions) -> Self {
-        self.dial.tls = tls;
+        self.server.dial.tls = tls;
         self
     }
 
@@ -228,32 +214,7 @@ impl ConnectOptions {
     /// The server's address.
     #[must_use]
     pub fn address(&self) -> &Address {
-        &self.address
-    }
-
-    /// Makes one connection.
-    #[cfg(feature = "tokio")]
-    pub(crate) async fn connect(&self, limit: Limit) -> Result<Box<dyn queue_core::Stream>, Error> {
-        let attempt = async {
-            let outcome = queue_core::connect(&self.dial, self.address.endpoint(), limit).await;
-            trace::connected(&self.address, &outcome);
-            outcome
-        };
-        trace::connecting(&self.address).follow(attempt).await
-    }
-
-    /// Makes one connection.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn connect_blocking(
-        &self,
-        limit: Limit,
-    ) -> Result<queue_core::blocking::Transport, Error> {
-        trace::connecting(&self.address).run(|| {
-            let endpoint = self.address.endpoint();
-            let outcome = queue_core::blocking::connect(&self.dial, endpoint, limit);
-            trace::connected(&self.address, &outcome);
-            outcome
-        })
+        &self.server.address
     }
 
     /// Refuses a transport that one stream is not enough for.
@@ -282,7 +243,15 @@ impl ConnectOptions {
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn check(&self) -> Result<(), Error> {
         crate::protocol::check_host(&self.address.host())?;
-        self.dial.check(&self.address.scheme(), self.address.endpoint()).map_err(Error::of)
+        self.server.check()
+    }
+}
+
+impl Deref for ConnectOptions {
+    type Target = ServerOptions<Address>;
+
+    fn deref(&self) -> &ServerOptions<Address> {
+        &self.server
     }
 }
 
@@ -306,29 +275,7 @@ impl FromStr for ConnectOptions {
     }
 }
 
-impl TryFrom<&str> for ConnectOptions {
-    type Error = Error;
-
-    fn try_from(text: &str) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<String> for ConnectOptions {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<&String> for ConnectOptions {
-    type Error = Error;
-
-    fn try_from(text: &String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
+queue_core::try_from_text!(ConnectOptions, Error);
 
 #[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
 mod tests {

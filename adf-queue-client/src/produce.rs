@@ -112,21 +112,7 @@ impl FromStr for ProducerOptions {
     }
 }
 
-impl TryFrom<&str> for ProducerOptions {
-    type Error = Error;
-
-    fn try_from(text: &str) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<String> for ProducerOptions {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
+queue_core::try_from_text!(ProducerOptions, Error: &str, String);
 
 /// What a producer has done so far. A push whose call was dropped is not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use queue_core::{Line, Words};
 #[cfg(feature = "tracing")]
 use crate::protocol::Action;
 use crate::{
-    Address, Delivery, Error, Result, WorkerEventKind,
+    Address, Delivery, Error, WorkerEventKind,
     protocol::{Request, client::Ask},
 };
 
@@ -99,10 +99,10 @@ pub(crate) fn connecting(address: &Address) -> Span {
 }
 
 /// What came of the attempt.
-pub(crate) fn connected<T>(address: &Address, outcome: &Result<T>) {
+pub(crate) fn connected(address: &Address, outcome: Result<(), &Error>) {
     #[cfg(feature = "tracing")]
     match outcome {
-        Ok(_) => tracing::info!(
+        Ok(()) => tracing::info!(
             messaging.system = SYSTEM,
             server.address = %address.endpoint().host(),
             server.port = address.endpoint().port(),

@@ -48,7 +48,7 @@ impl Client {
     {
         let options: ConnectOptions = options.try_into()?;
         options.check()?;
-        let wire = options.wire();
+        let wire = Wire::to(&options);
         let mut client = Client { role: ClientSession::new(options, true), wire };
         client.role.connect();
         client.ready().await?;
@@ -58,7 +58,7 @@ impl Client {
     /// Uses a stream that the caller has connected. Such a client cannot reconnect; the address in `options` is only
     /// shown. A TCP stream should have `TCP_NODELAY` set.
     pub fn from_stream(stream: impl Stream + 'static, options: ConnectOptions) -> Self {
-        let wire = options.wire().over(Box::new(stream));
+        let wire = Wire::to(&options).over(Box::new(stream));
         Client { role: ClientSession::new(options, false), wire }
     }
 
@@ -195,7 +195,7 @@ impl Client {
 
     /// Changes the bound for whole calls from the next one on; see [`ConnectOptions::total_timeout`].
     pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
-        self.role.options.total_timeout = timeout;
+        self.role.options.server.total_timeout = timeout;
     }
 }
 

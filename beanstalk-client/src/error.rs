@@ -5,9 +5,9 @@ use std::io;
 use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt, sync::Arc};
 
 use bytes::Bytes;
-pub use queue_core::Fate;
 pub(crate) use queue_core::excerpt;
 use queue_core::shorten;
+pub use queue_core::{Deadline, Fate};
 
 use crate::JobRef;
 
@@ -99,10 +99,7 @@ impl ErrorKind {
             ErrorKind::InvalidInput => "invalid_input",
             ErrorKind::Connect => "connect",
             ErrorKind::ConnectionLost => "connection_lost",
-            ErrorKind::Timeout(Deadline::Connect) => "connect_timeout",
-            ErrorKind::Timeout(Deadline::Write) => "write_timeout",
-            ErrorKind::Timeout(Deadline::Reply) => "reply_timeout",
-            ErrorKind::Timeout(Deadline::Total) => "total_timeout",
+            ErrorKind::Timeout(which) => which.error_name(),
             ErrorKind::Protocol => "protocol",
             ErrorKind::BodyTooLarge => "body_too_large",
             ErrorKind::BodyDamaged => "body_damaged",
@@ -112,20 +109,6 @@ impl ErrorKind {
             ErrorKind::Closed => "closed",
         }
     }
-}
-
-/// Which deadline passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Deadline {
-    /// Resolving the name, connecting and the TLS handshake.
-    Connect,
-    /// Handing the command to the operating system.
-    Write,
-    /// The server's answer after the command was written; for a timed reserve, its own timeout besides.
-    Reply,
-    /// The whole operation, with reconnects and retries.
-    Total,
 }
 
 impl Error {
@@ -192,19 +175,6 @@ impl Error {
             reply: None,
             source: None,
         }))
-    }
-
-    /// What connecting came to, or reading an address. Nothing was sent.
-    pub(crate) fn of(error: queue_core::Error) -> Self {
-        let (kind, message, source) = error.into_parts();
-        let kind = match kind {
-            queue_core::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
-            queue_core::ErrorKind::Connect => ErrorKind::Connect,
-            queue_core::ErrorKind::Tls => ErrorKind::Tls,
-        };
-        let mut error = Self::new(kind, Fate::NotSent, message);
-        error.0.source = source.map(Arc::from);
-        error
     }
 
     /// A value that cannot be sent.
@@ -290,6 +260,22 @@ impl fmt::Debug for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// What connecting came to, reading an address, or a deadline. Nothing was sent.
+impl From<queue_core::Error> for Error {
+    fn from(error: queue_core::Error) -> Self {
+        let (kind, message, source) = error.into_parts();
+        let kind = match kind {
+            queue_core::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
+            queue_core::ErrorKind::Connect => ErrorKind::Connect,
+            queue_core::ErrorKind::Tls => ErrorKind::Tls,
+            queue_core::ErrorKind::Timeout(which) => ErrorKind::Timeout(which),
+        };
+        let mut error = Self::new(kind, Fate::NotSent, message);
+        error.0.source = source.map(Arc::from);
+        error
     }
 }
 

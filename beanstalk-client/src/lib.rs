@@ -89,7 +89,6 @@ pub mod blocking;
 mod client;
 #[cfg(feature = "tokio")]
 mod commands;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 mod deadline;
 mod error;
 mod options;
@@ -145,7 +144,7 @@ pub use self::{
 pub use queue_core::Stream;
 #[cfg(feature = "__rustls")]
 pub use queue_core::TlsOptions;
-pub use queue_core::{RetryPolicy, Selection};
+pub use queue_core::{Endpoint, RetryPolicy, Selection, ServerOptions};
 
 /// What a client has done so far, in numbers; errors by their [`ErrorKind`].
 pub type Metrics = queue_core::Metrics<ErrorKind>;

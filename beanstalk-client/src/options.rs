@@ -2,13 +2,11 @@
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
-use std::{str::FromStr, time::Duration};
+use std::{ops::Deref, str::FromStr, time::Duration};
 
-use queue_core::{Dial, RetryPolicy};
+use queue_core::{RetryPolicy, ServerOptions};
 
 use crate::{Address, Error, Priority, Seconds};
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use crate::{Deadline, deadline::Limit, trace};
 
 /// How to connect, and how long to wait for what.
 ///
@@ -23,6 +21,8 @@ use crate::{Deadline, deadline::Limit, trace};
 /// # Ok::<(), beanstalk_client::Error>(())
 /// ```
 ///
+/// What was set can be read: `options.reply_timeout`, from [`ServerOptions`].
+///
 /// | deadline | default | covers |
 /// |---|---|---|
 /// | connect | 5 s | name resolution, TCP over all addresses, TLS handshake |
@@ -31,43 +31,28 @@ use crate::{Deadline, deadline::Limit, trace};
 /// | total | none | the whole call, with reconnects and retries |
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    pub(crate) address: Address,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) write_timeout: Duration,
-    pub(crate) reply_timeout: Duration,
-    pub(crate) total_timeout: Option<Duration>,
+    pub(crate) server: ServerOptions<Address>,
     pub(crate) max_body_size: usize,
-    pub(crate) retry: RetryPolicy,
-    pub(crate) dial: Dial,
 }
 
 impl ConnectOptions {
     /// Options for this server, everything else at its default.
     #[must_use]
     pub fn new(address: Address) -> Self {
-        ConnectOptions {
-            address,
-            connect_timeout: Duration::from_secs(5),
-            write_timeout: Duration::from_secs(10),
-            reply_timeout: Duration::from_secs(10),
-            total_timeout: None,
-            max_body_size: 64 << 20,
-            retry: RetryPolicy::default(),
-            dial: Dial::default(),
-        }
+        ConnectOptions { server: ServerOptions::new(address), max_body_size: 64 << 20 }
     }
 
     /// Bounds resolving, connecting and the TLS handshake together.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
+        self.server.connect_timeout = timeout;
         self
     }
 
     /// Bounds handing one command to the operating system.
     #[must_use]
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
-        self.write_timeout = timeout;
+        self.server.write_timeout = timeout;
         self
     }
 
@@ -78,7 +63,7 @@ impl ConnectOptions {
     /// back, with its connection.
     #[must_use]
     pub fn reply_timeout(mut self, timeout: Duration) -> Self {
-        self.reply_timeout = timeout;
+        self.server.reply_timeout = timeout;
         self
     }
 
@@ -86,7 +71,7 @@ impl ConnectOptions {
     /// pipeline it bounds the connecting; its replies have the reply deadline each.
     #[must_use]
     pub fn total_timeout(mut self, timeout: Option<Duration>) -> Self {
-        self.total_timeout = timeout;
+        self.server.total_timeout = timeout;
         self
     }
 
@@ -107,14 +92,14 @@ impl ConnectOptions {
     /// ([`WorkerOptions::reconnect_backoff`](crate::WorkerOptions::reconnect_backoff)).
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.retry = policy;
+        self.server.retry = policy;
         self
     }
 
     /// Refuses plain text to another machine: such an address is an error then.
     #[must_use]
     pub fn require_tls(mut self, require: bool) -> Self {
-        self.dial.require_tls = require;
+        self.server.dial.require_tls = require;
         self
     }
 
@@ -123,7 +108,7 @@ impl ConnectOptions {
     /// hours; 30 seconds unless set. It concerns TCP connections that the client makes itself.
     #[must_use]
     pub fn dead_peer_after(mut self, time: Duration) -> Self {
-        self.dial.dead_peer_after = time;
+        self.server.dial.dead_peer_after = time;
         self
     }
 
@@ -160,9 +145,7 @@ impl ConnectOptions {
         F: Future<Output = io::Result<S>> + Send + 'static,
         S: queue_core::Stream + 'static,
     {
-        let address = self.address.clone();
-        let connector = queue_core::Connector::new(move || connect(address.clone()));
-        self.dial.connector = Some(connector);
+        self.server.set_connector(connect);
         self
     }
 
@@ -175,9 +158,7 @@ impl ConnectOptions {
         C: Fn(&Address, Option<Duration>) -> io::Result<S> + Send + Sync + 'static,
         S: queue_core::blocking::Stream + 'static,
     {
-        let address = self.address.clone();
-        let connector = queue_core::blocking::Connector::new(move |left| connect(&address, left));
-        self.dial.blocking_connector = Some(connector);
+        self.server.set_blocking_connector(connect);
         self
     }
 
@@ -185,66 +166,22 @@ impl ConnectOptions {
     #[cfg(feature = "__rustls")]
     #[must_use]
     pub fn tls(mut self, tls: crate::TlsOptions) -> Self {
-        self.dial.tls = tls;
+        self.server.dial.tls = tls;
         self
     }
 
     /// The server's address.
     #[must_use]
     pub fn address(&self) -> &Address {
-        &self.address
+        &self.server.address
     }
+}
 
-    /// Refuses what may not be connected to.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        self.dial.check(&crate::address::SCHEME, self.address.endpoint()).map_err(Error::of)
-    }
+impl Deref for ConnectOptions {
+    type Target = ServerOptions<Address>;
 
-    /// Makes one connection.
-    #[cfg(feature = "tokio")]
-    pub(crate) async fn connect(&self, limit: Limit) -> Result<Box<dyn queue_core::Stream>, Error> {
-        let attempt = async {
-            let outcome = queue_core::connect(&self.dial, self.address.endpoint(), limit).await;
-            trace::connected(&self.address, &outcome);
-            outcome
-        };
-        trace::connecting(&self.address).follow(attempt).await
-    }
-
-    /// What moves the bytes of a role that has one server: this one.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn wire(&self) -> queue_core::Wire<Error> {
-        let options = self.clone();
-        queue_core::Wire::new(move |_, until| -> queue_core::Dialing<Error> {
-            let options = options.clone();
-            let limit = options.connecting_limit().sooner(Limit::until(Deadline::Connect, until));
-            Box::pin(async move { options.connect(limit).await })
-        })
-    }
-
-    /// The same in the caller's thread.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn blocking_wire(&self) -> queue_core::blocking::Wire<Error> {
-        let options = self.clone();
-        queue_core::blocking::Wire::new(move |_, until| {
-            let limit = options.connecting_limit().sooner(Limit::until(Deadline::Connect, until));
-            options.connect_blocking(limit)
-        })
-    }
-
-    /// Makes one connection.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn connect_blocking(
-        &self,
-        limit: Limit,
-    ) -> Result<queue_core::blocking::Transport, Error> {
-        trace::connecting(&self.address).run(|| {
-            let endpoint = self.address.endpoint();
-            let outcome = queue_core::blocking::connect(&self.dial, endpoint, limit);
-            trace::connected(&self.address, &outcome);
-            outcome
-        })
+    fn deref(&self) -> &ServerOptions<Address> {
+        &self.server
     }
 }
 
@@ -268,29 +205,7 @@ impl FromStr for ConnectOptions {
     }
 }
 
-impl TryFrom<&str> for ConnectOptions {
-    type Error = Error;
-
-    fn try_from(text: &str) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<String> for ConnectOptions {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<&String> for ConnectOptions {
-    type Error = Error;
-
-    fn try_from(text: &String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
+queue_core::try_from_text!(ConnectOptions, Error);
 
 /// How a job is put: priority 1024, no delay and 60 s to run unless set.
 ///

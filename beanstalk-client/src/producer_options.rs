@@ -179,26 +179,4 @@ impl std::str::FromStr for ProducerOptions {
     }
 }
 
-impl TryFrom<&str> for ProducerOptions {
-    type Error = Error;
-
-    fn try_from(servers: &str) -> Result<Self, Error> {
-        servers.parse()
-    }
-}
-
-impl TryFrom<String> for ProducerOptions {
-    type Error = Error;
-
-    fn try_from(servers: String) -> Result<Self, Error> {
-        servers.parse()
-    }
-}
-
-impl TryFrom<&String> for ProducerOptions {
-    type Error = Error;
-
-    fn try_from(servers: &String) -> Result<Self, Error> {
-        servers.parse()
-    }
-}
+queue_core::try_from_text!(ProducerOptions, Error);

@@ -102,29 +102,7 @@ impl FromStr for Servers {
     }
 }
 
-impl TryFrom<&str> for Servers {
-    type Error = Error;
-
-    fn try_from(text: &str) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<String> for Servers {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<&String> for Servers {
-    type Error = Error;
-
-    fn try_from(text: &String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
+queue_core::try_from_text!(Servers, Error);
 
 #[cfg(test)]
 mod tests {

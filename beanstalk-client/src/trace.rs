@@ -11,7 +11,7 @@ use queue_core::Span;
 use queue_core::{Line, Words};
 
 use crate::{
-    Address, Error, JobId, Result,
+    Address, Error, JobId,
     protocol::{Command, Response, Session},
 };
 #[cfg(feature = "tracing")]
@@ -138,10 +138,10 @@ pub(crate) fn connecting(address: &Address) -> Span {
 }
 
 /// What came of the attempt.
-pub(crate) fn connected<T>(address: &Address, outcome: &Result<T>) {
+pub(crate) fn connected(address: &Address, outcome: Result<(), &Error>) {
     #[cfg(feature = "tracing")]
     match outcome {
-        Ok(_) => tracing::info!(
+        Ok(()) => tracing::info!(
             messaging.system = SYSTEM,
             server.address = %address.endpoint().host(),
             server.port = address.endpoint().port(),

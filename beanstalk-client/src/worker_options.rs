@@ -302,7 +302,7 @@ impl WorkerOptions {
     /// Refuses servers that may not be connected to.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn check(&self) -> Result<(), Error> {
-        self.servers.iter().try_for_each(ConnectOptions::check)
+        self.servers.iter().try_for_each(|server| server.check())
     }
 
     /// The delays of the `slot`-th slot, whose server has this index.

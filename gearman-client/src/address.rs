@@ -2,9 +2,13 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
-use queue_core::{Endpoint, Scheme};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use queue_core::Span;
+use queue_core::{Endpoint, Scheme, ServerAddress};
 
 use crate::Error;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::trace;
 
 /// How the addresses of gearmand are written.
 pub(crate) const SCHEME: Scheme = Scheme {
@@ -49,12 +53,36 @@ impl Address {
     /// The port gearmand listens on unless told otherwise.
     pub const DEFAULT_PORT: u16 = 4730;
 
-    pub(crate) fn endpoint(&self) -> Endpoint<'_> {
+    /// Where the server listens.
+    #[must_use]
+    pub fn endpoint(&self) -> Endpoint<'_> {
         match self {
             Address::Tcp { host, port } => Endpoint::Tcp { host, port: *port },
             Address::Tls { host, port } => Endpoint::Tls { host, port: *port },
             Address::Unix(path) => Endpoint::Unix(path),
         }
+    }
+}
+
+impl ServerAddress for Address {
+    type Error = Error;
+
+    fn endpoint(&self) -> Endpoint<'_> {
+        self.endpoint()
+    }
+
+    fn scheme(&self) -> Scheme {
+        SCHEME
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn connecting(&self) -> Span {
+        trace::connecting(self)
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn connected(&self, outcome: Result<(), &Error>) {
+        trace::connected(self, outcome);
     }
 }
 
@@ -69,7 +97,7 @@ impl FromStr for Address {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        Ok(match SCHEME.parse(text).map_err(Error::of)? {
+        Ok(match SCHEME.parse(text)? {
             Endpoint::Tcp { host, port } => Address::Tcp { host: host.into(), port },
             Endpoint::Tls { host, port } => Address::Tls { host: host.into(), port },
             Endpoint::Unix(path) => Address::Unix(path.into()),

@@ -7,7 +7,6 @@ use queue_core::{Wire, now};
 use crate::{
     Address, ConnectOptions, Error, FunctionName, FunctionPriorities, FunctionStatus, JobHandle,
     JobInfo, Listing, MaxQueue, Result, UniqueJob, WorkerInfo,
-    deadline::connecting,
     protocol::{AdminCommand, AdminReply, admin::AdminSession, client::route::no_server},
 };
 
@@ -41,13 +40,9 @@ impl Admin {
         Error: From<O::Error>,
     {
         let options = options.try_into()?;
-        let stream = options.connect(options.connecting_limit()).await?;
-        let to = options.clone();
-        let wire = Wire::new(move |_, until| {
-            let options = to.clone();
-            Box::pin(async move { options.connect(connecting(until)).await })
-        });
-        Ok(Admin { role: AdminSession::new(options), wire: wire.over(stream) })
+        let stream = queue_core::connect(&options, options.connecting_limit()).await?;
+        let wire = Wire::to(&options).over(stream);
+        Ok(Admin { role: AdminSession::new(options), wire })
     }
 
     /// The server's address.

@@ -1,80 +1,11 @@
 //! Deadlines with names, so that an error can say which one passed.
 
-use std::time::{Duration, Instant};
-
-use queue_core::{Scheme, Sdk};
-
-use crate::{ConnectOptions, Deadline, Error, ErrorKind, Fate, address::SCHEME};
+use crate::{Deadline, Error};
 
 /// A point in time by which one step has to be done.
-pub(crate) type Limit = queue_core::Limit<Named>;
-
-/// What this crate calls its deadlines.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Named;
-
-impl Sdk for Named {
-    type Deadline = Deadline;
-    type Error = Error;
-    const TOTAL: Deadline = Deadline::Total;
-    const SCHEME: Scheme = SCHEME;
-
-    fn timed_out(which: Deadline, detail: Option<String>) -> Error {
-        let error = timed_out(which);
-        match detail {
-            Some(detail) => error.with_source(detail),
-            None => error,
-        }
-    }
-
-    fn failed(error: queue_core::Error) -> Error {
-        Error::of(error)
-    }
-}
-
-/// Connecting, until this moment.
-pub(crate) fn connecting(until: Option<Instant>) -> Limit {
-    let mut limit = Limit::never().named(Deadline::Connect);
-    limit.at = until;
-    limit
-}
-
-impl ConnectOptions {
-    /// The limit of a whole call that starts now.
-    pub(crate) fn total_limit(&self) -> Limit {
-        Limit::of(Deadline::Total, self.total_timeout)
-    }
-
-    /// The connect step of a call.
-    pub(crate) fn connect_limit(&self, total: Limit) -> Limit {
-        total.step(Deadline::Connect, Some(self.connect_timeout))
-    }
-
-    /// How long an attempt to connect may take, whoever waits for it.
-    pub(crate) fn connecting_timeout(&self) -> Duration {
-        self.total_timeout.map_or(self.connect_timeout, |total| total.min(self.connect_timeout))
-    }
-
-    /// Connecting by itself, for no call.
-    pub(crate) fn connecting_limit(&self) -> Limit {
-        self.connect_limit(self.total_limit().named(Deadline::Connect))
-    }
-
-    /// One step of a write: [`WRITE_STEP`](queue_core::WRITE_STEP) bytes, or what is left.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn write_limit(&self, total: Limit) -> Limit {
-        total.step(Deadline::Write, Some(self.write_timeout))
-    }
-}
+pub(crate) type Limit = queue_core::Limit<Error>;
 
 /// The error of a deadline that passed.
-pub(crate) fn timed_out(which: Deadline) -> Error {
-    let message = match which {
-        Deadline::Connect => "no connection within the connect timeout",
-        Deadline::Write => "the request could not be written within the write timeout",
-        Deadline::Reply => "no reply within the reply timeout",
-        Deadline::Total => "not done within the total timeout",
-        Deadline::Job => "the job did not end within its timeout",
-    };
-    Error::new(ErrorKind::Timeout(which), Fate::NotSent, message)
+pub(crate) fn timed_out(which: impl Into<Deadline>) -> Error {
+    queue_core::Error::timed_out(which.into()).into()
 }

@@ -14,7 +14,6 @@ use queue_core::{Driver, Io, Pulse, Serve, Shared, Wire, now};
 use crate::{
     Address, ConnectOptions, Error, FunctionName, GrabbedJob, JobHandle, LostReason, Result,
     WorkerOptions,
-    deadline::Limit,
     dispatch::Dispatch,
     protocol::{End, Report, worker::lane::Lane as Role},
     worker_events::Teller,
@@ -47,13 +46,8 @@ impl Lane {
     }
 
     /// The task that keeps its connections.
-    pub(crate) fn driver(self: &Arc<Self>, options: ConnectOptions) -> Driver<Station> {
-        let options = Arc::new(options);
-        let wire = Wire::new(move |_, _| {
-            let options = options.clone();
-            Box::pin(async move { options.connect(options.connect_limit(Limit::never())).await })
-        });
-        Driver::new(Station(self.clone()), wire)
+    pub(crate) fn driver(self: &Arc<Self>, options: &ConnectOptions) -> Driver<Station> {
+        Driver::new(Station(self.clone()), Wire::to(options))
     }
 
     /// Changes the role, and lets its task see to that.

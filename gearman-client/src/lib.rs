@@ -171,7 +171,7 @@ pub use self::{
 pub use queue_core::Stream;
 #[cfg(feature = "__rustls")]
 pub use queue_core::TlsOptions;
-pub use queue_core::{ConnectionState, RetryPolicy};
+pub use queue_core::{ConnectionState, Endpoint, RetryPolicy, ServerOptions};
 
 /// What a client has done so far, in numbers; errors by their [`ErrorKind`].
 pub type Metrics = queue_core::Metrics<ErrorKind>;

@@ -15,7 +15,6 @@ use tokio::runtime::Handle;
 
 use crate::{
     Address, ConnectOptions, ConnectionState, Error, ErrorKind, Fate, Metrics, Origin, Result,
-    deadline::connecting,
     protocol::{
         Epoch, Request,
         client::{self, Mail, answer},
@@ -59,12 +58,8 @@ impl Link {
             let what = "the async client needs tokio's runtime";
             Error::new(ErrorKind::InvalidInput, Fate::NotSent, what).with_source(error)
         });
-        let options = self.options.clone();
-        let wire = Wire::new(move |_, until| {
-            let options = options.clone();
-            Box::pin(async move { options.connect(connecting(until)).await })
-        });
-        let driver = queue_core::Driver::new(self.role.clone(), prepare(wire));
+        let wire = prepare(Wire::to(&self.options));
+        let driver = queue_core::Driver::new(self.role.clone(), wire);
         // Without a runtime it is dropped here, which tells those who wait.
         runtime.map(|runtime| drop(runtime.spawn(driver)))
     }

@@ -2,13 +2,11 @@
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
-use std::{str::FromStr, time::Duration};
+use std::{ops::Deref, str::FromStr, time::Duration};
 
-use queue_core::{Dial, RetryPolicy};
+use queue_core::{RetryPolicy, ServerOptions};
 
 use crate::{Address, Error};
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use crate::{address::SCHEME, deadline::Limit, trace};
 
 /// How to connect, and how long to wait for what.
 ///
@@ -23,6 +21,8 @@ use crate::{address::SCHEME, deadline::Limit, trace};
 /// # Ok::<(), gearman_client::Error>(())
 /// ```
 ///
+/// What was set can be read: `options.reply_timeout`, from [`ServerOptions`].
+///
 /// | deadline | default | covers |
 /// |---|---|---|
 /// | connect | 5 s | name resolution, TCP over all addresses, TLS handshake |
@@ -35,16 +35,10 @@ use crate::{address::SCHEME, deadline::Limit, trace};
 /// to has an equal share of the time that is left.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    pub(crate) address: Address,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) write_timeout: Duration,
-    pub(crate) reply_timeout: Duration,
-    pub(crate) total_timeout: Option<Duration>,
+    pub(crate) server: ServerOptions<Address>,
     pub(crate) max_packet_size: usize,
     pub(crate) max_backlog: usize,
     pub(crate) exceptions: bool,
-    pub(crate) retry: RetryPolicy,
-    pub(crate) dial: Dial,
 }
 
 impl ConnectOptions {
@@ -52,37 +46,31 @@ impl ConnectOptions {
     #[must_use]
     pub fn new(address: Address) -> Self {
         ConnectOptions {
-            address,
-            connect_timeout: Duration::from_secs(5),
-            write_timeout: Duration::from_secs(10),
-            reply_timeout: Duration::from_secs(10),
-            total_timeout: None,
+            server: ServerOptions::new(address),
             max_packet_size: 64 << 20,
             max_backlog: 64 << 20,
             exceptions: true,
-            retry: RetryPolicy::default(),
-            dial: Dial::default(),
         }
     }
 
     /// Bounds resolving, connecting and the TLS handshake together.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
+        self.server.connect_timeout = timeout;
         self
     }
 
     /// Bounds handing a request to the operating system: up to 64 KiB of it, after which a longer one has the time again.
     #[must_use]
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
-        self.write_timeout = timeout;
+        self.server.write_timeout = timeout;
         self
     }
 
     /// Bounds the wait for a whole reply once its request is written.
     #[must_use]
     pub fn reply_timeout(mut self, timeout: Duration) -> Self {
-        self.reply_timeout = timeout;
+        self.server.reply_timeout = timeout;
         self
     }
 
@@ -90,7 +78,7 @@ impl ConnectOptions {
     /// `None`: only the other deadlines hold.
     #[must_use]
     pub fn total_timeout(mut self, timeout: Option<Duration>) -> Self {
-        self.total_timeout = timeout;
+        self.server.total_timeout = timeout;
         self
     }
 
@@ -122,14 +110,14 @@ impl ConnectOptions {
     /// How often a request that certainly did not reach a server is tried again.
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.retry = policy;
+        self.server.retry = policy;
         self
     }
 
     /// Refuses plain text to another machine: such an address is an error then.
     #[must_use]
     pub fn require_tls(mut self, require: bool) -> Self {
-        self.dial.require_tls = require;
+        self.server.dial.require_tls = require;
         self
     }
 
@@ -138,7 +126,7 @@ impl ConnectOptions {
     /// hours; 30 seconds unless set. It concerns TCP connections that the client makes itself.
     #[must_use]
     pub fn dead_peer_after(mut self, time: Duration) -> Self {
-        self.dial.dead_peer_after = time;
+        self.server.dial.dead_peer_after = time;
         self
     }
 
@@ -175,9 +163,7 @@ impl ConnectOptions {
         F: Future<Output = io::Result<S>> + Send + 'static,
         S: queue_core::Stream + 'static,
     {
-        let address = self.address.clone();
-        let connector = queue_core::Connector::new(move || connect(address.clone()));
-        self.dial.connector = Some(connector);
+        self.server.set_connector(connect);
         self
     }
 
@@ -190,9 +176,7 @@ impl ConnectOptions {
         C: Fn(&Address, Option<Duration>) -> io::Result<S> + Send + Sync + 'static,
         S: queue_core::blocking::Stream + 'static,
     {
-        let address = self.address.clone();
-        let connector = queue_core::blocking::Connector::new(move |left| connect(&address, left));
-        self.dial.blocking_connector = Some(connector);
+        self.server.set_blocking_connector(connect);
         self
     }
 
@@ -200,45 +184,22 @@ impl ConnectOptions {
     #[cfg(feature = "__rustls")]
     #[must_use]
     pub fn tls(mut self, tls: crate::TlsOptions) -> Self {
-        self.dial.tls = tls;
+        self.server.dial.tls = tls;
         self
     }
 
     /// The server's address.
     #[must_use]
     pub fn address(&self) -> &Address {
-        &self.address
+        &self.server.address
     }
+}
 
-    /// Makes one connection.
-    #[cfg(feature = "tokio")]
-    pub(crate) async fn connect(&self, limit: Limit) -> Result<Box<dyn queue_core::Stream>, Error> {
-        let attempt = async {
-            let outcome = queue_core::connect(&self.dial, self.address.endpoint(), limit).await;
-            trace::connected(&self.address, &outcome);
-            outcome
-        };
-        trace::connecting(&self.address).follow(attempt).await
-    }
+impl Deref for ConnectOptions {
+    type Target = ServerOptions<Address>;
 
-    /// Makes one connection.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn connect_blocking(
-        &self,
-        limit: Limit,
-    ) -> Result<queue_core::blocking::Transport, Error> {
-        trace::connecting(&self.address).run(|| {
-            let endpoint = self.address.endpoint();
-            let outcome = queue_core::blocking::connect(&self.dial, endpoint, limit);
-            trace::connected(&self.address, &outcome);
-            outcome
-        })
-    }
-
-    /// Refuses what the options forbid.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        self.dial.check(&SCHEME, self.address.endpoint()).map_err(Error::of)
+    fn deref(&self) -> &ServerOptions<Address> {
+        &self.server
     }
 }
 
@@ -262,29 +223,7 @@ impl FromStr for ConnectOptions {
     }
 }
 
-impl TryFrom<&str> for ConnectOptions {
-    type Error = Error;
-
-    fn try_from(text: &str) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<String> for ConnectOptions {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<&String> for ConnectOptions {
-    type Error = Error;
-
-    fn try_from(text: &String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
+queue_core::try_from_text!(ConnectOptions, Error);
 
 #[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
 mod tests {

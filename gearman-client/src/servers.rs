@@ -81,7 +81,7 @@ impl Servers {
     /// Refuses what the options of one server forbid.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn check(&self) -> Result<(), Error> {
-        self.list.iter().try_for_each(ConnectOptions::check)
+        self.list.iter().try_for_each(|server| server.check())
     }
 }
 
@@ -119,29 +119,7 @@ impl FromStr for Servers {
     }
 }
 
-impl TryFrom<&str> for Servers {
-    type Error = Error;
-
-    fn try_from(text: &str) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<String> for Servers {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<&String> for Servers {
-    type Error = Error;
-
-    fn try_from(text: &String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
+queue_core::try_from_text!(Servers, Error);
 
 #[cfg(test)]
 mod tests {

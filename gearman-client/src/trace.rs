@@ -13,7 +13,7 @@ use queue_core::{Line, Words};
 #[cfg(feature = "tracing")]
 use crate::ErrorKind;
 use crate::{
-    Address, Error, JobHandle, Result,
+    Address, Error, JobHandle,
     protocol::{Assignment, Magic, Packet, Request},
     work::Failed,
 };
@@ -126,10 +126,10 @@ pub(crate) fn connecting(address: &Address) -> Span {
 }
 
 /// What came of the attempt.
-pub(crate) fn connected<T>(address: &Address, outcome: &Result<T>) {
+pub(crate) fn connected(address: &Address, outcome: Result<(), &Error>) {
     #[cfg(feature = "tracing")]
     match outcome {
-        Ok(_) => tracing::info!(
+        Ok(()) => tracing::info!(
             messaging.system = SYSTEM,
             server.address = %address.endpoint().host(),
             server.port = address.endpoint().port(),
@@ -204,11 +204,7 @@ pub(crate) fn job(job: &Assignment) -> Span {
 }
 
 /// What a handler made of a job. Its words only where that was asked for: they may quote the job.
-pub(crate) fn done<T>(
-    job: &JobHandle,
-    outcome: &std::result::Result<T, Failed>,
-    tells_errors: bool,
-) {
+pub(crate) fn done<T>(job: &JobHandle, outcome: &Result<T, Failed>, tells_errors: bool) {
     #[cfg(feature = "tracing")]
     match outcome {
         Ok(_) => {

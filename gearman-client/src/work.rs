@@ -253,29 +253,7 @@ impl std::str::FromStr for WorkerOptions {
     }
 }
 
-impl TryFrom<&str> for WorkerOptions {
-    type Error = Error;
-
-    fn try_from(text: &str) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<String> for WorkerOptions {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<&String> for WorkerOptions {
-    type Error = Error;
-
-    fn try_from(text: &String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
+queue_core::try_from_text!(WorkerOptions, Error);
 
 /// Why a handler did not do its job.
 ///

@@ -99,7 +99,7 @@ impl Worker {
         let mut lanes = Vec::new();
         for server in options.lanes() {
             let lane = Lane::new(&server, &options, dispatch.clone());
-            tasks.spawn_on(lane.driver(server), &runtime);
+            tasks.spawn_on(lane.driver(&server), &runtime);
             lanes.push(lane);
         }
         let WorkerOptions { grace, limit, .. } = options;

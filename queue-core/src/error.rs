@@ -2,9 +2,9 @@
 
 use std::{borrow::Cow, error::Error as StdError, fmt};
 
-use crate::text::shorten;
+use crate::{Deadline, text::shorten};
 
-/// Why a connection could not be made, or an address not be understood. Nothing was sent.
+/// Why a connection could not be made, an address not be understood, or a step not be done in time. Nothing was sent.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -21,6 +21,8 @@ pub enum ErrorKind {
     Connect,
     /// The TLS handshake failed, or the TLS options cannot be used.
     Tls,
+    /// A deadline passed.
+    Timeout(Deadline),
 }
 
 impl Error {
@@ -48,6 +50,12 @@ impl Error {
         self,
     ) -> (ErrorKind, Cow<'static, str>, Option<Box<dyn StdError + Send + Sync>>) {
         (self.kind, self.message, self.source)
+    }
+
+    /// A deadline passed.
+    #[must_use]
+    pub fn timed_out(which: Deadline) -> Self {
+        Self::new(ErrorKind::Timeout(which), which.message())
     }
 
     pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {

@@ -4,8 +4,9 @@
 //! It is made for the clients of this repository, which re-export what their users need.
 //!
 //! * [`Scheme`] reads and writes addresses, as [`Endpoint`]s;
-//! * [`Limit`] is a point in time with a name, and [`Sdk`] makes a client's own error of one that has passed;
-//! * [`Dial`] is how connections are made: TLS, keepalive, a connector of the caller's own;
+//! * [`Limit`] is a point in time with the name of a [`Deadline`], and makes the [`Error`] of one that has passed;
+//! * [`ServerOptions`] are what every client lets its caller choose about a server; [`Dial`] of them is how connections
+//!   are made: TLS, keepalive, a connector of the caller's own;
 //! * [`RetryPolicy`] and [`Backoff`] say when to try again;
 //! * [`Role`] decides about a connection, from [`Io`] and the time alone, by [`Health`] and [`Pace`]; `Wire` and
 //!   `blocking::Wire` move its bytes;
@@ -22,10 +23,12 @@ pub mod blocking;
 mod chooser;
 mod clock;
 mod contain;
+mod deadline;
 mod dial;
 mod epoch;
 mod error;
 mod fate;
+mod from_text;
 mod health;
 mod io;
 mod job_limit;
@@ -34,6 +37,7 @@ mod metrics;
 #[cfg(feature = "tokio")]
 mod net;
 mod observer;
+mod options;
 mod outage;
 mod overdue;
 mod pace;
@@ -73,6 +77,7 @@ pub use self::{
     chooser::{Chooser, Selection, stable_hash},
     clock::{after, now},
     contain::contain,
+    deadline::Deadline,
     dial::Dial,
     epoch::Epoch,
     error::{Error, ErrorKind},
@@ -80,9 +85,10 @@ pub use self::{
     health::Health,
     io::{End, Io},
     job_limit::{Claim, Claims, JobLimit},
-    limit::{Limit, Sdk, Until, WRITE_STEP},
+    limit::{Limit, Until, WRITE_STEP},
     metrics::{ConnectionState, Metrics},
     observer::Observer,
+    options::{ServerAddress, ServerOptions},
     outage::Outage,
     overdue::Overdue,
     pace::{Late, Pace},

@@ -1,11 +1,12 @@
 //! Deadlines with names, so that an error can say which one passed.
 
 use std::{
-    fmt::Debug,
+    fmt,
+    marker::PhantomData,
     time::{Duration, Instant},
 };
 
-use crate::{Error, Scheme, now};
+use crate::{Deadline, Error, now};
 
 /// By when a step has to be done.
 pub trait Until: Copy {
@@ -19,64 +20,46 @@ impl Until for Option<Instant> {
     }
 }
 
-impl<S: Sdk> Until for Limit<S> {
+impl<E> Until for Limit<E> {
     fn remaining(self) -> Option<Duration> {
         self.at.remaining()
     }
-}
-
-/// What a client calls its deadlines, and the errors it makes of failures.
-pub trait Sdk: Copy + Debug + 'static {
-    /// The names of its deadlines.
-    type Deadline: Copy + Debug + Send;
-    /// Its error.
-    type Error;
-    /// The name of the deadline of a whole call.
-    const TOTAL: Self::Deadline;
-    /// How its addresses are written.
-    const SCHEME: Scheme;
-
-    /// A deadline has passed; `detail` says more about what was going on.
-    fn timed_out(which: Self::Deadline, detail: Option<String>) -> Self::Error;
-
-    /// No connection could be made.
-    fn failed(error: Error) -> Self::Error;
 }
 
 /// How many bytes of a long write one write deadline covers; the next ones have the same time again. So the time of a
 /// write grows with its length, and a peer that takes a byte now and then does not put off the end for ever.
 pub const WRITE_STEP: usize = 64 * 1024;
 
-/// A point in time by which one step has to be done.
-#[derive(Clone, Copy, Debug)]
-pub struct Limit<S: Sdk> {
+/// A point in time by which one step has to be done, and the error `E` that a client makes of it when it has passed.
+pub struct Limit<E = Error> {
     /// The point in time; `None` waits for ever.
     pub at: Option<Instant>,
-    which: S::Deadline,
+    which: Deadline,
+    error: PhantomData<fn() -> E>,
 }
 
-impl<S: Sdk> Limit<S> {
+impl<E> Limit<E> {
     /// No limit.
     #[must_use]
     pub fn never() -> Self {
-        Limit { at: None, which: S::TOTAL }
+        Self::until(Deadline::Total, None)
     }
 
     /// A limit of its own that starts now; `None`, or a duration too long for the clock, waits for ever.
     #[must_use]
-    pub fn of(which: S::Deadline, wait: Option<Duration>) -> Self {
-        Limit { at: wait.and_then(|wait| now().checked_add(wait)), which }
+    pub fn of(which: Deadline, wait: Option<Duration>) -> Self {
+        Self::until(which, wait.and_then(|wait| now().checked_add(wait)))
     }
 
     /// This point in time, under this name.
     #[must_use]
-    pub fn until(which: S::Deadline, at: Option<Instant>) -> Self {
-        Limit { at, which }
+    pub fn until(which: Deadline, at: Option<Instant>) -> Self {
+        Limit { at, which, error: PhantomData }
     }
 
     /// A step within this one.
     #[must_use]
-    pub fn step(self, which: S::Deadline, wait: Option<Duration>) -> Self {
+    pub fn step(self, which: Deadline, wait: Option<Duration>) -> Self {
         self.sooner(Limit::of(which, wait))
     }
 
@@ -105,8 +88,14 @@ impl<S: Sdk> Limit<S> {
 
     /// The same point in time under another name.
     #[must_use]
-    pub fn named(self, which: S::Deadline) -> Self {
+    pub fn named(self, which: Deadline) -> Self {
         Limit { which, ..self }
+    }
+
+    /// The same for a step whose error is another.
+    #[must_use]
+    pub fn of_error<F>(self) -> Limit<F> {
+        Limit::until(self.which, self.at)
     }
 
     /// What is left; zero when the limit has passed, `None` when there is no limit.
@@ -120,69 +109,48 @@ impl<S: Sdk> Limit<S> {
     pub fn has_passed(self) -> bool {
         self.remaining().is_some_and(|left| left.is_zero())
     }
+}
 
+impl<E: From<Error>> Limit<E> {
     /// The error that names this limit.
     #[must_use]
-    pub fn error(self) -> S::Error {
-        S::timed_out(self.which, None)
+    pub fn error(self) -> E {
+        Error::timed_out(self.which).into()
     }
 
     /// The same, with what was going on.
     #[must_use]
-    pub fn error_while(self, detail: impl Into<String>) -> S::Error {
-        S::timed_out(self.which, Some(detail.into()))
+    pub fn error_while(self, detail: impl Into<String>) -> E {
+        Error::timed_out(self.which).with_source(detail.into()).into()
+    }
+}
+
+impl<E> Clone for Limit<E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for Limit<E> {}
+
+impl<E> fmt::Debug for Limit<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limit").field("at", &self.at).field("which", &self.which).finish()
     }
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    #[derive(Clone, Copy, Debug)]
-    pub(crate) struct Test;
-
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) enum Deadline {
-        Connect,
-        Total,
-    }
-
-    #[derive(Debug)]
-    pub(crate) enum Failure {
-        TimedOut(Deadline, Option<String>),
-        Failed(Error),
-    }
-
-    impl Sdk for Test {
-        type Deadline = Deadline;
-        type Error = Failure;
-        const TOTAL: Deadline = Deadline::Total;
-        const SCHEME: Scheme = Scheme {
-            server: "queued",
-            plain: "queue",
-            tls: "queues",
-            port: 7,
-            tls_port: 8,
-            others: &[],
-        };
-
-        fn timed_out(which: Deadline, detail: Option<String>) -> Failure {
-            Failure::TimedOut(which, detail)
-        }
-
-        fn failed(error: Error) -> Failure {
-            Failure::Failed(error)
-        }
-    }
+    use crate::ErrorKind;
 
     #[test]
     fn a_step_ends_with_the_whole_that_it_is_part_of() {
         let short = Some(Duration::from_secs(10));
         let long = Some(Duration::from_secs(1000));
-        let name = |limit: Limit<Test>| match limit.error() {
-            Failure::TimedOut(which, None) => which,
-            Failure::TimedOut(..) => panic!("there is no detail"),
-            Failure::Failed(error) => panic!("{error}"),
+        let name = |limit: Limit| match limit.error().kind() {
+            ErrorKind::Timeout(which) => which,
+            other => panic!("{other:?}"),
         };
         assert_eq!(
             name(Limit::of(Deadline::Total, short).step(Deadline::Connect, long)),
@@ -197,7 +165,17 @@ pub(crate) mod tests {
             Deadline::Total
         );
         assert_eq!(name(Limit::never().step(Deadline::Connect, short)), Deadline::Connect);
-        assert!(Limit::<Test>::never().step(Deadline::Connect, Some(Duration::MAX)).at.is_none());
-        assert!(Limit::<Test>::never().shorter(Duration::ZERO).has_passed());
+        assert!(<Limit>::never().step(Deadline::Connect, Some(Duration::MAX)).at.is_none());
+        assert!(<Limit>::never().shorter(Duration::ZERO).has_passed());
+    }
+
+    #[test]
+    fn an_error_names_its_limit_and_what_was_going_on() {
+        let limit: Limit = Limit::of(Deadline::Connect, Some(Duration::ZERO));
+        let error = limit.error_while("the name h was not resolved in this time");
+        assert_eq!(
+            error.to_string(),
+            "no connection within the connect timeout: the name h was not resolved in this time"
+        );
     }
 }

@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use crate::{
-    Dial, Endpoint, Error, Limit, Sdk,
+    Dial, Endpoint, Error, Limit, ServerAddress, ServerOptions,
     attentive::Attentive,
     socket::{Acks, Attempts, no_answer_in_time, prepare},
 };
@@ -62,36 +62,47 @@ impl fmt::Debug for Connector {
 /// # Errors
 ///
 /// What the client makes of a failure; it names every address that was tried.
-pub async fn connect<S: Sdk>(
-    dial: &Dial,
-    endpoint: Endpoint<'_>,
-    limit: Limit<S>,
-) -> Result<Box<dyn Stream>, S::Error> {
-    dial.check(&S::SCHEME, endpoint).map_err(S::failed)?;
+pub async fn connect<A: ServerAddress>(
+    options: &ServerOptions<A>,
+    limit: Limit<A::Error>,
+) -> Result<Box<dyn Stream>, A::Error> {
+    let attempt = async {
+        let outcome = secured(options, limit.of_error()).await.map_err(A::Error::from);
+        options.address.connected(outcome.as_ref().map(drop));
+        outcome
+    };
+    options.address.connecting().follow(attempt).await
+}
+
+async fn secured<A: ServerAddress>(
+    options: &ServerOptions<A>,
+    limit: Limit,
+) -> Result<Box<dyn Stream>, Error> {
+    let (dial, endpoint) = (&options.dial, options.address.endpoint());
+    dial.check(&options.address.scheme(), endpoint)?;
     #[cfg(feature = "tls")]
     if let Endpoint::Tls { host, .. } = endpoint {
-        let prepared = dial.tls.prepare(host).map_err(S::failed)?;
-        return Ok(Box::new(tls(prepared, transport(dial, endpoint, limit).await?, limit).await?));
+        let prepared = dial.tls.prepare(host)?;
+        return Ok(Box::new(tls(prepared, transport(options, limit).await?, limit).await?));
     }
     #[cfg(not(feature = "tls"))]
     if let Endpoint::Tls { .. } = endpoint {
-        return Err(S::failed(Error::no_tls()));
+        return Err(Error::no_tls());
     }
-    transport(dial, endpoint, limit).await
+    transport(options, limit).await
 }
 
 /// The stream below TLS.
-async fn transport<S: Sdk>(
-    dial: &Dial,
-    endpoint: Endpoint<'_>,
-    limit: Limit<S>,
-) -> Result<Box<dyn Stream>, S::Error> {
-    let cannot_connect =
-        |error: io::Error| S::failed(Error::cannot_connect(S::SCHEME.show(endpoint), error));
+async fn transport<A: ServerAddress>(
+    options: &ServerOptions<A>,
+    limit: Limit,
+) -> Result<Box<dyn Stream>, Error> {
+    let dial = &options.dial;
+    let cannot_connect = |error: io::Error| Error::cannot_connect(&options.address, error);
     if let Some(Connector(connector)) = &dial.connector {
         return within(limit, connector()).await?.map_err(cannot_connect);
     }
-    match endpoint {
+    match options.address.endpoint() {
         Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => {
             let acks = Acks::new(dial.acknowledges_at_once);
             Ok(Box::new(Attentive::new(tcp(dial, host, port, limit).await?, acks)))
@@ -106,16 +117,11 @@ async fn transport<S: Sdk>(
     }
 }
 
-async fn tcp<S: Sdk>(
-    dial: &Dial,
-    host: &str,
-    port: u16,
-    limit: Limit<S>,
-) -> Result<TcpStream, S::Error> {
+async fn tcp(dial: &Dial, host: &str, port: u16, limit: Limit) -> Result<TcpStream, Error> {
     let addresses = within(limit, resolve(host, port))
         .await
         .map_err(|_| limit.error_while(format!("the name {host} was not resolved in this time")))?
-        .map_err(|error| S::failed(Error::cannot_connect(format_args!("{host}:{port}"), error)))?;
+        .map_err(|error| Error::cannot_connect(format_args!("{host}:{port}"), error))?;
     first_of(dial, Attempts::new(host, port, addresses.len()), addresses, limit).await
 }
 
@@ -131,12 +137,12 @@ async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 }
 
 /// The first address that answers.
-async fn first_of<S: Sdk>(
+async fn first_of(
     dial: &Dial,
     mut attempts: Attempts<'_>,
     addresses: Vec<SocketAddr>,
-    limit: Limit<S>,
-) -> Result<TcpStream, S::Error> {
+    limit: Limit,
+) -> Result<TcpStream, Error> {
     for address in addresses {
         let connecting = TcpStream::connect(address);
         let outcome = match attempts.share(limit) {
@@ -158,14 +164,14 @@ async fn first_of<S: Sdk>(
 }
 
 #[cfg(feature = "tls")]
-async fn tls<S: Sdk>(
+async fn tls(
     (config, name): crate::tls::Prepared,
     transport: Box<dyn Stream>,
-    limit: Limit<S>,
-) -> Result<impl Stream, S::Error> {
+    limit: Limit,
+) -> Result<impl Stream, Error> {
     let connector = tokio_rustls::TlsConnector::from(config);
     match within(limit, connector.connect(name, transport)).await {
-        Ok(handshake) => handshake.map_err(|error| S::failed(crate::tls::handshake_failed(error))),
+        Ok(handshake) => handshake.map_err(crate::tls::handshake_failed),
         Err(_) => Err(limit.error_while(crate::tls::NO_ANSWER)),
     }
 }
@@ -175,7 +181,7 @@ async fn tls<S: Sdk>(
 /// # Errors
 ///
 /// The error that names the limit, when it passed first.
-pub async fn within<S: Sdk, F: Future>(limit: Limit<S>, step: F) -> Result<F::Output, S::Error> {
+pub async fn within<F: Future, E: From<Error>>(limit: Limit<E>, step: F) -> Result<F::Output, E> {
     match limit.at {
         Some(at) => timeout_at(Instant::from_std(at), step).await.map_err(|_| limit.error()),
         None => Ok(step.await),
@@ -195,11 +201,11 @@ impl Timer {
     /// # Errors
     ///
     /// The error that names the limit.
-    pub fn poll<T, S: Sdk>(
+    pub fn poll<T, E: From<Error>>(
         &mut self,
         cx: &mut Context<'_>,
-        limit: Limit<S>,
-    ) -> Poll<Result<T, S::Error>> {
+        limit: Limit<E>,
+    ) -> Poll<Result<T, E>> {
         match &mut self.0 {
             Some(sleep) if limit.at.is_some() => match sleep.as_mut().poll(cx) {
                 Poll::Ready(()) => Poll::Ready(Err(limit.error())),
@@ -213,7 +219,7 @@ impl Timer {
     }
 
     /// Starts the timer for a limit.
-    pub fn set<S: Sdk>(&mut self, limit: Limit<S>) {
+    pub fn set<E>(&mut self, limit: Limit<E>) {
         let Some(at) = limit.at.map(Instant::from_std) else { return };
         match &mut self.0 {
             Some(sleep) => sleep.as_mut().reset(at),
@@ -227,14 +233,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{
-        limit::tests::{Deadline, Failure, Test},
-        socket::tests::Places,
-    };
+    use crate::{Deadline, socket::tests::Places};
 
-    async fn reach(addresses: Vec<SocketAddr>, time: Duration) -> Result<TcpStream, Failure> {
+    async fn reach(addresses: Vec<SocketAddr>, time: Duration) -> Result<TcpStream, Error> {
         let attempts = Attempts::new("name", 7, addresses.len());
-        let limit = Limit::<Test>::of(Deadline::Connect, Some(time));
+        let limit = Limit::of(Deadline::Connect, Some(time));
         first_of(&Dial::default(), attempts, addresses, limit).await
     }
 

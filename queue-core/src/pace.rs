@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Io, WRITE_STEP, earliest};
+use crate::{Deadline, Io, WRITE_STEP, earliest};
 
 /// How long a connection may take: for the answer to its oldest request, and for each step of a write.
 ///
@@ -25,6 +25,15 @@ pub enum Late {
     Reply,
     /// The peer takes no bytes, or too few.
     Write,
+}
+
+impl From<Late> for Deadline {
+    fn from(late: Late) -> Self {
+        match late {
+            Late::Reply => Deadline::Reply,
+            Late::Write => Deadline::Write,
+        }
+    }
 }
 
 impl Pace {

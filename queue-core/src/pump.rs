@@ -13,7 +13,10 @@ use tokio::{
     time::{Sleep, sleep_until},
 };
 
-use crate::{End, Io, Pulse, Role, Stream, WRITE_STEP, now, socket::reading};
+use crate::{
+    Deadline, End, Error, Io, Limit, Pulse, Role, ServerAddress, ServerOptions, Stream, WRITE_STEP,
+    connect, now, socket::reading,
+};
 
 /// An attempt to make a connection, which gives up by itself.
 pub type Dialing<F> = Pin<Box<dyn Future<Output = Result<Box<dyn Stream>, F>> + Send>>;
@@ -57,6 +60,19 @@ impl<F> Wire<F> {
             is_unflushed: false,
             is_half_closed: false,
         }
+    }
+
+    /// Makes connections to one server as its options say, whatever number it is given.
+    pub fn to<A: ServerAddress<Error = F>>(options: &ServerOptions<A>) -> Self
+    where
+        F: From<Error> + 'static,
+    {
+        let options = options.clone();
+        Wire::new(move |_, until| {
+            let options = options.clone();
+            let limit = Limit::until(Deadline::Connect, until);
+            Box::pin(async move { connect(&options, limit).await })
+        })
     }
 
     /// Uses a stream that is connected, until a role asks for another one.

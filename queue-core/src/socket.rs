@@ -4,7 +4,7 @@ use std::{cell::Cell, error::Error as StdError, fmt, io, net::SocketAddr, time::
 
 use socket2::{SockRef, TcpKeepalive};
 
-use crate::{Error, Limit, Sdk};
+use crate::{Error, Limit};
 
 /// Bytes given to a socket at a time. A write that fills a small send buffer alone goes out as one segment, and the other
 /// side takes its 40 ms to acknowledge a single one: a hundredth of the rate, where the operating system gives a socket no
@@ -131,7 +131,7 @@ impl<'a> Attempts<'a> {
 
     /// How long the next address may take: an equal share of what is left each, so that one that swallows packets leaves
     /// time for those behind it.
-    pub(crate) fn share<S: Sdk>(&mut self, limit: Limit<S>) -> Option<Duration> {
+    pub(crate) fn share(&mut self, limit: Limit) -> Option<Duration> {
         let addresses = u32::try_from(self.left.max(1)).unwrap_or(u32::MAX);
         self.left = self.left.saturating_sub(1);
         limit.remaining().map(|left| left / addresses)
@@ -146,7 +146,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// None of them has answered.
-    pub(crate) fn error<S: Sdk>(self, limit: Limit<S>) -> S::Error {
+    pub(crate) fn error(self, limit: Limit) -> Error {
         let text = match self.causes.as_slice() {
             [] => "the name has no address".to_owned(),
             causes => causes.join("; "),
@@ -156,7 +156,7 @@ impl<'a> Attempts<'a> {
         if limit.has_passed() {
             return limit.error_while(format!("{host}:{port}: {causes}"));
         }
-        S::failed(Error::cannot_connect(format_args!("{host}:{port}"), causes))
+        Error::cannot_connect(format_args!("{host}:{port}"), causes)
     }
 }
 
@@ -171,7 +171,7 @@ pub(crate) mod tests {
 
     use super::*;
     #[cfg(target_os = "linux")]
-    use crate::limit::tests::{Deadline, Failure};
+    use crate::{Deadline, ErrorKind};
 
     /// A server without `TCP_NODELAY` that answers each byte by two, in two writes.
     pub(crate) fn in_two_parts() -> SocketAddr {
@@ -249,20 +249,20 @@ pub(crate) mod tests {
             vec![self.full(), self.closed(), self.open()]
         }
 
-        pub(crate) fn check_out_of_time(&self, failure: Option<Failure>) {
-            let Some(Failure::TimedOut(Deadline::Connect, Some(detail))) = failure else {
-                panic!("{failure:?}");
-            };
+        pub(crate) fn check_out_of_time(&self, error: Option<Error>) {
+            let error = error.expect("an error");
+            assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Connect));
             let (closed, full) = (self.closed(), self.full());
             let expected = format!(
-                "name:7: {closed}: Connection refused (os error 111); {full}: no answer in its share of the time"
+                "no connection within the connect timeout: name:7: {closed}: Connection refused (os error 111); {full}: \
+                 no answer in its share of the time"
             );
-            assert_eq!(detail, expected);
+            assert_eq!(error.to_string(), expected);
         }
 
-        pub(crate) fn check_refused(&self, failure: Option<Failure>) {
-            let Some(Failure::Failed(error)) = failure else { panic!("{failure:?}") };
-            assert_eq!(error.kind(), crate::ErrorKind::Connect);
+        pub(crate) fn check_refused(&self, error: Option<Error>) {
+            let error = error.expect("an error");
+            assert_eq!(error.kind(), ErrorKind::Connect);
             let closed = self.closed();
             let expected =
                 format!("cannot connect to name:7: {closed}: Connection refused (os error 111)");

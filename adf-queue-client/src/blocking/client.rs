@@ -94,9 +94,8 @@ impl Client {
     /// `Connect` when the stream takes no timeouts; any failure of the upgrade; `Unsupported` for a transport over HTTP, which needs more than one connection.
     pub fn from_stream(stream: impl Stream + 'static, options: ConnectOptions) -> Result<Self> {
         options.check_stream()?;
-        let transport = Transport::new(Box::new(stream)).map_err(|error| {
-            Error::of(queue_core::Error::cannot_connect(&options.address, error))
-        })?;
+        let transport = Transport::new(Box::new(stream))
+            .map_err(|error| queue_core::Error::cannot_connect(&options.address, error))?;
         let link = Link::over(transport, options.clone());
         let mut client = Client { options, way: Way::WebSocket(Box::new(link)) };
         client.ready()?;
@@ -502,7 +501,7 @@ impl Client {
 
     /// Bounds each call from now on, as [`ConnectOptions::total_timeout`] does.
     pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
-        self.options.total_timeout = timeout;
+        self.options.server.total_timeout = timeout;
     }
 
     /// What the connection was doing when it was last used. A server that has gone since is noticed by the next call.

@@ -7,7 +7,7 @@ use queue_core::{ConnectionState, Io, blocking::Wire, now};
 
 use crate::{
     ConnectOptions, Error, Metrics, QueueName, Result,
-    deadline::{Limit, connecting},
+    deadline::Limit,
     protocol::client::{
         Answer, Ask,
         course::{Course, Step, Terms},
@@ -111,9 +111,8 @@ impl Http {
 
     fn lane(&mut self) -> Lane<Wire<Error>> {
         self.pool.take(now()).unwrap_or_else(|| {
-            let options = self.options.clone();
-            let wire = Wire::new(move |_, until| options.connect_blocking(connecting(until)));
-            Lane { role: Exchange::new(self.options.clone(), self.pool.number()), wire }
+            let role = Exchange::new(self.options.clone(), self.pool.number());
+            Lane { role, wire: Wire::to(&self.options) }
         })
     }
 }

@@ -14,7 +14,7 @@ use queue_core::{
 
 use crate::{
     ConnectOptions, Error, Metrics, Result,
-    deadline::{Limit, connecting},
+    deadline::Limit,
     error::lost,
     protocol::client::{self, Answer, Ask},
 };
@@ -29,13 +29,13 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn new(options: ConnectOptions) -> Self {
         let role = client::Link::new(options.clone());
-        Link { role, wire: wire(options) }
+        Link { role, wire: Wire::to(&options) }
     }
 
     /// Uses a stream that is connected, and no other.
     pub(super) fn over(transport: Transport, options: ConnectOptions) -> Self {
         let role = client::Link::for_stream(options.clone());
-        Link { role, wire: wire(options).over(transport) }
+        Link { role, wire: Wire::to(&options).over(transport) }
     }
 
     /// Asks, and waits for what comes of it.
@@ -119,9 +119,4 @@ impl Drop for Link {
         self.role.close();
         self.wire.push(&mut self.role);
     }
-}
-
-/// A wire that connects as the options say.
-pub(super) fn wire(options: ConnectOptions) -> Wire<Error> {
-    Wire::new(move |_, until| options.connect_blocking(connecting(until)))
 }

@@ -258,26 +258,4 @@ impl FromStr for WorkerOptions {
     }
 }
 
-impl TryFrom<&str> for WorkerOptions {
-    type Error = Error;
-
-    fn try_from(text: &str) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<String> for WorkerOptions {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<&String> for WorkerOptions {
-    type Error = Error;
-
-    fn try_from(text: &String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
+queue_core::try_from_text!(WorkerOptions, Error);

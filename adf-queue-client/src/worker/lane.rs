@@ -7,13 +7,12 @@ use std::{
     time::Instant,
 };
 
-use queue_core::{Driver, Io, Pulse, Serve, Shared, contain, now};
+use queue_core::{Driver, Io, Pulse, Serve, Shared, Wire, contain, now};
 use tokio::task::JoinSet;
 
 use super::Handlers;
 use crate::{
     Address, ConnectOptions, Error, JobContext, WorkerEventKind,
-    link::wire,
     protocol::worker::{self, Job},
     trace,
     work::{Board, Ended, Loss, panicked},
@@ -57,7 +56,7 @@ impl Lane {
 
     /// The task that keeps its connections.
     pub(super) fn driver(self: &Arc<Self>, options: ConnectOptions) -> Driver<Station> {
-        Driver::new(Station(self.clone()), wire(options))
+        Driver::new(Station(self.clone()), Wire::to(&options))
     }
 
     /// Ends the handlers that go on, at their next await.

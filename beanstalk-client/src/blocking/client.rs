@@ -39,7 +39,7 @@ impl Client {
     {
         let options: ConnectOptions = options.try_into()?;
         options.check()?;
-        let wire = options.blocking_wire();
+        let wire = Wire::to(&options);
         let mut client = Client { role: ClientSession::new(options, true), wire };
         client.role.connect();
         client.ready()?;
@@ -53,10 +53,9 @@ impl Client {
     ///
     /// `Connect` when the stream takes no timeouts.
     pub fn from_stream(stream: impl Stream + 'static, options: ConnectOptions) -> Result<Self> {
-        let transport = Transport::new(Box::new(stream)).map_err(|error| {
-            Error::of(queue_core::Error::cannot_connect(&options.address, error))
-        })?;
-        let wire = options.blocking_wire().over(transport);
+        let transport = Transport::new(Box::new(stream))
+            .map_err(|error| queue_core::Error::cannot_connect(&options.address, error))?;
+        let wire = Wire::to(&options).over(transport);
         Ok(Client { role: ClientSession::new(options, false), wire })
     }
 
@@ -185,7 +184,7 @@ impl Client {
 
     /// Changes the bound for whole calls from the next one on; see [`ConnectOptions::total_timeout`].
     pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
-        self.role.options.total_timeout = timeout;
+        self.role.options.server.total_timeout = timeout;
     }
 }
 

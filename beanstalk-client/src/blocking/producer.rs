@@ -17,8 +17,8 @@ use queue_core::{blocking::Wire, now};
 use self::call::accept;
 pub use self::{many::PutMany, receipt::Receipt};
 use crate::{
-    ConnectOptions, Delivery, Error, Inserted, ProducerOptions, ProducerReport, ProducerState,
-    PutOptions, Result, TubeName,
+    Delivery, Error, Inserted, ProducerOptions, ProducerReport, ProducerState, PutOptions, Result,
+    TubeName,
     producer_shared::SharedOutbox,
     protocol::{
         Put,
@@ -130,7 +130,7 @@ impl Producer {
             .servers
             .options()
             .iter()
-            .map(ConnectOptions::blocking_wire)
+            .map(|server| Wire::to(server))
             .map(Mutex::new)
             .collect();
         let outbox = SharedOutbox::new(&options, Probes::ByPuts);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, task::Waker, time::Instant};
 
-use queue_core::{Driver, Io, Pulse, Serve};
+use queue_core::{Driver, Io, Pulse, Serve, Wire};
 use tokio::runtime::Handle as Runtime;
 
 use crate::{ConnectOptions, Error, producer_shared::SharedOutbox};
@@ -15,7 +15,7 @@ pub(super) fn spawn(
     options: &ConnectOptions,
 ) {
     outbox.with(|outbox| outbox.claim(server));
-    runtime.spawn(Driver::new(Lane { outbox: outbox.clone(), server }, options.wire()));
+    runtime.spawn(Driver::new(Lane { outbox: outbox.clone(), server }, Wire::to(options)));
 }
 
 /// A lane as its driver sees it.

@@ -47,7 +47,7 @@ impl Slot {
             mail: Arc::new(Mail::default()),
             handlers: Handlers::new(handler, options.prefetch > 1),
             role: WorkerSlot::new(options, lane.server, lane.slot as u64, quota),
-            wire: options.connect(lane.server).wire(),
+            wire: Wire::to(options.connect(lane.server)),
         }
     }
 

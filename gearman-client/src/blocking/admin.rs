@@ -7,7 +7,6 @@ use queue_core::{blocking::Wire, now};
 use crate::{
     Address, ConnectOptions, Error, FunctionName, FunctionPriorities, FunctionStatus, JobHandle,
     JobInfo, Listing, Result, UniqueJob, WorkerInfo,
-    deadline::connecting,
     protocol::{AdminCommand, AdminReply, MaxQueue, admin::AdminSession, client::route::no_server},
 };
 
@@ -32,10 +31,9 @@ impl Admin {
         Error: From<O::Error>,
     {
         let options = options.try_into()?;
-        let transport = options.connect_blocking(options.connecting_limit())?;
-        let to = options.clone();
-        let wire = Wire::new(move |_, until| to.connect_blocking(connecting(until)));
-        Ok(Admin { role: AdminSession::new(options), wire: wire.over(transport) })
+        let transport = queue_core::blocking::connect(&options, options.connecting_limit())?;
+        let wire = Wire::to(&options).over(transport);
+        Ok(Admin { role: AdminSession::new(options), wire })
     }
 
     /// The server's address.

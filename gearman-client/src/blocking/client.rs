@@ -76,9 +76,8 @@ impl Client {
     ///
     /// `Connect` when the stream takes no timeouts; any failure of the first exchange.
     pub fn from_stream(stream: impl Stream + 'static, options: ConnectOptions) -> Result<Self> {
-        let transport = Transport::new(Box::new(stream)).map_err(|error| {
-            Error::of(queue_core::Error::cannot_connect(&options.address, error))
-        })?;
+        let transport = Transport::new(Box::new(stream))
+            .map_err(|error| queue_core::Error::cannot_connect(&options.address, error))?;
         let router = Router::new(&Servers::from(&options));
         let links = vec![Link::over(transport, options)];
         Ok(Client { links, router, turn: 0, failures: Metrics::default() })
@@ -275,7 +274,7 @@ impl Client {
     /// Changes the bound for whole calls from the next one on; see [`ConnectOptions::total_timeout`].
     pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
         for link in &mut self.links {
-            link.options.total_timeout = timeout;
+            link.options.server.total_timeout = timeout;
         }
     }
 

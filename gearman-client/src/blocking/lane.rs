@@ -9,13 +9,13 @@ use std::{
 
 use queue_core::{
     Io, Pulse, after,
-    blocking::{Drive, Wire},
+    blocking::{Drive, Wire, connect},
     now,
 };
 
 use crate::{
-    Address, ConnectOptions, Error, FunctionName, JobHandle, LostReason, Result, WorkerOptions,
-    WorkerReport,
+    Address, ConnectOptions, Deadline, Error, FunctionName, JobHandle, LostReason, Result,
+    WorkerOptions, WorkerReport,
     deadline::Limit,
     protocol::{Assignment, End, Report, worker::lane::Lane as Role},
     worker_events::Teller,
@@ -151,7 +151,9 @@ impl Lane {
             gauge: Gauge::default(),
             teller: Teller::new(address.clone(), worker),
         };
-        let dial = move |_, _| options.connect_blocking(options.connect_limit(Limit::never()));
+        let dial = move |_, _| {
+            connect(&options, Limit::of(Deadline::Connect, Some(options.connect_timeout)))
+        };
         let (post, wire) = (Arc::new(post), Wire::new(dial));
         Lane { address, post, wire, inbox: VecDeque::new() }
     }

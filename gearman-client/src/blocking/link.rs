@@ -13,7 +13,7 @@ use queue_core::{
 use crate::{
     Address, ConnectOptions, ConnectionState, Deadline, Error, ErrorKind, Fate, Metrics, Origin,
     Result,
-    deadline::{Limit, connecting},
+    deadline::Limit,
     error::{closed, lost},
     protocol::{
         Request,
@@ -32,13 +32,13 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn new(options: ConnectOptions) -> Self {
         let role = client::Link::new(options.clone());
-        Link { wire: wire(&options), role, options }
+        Link { wire: Wire::to(&options), role, options }
     }
 
     /// Uses a stream that is connected, and no other.
     pub(super) fn over(transport: Transport, options: ConnectOptions) -> Self {
         let role = client::Link::for_stream(options.clone());
-        let mut link = Link { wire: wire(&options).over(transport), role, options };
+        let mut link = Link { wire: Wire::to(&options).over(transport), role, options };
         link.settle();
         link
     }
@@ -187,7 +187,7 @@ impl Link {
     }
 
     pub(super) fn set_reply_timeout(&mut self, timeout: Duration) {
-        self.options.reply_timeout = timeout;
+        self.options.server.reply_timeout = timeout;
         self.role.set_reply_timeout(timeout);
     }
 
@@ -215,11 +215,6 @@ impl Link {
     pub(super) fn quarantine(&self) -> Option<Duration> {
         self.role.quarantine(now())
     }
-}
-
-fn wire(options: &ConnectOptions) -> Wire<Error> {
-    let options = options.clone();
-    Wire::new(move |_, until| options.connect_blocking(connecting(until)))
 }
 
 /// An attempt to connect that the end of the whole call cut short is over because of that.

@@ -47,7 +47,7 @@ impl Packets {
         Error: From<O::Error>,
     {
         let options = options.try_into()?;
-        let transport = options.connect_blocking(options.connecting_limit())?;
+        let transport = queue_core::blocking::connect(&options, options.connecting_limit())?;
         let decoder = Decoder::new(Magic::Response, options.max_packet_size);
         Ok(Packets { options, transport, decoder })
     }
@@ -71,7 +71,7 @@ impl Packets {
 
     /// Writes and flushes, within one write deadline.
     fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
-        let limit = self.options.write_limit(Limit::never());
+        let limit = Limit::of(Deadline::Write, Some(self.options.write_timeout));
         while !bytes.is_empty() {
             if limit.has_passed() {
                 return Err(limit.error());

@@ -15,7 +15,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::{Stream, Transport, prompt::Prompt};
 use crate::{
-    Dial, Endpoint, Error, Limit, Sdk,
+    Dial, Endpoint, Error, Limit, ServerAddress, ServerOptions,
     socket::{Attempts, no_answer_in_time, prepare},
 };
 
@@ -49,51 +49,58 @@ impl fmt::Debug for Connector {
 /// # Errors
 ///
 /// What the client makes of a failure; it names every address that was tried.
-pub fn connect<S: Sdk>(
-    dial: &Dial,
-    endpoint: Endpoint<'_>,
-    limit: Limit<S>,
-) -> Result<Transport, S::Error> {
-    dial.check(&S::SCHEME, endpoint).map_err(S::failed)?;
-    let stream = secured(dial, endpoint, limit)?;
-    Transport::new(stream).map_err(|error| cannot_connect::<S>(endpoint, error, limit))
+pub fn connect<A: ServerAddress>(
+    options: &ServerOptions<A>,
+    limit: Limit<A::Error>,
+) -> Result<Transport, A::Error> {
+    options.address.connecting().run(|| {
+        let outcome = attempt(options, limit.of_error()).map_err(A::Error::from);
+        options.address.connected(outcome.as_ref().map(drop));
+        outcome
+    })
+}
+
+fn attempt<A: ServerAddress>(options: &ServerOptions<A>, limit: Limit) -> Result<Transport, Error> {
+    options.dial.check(&options.address.scheme(), options.address.endpoint())?;
+    let stream = secured(options, limit)?;
+    Transport::new(stream).map_err(|error| cannot_connect(&options.address, error, limit))
 }
 
 #[cfg(feature = "__rustls")]
-fn secured<S: Sdk>(
-    dial: &Dial,
-    endpoint: Endpoint<'_>,
-    limit: Limit<S>,
-) -> Result<Box<dyn Stream>, S::Error> {
-    let Endpoint::Tls { host, .. } = endpoint else { return plain(dial, endpoint, limit) };
-    let prepared = dial.tls.prepare(host).map_err(S::failed)?;
-    Ok(Box::new(super::tls::handshake(prepared, plain(dial, endpoint, limit)?, limit)?))
+fn secured<A: ServerAddress>(
+    options: &ServerOptions<A>,
+    limit: Limit,
+) -> Result<Box<dyn Stream>, Error> {
+    let Endpoint::Tls { host, .. } = options.address.endpoint() else {
+        return plain(options, limit);
+    };
+    let prepared = options.dial.tls.prepare(host)?;
+    Ok(Box::new(super::tls::handshake(prepared, plain(options, limit)?, limit)?))
 }
 
 #[cfg(not(feature = "__rustls"))]
-fn secured<S: Sdk>(
-    dial: &Dial,
-    endpoint: Endpoint<'_>,
-    limit: Limit<S>,
-) -> Result<Box<dyn Stream>, S::Error> {
-    match endpoint {
-        Endpoint::Tls { .. } => Err(S::failed(Error::no_tls())),
-        _ => plain(dial, endpoint, limit),
+fn secured<A: ServerAddress>(
+    options: &ServerOptions<A>,
+    limit: Limit,
+) -> Result<Box<dyn Stream>, Error> {
+    match options.address.endpoint() {
+        Endpoint::Tls { .. } => Err(Error::no_tls()),
+        _ => plain(options, limit),
     }
 }
 
 /// The stream below TLS.
-fn plain<S: Sdk>(
-    dial: &Dial,
-    endpoint: Endpoint<'_>,
-    limit: Limit<S>,
-) -> Result<Box<dyn Stream>, S::Error> {
+fn plain<A: ServerAddress>(
+    options: &ServerOptions<A>,
+    limit: Limit,
+) -> Result<Box<dyn Stream>, Error> {
+    let (dial, address) = (&options.dial, &options.address);
     if let Some(Connector(connector)) = &dial.blocking_connector {
-        let stream = connector(limit.remaining())
-            .map_err(|error| cannot_connect::<S>(endpoint, error, limit))?;
+        let stream =
+            connector(limit.remaining()).map_err(|error| cannot_connect(address, error, limit))?;
         return if limit.has_passed() { Err(limit.error()) } else { Ok(stream) };
     }
-    match endpoint {
+    match address.endpoint() {
         Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => {
             let stream = tcp(dial, host, port, limit)?;
             if dial.acknowledges_at_once {
@@ -105,43 +112,41 @@ fn plain<S: Sdk>(
         Endpoint::Unix(path) => {
             let stream = unix(path, limit).map_err(|error| match is_timeout(&error) {
                 true => limit.error(),
-                false => cannot_connect::<S>(endpoint, error, limit),
+                false => cannot_connect(address, error, limit),
             })?;
             Ok(Box::new(stream))
         }
         #[cfg(not(unix))]
-        Endpoint::Unix(_) => {
-            Err(cannot_connect::<S>(endpoint, io::ErrorKind::Unsupported.into(), limit))
-        }
+        Endpoint::Unix(_) => Err(cannot_connect(address, io::ErrorKind::Unsupported.into(), limit)),
     }
 }
 
-fn cannot_connect<S: Sdk>(endpoint: Endpoint<'_>, error: io::Error, limit: Limit<S>) -> S::Error {
+fn cannot_connect(address: &impl fmt::Display, error: io::Error, limit: Limit) -> Error {
     if is_timeout(&error) && limit.has_passed() {
         return limit.error();
     }
-    S::failed(Error::cannot_connect(S::SCHEME.show(endpoint), error))
+    Error::cannot_connect(address, error)
 }
 
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-fn tcp<S: Sdk>(dial: &Dial, host: &str, port: u16, limit: Limit<S>) -> Result<TcpStream, S::Error> {
+fn tcp(dial: &Dial, host: &str, port: u16, limit: Limit) -> Result<TcpStream, Error> {
     let addresses = (host, port)
         .to_socket_addrs()
-        .map_err(|error| S::failed(Error::cannot_connect(format_args!("{host}:{port}"), error)))?
+        .map_err(|error| Error::cannot_connect(format_args!("{host}:{port}"), error))?
         .collect::<Vec<_>>();
     first_of(dial, Attempts::new(host, port, addresses.len()), addresses, limit)
 }
 
 /// The first address that answers.
-fn first_of<S: Sdk>(
+fn first_of(
     dial: &Dial,
     mut attempts: Attempts<'_>,
     addresses: Vec<SocketAddr>,
-    limit: Limit<S>,
-) -> Result<TcpStream, S::Error> {
+    limit: Limit,
+) -> Result<TcpStream, Error> {
     for address in addresses {
         let outcome = match attempts.share(limit) {
             Some(Duration::ZERO) => Err(no_answer_in_time()),
@@ -165,7 +170,7 @@ fn first_of<S: Sdk>(
 
 /// Connecting waits while the server's queue of connections is full; on Linux for as long as a write may take.
 #[cfg(unix)]
-fn unix<S: Sdk>(path: &Path, limit: Limit<S>) -> io::Result<UnixStream> {
+fn unix(path: &Path, limit: Limit) -> io::Result<UnixStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     let address = SockAddr::unix(path)?;
     loop {
@@ -182,14 +187,11 @@ fn unix<S: Sdk>(path: &Path, limit: Limit<S>) -> io::Result<UnixStream> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use crate::{
-        limit::tests::{Deadline, Failure, Test},
-        socket::tests::Places,
-    };
+    use crate::{Deadline, socket::tests::Places};
 
-    fn reach(addresses: Vec<SocketAddr>, time: Duration) -> Result<TcpStream, Failure> {
+    fn reach(addresses: Vec<SocketAddr>, time: Duration) -> Result<TcpStream, Error> {
         let attempts = Attempts::new("name", 7, addresses.len());
-        let limit = Limit::<Test>::of(Deadline::Connect, Some(time));
+        let limit = Limit::of(Deadline::Connect, Some(time));
         first_of(&Dial::default(), attempts, addresses, limit)
     }
 

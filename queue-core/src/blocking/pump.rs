@@ -7,8 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Transport;
-use crate::{End, Io, Pulse, Role, earliest, now};
+use super::{Transport, connect};
+use crate::{
+    Deadline, End, Error, Io, Limit, Pulse, Role, ServerAddress, ServerOptions, earliest, now,
+};
 
 type Dialer<F> = Box<dyn FnMut(usize, Option<Instant>) -> Result<Transport, F> + Send>;
 
@@ -54,6 +56,15 @@ impl<F> Wire<F> {
             is_unflushed: false,
             is_half_closed: false,
         }
+    }
+
+    /// Makes connections to one server as its options say, whatever number it is given.
+    pub fn to<A: ServerAddress<Error = F>>(options: &ServerOptions<A>) -> Self
+    where
+        F: From<Error> + 'static,
+    {
+        let options = options.clone();
+        Wire::new(move |_, until| connect(&options, Limit::until(Deadline::Connect, until)))
     }
 
     /// Uses a stream that is connected, until a role asks for another one.

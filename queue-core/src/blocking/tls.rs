@@ -9,7 +9,7 @@ use rustls::ClientConnection;
 
 use super::Stream;
 use crate::{
-    Error, Limit, Sdk,
+    Error, Limit,
     tls::{NO_ANSWER, Prepared, handshake_failed},
 };
 
@@ -23,14 +23,13 @@ pub(super) struct Tls<T> {
 }
 
 /// The handshake, within a limit.
-pub(super) fn handshake<S: Sdk>(
+pub(super) fn handshake(
     (config, name): Prepared,
     stream: Box<dyn Stream>,
-    limit: Limit<S>,
-) -> Result<Tls<Box<dyn Stream>>, S::Error> {
-    let failed = |error: io::Error| -> Error { handshake_failed(error) };
+    limit: Limit,
+) -> Result<Tls<Box<dyn Stream>>, Error> {
     let connection = ClientConnection::new(config, name)
-        .map_err(|error| S::failed(failed(io::Error::other(error))))?;
+        .map_err(|error| handshake_failed(io::Error::other(error)))?;
     let mut tls = Tls { connection, stream };
     while tls.connection.is_handshaking() || tls.connection.wants_write() {
         // Also when a little comes all the time.
@@ -45,7 +44,7 @@ pub(super) fn handshake<S: Sdk>(
         match step {
             Err(error) if is_blocked(&error) => return Err(limit.error_while(NO_ANSWER)),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            outcome => outcome.map_err(|error| S::failed(failed(error)))?,
+            outcome => outcome.map_err(handshake_failed)?,
         }
     }
     Ok(tls)

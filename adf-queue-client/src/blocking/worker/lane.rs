@@ -14,7 +14,7 @@ use queue_core::{
     now,
 };
 
-use super::{super::link::wire, Handler, Handlers};
+use super::{Handler, Handlers};
 use crate::{
     Address, ConnectOptions, Decision, Error, JobContext, WorkerEventKind, WorkerOptions,
     protocol::worker::{self, Key},
@@ -65,7 +65,7 @@ impl<'a> Lane<'a> {
             mail: Mail::default(),
         };
         let role = options.lane(server, handlers.keys());
-        Lane { index, role, wire: wire(server.clone()), floor }
+        Lane { index, role, wire: Wire::to(server), floor }
     }
 
     /// Works until the worker is to stop, and what runs then has ended.

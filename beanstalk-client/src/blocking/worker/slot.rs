@@ -57,7 +57,7 @@ impl<'a> Slot<'a> {
             server: Arc::new(options.address(lane.server).clone()),
             desk,
             role: WorkerSlot::new(options, lane.server, lane.slot as u64, quota),
-            wire: options.connect(lane.server).blocking_wire(),
+            wire: Wire::to(options.connect(lane.server)),
             has_runner: options.prefetch > 1,
             next: None,
             is_over: false,

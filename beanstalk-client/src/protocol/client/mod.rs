@@ -66,7 +66,7 @@ impl ClientSession {
             session: Session::new(options.max_body_size),
             can_reconnect,
             line: Line::default(),
-            health: Health::new(options.retry, Some(options.connect_timeout)),
+            health: Health::new(options.retry, Some(options.connecting_timeout())),
             pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
             options,
             used_at: None,
@@ -205,7 +205,7 @@ impl ClientSession {
 
     /// Changes the wait for replies from the next call on.
     pub(crate) fn set_reply_timeout(&mut self, timeout: Duration) {
-        self.options.reply_timeout = timeout;
+        self.options.server.reply_timeout = timeout;
         self.pace = Pace::new(Some(timeout), Some(self.options.write_timeout));
     }
 

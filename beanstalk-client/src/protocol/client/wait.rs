@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use queue_core::{Io, Late, Pulse, Sdk, earliest};
+use queue_core::{Io, Pulse, earliest};
 
 use super::{ClientSession, Goal, Stage, Task, named};
 use crate::{
     Deadline, Error, Result,
-    deadline::Named,
+    deadline::timed_out,
     protocol::{Command, ReserveWithTimeout, Response, ServerWait, Ticket, Touch, is_gone},
 };
 
@@ -55,9 +55,9 @@ impl ClientSession {
             return Err(match (&task.goal, task.last.take()) {
                 // A connection by itself is part of no call.
                 (Goal::Connection, Some(error)) => error,
-                (Goal::Connection, None) => Named::timed_out(Deadline::Connect, None),
-                (_, Some(cause)) => Named::timed_out(Deadline::Total, None).with_source(cause),
-                (_, None) => Named::timed_out(Deadline::Total, None),
+                (Goal::Connection, None) => timed_out(Deadline::Connect),
+                (_, Some(cause)) => timed_out(Deadline::Total).with_source(cause),
+                (_, None) => timed_out(Deadline::Total),
             });
         }
         let (total, began, stage) = (task.total, task.began.unwrap_or(now), task.stage);
@@ -72,7 +72,7 @@ impl ClientSession {
                     .and_then(|time| since.checked_add(time))
                     .filter(|at| *at > now || !self.leftover.is_left || io.has_looked_since(began));
                 if overdue.is_some_and(|at| at <= now) {
-                    return Err(Named::timed_out(Deadline::Reply, None));
+                    return Err(timed_out(Deadline::Reply));
                 }
                 let [first, _] = &self.frames;
                 let patience = patience(first.wait, wait, began).filter(|at| *at > now);
@@ -86,13 +86,7 @@ impl ClientSession {
             ServerWait::AtMost(time) => time,
             ServerWait::Forever => Duration::MAX,
         });
-        let paced = self.pace.check(io, holds, false, now).map_err(|late| {
-            let which = match late {
-                Late::Write => Deadline::Write,
-                Late::Reply => Deadline::Reply,
-            };
-            Named::timed_out(which, None)
-        })?;
+        let paced = self.pace.check(io, holds, false, now).map_err(timed_out)?;
         Ok(earliest([total, paced, own]))
     }
 
@@ -115,12 +109,12 @@ impl ClientSession {
         let at = |from: Instant| reply.and_then(|time| from.checked_add(time));
         if is_written {
             return match at(io.written_at().map_or(since, |written| written.max(since))) {
-                Some(at) if at <= now => Err(Named::timed_out(Deadline::Reply, None)),
+                Some(at) if at <= now => Err(timed_out(Deadline::Reply)),
                 at => Ok(Some(at)),
             };
         }
         match at(since).and_then(|at| at.checked_add(self.options.write_timeout)) {
-            Some(at) if at <= now => Err(Named::timed_out(Deadline::Write, None)),
+            Some(at) if at <= now => Err(timed_out(Deadline::Write)),
             // What is written now may be answered in time, or not.
             end => Ok(Some(earliest([end, at(now)]))),
         }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use queue_core::{Sdk, earliest};
+use queue_core::earliest;
 
 use super::{
     Outbox, Owner, Parcel, Slot,
@@ -11,7 +11,7 @@ use super::{
     too_big,
 };
 use crate::{
-    Deadline, Delivery, Error, ErrorKind, Fate, Inserted, Result, TubeName, deadline::Named,
+    Deadline, Delivery, Error, ErrorKind, Fate, Inserted, Result, TubeName, deadline::timed_out,
     protocol::Response,
 };
 
@@ -295,5 +295,9 @@ fn check_used(response: Response, tube: &TubeName) -> Result<()> {
 
 /// The error of a put whose own deadline has passed.
 fn overdue(fate: Fate, cause: Option<&str>) -> Error {
-    Named::timed_out(Deadline::Total, cause.map(str::to_owned)).with_fate(fate).with_command("put")
+    let error = timed_out(Deadline::Total).with_fate(fate).with_command("put");
+    match cause {
+        Some(cause) => error.with_source(cause),
+        None => error,
+    }
 }

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use queue_core::{End, Io, Late, Pulse, Sdk, earliest};
+use queue_core::{End, Io, Pulse, earliest};
 
 use super::{Outbox, lane::Phase};
 use crate::{
     Deadline, Error, Fate, Result,
-    deadline::Named,
+    deadline::timed_out,
     error::lost,
     protocol::{Command, Response, Stats},
 };
@@ -97,10 +97,7 @@ impl Outbox {
             }
             Phase::Ready => {
                 let waits = lane.log.awaits_reply().then_some(Duration::ZERO);
-                lane.pace.check(io, waits, answered, now).err().map(|late| match late {
-                    Late::Reply => Deadline::Reply,
-                    Late::Write => Deadline::Write,
-                })
+                lane.pace.check(io, waits, answered, now).err().map(Deadline::from)
             }
             Phase::Idle | Phase::Backoff | Phase::Closed => None,
         };
@@ -112,7 +109,7 @@ impl Outbox {
         }
         lane.overdue.clear();
         if let Some(which) = which {
-            self.failed(server, &Named::timed_out(which, None).with_fate(Fate::Unknown), now);
+            self.failed(server, &timed_out(which).with_fate(Fate::Unknown), now);
         }
         false
     }

@@ -66,7 +66,7 @@ impl Lane {
         Lane {
             log: Log::default(),
             phase: Phase::Idle,
-            health: Health::new(options.retry, Some(options.connect_timeout)),
+            health: Health::new(options.retry, Some(options.connecting_timeout())),
             pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
             parser: Parser::new(Epoch::next(), options.max_body_size),
             max_body_size: options.max_body_size,

@@ -11,6 +11,7 @@ use queue_core::{End, Io, Late, Pulse, earliest};
 use super::{Action, Ending, What, WorkerSlot};
 use crate::{
     Deadline, Error, ErrorKind, Fate, SlotState, TubeName, WorkerEventKind,
+    deadline::timed_out,
     protocol::{Ignore, Session, Stats, Watch},
 };
 
@@ -178,11 +179,5 @@ impl WorkerSlot {
 
 /// The deadline that has passed.
 pub(super) fn late(late: Late) -> Error {
-    let (deadline, why) = match late {
-        Late::Reply => (Deadline::Reply, "no reply within the reply timeout"),
-        Late::Write => {
-            (Deadline::Write, "the command could not be written within the write timeout")
-        }
-    };
-    Error::new(ErrorKind::Timeout(deadline), Fate::Unknown, why)
+    timed_out(late).with_fate(Fate::Unknown)
 }

@@ -78,7 +78,7 @@ impl AdminSession {
     }
 
     pub(crate) fn set_total_timeout(&mut self, timeout: Option<Duration>) {
-        self.options.total_timeout = timeout;
+        self.options.server.total_timeout = timeout;
     }
 
     /// The next command. The caller of the one before may have gone.

@@ -255,7 +255,7 @@ impl Link {
 
     #[cfg(feature = "blocking")]
     pub(crate) fn set_reply_timeout(&mut self, timeout: Duration) {
-        self.options.reply_timeout = timeout;
+        self.options.server.reply_timeout = timeout;
         self.pace = Pace::new(Some(timeout), Some(self.options.write_timeout));
     }
 
@@ -506,11 +506,7 @@ impl Link {
             }
             Err(Late::Reply) if self.overdue.may_be_here(io, now) => Pulse::Look,
             Err(late) => {
-                let deadline = match late {
-                    Late::Reply => Deadline::Reply,
-                    Late::Write => Deadline::Write,
-                };
-                self.lose(&timed_out(deadline), io, now);
+                self.lose(&timed_out(late), io, now);
                 self.dial(io, now)
             }
         }

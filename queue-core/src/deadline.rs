@@ -1,0 +1,43 @@
+//! What can take too long.
+
+/// Which deadline passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Deadline {
+    /// Resolving the name, connecting, the TLS handshake, and what a protocol begins a connection with.
+    Connect,
+    /// Handing the request to the operating system.
+    Write,
+    /// The server's answer after the request was written; where the request says how long the server may wait, that time
+    /// besides.
+    Reply,
+    /// The whole call, with reconnects and retries.
+    Total,
+    /// The job that the call waits for.
+    Job,
+}
+
+impl Deadline {
+    /// A short name of its error for logs and metrics, in snake case: `error.type` of OpenTelemetry.
+    #[must_use]
+    pub const fn error_name(self) -> &'static str {
+        match self {
+            Deadline::Connect => "connect_timeout",
+            Deadline::Write => "write_timeout",
+            Deadline::Reply => "reply_timeout",
+            Deadline::Total => "total_timeout",
+            Deadline::Job => "job_timeout",
+        }
+    }
+
+    /// What its error says.
+    pub(crate) const fn message(self) -> &'static str {
+        match self {
+            Deadline::Connect => "no connection within the connect timeout",
+            Deadline::Write => "the request could not be written within the write timeout",
+            Deadline::Reply => "no reply within the reply timeout",
+            Deadline::Total => "not done within the total timeout",
+            Deadline::Job => "the job did not end within its timeout",
+        }
+    }
+}

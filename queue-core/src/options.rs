@@ -1,0 +1,119 @@
+//! What a caller chooses about one server, whatever it serves.
+
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use std::io;
+use std::{fmt, time::Duration};
+
+use crate::{Deadline, Dial, Endpoint, Error, Limit, RetryPolicy, Scheme, Span};
+
+/// A client's own type of a server's address. It is written as its `Display` says.
+pub trait ServerAddress: Clone + fmt::Display + Send + Sync + 'static {
+    /// What the client makes of a failure.
+    type Error: From<Error> + Send + 'static;
+
+    /// Where the server listens.
+    fn endpoint(&self) -> Endpoint<'_>;
+
+    /// How such addresses are written.
+    fn scheme(&self) -> Scheme;
+
+    /// The span of an attempt to connect.
+    fn connecting(&self) -> Span {
+        Span::none()
+    }
+
+    /// Is told, within that span, what came of the attempt.
+    fn connected(&self, outcome: Result<(), &Self::Error>) {
+        let _ = outcome;
+    }
+}
+
+/// What a caller chooses about one server: where it is, how long to wait for what, when to try again, and how connections
+/// are made. The options of each client hold one of these, and let it be read.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerOptions<A> {
+    /// Where it is.
+    pub address: A,
+    /// Bounds resolving, connecting, the TLS handshake, and what a protocol begins a connection with; 5 seconds unless set.
+    pub connect_timeout: Duration,
+    /// Bounds handing a request to the operating system, anew for every 64 KiB of it; 10 seconds unless set.
+    pub write_timeout: Duration,
+    /// Bounds the wait for a reply; 10 seconds unless set.
+    pub reply_timeout: Duration,
+    /// Bounds a call as a whole; `None` unless set.
+    pub total_timeout: Option<Duration>,
+    /// How often, and after what delays, a client tries again.
+    pub retry: RetryPolicy,
+    /// How connections are made.
+    pub dial: Dial,
+}
+
+impl<A> ServerOptions<A> {
+    /// Options for this server, everything else at its default.
+    #[must_use]
+    pub fn new(address: A) -> Self {
+        ServerOptions {
+            address,
+            connect_timeout: Duration::from_secs(5),
+            write_timeout: Duration::from_secs(10),
+            reply_timeout: Duration::from_secs(10),
+            total_timeout: None,
+            retry: RetryPolicy::default(),
+            dial: Dial::default(),
+        }
+    }
+
+    /// How long an attempt to connect may take, whoever waits for it.
+    #[must_use]
+    pub fn connecting_timeout(&self) -> Duration {
+        self.total_timeout.map_or(self.connect_timeout, |total| total.min(self.connect_timeout))
+    }
+}
+
+impl<A: ServerAddress> ServerOptions<A> {
+    /// Has `connect` make the streams of the async face; it is given the address.
+    #[cfg(feature = "tokio")]
+    pub fn set_connector<C, F, S>(&mut self, connect: C)
+    where
+        C: Fn(A) -> F + Send + Sync + 'static,
+        F: Future<Output = io::Result<S>> + Send + 'static,
+        S: crate::Stream + 'static,
+    {
+        let address = self.address.clone();
+        self.dial.connector = Some(crate::Connector::new(move || connect(address.clone())));
+    }
+
+    /// Has `connect` make the streams of the blocking face; it is given the address and the time that is left.
+    #[cfg(feature = "blocking")]
+    pub fn set_blocking_connector<C, S>(&mut self, connect: C)
+    where
+        C: Fn(&A, Option<Duration>) -> io::Result<S> + Send + Sync + 'static,
+        S: crate::blocking::Stream + 'static,
+    {
+        let address = self.address.clone();
+        let connector = crate::blocking::Connector::new(move |left| connect(&address, left));
+        self.dial.blocking_connector = Some(connector);
+    }
+
+    /// The limit of a whole call that starts now.
+    #[must_use]
+    pub fn total_limit(&self) -> Limit<A::Error> {
+        Limit::of(Deadline::Total, self.total_timeout)
+    }
+
+    /// The limit of an attempt to connect that starts now.
+    #[must_use]
+    pub fn connecting_limit(&self) -> Limit<A::Error> {
+        Limit::of(Deadline::Connect, Some(self.connecting_timeout()))
+    }
+
+    /// Refuses what may not be connected to.
+    ///
+    /// # Errors
+    ///
+    /// As [`Dial::check`].
+    pub fn check(&self) -> Result<(), A::Error> {
+        Ok(self.dial.check(&self.address.scheme(), self.address.endpoint())?)
+    }
+}
