@@ -1,10 +1,6 @@
 //! What can go wrong in a call, and whether the server may have acted on it.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use std::io;
-use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt, sync::Arc};
-
-use queue_core::shorten;
+use std::{borrow::Cow, fmt, io};
 
 use crate::{Deadline, Fate, Refusal, RequestId, protocol::Action};
 
@@ -13,16 +9,23 @@ use crate::{Deadline, Fate, Refusal, RequestId, protocol::Action};
 /// Expected outcomes (no message within the time of a `pull_within`, a queue that exists already for `ensure_queue`) are
 /// values, not errors. An error says what failed ([`kind`](Error::kind)), in which request, and whether the server can
 /// have acted ([`fate`](Error::fate)).
-pub struct Error(Box<Inner>);
+#[derive(Clone)]
+pub struct Error(queue_core::Error<ErrorKind, About>);
 
-struct Inner {
-    kind: ErrorKind,
-    fate: Fate,
+/// What is told of the call.
+#[derive(Clone, Default)]
+struct About {
     action: Option<Action>,
     request_id: Option<RequestId>,
-    message: Cow<'static, str>,
-    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
+
+impl queue_core::About for About {
+    fn subject(&self) -> Option<&str> {
+        self.action.map(Action::name)
+    }
+}
+
+queue_core::wrap_error!(Error);
 
 /// What kind of failure an [`Error`] is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -85,29 +88,47 @@ impl ErrorKind {
     }
 }
 
+impl From<queue_core::ErrorKind> for ErrorKind {
+    fn from(kind: queue_core::ErrorKind) -> Self {
+        match kind {
+            queue_core::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
+            queue_core::ErrorKind::Connect => ErrorKind::Connect,
+            queue_core::ErrorKind::Tls => ErrorKind::Tls,
+            queue_core::ErrorKind::Timeout(which) => ErrorKind::Timeout(which),
+        }
+    }
+}
+
 impl Error {
     /// What kind of failure this is.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
-        &self.0.kind
+        self.0.kind()
     }
 
     /// Whether the server can have acted.
     #[must_use]
     pub fn fate(&self) -> Fate {
-        self.0.fate
+        self.0.fate()
+    }
+
+    /// The failure of the operating system behind this one, if there is one: that a connection was refused, say, or that
+    /// this process has no file descriptor left.
+    #[must_use]
+    pub fn io_error(&self) -> Option<&io::Error> {
+        self.0.io_error()
     }
 
     /// What was asked.
     #[must_use]
     pub fn action(&self) -> Option<Action> {
-        self.0.action
+        self.0.about().action
     }
 
     /// The id of the request, once it had one. A message that the server gave to a pull over HTTP can be found by it.
     #[must_use]
     pub fn request_id(&self) -> Option<&RequestId> {
-        self.0.request_id.as_ref()
+        self.0.about().request_id.as_ref()
     }
 
     /// Whether trying again later may succeed: the connection could not be made or was lost, or a deadline passed. Look at
@@ -121,14 +142,7 @@ impl Error {
     }
 
     pub(crate) fn new(kind: ErrorKind, fate: Fate, message: impl Into<Cow<'static, str>>) -> Self {
-        Error(Box::new(Inner {
-            kind,
-            fate,
-            action: None,
-            request_id: None,
-            message: shorten(message.into()),
-            source: None,
-        }))
+        Error(queue_core::Error::new(kind, fate, message))
     }
 
     /// A value that cannot be sent.
@@ -147,38 +161,43 @@ impl Error {
         Self::new(ErrorKind::Unsupported, Fate::NotSent, message)
     }
 
-    pub(crate) fn with_source(
-        mut self,
-        source: impl Into<Box<dyn StdError + Send + Sync>>,
-    ) -> Self {
-        self.0.source = Some(Arc::from(source.into()));
-        self
+    /// More about it, behind the message.
+    pub(crate) fn with_detail(self, detail: impl fmt::Display) -> Self {
+        Error(self.0.with_detail(detail))
     }
 
-    pub(crate) fn with_fate(mut self, fate: Fate) -> Self {
-        self.0.fate = fate;
-        self
+    /// Its cause, which the message ends with.
+    pub(crate) fn with_source(self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Error(self.0.with_source(cause))
+    }
+
+    /// Its cause, which is an error of this crate.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn with_cause(self, cause: Error) -> Self {
+        Error(self.0.with_cause(cause.0))
+    }
+
+    pub(crate) fn with_fate(self, fate: Fate) -> Self {
+        Error(self.0.with_fate(fate))
     }
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn with_action(mut self, action: Action) -> Self {
-        self.0.action.get_or_insert(action);
+        self.0.about_mut().action.get_or_insert(action);
         self
     }
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn with_request(self, action: Action, id: &RequestId) -> Self {
         let mut error = self.with_action(action);
-        error.0.request_id.get_or_insert(*id);
+        error.0.about_mut().request_id.get_or_insert(*id);
         error
     }
 
     /// The same failure for another caller that it hit as well.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn share(&self) -> Self {
-        let mut error = Self::new(self.kind().clone(), self.fate(), self.0.message.clone());
-        error.0.source = self.0.source.clone();
-        error
+        Error(self.0.share())
     }
 }
 
@@ -186,58 +205,6 @@ impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         let message = format!("the server refused: {refusal}");
         Error::new(ErrorKind::Refused(refusal), Fate::Refused, message)
-    }
-}
-
-/// What connecting came to, reading an address, or a deadline. Nothing was sent.
-impl From<queue_core::Error> for Error {
-    fn from(error: queue_core::Error) -> Self {
-        let (kind, message, source) = error.into_parts();
-        let kind = match kind {
-            queue_core::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
-            queue_core::ErrorKind::Connect => ErrorKind::Connect,
-            queue_core::ErrorKind::Tls => ErrorKind::Tls,
-            queue_core::ErrorKind::Timeout(which) => ErrorKind::Timeout(which),
-        };
-        let mut error = Self::new(kind, Fate::NotSent, message);
-        error.0.source = source.map(Arc::from);
-        error
-    }
-}
-
-impl From<Infallible> for Error {
-    fn from(never: Infallible) -> Self {
-        match never {}
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(action) = self.0.action {
-            write!(f, "{action}: ")?;
-        }
-        f.write_str(&self.0.message)?;
-        if let Some(source) = &self.0.source {
-            write!(f, ": {source}")?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Error")
-            .field("kind", &self.0.kind)
-            .field("fate", &self.0.fate)
-            .field("request_id", &self.0.request_id)
-            .field("message", &self.to_string())
-            .finish()
-    }
-}
-
-impl StdError for Error {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.source.as_deref().map(|source| source as _)
     }
 }
 
@@ -265,7 +232,7 @@ mod tests {
         let error = Error::from(Refusal::QueueNotFound);
         assert_eq!(error.to_string(), "the server refused: queue not exists.");
         assert_eq!((error.fate(), error.is_temporary()), (Fate::Refused, false));
-        let error = Error::invalid("no").with_source("because");
+        let error = Error::invalid("no").with_detail("because");
         assert_eq!(error.to_string(), "no: because");
     }
 }

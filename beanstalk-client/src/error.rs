@@ -1,12 +1,9 @@
 //! What can go wrong in a call, and whether the server may have acted on it.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use std::io;
-use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt, sync::Arc};
+use std::{borrow::Cow, fmt, io};
 
 use bytes::Bytes;
 pub(crate) use queue_core::excerpt;
-use queue_core::shorten;
 pub use queue_core::{Deadline, Fate};
 
 use crate::JobRef;
@@ -15,18 +12,25 @@ use crate::JobRef;
 ///
 /// Expected outcomes (no job within the timeout, no such tube in a look-up) are values, not errors. An error says what
 /// failed ([`kind`](Error::kind)), in which command, and whether the server can have acted ([`fate`](Error::fate)).
-pub struct Error(Box<Inner>);
+#[derive(Clone)]
+pub struct Error(queue_core::Error<ErrorKind, About>);
 
-struct Inner {
-    kind: ErrorKind,
-    fate: Fate,
+/// What is told of the call.
+#[derive(Clone, Default)]
+struct About {
     command: Option<&'static str>,
-    message: Cow<'static, str>,
     job: Option<JobRef>,
     /// The reply line, or the body, that the kind of error speaks of.
     reply: Option<Bytes>,
-    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
+
+impl queue_core::About for About {
+    fn subject(&self) -> Option<&str> {
+        self.command
+    }
+}
+
+queue_core::wrap_error!(Error);
 
 /// What kind of failure an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,42 +115,60 @@ impl ErrorKind {
     }
 }
 
+impl From<queue_core::ErrorKind> for ErrorKind {
+    fn from(kind: queue_core::ErrorKind) -> Self {
+        match kind {
+            queue_core::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
+            queue_core::ErrorKind::Connect => ErrorKind::Connect,
+            queue_core::ErrorKind::Tls => ErrorKind::Tls,
+            queue_core::ErrorKind::Timeout(which) => ErrorKind::Timeout(which),
+        }
+    }
+}
+
 impl Error {
     /// What kind of failure this is.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
-        self.0.kind
+        *self.0.kind()
     }
 
     /// Whether the server can have acted.
     #[must_use]
     pub fn fate(&self) -> Fate {
-        self.0.fate
+        self.0.fate()
+    }
+
+    /// The failure of the operating system behind this one, if there is one: that a connection was refused, say, or that
+    /// this process has no file descriptor left.
+    #[must_use]
+    pub fn io_error(&self) -> Option<&io::Error> {
+        self.0.io_error()
     }
 
     /// The wire verb of the command that failed, if one was being sent.
     #[must_use]
     pub fn command(&self) -> Option<&'static str> {
-        self.0.command
+        self.0.about().command
     }
 
     /// The job, for [`ErrorKind::BodyTooLarge`] and [`ErrorKind::BodyDamaged`]: after a reserve this connection still
     /// holds it.
     #[must_use]
     pub fn job(&self) -> Option<JobRef> {
-        self.0.job
+        self.0.about().job
     }
 
     /// The reply line, for [`ErrorKind::UnexpectedReply`].
     #[must_use]
     pub fn reply(&self) -> Option<&[u8]> {
-        self.0.reply.as_deref().filter(|_| self.kind() == ErrorKind::UnexpectedReply)
+        self.0.about().reply.as_deref().filter(|_| self.kind() == ErrorKind::UnexpectedReply)
     }
 
     /// The body as the server has it, for [`ErrorKind::BodyDamaged`].
     #[must_use]
     pub fn body(&self) -> Option<&Bytes> {
-        self.0.reply.as_ref().filter(|_| self.kind() == ErrorKind::BodyDamaged)
+        self.0.about().reply.as_ref().filter(|_| self.kind() == ErrorKind::BodyDamaged)
     }
 
     /// Whether trying again later may succeed: the server is draining or out of memory, the connection could not be
@@ -166,15 +188,7 @@ impl Error {
     }
 
     pub(crate) fn new(kind: ErrorKind, fate: Fate, message: impl Into<Cow<'static, str>>) -> Self {
-        Error(Box::new(Inner {
-            kind,
-            fate,
-            command: None,
-            message: shorten(message.into()),
-            job: None,
-            reply: None,
-            source: None,
-        }))
+        Error(queue_core::Error::new(kind, fate, message))
     }
 
     /// A value that cannot be sent.
@@ -191,97 +205,45 @@ impl Error {
         Self::new(kind, Fate::Refused, message)
     }
 
-    /// The same error for one more waiter. Its source becomes text.
+    /// The same failure for one more caller that waits for it.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn share(&self) -> Self {
-        Error(Box::new(Inner {
-            kind: self.0.kind,
-            fate: self.0.fate,
-            command: self.0.command,
-            message: self.0.message.clone(),
-            job: self.0.job,
-            reply: self.0.reply.clone(),
-            source: self.0.source.clone(),
-        }))
+        self.clone()
     }
 
-    pub(crate) fn with_source(
-        mut self,
-        source: impl Into<Box<dyn StdError + Send + Sync>>,
-    ) -> Self {
-        self.0.source = Some(Arc::from(source.into()));
-        self
+    /// More about it, behind the message.
+    pub(crate) fn with_detail(self, detail: impl fmt::Display) -> Self {
+        Error(self.0.with_detail(detail))
+    }
+
+    /// Its cause, which the message ends with.
+    pub(crate) fn with_source(self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Error(self.0.with_source(cause))
+    }
+
+    /// Its cause, which is an error of this crate.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn with_cause(self, cause: Error) -> Self {
+        Error(self.0.with_cause(cause.0))
     }
 
     pub(crate) fn with_command(mut self, command: &'static str) -> Self {
-        self.0.command.get_or_insert(command);
+        self.0.about_mut().command.get_or_insert(command);
         self
     }
 
-    pub(crate) fn with_fate(mut self, fate: Fate) -> Self {
-        self.0.fate = fate;
-        self
+    pub(crate) fn with_fate(self, fate: Fate) -> Self {
+        Error(self.0.with_fate(fate))
     }
 
     pub(crate) fn with_job(mut self, job: JobRef) -> Self {
-        self.0.job = Some(job);
+        self.0.about_mut().job = Some(job);
         self
     }
 
     pub(crate) fn with_reply(mut self, reply: Bytes) -> Self {
-        self.0.reply = Some(reply);
+        self.0.about_mut().reply = Some(reply);
         self
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(command) = self.0.command {
-            write!(f, "{command}: ")?;
-        }
-        f.write_str(&self.0.message)?;
-        if let Some(source) = &self.0.source {
-            write!(f, ": {source}")?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Error")
-            .field("kind", &self.0.kind)
-            .field("fate", &self.0.fate)
-            .field("message", &self.to_string())
-            .finish()
-    }
-}
-
-impl StdError for Error {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.source.as_deref().map(|source| source as _)
-    }
-}
-
-/// What connecting came to, reading an address, or a deadline. Nothing was sent.
-impl From<queue_core::Error> for Error {
-    fn from(error: queue_core::Error) -> Self {
-        let (kind, message, source) = error.into_parts();
-        let kind = match kind {
-            queue_core::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
-            queue_core::ErrorKind::Connect => ErrorKind::Connect,
-            queue_core::ErrorKind::Tls => ErrorKind::Tls,
-            queue_core::ErrorKind::Timeout(which) => ErrorKind::Timeout(which),
-        };
-        let mut error = Self::new(kind, Fate::NotSent, message);
-        error.0.source = source.map(Arc::from);
-        error
-    }
-}
-
-impl From<Infallible> for Error {
-    fn from(never: Infallible) -> Self {
-        match never {}
     }
 }
 

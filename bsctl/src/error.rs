@@ -48,7 +48,7 @@ pub const BODY_DAMAGED: &str = "BODY_DAMAGED";
 /// The client's error as the tool's.
 #[must_use]
 pub fn cli_error(error: Error) -> CliError {
-    if let Some(refusal) = process::refused_here(&error) {
+    if let Some(refusal) = process::refused_here(&error, error.io_error()) {
         return refusal.unknown(error.fate() == Fate::Unknown);
     }
     let (exit, code) = outcome(error.kind());

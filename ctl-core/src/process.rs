@@ -1,6 +1,6 @@
 //! Ending a child with everything that it has started: process groups, where the system has them.
 
-use std::error::Error;
+use std::fmt::Display;
 use std::io::{self, IsTerminal as _};
 use std::process::{Child, Command, ExitStatus};
 
@@ -25,13 +25,11 @@ pub fn spawn(command: &mut Command) -> Result<Child, CliError> {
     })
 }
 
-/// What a client's error is when the cause is this machine, not the server: no room left in the system (75), or something
+/// What a client's error is when its cause is this machine, not the server: no room left in the system (75), or something
 /// that this user may not do, such as opening the socket of somebody else (77). `None` for every other cause.
 #[must_use]
-pub fn refused_here(error: &(dyn Error + 'static)) -> Option<CliError> {
-    let causes = std::iter::successors(Some(error), |&error| error.source());
-    let system = |error: &&(dyn Error + 'static)| error.downcast_ref::<io::Error>().map(classify);
-    causes.filter_map(|cause| system(&cause)?).next().map(|refusal| refusal(error.to_string()))
+pub fn refused_here(error: &impl Display, cause: Option<&io::Error>) -> Option<CliError> {
+    Some(classify(cause?)?(error.to_string()))
 }
 
 /// The refusal of the system that this is, if it is one.

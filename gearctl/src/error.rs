@@ -44,7 +44,7 @@ pub const CONNECTION_LOST: &str = "CONNECTION_LOST";
 /// The client's error as the tool's.
 #[must_use]
 pub fn cli_error(error: Error) -> CliError {
-    if let Some(refusal) = process::refused_here(&error) {
+    if let Some(refusal) = process::refused_here(&error, error.io_error()) {
         return refusal;
     }
     let (exit, code) = outcome(error.kind());

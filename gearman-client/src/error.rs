@@ -1,11 +1,8 @@
 //! What can go wrong in a call, and whether the server may have acted on it.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use std::io;
-use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt, sync::Arc};
+use std::{borrow::Cow, fmt, io};
 
 pub(crate) use queue_core::excerpt;
-use queue_core::shorten;
 pub use queue_core::{Deadline, Fate};
 
 use crate::{JobHandle, UniqueId};
@@ -14,18 +11,25 @@ use crate::{JobHandle, UniqueId};
 ///
 /// Expected outcomes (an unknown job's status, a job that its worker failed) are values, not errors. An error says what
 /// failed ([`kind`](Error::kind)), in which request, and whether the server can have acted ([`fate`](Error::fate)).
-pub struct Error(Box<Inner>);
+#[derive(Clone)]
+pub struct Error(queue_core::Error<ErrorKind, About>);
 
-struct Inner {
-    kind: ErrorKind,
-    fate: Fate,
+/// What is told of the call.
+#[derive(Clone, Default)]
+struct About {
     command: Option<&'static str>,
-    message: Cow<'static, str>,
     code: Option<Box<str>>,
     handle: Option<JobHandle>,
     unique: Option<UniqueId>,
-    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
+
+impl queue_core::About for About {
+    fn subject(&self) -> Option<&str> {
+        self.command
+    }
+}
+
+queue_core::wrap_error!(Error);
 
 /// What kind of failure an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,41 +97,59 @@ impl ErrorKind {
     }
 }
 
+impl From<queue_core::ErrorKind> for ErrorKind {
+    fn from(kind: queue_core::ErrorKind) -> Self {
+        match kind {
+            queue_core::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
+            queue_core::ErrorKind::Connect => ErrorKind::Connect,
+            queue_core::ErrorKind::Tls => ErrorKind::Tls,
+            queue_core::ErrorKind::Timeout(which) => ErrorKind::Timeout(which),
+        }
+    }
+}
+
 impl Error {
     /// What kind of failure this is.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
-        self.0.kind
+        *self.0.kind()
     }
 
     /// Whether the server can have acted.
     #[must_use]
     pub fn fate(&self) -> Fate {
-        self.0.fate
+        self.0.fate()
+    }
+
+    /// The failure of the operating system behind this one, if there is one: that a connection was refused, say, or that
+    /// this process has no file descriptor left.
+    #[must_use]
+    pub fn io_error(&self) -> Option<&io::Error> {
+        self.0.io_error()
     }
 
     /// The name of the packet, or the words of the admin command, that failed.
     #[must_use]
     pub fn command(&self) -> Option<&'static str> {
-        self.0.command
+        self.0.about().command
     }
 
     /// The code of the server's error reply, such as `JOB_NOT_FOUND`, as the server wrote it.
     #[must_use]
     pub fn code(&self) -> Option<&str> {
-        self.0.code.as_deref()
+        self.0.about().code.as_deref()
     }
 
     /// The job that was lost sight of: a foreground job whose connection ended after the server had taken it.
     #[must_use]
     pub fn handle(&self) -> Option<&JobHandle> {
-        self.0.handle.as_ref()
+        self.0.about().handle.as_ref()
     }
 
     /// The unique id under which the job was submitted, with which it can be asked for again.
     #[must_use]
     pub fn unique(&self) -> Option<&UniqueId> {
-        self.0.unique.as_ref()
+        self.0.about().unique.as_ref()
     }
 
     /// Whether trying again later may succeed: a queue is full, the connection could not be made or was lost, a
@@ -144,16 +166,7 @@ impl Error {
     }
 
     pub(crate) fn new(kind: ErrorKind, fate: Fate, message: impl Into<Cow<'static, str>>) -> Self {
-        Error(Box::new(Inner {
-            kind,
-            fate,
-            command: None,
-            message: shorten(message.into()),
-            code: None,
-            handle: None,
-            unique: None,
-            source: None,
-        }))
+        Error(queue_core::Error::new(kind, fate, message))
     }
 
     /// A value that cannot be sent.
@@ -173,98 +186,48 @@ impl Error {
         message: impl Into<Cow<'static, str>>,
     ) -> Self {
         let mut error = Self::new(kind, Fate::Refused, message);
-        error.0.code = Some(shorten(code.to_owned().into()).into_owned().into());
+        error.0.about_mut().code =
+            Some(queue_core::shorten(code.to_owned().into()).into_owned().into());
         error
     }
 
-    pub(crate) fn with_source(
-        mut self,
-        source: impl Into<Box<dyn StdError + Send + Sync>>,
-    ) -> Self {
-        self.0.source = Some(Arc::from(source.into()));
-        self
+    /// More about it, behind the message.
+    pub(crate) fn with_detail(self, detail: impl fmt::Display) -> Self {
+        Error(self.0.with_detail(detail))
+    }
+
+    /// Its cause, which the message ends with.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn with_source(self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Error(self.0.with_source(cause))
     }
 
     pub(crate) fn with_command(mut self, command: &'static str) -> Self {
-        self.0.command.get_or_insert(command);
+        self.0.about_mut().command.get_or_insert(command);
         self
     }
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn with_fate(mut self, fate: Fate) -> Self {
-        self.0.fate = fate;
-        self
+    pub(crate) fn with_fate(self, fate: Fate) -> Self {
+        Error(self.0.with_fate(fate))
     }
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn with_handle(mut self, handle: JobHandle) -> Self {
-        self.0.handle = Some(handle);
+        self.0.about_mut().handle = Some(handle);
         self
     }
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn with_unique(mut self, unique: Option<UniqueId>) -> Self {
-        self.0.unique = unique;
+        self.0.about_mut().unique = unique;
         self
     }
 
     /// The same failure for another caller that it hit as well.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn share(&self) -> Self {
-        let mut error = Self::new(self.kind(), self.fate(), self.0.message.clone());
-        error.0.source = self.0.source.clone();
-        error
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(command) = self.0.command {
-            write!(f, "{command}: ")?;
-        }
-        f.write_str(&self.0.message)?;
-        if let Some(source) = &self.0.source {
-            write!(f, ": {source}")?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Error")
-            .field("kind", &self.0.kind)
-            .field("fate", &self.0.fate)
-            .field("message", &self.to_string())
-            .finish()
-    }
-}
-
-impl StdError for Error {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.source.as_deref().map(|source| source as _)
-    }
-}
-
-/// What connecting came to, reading an address, or a deadline. Nothing was sent.
-impl From<queue_core::Error> for Error {
-    fn from(error: queue_core::Error) -> Self {
-        let (kind, message, source) = error.into_parts();
-        let kind = match kind {
-            queue_core::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
-            queue_core::ErrorKind::Connect => ErrorKind::Connect,
-            queue_core::ErrorKind::Tls => ErrorKind::Tls,
-            queue_core::ErrorKind::Timeout(which) => ErrorKind::Timeout(which),
-        };
-        let mut error = Self::new(kind, Fate::NotSent, message);
-        error.0.source = source.map(Arc::from);
-        error
-    }
-}
-
-impl From<Infallible> for Error {
-    fn from(never: Infallible) -> Self {
-        match never {}
+        Error(self.0.share())
     }
 }
 

@@ -86,7 +86,7 @@ impl<T: Row> Listing<T> {
             AdminReply::List { lines, is_forged } => (lines, is_forged),
             AdminReply::Line(line) => {
                 let error = Error::protocol("the server answered with a line, not with a list");
-                return Err(error.with_source(excerpt(&line)));
+                return Err(error.with_detail(excerpt(&line)));
             }
         };
         let mut listing = Listing { rows: Vec::new(), rejected: Vec::new(), is_forged };

@@ -312,7 +312,7 @@ mod tests {
             "unix:", "a b", "h/x",
         ] {
             let error = SCHEME.parse(text).unwrap_err();
-            assert_eq!(error.kind(), crate::ErrorKind::InvalidInput, "{text}");
+            assert_eq!(*error.kind(), crate::ErrorKind::InvalidInput, "{text}");
             assert!(error.to_string().contains(text), "{error}");
         }
     }

@@ -1,15 +1,28 @@
-//! Why there is no connection, before a client makes its own error of it.
+//! Why something failed, and whether the server can have acted on it.
 
-use std::{borrow::Cow, error::Error as StdError, fmt};
+use std::{borrow::Cow, error::Error as StdError, fmt, io, iter, sync::Arc};
 
-use crate::{Deadline, text::shorten};
+use crate::{Deadline, Fate, text::shorten};
 
-/// Why a connection could not be made, an address not be understood, or a step not be done in time. Nothing was sent.
-#[derive(Debug)]
-pub struct Error {
-    kind: ErrorKind,
+/// Why a call failed: of which kind `K` the failure is, whether the server can have acted, and what `A` a client tells of
+/// the call besides.
+///
+/// Without parameters it is what every client's own error can be made of: why a connection could not be made, an address
+/// not be understood, or a step not be done in time. Nothing was sent then.
+///
+/// It reads whole: its text ends with that of its cause. So [`source`](StdError::source) is what lies behind that cause,
+/// and nothing is told twice by whoever writes a chain of errors. A failure of the operating system is found by
+/// [`io_error`](Self::io_error), however deep it lies.
+pub struct Error<K = ErrorKind, A = ()>(Box<Inner<K, A>>);
+
+#[derive(Clone)]
+struct Inner<K, A> {
+    kind: K,
+    fate: Fate,
+    /// The text of the cause included.
     message: Cow<'static, str>,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    cause: Option<Arc<dyn StdError + Send + Sync>>,
+    about: A,
 }
 
 /// What kind of failure an [`Error`] is.
@@ -25,41 +38,144 @@ pub enum ErrorKind {
     Timeout(Deadline),
 }
 
-impl Error {
-    /// A failure of this kind.
-    pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Error { kind, message: shorten(message.into()), source: None }
+/// What a client tells of the call that failed.
+pub trait About: Clone + Default {
+    /// What was asked, which the text begins with.
+    fn subject(&self) -> Option<&str>;
+}
+
+impl About for () {
+    fn subject(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl<K, A: Default> Error<K, A> {
+    /// A failure of this kind, after which the server can have done so much.
+    pub fn new(kind: K, fate: Fate, message: impl Into<Cow<'static, str>>) -> Self {
+        let message = shorten(message.into());
+        Error(Box::new(Inner { kind, fate, message, cause: None, about: A::default() }))
     }
 
-    /// The same, with its cause.
+    /// What a client makes of a failure to connect, to read an address, or to be done in time.
     #[must_use]
-    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
+    pub fn of(error: Error) -> Self
+    where
+        K: From<ErrorKind>,
+    {
+        let Inner { kind, fate, message, cause, about: () } = *error.0;
+        Error(Box::new(Inner { kind: kind.into(), fate, message, cause, about: A::default() }))
+    }
+
+    /// The same failure for another caller that it hit as well, whose call is another.
+    #[must_use]
+    pub fn share(&self) -> Self
+    where
+        K: Clone,
+    {
+        let Inner { kind, fate, message, cause, about: _ } = &*self.0;
+        Error(Box::new(Inner {
+            kind: kind.clone(),
+            fate: *fate,
+            message: message.clone(),
+            cause: cause.clone(),
+            about: A::default(),
+        }))
+    }
+}
+
+impl<K, A> Error<K, A> {
+    /// What kind of failure this is.
+    #[must_use]
+    pub fn kind(&self) -> &K {
+        &self.0.kind
+    }
+
+    /// Whether the server can have acted.
+    #[must_use]
+    pub fn fate(&self) -> Fate {
+        self.0.fate
+    }
+
+    /// What is told of the call.
+    #[must_use]
+    pub fn about(&self) -> &A {
+        &self.0.about
+    }
+
+    /// The same, to be changed.
+    pub fn about_mut(&mut self) -> &mut A {
+        &mut self.0.about
+    }
+
+    /// The failure of the operating system behind this one, if there is one.
+    #[must_use]
+    pub fn io_error(&self) -> Option<&io::Error> {
+        let cause = self.0.cause.as_deref().map(|cause| cause as &(dyn StdError + 'static));
+        iter::successors(cause, |&cause| cause.source()).find_map(|cause| cause.downcast_ref())
+    }
+
+    /// With another fate.
+    #[must_use]
+    pub fn with_fate(mut self, fate: Fate) -> Self {
+        self.0.fate = fate;
         self
     }
 
-    /// What kind of failure this is.
+    /// With more about it, behind the message.
     #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        self.kind
+    pub fn with_detail(mut self, detail: impl fmt::Display) -> Self {
+        self.0.message = shorten(format!("{}: {detail}", self.0.message).into());
+        self
     }
 
-    /// Its kind, its message, and its cause: what a client's own error is made of.
+    /// With its cause, which the message ends with.
     #[must_use]
-    pub fn into_parts(
-        self,
-    ) -> (ErrorKind, Cow<'static, str>, Option<Box<dyn StdError + Send + Sync>>) {
-        (self.kind, self.message, self.source)
+    pub fn with_source(self, cause: impl StdError + Send + Sync + 'static) -> Self {
+        let mut error = self.with_detail(&cause);
+        error.0.cause = Some(Arc::new(cause));
+        error
+    }
+
+    /// With its cause, which is a failure of the same client.
+    #[must_use]
+    pub fn with_cause(self, cause: Self) -> Self
+    where
+        A: About,
+    {
+        let mut error = self.with_detail(&cause);
+        error.0.cause = cause.0.cause;
+        error
+    }
+
+    /// With a cause that the message tells already.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    #[must_use]
+    pub(crate) fn caused_by(mut self, cause: Option<io::Error>) -> Self {
+        self.0.cause = cause.map(|cause| Arc::new(cause) as _);
+        self
+    }
+}
+
+impl Error {
+    /// No connection to this address.
+    pub fn cannot_connect(to: impl fmt::Display, cause: io::Error) -> Self {
+        Self::failed(ErrorKind::Connect, format!("cannot connect to {to}")).with_source(cause)
     }
 
     /// A deadline passed.
     #[must_use]
     pub fn timed_out(which: Deadline) -> Self {
-        Self::new(ErrorKind::Timeout(which), which.message())
+        Self::failed(ErrorKind::Timeout(which), which.message())
+    }
+
+    /// A failure of this kind before anything was sent.
+    pub(crate) fn failed(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(kind, Fate::NotSent, message)
     }
 
     pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(ErrorKind::InvalidInput, message)
+        Self::failed(ErrorKind::InvalidInput, message)
     }
 
     #[cfg(any(
@@ -69,28 +185,141 @@ impl Error {
     pub(crate) fn no_tls() -> Self {
         Self::invalid("this build has no TLS: enable the feature `tls`")
     }
+}
 
-    /// No connection to this address.
-    pub fn cannot_connect(
-        to: impl fmt::Display,
-        cause: impl Into<Box<dyn StdError + Send + Sync>>,
-    ) -> Self {
-        Self::new(ErrorKind::Connect, format!("cannot connect to {to}")).with_source(cause)
+impl<K: Clone, A: Clone> Clone for Error<K, A> {
+    fn clone(&self) -> Self {
+        Error(self.0.clone())
     }
 }
 
-impl fmt::Display for Error {
+impl<K, A: About> fmt::Display for Error<K, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
-        if let Some(source) = &self.source {
-            write!(f, ": {source}")?;
+        if let Some(subject) = self.0.about.subject() {
+            write!(f, "{subject}: ")?;
         }
-        Ok(())
+        f.write_str(&self.0.message)
     }
 }
 
-impl StdError for Error {
+impl<K: fmt::Debug, A: About> fmt::Debug for Error<K, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("fate", &self.0.fate)
+            .field("message", &self.to_string())
+            .finish()
+    }
+}
+
+impl<K: fmt::Debug, A: About> StdError for Error<K, A> {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        self.0.cause.as_deref().and_then(StdError::source)
+    }
+}
+
+/// What every client's own error is besides its methods: a wrapper of [`Error`] that is shown as that is, and is made of
+/// failures that every client has.
+#[macro_export]
+macro_rules! wrap_error {
+    ($error:ident) => {
+        impl std::fmt::Display for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl std::error::Error for $error {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                std::error::Error::source(&self.0)
+            }
+        }
+
+        /// What connecting came to, reading an address, or a deadline. Nothing was sent.
+        impl From<$crate::Error> for $error {
+            fn from(error: $crate::Error) -> Self {
+                $error($crate::Error::of(error))
+            }
+        }
+
+        impl From<std::convert::Infallible> for $error {
+            fn from(never: std::convert::Infallible) -> Self {
+                match never {}
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cause with a cause of its own.
+    #[derive(Debug)]
+    struct Outer(io::Error);
+
+    impl fmt::Display for Outer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("outer")
+        }
+    }
+
+    impl StdError for Outer {
+        fn source(&self) -> Option<&(dyn StdError + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    fn chain(error: &dyn StdError) -> Vec<String> {
+        iter::successors(Some(error), |&error| error.source()).map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn every_cause_is_told_once_and_the_systems_is_found() {
+        let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+        let kind = |error: &Error| error.io_error().map(io::Error::kind);
+
+        let plain = Error::cannot_connect("h:1", refused());
+        assert_eq!(chain(&plain), ["cannot connect to h:1: connection refused"]);
+        assert_eq!(kind(&plain), Some(io::ErrorKind::ConnectionRefused));
+
+        let deep = Error::invalid("no").with_source(Outer(refused()));
+        assert_eq!(chain(&deep), ["no: outer", "connection refused"]);
+        assert_eq!(kind(&deep), Some(io::ErrorKind::ConnectionRefused));
+
+        let late = Error::timed_out(Deadline::Total).with_cause(plain);
+        let expected =
+            "not done within the total timeout: cannot connect to h:1: connection refused";
+        assert_eq!(chain(&late), [expected]);
+        assert_eq!(kind(&late), Some(io::ErrorKind::ConnectionRefused));
+
+        assert_eq!(kind(&Error::invalid("no").with_detail("why")), None);
+    }
+
+    #[test]
+    fn a_shared_error_keeps_its_cause_and_forgets_the_call() {
+        #[derive(Clone, Default)]
+        struct Asked(&'static str);
+
+        impl About for Asked {
+            fn subject(&self) -> Option<&str> {
+                Some(self.0)
+            }
+        }
+
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        let mut error: Error<ErrorKind, Asked> = Error::of(Error::cannot_connect("h:1", denied));
+        *error.about_mut() = Asked("put");
+        assert_eq!(error.to_string(), "put: cannot connect to h:1: permission denied");
+        let shared = error.share();
+        assert_eq!(shared.to_string(), ": cannot connect to h:1: permission denied");
+        assert_eq!(shared.io_error().unwrap().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(error.clone().to_string(), error.to_string());
     }
 }

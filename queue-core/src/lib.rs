@@ -80,7 +80,7 @@ pub use self::{
     deadline::Deadline,
     dial::Dial,
     epoch::Epoch,
-    error::{Error, ErrorKind},
+    error::{About, Error, ErrorKind},
     fate::Fate,
     health::Health,
     io::{End, Io},

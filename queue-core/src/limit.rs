@@ -120,8 +120,8 @@ impl<E: From<Error>> Limit<E> {
 
     /// The same, with what was going on.
     #[must_use]
-    pub fn error_while(self, detail: impl Into<String>) -> E {
-        Error::timed_out(self.which).with_source(detail.into()).into()
+    pub fn error_while(self, detail: impl fmt::Display) -> E {
+        Error::timed_out(self.which).with_detail(detail).into()
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
         let short = Some(Duration::from_secs(10));
         let long = Some(Duration::from_secs(1000));
         let name = |limit: Limit| match limit.error().kind() {
-            ErrorKind::Timeout(which) => which,
+            ErrorKind::Timeout(which) => *which,
             other => panic!("{other:?}"),
         };
         assert_eq!(

@@ -1,10 +1,10 @@
 //! What both faces do with sockets.
 
-use std::{cell::Cell, error::Error as StdError, fmt, io, net::SocketAddr, time::Duration};
+use std::{cell::Cell, io, net::SocketAddr, time::Duration};
 
 use socket2::{SockRef, TcpKeepalive};
 
-use crate::{Error, Limit};
+use crate::{Error, ErrorKind, Limit};
 
 /// Bytes given to a socket at a time. A write that fills a small send buffer alone goes out as one segment, and the other
 /// side takes its 40 ms to acknowledge a single one: a hundredth of the rate, where the operating system gives a socket no
@@ -105,25 +105,6 @@ pub(crate) struct Attempts<'a> {
     last: Option<io::Error>,
 }
 
-/// Why none of a name's addresses answered: all causes as text, the last one as it was.
-#[derive(Debug)]
-struct Causes {
-    text: String,
-    last: Option<io::Error>,
-}
-
-impl fmt::Display for Causes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl StdError for Causes {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.last.as_ref().map(|last| last as _)
-    }
-}
-
 impl<'a> Attempts<'a> {
     pub(crate) fn new(host: &'a str, port: u16, addresses: usize) -> Self {
         Attempts { host, port, left: addresses, causes: Vec::new(), last: None }
@@ -147,16 +128,17 @@ impl<'a> Attempts<'a> {
 
     /// None of them has answered.
     pub(crate) fn error(self, limit: Limit) -> Error {
-        let text = match self.causes.as_slice() {
+        let Attempts { host, port, causes, last, .. } = self;
+        let causes = match causes.as_slice() {
             [] => "the name has no address".to_owned(),
             causes => causes.join("; "),
         };
-        let Attempts { host, port, last, .. } = self;
-        let causes = Causes { text, last };
-        if limit.has_passed() {
-            return limit.error_while(format!("{host}:{port}: {causes}"));
-        }
-        Error::cannot_connect(format_args!("{host}:{port}"), causes)
+        let error = if limit.has_passed() {
+            limit.error_while(format_args!("{host}:{port}: {causes}"))
+        } else {
+            Error::failed(ErrorKind::Connect, format!("cannot connect to {host}:{port}: {causes}"))
+        };
+        error.caused_by(last)
     }
 }
 
@@ -171,7 +153,7 @@ pub(crate) mod tests {
 
     use super::*;
     #[cfg(target_os = "linux")]
-    use crate::{Deadline, ErrorKind};
+    use crate::Deadline;
 
     /// A server without `TCP_NODELAY` that answers each byte by two, in two writes.
     pub(crate) fn in_two_parts() -> SocketAddr {
@@ -251,7 +233,7 @@ pub(crate) mod tests {
 
         pub(crate) fn check_out_of_time(&self, error: Option<Error>) {
             let error = error.expect("an error");
-            assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Connect));
+            assert_eq!(*error.kind(), ErrorKind::Timeout(Deadline::Connect));
             let (closed, full) = (self.closed(), self.full());
             let expected = format!(
                 "no connection within the connect timeout: name:7: {closed}: Connection refused (os error 111); {full}: \
@@ -262,7 +244,9 @@ pub(crate) mod tests {
 
         pub(crate) fn check_refused(&self, error: Option<Error>) {
             let error = error.expect("an error");
-            assert_eq!(error.kind(), ErrorKind::Connect);
+            assert_eq!(*error.kind(), ErrorKind::Connect);
+            let system = error.io_error().map(io::Error::kind);
+            assert_eq!(system, Some(io::ErrorKind::ConnectionRefused));
             let closed = self.closed();
             let expected =
                 format!("cannot connect to name:7: {closed}: Connection refused (os error 111)");

@@ -157,7 +157,7 @@ impl TlsOptions {
             }
         }
         if roots.is_empty() {
-            return Err(Error::new(
+            return Err(Error::failed(
                 ErrorKind::Tls,
                 "no certificate authority is known: the system has none, so give some with authorities_pem",
             ));
@@ -232,11 +232,8 @@ fn certificates(what: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, 
     }
 }
 
-fn unusable(
-    what: impl fmt::Display,
-    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> Error {
-    Error::new(ErrorKind::Tls, format!("{what} cannot be used")).with_source(error)
+fn unusable(what: impl fmt::Display, why: impl fmt::Display) -> Error {
+    Error::failed(ErrorKind::Tls, format!("{what} cannot be used")).with_detail(why)
 }
 
 /// Why a handshake may meet the connect deadline: a server may wait for the end of what it takes for plain text.
@@ -254,7 +251,7 @@ pub(crate) fn handshake_failed(error: io::Error) -> Error {
     } else {
         "the TLS handshake failed (is this port plain text?)"
     };
-    Error::new(ErrorKind::Tls, message).with_source(error)
+    Error::failed(ErrorKind::Tls, message).with_source(error)
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ impl Head {
         let mut response = httparse::Response::new(&mut headers);
         let bad = || {
             Error::protocol("the peer does not speak HTTP: is this an Adf.QueueServer?")
-                .with_source(excerpt(data))
+                .with_detail(excerpt(data))
         };
         let within = data.get(..MAX_HEAD).unwrap_or(data);
         match response.parse(within).map_err(|_| bad())? {

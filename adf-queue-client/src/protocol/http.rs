@@ -314,16 +314,16 @@ impl Answer {
                 let message = format!("the server did not take the request: {status}");
                 Err(Error::invalid(message)
                     .with_fate(Fate::Refused)
-                    .with_source(excerpt(&self.body)))
+                    .with_detail(excerpt(&self.body)))
             }
             _ => Err(Error::protocol(format!("the server answered {status}"))
-                .with_source(excerpt(&self.body))),
+                .with_detail(excerpt(&self.body))),
         }
     }
 }
 
 fn bad_chunk(line: &[u8]) -> Error {
-    Error::protocol("the chunks of the answer are not valid").with_source(excerpt(line))
+    Error::protocol("the chunks of the answer are not valid").with_detail(excerpt(line))
 }
 
 /// A number in hexadecimal, of up to 15 digits.

@@ -71,7 +71,7 @@ pub(super) fn decode(frame: &[u8]) -> Result<Response> {
     let bad = |why: Option<serde_json::Error>| {
         let error = Error::protocol("the text is no answer of the protocol");
         let shown = excerpt(frame);
-        error.with_source(why.map_or(shown.clone(), |why| format!("{shown}: {why}")))
+        error.with_detail(why.map_or(shown.clone(), |why| format!("{shown}: {why}")))
     };
     let valid = repaired(frame);
     let mut answered: Answered<'_> =

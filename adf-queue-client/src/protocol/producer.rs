@@ -236,7 +236,7 @@ impl Course {
     fn over(&mut self) -> Error {
         let error = crate::deadline::timed_out(Deadline::Total);
         let error = match self.last_error.take() {
-            Some(last) => error.with_source(last.to_string()),
+            Some(last) => error.with_cause(last),
             None => error,
         };
         self.told(error)

@@ -195,7 +195,7 @@ impl Response {
             .with_job(job)
             .with_reply(body),
             Response::Other(line) => Error::refused(K::UnexpectedReply, "unexpected reply")
-                .with_source(crate::error::excerpt(&line))
+                .with_detail(crate::error::excerpt(&line))
                 .with_reply(line),
             other => Error::protocol(format!("the reply {} does not belong to it", other.word())),
         }

@@ -223,7 +223,7 @@ impl Parser {
         line.truncate(end);
         if line.last() != Some(&b'\r') {
             return Err(Error::protocol("the reply line does not end with CRLF")
-                .with_source(excerpt(&line)));
+                .with_detail(excerpt(&line)));
         }
         line.truncate(end.saturating_sub(1));
         Ok(Some(line))
@@ -240,7 +240,7 @@ impl Parser {
             // Known words that take no argument; with one they belong to some extension.
             return Ok(Some(if first.is_none() { response } else { Response::Other(line) }));
         }
-        let bad = || Error::protocol("the reply line is not valid").with_source(excerpt(&line));
+        let bad = || Error::protocol("the reply line is not valid").with_detail(excerpt(&line));
         let number = |word: Option<&[u8]>| word.and_then(decimal).ok_or_else(bad);
         let exact = |given: bool| if given { Err(bad()) } else { Ok(()) };
         let response = match word {

@@ -189,7 +189,7 @@ fn bad_magic(data: &[u8]) -> Error {
     } else {
         "text came where a packet is expected"
     };
-    Error::protocol(what).with_source(excerpt(data))
+    Error::protocol(what).with_detail(excerpt(data))
 }
 
 /// The size in the header, once that is here.

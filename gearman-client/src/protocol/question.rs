@@ -82,7 +82,7 @@ fn about(answered: &[u8], asked: &[u8]) -> Result<(), Error> {
     if answered.get(..end) == Some(asked) {
         return Ok(());
     }
-    Err(Error::protocol("the server answered about another job").with_source(excerpt(answered)))
+    Err(Error::protocol("the server answered about another job").with_detail(excerpt(answered)))
 }
 
 fn flag(text: &[u8]) -> Result<bool, Error> {
@@ -91,7 +91,7 @@ fn flag(text: &[u8]) -> Result<bool, Error> {
         b"0" | b"" => Ok(false),
         other => {
             Err(Error::protocol("a flag of the status is neither 0 nor 1")
-                .with_source(excerpt(other)))
+                .with_detail(excerpt(other)))
         }
     }
 }
@@ -154,6 +154,6 @@ impl Request for SetExceptions {
             return Ok(());
         }
         Err(Error::protocol("the server set another option than it was asked to")
-            .with_source(excerpt(name)))
+            .with_detail(excerpt(name)))
     }
 }

@@ -56,7 +56,7 @@ impl ClientSession {
                 // A connection by itself is part of no call.
                 (Goal::Connection, Some(error)) => error,
                 (Goal::Connection, None) => timed_out(Deadline::Connect),
-                (_, Some(cause)) => timed_out(Deadline::Total).with_source(cause),
+                (_, Some(cause)) => timed_out(Deadline::Total).with_cause(cause),
                 (_, None) => timed_out(Deadline::Total),
             });
         }

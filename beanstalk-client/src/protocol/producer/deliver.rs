@@ -242,12 +242,12 @@ impl Outbox {
             .collect();
         let not_begun = lane.log.take_due(now);
         lane.next_due = lane.log.parcels().filter_map(Parcel::due_at).min();
-        let cause = lane.last_error.as_ref().map(Error::to_string);
+        let cause = lane.last_error.clone();
         for owner in begun {
-            self.answer(owner, Err(overdue(Fate::Unknown, cause.as_deref())));
+            self.answer(owner, Err(overdue(Fate::Unknown, cause.clone())));
         }
         for taken in not_begun {
-            self.settle(taken.parcel, Err(overdue(Fate::NotSent, cause.as_deref())));
+            self.settle(taken.parcel, Err(overdue(Fate::NotSent, cause.clone())));
         }
     }
 
@@ -260,7 +260,8 @@ impl Outbox {
                 _ => return false,
             };
             if deadline.is_some_and(|at| at <= now) {
-                let error = overdue(Fate::NotSent, Some("the producer's queue was full"));
+                let error =
+                    overdue(Fate::NotSent, None).with_detail("the producer's queue was full");
                 self.wakers.extend(self.slots.finish(*slot, Err(error)));
                 return false;
             }
@@ -288,16 +289,16 @@ fn check_used(response: Response, tube: &TubeName) -> Result<()> {
         Response::Using(used) if used == tube.as_str() => Ok(()),
         // The puts behind it went to the tube before.
         other => Err(Error::protocol("the server did not change the tube that puts go to")
-            .with_source(other.refuse())
+            .with_cause(other.refuse())
             .with_command("use")),
     }
 }
 
 /// The error of a put whose own deadline has passed.
-fn overdue(fate: Fate, cause: Option<&str>) -> Error {
+fn overdue(fate: Fate, cause: Option<Error>) -> Error {
     let error = timed_out(Deadline::Total).with_fate(fate).with_command("put");
     match cause {
-        Some(cause) => error.with_source(cause),
+        Some(cause) => error.with_cause(cause),
         None => error,
     }
 }

@@ -400,7 +400,7 @@ impl Outbox {
                     .filter_map(|lane| lane.last_error.as_ref().map(Error::to_string))
                     .collect();
                 Error::new(ErrorKind::Connect, Fate::NotSent, "none of the servers can be reached")
-                    .with_source(causes.join("; "))
+                    .with_detail(causes.join("; "))
             }
             _ => closed(),
         }
