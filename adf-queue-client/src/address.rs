@@ -207,6 +207,11 @@ impl ServerAddress for Address {
     }
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn check(&self) -> Result<(), Error> {
+        crate::protocol::check_host(&self.host())
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
     fn connecting(&self) -> Span {
         trace::connecting(self)
     }

@@ -238,13 +238,6 @@ impl ConnectOptions {
                    use an address with http:// or http+json://";
         Err(Error::unsupported(why).with_action(action))
     }
-
-    /// Refuses what the options forbid.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        crate::protocol::check_host(&self.address.host())?;
-        self.server.check()
-    }
 }
 
 impl Deref for ConnectOptions {

@@ -77,7 +77,7 @@ impl ProducerOptions {
     /// The options, once nothing in them is refused.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn checked(mut self) -> Result<Self> {
-        self.servers.list.iter().try_for_each(ConnectOptions::check_stream)?;
+        self.servers.options().iter().try_for_each(ConnectOptions::check_stream)?;
         // The way over the servers decides what is tried again, and when.
         self.servers = self.servers.each(|server| {
             let retry = server.retry.up_to(0);

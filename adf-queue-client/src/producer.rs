@@ -71,7 +71,7 @@ impl Producer {
         Error: From<O::Error>,
     {
         let options = options.try_into()?.checked()?;
-        let links = options.servers.list.iter().cloned().map(Link::new).collect();
+        let links = options.servers.options().iter().cloned().map(Link::new).collect();
         let router = Mutex::new(Router::new(&options.servers));
         let inner = Inner { options, links, router, report: Mutex::default() };
         Ok(Producer { inner: Arc::new(inner) })

@@ -184,7 +184,7 @@ impl Worker {
         let Worker { options, board, handlers } = self;
         let handlers = Arc::new(handlers);
         let mut running = Running { drivers: JoinSet::new(), lanes: Vec::new() };
-        for (index, server) in options.servers.list.iter().enumerate() {
+        for (index, server) in options.servers.options().iter().enumerate() {
             let role = options.lane(server, handlers.keys());
             let lane = Lane::new(index, server, role, board.clone(), handlers.clone());
             running.drivers.spawn(lane.driver(server.clone()));

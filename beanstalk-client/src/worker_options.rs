@@ -256,7 +256,7 @@ const MAX_PREFETCH: usize = 500;
 impl From<Servers> for WorkerOptions {
     fn from(servers: Servers) -> Self {
         WorkerOptions {
-            servers: servers.list,
+            servers: servers.into_options(),
             tubes: vec![TubeName::default()],
             slots: 1,
             prefetch: 1,

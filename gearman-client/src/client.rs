@@ -93,7 +93,7 @@ impl Client {
         let servers = servers.try_into()?;
         servers.check()?;
         let router = Router::new(&servers);
-        Ok(Self::over(servers.list.into_iter().map(Link::new).collect(), router))
+        Ok(Self::over(servers.into_options().into_iter().map(Link::new).collect(), router))
     }
 
     /// Uses a stream that the caller has connected. Such a client cannot reconnect; the address in `options` is only

@@ -217,7 +217,7 @@ impl WorkerOptions {
     /// The options of each connection.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn lanes(&self) -> impl Iterator<Item = ConnectOptions> {
-        (0..self.connections).flat_map(|_| self.servers.list.iter().cloned())
+        (0..self.connections).flat_map(|_| self.servers.options().iter().cloned())
     }
 }
 

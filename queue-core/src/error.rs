@@ -1,6 +1,6 @@
 //! Why something failed, and whether the server can have acted on it.
 
-use std::{borrow::Cow, error::Error as StdError, fmt, io, iter, sync::Arc};
+use std::{borrow::Cow, convert::Infallible, error::Error as StdError, fmt, io, iter, sync::Arc};
 
 use crate::{Deadline, Fate, text::shorten};
 
@@ -154,6 +154,12 @@ impl<K, A> Error<K, A> {
     pub(crate) fn caused_by(mut self, cause: Option<io::Error>) -> Self {
         self.0.cause = cause.map(|cause| Arc::new(cause) as _);
         self
+    }
+}
+
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 

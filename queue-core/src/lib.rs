@@ -51,6 +51,7 @@ mod retry;
 mod role;
 #[cfg(test)]
 mod role_tests;
+mod servers;
 #[cfg(feature = "tokio")]
 mod shared;
 mod signal;
@@ -96,6 +97,7 @@ pub use self::{
     random::Random,
     retry::RetryPolicy,
     role::{Pulse, Role, earliest},
+    servers::{OneServer, Servers},
     signal::Signal,
     span::{Line, Span, Words},
     text::{decimal, excerpt, panic_text, shorten},

@@ -2,20 +2,29 @@
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
-use std::{fmt, time::Duration};
+use std::{convert::Infallible, fmt, time::Duration};
 
 use crate::{Deadline, Dial, Endpoint, Error, Limit, RetryPolicy, Scheme, Span};
 
 /// A client's own type of a server's address. It is written as its `Display` says.
 pub trait ServerAddress: Clone + fmt::Display + Send + Sync + 'static {
     /// What the client makes of a failure.
-    type Error: From<Error> + Send + 'static;
+    type Error: From<Error> + From<Infallible> + Send + 'static;
 
     /// Where the server listens.
     fn endpoint(&self) -> Endpoint<'_>;
 
     /// How such addresses are written.
     fn scheme(&self) -> Scheme;
+
+    /// Refuses what the protocol cannot use.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`.
+    fn check(&self) -> Result<(), Self::Error> {
+        Ok(())
+    }
 
     /// The span of an attempt to connect.
     fn connecting(&self) -> Span {
@@ -112,8 +121,9 @@ impl<A: ServerAddress> ServerOptions<A> {
     ///
     /// # Errors
     ///
-    /// As [`Dial::check`].
+    /// As [`Dial::check`], and what the protocol refuses.
     pub fn check(&self) -> Result<(), A::Error> {
+        self.address.check()?;
         Ok(self.dial.check(&self.address.scheme(), self.address.endpoint())?)
     }
 }

@@ -75,7 +75,7 @@ impl Producer {
         let options = options.try_into()?.checked()?;
         let pool =
             |server: &ConnectOptions| Pool { options: server.clone(), idle: Mutex::default() };
-        let pools = options.servers.list.iter().map(pool).collect();
+        let pools = options.servers.options().iter().map(pool).collect();
         let router = Mutex::new(Router::new(&options.servers));
         Ok(Producer { options, pools, router, report: Mutex::default() })
     }

@@ -108,7 +108,7 @@ impl Worker {
     pub fn run(self) -> WorkerReport {
         let Worker { options, board, handlers } = &self;
         let lane = |index, server| Lane::new(index, server, options, board, handlers);
-        match &options.servers.list[..] {
+        match options.servers.options() {
             [server] => lane(0, server).serve(),
             servers => thread::scope(|scope| {
                 for (index, server) in servers.iter().enumerate() {

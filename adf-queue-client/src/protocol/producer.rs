@@ -20,8 +20,12 @@ impl Router {
     pub(crate) fn new(servers: &Servers) -> Self {
         let hash = |address: &crate::Address| stable_hash(address.to_string().as_bytes());
         Router {
-            chooser: Chooser::new(servers.selection, servers.addresses().map(hash).collect(), 0),
-            servers: servers.list.iter().map(|server| Health::new(server.retry, None)).collect(),
+            chooser: Chooser::new(servers.selected(), servers.addresses().map(hash).collect(), 0),
+            servers: servers
+                .options()
+                .iter()
+                .map(|server| Health::new(server.retry, None))
+                .collect(),
             back: Arc::default(),
         }
     }

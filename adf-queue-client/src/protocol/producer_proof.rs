@@ -70,13 +70,14 @@ impl Face {
         });
         let servers = Servers::new(each).unwrap().selection(selection);
         let servers = ProducerOptions::new(servers).checked().unwrap().servers;
-        let links =
-            servers.list.iter().zip(has_queue).zip(seed..).map(|((options, has_queue), seed)| {
+        let links = servers.options().iter().zip(has_queue).zip(seed..).map(
+            |((options, has_queue), seed)| {
                 let server =
                     if *has_queue { Server::builder().queue("/q") } else { Server::builder() };
                 let peer = Served { server: server.offline(), connection: None };
                 Proof::new(Link::new(options.clone()), peer, refused, seed)
-            });
+            },
+        );
         Face {
             links: links.collect(),
             router: Router::new(&servers),

@@ -172,7 +172,7 @@ mod lanes {
     impl WorkerOptions {
         /// Refuses what cannot work.
         pub(crate) fn check(&self) -> Result<()> {
-            for server in &self.servers.list {
+            for server in self.servers.options() {
                 if server.address.transport().is_http() {
                     return Err(Error::unsupported(
                         "a worker needs WebSocket: over HTTP a pull that is given up still takes a message, \
@@ -187,7 +187,7 @@ mod lanes {
         /// Refuses a queue that cannot be asked for.
         pub(crate) fn check_queue(&self, queue: &QueueName) -> Result<()> {
             let request = Request::pull(RequestId::of(0), queue.clone());
-            for server in &self.servers.list {
+            for server in self.servers.options() {
                 let encoding = server.address.transport().encoding();
                 encoding.encode(&request, &mut BytesMut::new())?;
             }
@@ -219,7 +219,7 @@ mod lanes {
                 recheck: self.recheck,
                 limit: self.limit.clone(),
                 until_empty: self.until_empty,
-                is_one_of_many: self.servers.list.len() > 1,
+                is_one_of_many: self.servers.options().len() > 1,
             };
             Lane::new(server.clone(), terms, queues.cloned())
         }

@@ -65,7 +65,7 @@ impl Client {
         let servers = servers.try_into()?;
         servers.check()?;
         let router = Router::new(&servers);
-        let links = servers.list.into_iter().map(Link::new).collect();
+        let links = servers.into_options().into_iter().map(Link::new).collect();
         Ok(Client { links, router, turn: 0, failures: Metrics::default() })
     }
 

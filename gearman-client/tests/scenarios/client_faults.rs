@@ -110,7 +110,7 @@ fn a_refusal_is_final_and_leaves_the_connection<F: Face>() {
 
 /// G3.
 fn one_of_three_servers_dies_and_no_call_fails<F: Face>() {
-    for selection in [Selection::InOrder, Selection::RoundRobin, Selection::ByUnique] {
+    for selection in [Selection::InOrder, Selection::RoundRobin, Selection::ByKey] {
         let mut servers: Vec<Server> = (0..3).map(|_| Server::start().unwrap()).collect();
         let mut client = F::connect(all(&servers).selection(selection)).unwrap();
         let mut handles = HashSet::new();
@@ -172,7 +172,7 @@ fn a_flapping_server_costs_no_call_and_is_tried_ever_less<F: Face>() {
 
 /// G3: coalescing needs the same server.
 fn the_same_id_keeps_its_server_and_moves_only_when_it_is_away<F: Face>() {
-    for selection in [Selection::ByUnique, Selection::ByUniqueOnRing] {
+    for selection in [Selection::ByKey, Selection::ByKeyOnRing] {
         an_id_keeps_its_server::<F>(selection);
     }
 }

@@ -125,7 +125,7 @@ impl Cast {
     }
 
     fn servers(&self, rng: &mut Rng) -> Servers {
-        let selections = [Selection::InOrder, Selection::RoundRobin, Selection::ByUnique];
+        let selections = [Selection::InOrder, Selection::RoundRobin, Selection::ByKey];
         let selection = selections[rng.below(3) as usize];
         let each = (0..self.worlds.len()).map(|server| self.options(server, rng));
         Servers::new(each).unwrap().selection(selection)

@@ -157,7 +157,7 @@ impl Outbox {
         Outbox {
             lanes: servers.iter().map(Lane::new).collect(),
             addresses,
-            chooser: Chooser::new(options.servers.selection, hashes, seed),
+            chooser: Chooser::new(options.servers.selected(), hashes, seed),
             slots: Slots::default(),
             line: VecDeque::new(),
             line_due: None,

@@ -169,9 +169,9 @@ pub(crate) struct Router {
 impl Router {
     pub(crate) fn new(servers: &Servers) -> Self {
         let names = servers.addresses().map(ToString::to_string).collect();
-        let is_on_ring = servers.selection == Selection::ByUniqueOnRing;
+        let is_on_ring = servers.selected() == Selection::ByKeyOnRing;
         let ring = is_on_ring.then(|| Arc::new(Ring::new(servers.addresses())));
-        Router { selection: servers.selection, names, ring }
+        Router { selection: servers.selected(), names, ring }
     }
 
     /// The indexes of all servers, the preferred one first. `turn` counts the requests.
@@ -183,13 +183,13 @@ impl Router {
         let rotated = || (0..count).map(|n| (turn.wrapping_add(n)) % count).collect();
         match (self.selection, unique) {
             (Selection::InOrder, _) => (0..count).collect(),
-            (Selection::ByUniqueOnRing, Some(unique)) => match &self.ring {
+            (Selection::ByKeyOnRing, Some(unique)) => match &self.ring {
                 Some(ring) => ring.order(unique).into_iter().collect(),
                 None => rotated(),
             },
             (Selection::RoundRobin, _)
-            | (Selection::ByUnique | Selection::ByUniqueOnRing, None) => rotated(),
-            (Selection::ByUnique, Some(unique)) => {
+            | (Selection::ByKey | Selection::ByKeyOnRing, None) => rotated(),
+            (Selection::ByKey, Some(unique)) => {
                 let mut order: Vec<usize> = (0..count).collect();
                 order.sort_by_key(|index| {
                     let name = self.names.get(*index).map(String::as_bytes).unwrap_or_default();
@@ -284,8 +284,8 @@ mod tests {
 
     #[test]
     fn an_id_keeps_its_server_wherever_it_stands_in_the_list() {
-        let one = router(Selection::ByUnique, "a,b,c");
-        let other = router(Selection::ByUnique, "c,a,b");
+        let one = router(Selection::ByKey, "a,b,c");
+        let other = router(Selection::ByKey, "c,a,b");
         let names = |router: &Router, id: &str| {
             let order = router.order(0, Some(id.as_bytes()));
             order.iter().map(|index| router.names[index].clone()).collect::<Vec<_>>()
@@ -297,8 +297,8 @@ mod tests {
 
     #[test]
     fn a_missing_server_moves_only_its_own_ids_and_all_get_a_share() {
-        let three = router(Selection::ByUnique, "a,b,c");
-        let two = router(Selection::ByUnique, "a,b");
+        let three = router(Selection::ByKey, "a,b,c");
+        let two = router(Selection::ByKey, "a,b");
         let mut share = [0; 3];
         for id in 0..3000 {
             let id = format!("job-{id}");
