@@ -3,21 +3,16 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
-    sync::Arc,
     thread,
 };
 
 use adf_queue_client::{ConnectOptions, ErrorKind, Fate, RetryPolicy, TlsOptions};
-use fixtures::adf_queue::Server;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::{ServerConfig, pki_types::PrivateKeyDer};
+use fixtures::{adf_queue::Server, tls::Authority};
 
 use crate::face::{Face, both_faces};
 
 /// All transports, over TLS.
 const SCHEMES: [&str; 4] = ["adfs", "adfs+json", "https", "https+json"];
-
-type Authority = CertifiedIssuer<'static, KeyPair>;
 
 both_faces!(
     messages_go_through_tls,
@@ -25,47 +20,9 @@ both_faces!(
     a_server_without_tls_is_never_spoken_to_in_plain_text,
 );
 
-fn authority() -> Authority {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
-}
-
-fn config(authority: &Authority) -> Arc<ServerConfig> {
-    let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-    let certificate = params.signed_by(&key, authority).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth();
-    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    Arc::new(builder.with_single_cert(vec![certificate.der().clone()], key).unwrap())
-}
-
 /// Ends TLS in front of `server`, for as long as the test program runs.
-fn proxy(config: Arc<ServerConfig>, server: &Server) -> SocketAddr {
-    let upstream = server.socket_addr().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    listener.set_nonblocking(true).unwrap();
-    thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(&config));
-                tokio::spawn(async move {
-                    let Ok(mut stream) = acceptor.accept(stream).await else { return };
-                    let mut upstream = tokio::net::TcpStream::connect(upstream).await.unwrap();
-                    let _ = tokio::io::copy_bidirectional(&mut stream, &mut upstream).await;
-                });
-            }
-        });
-    });
-    address
+fn proxy(authority: &Authority, server: &Server) -> SocketAddr {
+    authority.identity("127.0.0.1").server(None).proxy(server.socket_addr().unwrap())
 }
 
 fn to(scheme: &str, address: SocketAddr, tls: TlsOptions) -> ConnectOptions {
@@ -74,8 +31,8 @@ fn to(scheme: &str, address: SocketAddr, tls: TlsOptions) -> ConnectOptions {
 }
 
 fn messages_go_through_tls<F: Face>() {
-    let (server, authority) = (Server::builder().queue("/q").start().unwrap(), authority());
-    let address = proxy(config(&authority), &server);
+    let (server, authority) = (Server::builder().queue("/q").start().unwrap(), Authority::new());
+    let address = proxy(&authority, &server);
     for scheme in SCHEMES {
         let tls = TlsOptions::default().authorities_pem(authority.pem());
         let mut client = F::connect(to(scheme, address, tls)).unwrap();
@@ -90,8 +47,8 @@ fn messages_go_through_tls<F: Face>() {
 }
 
 fn a_certificate_of_an_unknown_authority_is_refused<F: Face>() {
-    let (server, known) = (Server::start().unwrap(), authority());
-    let address = proxy(config(&authority()), &server);
+    let (server, known) = (Server::start().unwrap(), Authority::new());
+    let address = proxy(&Authority::new(), &server);
     for scheme in SCHEMES {
         let tls = TlsOptions::default().authorities_pem(known.pem());
         let mut client = F::new(to(scheme, address, tls)).unwrap();
@@ -111,7 +68,7 @@ fn a_server_without_tls_is_never_spoken_to_in_plain_text<F: Face>() {
             stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
             first[0]
         });
-        let tls = TlsOptions::default().authorities_pem(authority().pem());
+        let tls = TlsOptions::default().authorities_pem(Authority::new().pem());
         let mut client = F::new(to(scheme, address, tls)).unwrap();
         let error = client.rpush(&"/q".parse().unwrap(), "x".into()).unwrap_err();
         assert_eq!((error.kind(), error.fate()), (&ErrorKind::Tls, Fate::NotSent), "{error}");

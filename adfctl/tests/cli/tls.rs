@@ -1,19 +1,18 @@
 //! TLS to the server.
 
-use ctl_core::contract::tls::{authority, identity, proxy};
-use fixtures::adf_queue::Server;
+use fixtures::{adf_queue::Server, tls::Authority};
 
 use crate::harness::*;
 
 #[test]
 fn messages_are_pushed_and_pulled_over_tls_by_each_transport() {
     let directory = tempfile::tempdir().unwrap();
-    let (server, known) = (Server::builder().queue("/q").start().unwrap(), authority());
+    let (server, known) = (Server::builder().queue("/q").start().unwrap(), Authority::new());
     let ca = directory.path().join("ca.pem");
     std::fs::write(&ca, known.pem()).unwrap();
     let ca = ca.to_str().unwrap();
-    let identity = identity(&known, directory.path(), "server");
-    let address = proxy(&identity, None, server.address());
+    let tls = known.identity("127.0.0.1").server(None);
+    let address = tls.proxy(server.socket_addr().unwrap());
     for scheme in ["adfs", "adfs+json", "https", "https+json"] {
         let address = format!("{scheme}://{address}");
         adfctl(&address, &["--tls-ca", ca, "push", "/q", scheme]).exits(0);

@@ -2,21 +2,25 @@
 
 use std::path::Path;
 
-use ctl_core::contract::tls::{authority, identity, numbered, private, proxy, revoking};
-use fixtures::gearmand::Server;
+use ctl_core::contract::tls::{files, private};
+use fixtures::{
+    gearmand::Server,
+    tls::{Authority, Certificate},
+};
 
 use crate::harness::*;
 
 #[test]
 fn the_tool_shows_its_certificate() {
     let directory = tempfile::tempdir().unwrap();
-    let (server, known) = (Server::start().unwrap(), authority());
+    let (server, known) = (Server::start().unwrap(), Authority::new());
     let ca = directory.path().join("ca.pem");
     std::fs::write(&ca, known.pem()).unwrap();
-    let identity_of = |name: &str| identity(&known, directory.path(), name);
-    let address = proxy(&identity_of("server"), Some(&known), server.address()).to_string();
-    let (pem, key) = identity_of("client");
-    let (_, other_key) = identity_of("other");
+    let tls = known.identity("127.0.0.1").server(Some(&known));
+    let address = tls.proxy(server.socket_addr().unwrap()).to_string();
+    let client = |name: &str| files(&known.identity("client"), directory.path(), name);
+    let (pem, key) = client("client");
+    let (_, other_key) = client("other");
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let ping = |flags: &[&str]| {
         bare(&[&["ping", "-s", &address, "--tls", "--tls-ca", &text(&ca)], flags].concat())
@@ -37,16 +41,20 @@ fn the_tool_shows_its_certificate() {
 fn a_revoked_certificate_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let in_directory = |name: &str| directory.path().join(name);
-    let (server, known) = (Server::start().unwrap(), authority());
+    let (server, known) = (Server::start().unwrap(), Authority::new());
     std::fs::write(in_directory("ca.pem"), known.pem()).unwrap();
     let ca = in_directory("ca.pem").to_str().unwrap().to_owned();
-    let identity = numbered(&known, directory.path(), "server", 7);
-    let address = proxy(&identity, None, server.address()).to_string();
+    let tls = known.sign(Certificate::of("127.0.0.1").serial(7)).server(None);
+    let address = tls.proxy(server.socket_addr().unwrap()).to_string();
     let ping = ["ping", "-s", &address, "--tls", "--tls-ca", &ca, "-o", "json"];
     let with = |flags: &[&str]| bare(&[&ping, flags].concat());
-    let revoked = revoking(&known, &in_directory("revoked.pem"), &[6, 7]);
-    let others = revoking(&known, &in_directory("others.pem"), &[6, 8]);
-    let foreign = revoking(&authority(), &in_directory("foreign.pem"), &[]);
+    let list = |name: &str, pem: String| {
+        std::fs::write(in_directory(name), pem).unwrap();
+        in_directory(name).to_str().unwrap().to_owned()
+    };
+    let revoked = list("revoked.pem", known.revoking(&[6, 7]));
+    let others = list("others.pem", known.revoking(&[6, 8]));
+    let foreign = list("foreign.pem", Authority::new().revoking(&[]));
 
     with(&[]).exits(0);
     with(&["--tls-crl", &others]).exits(0);
@@ -66,7 +74,7 @@ fn a_revoked_certificate_is_refused() {
 #[test]
 fn a_file_that_is_no_revocation_list_is_named() {
     let directory = tempfile::tempdir().unwrap();
-    let known = authority();
+    let known = Authority::new();
     let ca = directory.path().join("ca.pem");
     std::fs::write(&ca, known.pem()).unwrap();
     let ca = ca.to_str().unwrap();

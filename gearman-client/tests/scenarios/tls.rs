@@ -8,77 +8,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fixtures::gearmand::Server;
+use super::{
+    face::{Face, WorkFace, both_faces},
+    support::{PATIENCE, options, wire},
+};
+use fixtures::{
+    gearmand::Server,
+    tls::{self, Authority, Certificate},
+};
 use gearman_client::{
     ConnectOptions, Deadline, Error, ErrorKind, Fate, Outcome, RetryPolicy, TlsOptions,
     WorkerOptions, blocking,
     protocol::{Echo, PacketType},
 };
-use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer,
-    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, RevokedCertParams,
-};
-use rustls::{
-    RootCertStore, ServerConfig, ServerConnection,
-    pki_types::{CertificateDer, PrivateKeyDer},
-    server::WebPkiClientVerifier,
-};
-
-use super::{
-    face::{Face, WorkFace, both_faces},
-    support::{PATIENCE, options, wire},
-};
-
-type Authority = CertifiedIssuer<'static, KeyPair>;
-
-fn authority() -> Authority {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
-}
-
-/// A certificate and its key, in PEM and in DER.
-struct Identity {
-    pem: String,
-    key_pem: String,
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-}
-
-fn params(name: &str) -> CertificateParams {
-    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-    params.extended_key_usages =
-        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-    params
-}
-
-fn identity(authority: &Authority, params: &CertificateParams) -> Identity {
-    let key = KeyPair::generate().unwrap();
-    let certificate = params.clone().signed_by(&key, authority).unwrap();
-    Identity {
-        pem: certificate.pem(),
-        key_pem: key.serialize_pem(),
-        chain: vec![certificate.der().clone()],
-        key: PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
-    }
-}
-
-fn config(identity: Identity, clients: Option<&Authority>) -> Arc<ServerConfig> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .unwrap();
-    let builder = match clients {
-        None => builder.with_no_client_auth(),
-        Some(authority) => {
-            let mut roots = RootCertStore::empty();
-            roots.add(authority.der().clone()).unwrap();
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-            builder.with_client_cert_verifier(verifier.build().unwrap())
-        }
-    };
-    Arc::new(builder.with_single_cert(identity.chain, identity.key).unwrap())
-}
 
 /// Gives each connection to `serve`, in a thread of its own. The listener lives as long as the test program.
 fn listen(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
@@ -94,20 +36,13 @@ fn listen(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     address
 }
 
-/// Ends TLS in front of `server`.
-fn proxy(config: Arc<ServerConfig>, server: &Server) -> SocketAddr {
-    let upstream = server.socket_addr().unwrap();
-    listen(move |stream| {
-        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(&config));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            stream.set_nonblocking(true).unwrap();
-            let stream = tokio::net::TcpStream::from_std(stream).unwrap();
-            let Ok(mut stream) = acceptor.accept(stream).await else { return };
-            let mut upstream = tokio::net::TcpStream::connect(upstream).await.unwrap();
-            let _ = tokio::io::copy_bidirectional(&mut stream, &mut upstream).await;
-        });
-    })
+/// Ends TLS in front of `server`, with a certificate for `name`.
+fn proxy(authority: &Authority, name: &str, server: &Server) -> SocketAddr {
+    in_front(&authority.identity(name).server(None), server)
+}
+
+fn in_front(tls: &tls::Server, server: &Server) -> SocketAddr {
+    tls.proxy(server.socket_addr().unwrap())
 }
 
 fn to(address: SocketAddr, tls: TlsOptions) -> ConnectOptions {
@@ -148,8 +83,8 @@ both_faces!(
 );
 
 fn jobs_go_through_tls<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), authority());
-    let address = proxy(config(identity(&authority, &params("127.0.0.1")), None), &server);
+    let (server, authority) = (Server::start().unwrap(), Authority::new());
+    let address = proxy(&authority, "127.0.0.1", &server);
     let options_ = to(address, trusting(&authority));
     let at = options_.clone();
     let worker = thread::spawn(move || {
@@ -176,8 +111,8 @@ fn jobs_go_through_tls<F: Face>() {
 }
 
 fn a_certificate_for_another_name_is_refused<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), authority());
-    let address = proxy(config(identity(&authority, &params("queue.example")), None), &server);
+    let (server, authority) = (Server::start().unwrap(), Authority::new());
+    let address = proxy(&authority, "queue.example", &server);
     let error = refused::<F>(to(address, trusting(&authority)));
     assert!(error.to_string().contains("not valid for"), "{error}");
     // Unless the caller says that this is the name.
@@ -188,8 +123,8 @@ fn a_certificate_for_another_name_is_refused<F: Face>() {
 
 fn a_certificate_of_an_unknown_authority_is_refused<F: Face>() {
     let server = Server::start().unwrap();
-    let (known, unknown) = (authority(), authority());
-    let address = proxy(config(identity(&unknown, &params("127.0.0.1")), None), &server);
+    let (known, unknown) = (Authority::new(), Authority::new());
+    let address = proxy(&unknown, "127.0.0.1", &server);
     refused::<F>(to(address, trusting(&known)));
     // The operating system does not know it either.
     refused::<F>(to(address, TlsOptions::default()));
@@ -197,81 +132,50 @@ fn a_certificate_of_an_unknown_authority_is_refused<F: Face>() {
 }
 
 fn a_self_signed_certificate_is_refused_unless_it_is_the_authority<F: Face>() {
-    let (server, other) = (Server::start().unwrap(), authority());
-    let key = KeyPair::generate().unwrap();
-    let certificate = params("127.0.0.1").self_signed(&key).unwrap();
-    let identity = Identity {
-        pem: certificate.pem(),
-        key_pem: key.serialize_pem(),
-        chain: vec![certificate.der().clone()],
-        key: PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
-    };
-    let pem = identity.pem.clone();
-    let address = proxy(config(identity, None), &server);
+    let (server, other) = (Server::start().unwrap(), Authority::new());
+    let identity = Certificate::of("127.0.0.1").self_signed();
+    let address = in_front(&identity.server(None), &server);
     refused::<F>(to(address, trusting(&other)));
-    let pinned = TlsOptions::default().authorities_pem(pem);
+    let pinned = TlsOptions::default().authorities_pem(identity.pem);
     assert_eq!(F::connect(to(address, pinned)).unwrap().echo("x").unwrap(), "x");
 }
 
 fn an_expired_certificate_and_one_of_the_future_are_refused<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), authority());
+    let (server, authority) = (Server::start().unwrap(), Authority::new());
     for (from, until, words) in [(2001, 2002, "xpired"), (4000, 4001, "valid")] {
-        let mut params = params("127.0.0.1");
-        params.not_before = rcgen::date_time_ymd(from, 1, 1);
-        params.not_after = rcgen::date_time_ymd(until, 1, 1);
-        let address = proxy(config(identity(&authority, &params), None), &server);
+        let identity = authority.sign(Certificate::of("127.0.0.1").years(from, until));
+        let address = in_front(&identity.server(None), &server);
         let error = refused::<F>(to(address, trusting(&authority)));
         assert!(error.to_string().contains(words), "{error}");
     }
     assert_eq!(server.requests(), []);
 }
 
-/// A list of the authority that revokes these certificates.
-fn revoking(authority: &Authority, serials: &[u64]) -> String {
-    let (then, later) = (rcgen::date_time_ymd(2024, 1, 1), rcgen::date_time_ymd(4000, 1, 1));
-    let revoked = |serial: &u64| RevokedCertParams {
-        serial_number: (*serial).into(),
-        revocation_time: then,
-        reason_code: None,
-        invalidity_date: None,
-    };
-    let list = CertificateRevocationListParams {
-        this_update: then,
-        next_update: later,
-        crl_number: 1.into(),
-        issuing_distribution_point: None,
-        revoked_certs: serials.iter().map(revoked).collect(),
-        key_identifier_method: KeyIdMethod::Sha256,
-    };
-    list.signed_by(authority).unwrap().pem().unwrap()
-}
-
 fn a_revoked_certificate_is_refused<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), authority());
-    let mut params = params("127.0.0.1");
-    params.serial_number = Some(7_u64.into());
-    let address = proxy(config(identity(&authority, &params), None), &server);
-    for foreign in [revoking(&authority, &[6, 7]), revoking(&self::authority(), &[])] {
+    let (server, authority) = (Server::start().unwrap(), Authority::new());
+    let identity = authority.sign(Certificate::of("127.0.0.1").serial(7));
+    let address = in_front(&identity.server(None), &server);
+    for foreign in [authority.revoking(&[6, 7]), Authority::new().revoking(&[])] {
         refused::<F>(to(address, trusting(&authority).revocation_lists_pem(foreign)));
     }
     assert_eq!(server.requests(), []);
-    let tls = trusting(&authority).revocation_lists_pem(revoking(&authority, &[6, 8]));
+    let tls = trusting(&authority).revocation_lists_pem(authority.revoking(&[6, 8]));
     assert_eq!(F::connect(to(address, tls)).unwrap().echo("x").unwrap(), "x");
 }
 
 fn a_client_certificate_is_shown_when_it_is_asked_for<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), authority());
-    let identity_ = identity(&authority, &params("127.0.0.1"));
-    let address = proxy(config(identity_, Some(&authority)), &server);
-    let mine = identity(&authority, &params("client"));
+    let (server, authority) = (Server::start().unwrap(), Authority::new());
+    let identity = authority.identity("127.0.0.1");
+    let address = in_front(&identity.server(Some(&authority)), &server);
+    let mine = authority.identity("client");
     let tls = trusting(&authority).client_certificate_pem(mine.pem, mine.key_pem);
     assert_eq!(F::connect(to(address, tls)).unwrap().echo("x").unwrap(), "x");
 }
 
 fn a_missing_or_foreign_client_certificate_is_an_error<F: Face>() {
-    let (server, mine, foreign) = (Server::start().unwrap(), authority(), authority());
-    let address = proxy(config(identity(&mine, &params("127.0.0.1")), Some(&mine)), &server);
-    let stranger = identity(&foreign, &params("client"));
+    let (server, mine, foreign) = (Server::start().unwrap(), Authority::new(), Authority::new());
+    let address = in_front(&mine.identity("127.0.0.1").server(Some(&mine)), &server);
+    let stranger = foreign.identity("client");
     for tls in
         [trusting(&mine), trusting(&mine).client_certificate_pem(stranger.pem, stranger.key_pem)]
     {
@@ -287,11 +191,10 @@ fn a_missing_or_foreign_client_certificate_is_an_error<F: Face>() {
 
 /// S13.
 fn unusable_tls_options_are_refused_before_connecting<F: Face>() {
-    let authority = authority();
+    let authority = Authority::new();
     let untouched = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = untouched.local_addr().unwrap();
-    let (one, other) =
-        (identity(&authority, &params("client")), identity(&authority, &params("client")));
+    let (one, other) = (authority.identity("client"), authority.identity("client"));
     for tls in [
         TlsOptions::default().authorities_pem("no certificate"),
         trusting(&authority).revocation_lists_pem("no list"),
@@ -309,7 +212,7 @@ fn unusable_tls_options_are_refused_before_connecting<F: Face>() {
 
 /// S12.
 fn a_plain_text_port_is_refused_and_nothing_is_sent_in_the_clear<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), authority());
+    let (server, authority) = (Server::start().unwrap(), Authority::new());
     let plain = to(server.socket_addr().unwrap(), trusting(&authority));
     // It takes the handshake for a line of text and waits for its end, so it may be the deadline that ends this.
     let error = F::connect(plain.connect_timeout(Duration::from_secs(1))).err().unwrap();
@@ -335,7 +238,7 @@ fn a_plain_text_port_is_refused_and_nothing_is_sent_in_the_clear<F: Face>() {
 /// C1: the connect deadline covers the handshake.
 fn a_silent_port_meets_the_connect_deadline<F: Face>() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let options = to(silent.local_addr().unwrap(), trusting(&authority()));
+    let options = to(silent.local_addr().unwrap(), trusting(&Authority::new()));
     let error = F::connect(options.connect_timeout(Duration::from_millis(60))).err().unwrap();
     let kind = ErrorKind::Timeout(Deadline::Connect);
     assert_eq!((error.kind(), error.fate()), (kind, Fate::NotSent), "{error}");
@@ -343,15 +246,14 @@ fn a_silent_port_meets_the_connect_deadline<F: Face>() {
 
 /// C21: without the closing alert, and with it, the end of the stream in the middle of a packet is no short answer.
 fn tls_cut_at_any_byte_of_an_answer_is_a_lost_connection<F: Face>() {
-    let authority = authority();
-    let config = config(identity(&authority, &params("127.0.0.1")), None);
+    let authority = Authority::new();
+    let server = authority.identity("127.0.0.1").server(None);
     let answer = wire(PacketType::EchoRes, &["hello"]);
     for cut in 0..answer.len() {
         for with_alert in [true, false] {
-            let (config, answer) = (Arc::clone(&config), answer.clone());
-            let address = listen(move |mut stream| {
-                let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
-                answer_in_part(&mut tls, &mut stream, &answer[..cut], with_alert);
+            let (server, answer) = (server.clone(), answer.clone());
+            let address = listen(move |stream| {
+                answer_in_part(server.within(stream), &answer[..cut], with_alert);
             });
             let options = to(address, trusting(&authority)).exceptions(false);
             let mut client = F::connect(options.retry(RetryPolicy::never())).unwrap();
@@ -362,28 +264,22 @@ fn tls_cut_at_any_byte_of_an_answer_is_a_lost_connection<F: Face>() {
     }
 }
 
-fn answer_in_part(
-    tls: &mut ServerConnection,
-    stream: &mut TcpStream,
-    answer: &[u8],
-    with_alert: bool,
-) {
-    let mut server = rustls::Stream::new(tls, stream);
+fn answer_in_part(mut server: tls::Stream, answer: &[u8], with_alert: bool) {
     if server.read_exact(&mut [0; 17]).is_err() {
         return;
     }
     let _ = server.write_all(answer);
     if with_alert {
-        tls.send_close_notify();
-        let _ = tls.write_tls(stream);
+        server.conn.send_close_notify();
+        let _ = server.conn.write_tls(&mut server.sock);
     }
-    let _ = stream.shutdown(Shutdown::Write);
-    let _ = std::io::copy(stream, &mut std::io::sink());
+    let _ = server.sock.shutdown(Shutdown::Write);
+    let _ = std::io::copy(&mut server.sock, &mut std::io::sink());
 }
 
 fn a_tls_connection_that_is_lost_is_made_again<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), authority());
-    let address = proxy(config(identity(&authority, &params("127.0.0.1")), None), &server);
+    let (server, authority) = (Server::start().unwrap(), Authority::new());
+    let address = proxy(&authority, "127.0.0.1", &server);
     let mut worker =
         F::Worker::connect(WorkerOptions::from(to(address, trusting(&authority)))).unwrap();
     worker.can_do("f");
@@ -405,11 +301,10 @@ fn a_tls_connection_that_is_lost_is_made_again<F: Face>() {
 
 /// A write that is stuck read instead, and waited there for an answer to bytes that TLS still held.
 fn a_write_that_is_stuck_in_tls_goes_on<F: Face>() {
-    let authority = authority();
-    let config = config(identity(&authority, &params("127.0.0.1")), None);
-    let address = listen(move |mut stream| {
-        let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
-        let mut server = rustls::Stream::new(&mut tls, &mut stream);
+    let authority = Authority::new();
+    let server = authority.identity("127.0.0.1").server(None);
+    let address = listen(move |stream| {
+        let mut server = server.within(stream);
         let mut header = [0; 12];
         server.read_exact(&mut header).unwrap();
         // Longer than a write waits before the client looks whether the server wants to be read from.

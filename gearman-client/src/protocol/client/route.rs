@@ -187,8 +187,9 @@ impl Router {
                 Some(ring) => ring.order(unique).into_iter().collect(),
                 None => rotated(),
             },
-            (Selection::RoundRobin, _)
-            | (Selection::ByKey | Selection::ByKeyOnRing, None) => rotated(),
+            (Selection::RoundRobin, _) | (Selection::ByKey | Selection::ByKeyOnRing, None) => {
+                rotated()
+            }
             (Selection::ByKey, Some(unique)) => {
                 let mut order: Vec<usize> = (0..count).collect();
                 order.sort_by_key(|index| {
