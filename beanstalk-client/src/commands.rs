@@ -97,7 +97,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NotFound`: no such job, or another connection has it reserved. `ReservationLost`: the connection that held this
+    /// `NotFound`: no such job, or another connection has it reserved. `JobLost`: the connection that held this
     /// reservation is gone, and nothing was sent. Otherwise a failure of the connection.
     ///
     /// # Cancel safety
@@ -111,7 +111,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NotFound`: this connection does not hold the job. `ReservationLost`, as for [`delete`](Self::delete);
+    /// `NotFound`: this connection does not hold the job. `JobLost`, as for [`delete`](Self::delete);
     /// `InvalidInput` for a delay over `u32::MAX` seconds; a failure of the connection.
     ///
     /// # Cancel safety
@@ -129,7 +129,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NotFound`: this connection does not hold the job. `ReservationLost`, as for [`delete`](Self::delete); otherwise
+    /// `NotFound`: this connection does not hold the job. `JobLost`, as for [`delete`](Self::delete); otherwise
     /// a failure of the connection.
     ///
     /// # Cancel safety
@@ -147,7 +147,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NotFound`: this connection does not hold the job (any more). `ReservationLost`, as for [`delete`](Self::delete);
+    /// `NotFound`: this connection does not hold the job (any more). `JobLost`, as for [`delete`](Self::delete);
     /// otherwise a failure of the connection.
     ///
     /// # Cancel safety

@@ -75,7 +75,7 @@ pub enum ErrorKind {
     /// bury or delete it. The connection stays usable.
     BodyDamaged,
     /// The connection that held this reservation is gone, and with it the reservation. Nothing was sent.
-    ReservationLost,
+    JobLost,
     /// The producer's queue is full. Nothing was sent.
     QueueFull,
     /// The producer was closed. Nothing was sent.
@@ -107,7 +107,7 @@ impl ErrorKind {
             ErrorKind::Protocol => "protocol",
             ErrorKind::BodyTooLarge => "body_too_large",
             ErrorKind::BodyDamaged => "body_damaged",
-            ErrorKind::ReservationLost => "reservation_lost",
+            ErrorKind::JobLost => "job_lost",
             ErrorKind::Tls => "tls",
             ErrorKind::QueueFull => "queue_full",
             ErrorKind::Closed => "closed",

@@ -339,7 +339,7 @@ impl fmt::Debug for Job {
 ///
 /// Made from a [`JobId`] (or a number) it names the job wherever it is. Made from a reserved [`Job`] it also carries
 /// the connection that holds the job: after a reconnect such a command fails locally with
-/// [`ReservationLost`](crate::ErrorKind::ReservationLost) and nothing is sent, because by then the job may be somebody
+/// [`JobLost`](crate::ErrorKind::JobLost) and nothing is sent, because by then the job may be somebody
 /// else's, or even another job with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobRef {

@@ -72,7 +72,7 @@ impl View {
 
 fn lost(id: JobId, reason: LostReason) -> Error {
     Error::new(
-        ErrorKind::ReservationLost,
+        ErrorKind::JobLost,
         Fate::NotSent,
         format!("job {id} is not reserved any more: {reason}"),
     )

@@ -10,7 +10,7 @@ fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
     match kind {
         Kind::NotFound => (Exit::Negative, NOT_FOUND),
         Kind::NotIgnored => (Exit::Negative, "NOT_IGNORED"),
-        Kind::ReservationLost => (Exit::Negative, "RESERVATION_LOST"),
+        Kind::JobLost => (Exit::Negative, "RESERVATION_LOST"),
         Kind::JobTooBig => (Exit::BadData, "JOB_TOO_BIG"),
         Kind::InvalidInput => (Exit::BadData, "INVALID_INPUT"),
         Kind::BodyTooLarge => (Exit::BadData, "BODY_TOO_LARGE"),

@@ -17,7 +17,7 @@ use crate::{
 /// two clients. When the connection is lost, the call that notices fails and says what became of its command
 /// ([`Error::fate`]); the next call connects again, with the used tube and the watch list restored. Jobs that the lost
 /// connection held are ready again for others, and acting on them fails with
-/// [`ReservationLost`](crate::ErrorKind::ReservationLost).
+/// [`JobLost`](crate::ErrorKind::JobLost).
 pub struct Client {
     pub(super) role: ClientSession,
     wire: Wire<Error>,

@@ -77,7 +77,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NotFound`: no such job, or another connection has it reserved. `ReservationLost`: the connection that held this
+    /// `NotFound`: no such job, or another connection has it reserved. `JobLost`: the connection that held this
     /// reservation is gone, and nothing was sent. Otherwise a failure of the connection.
     pub fn delete(&mut self, job: impl Into<JobRef>) -> Result<()> {
         self.call(&Delete::new(job))
@@ -87,7 +87,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NotFound`: this connection does not hold the job. `ReservationLost`, as for [`delete`](Self::delete);
+    /// `NotFound`: this connection does not hold the job. `JobLost`, as for [`delete`](Self::delete);
     /// `InvalidInput` for a delay over `u32::MAX` seconds; a failure of the connection.
     pub fn release(&mut self, job: impl Into<JobRef>, options: ReleaseOptions) -> Result<Released> {
         self.call(&Release::new(job, options)?)
@@ -97,7 +97,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NotFound`: this connection does not hold the job. `ReservationLost`, as for [`delete`](Self::delete); otherwise
+    /// `NotFound`: this connection does not hold the job. `JobLost`, as for [`delete`](Self::delete); otherwise
     /// a failure of the connection.
     pub fn bury(&mut self, job: impl Into<JobRef>, priority: impl Into<Priority>) -> Result<()> {
         self.call(&Bury::new(job, priority))
@@ -107,7 +107,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `NotFound`: this connection does not hold the job (any more). `ReservationLost`, as for [`delete`](Self::delete);
+    /// `NotFound`: this connection does not hold the job (any more). `JobLost`, as for [`delete`](Self::delete);
     /// otherwise a failure of the connection.
     pub fn touch(&mut self, job: impl Into<JobRef>) -> Result<()> {
         self.call(&Touch::new(job))

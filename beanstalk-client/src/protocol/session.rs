@@ -150,7 +150,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// `ReservationLost` when the command acts on a reservation of another connection, and `ConnectionLost` when this
+    /// `JobLost` when the command acts on a reservation of another connection, and `ConnectionLost` when this
     /// one must not be used any more. Nothing is queued then.
     pub fn send<C: Command>(&mut self, command: &C) -> Result<Ticket, Error> {
         self.refuse(command.job())?;
@@ -173,7 +173,7 @@ impl Session {
     pub(crate) fn refuse_lost_reservation(&self, job: Option<JobRef>) -> Result<(), Error> {
         match job.and_then(|job| job.reservation.map(|held_by| (job, held_by))) {
             Some((job, held_by)) if held_by != self.epoch => Err(Error::new(
-                ErrorKind::ReservationLost,
+                ErrorKind::JobLost,
                 Fate::NotSent,
                 format!(
                     "the connection that held job {} is gone, and the server has given the job back; reserve again",
@@ -757,7 +757,7 @@ mod tests {
         let Some(Response::Reserved(job)) = session.reply(ticket).unwrap() else { panic!() };
         session.reopen();
         let error = session.send(&Delete::new(&job)).unwrap_err();
-        assert_eq!((error.kind(), error.fate()), (ErrorKind::ReservationLost, Fate::NotSent));
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::JobLost, Fate::NotSent));
         assert_eq!(session.outgoing(), b"");
         assert!(session.send(&Delete::new(job.id)).is_ok());
     }

@@ -101,7 +101,7 @@ impl JobContext {
     ///
     /// # Errors
     ///
-    /// `ReservationLost` when it is over; what the server refused.
+    /// `JobLost` when it is over; what the server refused.
     ///
     /// # Cancel safety
     ///
@@ -116,7 +116,7 @@ impl JobContext {
     ///
     /// # Errors
     ///
-    /// `ReservationLost` when they were not read before the reservation was over.
+    /// `JobLost` when they were not read before the reservation was over.
     ///
     /// # Cancel safety
     ///

@@ -32,7 +32,7 @@ fn a_unix_socket_serves_as_well<F: Face>(environment: Environment) {
     let job = client.reserve().unwrap().job().unwrap();
     assert_eq!((job.id, &job.body), (id, &body.into()));
     client.reconnect().unwrap();
-    assert_eq!(client.delete(&job).unwrap_err().kind(), ErrorKind::ReservationLost);
+    assert_eq!(client.delete(&job).unwrap_err().kind(), ErrorKind::JobLost);
     assert!(client.reserve_with_timeout(PATIENCE).unwrap().job().is_some());
     client.quit().unwrap();
 }

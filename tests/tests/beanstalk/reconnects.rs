@@ -182,7 +182,7 @@ fn held<F: Face>(client: &mut F) -> Job {
 
 fn assert_lost<T: std::fmt::Debug>(outcome: Result<T>) {
     let error = outcome.unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::ReservationLost, Fate::NotSent));
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::JobLost, Fate::NotSent));
 }
 
 fn a_reservation_ends_with_its_connection<F: Face>() {

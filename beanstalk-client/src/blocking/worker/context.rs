@@ -94,7 +94,7 @@ impl JobContext {
     ///
     /// # Errors
     ///
-    /// `ReservationLost` when it is over; what the server refused.
+    /// `JobLost` when it is over; what the server refused.
     pub fn touch(&self) -> Result<()> {
         let touches = lock(&self.0.view).touches;
         self.0.desk.ask(Ask::Touch(self.0.key));
@@ -105,7 +105,7 @@ impl JobContext {
     ///
     /// # Errors
     ///
-    /// `ReservationLost` when they were not read before the reservation was over.
+    /// `JobLost` when they were not read before the reservation was over.
     pub fn stats(&self) -> Result<JobStats> {
         if lock(&self.0.view).stats.is_none() {
             self.0.desk.ask(Ask::Look(self.0.key));

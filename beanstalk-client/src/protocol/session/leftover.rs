@@ -57,14 +57,14 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// `ReservationLost` when there is no orphan any more; as [`send`](Self::send).
+    /// `JobLost` when there is no orphan any more; as [`send`](Self::send).
     pub fn touch_orphan(&mut self, now: Instant) -> Result<(Ticket, Instant), Error> {
         if let Some(asked) = self.asked.filter(|(ticket, _)| self.is_unanswered(*ticket)) {
             return Ok(asked);
         }
         let Some(touch) = self.orphan().map(Touch::new) else {
             let why = "the connection that held the job is gone";
-            return Err(Error::new(ErrorKind::ReservationLost, Fate::NotSent, why));
+            return Err(Error::new(ErrorKind::JobLost, Fate::NotSent, why));
         };
         let asked = (self.send(&touch)?, now);
         self.asked = Some(asked);
@@ -94,7 +94,7 @@ impl Session {
 /// Whether a touch failed because the job is not ours any more: its time was over, or its connection is gone.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn is_gone(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ReservationLost)
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::JobLost)
 }
 
 #[cfg(test)]

@@ -139,7 +139,7 @@ fn connect_blocking(options: &ConnectOptions) -> Result<blocking::Client> {
 /// A reservation that is over is a delete that was not sent.
 fn end_of<T>(outcome: &Result<T>) -> Fate {
     match outcome {
-        Err(error) if error.kind() == ErrorKind::ReservationLost => Fate::NotSent,
+        Err(error) if error.kind() == ErrorKind::JobLost => Fate::NotSent,
         other => fate_of(other),
     }
 }

@@ -100,7 +100,7 @@ fn a_job_that_is_not_kept_goes_to_others_and_its_outcome_is_not_sent<F: WorkerFa
     let (open, door) = Door::new();
     let worker = F::start(worker_options(&place).heartbeat(Heartbeat::Never), move |job| {
         assert_eq!(job.wait_lost(), Some(LostReason::TimeToRun));
-        assert_eq!(job.touch().unwrap_err().kind(), ErrorKind::ReservationLost);
+        assert_eq!(job.touch().unwrap_err().kind(), ErrorKind::JobLost);
         assert_eq!(job.time_left(), Some(NOW));
         door.pass();
         Ok(Outcome::Delete)
