@@ -7,10 +7,9 @@ use std::{
 };
 
 use queue_core::{ConnectionState, Epoch, Shared, Stream, Wire, now};
-use tokio::runtime::Handle;
 
 use crate::{
-    ConnectOptions, Error, ErrorKind, Fate, Metrics, Result,
+    ConnectOptions, Error, Metrics, Result,
     deadline::Limit,
     protocol::client::{self, Answer, Ask},
 };
@@ -36,14 +35,12 @@ impl Link {
 
     /// Starts the task that moves the bytes.
     fn drive(&self, prepare: impl FnOnce(Wire<Error>) -> Wire<Error>) -> Result<()> {
-        let runtime = Handle::try_current().map_err(|error| {
-            let what = "the async client needs tokio's runtime";
-            Error::new(ErrorKind::InvalidInput, Fate::NotSent, what).with_source(error)
-        });
+        let runtime = queue_core::runtime("client");
         let wire = prepare(Wire::to(&self.options));
         let driver = queue_core::Driver::new(self.role.clone(), wire);
         // Without a runtime it is dropped here, which tells those who wait.
-        runtime.map(|runtime| drop(runtime.spawn(driver)))
+        runtime?.spawn(driver);
+        Ok(())
     }
 
     /// Does something with the role, and sees to it that its bytes are moved.

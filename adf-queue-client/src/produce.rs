@@ -1,6 +1,6 @@
 //! What both faces of the producer share: options, and what has become of pushes.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, time::Duration};
 
 use crate::{Address, ConnectOptions, Error, Servers};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -92,27 +92,7 @@ impl ProducerOptions {
     }
 }
 
-macro_rules! made_from {
-    ($($from:ty)+) => {$(
-        impl From<$from> for ProducerOptions {
-            fn from(from: $from) -> Self {
-                ProducerOptions::new(from.into())
-            }
-        }
-    )+};
-}
-
-made_from!(Servers ConnectOptions Address);
-
-impl FromStr for ProducerOptions {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        text.parse().map(ProducerOptions::new)
-    }
-}
-
-queue_core::try_from_text!(ProducerOptions, Error: &str, String);
+queue_core::from_servers!(ProducerOptions, Error: Servers, ConnectOptions, Address);
 
 /// What a producer has done so far. A push whose call was dropped is not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

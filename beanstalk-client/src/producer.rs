@@ -7,13 +7,11 @@ mod receipt;
 
 use std::{fmt, future::poll_fn, sync::Arc, time::Duration};
 
-use tokio::runtime::Handle as Runtime;
-
 use self::call::Call;
 pub use self::{many::PutMany, receipt::Receipt};
 use crate::{
-    Delivery, Error, ErrorKind, Fate, Inserted, ProducerOptions, ProducerReport, ProducerState,
-    PutOptions, Result, TubeName,
+    Delivery, Error, Inserted, ProducerOptions, ProducerReport, ProducerState, PutOptions, Result,
+    TubeName,
     producer_shared::SharedOutbox,
     protocol::{
         Put,
@@ -127,10 +125,7 @@ impl Producer {
         Error: From<O::Error>,
     {
         let options = options.try_into()?.checked()?;
-        let runtime = Runtime::try_current().map_err(|error| {
-            let why = "the async producer needs tokio's runtime";
-            Error::new(ErrorKind::InvalidInput, Fate::NotSent, why).with_source(error)
-        })?;
+        let runtime = queue_core::runtime("producer")?;
         let shared = Arc::new(SharedOutbox::new(&options, Probes::InBackground));
         for (server, to) in options.servers.options().iter().enumerate() {
             driver::spawn(&runtime, &shared, server, to);

@@ -147,36 +147,4 @@ impl ProducerOptions {
     }
 }
 
-impl From<Servers> for ProducerOptions {
-    fn from(servers: Servers) -> Self {
-        ProducerOptions::new(servers)
-    }
-}
-
-impl From<&ProducerOptions> for ProducerOptions {
-    fn from(options: &ProducerOptions) -> Self {
-        options.clone()
-    }
-}
-
-impl From<ConnectOptions> for ProducerOptions {
-    fn from(options: ConnectOptions) -> Self {
-        ProducerOptions::new(options.into())
-    }
-}
-
-impl From<Address> for ProducerOptions {
-    fn from(address: Address) -> Self {
-        ProducerOptions::new(address.into())
-    }
-}
-
-impl std::str::FromStr for ProducerOptions {
-    type Err = Error;
-
-    fn from_str(servers: &str) -> Result<Self, Error> {
-        servers.parse().map(ProducerOptions::new)
-    }
-}
-
-queue_core::try_from_text!(ProducerOptions, Error);
+queue_core::from_servers!(ProducerOptions, Error: Servers, ConnectOptions, Address);

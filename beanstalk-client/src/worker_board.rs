@@ -1,14 +1,11 @@
 //! What all slots of a worker share: whether to go on, and what they have done.
 
-use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU8, AtomicU64, Ordering},
-    },
-    task::Waker,
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
 };
 
-use queue_core::{Observer, Outage, Signal};
+use queue_core::{Haste, Observer, Outage, Stop};
 
 use crate::{
     Address, ErrorKind, JobFate, Metrics, SlotState, SlotStatus, WorkerEvent, WorkerEventKind,
@@ -26,18 +23,18 @@ pub struct WorkerHandle {
 impl WorkerHandle {
     /// Takes no further job; running ones may finish within the grace. Their jobs go back after that.
     pub fn stop(&self) {
-        self.board.stop(STOP);
+        self.board.stop.ask(Haste::Gently);
     }
 
     /// Gives running jobs back at once. Handlers are told by their reservation's end.
     pub fn stop_now(&self) {
-        self.board.stop(STOP_NOW);
+        self.board.stop.ask(Haste::AtOnce);
     }
 
     /// Whether a stop was asked for.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.board.stop_level() >= STOP
+        self.board.stop.asked().is_some()
     }
 
     /// What became of jobs so far.
@@ -82,16 +79,10 @@ impl std::fmt::Debug for WorkerHandle {
     }
 }
 
-pub(crate) const STOP: u8 = 1;
-pub(crate) const STOP_NOW: u8 = 2;
-
 /// What the slots share.
 pub(crate) struct Board {
-    stop: AtomicU8,
-    /// Tells handlers.
-    pub(crate) stopping: Arc<Signal>,
-    /// Slots that sleep until somebody stops the worker.
-    sleepers: Mutex<Vec<Option<Waker>>>,
+    /// Wakes slots that sleep, and tells handlers.
+    pub(crate) stop: Stop,
     slots: Vec<Mutex<Seen>>,
     /// The id of the server at each address, in the order of the options.
     servers: Mutex<Vec<Option<String>>>,
@@ -124,9 +115,7 @@ impl Board {
             })
             .collect();
         Arc::new(Board {
-            stop: AtomicU8::new(0),
-            stopping: Arc::default(),
-            sleepers: Mutex::new(slots.iter().map(|_| None).collect()),
+            stop: Stop::new(slots.len()),
             slots,
             servers: Mutex::new(options.servers.iter().map(|_| None).collect()),
             observer: options.observer.clone(),
@@ -139,28 +128,6 @@ impl Board {
             unknown: AtomicU64::new(0),
             reclaimed: AtomicU64::new(0),
         })
-    }
-
-    fn stop(&self, level: u8) {
-        self.stop.fetch_max(level, Ordering::SeqCst);
-        self.stopping.set();
-        let sleepers: Vec<Waker> =
-            lock(&self.sleepers).iter_mut().filter_map(Option::take).collect();
-        sleepers.into_iter().for_each(Waker::wake);
-    }
-
-    pub(crate) fn stop_level(&self) -> u8 {
-        self.stop.load(Ordering::SeqCst)
-    }
-
-    /// Has a stop wake this slot; to be called before the level is looked at.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn wake_on_stop(&self, slot: usize, waker: &Waker) {
-        if let Some(sleeper) = lock(&self.sleepers).get_mut(slot)
-            && !sleeper.as_ref().is_some_and(|known| known.will_wake(waker))
-        {
-            *sleeper = Some(waker.clone());
-        }
     }
 
     /// Shows a state that the slot's role does not know of.

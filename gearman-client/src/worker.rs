@@ -13,14 +13,13 @@ use std::{
 use bytes::Bytes;
 use queue_core::Signal;
 use tokio::{
-    runtime::Handle,
     task::{JoinSet, spawn_blocking},
     time::timeout,
 };
 
 use crate::{
-    Error, ErrorKind, Failure, Fate, FunctionName, JobLimit, LostReason, Result, WorkerHandle,
-    WorkerOptions, WorkerReport,
+    Error, Failure, FunctionName, JobLimit, LostReason, Result, WorkerHandle, WorkerOptions,
+    WorkerReport,
     dispatch::Dispatch,
     lane::Lane,
     protocol::client::route::no_server,
@@ -90,10 +89,7 @@ impl Worker {
     {
         let options = options.try_into()?;
         options.servers.check()?;
-        let runtime = Handle::try_current().map_err(|error| {
-            let why = "the async worker needs tokio's runtime";
-            Error::new(ErrorKind::InvalidInput, Fate::NotSent, why).with_source(error)
-        })?;
+        let runtime = queue_core::runtime("worker")?;
         let dispatch = Arc::new(Dispatch::new(options.ledger.clone()));
         let mut tasks = JoinSet::new();
         let mut lanes = Vec::new();

@@ -28,11 +28,11 @@ mod dial;
 mod epoch;
 mod error;
 mod fate;
-mod from_text;
 mod health;
 mod io;
 mod job_limit;
 mod limit;
+mod made_of;
 mod metrics;
 #[cfg(feature = "tokio")]
 mod net;
@@ -58,6 +58,7 @@ mod signal;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod socket;
 mod span;
+mod stop;
 mod text;
 #[cfg(feature = "__rustls")]
 mod tls;
@@ -69,7 +70,7 @@ pub use self::net::{Connector, Stream, Timer, connect, within};
 #[cfg(feature = "tokio")]
 pub use self::pump::{Dialing, Wire};
 #[cfg(feature = "tokio")]
-pub use self::shared::{Driver, Serve, Shared};
+pub use self::shared::{Driver, Serve, Shared, runtime};
 #[cfg(feature = "__rustls")]
 pub use self::tls::TlsOptions;
 pub use self::{
@@ -100,6 +101,7 @@ pub use self::{
     servers::{OneServer, Servers},
     signal::Signal,
     span::{Line, Span, Words},
+    stop::{Haste, Stop},
     text::{decimal, excerpt, panic_text, shorten},
     wakers::Wakers,
     watch::Watch,

@@ -7,7 +7,20 @@ use std::{
     time::Instant,
 };
 
-use crate::{Io, Pulse, Role, Wire};
+use tokio::runtime::Handle;
+
+use crate::{Error, Io, Pulse, Role, Wire};
+
+/// The runtime of this task, on which `what`, such as a client, has tasks of its own.
+///
+/// # Errors
+///
+/// `InvalidInput` outside of a runtime.
+pub fn runtime(what: &str) -> Result<Handle, Error> {
+    Handle::try_current().map_err(|error| {
+        Error::invalid(format!("the async {what} needs tokio's runtime")).with_source(error)
+    })
+}
 
 /// A role that many callers change under a short lock, while a [`Driver`] moves its bytes. The wire is not under the lock.
 #[derive(Debug)]

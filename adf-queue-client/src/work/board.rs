@@ -3,15 +3,12 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU8, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
 use foldhash::fast::FixedState;
-use queue_core::{JobLimit, Observer, Outage, Signal, Wakers};
+use queue_core::{Haste, JobLimit, Observer, Outage, Stop};
 
 use crate::{
     Address, ConnectionState, Decision, JobContext, LostReason, Metrics, WorkerEvent,
@@ -44,18 +41,18 @@ pub struct ServerStatus {
 impl WorkerHandle {
     /// Pulls nothing more; handlers that run may finish within the grace. The rest goes back to the servers.
     pub fn stop(&self) {
-        self.board.stop(STOP);
+        self.board.stop.ask(Haste::Gently);
     }
 
     /// Gives the messages of running handlers back at once; they are told by `lost`.
     pub fn stop_now(&self) {
-        self.board.stop(STOP_NOW);
+        self.board.stop.ask(Haste::AtOnce);
     }
 
     /// Whether a stop was asked for.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.board.stop_level() >= STOP
+        self.board.stop.asked().is_some()
     }
 
     /// What became of messages so far.
@@ -96,16 +93,10 @@ impl fmt::Debug for WorkerHandle {
     }
 }
 
-const STOP: u8 = 1;
-const STOP_NOW: u8 = 2;
-
 /// What the lanes share.
 pub(crate) struct Board {
-    stop: AtomicU8,
-    /// Tells handlers.
-    pub(crate) stopping: Arc<Signal>,
-    /// Lanes that sleep.
-    sleepers: Mutex<Wakers>,
+    /// Wakes lanes that sleep, and tells handlers.
+    pub(crate) stop: Stop,
     lanes: Vec<Side>,
     limit: Option<JobLimit>,
     observer: Option<Observer<WorkerEvent>>,
@@ -146,9 +137,7 @@ impl Board {
         let side = |server: &Address| Side { server: server.clone(), seen: Mutex::default() };
         let lanes = options.servers.addresses().map(side);
         Arc::new(Board {
-            stop: AtomicU8::new(0),
-            stopping: Arc::default(),
-            sleepers: Mutex::default(),
+            stop: Stop::new(lanes.len()),
             lanes: lanes.collect(),
             limit: options.limit.clone(),
             observer: options.observer.clone(),
@@ -156,23 +145,10 @@ impl Board {
         })
     }
 
-    fn stop(&self, level: u8) {
-        self.stop.fetch_max(level, Ordering::SeqCst);
-        self.stopping.set();
-        let sleepers = lock(&self.sleepers).take();
-        sleepers.into_iter().for_each(std::task::Waker::wake);
-    }
-
-    fn stop_level(&self) -> u8 {
-        self.stop.load(Ordering::SeqCst)
-    }
-
-    /// Has a stop wake this task; to be called before [`heed_stop`](Self::heed_stop).
+    /// Has a stop wake the task of this lane; to be called before [`heed_stop`](Self::heed_stop).
     #[cfg(feature = "tokio")]
-    pub(crate) fn wake_on_stop(&self, waker: &std::task::Waker) {
-        if self.stop_level() == 0 {
-            lock(&self.sleepers).add(waker);
-        }
+    pub(crate) fn wake_on_stop(&self, lane: usize, waker: &std::task::Waker) {
+        self.stop.wake(lane, waker);
         if let Some(limit) = &self.limit {
             // It is looked at below.
             let _ = limit.poll_reached(&std::task::Context::from_waker(waker));
@@ -181,13 +157,13 @@ impl Board {
 
     /// Whether a lane has something to do about a stop.
     pub(crate) fn is_ending(&self) -> bool {
-        self.stop_level() > 0 || self.limit.as_ref().is_some_and(JobLimit::is_reached)
+        self.stop.asked().is_some() || self.limit.as_ref().is_some_and(JobLimit::is_reached)
     }
 
     /// Lets a lane stop if it is to.
     pub(crate) fn heed_stop(&self, lane: &mut Lane, now: Instant) {
-        match self.stop_level() {
-            STOP_NOW => lane.stop_now(now),
+        match self.stop.asked() {
+            Some(Haste::AtOnce) => lane.stop_now(now),
             _ if self.is_ending() => lane.stop(now),
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! How a worker works.
 
-use std::{num::NonZeroU16, str::FromStr, time::Duration};
+use std::{num::NonZeroU16, time::Duration};
 
 use queue_core::{JobLimit, Observer};
 
@@ -226,36 +226,4 @@ mod lanes {
     }
 }
 
-impl From<Servers> for WorkerOptions {
-    fn from(servers: Servers) -> Self {
-        WorkerOptions::new(servers)
-    }
-}
-
-impl From<ConnectOptions> for WorkerOptions {
-    fn from(options: ConnectOptions) -> Self {
-        WorkerOptions::new(options.into())
-    }
-}
-
-impl From<Address> for WorkerOptions {
-    fn from(address: Address) -> Self {
-        WorkerOptions::new(address.into())
-    }
-}
-
-impl From<&WorkerOptions> for WorkerOptions {
-    fn from(options: &WorkerOptions) -> Self {
-        options.clone()
-    }
-}
-
-impl FromStr for WorkerOptions {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        text.parse().map(WorkerOptions::new)
-    }
-}
-
-queue_core::try_from_text!(WorkerOptions, Error);
+queue_core::from_servers!(WorkerOptions, Error: Servers, ConnectOptions, Address);

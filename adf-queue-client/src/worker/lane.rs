@@ -80,7 +80,7 @@ impl Lane {
         let is_quick =
             self.handlers.get(delivery.queue()).is_some_and(|known| known.quick.is_proven());
         let span = trace::job(&self.server, &delivery);
-        let stopping = self.board.stopping.clone();
+        let stopping = self.board.stop.signal().clone();
         let context = JobContext::new(delivery, self.server.clone(), loss, stopping);
         let lane = self.clone();
         let mut task: Task = Box::pin(span.follow(async move {
@@ -125,7 +125,7 @@ impl Serve for Station {
     fn exchange(&self, task: &Waker, io: &mut Io<Error>, now: Instant) -> Pulse {
         let Station(lane) = self;
         let board = &lane.board;
-        board.wake_on_stop(task);
+        board.wake_on_stop(lane.index, task);
         if board.is_ending() {
             lane.role.with(|role| (board.heed_stop(role, now), false));
         }

@@ -22,7 +22,7 @@ use crate::{
     Error, ErrorKind, Fate, IntoOutcome, Result, SlotState, WorkerEventKind, WorkerHandle,
     WorkerOptions, WorkerReport,
     protocol::Quota,
-    worker_board::{Board, Lane, STOP},
+    worker_board::{Board, Lane},
     worker_view::lock,
 };
 
@@ -158,10 +158,10 @@ fn fill<'a, 'b>(
             return;
         }
         let until = after(Instant::now(), delays.next_delay());
-        while Instant::now() < until && board.stop_level() < STOP {
+        while Instant::now() < until && board.stop.asked().is_none() {
             thread::sleep(SLICE.min(until.saturating_duration_since(Instant::now())));
         }
-        if board.stop_level() >= STOP {
+        if board.stop.asked().is_some() {
             break;
         }
     }

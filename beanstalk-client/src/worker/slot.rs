@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use queue_core::{Wire, now};
+use queue_core::{Haste, Wire, now};
 
 use super::{
     context::{Ask, JobContext, Mail},
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Address, Error, WorkerEventKind, WorkerOptions,
     protocol::{Action, Quota, WorkerSlot},
-    worker_board::{Board, Lane, STOP, STOP_NOW},
+    worker_board::{Board, Lane},
 };
 
 pub(super) struct Slot {
@@ -62,7 +62,7 @@ impl Slot {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.board.wake_on_stop(self.lane.slot, cx.waker());
+        self.board.stop.wake(self.lane.slot, cx.waker());
         for _ in 0..MAX_ROUNDS {
             let now = now();
             self.heed_stop(now);
@@ -83,10 +83,10 @@ impl Slot {
     }
 
     fn heed_stop(&mut self, now: Instant) {
-        match self.board.stop_level() {
-            STOP_NOW => self.role.stop_now(now),
-            STOP => self.role.stop(now),
-            _ => {}
+        match self.board.stop.asked() {
+            Some(Haste::AtOnce) => self.role.stop_now(now),
+            Some(Haste::Gently) => self.role.stop(now),
+            None => {}
         }
     }
 
@@ -124,7 +124,8 @@ impl Slot {
             match action {
                 Action::Run(taken) => {
                     let (server, mail) = (self.server.clone(), self.mail.clone());
-                    let job = JobContext::new(taken, server, mail, self.board.stopping.clone());
+                    let job =
+                        JobContext::new(taken, server, mail, self.board.stop.signal().clone());
                     self.handlers.push(job);
                 }
                 Action::Update(key, change) => {

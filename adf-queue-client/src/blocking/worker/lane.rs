@@ -128,7 +128,7 @@ impl Floor<'_> {
     fn begin(&self, job: worker::Job) -> (Key, JobContext) {
         let worker::Job { key, delivery } = job;
         let loss = self.board.begin(self.index, key);
-        let stopping = self.board.stopping.clone();
+        let stopping = self.board.stop.signal().clone();
         (key, JobContext::new(delivery, self.server.clone(), loss, stopping))
     }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use queue_core::{
+    Haste,
     blocking::{Drive, Wire},
     now,
 };
@@ -19,7 +20,7 @@ use super::{
 use crate::{
     Address, Error, WorkerEventKind, WorkerOptions,
     protocol::{Action, JobKey, Quota, WorkerSlot},
-    worker_board::{Board, Lane, STOP, STOP_NOW},
+    worker_board::{Board, Lane},
     worker_view::View,
 };
 
@@ -104,10 +105,10 @@ impl<'a> Slot<'a> {
     }
 
     fn heed_stop(&mut self, now: Instant) {
-        match self.board.stop_level() {
-            STOP_NOW => self.role.stop_now(now),
-            STOP => self.role.stop(now),
-            _ => {}
+        match self.board.stop.asked() {
+            Some(Haste::AtOnce) => self.role.stop_now(now),
+            Some(Haste::Gently) => self.role.stop(now),
+            None => {}
         }
     }
 
@@ -137,7 +138,8 @@ impl<'a> Slot<'a> {
             match action {
                 Action::Run(taken) => {
                     let (server, desk) = (self.server.clone(), self.desk.clone());
-                    let job = JobContext::new(taken, server, desk, self.board.stopping.clone());
+                    let job =
+                        JobContext::new(taken, server, desk, self.board.stop.signal().clone());
                     if self.has_runner {
                         self.desk.put(job);
                     } else {

@@ -1,0 +1,119 @@
+//! How a worker is told to stop.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU8, Ordering},
+    },
+    task::Waker,
+};
+
+use crate::Signal;
+
+/// How a worker stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Haste {
+    /// It begins with nothing more; what runs may end within the grace.
+    Gently,
+    /// What runs goes back at once.
+    AtOnce,
+}
+
+/// Tells a worker to stop: its handlers, which look at a signal, and its tasks, each of which has a place of its own here.
+#[derive(Debug)]
+pub struct Stop {
+    asked: AtomicU8,
+    signal: Arc<Signal>,
+    sleepers: Mutex<Vec<Option<Waker>>>,
+}
+
+impl Stop {
+    /// For a worker with so many tasks. Threads need no place: they look from time to time.
+    #[must_use]
+    pub fn new(tasks: usize) -> Self {
+        Stop {
+            asked: AtomicU8::new(0),
+            signal: Arc::default(),
+            sleepers: Mutex::new(vec![None; tasks]),
+        }
+    }
+
+    /// Asks the worker to stop. One that was asked to do so at once is not called back.
+    pub fn ask(&self, haste: Haste) {
+        let level = match haste {
+            Haste::Gently => 1,
+            Haste::AtOnce => 2,
+        };
+        self.asked.fetch_max(level, Ordering::SeqCst);
+        self.signal.set();
+        let sleepers: Vec<Waker> = self.lock().iter_mut().filter_map(Option::take).collect();
+        sleepers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether it was asked, and how.
+    #[must_use]
+    pub fn asked(&self) -> Option<Haste> {
+        match self.asked.load(Ordering::SeqCst) {
+            0 => None,
+            1 => Some(Haste::Gently),
+            _ => Some(Haste::AtOnce),
+        }
+    }
+
+    /// What handlers look at.
+    #[must_use]
+    pub fn signal(&self) -> &Arc<Signal> {
+        &self.signal
+    }
+
+    /// Has a stop wake the task with this place; to be called before [`asked`](Self::asked), or a stop between the two is
+    /// missed.
+    pub fn wake(&self, place: usize, task: &Waker) {
+        if let Some(sleeper) = self.lock().get_mut(place)
+            && !sleeper.as_ref().is_some_and(|known| known.will_wake(task))
+        {
+            *sleeper = Some(task.clone());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Waker>>> {
+        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::atomic::AtomicUsize, task::Wake};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Task(AtomicUsize);
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_stop_wakes_every_task_that_sleeps_and_handlers_once() {
+        let tasks = [0, 1, 2].map(|_| Arc::new(Task::default()));
+        let stop = Stop::new(2);
+        for (place, task) in tasks.iter().enumerate() {
+            // However often it is polled; and the last has no place.
+            stop.wake(place, &task.clone().into());
+            stop.wake(place, &task.clone().into());
+        }
+        assert_eq!((stop.asked(), stop.signal().is_set()), (None, false));
+        stop.ask(Haste::Gently);
+        let woken = || [0, 1, 2].map(|place| tasks[place].0.load(Ordering::SeqCst));
+        assert_eq!((woken(), stop.signal().is_set()), ([1, 1, 0], true));
+        // Those that sleep again are woken again.
+        stop.wake(0, &tasks[0].clone().into());
+        stop.ask(Haste::AtOnce);
+        assert_eq!((woken(), stop.asked()), ([2, 1, 0], Some(Haste::AtOnce)));
+        stop.ask(Haste::Gently);
+        assert_eq!(stop.asked(), Some(Haste::AtOnce));
+    }
+}
