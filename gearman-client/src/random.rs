@@ -6,6 +6,8 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
+use queue_core::mix;
+
 /// Which process this is, as far as it was asked: asking is a system call, too slow for every submission.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
@@ -29,12 +31,5 @@ pub(crate) fn random_bits() -> u128 {
     };
     let (one, two) = STATE.get();
     STATE.set((one.wrapping_add(0x9e37_79b9_7f4a_7c15), two.wrapping_add(0xd1b5_4a32_d192_ed03)));
-    u128::from(mixed(one)) << 64 | u128::from(mixed(two ^ u64::from(process)))
-}
-
-/// The finalizer of splitmix64.
-fn mixed(mut bits: u64) -> u64 {
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+    u128::from(mix(one)) << 64 | u128::from(mix(two ^ u64::from(process)))
 }

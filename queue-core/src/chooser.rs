@@ -1,5 +1,7 @@
 //! Which of several servers is used.
 
+use crate::random::{STEP, mix};
+
 /// How a producer chooses the server of what it sends.
 ///
 /// A server that failed is passed over for a while, whatever the choice: until a time that backs off with each failure has
@@ -51,13 +53,13 @@ impl Chooser {
                 .iter()
                 .enumerate()
                 .filter(|(server, _)| is_usable(*server))
-                .max_by_key(|(_, address)| mix(**address ^ mix(key)))
+                .max_by_key(|(_, address)| affinity(**address, key))
                 .map(|(server, _)| server),
             (Selection::Random, _) => {
                 self.random = self.random.wrapping_add(1);
                 let usable = (0..count).filter(|server| is_usable(*server)).count() as u64;
                 // Without a usable server there is nothing to draw from.
-                let drawn = mix(self.random).checked_rem(usable)?;
+                let drawn = spread(self.random).checked_rem(usable)?;
                 (0..count).filter(|server| is_usable(*server)).nth(usize::try_from(drawn).ok()?)
             }
             (Selection::RoundRobin | Selection::ByKey, _) => {
@@ -77,12 +79,15 @@ pub fn stable_hash(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Spreads a number over all its bits: SplitMix64.
-fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+/// How much the server whose address has this hash wants the key of another: the one that wants it most has it, so while a
+/// server is away only its own keys go elsewhere (rendezvous hashing).
+#[must_use]
+pub fn affinity(address: u64, key: u64) -> u64 {
+    spread(address ^ spread(key))
+}
+
+fn spread(number: u64) -> u64 {
+    mix(number.wrapping_add(STEP))
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::{io, mem, task::Waker, time::Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use crate::outgoing::KEPT;
+
 /// The bytes of one connection, and what is known of it. It outlives calls, futures and connections.
 ///
 /// The receive buffer is initialised memory whose front part is data: a read goes straight into it, and a body is split
@@ -48,8 +50,6 @@ const MIN_READ: usize = 1024;
 const CHUNK: usize = 8 << 10;
 /// No more is made ready for bytes that have not come.
 const READ_AHEAD: usize = 64 << 10;
-/// The largest buffer that is kept once all of it was written.
-const KEPT: usize = 256 << 10;
 
 impl<F> Default for Io<F> {
     fn default() -> Self {

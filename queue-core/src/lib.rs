@@ -39,6 +39,7 @@ mod net;
 mod observer;
 mod options;
 mod outage;
+mod outgoing;
 mod overdue;
 mod pace;
 #[cfg(any(test, feature = "proof"))]
@@ -76,7 +77,7 @@ pub use self::tls::TlsOptions;
 pub use self::{
     address::{Endpoint, Scheme},
     backoff::Backoff,
-    chooser::{Chooser, Selection, stable_hash},
+    chooser::{Chooser, Selection, affinity, stable_hash},
     clock::{after, now},
     contain::contain,
     deadline::Deadline,
@@ -92,10 +93,11 @@ pub use self::{
     observer::Observer,
     options::{ServerAddress, ServerOptions},
     outage::Outage,
+    outgoing::{emptied, written},
     overdue::Overdue,
     pace::{Late, Pace},
     quick::Quick,
-    random::Random,
+    random::{Random, mix},
     retry::RetryPolicy,
     role::{Pulse, Role, earliest},
     servers::{OneServer, Servers},

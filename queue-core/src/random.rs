@@ -1,5 +1,16 @@
 //! Numbers that a seed decides.
 
+/// From one state of SplitMix64 to the next.
+pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Spreads a number over all its bits, so that no two give the same: the finalizer of SplitMix64.
+#[must_use]
+pub fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
 /// SplitMix64: quick, the same for the same seed, and predictable; not for secrets.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
@@ -13,11 +24,8 @@ impl Random {
 
     /// The next number.
     pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0 = self.0.wrapping_add(STEP);
+        mix(self.0)
     }
 
     /// The next share of a whole, in 0..1.

@@ -6,9 +6,9 @@ mod leftover;
 
 use std::{collections::VecDeque, time::Instant};
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 pub use queue_core::Epoch;
-use queue_core::Io;
+use queue_core::{Io, written};
 
 use crate::{
     Error, ErrorKind, Fate, Job, JobRef, Metrics, TubeName,
@@ -205,15 +205,7 @@ impl Session {
         let n = n.min(self.outgoing.len());
         self.sent += n as u64;
         self.metrics.bytes_out += n as u64;
-        if n == self.outgoing.len() {
-            // Keeps the allocation for the next command, unless a large body made it large.
-            self.outgoing.clear();
-            if self.outgoing.capacity() > KEEP_OUTGOING {
-                self.outgoing = BytesMut::new();
-            }
-        } else {
-            self.outgoing.advance(n);
-        }
+        written(&mut self.outgoing, n);
     }
 
     /// Room for the next read: never empty, and never sized by a length that the server announced.
@@ -576,9 +568,6 @@ fn may_be_cut(frame: &[u8]) -> bool {
             .get(..SHORTEST_LIMIT)
             .is_some_and(|start| !start.windows(2).any(|pair| pair == b"\r\n"))
 }
-
-/// The largest outgoing buffer that is kept for the next command.
-const KEEP_OUTGOING: usize = 256 * 1024;
 
 fn poisoned() -> Error {
     let why = "an earlier reply left the connection unusable, so it is closed";

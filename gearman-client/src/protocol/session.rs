@@ -5,10 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 pub use queue_core::Epoch;
+use queue_core::written;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-use queue_core::Io;
+use queue_core::{Io, emptied};
 
 use crate::{
     Address, Error, ErrorKind, Fate, JobEvent, JobHandle, Metrics, Origin, Progress,
@@ -210,14 +211,8 @@ impl<T: Copy> Session<T> {
         self.metrics.bytes_out += n as u64;
         if n == self.outgoing.len() {
             self.unwritten = 0;
-            // Keeps the allocation for the next request, unless a large workload made it large.
-            self.outgoing.clear();
-            if self.outgoing.capacity() > KEEP_OUTGOING {
-                self.outgoing = BytesMut::new();
-            }
-        } else {
-            self.outgoing.advance(n);
         }
+        written(&mut self.outgoing, n);
     }
 
     /// Notes how much the connection has taken and brought so far.
@@ -232,9 +227,7 @@ impl<T: Copy> Session<T> {
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn hand_over<F>(&mut self, io: &mut Io<F>) {
         io.queue(&mut self.outgoing);
-        if self.outgoing.capacity() > KEEP_OUTGOING {
-            self.outgoing = BytesMut::new();
-        }
+        emptied(&mut self.outgoing);
         self.unwritten = 0;
     }
 
@@ -439,9 +432,6 @@ fn event(packet: &Packet) -> Result<(Short, JobEvent), Error> {
     };
     Ok((received_handle(&handle)?, event))
 }
-
-/// The largest outgoing buffer that is kept for the next request.
-const KEEP_OUTGOING: usize = 256 * 1024;
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! A command as the bytes that are sent, and what its connection has to know of it besides.
 
 use bytes::BytesMut;
+use queue_core::emptied;
 
 use super::{Meaning, Session, Ticket};
 use crate::{
@@ -40,10 +41,7 @@ impl Default for Frame {
 impl Frame {
     /// Becomes this command. The memory of the one before is used again, unless a large body made it large.
     pub(crate) fn encode<C: Command>(&mut self, command: &C) {
-        if self.bytes.capacity() > super::KEEP_OUTGOING {
-            self.bytes = BytesMut::new();
-        }
-        self.bytes.clear();
+        emptied(&mut self.bytes);
         command.encode(&mut self.bytes);
         self.len = self.bytes.len();
         self.name = command.name();

@@ -1,10 +1,13 @@
 //! Which server a request goes to, and whether it may go to another after a failure.
 
-use std::{sync::Arc, time::Duration};
+use std::{cmp::Reverse, sync::Arc, time::Duration};
+
+use queue_core::{affinity, stable_hash};
 
 use super::ring::Ring;
 use crate::{
-    Deadline, Error, ErrorKind, Fate, JobStatus, Result, Selection, Servers, deadline::Limit,
+    Address, Deadline, Error, ErrorKind, Fate, JobStatus, Result, Selection, Servers,
+    deadline::Limit,
 };
 
 /// The attempts of one call: rounds over the servers, in the order of their preference, until one answers.
@@ -160,23 +163,24 @@ impl FromIterator<usize> for Order {
 #[derive(Clone, Debug)]
 pub(crate) struct Router {
     selection: Selection,
-    /// What each server is hashed with.
-    names: Arc<[String]>,
+    /// A hash of each server's address.
+    addresses: Arc<[u64]>,
     /// The ring, where ids are found on it.
     ring: Option<Arc<Ring>>,
 }
 
 impl Router {
     pub(crate) fn new(servers: &Servers) -> Self {
-        let names = servers.addresses().map(ToString::to_string).collect();
+        let hash = |server: &Address| stable_hash(server.to_string().as_bytes());
+        let addresses = servers.addresses().map(hash).collect();
         let is_on_ring = servers.selected() == Selection::ByKeyOnRing;
         let ring = is_on_ring.then(|| Arc::new(Ring::new(servers.addresses())));
-        Router { selection: servers.selected(), names, ring }
+        Router { selection: servers.selected(), addresses, ring }
     }
 
     /// The indexes of all servers, the preferred one first. `turn` counts the requests.
     pub(crate) fn order(&self, turn: usize, unique: Option<&[u8]>) -> Order {
-        let count = self.names.len();
+        let count = self.addresses.len();
         if count == 1 {
             return Order::only(0);
         }
@@ -191,25 +195,16 @@ impl Router {
                 rotated()
             }
             (Selection::ByKey, Some(unique)) => {
+                let key = stable_hash(unique);
+                let wants = |&server: &usize| {
+                    Reverse(self.addresses.get(server).map(|address| affinity(*address, key)))
+                };
                 let mut order: Vec<usize> = (0..count).collect();
-                order.sort_by_key(|index| {
-                    let name = self.names.get(*index).map(String::as_bytes).unwrap_or_default();
-                    std::cmp::Reverse(weight(name, unique))
-                });
+                order.sort_by_key(wants);
                 order.into_iter().collect()
             }
         }
     }
-}
-
-/// How much a server wants an id: the 64-bit FNV-1a hash of both, mixed so that every bit counts.
-fn weight(server: &[u8], unique: &[u8]) -> u64 {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for byte in server.iter().chain(b"\0").chain(unique) {
-        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    }
-    hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    hash ^ (hash >> 33)
 }
 
 /// Whether a failed request may be sent once more, to this server or another.
@@ -287,12 +282,12 @@ mod tests {
     fn an_id_keeps_its_server_wherever_it_stands_in_the_list() {
         let one = router(Selection::ByKey, "a,b,c");
         let other = router(Selection::ByKey, "c,a,b");
-        let names = |router: &Router, id: &str| {
+        let tried = |router: &Router, id: &str| {
             let order = router.order(0, Some(id.as_bytes()));
-            order.iter().map(|index| router.names[index].clone()).collect::<Vec<_>>()
+            order.iter().map(|index| router.addresses[index]).collect::<Vec<_>>()
         };
         for id in 0..100 {
-            assert_eq!(names(&one, &id.to_string()), names(&other, &id.to_string()));
+            assert_eq!(tried(&one, &id.to_string()), tried(&other, &id.to_string()));
         }
     }
 

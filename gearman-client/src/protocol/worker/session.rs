@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::{Buf, BytesMut};
-use queue_core::{Claims, JobLimit};
+use bytes::BytesMut;
+use queue_core::{Claims, JobLimit, emptied, written};
 
 use super::{
     assignment::{Assignment, Grab},
@@ -346,19 +346,12 @@ impl WorkerSession {
 
     /// Notes that the transport took the first `n` outgoing bytes.
     pub fn sent(&mut self, n: usize) {
-        let n = n.min(self.outgoing.len());
-        self.outgoing.advance(n);
-        if self.outgoing.is_empty() && self.outgoing.capacity() > KEEP_OUTGOING {
-            self.outgoing = BytesMut::new();
-        }
+        written(&mut self.outgoing, n);
     }
 
     /// Exchanges the outgoing bytes for an empty buffer, so that they can be written while more are queued.
     pub fn swap_outgoing(&mut self, empty: &mut BytesMut) {
-        empty.clear();
-        if empty.capacity() > KEEP_OUTGOING {
-            *empty = BytesMut::new();
-        }
+        emptied(empty);
         std::mem::swap(&mut self.outgoing, empty);
     }
 
@@ -429,6 +422,3 @@ const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The longest timeout that is sent: gearmand takes up to 20 digits, and keeps 31 bits.
 const MAX_TIMEOUT_MS: u128 = i32::MAX as u128;
-
-/// The largest outgoing buffer that is kept.
-const KEEP_OUTGOING: usize = 256 * 1024;
