@@ -23,6 +23,10 @@ impl queue_core::About for About {
     fn subject(&self) -> Option<&str> {
         self.action.map(Action::name)
     }
+
+    fn debug(&self, to: &mut fmt::DebugStruct<'_, '_>) {
+        to.field("request_id", &self.request_id);
+    }
 }
 
 queue_core::wrap_error!(Error);

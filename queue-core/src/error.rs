@@ -42,6 +42,11 @@ pub enum ErrorKind {
 pub trait About: Clone + Default {
     /// What was asked, which the text begins with.
     fn subject(&self) -> Option<&str>;
+
+    /// Adds to `Debug` what the text does not say.
+    fn debug(&self, to: &mut fmt::DebugStruct<'_, '_>) {
+        let _ = to;
+    }
 }
 
 impl About for () {
@@ -210,11 +215,10 @@ impl<K, A: About> fmt::Display for Error<K, A> {
 
 impl<K: fmt::Debug, A: About> fmt::Debug for Error<K, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Error")
-            .field("kind", &self.0.kind)
-            .field("fate", &self.0.fate)
-            .field("message", &self.to_string())
-            .finish()
+        let mut shown = f.debug_struct("Error");
+        shown.field("kind", &self.0.kind).field("fate", &self.0.fate);
+        self.0.about.debug(&mut shown);
+        shown.field("message", &self.to_string()).finish()
     }
 }
 

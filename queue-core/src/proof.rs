@@ -1,7 +1,12 @@
 //! Holds roles to their contract: a third pump, without sockets, that does what a pump may do and a good network does not.
 
+mod dropped;
+
 use std::time::{Duration, Instant};
 
+pub use self::dropped::drop_after;
+#[cfg(feature = "tokio")]
+pub use self::dropped::drop_after_turns;
 use crate::{End, Io, Pulse, Random, Role};
 
 /// A role that is asked twice at every exchange, and has to say the same again, taking nothing and queueing nothing.

@@ -10,7 +10,6 @@ pub mod damaged;
 pub mod face;
 pub mod listener;
 pub mod place;
-pub mod polls;
 pub mod producing;
 pub mod streams;
 

@@ -1,7 +1,6 @@
 //! Futures that are dropped in the middle: the next call gets its own answer, and no message is lost.
 
 use std::{
-    future::poll_fn,
     pin::{Pin, pin},
     task::Poll,
     time::Duration,
@@ -12,21 +11,9 @@ use adf_queue_client::{
     protocol::Request,
 };
 use fixtures::adf_queue::Server;
+use queue_core::proof::drop_after_turns;
 
 use crate::support::{PATIENCE, World, queue_name};
-
-/// Drops a future after `turns` turns of the runtime, whether it was woken or not: also while its driver works.
-async fn drop_after_turns<F: Future>(turns: usize, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    for _ in 0..turns {
-        let polled = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await;
-        if let Poll::Ready(output) = polled {
-            return Some(output);
-        }
-        tokio::task::yield_now().await;
-    }
-    None
-}
 
 /// One thread: turns of the runtime are turns of the driver.
 fn runtime() -> tokio::runtime::Runtime {

@@ -3,9 +3,8 @@
 use std::{
     collections::HashSet,
     fmt::Debug,
-    future::{Future, poll_fn},
     io,
-    pin::{Pin, pin},
+    pin::Pin,
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,6 +14,7 @@ use gearman_client::{
     Admin, Client, ConnectOptions, JobEvent, Outcome, Worker, WorkerOptions,
     protocol::{Echo, GetStatus, Request, Submit},
 };
+use queue_core::proof::{drop_after, drop_after_turns};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -25,37 +25,6 @@ use super::{
     catalogue::{self, VISITED, Visitor},
     support::{PATIENCE, function, on_each_server_async, options, real},
 };
-
-/// Polls `future` at most `polls` times, as it is woken, and drops it if it is not ready by then.
-async fn drop_after<F: Future>(polls: usize, future: F) -> Option<F::Output> {
-    if polls == 0 {
-        return None;
-    }
-    let mut future = pin!(future);
-    let mut polled = 0;
-    poll_fn(|cx| {
-        polled += 1;
-        match future.as_mut().poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if polled == polls => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
-}
-
-/// Drops a future after `turns` turns of the runtime, whether it was woken or not: also while its driver works.
-async fn drop_after_turns<F: Future>(turns: usize, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    for _ in 0..turns {
-        let polled = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await;
-        if let Poll::Ready(output) = polled {
-            return Some(output);
-        }
-        tokio::task::yield_now().await;
-    }
-    None
-}
 
 /// One thread: turns of the runtime are turns of the driver.
 fn runtime() -> Runtime {

@@ -10,12 +10,12 @@ use fixtures::{
     beanstalkd::{Seed, Server},
     fault::Fault,
 };
+use queue_core::proof::drop_after;
 use tests::{
     Async, Face, both_faces,
     catalogue::{self, Visitor},
     face::runtime,
     place::{PATIENCE, connect, options},
-    polls::drop_after,
     streams::Choppy,
 };
 use tokio::net::TcpStream;

@@ -442,7 +442,7 @@ fn a_dropped_next_loses_no_reply() {
         let mut polls = 0;
         loop {
             polls = polls % 5 + 1;
-            match tests::polls::drop_after(polls, replies.next()).await {
+            match queue_core::proof::drop_after(polls, replies.next()).await {
                 None => {}
                 Some(None) => break,
                 Some(Some(inserted)) => ids.push(inserted.unwrap().id().get()),

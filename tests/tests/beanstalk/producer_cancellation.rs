@@ -10,10 +10,10 @@ use beanstalk_client::{
     Client, Delivery, ErrorKind, Fate, Producer, ProducerOptions, ProducerState, PutOptions,
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
+use queue_core::proof::drop_after;
 use tests::{
     face::runtime,
     place::{PATIENCE, options},
-    polls::drop_after,
     producing::run,
 };
 

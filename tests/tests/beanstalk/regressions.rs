@@ -11,11 +11,11 @@ use beanstalk_client::{
     protocol::{ListTubeUsed, Put, ReserveWithTimeout},
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
+use queue_core::proof::drop_after;
 use tests::{
     Async, Environment, Face, both_faces,
     listener::{Scripts, read_to_end},
     place::{PATIENCE, connect, options},
-    polls::drop_after,
     scenarios,
 };
 

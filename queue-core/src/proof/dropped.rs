@@ -24,3 +24,17 @@ pub async fn drop_after<F: Future>(polls: usize, future: F) -> Option<F::Output>
     })
     .await
 }
+
+/// Drops `future` after so many turns of the runtime, whether it was woken or not: also while its driver works.
+#[cfg(feature = "tokio")]
+pub async fn drop_after_turns<F: Future>(turns: usize, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    for _ in 0..turns {
+        let polled = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await;
+        if let Poll::Ready(output) = polled {
+            return Some(output);
+        }
+        tokio::task::yield_now().await;
+    }
+    None
+}
