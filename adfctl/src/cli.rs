@@ -23,9 +23,9 @@ pub struct Server {
     #[arg(short = 's', long, short_alias = 'a', alias = "addr", global = true)]
     #[arg(value_name = "ADDR", help_heading = "Global options")]
     #[arg(
-        help = "Server address: host:port, adf://, adf+json://, http://, http+json://, unix:/path [default: 127.0.0.1:6230]"
+        help = "Server address: host:port, adf://, adf+json://, http://, http+json://, unix:/path; several with commas, or the flag again [default: 127.0.0.1:6230]"
     )]
-    server: Option<String>,
+    server: Vec<String>,
 
     /// How the server is spoken to, whatever its address says
     #[arg(long, global = true, value_name = "TRANSPORT", help_heading = "Global options")]
@@ -35,7 +35,7 @@ pub struct Server {
 
 impl Connect for Server {
     fn addresses(&self) -> Option<String> {
-        self.server.clone()
+        (!self.server.is_empty()).then(|| self.server.join(","))
     }
 
     fn transport(&self) -> Option<String> {

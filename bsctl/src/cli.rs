@@ -20,13 +20,15 @@ use crate::tool::{Bsctl, Session, Tool};
 pub struct Server {
     /// Where the server listens.
     #[arg(short = 'a', long, global = true, value_name = "ADDR", help_heading = "Global options")]
-    #[arg(help = "Server address: host:port, [::1]:11300, unix:/path [default: 127.0.0.1:11300]")]
-    addr: Option<String>,
+    #[arg(
+        help = "Server address: host:port, [::1]:11300, unix:/path; several with commas, or the flag again [default: 127.0.0.1:11300]"
+    )]
+    addr: Vec<String>,
 }
 
 impl Connect for Server {
     fn addresses(&self) -> Option<String> {
-        self.addr.clone()
+        (!self.addr.is_empty()).then(|| self.addr.join(","))
     }
 }
 

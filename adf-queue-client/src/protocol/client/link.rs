@@ -20,7 +20,7 @@ use crate::{
     ConnectOptions, Delivery, Error, ErrorKind, Fate, Metrics, QueueName, RequestId, Result,
     deadline::Limit,
     protocol::{
-        Action, Encoding, Request, Success,
+        Action, Asked, Encoding, Request, Success,
         session::{Ids, Session, encoded},
     },
     trace,
@@ -250,7 +250,13 @@ impl Link {
                 Some(delivery) => Stage::Done(Ok(Answer::Delivery(delivery))),
                 None => {
                     // What cannot be written is told now, and not when it is sent.
-                    self.queued(&Request::pull(RequestId::of(0), queue.clone()))?;
+                    let queue = queue.as_str();
+                    self.encoding.check(&Asked {
+                        action: Action::Pull,
+                        id: "",
+                        queue,
+                        body: b"",
+                    })?;
                     Stage::Pulling
                 }
             },
