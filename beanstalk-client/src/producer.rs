@@ -34,10 +34,10 @@ use crate::{
 /// | what happens | what the producer does |
 /// |---|---|
 /// | the connection is lost, or cannot be made, before the put's last byte was sent | sends it again ([`retries`](ProducerOptions::retries)) |
-/// | the connection is lost after that, before the answer | [`Delivery`] says: fails with [`Fate::Unknown`], or sends it again |
+/// | the connection is lost after that, before the answer | [`Delivery`] says: fails with [`Fate::Unknown`](crate::Fate::Unknown), or sends it again |
 /// | the server is draining or out of memory | another server takes it; the only server's answer is the put's |
 /// | the body is larger than the server's `max-job-size` | fails at once; nothing is sent |
-/// | its time is over | fails with [`Fate::NotSent`] if no byte was sent, otherwise with [`Fate::Unknown`] |
+/// | its time is over | fails with [`Fate::NotSent`](crate::Fate::NotSent) if no byte was sent, otherwise with [`Fate::Unknown`](crate::Fate::Unknown) |
 ///
 /// Puts of one caller, one after the other, are put in that order. Puts that were sent again, or went to another
 /// server, may come later than others.
