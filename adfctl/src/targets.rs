@@ -61,7 +61,6 @@ impl Targets {
     ) -> Result<Exit, CliError> {
         let record = Record::new().with("dry_run", true).with("messages", self.total(limit));
         let sentence = format!("would {verb} {}", self.describe(limit));
-        out.done_with(&record, &["messages"], &sentence)?;
-        Ok(Exit::Done)
+        out.done_with(&record, &["messages"], &sentence)
     }
 }

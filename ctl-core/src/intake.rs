@@ -139,8 +139,7 @@ pub fn would<T>(
     let key = format!("{noun}s");
     let record = Record::new().with("dry_run", true).with(key.clone(), count);
     let sentence = format!("would {verb} {} {place}", units::count(count, noun));
-    out.done_with(&record, &[&*key], sentence.trim_end())?;
-    Ok(Exit::Done)
+    out.done_with(&record, &[&*key], sentence.trim_end())
 }
 
 /// Items in batches: straight from the arguments, or read by a thread.

@@ -76,8 +76,7 @@ pub fn until<T: Tool>(
         .with("looks", looks);
     let after = units::show_duration(Duration::from_millis(waited));
     let sentence = format!("`{}` is true after {after}", flags.condition);
-    tool.out.done_with(&record, &["condition", "waited_ms"], &sentence)?;
-    Ok(Exit::Done)
+    tool.out.done_with(&record, &["condition", "waited_ms"], &sentence)
 }
 
 /// What a look at counts has shown.

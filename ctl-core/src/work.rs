@@ -347,5 +347,5 @@ pub fn tally(
         return Ok(());
     }
     let record = ways.iter().fold(Record::new(), |all, (key, count, _)| all.with(*key, *count));
-    out.done(&record, &sentence)
+    out.done(&record, &sentence).map(drop)
 }

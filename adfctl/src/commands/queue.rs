@@ -131,6 +131,5 @@ fn would(tool: &mut Tool, verb: &str, queues: &[QueueName]) -> Result<Exit, CliE
     let names: Vec<&str> = queues.iter().map(QueueName::as_str).collect();
     let sentence = format!("would {verb} {}", names.join(", "));
     let record = Record::new().with("dry_run", true).with("queues", names);
-    tool.out.done_with(&record, &["queues"], &sentence)?;
-    Ok(Exit::Done)
+    tool.out.done_with(&record, &["queues"], &sentence)
 }

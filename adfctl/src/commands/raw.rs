@@ -56,8 +56,7 @@ pub fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
         .with("queue", queue.as_str());
     if tool.globals.dry_run {
         let sentence = format!("would send: {action} {id} {queue} {}", request.body().len());
-        tool.out.done_with(&record.with("dry_run", true), &["action"], &sentence)?;
-        return Ok(Exit::Done);
+        return tool.out.done_with(&record.with("dry_run", true), &["action"], &sentence);
     }
     let success = tool.link.side().call(request)?;
     let record = record.with("result", "ok");
@@ -68,8 +67,7 @@ pub fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
         Success::Counted(count) => (record.with("count", count), format!(" count {count}")),
         _ => (record, String::new()),
     };
-    tool.out.done(&record, &format!("{action} {id} {queue}: ok{more}"))?;
-    Ok(Exit::Done)
+    tool.out.done(&record, &format!("{action} {id} {queue}: ok{more}"))
 }
 
 fn build(tool: &mut Tool, args: &RawArgs) -> Result<Request, CliError> {

@@ -110,8 +110,7 @@ pub fn run(tool: &mut Tool, args: &SettleArgs, fate: Fate) -> Result<Exit, CliEr
     if tool.globals.dry_run {
         let record = record.with("dry_run", true);
         let sentence = format!("would {word} the message of pull {id} of {queue}");
-        tool.out.done_with(&record, &["requestid"], &sentence)?;
-        return Ok(Exit::Done);
+        return tool.out.done_with(&record, &["requestid"], &sentence);
     }
     let mut link = tool.link.over_http()?;
     let acted =
@@ -120,8 +119,7 @@ pub fn run(tool: &mut Tool, args: &SettleArgs, fate: Fate) -> Result<Exit, CliEr
         NOT_PULLED => error.context(format!("no message was pulled over HTTP as {id}")),
         _ => error,
     })?;
-    tool.out.done(&record, &format!("the message of pull {id} is {past}"))?;
-    Ok(Exit::Done)
+    tool.out.done(&record, &format!("the message of pull {id} is {past}"))
 }
 
 /// Why there is no such command over WebSocket.

@@ -131,8 +131,7 @@ impl State<'_> {
         let place = self.place(pull)?;
         let said = self.settle_at(place, fate)?;
         let done = Record::new().with("settled", said.as_str()).with("fate", fate);
-        self.tool.out.done(&done, &said)?;
-        Ok(Exit::Done)
+        self.tool.out.done(&done, &said)
     }
 
     /// Settles everything that is held. To the left the last one goes first, so that their order stays.
@@ -199,8 +198,7 @@ impl State<'_> {
             .with("requestid", message.request_id().as_str())
             .with("file", name)
             .with("size", size);
-        self.tool.out.done(&done, &said)?;
-        Ok(Exit::Done)
+        self.tool.out.done(&done, &said)
     }
 }
 

@@ -78,8 +78,7 @@ pub fn would(tool: &mut Tool, verb: &str, ids: &[JobId]) -> Result<Exit, CliErro
         .with("jobs", ids.len())
         .with("ids", numbers);
     let sentence = format!("would {verb} {}", units::count(ids.len() as u64, "job"));
-    tool.out.done_with(&record, &["jobs"], &sentence)?;
-    Ok(Exit::Done)
+    tool.out.done_with(&record, &["jobs"], &sentence)
 }
 
 /// One command per job, pipelined and counted. Jobs that the session holds are acted on as held.

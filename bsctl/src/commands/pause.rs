@@ -84,6 +84,5 @@ fn set(tool: &mut Tool, tube: &TubeName, duration: Duration) -> Result<Exit, Cli
         };
         tool.link.call(command).map_err(missing)?;
     }
-    tool.out.done(&record, &sentence)?;
-    Ok(Exit::Done)
+    tool.out.done(&record, &sentence)
 }

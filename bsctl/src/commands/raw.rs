@@ -61,8 +61,7 @@ pub fn run(tool: &mut Tool, args: RawArgs) -> Result<Exit, CliError> {
         let text = String::from_utf8_lossy(line).into_owned();
         let sentence = format!("would send: {text}");
         let record = Record::new().with("dry_run", true).with("line", text);
-        tool.out.done_with(&record, &["line"], &sentence)?;
-        return Ok(Exit::Done);
+        return tool.out.done_with(&record, &["line"], &sentence);
     }
     let response = tool.link.side().call(command)?;
     if let Some(error) = refusal(&response) {

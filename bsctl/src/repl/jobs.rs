@@ -268,8 +268,7 @@ impl State<'_> {
         let done =
             Record::new().with("id", id.get()).with("file", name.as_str()).with("size", body.len());
         let bytes = units::count(body.len() as u64, "byte");
-        self.tool.out.done(&done, &format!("{bytes} of job {id} written to {name}"))?;
-        Ok(Exit::Done)
+        self.tool.out.done(&done, &format!("{bytes} of job {id} written to {name}"))
     }
 
     /// `:save FILE`.

@@ -16,8 +16,7 @@ impl State<'_> {
         self.tool.link.call(Use(tube.clone()))?;
         self.keep_in_line();
         let done = Record::new().with("used", tube.as_str());
-        self.tool.out.done(&done, &format!("using {tube}"))?;
-        Ok(Exit::Done)
+        self.tool.out.done(&done, &format!("using {tube}"))
     }
 
     /// `watch`.
@@ -42,7 +41,6 @@ impl State<'_> {
             self.tool.link.client()?.watched_tubes().iter().map(ToString::to_string).collect();
         let count = units::count(watched.len() as u64, "tube");
         let said = format!("watching {count}: {}", watched.join(", "));
-        self.tool.out.done(&Record::new().with("watched", watched.join(",")), &said)?;
-        Ok(Exit::Done)
+        self.tool.out.done(&Record::new().with("watched", watched.join(",")), &said)
     }
 }

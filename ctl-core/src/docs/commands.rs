@@ -82,8 +82,7 @@ pub fn man(out: &mut Output, program: &Program, args: &ManArgs) -> Result<Exit, 
         .with("pages", names.len())
         .with("directory", place.as_str())
         .with("names", names);
-    out.done_with(&record, &["pages", "directory"], &format!("wrote {count} to {place}"))?;
-    Ok(Exit::Done)
+    out.done_with(&record, &["pages", "directory"], &format!("wrote {count} to {place}"))
 }
 
 /// Runs `docs`: the sections of the README that are made from the grammar.

@@ -24,7 +24,7 @@ pub use list::List;
 pub use record::{BODY, Column, Field, Layout, Record, Shape, Show};
 
 use crate::color::Role;
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
 use crate::escape;
 use object::Object;
 
@@ -229,11 +229,11 @@ impl Output {
         self.flush()
     }
 
-    /// The outcome of an action: `sentence` for people, the record's values for programs.
+    /// The outcome of an action: `sentence` for people, the record's values for programs. With it a command is done.
     ///
     /// # Errors
     /// Failures of writing.
-    pub fn done(&mut self, record: &Record, sentence: &str) -> Result<(), CliError> {
+    pub fn done(&mut self, record: &Record, sentence: &str) -> Result<Exit, CliError> {
         let keys: Vec<&str> = record.fields().map(|(key, _)| key).collect();
         self.done_with(record, &keys, sentence)
     }
@@ -247,7 +247,7 @@ impl Output {
         record: &Record,
         plain: &[&str],
         sentence: &str,
-    ) -> Result<(), CliError> {
+    ) -> Result<Exit, CliError> {
         self.rows += 1;
         match self.style.format {
             Format::Table | Format::Wide => {
@@ -272,7 +272,7 @@ impl Output {
                 self.document(&document)?;
             }
         }
-        self.flush()
+        self.flush().map(|()| Exit::Done)
     }
 
     /// A value as a whole document in the JSON, NDJSON or YAML format.

@@ -359,8 +359,7 @@ fn go_to<G: Guest>(guest: &mut G, addresses: &str) -> Result<Exit, CliError> {
     guest.notice_loss();
     guest.tidy();
     let done = Record::new().with("address", address.as_str());
-    guest.parts().tool.out.done(&done, &format!("connected to {address}"))?;
-    Ok(Exit::Done)
+    guest.parts().tool.out.done(&done, &format!("connected to {address}"))
 }
 
 /// Notes what a line changed.

@@ -49,8 +49,7 @@ pub fn run(tool: &mut Tool, args: CancelArgs) -> Result<Exit, CliError> {
         let sentence = format!("would cancel {}", units::count(all.len() as u64, "job"));
         let record =
             Record::new().with("dry_run", true).with("jobs", all.len()).with("handles", all);
-        tool.out.done_with(&record, &["jobs"], &sentence)?;
-        return Ok(Exit::Done);
+        return tool.out.done_with(&record, &["jobs"], &sentence);
     }
     let action = Action { past: "cancelled", noun: "job", place: String::new() };
     let total = Some(handles.len() as u64);

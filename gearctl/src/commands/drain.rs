@@ -118,8 +118,7 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     let what = describe(&targets, args.limit);
     if tool.globals.dry_run {
         let record = Record::new().with("dry_run", true).with("jobs", total);
-        tool.out.done_with(&record, &["jobs"], &format!("would drain {what}"))?;
-        return Ok(Exit::Done);
+        return tool.out.done_with(&record, &["jobs"], &format!("would drain {what}"));
     }
     if args.background_only {
         waiting::require_lookout(&mut tool.link)?;

@@ -160,10 +160,8 @@ fn change(
     if tool.globals.dry_run {
         let record = record.with("dry_run", true);
         let sentence = format!("would do: {action} function {function}");
-        tool.out.done_with(&record, &["function"], &sentence)?;
-        return Ok(Exit::Done);
+        return tool.out.done_with(&record, &["function"], &sentence);
     }
     tool.link.admin(&command).and_then(|reply: AdminReply| reply.ok().map_err(cli_error))?;
-    tool.out.done_with(&record, &["function"], &sentence)?;
-    Ok(Exit::Done)
+    tool.out.done_with(&record, &["function"], &sentence)
 }

@@ -106,8 +106,7 @@ fn text(tool: &mut Tool, line: &[u8]) -> Result<Exit, CliError> {
         let text = String::from_utf8_lossy(line).into_owned();
         let sentence = format!("would send: {text}");
         let record = Record::new().with("dry_run", true).with("line", text);
-        tool.out.done_with(&record, &["line"], &sentence)?;
-        return Ok(Exit::Done);
+        return tool.out.done_with(&record, &["line"], &sentence);
     }
     let lines = match tool.link.admin(&command) {
         Ok(AdminReply::Line(line)) => vec![line],

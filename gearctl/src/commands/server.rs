@@ -171,6 +171,5 @@ pub fn verbose(tool: &mut Tool, _: VerboseArgs) -> Result<Exit, CliError> {
 
 fn one(tool: &mut Tool, key: &'static str, value: Value) -> Result<Exit, CliError> {
     let sentence = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    tool.out.done(&Record::new().with(key, value), &sentence)?;
-    Ok(Exit::Done)
+    tool.out.done(&Record::new().with(key, value), &sentence)
 }

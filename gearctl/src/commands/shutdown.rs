@@ -37,8 +37,7 @@ pub fn run(tool: &mut Tool, args: ShutdownArgs) -> Result<Exit, CliError> {
     if tool.globals.dry_run {
         let record = record.with("dry_run", true);
         let sentence = format!("would shut down {address}");
-        tool.out.done_with(&record, &["address"], &sentence)?;
-        return Ok(Exit::Done);
+        return tool.out.done_with(&record, &["address"], &sentence);
     }
     let question = format!("shut down the server {address}");
     tool.confirm().everything(&question, &address, &tool.messages)?;
@@ -55,6 +54,5 @@ pub fn run(tool: &mut Tool, args: ShutdownArgs) -> Result<Exit, CliError> {
         Err(error) => return Err(error),
     }
     let sentence = format!("the server {address} is shutting down");
-    tool.out.done_with(&record, &["address"], &sentence)?;
-    Ok(Exit::Done)
+    tool.out.done_with(&record, &["address"], &sentence)
 }

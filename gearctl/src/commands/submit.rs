@@ -179,6 +179,5 @@ pub(super) fn would(
     }
     let record = Record::new().with("dry_run", true).with("jobs", jobs);
     let sentence = format!("would {verb} {}", units::count(jobs, "job"));
-    tool.out.done_with(&record, &["jobs"], &sentence)?;
-    Ok(Exit::Done)
+    tool.out.done_with(&record, &["jobs"], &sentence)
 }

@@ -51,8 +51,7 @@ impl State<'_> {
         self.session().runs.push(*running);
         let handle = show_handle(&handle);
         let record = Record::new().with("handle", handle.as_str());
-        self.tool.out.done(&record, &handle)?;
-        Ok(Exit::Done)
+        self.tool.out.done(&record, &handle)
     }
 
     /// `:jobs`.
@@ -179,8 +178,7 @@ impl State<'_> {
         }
         let record = Record::new().with("handle", name.as_str()).with("state", "ended");
         let sentence = format!("the job {name} has ended; the server keeps no results");
-        self.tool.out.done_with(&record, &["handle", "state"], &sentence)?;
-        Ok(Exit::Done)
+        self.tool.out.done_with(&record, &["handle", "state"], &sentence)
     }
 }
 

@@ -44,8 +44,7 @@ pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
         let wires: Vec<String> = packets.iter().map(|packet| hex(&wire(packet))).collect();
         let sentence = format!("would send: {}", wires.join(" "));
         let record = Record::new().with("dry_run", true).with("packets", wires);
-        tool.out.done_with(&record, &["packets"], &sentence)?;
-        return Ok(Exit::Done);
+        return tool.out.done_with(&record, &["packets"], &sentence);
     }
     let interrupts = tool.interrupts()?;
     let bound = tool.link.dialer.timeout().unwrap_or(PATIENCE);
