@@ -109,7 +109,7 @@ pub fn create(path: &OsStr, style: &Style) -> Result<Output, CliError> {
 ///
 /// # Errors
 /// The file exists or cannot be written: exit 74.
-pub fn write_body(path: &Path, body: &[u8]) -> Result<(), CliError> {
+pub(crate) fn write_body(path: &Path, body: &[u8]) -> Result<(), CliError> {
     let written = new_file(path.as_os_str())?.write_all(body);
     written.map_err(|error| CliError::writing(&path.to_string_lossy(), &error))
 }

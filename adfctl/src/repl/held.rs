@@ -8,17 +8,15 @@ use adf_queue_client::{Delivery, QueueName};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::named::Leading;
-use ctl_core::output::{Column, Format, Record, Shape};
-use ctl_core::{records, units};
+use ctl_core::output::{Column, Record, Shape};
+use ctl_core::repl::body;
+use ctl_core::units;
 
 use super::state::{DELETE, LCANCEL, State};
 use crate::commands::pull::put_back;
 use crate::messages::{BODIES, label};
 use crate::names::Queue;
 use crate::taker::SLICE;
-
-/// How much of a body a person is shown.
-const SHOWN: usize = 4096;
 
 static PULLED: Shape = Shape::rows(
     "requestid",
@@ -43,29 +41,15 @@ impl State<'_> {
         let wait = wait.map_err(CliError::usage)?;
         let message = self.next(&queue, wait)?;
         self.waiting.retain(|other| *other != queue);
-        let shown = self.cut(message.body());
-        let cut = shown.len() < message.body().len();
+        let body = message.body().clone();
         let record = Record::new()
             .with("requestid", message.request_id().as_str())
             .with("messageid", message.message_id().get())
             .with("queue", message.queue().as_str())
-            .with("duplications", message.duplications())
-            .with_body(shown);
-        let size = units::count(message.body().len() as u64, "byte");
+            .with("duplications", message.duplications());
         // It is held before it is shown, which may fail.
         self.hold(message);
-        self.tool.out.object(&BODIES, record)?;
-        if cut {
-            self.tool.messages.note(format!("… {size}, use -o raw or :save FILE"));
-        }
-        Ok(Exit::Done)
-    }
-
-    /// What a person is shown of a body: nobody wants to read on a screen what does not fit on it.
-    fn cut(&self, body: &[u8]) -> Vec<u8> {
-        let style = &self.tool.out.style;
-        let for_person = style.terminal && matches!(style.format, Format::Table | Format::Wide);
-        if for_person { body.get(..SHOWN).unwrap_or(body) } else { body }.to_vec()
+        body::show(self.tool, &BODIES, &body, |shown| record.with_body(shown))
     }
 
     /// Waits in slices: as long as `wait` or `--timeout` say; else a person until Ctrl-C, while a script, which nobody may
@@ -190,15 +174,9 @@ impl State<'_> {
     pub(super) fn save(&mut self, pull: Option<&str>, file: &Path) -> Result<Exit, CliError> {
         let place = self.place(pull)?;
         let Some(message) = self.held().get(place) else { return Ok(Exit::Done) };
-        records::write_body(file, message.body())?;
-        let (name, size) = (file.display().to_string(), message.body().len());
-        let bytes = units::count(size as u64, "byte");
-        let said = format!("{bytes} of {} written to {name}", label(message));
-        let done = Record::new()
-            .with("requestid", message.request_id().as_str())
-            .with("file", name)
-            .with("size", size);
-        self.tool.out.done(&done, &said)
+        let (body, label) = (message.body().clone(), label(message));
+        let record = Record::new().with("requestid", message.request_id().as_str());
+        body::save(&mut self.tool.out, file, &body, (record, &label))
     }
 }
 

@@ -8,8 +8,9 @@ use beanstalk_client::protocol::{
 };
 use beanstalk_client::{JobId, TubeName};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::{Column, Format, Record, Shape};
-use ctl_core::{records, units};
+use ctl_core::output::{Column, Record, Shape};
+use ctl_core::repl::body;
+use ctl_core::units;
 
 use super::state::State;
 use crate::error::cli_error;
@@ -18,9 +19,6 @@ use crate::seen::{Seen, damaged};
 
 /// The longest wait in one command: touches can go in between, and Ctrl-C is noticed.
 const SLICE: Duration = Duration::from_secs(1);
-
-/// How much of a body a person is shown.
-const SHOWN: usize = 4096;
 
 static RESERVED: Shape = Shape::rows(
     "id",
@@ -51,21 +49,8 @@ impl State<'_> {
             Seen::Whole(job) => job,
             Seen::Damaged(job, _) => return Err(damaged(job)),
         };
-        let shown = self.cut(&job.body);
-        let record = record_with_body(job.id, stats.as_ref(), shown);
-        self.tool.out.object(&BODIES, record)?;
-        if shown.len() < job.body.len() {
-            let size = units::count(job.body.len() as u64, "byte");
-            self.tool.messages.note(format!("… {size}, use -o raw or :save FILE"));
-        }
-        Ok(Exit::Done)
-    }
-
-    /// What a person is shown of a body: nobody wants to read on a screen what does not fit on it.
-    fn cut<'b>(&self, body: &'b [u8]) -> &'b [u8] {
-        let style = &self.tool.out.style;
-        let for_person = style.terminal && matches!(style.format, Format::Table | Format::Wide);
-        if for_person { body.get(..SHOWN).unwrap_or(body) } else { body }
+        let record = |shown: &[u8]| record_with_body(job.id, stats.as_ref(), shown);
+        body::show(self.tool, &BODIES, &job.body, record)
     }
 
     fn reserve_one(&mut self, id: JobId) -> Result<(Seen, Instant), CliError> {
@@ -263,12 +248,8 @@ impl State<'_> {
                 None => return Err(CliError::not_found(format!("job {id} does not exist"))),
             },
         };
-        records::write_body(file, &body)?;
-        let name = file.display().to_string();
-        let done =
-            Record::new().with("id", id.get()).with("file", name.as_str()).with("size", body.len());
-        let bytes = units::count(body.len() as u64, "byte");
-        self.tool.out.done(&done, &format!("{bytes} of job {id} written to {name}"))
+        let (record, label) = (Record::new().with("id", id.get()), format!("job {id}"));
+        body::save(&mut self.tool.out, file, &body, (record, &label))
     }
 
     /// `:save FILE`.

@@ -5,6 +5,7 @@
 //! words ([`lexer`]), reads them by the tool's own clap grammar ([`tree`], [`grammar`]) and runs them.
 
 pub mod args;
+pub mod body;
 pub mod builtin;
 pub mod complete;
 pub mod editor;
