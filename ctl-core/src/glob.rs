@@ -1,5 +1,12 @@
 //! Patterns for names: `*` is any text, `?` any one character.
 
+/// Whether a name is wanted: it fits one of the patterns, as every name does when there are none, and none of `exclude`.
+#[must_use]
+pub fn is_wanted(name: &str, patterns: &[String], exclude: &[String]) -> bool {
+    let fits = |patterns: &[String]| patterns.iter().any(|pattern| glob(pattern, name));
+    (patterns.is_empty() || fits(patterns)) && !fits(exclude)
+}
+
 /// Whether a name fits a pattern: `*` is any text, `?` any one character, everything else stands for itself.
 #[must_use]
 pub fn glob(pattern: &str, name: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::glob::glob;
+use ctl_core::glob::is_wanted;
 use ctl_core::named::{self, Several};
 use ctl_core::output::{Column, Record, Shape};
 
@@ -81,11 +81,8 @@ pub fn list(link: &mut Link, patterns: &[String], exclude: &[String]) -> Result<
         let (shown, all) = (stats.queues.len(), stats.queue_count);
         format!("the server tells of {shown} of its {all} queues only")
     });
-    let fits = |patterns: &[String], name: &str| patterns.iter().any(|one| glob(one, name));
     let mut queues = stats.queues;
-    queues.retain(|queue| {
-        (patterns.is_empty() || fits(patterns, &queue.name)) && !fits(exclude, &queue.name)
-    });
+    queues.retain(|queue| is_wanted(&queue.name, patterns, exclude));
     queues.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Listed { queues, incomplete })
 }

@@ -4,7 +4,7 @@ use beanstalk_client::TubeStats;
 use beanstalk_client::protocol::ListTubes;
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::glob::glob;
+use ctl_core::glob::is_wanted;
 use ctl_core::named::{self, Several};
 use ctl_core::output::{Column, Record, Shape};
 
@@ -66,9 +66,7 @@ static TUBES: Shape = Shape::rows(
 pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
     let patterns = args.patterns.texts();
     let mut tubes = tool.link.call(ListTubes)?;
-    tubes.retain(|tube| {
-        patterns.is_empty() || patterns.iter().any(|pattern| glob(pattern, tube.as_str()))
-    });
+    tubes.retain(|tube| is_wanted(tube.as_str(), &patterns, &[]));
     tubes.sort();
     let mut list = tool.out.list(&TUBES)?;
     let mut exit = Exit::Done;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 use ctl_core::check::{CheckFlags, Measured, Metric, Missing, Title, conclude};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::glob::glob;
+use ctl_core::glob::is_wanted;
 use ctl_core::link::Link as _;
 use ctl_core::named::{self, One};
 use gearman_client::{FunctionName, FunctionStatus, SubmitOptions};
@@ -190,12 +190,8 @@ fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Measu
             metrics
         }
         What::Functions { patterns, exclude } => {
-            let fits = |patterns: &[String], name: &str| patterns.iter().any(|p| glob(p, name));
             let mut all = statuses(link)?;
-            all.retain(|status| {
-                let name = show_function(&status.name);
-                fits(patterns, &name) && !fits(exclude, &name)
-            });
+            all.retain(|status| is_wanted(&show_function(&status.name), patterns, exclude));
             all.sort_by(|a, b| a.name.cmp(&b.name));
             if all.is_empty() {
                 let why = format!("no function fits {}", patterns.join(" "));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::glob::glob;
+use ctl_core::glob::is_wanted;
 use ctl_core::messages::Messages;
 use ctl_core::named::{self, Several};
 use ctl_core::output::{Column, Format, Shape};
@@ -66,10 +66,7 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
     let messages = tool.messages.clone();
     let all = fleet.ask(&mut tool.link, |link| {
         let mut functions = statuses(link)?;
-        functions.retain(|function| {
-            let name = show_function(&function.name);
-            patterns.is_empty() || patterns.iter().any(|pattern| glob(pattern, &name))
-        });
+        functions.retain(|function| is_wanted(&show_function(&function.name), &patterns, &[]));
         functions.sort_by(|a, b| a.name.cmp(&b.name));
         let priorities = if few { HashMap::new() } else { known_priorities(link, &messages)? };
         Ok((functions, priorities))

@@ -8,7 +8,7 @@ use beanstalk_client::protocol::{
 use beanstalk_client::{Job, JobId, PutOptions, TubeName, TubeStats};
 use ctl_core::check::{Measured, Metric};
 use ctl_core::error::CliError;
-use ctl_core::glob::glob;
+use ctl_core::glob::is_wanted;
 use ctl_core::link::Link as _;
 use ctl_core::messages::Messages;
 use ctl_core::units::milliseconds;
@@ -95,11 +95,8 @@ fn tubes(
     exclude: &[String],
     messages: &Messages,
 ) -> Result<Measured, CliError> {
-    let fits = |patterns: &[String], tube: &TubeName| {
-        patterns.iter().any(|pattern| glob(pattern, tube.as_str()))
-    };
     let mut all = link.call(ListTubes)?;
-    all.retain(|tube| fits(patterns, tube) && !fits(exclude, tube));
+    all.retain(|tube| is_wanted(tube.as_str(), patterns, exclude));
     all.sort();
     let mut metrics = Vec::new();
     let mut unasked = None;
