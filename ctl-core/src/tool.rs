@@ -118,6 +118,17 @@ impl<T: Tool> Context<T> {
         self.interrupts = Some(interrupts);
     }
 
+    /// Refuses `--dry-run` for a command that cannot only look; `instead` is what does.
+    ///
+    /// # Errors
+    /// `--dry-run` is given: exit 2.
+    pub fn refuse_dry_run(&self, command: &str, instead: &str) -> Result<(), CliError> {
+        match self.globals.dry_run {
+            true => Err(CliError::usage(format!("{command} has no dry run")).hint(instead)),
+            false => Ok(()),
+        }
+    }
+
     /// Starts counting what a command acts on; `total` is how much that is going to be, as far as is known.
     ///
     /// # Errors

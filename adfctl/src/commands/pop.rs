@@ -39,9 +39,7 @@ pub struct PopArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
-    if tool.globals.dry_run {
-        return Err(CliError::usage("pop has no dry run").hint("adfctl count only looks"));
-    }
+    tool.refuse_dry_run("pop", "adfctl count only looks")?;
     let interrupts = tool.interrupts()?;
     let taker = args.take.prepare(tool)?;
     let action = Action { past: "took", noun: "message", place: String::new() };

@@ -106,9 +106,7 @@ enum Then {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PullArgs) -> Result<Exit, CliError> {
-    if tool.globals.dry_run {
-        return Err(CliError::usage("pull has no dry run").hint("adfctl count only looks"));
-    }
+    tool.refuse_dry_run("pull", "adfctl count only looks")?;
     let is_http = tool.link.side().is_http()?;
     if is_http && args.then == Some(Then::Hold) {
         let why = "over HTTP a message stays pulled by itself, so there is nothing to hold";

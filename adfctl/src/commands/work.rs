@@ -76,9 +76,7 @@ pub struct WorkArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
-    if tool.globals.dry_run {
-        return Err(CliError::usage("work has no dry run").hint("adfctl count only looks"));
-    }
+    tool.refuse_dry_run("work", "adfctl count only looks")?;
     let queues = args.queues.names()?;
     let recipe = Recipe::new(&args.flags, PLACES, "adfctl work -Q /mail", &tool.out)?;
     let _pid = args.flags.create_pid_file()?;

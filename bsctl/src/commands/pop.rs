@@ -42,9 +42,7 @@ pub struct PopArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
-    if tool.globals.dry_run {
-        return Err(CliError::usage("pop has no dry run").hint("bsctl peek --ready looks only"));
-    }
+    tool.refuse_dry_run("pop", "bsctl peek --ready looks only")?;
     let interrupts = tool.interrupts()?;
     args.take.prepare(tool)?;
     let taker = Taker::new(args.take.wait, interrupts.clone(), &tool.messages);

@@ -129,10 +129,7 @@ enum Then {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ReserveArgs) -> Result<Exit, CliError> {
-    let dry = tool.globals.dry_run;
-    if dry {
-        return Err(CliError::usage("reserve has no dry run").hint("bsctl peek --ready looks only"));
-    }
+    tool.refuse_dry_run("reserve", "bsctl peek --ready looks only")?;
     let interrupts = tool.interrupts()?;
     args.take.prepare(tool)?;
     let held = match args.job {

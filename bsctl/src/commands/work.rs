@@ -103,9 +103,7 @@ enum Touch {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
-    if tool.globals.dry_run {
-        return Err(CliError::usage("work has no dry run").hint("bsctl jobs -t TUBE looks only"));
-    }
+    tool.refuse_dry_run("work", "bsctl jobs -t TUBE looks only")?;
     let tubes = match args.tubes.given()? {
         none if none.is_empty() => vec![TubeName::default()],
         given => given,

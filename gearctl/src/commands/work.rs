@@ -90,9 +90,7 @@ pub struct WorkArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
-    if tool.globals.dry_run {
-        return Err(CliError::usage("work has no dry run").hint("gearctl functions looks only"));
-    }
+    tool.refuse_dry_run("work", "gearctl functions looks only")?;
     let handler = handler(&args)?;
     let limits =
         Limits { jobs: args.flags.limit().map(JobLimit::new), empty: args.flags.exit_when_empty };
