@@ -32,11 +32,13 @@ pub struct Steps {
     has_failed: bool,
     /// When the present step began.
     since: Instant,
+    /// What ended the connection.
+    broken: Option<CliError>,
 }
 
 impl Default for Steps {
     fn default() -> Self {
-        Self { rows: Vec::new(), has_failed: false, since: Instant::now() }
+        Self { rows: Vec::new(), has_failed: false, since: Instant::now(), broken: None }
     }
 }
 
@@ -69,23 +71,40 @@ impl Steps {
         ok
     }
 
+    /// A step has failed with this error. What is no refusal has ended the connection.
+    pub fn fail(
+        &mut self,
+        (step, command): (&'static str, &str),
+        expected: &'static str,
+        error: CliError,
+    ) {
+        let got = format!("{}: {}", error.code, error.message);
+        self.note((step, command), expected, &got, false);
+        self.broken = Some(error).filter(|error| error.exit != Exit::Negative);
+    }
+
     /// Whether a step has not done as it should.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.has_failed
     }
 
-    /// Writes the table. `broken` is what ended the connection.
+    /// This ended the connection.
+    pub fn broke(&mut self, error: CliError) {
+        self.broken = Some(error);
+    }
+
+    /// Writes the table.
     ///
     /// # Errors
     /// What ended the connection, and failures of writing; a failed step is exit 1.
-    pub fn finish(self, out: &mut Output, broken: Option<CliError>) -> Result<Exit, CliError> {
+    pub fn finish(self, out: &mut Output) -> Result<Exit, CliError> {
         let mut list = out.list(&STEPS)?;
         for row in self.rows {
             list.push(row)?;
         }
         list.finish()?;
-        match broken {
+        match self.broken {
             Some(error) => Err(error),
             None if self.has_failed => Ok(Exit::Negative),
             None => Ok(Exit::Done),

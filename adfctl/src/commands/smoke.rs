@@ -35,18 +35,16 @@ pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
         Transport::WsJson | Transport::HttpJson => 0x7f,
         _ => u8::MAX,
     };
-    let mut smoke = Smoke { steps: Steps::default(), broken: None, queue, created: false };
+    let mut smoke = Smoke { steps: Steps::default(), queue, created: false };
     smoke.run(link, (0..=last).collect());
     if smoke.created {
         scratch::remove(link, &smoke.queue);
     }
-    smoke.steps.finish(&mut tool.out, smoke.broken)
+    smoke.steps.finish(&mut tool.out)
 }
 
 struct Smoke {
     steps: Steps,
-    /// What ended the connection.
-    broken: Option<CliError>,
     queue: QueueName,
     /// The queue is there, and has to go.
     created: bool,
@@ -130,10 +128,7 @@ impl Smoke {
         match link.ask(command, ask) {
             Ok((got, ok)) => self.steps.note((step, command), expected, &got, ok).then_some(()),
             Err(error) => {
-                let got = format!("{}: {}", error.code, error.message);
-                self.steps.note((step, command), expected, &got, false);
-                // A refusal is an answer.
-                self.broken = Some(error).filter(|error| error.exit != Exit::Negative);
+                self.steps.fail((step, command), expected, error);
                 None
             }
         }

@@ -34,10 +34,10 @@ pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
     let tube = scratch_tube("smoke")?;
     let link = tool.link.side();
     link.client()?;
-    let mut smoke = Smoke { steps: Steps::default(), broken: None, job: None };
+    let mut smoke = Smoke { steps: Steps::default(), job: None };
     smoke.run(link, &tube);
     smoke.clean_up(link);
-    smoke.steps.finish(&mut tool.out, smoke.broken)
+    smoke.steps.finish(&mut tool.out)
 }
 
 /// A tube that nobody else uses.
@@ -50,8 +50,6 @@ pub fn scratch_tube(purpose: &str) -> Result<TubeName, CliError> {
 
 struct Smoke {
     steps: Steps,
-    /// What ended the connection.
-    broken: Option<CliError>,
     /// The job as long as it exists.
     job: Option<JobRef>,
 }
@@ -63,7 +61,7 @@ impl Smoke {
         if let Err(error) =
             link.call(Use(tube.clone())).and_then(|_| link.watch_only(std::slice::from_ref(tube)))
         {
-            self.failed("use", format!("use {tube}"), "USING", error);
+            self.steps.fail(("use", &format!("use {tube}")), "USING", error);
             return None;
         }
         let put = Put::new(body.as_slice(), PutOptions::default()).map_err(cli_error);
@@ -132,7 +130,7 @@ impl Smoke {
                 self.steps.note((step, &command), expected, &got, ok).then_some(())
             }
             Err(error) => {
-                self.failed(step, command, expected, error);
+                self.steps.fail((step, &command), expected, error);
                 None
             }
         }
@@ -142,22 +140,10 @@ impl Smoke {
         match command {
             Ok(command) => Some(command),
             Err(error) => {
-                self.failed(step, step.to_owned(), "", error);
+                self.steps.fail((step, step), "", error);
                 None
             }
         }
-    }
-
-    fn failed(
-        &mut self,
-        step: &'static str,
-        command: String,
-        expected: &'static str,
-        error: CliError,
-    ) {
-        let got = format!("{}: {}", error.code, error.message);
-        self.steps.note((step, &command), expected, &got, false);
-        self.broken = Some(error);
     }
 
     /// Removes the job, also one that is still reserved: closing the connection gives it back.

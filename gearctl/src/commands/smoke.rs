@@ -47,8 +47,10 @@ pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
         let text = format!("the function {function} stays on the server: drop function: {why}");
         tool.messages.note(text);
     }
-    let broken = outcome.err().filter(|_| !smoke.steps.has_failed());
-    smoke.steps.finish(&mut tool.out, broken)
+    if let (Err(error), false) = (outcome, smoke.steps.has_failed()) {
+        smoke.steps.broke(error);
+    }
+    smoke.steps.finish(&mut tool.out)
 }
 
 /// A function that nobody else uses.
