@@ -79,6 +79,15 @@ pub fn until<T: Tool>(
     tool.out.done_with(&record, &["condition", "waited_ms"], &sentence)
 }
 
+/// Whether the server answers.
+#[must_use]
+pub fn answers<T>(answer: Result<T, CliError>) -> Look {
+    match answer {
+        Ok(_) => (true, "an answer".to_owned()),
+        Err(error) => (false, error.message),
+    }
+}
+
 /// What a look at counts has shown.
 ///
 /// # Errors

@@ -57,7 +57,7 @@ pub fn run(tool: &mut Tool, args: &WaitArgs) -> Result<Exit, CliError> {
     let must_exist = args.wait.must_exist;
     wait::until(tool, &args.wait, ("queue", args.queue.text()), |tool| match &queue {
         Some(queue) => look(tool, &goal, queue, must_exist),
-        None => Ok(answers(tool)),
+        None => Ok(wait::answers(tool.link.ping(1))),
     })
 }
 
@@ -70,13 +70,6 @@ impl Goal {
             // The keys there are show themselves on a queue that is not there.
             text => wait::on_counts::<Adfctl>(text, &counts(None)).map(Self::Counts),
         }
-    }
-}
-
-fn answers(tool: &mut Tool) -> Look {
-    match tool.link.ping(1) {
-        Ok(_) => (true, "an answer".to_owned()),
-        Err(error) => (false, error.message),
     }
 }
 

@@ -100,10 +100,7 @@ impl Goal {
 /// Looks once: whether the condition holds, and what was seen.
 fn look(tool: &mut Tool, goal: &Goal, tube: &TubeName, must_exist: bool) -> Result<Look, CliError> {
     match goal {
-        Goal::Server => Ok(match tool.link.call(ListTubeUsed) {
-            Ok(_) => (true, "an answer".to_owned()),
-            Err(error) => (false, error.message),
-        }),
+        Goal::Server => Ok(wait::answers(tool.link.call(ListTubeUsed))),
         Goal::JobGone(id) => {
             let stats = tool.link.call(StatsJob(*id))?;
             let seen = stats.as_ref().map_or("no such job", |stats| stats.state.as_str());

@@ -94,10 +94,7 @@ impl Goal {
     /// Looks once: whether the condition holds, and what was seen.
     fn look(&mut self, tool: &mut Tool, must_exist: bool) -> Result<Look, CliError> {
         match self {
-            Self::Server => Ok(match tool.link.round_trip() {
-                Ok(_) => (true, "an answer".to_owned()),
-                Err(error) => (false, error.message),
-            }),
+            Self::Server => Ok(wait::answers(tool.link.round_trip())),
             Self::Exists(function) => {
                 let exists = status_of(&mut tool.link, function)?.is_some();
                 let name = show_function(function);
