@@ -144,6 +144,20 @@ impl<T: Tool> Context<T> {
         Ok(Bulk::start(action, on_error, total, progress, interrupts, &self.messages))
     }
 
+    /// The same for a command that goes on after failures, and acts on so many of `noun`.
+    ///
+    /// # Errors
+    /// As [`Context::bulk`].
+    pub fn bulk_of(
+        &mut self,
+        past: &'static str,
+        noun: &'static str,
+        total: u64,
+    ) -> Result<Bulk, CliError> {
+        let action = Action { past, noun, place: String::new() };
+        self.bulk(action, OnError::Continue, Some(total))
+    }
+
     /// How confirmations are answered.
     #[must_use]
     pub fn confirm(&self) -> Confirm {

@@ -1,7 +1,6 @@
 //! `count`: how many messages are ready.
 
 use clap::Args;
-use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::named::Several;
 use ctl_core::output::{Column, Record, Shape};
@@ -35,8 +34,7 @@ static COUNTS: Shape =
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &CountArgs) -> Result<Exit, CliError> {
     let queues = args.queues.names()?;
-    let action = Action { past: "counted", noun: "queue", place: String::new() };
-    let mut bulk = tool.bulk(action, OnError::Continue, Some(queues.len() as u64))?;
+    let mut bulk = tool.bulk_of("counted", "queue", queues.len() as u64)?;
     let mut list = tool.out.list(&COUNTS)?;
     bulk.beside(&list);
     let counted = queues.iter().try_for_each(|queue| {

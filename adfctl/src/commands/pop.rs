@@ -1,7 +1,6 @@
 //! `pop`: take messages for good. A message is deleted only after its output has been written.
 
 use clap::Args;
-use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::leaving;
 use ctl_core::output::Handover;
@@ -42,8 +41,7 @@ pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("pop", "adfctl count only looks")?;
     let interrupts = tool.interrupts()?;
     let taker = args.take.prepare(tool)?;
-    let action = Action { past: "took", noun: "message", place: String::new() };
-    let mut bulk = tool.bulk(action, OnError::Continue, Some(args.take.count))?;
+    let mut bulk = tool.bulk_of("took", "message", args.take.count)?;
     let list = tool.out.list(&BODIES)?;
     bulk.beside(&list);
     let out = Handover::new(list, interrupts.clone(), &tool.messages)?;

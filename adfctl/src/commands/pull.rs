@@ -169,8 +169,7 @@ fn show(tool: &mut Tool, held: &[Delivery], with_request: bool) -> Result<(), Cl
 }
 
 fn delete(tool: &mut Tool, held: Vec<Delivery>) -> Result<Exit, CliError> {
-    let action = Action { past: "deleted", noun: "message", place: String::new() };
-    let mut bulk = tool.bulk(action, OnError::Continue, Some(held.len() as u64))?;
+    let mut bulk = tool.bulk_of("deleted", "message", held.len() as u64)?;
     let interrupts = tool.interrupts()?;
     let mut out = Handover::new(tool.out.list(&BODIES)?, interrupts, &tool.messages)?;
     let deleted = hand_over(tool.link.side(), &mut out, held, true, &mut bulk);

@@ -2,7 +2,6 @@
 
 use adf_queue_client::{QueueName, QueueStats};
 use clap::{Args, Subcommand};
-use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::named::Several;
 use ctl_core::output::Record;
@@ -65,8 +64,7 @@ fn create(tool: &mut Tool, queues: &[QueueName], if_missing: bool) -> Result<Exi
     if tool.globals.dry_run {
         return would(tool, "create", queues);
     }
-    let action = Action { past: "created", noun: "queue", place: String::new() };
-    let mut bulk = tool.bulk(action, OnError::Continue, Some(queues.len() as u64))?;
+    let mut bulk = tool.bulk_of("created", "queue", queues.len() as u64)?;
     let created = queues.iter().try_for_each(|queue| {
         let what = format!("createqueue {queue}");
         match tool.link.ask(what, |client| client.create_queue(queue.clone())) {
@@ -90,8 +88,7 @@ fn delete(tool: &mut Tool, queues: &[QueueName]) -> Result<Exit, CliError> {
     }
     let address = tool.link.dialer.address()?;
     tool.confirm().many(&format!("delete {} on {address}", describe(&all)), &tool.messages)?;
-    let action = Action { past: "deleted", noun: "queue", place: String::new() };
-    let mut bulk = tool.bulk(action, OnError::Continue, Some(queues.len() as u64))?;
+    let mut bulk = tool.bulk_of("deleted", "queue", queues.len() as u64)?;
     let deleted = queues.iter().try_for_each(|queue| {
         let what = format!("deletequeue {queue}");
         let outcome = tool.link.ask(what, |client| client.delete_queue(queue.clone()));

@@ -2,7 +2,7 @@
 
 use beanstalk_client::{Job, JobRef};
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::bulk::Bulk;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::leaving::{self, Source};
 use ctl_core::output::Handover;
@@ -46,8 +46,7 @@ pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     args.take.prepare(tool)?;
     let taker = Taker::new(args.take.wait, interrupts.clone(), &tool.messages);
-    let action = Action { past: "took", noun: "job", place: String::new() };
-    let mut bulk = tool.bulk(action, OnError::Continue, Some(args.take.count))?;
+    let mut bulk = tool.bulk_of("took", "job", args.take.count)?;
     let list = tool.out.list(&BODIES)?;
     bulk.beside(&list);
     let out = Handover::new(list, interrupts.clone(), &tool.messages)?;

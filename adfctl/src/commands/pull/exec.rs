@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use adf_queue_client::Delivery;
-use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::bulk::Bulk;
 use ctl_core::child::Template;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::signals::Interrupts;
@@ -29,8 +29,7 @@ pub(super) fn run(
     let recipe = Recipe::of(Template::new(None, words, PLACES)?, &tool.out);
     let shift = Shift::new(recipe, tool.messages.clone());
     let interrupts = tool.interrupts()?;
-    let action = Action { past: "handled", noun: "message", place: String::new() };
-    let mut bulk = tool.bulk(action, OnError::Continue, Some(count))?;
+    let mut bulk = tool.bulk_of("handled", "message", count)?;
     let link = tool.link.side();
     let mut taken = 0;
     while taken < count && bulk.gate().is_open() {
