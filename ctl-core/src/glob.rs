@@ -1,10 +1,43 @@
 //! Patterns for names: `*` is any text, `?` any one character.
 
-/// Whether a name is wanted: it fits one of the patterns, as every name does when there are none, and none of `exclude`.
+use std::fmt;
+
+use clap::Args;
+
+/// The names that a command is about.
+#[derive(Debug, Args)]
+pub struct Patterns {
+    /// The patterns (* and ?)
+    #[arg(value_name = "GLOB", required = true)]
+    patterns: Vec<String>,
+
+    /// But not those that fit this pattern; may be given several times
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+}
+
+impl Patterns {
+    /// Whether the name is one of them.
+    #[must_use]
+    pub fn want(&self, name: &str) -> bool {
+        fits(name, &self.patterns) && !fits(name, &self.exclude)
+    }
+}
+
+impl fmt::Display for Patterns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.patterns.join(" "))
+    }
+}
+
+/// Whether a name is wanted: it fits one of the patterns, or there are none.
 #[must_use]
-pub fn is_wanted(name: &str, patterns: &[String], exclude: &[String]) -> bool {
-    let fits = |patterns: &[String]| patterns.iter().any(|pattern| glob(pattern, name));
-    (patterns.is_empty() || fits(patterns)) && !fits(exclude)
+pub fn is_wanted(name: &str, patterns: &[String]) -> bool {
+    patterns.is_empty() || fits(name, patterns)
+}
+
+fn fits(name: &str, patterns: &[String]) -> bool {
+    patterns.iter().any(|pattern| glob(pattern, name))
 }
 
 /// Whether a name fits a pattern: `*` is any text, `?` any one character, everything else stands for itself.

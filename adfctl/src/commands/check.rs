@@ -6,6 +6,7 @@ use adf_queue_client::QueueStats;
 use clap::{Args, Subcommand};
 use ctl_core::check::{CheckFlags, Measured, Metric, Missing, Title, conclude};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::glob::Patterns;
 use ctl_core::link::Link as _;
 use ctl_core::messages::Messages;
 use ctl_core::named::One;
@@ -62,15 +63,7 @@ enum What {
         queue: One<Queue>,
     },
     /// Every queue that fits a pattern
-    Queues {
-        /// The patterns (* and ?)
-        #[arg(value_name = "GLOB", required = true)]
-        patterns: Vec<String>,
-
-        /// But not those that fit this pattern; may be given several times
-        #[arg(long, value_name = "GLOB")]
-        exclude: Vec<String>,
-    },
+    Queues(Patterns),
     /// Push a message, pull it back, delete it
     Roundtrip,
 }
@@ -85,19 +78,15 @@ pub fn run(tool: &mut Tool, args: &CheckArgs) -> Result<Exit, CliError> {
         Err(error) if error.code == QUEUE_NOT_FOUND => Measured::absent(error.message, Vec::new()),
         measured => measured.into(),
     };
-    let named = match &args.what {
-        What::Queue { queue } => queue.text(),
-        _ => None,
-    };
     let name = match &args.what {
-        What::Server => "server",
-        What::Queue { .. } => named.as_deref().unwrap_or("queue"),
-        What::Queues { .. } => "queues",
-        What::Roundtrip => "roundtrip",
+        What::Server => "server".to_owned(),
+        What::Queue { queue } => queue.text().unwrap_or_else(|| "queue".to_owned()),
+        What::Queues(_) => "queues".to_owned(),
+        What::Roundtrip => "roundtrip".to_owned(),
     };
-    let many = matches!(args.what, What::Queues { .. });
+    let many = matches!(args.what, What::Queues(_));
     // A queue is there until somebody deletes it.
-    let title = Title { name, noun: "queue", many, missing: Missing::Crit };
+    let title = Title { name: &name, noun: "queue", many, missing: Missing::Crit };
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
 }
 
@@ -113,13 +102,13 @@ fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Vec<Metr
             metrics.push(rtt.of(&stats.name));
             Ok(metrics)
         }
-        What::Queues { patterns, exclude } => {
-            let listed = list(link, patterns, exclude)?;
+        What::Queues(patterns) => {
+            let listed = list(link, |queue| patterns.want(queue))?;
             if let Some(why) = listed.incomplete {
                 messages.warn(why);
             }
             if listed.queues.is_empty() {
-                let why = format!("no queue fits {}", patterns.join(" "));
+                let why = format!("no queue fits {patterns}");
                 return Err(CliError::new(Exit::Negative, QUEUE_NOT_FOUND, why));
             }
             Ok(listed.queues.iter().flat_map(figures).collect())

@@ -96,7 +96,7 @@ pub fn run(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
 
 /// What the status page tells of, and why that may not be all.
 fn every_queue(tool: &mut Tool) -> Result<(Vec<QueueName>, Option<String>), CliError> {
-    let listed = list(&mut tool.link, &[], &[])?;
+    let listed = list(&mut tool.link, |_| true)?;
     let names = listed.queues.iter().map(|one| queue(&one.name));
     Ok((names.collect::<Result<_, CliError>>()?, listed.incomplete))
 }

@@ -55,7 +55,8 @@ pub struct Listed {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &QueuesArgs) -> Result<Exit, CliError> {
-    let listed = list(&mut tool.link, &args.patterns.texts(), &[])?;
+    let patterns = args.patterns.texts();
+    let listed = list(&mut tool.link, |queue| is_wanted(queue, &patterns))?;
     let mut list = tool.out.list(&QUEUES)?;
     for queue in &listed.queues {
         let record = Record::new()
@@ -71,18 +72,18 @@ pub fn run(tool: &mut Tool, args: &QueuesArgs) -> Result<Exit, CliError> {
     Ok(Exit::Partial)
 }
 
-/// The queues that fit one of the patterns, all when there is none, and none of `exclude`.
+/// The queues that are wanted.
 ///
 /// # Errors
 /// The failure of the connection, or a page that is no status page.
-pub fn list(link: &mut Link, patterns: &[String], exclude: &[String]) -> Result<Listed, CliError> {
+pub fn list(link: &mut Link, wants: impl Fn(&str) -> bool) -> Result<Listed, CliError> {
     let stats = link.stats()?;
     let incomplete = (!stats.is_complete()).then(|| {
         let (shown, all) = (stats.queues.len(), stats.queue_count);
         format!("the server tells of {shown} of its {all} queues only")
     });
     let mut queues = stats.queues;
-    queues.retain(|queue| is_wanted(&queue.name, patterns, exclude));
+    queues.retain(|queue| wants(&queue.name));
     queues.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Listed { queues, incomplete })
 }

@@ -5,6 +5,7 @@ mod measure;
 use clap::{Args, Subcommand};
 use ctl_core::check::{CheckFlags, Missing, Title, conclude};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::glob::Patterns;
 use ctl_core::named::One;
 use ctl_core::ping::PATIENCE;
 
@@ -53,15 +54,7 @@ enum What {
         tube: One<Tube>,
     },
     /// Every tube that fits a pattern
-    Tubes {
-        /// The patterns (* and ?)
-        #[arg(value_name = "GLOB", required = true)]
-        patterns: Vec<String>,
-
-        /// But not those that fit this pattern; may be given several times
-        #[arg(long, value_name = "GLOB")]
-        exclude: Vec<String>,
-    },
+    Tubes(Patterns),
     /// Put a job, take it back, delete it
     Roundtrip,
 }
@@ -73,18 +66,14 @@ enum What {
 pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     tool.link.dialer.default_timeout(PATIENCE);
     let measured = measure::measure(tool, &args.what);
-    let named = match &args.what {
-        What::Tube { tube } => tube.text(),
-        _ => None,
-    };
     let name = match &args.what {
-        What::Server => "server",
-        What::Tube { .. } => named.as_deref().unwrap_or("tube"),
-        What::Tubes { .. } => "tubes",
-        What::Roundtrip => "roundtrip",
+        What::Server => "server".to_owned(),
+        What::Tube { tube } => tube.text().unwrap_or_else(|| "tube".to_owned()),
+        What::Tubes(_) => "tubes".to_owned(),
+        What::Roundtrip => "roundtrip".to_owned(),
     };
-    let many = matches!(args.what, What::Tubes { .. });
+    let many = matches!(args.what, What::Tubes(_));
     // A tube is there only while it is used.
-    let title = Title { name, noun: "tube", many, missing: Missing::Ok };
+    let title = Title { name: &name, noun: "tube", many, missing: Missing::Ok };
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
 }

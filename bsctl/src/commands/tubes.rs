@@ -66,7 +66,7 @@ static TUBES: Shape = Shape::rows(
 pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
     let patterns = args.patterns.texts();
     let mut tubes = tool.link.call(ListTubes)?;
-    tubes.retain(|tube| is_wanted(tube.as_str(), &patterns, &[]));
+    tubes.retain(|tube| is_wanted(tube.as_str(), &patterns));
     tubes.sort();
     let mut list = tool.out.list(&TUBES)?;
     let mut exit = Exit::Done;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 use ctl_core::check::{CheckFlags, Measured, Metric, Missing, Title, conclude};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::glob::is_wanted;
+use ctl_core::glob::Patterns;
 use ctl_core::link::Link as _;
 use ctl_core::named::{self, One};
 use gearman_client::{FunctionName, FunctionStatus, SubmitOptions};
@@ -63,15 +63,7 @@ enum What {
         function: One<Function>,
     },
     /// Every function that fits a pattern
-    Functions {
-        /// The patterns (* and ?)
-        #[arg(value_name = "GLOB", required = true)]
-        patterns: Vec<String>,
-
-        /// But not those that fit this pattern; may be given several times
-        #[arg(long, value_name = "GLOB")]
-        exclude: Vec<String>,
-    },
+    Functions(Patterns),
     /// The way to the server and back, or through a worker
     #[command(mut_args(named::described("The function; without one, the server answers itself")))]
     Roundtrip {
@@ -109,11 +101,11 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     let name = match &args.what {
         What::Server => "server",
         What::Function { .. } => named.as_deref().unwrap_or("function"),
-        What::Functions { .. } => "functions",
+        What::Functions(_) => "functions",
         What::Roundtrip { .. } => named.as_deref().unwrap_or("roundtrip"),
     };
     let is_of_server = matches!(args.what, What::Server | What::Roundtrip { .. });
-    let many = is_several || matches!(args.what, What::Functions { .. });
+    let many = is_several || matches!(args.what, What::Functions(_));
     let noun = if is_several && is_of_server { "server" } else { "function" };
     // A function is there only while it is used.
     let title = Title { name, noun, many, missing: Missing::Ok };
@@ -189,12 +181,12 @@ fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Measu
             }
             metrics
         }
-        What::Functions { patterns, exclude } => {
+        What::Functions(patterns) => {
             let mut all = statuses(link)?;
-            all.retain(|status| is_wanted(&show_function(&status.name), patterns, exclude));
+            all.retain(|status| patterns.want(&show_function(&status.name)));
             all.sort_by(|a, b| a.name.cmp(&b.name));
             if all.is_empty() {
-                let why = format!("no function fits {}", patterns.join(" "));
+                let why = format!("no function fits {patterns}");
                 return Ok(Measured::absent(why, Vec::new()));
             }
             all.iter()

@@ -66,7 +66,7 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
     let messages = tool.messages.clone();
     let all = fleet.ask(&mut tool.link, |link| {
         let mut functions = statuses(link)?;
-        functions.retain(|function| is_wanted(&show_function(&function.name), &patterns, &[]));
+        functions.retain(|function| is_wanted(&show_function(&function.name), &patterns));
         functions.sort_by(|a, b| a.name.cmp(&b.name));
         let priorities = if few { HashMap::new() } else { known_priorities(link, &messages)? };
         Ok((functions, priorities))

@@ -8,7 +8,7 @@ use beanstalk_client::protocol::{
 use beanstalk_client::{Job, JobId, PutOptions, TubeName, TubeStats};
 use ctl_core::check::{Measured, Metric};
 use ctl_core::error::CliError;
-use ctl_core::glob::is_wanted;
+use ctl_core::glob::Patterns;
 use ctl_core::link::Link as _;
 use ctl_core::messages::Messages;
 use ctl_core::units::milliseconds;
@@ -25,9 +25,7 @@ pub(super) fn measure(tool: &mut Tool, what: &What) -> Result<Measured, CliError
     match what {
         What::Server => server(&mut tool.link).map(Measured::from),
         What::Tube { tube } => one_tube(tool.link.side(), &tube.name()?),
-        What::Tubes { patterns, exclude } => {
-            tubes(tool.link.side(), patterns, exclude, &tool.messages)
-        }
+        What::Tubes(patterns) => tubes(tool.link.side(), patterns, &tool.messages),
         What::Roundtrip => roundtrip(tool.link.side()).map(Measured::from),
     }
 }
@@ -89,14 +87,9 @@ fn tube_metrics(link: &mut Link, tube: &TubeName) -> Result<(bool, Vec<Metric>),
     Ok((stats.is_some(), metrics))
 }
 
-fn tubes(
-    link: &mut Link,
-    patterns: &[String],
-    exclude: &[String],
-    messages: &Messages,
-) -> Result<Measured, CliError> {
+fn tubes(link: &mut Link, patterns: &Patterns, messages: &Messages) -> Result<Measured, CliError> {
     let mut all = link.call(ListTubes)?;
-    all.retain(|tube| is_wanted(tube.as_str(), patterns, exclude));
+    all.retain(|tube| patterns.want(tube.as_str()));
     all.sort();
     let mut metrics = Vec::new();
     let mut unasked = None;
@@ -115,7 +108,7 @@ fn tubes(
     match unasked {
         Some(error) if metrics.is_empty() => Err(error),
         _ if metrics.is_empty() => {
-            Ok(Measured::absent(format!("no tube fits {}", patterns.join(" ")), metrics))
+            Ok(Measured::absent(format!("no tube fits {patterns}"), metrics))
         }
         _ => Ok(metrics.into()),
     }
