@@ -1,8 +1,10 @@
 //! What a failure of the client means for the tool: the one table from error kinds to exit codes.
 
-use adf_queue_client::{Deadline, Error, ErrorKind, Fate, Refusal};
+use adf_queue_client::{Deadline, Error, ErrorKind, Fate, QueueName, Refusal};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::process;
+
+use crate::program::PROGRAM;
 
 /// Exit code and stable name of an error kind.
 fn outcome(kind: &ErrorKind) -> (Exit, &'static str) {
@@ -29,6 +31,14 @@ fn outcome(kind: &ErrorKind) -> (Exit, &'static str) {
 
 /// The stable name for a queue that is not there.
 pub const QUEUE_NOT_FOUND: &str = "QUEUE_NOT_FOUND";
+
+/// The error for a queue that is not there.
+#[must_use]
+pub fn no_queue(queue: &QueueName) -> CliError {
+    let why = format!("there is no queue {queue}");
+    CliError::new(Exit::Negative, QUEUE_NOT_FOUND, why)
+        .hint("adfctl queues, to list the queues of this server")
+}
 
 /// The stable name for a queue that is there already.
 pub const QUEUE_EXISTS: &str = "QUEUE_EXISTS";
@@ -58,19 +68,13 @@ pub fn cli_error(error: Error) -> CliError {
         NOT_PULLED => cli.hint(
             "the request id of the pull, and the transport that pulled it: ids are known to that one only",
         ),
-        "UNAVAILABLE" | "CONNECT_TIMEOUT" => cli
-            .hint("start Adf.QueueServer there, or name another server with -s or ADFCTL_SERVER")
-            .hint("--embedded, or adfctl serve, for an in-memory server"),
-        CONNECTION_LOST => cli.hint("adfctl ping, to see whether the server is back"),
-        "TIMEOUT" => cli.hint("a longer --timeout"),
-        _ => cli,
+        _ => PROGRAM.advise(cli),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use adf_queue_client::QueueName;
 
     #[test]
     fn an_illegal_name_is_65_and_shows_the_rule() {

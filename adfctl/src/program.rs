@@ -40,6 +40,7 @@ pub const PROGRAM: Program = Program {
     ],
     servers: Servers {
         flag: "--server",
+        short: "-s",
         variables: &["ADFCTL_SERVER"],
         default: "127.0.0.1:6230",
         forms: "host, host:port, adf://, adf+json://, http://, http+json://, unix:/path",

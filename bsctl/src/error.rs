@@ -4,6 +4,8 @@ use beanstalk_client::{Deadline, Error, ErrorKind, Fate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::process;
 
+use crate::program::PROGRAM;
+
 /// Exit code and stable name of an error kind.
 fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
     use ErrorKind as Kind;
@@ -65,15 +67,10 @@ pub fn cli_error(error: Error) -> CliError {
     }
     let error = CliError::new(exit, code, message).unknown(is_unknown);
     match code {
-        "UNAVAILABLE" | "CONNECT_TIMEOUT" => error
-            .hint("start beanstalkd there, or name another server with -a or BSCTL_ADDR")
-            .hint("--embedded, or bsctl serve, for an in-memory server"),
-        "CONNECTION_LOST" => error.hint("bsctl ping, to see whether the server is back"),
         "DRAINING" => error.hint("another server: this one takes no jobs until it is restarted"),
         "JOB_TOO_BIG" => error.hint("bsctl server shows max-job-size; beanstalkd -z sets it"),
-        "TIMEOUT" => error.hint("a longer --timeout"),
         "UNSUPPORTED" => error.hint("bsctl server shows what this server supports"),
-        _ => error,
+        _ => PROGRAM.advise(error),
     }
 }
 

@@ -42,6 +42,7 @@ pub const PROGRAM: Program = Program {
     ],
     servers: Servers {
         flag: "--addr",
+        short: "-a",
         variables: &["BSCTL_ADDR", "BEANSTALKD_ADDR"],
         default: "127.0.0.1:11300",
         forms: "host, host:port, [::1]:11300, unix:/path",

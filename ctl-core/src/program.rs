@@ -57,6 +57,8 @@ pub struct Program {
 pub struct Servers {
     /// The flag, such as `--addr`.
     pub flag: &'static str,
+    /// Its short form, such as `-a`.
+    pub short: &'static str,
     /// The environment variables, the tool's own first. `serve` sets them for its command.
     pub variables: &'static [&'static str],
     /// The address when there is neither.
@@ -81,6 +83,28 @@ pub struct CommonHelp {
 }
 
 impl Program {
+    /// A failure of a client with what can be done about it, as far as that is the same for every tool: by its stable name.
+    #[must_use]
+    pub fn advise(&self, error: CliError) -> CliError {
+        let Self { name, service, servers, .. } = self;
+        match error.code {
+            "UNAVAILABLE" | "CONNECT_TIMEOUT" => {
+                let (server, flag) = (service.name, servers.short);
+                let variable = servers.variables.first().unwrap_or(&servers.flag);
+                error
+                    .hint(format!(
+                        "start {server} there, or name another server with {flag} or {variable}"
+                    ))
+                    .hint(format!("--embedded, or {name} serve, for an in-memory server"))
+            }
+            "CONNECTION_LOST" => {
+                error.hint(format!("{name} ping, to see whether the server is back"))
+            }
+            "TIMEOUT" => error.hint("a longer --timeout"),
+            _ => error,
+        }
+    }
+
     /// Runs a whole command line with `run`, and gives the exit code. A panic is 70; `check` has codes of its own.
     pub fn run(&self, line: &[OsString], run: impl FnOnce() -> Exit) -> Exit {
         // The panic hook has said what happened.
@@ -272,7 +296,7 @@ pub(crate) const TOOL: Program = Program {
     tree: || Command::new("tool"),
     groups: &[],
     environment: &[],
-    servers: Servers { flag: "--addr", variables: &[], default: "", forms: "" },
+    servers: Servers { flag: "--addr", short: "-a", variables: &[], default: "", forms: "" },
     tls: TlsNames { scheme: "", authorities: "", revocations: "", certificate: "", key: "" },
     service: Service { name: "", port: 1, schemes: &[] },
     help: CommonHelp {

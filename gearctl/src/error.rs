@@ -4,6 +4,8 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::process;
 use gearman_client::{Deadline, Error, ErrorKind};
 
+use crate::program::PROGRAM;
+
 /// Exit code and stable name of an error kind.
 fn outcome(kind: ErrorKind) -> (Exit, &'static str) {
     use ErrorKind as Kind;
@@ -54,14 +56,9 @@ pub fn cli_error(error: Error) -> CliError {
             cli.hint(format!("gearctl job {handle}, to see whether the server still has the job"));
     }
     match code {
-        "UNAVAILABLE" | "CONNECT_TIMEOUT" => {
-            cli.hint("start gearmand there, or name another server with -s or GEARCTL_SERVER")
-        }
-        CONNECTION_LOST => cli.hint("gearctl ping, to see whether the server is back"),
         "QUEUE_FULL" => cli.hint("later, or a larger limit: gearctl function maxqueue"),
-        TIMEOUT => cli.hint("a longer --timeout"),
         UNSUPPORTED => cli.hint("gearctl server shows what this server supports"),
-        _ => cli,
+        _ => PROGRAM.advise(cli),
     }
 }
 

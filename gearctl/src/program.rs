@@ -45,6 +45,7 @@ pub const PROGRAM: Program = Program {
     ],
     servers: Servers {
         flag: "--server",
+        short: "-s",
         variables: &["GEARCTL_SERVER", "GEARMAN_SERVER", "GEARMAN_SERVERS"],
         default: "127.0.0.1:4730",
         forms: "host, host:port, [::1]:4730, unix:/path; several with commas",
