@@ -370,6 +370,14 @@ impl Bulk {
         Ok(exit)
     }
 
+    /// Ends a command whose results went to a file, or to stdout: as [`Bulk::finish`] or [`Bulk::finish_quietly`].
+    ///
+    /// # Errors
+    /// As these.
+    pub fn finish_beside(self, file: Option<&Output>, out: &mut Output) -> Result<Exit, CliError> {
+        if file.is_some() { self.finish(out) } else { self.finish_quietly() }
+    }
+
     /// Ends a command that only looked: its results went to stdout, and what it did needs no words.
     ///
     /// # Errors

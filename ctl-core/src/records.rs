@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::args::GlobalArgs;
 use crate::error::{CliError, Exit};
 use crate::output::{Destination, Encoding, Format, Output, Style, from_base64, from_hex};
+use crate::tool::{Context, Tool};
 
 /// The body in a record, in whichever form it is there: flattened into what else a record has.
 #[derive(Debug, Default, Deserialize)]
@@ -63,11 +64,21 @@ pub fn is_blank(line: &Result<Vec<u8>, CliError>) -> bool {
     line.as_ref().is_ok_and(|bytes| bytes.trim_ascii().is_empty())
 }
 
-/// Records go out as NDJSON unless another structured format was asked for.
+/// Prepares for records that go to `to`, a file or - for stdout, as NDJSON unless another structured format was asked for.
 ///
 /// # Errors
-/// A format that cannot be read back: exit 2.
-pub fn choose_format(globals: &GlobalArgs, out: &mut Output) -> Result<(), CliError> {
+/// A format that cannot be read back, an encoding that loses something: exit 2.
+pub fn prepare<T: Tool>(tool: &mut Context<T>, to: &OsStr) -> Result<(), CliError> {
+    if to == STDOUT {
+        choose_format(&tool.globals, &mut tool.out)?;
+    }
+    require_lossless(tool.out.style.encoding)
+}
+
+/// What stands for stdout in place of a file.
+pub const STDOUT: &str = "-";
+
+fn choose_format(globals: &GlobalArgs, out: &mut Output) -> Result<(), CliError> {
     match globals.output {
         None => out.style.format = Format::Ndjson,
         Some(Format::Ndjson | Format::Json | Format::Yaml) => {}
@@ -80,10 +91,7 @@ pub fn choose_format(globals: &GlobalArgs, out: &mut Output) -> Result<(), CliEr
 }
 
 /// Refuses encodings of bodies that lose something.
-///
-/// # Errors
-/// `--encoding json` or `utf8`: exit 2.
-pub fn require_lossless(encoding: Encoding) -> Result<(), CliError> {
+fn require_lossless(encoding: Encoding) -> Result<(), CliError> {
     match encoding {
         Encoding::Auto | Encoding::Base64 | Encoding::Hex => Ok(()),
         Encoding::Utf8 | Encoding::Json => {
@@ -93,16 +101,19 @@ pub fn require_lossless(encoding: Encoding) -> Result<(), CliError> {
     }
 }
 
-/// A file for NDJSON records that did not exist, readable by its owner only: job bodies may be private.
+/// A file for NDJSON records that did not exist, readable by its owner only: job bodies may be private. None for stdout.
 ///
 /// # Errors
 /// The file exists or cannot be written: exit 74.
-pub fn create(path: &OsStr, style: &Style) -> Result<Output, CliError> {
+pub fn create(path: &OsStr, style: &Style) -> Result<Option<Output>, CliError> {
+    if path == STDOUT {
+        return Ok(None);
+    }
     let file = new_file(path)?;
     sync_entry(path);
     let style = Style { format: Format::Ndjson, encoding: style.encoding, ..Style::default() };
     let destination = Destination::file(path.to_string_lossy(), &file);
-    Ok(Output::to(Box::new(BufWriter::new(file)), style).at(destination))
+    Ok(Some(Output::to(Box::new(BufWriter::new(file)), style).at(destination)))
 }
 
 /// Writes a body into a file that did not exist, readable by its owner only.

@@ -60,11 +60,7 @@ pub struct DrainArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &DrainArgs) -> Result<Exit, CliError> {
     let queues = args.queues.names()?;
-    let to_stdout = args.to == "-";
-    if to_stdout {
-        records::choose_format(&tool.globals, &mut tool.out)?;
-    }
-    records::require_lossless(tool.out.style.encoding)?;
+    records::prepare(tool, &args.to)?;
     let limit = args.bulk.limit;
     let targets = Targets::count(&mut tool.link, queues)?;
     if tool.globals.dry_run {
@@ -79,10 +75,7 @@ pub fn run(tool: &mut Tool, args: &DrainArgs) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "drained", noun: "message", place: targets.place() };
     let mut bulk = tool.bulk(action, args.bulk.on_error, Some(total))?;
-    let mut file = match to_stdout {
-        true => None,
-        false => Some(records::create(&args.to, &tool.out.style)?),
-    };
+    let mut file = records::create(&args.to, &tool.out.style)?;
     let list = file.as_mut().unwrap_or(&mut tool.out).list(&BODIES)?;
     bulk.beside(&list);
     let mut drain = Drain {
@@ -100,8 +93,7 @@ pub fn run(tool: &mut Tool, args: &DrainArgs) -> Result<Exit, CliError> {
         Ok(())
     });
     let ended = drain.end(drained);
-    let bulk = bulk.after(ended)?;
-    if to_stdout { bulk.finish_quietly() } else { bulk.finish(&mut tool.out) }
+    bulk.after(ended)?.finish_beside(file.as_ref(), &mut tool.out)
 }
 
 struct Drain<'a> {

@@ -52,8 +52,7 @@ pub struct ExportArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
-    records::choose_format(&tool.globals, &mut tool.out)?;
-    records::require_lossless(tool.out.style.encoding)?;
+    records::prepare(tool, records::STDOUT.as_ref())?;
     if tool.link.side().is_http()? {
         let why = "over HTTP nothing gives pulled messages back in one step, so their order could not be kept";
         return Err(CliError::new(

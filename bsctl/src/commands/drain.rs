@@ -65,11 +65,7 @@ pub fn drain(
     sweep_args: &SweepArgs,
     bulk_args: &BulkArgs,
 ) -> Result<Exit, CliError> {
-    let to_stdout = to == "-";
-    if to_stdout {
-        records::choose_format(&tool.globals, &mut tool.out)?;
-    }
-    records::require_lossless(tool.out.style.encoding)?;
+    records::prepare(tool, to)?;
     let targets = plan(tool, tubes, sweep_args)?;
     let total = limited_total(&targets.found, bulk_args);
     if tool.globals.dry_run {
@@ -83,7 +79,7 @@ pub fn drain(
     let interrupts = tool.interrupts()?;
     let action = Action { past: "drained", noun: "job", place: place(tubes) };
     let mut bulk = tool.bulk(action, bulk_args.on_error, Some(total))?;
-    let mut file = if to_stdout { None } else { Some(records::create(to, &tool.out.style)?) };
+    let mut file = records::create(to, &tool.out.style)?;
     let out = file.as_mut().unwrap_or(&mut tool.out);
     let list = out.list(&JOBS_WITH_BODY)?;
     bulk.beside(&list);
@@ -91,7 +87,7 @@ pub fn drain(
     let link = tool.link.side();
     let swept = sweep_all(link, &targets.found, sweep_args, bulk_args, &mut bulk, &mut leaving);
     let bulk = bulk.after(swept.and_then(|()| leaving.finish(&mut |_| Ok(()))))?;
-    let exit = if to_stdout { bulk.finish_quietly() } else { bulk.finish(&mut tool.out) };
+    let exit = bulk.finish_beside(file.as_ref(), &mut tool.out);
     exit.map(|exit| targets.exit(exit))
 }
 

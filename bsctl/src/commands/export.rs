@@ -74,8 +74,7 @@ pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
         let sweep = SweepArgs { state, until_empty: false };
         return drain(tool, &tubes, &OsString::from("-"), &sweep, &args.bulk);
     }
-    records::choose_format(&tool.globals, &mut tool.out)?;
-    records::require_lossless(tool.out.style.encoding)?;
+    records::prepare(tool, records::STDOUT.as_ref())?;
     let wanted = Wanted { tubes: args.tubes.given()?, ..Wanted::default() };
     let interrupts = tool.interrupts()?;
     let when = tool.globals.progress.unwrap_or_default();

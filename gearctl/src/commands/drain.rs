@@ -105,12 +105,8 @@ struct Target {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
-    let to_stdout = args.to.as_ref().is_some_and(|to| to == "-");
-    if to_stdout {
-        records::choose_format(&tool.globals, &mut tool.out)?;
-    }
-    if args.to.is_some() {
-        records::require_lossless(tool.out.style.encoding)?;
+    if let Some(to) = &args.to {
+        records::prepare(tool, to)?;
     }
     let targets = targets(tool, &args)?;
     let queued: u64 = targets.iter().map(|target| target.queued).sum();
@@ -134,8 +130,8 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     let action = Action { past: "drained", noun: "job", place: format!("of {}", names.join(", ")) };
     let mut bulk = tool.bulk(action, args.on_error, Some(total))?;
     let mut file = match &args.to {
-        Some(to) if !to_stdout => Some(records::create(to, &tool.out.style)?),
-        _ => None,
+        Some(to) => records::create(to, &tool.out.style)?,
+        None => None,
     };
     let mut slots = Slots::new(&mut tool.link, &args, &bulk.gate(), &tool.messages)?;
     let drained = if args.to.is_some() {
@@ -148,7 +144,10 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     };
     drop(slots);
     let bulk = bulk.after(drained)?;
-    if to_stdout { bulk.finish_quietly() } else { bulk.finish(&mut tool.out) }
+    match &args.to {
+        Some(_) => bulk.finish_beside(file.as_ref(), &mut tool.out),
+        None => bulk.finish(&mut tool.out),
+    }
 }
 
 fn targets(tool: &mut Tool, args: &DrainArgs) -> Result<Vec<Target>, CliError> {
