@@ -37,10 +37,8 @@ impl Targets {
     /// "from queue /mail", or "from 3 queues".
     #[must_use]
     pub fn place(&self) -> String {
-        match self.queues.as_slice() {
-            [(queue, _)] => format!("from queue {queue}"),
-            queues => format!("from {} queues", queues.len()),
-        }
+        let names: Vec<&QueueName> = self.queues.iter().map(|(queue, _)| queue).collect();
+        format!("from {}", units::which("queue", &names))
     }
 
     /// "12 messages from queue /mail".

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use ctl_core::bulk::Bulk;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Handover;
+use ctl_core::units;
 
 use crate::error::NOT_FOUND;
 use crate::leaving::{hand_over, show};
@@ -120,12 +121,9 @@ pub fn describe(targets: &[Target]) -> String {
     }
     let mut tubes: Vec<&TubeName> = targets.iter().map(|target| &target.tube).collect();
     tubes.dedup();
-    let place = match tubes.as_slice() {
-        [tube] => format!("tube {tube}"),
-        tubes => format!("{} tubes", tubes.len()),
-    };
+    let place = units::which("tube", &tubes);
     let detail = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
-    format!("{}{detail} from {place}", ctl_core::units::count(total, "job"))
+    format!("{}{detail} from {place}", units::count(total, "job"))
 }
 
 /// Removes the jobs of one target, at most `most`. With `leaving` they are deleted when they have

@@ -1,5 +1,6 @@
 //! Durations, sizes and counts as people type them.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 /// Reads `90s`, `5m`, `1h30m`, `500ms`; a bare number means seconds and may have a fraction.
@@ -71,6 +72,15 @@ pub fn count(n: u64, singular: &str) -> String {
 #[must_use]
 pub fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// Which of several things: `queue /mail`, or `3 queues`.
+#[must_use]
+pub fn which(noun: &str, names: &[impl Display]) -> String {
+    match names {
+        [name] => format!("{noun} {name}"),
+        names => format!("{} {noun}s", names.len()),
+    }
 }
 
 #[cfg(test)]

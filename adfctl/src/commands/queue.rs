@@ -7,7 +7,7 @@ use ctl_core::named::Several;
 use ctl_core::output::Record;
 use ctl_core::units;
 
-use crate::error::QUEUE_EXISTS;
+use crate::error::{QUEUE_EXISTS, no_queue};
 use crate::link::Link;
 use crate::names::Queue;
 use crate::tool::Tool;
@@ -102,22 +102,13 @@ fn delete(tool: &mut Tool, queues: &[QueueName]) -> Result<Exit, CliError> {
 /// # Errors
 /// There is no such queue, or the failure of the connection.
 pub fn stats(link: &mut Link, queue: &QueueName) -> Result<QueueStats, CliError> {
-    link.queue_stats(queue)?.ok_or_else(|| {
-        CliError::new(
-            Exit::Negative,
-            crate::error::QUEUE_NOT_FOUND,
-            format!("there is no queue {queue}"),
-        )
-        .hint("adfctl queues, to list the queues of this server")
-    })
+    link.queue_stats(queue)?.ok_or_else(|| no_queue(queue))
 }
 
 /// "queue /q with 3 ready messages, 1 pulled and 2 waiting pulls", or "3 queues with ...".
 fn describe(all: &[QueueStats]) -> String {
-    let what = match all {
-        [queue] => format!("queue {}", queue.name),
-        queues => format!("{} queues", queues.len()),
-    };
+    let names: Vec<&str> = all.iter().map(|queue| queue.name.as_str()).collect();
+    let what = units::which("queue", &names);
     let ready = units::count(all.iter().map(|queue| queue.ready).sum(), "ready message");
     let pulled: i64 = all.iter().map(|queue| queue.pulled).sum();
     let waiting = units::count(all.iter().map(|queue| queue.waiting).sum(), "waiting pull");

@@ -10,7 +10,7 @@ use ctl_core::units;
 use ctl_core::wait::{self, Look, WaitFlags};
 use serde_json::json;
 
-use crate::error::QUEUE_NOT_FOUND;
+use crate::error::no_queue;
 use crate::names::Queue;
 use crate::tool::{Adfctl, Tool};
 
@@ -82,8 +82,7 @@ fn look(
 ) -> Result<Look, CliError> {
     let stats = tool.link.queue_stats(queue)?;
     if stats.is_none() && must_exist {
-        let why = format!("there is no queue {queue}");
-        return Err(CliError::new(Exit::Negative, QUEUE_NOT_FOUND, why));
+        return Err(no_queue(queue));
     }
     match goal {
         Goal::QueueExists => {

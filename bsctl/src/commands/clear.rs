@@ -7,6 +7,7 @@ use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::named::{self, Several};
 use ctl_core::output::Record;
+use ctl_core::units;
 
 use crate::names::Tube;
 use crate::sweep::{State, Target, Targets, describe, sweep, targets};
@@ -118,10 +119,7 @@ pub fn limited_total(targets: &[Target], args: &BulkArgs) -> u64 {
 /// "from tube mail", for one tube or several.
 #[must_use]
 pub fn place(tubes: &[TubeName]) -> String {
-    match tubes {
-        [tube] => format!("from tube {tube}"),
-        tubes => format!("from {} tubes", tubes.len()),
-    }
+    format!("from {}", units::which("tube", tubes))
 }
 
 /// What a dry run says.
