@@ -4,8 +4,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Subcommand;
 use clap::builder::ValueHint;
+use clap::{Args, Subcommand};
 use ctl_core::named::Leading;
 use ctl_core::repl::builtin;
 use ctl_core::repl::guest::Words;
@@ -30,25 +30,13 @@ pub enum Verb {
     Pulled,
     /// Delete pulled messages (delete)
     #[command(after_help = "Protocol: delete.\nExample: delete 5")]
-    Delete {
-        /// The request id of the pull, or all [default: the last message]
-        #[arg(value_name = "PULL")]
-        pull: Option<String>,
-    },
+    Delete(Held),
     /// Put pulled messages back at the left end (lcancel)
     #[command(after_help = LCANCEL_HELP)]
-    Lcancel {
-        /// The request id of the pull, or all [default: the last message]
-        #[arg(value_name = "PULL")]
-        pull: Option<String>,
-    },
+    Lcancel(Held),
     /// Put pulled messages back at the right end (rcancel)
     #[command(after_help = "Protocol: rcancel. Nobody who waits is woken.\nExample: rcancel 5")]
-    Rcancel {
-        /// The request id of the pull, or all [default: the last message]
-        #[arg(value_name = "PULL")]
-        pull: Option<String>,
-    },
+    Rcancel(Held),
     /// Write the body of a pulled message to a new file
     #[command(after_help = "Example: save 5 body.bin")]
     Save {
@@ -66,6 +54,14 @@ pub enum Verb {
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
         file: PathBuf,
     },
+}
+
+/// What the session holds, all or one.
+#[derive(Clone, Debug, Args)]
+pub struct Held {
+    /// The request id of the pull, or all [default: the last message]
+    #[arg(value_name = "PULL")]
+    pub(super) pull: Option<String>,
 }
 
 const PULL_HELP: &str = "\

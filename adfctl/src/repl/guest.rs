@@ -37,6 +37,11 @@ impl Interactive for Adfctl {
 impl Guest for State<'_> {
     type Tool = Adfctl;
 
+    const ANSWERS: Answers = Answers { words: &[LCANCEL, RCANCEL, DELETE], at_end: LCANCEL };
+    const UNASKED: &'static str = CLOSE;
+    const LAST_WORDS: (&'static str, &'static str) =
+        (HELD, "pulled messages went back to their queues: pull");
+
     fn parts(&mut self) -> Parts<'_, Adfctl> {
         Parts { tool: self.tool, names: &self.names, on_exit: &mut self.on_exit }
     }
@@ -66,15 +71,13 @@ impl Guest for State<'_> {
         match verb {
             Verb::Pull { queue, wait } => self.pull(&queue, wait.as_ref()),
             Verb::Pulled => self.show_pulled(),
-            Verb::Delete { pull } => self.settle_some(DELETE, pull.as_deref()),
-            Verb::Lcancel { pull } => self.settle_some(LCANCEL, pull.as_deref()),
-            Verb::Rcancel { pull } => self.settle_some(RCANCEL, pull.as_deref()),
+            Verb::Delete(held) => self.settle_some(DELETE, held.pull.as_deref()),
+            Verb::Lcancel(held) => self.settle_some(LCANCEL, held.pull.as_deref()),
+            Verb::Rcancel(held) => self.settle_some(RCANCEL, held.pull.as_deref()),
             Verb::Save { pull, file } => self.save(Some(&pull), &file),
             Verb::SaveLast { file } => self.save(None, &file),
         }
     }
-
-    fn after_line(&mut self, _: &str, _: &[String], _: &Result<Exit, CliError>) {}
 
     fn left_behind(&self) -> bool {
         self.left_behind
@@ -91,15 +94,6 @@ impl Guest for State<'_> {
             _ => Vec::new(),
         }
     }
-
-    fn last_words(names: &KnownNames) -> Option<String> {
-        let held = names.kept(HELD);
-        let pulls = format!("pulled messages went back to their queues: pull {}", held.join(", "));
-        (!held.is_empty()).then_some(pulls)
-    }
-
-    const ANSWERS: Answers = Answers { words: &[LCANCEL, RCANCEL, DELETE], at_end: LCANCEL };
-    const UNASKED: &'static str = CLOSE;
 
     fn holds(&mut self) -> bool {
         // Who is told that messages go back must not have lost them long ago.

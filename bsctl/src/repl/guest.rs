@@ -48,6 +48,10 @@ impl Interactive for Bsctl {
 impl Guest for State<'_> {
     type Tool = Bsctl;
 
+    const ANSWERS: Answers = Answers { words: &[RELEASE, BURY, DELETE], at_end: RELEASE };
+    const UNASKED: &'static str = CLOSE;
+    const LAST_WORDS: (&'static str, &'static str) = (HELD, "reserved jobs went back to ready:");
+
     fn parts(&mut self) -> Parts<'_, Bsctl> {
         Parts { tool: self.tool, names: &self.names, on_exit: &mut self.on_exit }
     }
@@ -148,15 +152,6 @@ impl Guest for State<'_> {
             _ => Vec::new(),
         }
     }
-
-    fn last_words(names: &KnownNames) -> Option<String> {
-        let held = names.kept(HELD);
-        let jobs = format!("reserved jobs went back to ready: {}", held.join(", "));
-        (!held.is_empty()).then_some(jobs)
-    }
-
-    const ANSWERS: Answers = Answers { words: &[RELEASE, BURY, DELETE], at_end: RELEASE };
-    const UNASKED: &'static str = CLOSE;
 
     fn holds(&mut self) -> bool {
         // Who is told that jobs go back must not have lost them long ago.

@@ -77,6 +77,16 @@ pub trait Guest: Send {
     /// The tool.
     type Tool: Interactive;
 
+    /// What a person can answer who is asked what becomes of what the session holds.
+    const ANSWERS: Answers;
+
+    /// What becomes of it where nobody is asked.
+    const UNASKED: &'static str;
+
+    /// What is still to be said when this program ends by a defect while the session holds something: the names that
+    /// completion keeps of it under this key, behind these words.
+    const LAST_WORDS: (&'static str, &'static str);
+
     /// What every session has.
     fn parts(&mut self) -> Parts<'_, Self::Tool>;
 
@@ -102,7 +112,7 @@ pub trait Guest: Send {
     fn verb(&mut self, verb: <Self::Tool as Interactive>::Verb) -> Result<Exit, CliError>;
 
     /// Notes what a line changed. `firsts` are the first words of the lines that it wrote.
-    fn after_line(&mut self, verb: &str, firsts: &[String], result: &Result<Exit, CliError>);
+    fn after_line(&mut self, _verb: &str, _firsts: &[String], _result: &Result<Exit, CliError>) {}
 
     /// Whether the session ended while something was left to itself.
     fn left_behind(&self) -> bool;
@@ -126,15 +136,6 @@ pub trait Guest: Send {
     /// The names that completion offers here; those that the line has already are left out later.
     fn candidates(names: &KnownNames, wanted: &Wanted<'_>) -> Vec<String>;
 
-    /// What is still to be said when this program ends by a defect.
-    fn last_words(names: &KnownNames) -> Option<String>;
-
-    /// What a person can answer who is asked what becomes of what the session holds.
-    const ANSWERS: Answers;
-
-    /// What becomes of it where nobody is asked.
-    const UNASKED: &'static str;
-
     /// Whether what it holds is at risk when the session is left for this reason.
     fn is_risky(_reason: Leaving) -> bool {
         true
@@ -157,6 +158,13 @@ pub trait Guest: Send {
     /// # Errors
     /// Something could not be settled: the session stays.
     fn let_go(&mut self, fate: &'static str) -> Result<bool, CliError>;
+}
+
+/// What is still to be said when this program ends by a defect.
+pub(super) fn last_words<G: Guest>(names: &KnownNames) -> Option<String> {
+    let (key, words) = G::LAST_WORDS;
+    let held = names.kept(key);
+    (!held.is_empty()).then(|| format!("{words} {}", held.join(", ")))
 }
 
 /// Says that a connection was lost, if one was since the last look.

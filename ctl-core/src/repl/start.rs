@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::args::SessionArgs;
 use super::editor::Notices;
 use super::ending::Ending;
-use super::guest::{Guest, Interactive, Parts, RunLine, lock};
+use super::guest::{Guest, Interactive, Parts, RunLine, last_words, lock};
 use super::history::HistoryFile;
 use super::host::Host;
 use super::known::KnownNames;
@@ -156,7 +156,7 @@ fn tell_on_panic<G: Guest>(names: KnownNames) {
     std::panic::set_hook(Box::new(move |panic| {
         usual(panic);
         if thread::current().id() == this
-            && let Some(words) = G::last_words(&names)
+            && let Some(words) = last_words::<G>(&names)
         {
             // A stderr that cannot be written has nowhere to be reported.
             let _ = writeln!(io::stderr(), "{}", crate::escape::lines(&words));

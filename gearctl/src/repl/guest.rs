@@ -40,6 +40,10 @@ impl Interactive for Gearctl {
 impl Guest for State<'_> {
     type Tool = Gearctl;
 
+    const ANSWERS: Answers = Answers { words: &[WAIT, LEAVE], at_end: LEAVE };
+    const UNASKED: &'static str = LEAVE;
+    const LAST_WORDS: (&'static str, &'static str) = (OPEN, "foreground jobs left to the server:");
+
     fn parts(&mut self) -> Parts<'_, Gearctl> {
         Parts { tool: self.tool, names: &self.names, on_exit: &mut self.on_exit }
     }
@@ -96,15 +100,6 @@ impl Guest for State<'_> {
             _ => Vec::new(),
         }
     }
-
-    fn last_words(names: &KnownNames) -> Option<String> {
-        let open = names.kept(OPEN);
-        let jobs = format!("foreground jobs left to the server: {}", open.join(", "));
-        (!open.is_empty()).then_some(jobs)
-    }
-
-    const ANSWERS: Answers = Answers { words: &[WAIT, LEAVE], at_end: LEAVE };
-    const UNASKED: &'static str = LEAVE;
 
     fn is_risky(reason: Leaving) -> bool {
         // Jobs have connections of their own, and a script has nothing to do with them.
