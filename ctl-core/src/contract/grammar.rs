@@ -20,6 +20,15 @@ pub fn every_command_is_in_exactly_one_group<T: Interactive>() {
     assert_eq!(grouped, all);
 }
 
+/// What a hint says of another server can be typed.
+pub fn the_flag_for_servers_that_hints_name_is_there<T: Interactive>() {
+    let flags = cli::server_flags::<T>();
+    let servers = T::PROGRAM.servers;
+    for flag in [servers.flag, servers.short] {
+        assert!(flags.iter().any(|known| known == flag), "{flag} is not among {flags:?}");
+    }
+}
+
 /// Nobody has to remember which commands take the flag, and which the place.
 pub fn a_name_is_taken_by_place_and_by_flag<T: Interactive>() {
     for tree in [cli::tree::<T>(), tree::grammar::<T>()] {

@@ -89,6 +89,7 @@ macro_rules! tool_contract {
             $crate::tool_contract! { @grammar $tool:
                 every_command_is_in_exactly_one_group,
                 a_name_is_taken_by_place_and_by_flag,
+                the_flag_for_servers_that_hints_name_is_there,
                 every_verb_of_a_session_is_in_exactly_one_group_and_every_group_names_verbs,
                 commands_that_make_no_sense_in_a_session_are_left_out,
                 verbs_of_a_session_stand_for_commands_of_the_same_name,
