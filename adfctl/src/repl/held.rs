@@ -10,6 +10,7 @@ use ctl_core::link::Link as _;
 use ctl_core::named::Leading;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::repl::body;
+use ctl_core::repl::patience::Patience;
 use ctl_core::units;
 
 use super::state::{DELETE, LCANCEL, State};
@@ -52,21 +53,17 @@ impl State<'_> {
         body::show(self.tool, &BODIES, &body, |shown| record.with_body(shown))
     }
 
-    /// Waits in slices: as long as `wait` or `--timeout` say; else a person until Ctrl-C, while a script, which nobody may
-    /// be watching, looks once.
+    /// Waits in slices, as long as [`Patience`] says.
     fn next(&mut self, queue: &QueueName, wait: Option<Duration>) -> Result<Delivery, CliError> {
         let interrupts = self.tool.interrupts()?;
-        let look_once = (!self.person).then_some(Duration::ZERO);
-        let bound = wait.or_else(|| self.tool.link.dialer.timeout()).or(look_once);
+        let patience = Patience::new(wait, self.tool.link.dialer.timeout(), self.person);
         let what = format!("pull {queue}");
-        if bound == Some(Duration::ZERO) && !self.waiting.contains(queue) {
+        if patience.looks_once() && !self.waiting.contains(queue) {
             let message = self.tool.link.ask(what, |client| client.try_pull(queue.clone()))?;
             return message.ok_or_else(|| nothing(queue));
         }
-        let until = bound.and_then(|bound| Instant::now().checked_add(bound));
         loop {
-            let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let slice = rest.map_or(SLICE, |rest| rest.min(SLICE));
+            let slice = patience.slice(SLICE);
             let pull = |client: &mut adf_queue_client::blocking::Client| {
                 client.pull_within(queue.clone(), slice)
             };
@@ -77,8 +74,8 @@ impl State<'_> {
                 self.waiting.push(queue.clone());
             }
             interrupts.check()?;
-            if until.is_some_and(|until| Instant::now() >= until) {
-                let within = units::show_duration(bound.unwrap_or_default());
+            if patience.is_over() {
+                let within = patience.shown();
                 return Err(CliError::timeout(format!(
                     "no message came in {queue} within {within}; the pull goes on waiting in the server, and its message is told when it comes"
                 )));

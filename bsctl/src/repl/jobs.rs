@@ -10,6 +10,7 @@ use beanstalk_client::{JobId, TubeName};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::repl::body;
+use ctl_core::repl::patience::Patience;
 use ctl_core::units;
 
 use super::state::State;
@@ -61,20 +62,15 @@ impl State<'_> {
         }
     }
 
-    /// Waits in slices: as long as `wait` or `--timeout` say; else a person until Ctrl-C, while a script, which nobody
-    /// may be watching, looks once.
+    /// Waits in slices, as long as [`Patience`] says.
     fn reserve_next(&mut self, wait: Option<Duration>) -> Result<(Seen, Instant), CliError> {
         let interrupts = self.tool.interrupts()?;
-        let look_once = (!self.person).then_some(Duration::ZERO);
-        let bound = wait.or_else(|| self.tool.link.dialer.timeout()).or(look_once);
-        let until = bound.and_then(|bound| Instant::now().checked_add(bound));
+        let patience = Patience::new(wait, self.tool.link.dialer.timeout(), self.person);
         // The first look waits for nothing, so that a wait can be told before it begins.
         let mut waits = false;
         loop {
             interrupts.check()?;
-            let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let slice = rest.map_or(SLICE, |rest| rest.min(SLICE));
-            let slice = if waits { slice } else { Duration::ZERO };
+            let slice = if waits { patience.slice(SLICE) } else { Duration::ZERO };
             let sent = Instant::now();
             let command = ReserveWithTimeout::new(slice).map_err(cli_error)?;
             match self.tool.link.call(AnyCommand::new(&command))? {
@@ -86,8 +82,8 @@ impl State<'_> {
                 Response::DeadlineSoon => self.save_the_nearly_over()?,
                 refusal => return Err(cli_error(refusal.refuse())),
             }
-            if until.is_some_and(|until| Instant::now() >= until) {
-                return Err(self.nothing_came(bound.unwrap_or_default()));
+            if patience.is_over() {
+                return Err(self.nothing_came(&patience));
             }
             if !waits {
                 waits = true;
@@ -146,12 +142,12 @@ impl State<'_> {
         .hint(format!("hold {id}, or :set autotouch on, to keep jobs while waiting")))
     }
 
-    fn nothing_came(&self, wait: Duration) -> CliError {
+    fn nothing_came(&self, patience: &Patience) -> CliError {
         let watched = self.tool.link.place().map(|place| {
             place.watched().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         });
         let tubes = watched.unwrap_or_default();
-        if wait.is_zero() {
+        if patience.looks_once() {
             return CliError::new(
                 Exit::Negative,
                 "NOTHING_RESERVED",
@@ -159,7 +155,7 @@ impl State<'_> {
             )
             .hint("reserve 30s, to wait for one");
         }
-        CliError::timeout(format!("no job came in {tubes} within {}", units::show_duration(wait)))
+        CliError::timeout(format!("no job came in {tubes} within {}", patience.shown()))
     }
 
     /// `reserved`.

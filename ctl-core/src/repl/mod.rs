@@ -24,6 +24,7 @@ pub mod names;
 pub mod on_exit;
 mod outside;
 mod pager;
+pub mod patience;
 pub(crate) mod place;
 pub mod plain;
 mod prompt;
