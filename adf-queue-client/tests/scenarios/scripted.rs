@@ -101,7 +101,11 @@ impl Scripted {
             for (number, stream) in (1..).zip(listener.incoming()) {
                 let (answer, log) = (answer.clone(), shared.clone());
                 thread::spawn(move || {
-                    serve(&stream.unwrap(), number, &*answer, &log);
+                    let stream = stream.unwrap();
+                    serve(&stream, number, &*answer, &log);
+                    // It is told as ended once the client's side has heard of it, which a busy machine may put off.
+                    socket2::SockRef::from(&stream).set_linger(Some(PATIENCE)).unwrap();
+                    drop(stream);
                     log.note(|state| state.left += 1);
                 });
             }
