@@ -198,7 +198,8 @@ fn a_reservation_ends_with_its_connection<F: Face>() {
     assert_lost(client.kick_job(&job));
     assert_eq!(server.requests(), []);
     assert!(client.is_connected());
-    // A number names the job wherever it is.
+    // A number names the job wherever it is, once the server has noticed that nobody holds it.
+    assert!(server.wait_for(PATIENCE, |view| view.reserved == 0));
     client.delete(job.id).unwrap();
 }
 
