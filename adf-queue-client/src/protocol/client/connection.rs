@@ -223,6 +223,11 @@ impl Link {
     fn end(&mut self, io: &mut Io<Error>, now: Instant) {
         let doom = self.doom.take();
         let end = io.take_end();
+        if self.leave_by.is_some() && matches!(end, Some(End::Lost(_))) {
+            // The server may be quicker to close than this side: that is no loss.
+            self.session = None;
+            return;
+        }
         let is_abandoned = matches!(end, Some(End::Abandoned));
         let error = match end {
             Some(End::NotConnected(error)) => return self.fail(&error, now),

@@ -940,3 +940,19 @@ fn a_request_with_an_id_that_pushes_have_is_refused() {
     bench.outcome(free).unwrap().unwrap();
     bench.ask(Ask::Raw(raw("2"))).unwrap();
 }
+
+#[test]
+fn a_server_that_closes_at_once_when_it_is_told_of_the_end_is_not_lost() {
+    let mut bench = Bench::open(options());
+    bench.link().close();
+    assert!(matches!(bench.turn(), Pulse::HalfClose(_)));
+    bench.lose();
+    assert_eq!(bench.turn(), Pulse::Over);
+    assert!(bench.link().take_failure().is_none());
+    // One that is gone before that was lost.
+    let mut bench = Bench::open(options());
+    bench.lose();
+    bench.link().close();
+    assert_eq!(bench.turn(), Pulse::Over);
+    assert!(bench.link().take_failure().is_some());
+}
