@@ -197,7 +197,13 @@ fn only_jobs_of_the_session_are_brought_back_and_any_job_is_watched() {
     let mut fed = Fed::start(&PROGRAM, server.address(), &[]);
     fed.say(&format!("attach {handle}"));
     // It has to have seen the job before the job ends.
-    while !server.requests().iter().any(|request| request.name() == "GET_STATUS") {
+    let asks = |request: &fixtures::gearmand::Request| {
+        request.name() == "GET_STATUS"
+            && request
+                .packet()
+                .is_some_and(|packet| packet.arguments.iter().any(|arg| *arg == handle.as_bytes()))
+    };
+    while !server.requests().iter().any(asks) {
         std::thread::yield_now();
     }
     let worker = serve(server.address(), "up", 1, upper);
