@@ -1,6 +1,6 @@
 //! What can go wrong in a call, and whether the server may have acted on it.
 
-use std::{borrow::Cow, fmt, io};
+use std::fmt;
 
 use crate::{Deadline, Fate, Refusal, RequestId, protocol::Action};
 
@@ -29,7 +29,7 @@ impl queue_core::About for About {
     }
 }
 
-queue_core::wrap_error!(Error);
+queue_core::wrap_error!(Error, ErrorKind);
 
 /// What kind of failure an [`Error`] is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -92,35 +92,11 @@ impl ErrorKind {
     }
 }
 
-impl From<queue_core::ErrorKind> for ErrorKind {
-    fn from(kind: queue_core::ErrorKind) -> Self {
-        match kind {
-            queue_core::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
-            queue_core::ErrorKind::Connect => ErrorKind::Connect,
-            queue_core::ErrorKind::Tls => ErrorKind::Tls,
-            queue_core::ErrorKind::Timeout(which) => ErrorKind::Timeout(which),
-        }
-    }
-}
-
 impl Error {
     /// What kind of failure this is.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         self.0.kind()
-    }
-
-    /// Whether the server can have acted.
-    #[must_use]
-    pub fn fate(&self) -> Fate {
-        self.0.fate()
-    }
-
-    /// The failure of the operating system behind this one, if there is one: that a connection was refused, say, or that
-    /// this process has no file descriptor left.
-    #[must_use]
-    pub fn io_error(&self) -> Option<&io::Error> {
-        self.0.io_error()
     }
 
     /// What was asked.
@@ -145,44 +121,10 @@ impl Error {
         )
     }
 
-    pub(crate) fn new(kind: ErrorKind, fate: Fate, message: impl Into<Cow<'static, str>>) -> Self {
-        Error(queue_core::Error::new(kind, fate, message))
-    }
-
-    /// A value that cannot be sent.
-    pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(ErrorKind::InvalidInput, Fate::NotSent, message)
-    }
-
-    /// The server sent what the protocol does not allow here.
-    pub(crate) fn protocol(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(ErrorKind::Protocol, Fate::Unknown, message)
-    }
-
     /// The transport cannot do it.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn unsupported(message: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn unsupported(message: impl Into<std::borrow::Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Unsupported, Fate::NotSent, message)
-    }
-
-    /// More about it, behind the message.
-    pub(crate) fn with_detail(self, detail: impl fmt::Display) -> Self {
-        Error(self.0.with_detail(detail))
-    }
-
-    /// Its cause, which the message ends with.
-    pub(crate) fn with_source(self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Error(self.0.with_source(cause))
-    }
-
-    /// Its cause, which is an error of this crate.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn with_cause(self, cause: Error) -> Self {
-        Error(self.0.with_cause(cause.0))
-    }
-
-    pub(crate) fn with_fate(self, fate: Fate) -> Self {
-        Error(self.0.with_fate(fate))
     }
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -214,7 +156,7 @@ impl From<Refusal> for Error {
 
 /// The connection ended before the answer was read.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) fn lost(error: io::Error) -> Error {
+pub(crate) fn lost(error: std::io::Error) -> Error {
     Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "the connection was lost")
         .with_source(error)
 }

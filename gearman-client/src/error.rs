@@ -1,6 +1,6 @@
 //! What can go wrong in a call, and whether the server may have acted on it.
 
-use std::{borrow::Cow, fmt, io};
+use std::borrow::Cow;
 
 pub(crate) use queue_core::excerpt;
 pub use queue_core::{Deadline, Fate};
@@ -29,7 +29,7 @@ impl queue_core::About for About {
     }
 }
 
-queue_core::wrap_error!(Error);
+queue_core::wrap_error!(Error, ErrorKind);
 
 /// What kind of failure an [`Error`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,35 +97,11 @@ impl ErrorKind {
     }
 }
 
-impl From<queue_core::ErrorKind> for ErrorKind {
-    fn from(kind: queue_core::ErrorKind) -> Self {
-        match kind {
-            queue_core::ErrorKind::InvalidInput => ErrorKind::InvalidInput,
-            queue_core::ErrorKind::Connect => ErrorKind::Connect,
-            queue_core::ErrorKind::Tls => ErrorKind::Tls,
-            queue_core::ErrorKind::Timeout(which) => ErrorKind::Timeout(which),
-        }
-    }
-}
-
 impl Error {
     /// What kind of failure this is.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         *self.0.kind()
-    }
-
-    /// Whether the server can have acted.
-    #[must_use]
-    pub fn fate(&self) -> Fate {
-        self.0.fate()
-    }
-
-    /// The failure of the operating system behind this one, if there is one: that a connection was refused, say, or that
-    /// this process has no file descriptor left.
-    #[must_use]
-    pub fn io_error(&self) -> Option<&io::Error> {
-        self.0.io_error()
     }
 
     /// The name of the packet, or the words of the admin command, that failed.
@@ -165,20 +141,6 @@ impl Error {
         )
     }
 
-    pub(crate) fn new(kind: ErrorKind, fate: Fate, message: impl Into<Cow<'static, str>>) -> Self {
-        Error(queue_core::Error::new(kind, fate, message))
-    }
-
-    /// A value that cannot be sent.
-    pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(ErrorKind::InvalidInput, Fate::NotSent, message)
-    }
-
-    /// The server sent what the protocol does not allow here.
-    pub(crate) fn protocol(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(ErrorKind::Protocol, Fate::Unknown, message)
-    }
-
     /// The server answered with an error.
     pub(crate) fn refused(
         kind: ErrorKind,
@@ -191,25 +153,9 @@ impl Error {
         error
     }
 
-    /// More about it, behind the message.
-    pub(crate) fn with_detail(self, detail: impl fmt::Display) -> Self {
-        Error(self.0.with_detail(detail))
-    }
-
-    /// Its cause, which the message ends with.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn with_source(self, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Error(self.0.with_source(cause))
-    }
-
     pub(crate) fn with_command(mut self, command: &'static str) -> Self {
         self.0.about_mut().command.get_or_insert(command);
         self
-    }
-
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn with_fate(self, fate: Fate) -> Self {
-        Error(self.0.with_fate(fate))
     }
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -233,13 +179,13 @@ impl Error {
 
 /// The connection ended before the reply was read.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) fn lost(error: io::Error) -> Error {
+pub(crate) fn lost(error: std::io::Error) -> Error {
     Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "the connection was lost")
         .with_source(error)
 }
 
 /// The error of a connection that is not there.
 #[cfg(feature = "blocking")]
-pub(crate) fn closed() -> io::Error {
-    io::ErrorKind::NotConnected.into()
+pub(crate) fn closed() -> std::io::Error {
+    std::io::ErrorKind::NotConnected.into()
 }

@@ -228,11 +228,77 @@ impl<K: fmt::Debug, A: About> StdError for Error<K, A> {
     }
 }
 
-/// What every client's own error is besides its methods: a wrapper of [`Error`] that is shown as that is, and is made of
-/// failures that every client has.
+/// What the error of every client is besides what it tells of a call: a wrapper of [`Error`] with a kind of its own, which
+/// has the kinds of [`ErrorKind`] among its own.
 #[macro_export]
 macro_rules! wrap_error {
-    ($error:ident) => {
+    ($error:ident, $kind:ident) => {
+        impl $error {
+            /// Whether the server can have acted.
+            #[must_use]
+            pub fn fate(&self) -> $crate::Fate {
+                self.0.fate()
+            }
+
+            /// The failure of the operating system behind this one, if there is one: that a connection was refused, say,
+            /// or that this process has no file descriptor left.
+            #[must_use]
+            pub fn io_error(&self) -> Option<&std::io::Error> {
+                self.0.io_error()
+            }
+
+            pub(crate) fn new(
+                kind: $kind,
+                fate: $crate::Fate,
+                message: impl Into<std::borrow::Cow<'static, str>>,
+            ) -> Self {
+                $error($crate::Error::new(kind, fate, message))
+            }
+
+            /// A value that cannot be sent.
+            pub(crate) fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> Self {
+                Self::new($kind::InvalidInput, $crate::Fate::NotSent, message)
+            }
+
+            /// The server sent what the protocol does not allow here.
+            pub(crate) fn protocol(message: impl Into<std::borrow::Cow<'static, str>>) -> Self {
+                Self::new($kind::Protocol, $crate::Fate::Unknown, message)
+            }
+
+            /// More about it, behind the message.
+            pub(crate) fn with_detail(self, detail: impl std::fmt::Display) -> Self {
+                $error(self.0.with_detail(detail))
+            }
+
+            /// Its cause, which the message ends with.
+            pub(crate) fn with_source(
+                self,
+                cause: impl std::error::Error + Send + Sync + 'static,
+            ) -> Self {
+                $error(self.0.with_source(cause))
+            }
+
+            /// Its cause, which is an error of this crate.
+            pub(crate) fn with_cause(self, cause: $error) -> Self {
+                $error(self.0.with_cause(cause.0))
+            }
+
+            pub(crate) fn with_fate(self, fate: $crate::Fate) -> Self {
+                $error(self.0.with_fate(fate))
+            }
+        }
+
+        impl From<$crate::ErrorKind> for $kind {
+            fn from(kind: $crate::ErrorKind) -> Self {
+                match kind {
+                    $crate::ErrorKind::InvalidInput => $kind::InvalidInput,
+                    $crate::ErrorKind::Connect => $kind::Connect,
+                    $crate::ErrorKind::Tls => $kind::Tls,
+                    $crate::ErrorKind::Timeout(which) => $kind::Timeout(which),
+                }
+            }
+        }
+
         impl std::fmt::Display for $error {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 self.0.fmt(f)
