@@ -11,7 +11,7 @@ use queue_core::{Io, Random, decimal};
 
 mod run;
 
-use self::run::Runs;
+use self::run::{Place, Runs};
 use super::{
     Action, Encoding, Refusal, Request, Success, binary,
     websocket::{Frame, Frames, Incoming, Next, Upgrade},
@@ -133,26 +133,23 @@ impl<W: Clone> Session<W> {
     pub(crate) fn send_run<'a>(
         &mut self,
         first: u64,
-        pushes: impl ExactSizeIterator<Item = Option<&'a Push>>,
+        pushes: impl Iterator<Item = Option<&'a Push>>,
         waiter: W,
     ) {
         let mut digits = itoa::Buffer::new();
-        self.runs.begin(first, pushes.len(), waiter);
-        for (push, id) in pushes.zip(first..) {
-            let Some(push) = push else {
-                self.runs.pass();
-                continue;
-            };
+        let mut send = |push: &Push, id| {
             self.scratch.clear();
             // That it can be was checked when it came.
             let _ = self.encoding.write(&push.asked(digits.format(id)), &mut self.scratch);
             let before = self.out.len();
             self.frames.message(&self.scratch, &mut self.out);
             self.position += (self.out.len() - before) as u64;
-            let number = self.next_number();
-            self.due.push_back((number, self.position));
-            self.runs.sent(push.action(), number, self.position);
-        }
+            self.last_number += 1;
+            self.due.push_back((self.last_number, self.position));
+            Place { action: push.action(), number: self.last_number, end: self.position }
+        };
+        let places = pushes.zip(first..).map(|(push, id)| push.map(|push| send(push, id)));
+        self.runs.add(waiter, first, places.collect());
     }
 
     /// Asks for a sign of life.
@@ -281,9 +278,15 @@ impl<W: Clone> Session<W> {
             return None;
         }
         let (action, id, message) = binary::pushed(self.frames.whole(frame, data)?)?;
+        let (waiter, place) = self.in_run(action, id)?;
+        Some(Event::InRun { waiter, place, outcome: Ok(Success::Pushed(message)) })
+    }
+
+    /// Who waits for the answer to this push of a run, which has come, and at which place.
+    fn in_run(&mut self, action: Action, id: &[u8]) -> Option<(W, usize)> {
         let (waiter, place, number) = self.runs.answered(action, id)?;
         self.answered(number);
-        Some(Event::InRun { waiter, place, outcome: Ok(Success::Pushed(message)) })
+        Some((waiter, place))
     }
 
     fn sort(&mut self, incoming: Incoming) -> Result<Option<Event<W>>> {
@@ -313,8 +316,7 @@ impl<W: Clone> Session<W> {
             self.answered(number);
             return Ok(Event::Answer { waiter, id, outcome: response.outcome });
         }
-        if let Some((waiter, place, number)) = self.runs.answered(action, id.as_str().as_bytes()) {
-            self.answered(number);
+        if let Some((waiter, place)) = self.in_run(action, id.as_str().as_bytes()) {
             return Ok(Event::InRun { waiter, place, outcome: response.outcome });
         }
         Err(Error::protocol(format!(

@@ -32,15 +32,16 @@ impl Batch {
         mut refused: impl FnMut(&Error),
     ) -> Self {
         let first = ids.run(pushes.len() as u64);
-        let mut batch = Batch { first, undone: pushes.len(), places: Vec::new(), is_sent: false };
-        batch.places = pushes.into_iter().map(Place::Open).collect();
-        for place in 0..batch.places.len() {
-            let Some(Place::Open(push)) = batch.places.get(place) else { continue };
-            if let Err(error) = encoding.check(&push.asked("")) {
-                batch.settle(place, Err(error)).into_iter().for_each(&mut refused);
-            }
-        }
-        batch
+        let mut undone = pushes.len();
+        let places = pushes.into_iter().zip(first..).map(|(push, id)| {
+            let Err(error) = encoding.check(&push.asked("")) else { return Place::Open(push) };
+            let error = error.with_request(push.action(), &RequestId::of(id));
+            undone -= 1;
+            refused(&error);
+            Place::Done(Err(error))
+        });
+        let places = places.collect();
+        Batch { first, places, undone, is_sent: false }
     }
 
     /// The same, for another connection.
@@ -61,7 +62,7 @@ impl Batch {
     }
 
     /// Those that are not over, each at its place.
-    pub(super) fn open(&self) -> impl ExactSizeIterator<Item = Option<&Push>> {
+    pub(super) fn open(&self) -> impl Iterator<Item = Option<&Push>> {
         self.places.iter().map(|place| match place {
             Place::Open(push) => Some(push),
             Place::Done(_) => None,
@@ -83,10 +84,11 @@ impl Batch {
         }
     }
 
-    /// The places that are not over.
-    pub(super) fn places(&self) -> Vec<usize> {
-        let open = self.places.iter().enumerate();
-        open.filter(|(_, place)| matches!(place, Place::Open(_))).map(|(place, _)| place).collect()
+    /// All that are not over end with this error; `told` gets it as each caller is told it.
+    pub(super) fn fail(&mut self, error: &Error, mut told: impl FnMut(&Error)) {
+        for place in 0..self.places.len() {
+            self.settle(place, Err(error.share())).into_iter().for_each(&mut told);
+        }
     }
 
     /// What came of each, once all are over.

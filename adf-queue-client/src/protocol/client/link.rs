@@ -410,9 +410,7 @@ impl Link {
         let Some(task) = self.tasks.get_mut(&number).filter(|task| !task.is_done()) else { return };
         let outcome = match (&mut task.stage, outcome) {
             (Stage::Batch(batch), Err(error)) => {
-                for place in batch.places() {
-                    note_failure(&mut self.metrics, batch.settle(place, Err(error.share())));
-                }
+                batch.fail(&error, |error| note_failure(&mut self.metrics, Some(error)));
                 Ok(Answer::Pushed(batch.take_outcomes()))
             }
             (_, outcome) => outcome.map_err(|error| task.named(error)),

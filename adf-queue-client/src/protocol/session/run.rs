@@ -16,17 +16,19 @@ struct Run<W> {
     waiter: W,
     /// The id at the first place.
     first: u64,
-    places: Vec<Place>,
+    /// Nothing where nothing was sent, or where it is answered.
+    places: Vec<Option<Place>>,
     unanswered: usize,
 }
 
-/// One place of a run.
+/// A push of a run whose answer is waited for.
 #[derive(Clone, Copy, Debug)]
-enum Place {
-    /// Nothing was sent, or it is answered.
-    Nothing,
-    /// The answer to this is waited for: its number on the connection, and where it ends.
-    Sent(Action, u64, u64),
+pub(super) struct Place {
+    pub(super) action: Action,
+    /// Its number on the connection.
+    pub(super) number: u64,
+    /// Where it ends among the bytes of the connection.
+    pub(super) end: u64,
 }
 
 impl<W> Default for Runs<W> {
@@ -40,27 +42,13 @@ impl<W: Clone> Runs<W> {
         self.0.is_empty()
     }
 
-    /// Begins a run, whose places are told one by one.
-    pub(super) fn begin(&mut self, first: u64, len: usize, waiter: W) {
-        self.0.push_back(Run { waiter, first, places: Vec::with_capacity(len), unanswered: 0 });
+    /// A run was sent, whose first place has this id. No run before it has higher ones.
+    pub(super) fn add(&mut self, waiter: W, first: u64, places: Vec<Option<Place>>) {
+        let unanswered = places.iter().flatten().count();
+        self.0.push_back(Run { waiter, first, places, unanswered });
     }
 
-    /// Nothing is sent for the next place of the latest run.
-    pub(super) fn pass(&mut self) {
-        if let Some(run) = self.0.back_mut() {
-            run.places.push(Place::Nothing);
-        }
-    }
-
-    /// The next place of the latest run was sent.
-    pub(super) fn sent(&mut self, action: Action, number: u64, end: u64) {
-        if let Some(run) = self.0.back_mut() {
-            run.places.push(Place::Sent(action, number, end));
-            run.unanswered += 1;
-        }
-    }
-
-    /// The run and the place of this id, if its request is under way.
+    /// The run and the place of this id, and the number there, if its request is under way.
     fn find(&self, action: Action, id: &[u8]) -> Option<(usize, usize, u64)> {
         let id = decimal(id)?;
         // Most often it is the oldest.
@@ -70,10 +58,8 @@ impl<W: Clone> Runs<W> {
         };
         let run = self.0.get(index)?;
         let place = run.place(id)?;
-        match run.places.get(place)? {
-            Place::Sent(sent, number, _) if *sent == action => Some((index, place, *number)),
-            _ => None,
-        }
+        let sent = run.places.get(place)?.filter(|sent| sent.action == action)?;
+        Some((index, place, sent.number))
     }
 
     /// Whether a push of this id is under way.
@@ -85,7 +71,7 @@ impl<W: Clone> Runs<W> {
     pub(super) fn answered(&mut self, action: Action, id: &[u8]) -> Option<(W, usize, u64)> {
         let (index, place, number) = self.find(action, id)?;
         let run = self.0.get_mut(index)?;
-        *run.places.get_mut(place)? = Place::Nothing;
+        *run.places.get_mut(place)? = None;
         run.unanswered -= 1;
         let waiter = run.waiter.clone();
         if run.unanswered == 0 {
@@ -97,12 +83,9 @@ impl<W: Clone> Runs<W> {
     /// The connection has ended: everybody who waits for an answer, and at which place.
     pub(super) fn end(&mut self) -> impl Iterator<Item = (Waiting<W>, usize)> + use<'_, W> {
         self.0.drain(..).flat_map(|Run { waiter, places, .. }| {
-            let sent = places.into_iter().enumerate();
-            sent.filter_map(move |(place, sent)| match sent {
-                Place::Nothing => None,
-                Place::Sent(_, number, end) => {
-                    Some((Waiting { waiter: waiter.clone(), number, end }, place))
-                }
+            places.into_iter().enumerate().filter_map(move |(place, sent)| {
+                let Place { number, end, .. } = sent?;
+                Some((Waiting { waiter: waiter.clone(), number, end }, place))
             })
         })
     }
