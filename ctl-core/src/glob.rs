@@ -36,7 +36,9 @@ pub fn is_wanted(name: &str, patterns: &[String]) -> bool {
     patterns.is_empty() || fits(name, patterns)
 }
 
-fn fits(name: &str, patterns: &[String]) -> bool {
+/// Whether a name fits one of the patterns.
+#[must_use]
+pub fn fits(name: &str, patterns: &[String]) -> bool {
     patterns.iter().any(|pattern| glob(pattern, name))
 }
 

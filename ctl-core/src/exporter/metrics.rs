@@ -58,11 +58,13 @@ impl Metrics {
 
     /// Adds all of another server's, with this label.
     pub(super) fn merge(&mut self, other: Metrics, (key, text): (&str, &str)) {
-        for Family { name, help, kind, samples } in other.0 {
-            for Sample { mut labels, value } in samples {
-                labels.insert(0, (key.to_owned(), text.to_owned()));
-                let labels = labels.iter().map(|(key, text)| (key.as_str(), text.as_str()));
-                self.add(kind, &name, help, labels, value);
+        for mut family in other.0 {
+            for sample in &mut family.samples {
+                sample.labels.insert(0, (key.to_owned(), text.to_owned()));
+            }
+            match self.0.iter_mut().find(|known| known.name == family.name) {
+                Some(known) => known.samples.append(&mut family.samples),
+                None => self.0.push(family),
             }
         }
     }

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use self::http::{Asked, Reply};
 pub use self::metrics::{Kind, Metrics};
 use crate::error::{CliError, Exit};
-use crate::glob::glob;
+use crate::glob::{fits, is_wanted};
 use crate::link::Link;
 use crate::messages::Messages;
 use crate::output::{Column, Format, Output, Record, Shape};
@@ -128,13 +128,10 @@ impl Choice {
     /// Those that are wanted, by their names, and how many more there are.
     #[must_use]
     pub fn of<Q>(&self, queues: Vec<Q>, name: impl Fn(&Q) -> String) -> (Vec<(String, Q)>, usize) {
-        let fits =
-            |patterns: &[String], name: &str| patterns.iter().any(|pattern| glob(pattern, name));
         let mut wanted: Vec<(String, Q)> = queues
             .into_iter()
             .map(|queue| (name(&queue), queue))
-            .filter(|(name, _)| self.only.is_empty() || fits(&self.only, name))
-            .filter(|(name, _)| !fits(&self.exclude, name))
+            .filter(|(name, _)| is_wanted(name, &self.only) && !fits(name, &self.exclude))
             .collect();
         wanted.sort_by(|(one, _), (other, _)| one.cmp(other));
         let more = wanted.len().saturating_sub(self.max);
