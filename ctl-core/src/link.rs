@@ -290,14 +290,17 @@ impl<L: Link> Dialer<L> {
         Ok(all.join(","))
     }
 
-    /// A dialer for each server alone, with its address.
+    /// A dialer for each server alone, with its address. What is known of one server is not known of the others.
     ///
     /// # Errors
     /// As [`Dialer::address`].
     pub fn each(&mut self) -> Result<Vec<(String, Self)>, CliError> {
         let ways = self.made()?.to_vec();
-        let alone =
-            |way: Way<L>| (way.0.to_string(), Self { made: Some(vec![way]), ..self.clone() });
+        let is_known = ways.len() == 1 && self.known.load(Ordering::Relaxed);
+        let alone = |way: Way<L>| {
+            let (address, known) = (way.0.to_string(), Arc::new(AtomicBool::new(is_known)));
+            (address, Self { made: Some(vec![way]), known, ..self.clone() })
+        };
         Ok(ways.into_iter().map(alone).collect())
     }
 

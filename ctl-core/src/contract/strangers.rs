@@ -1,7 +1,7 @@
 //! Servers of another kind than the tool's.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Instant;
 
@@ -9,44 +9,39 @@ use super::Case;
 use super::session::repl;
 use crate::tool::Tool;
 
-/// A server of HTTP that waits for the end of a request, as many do.
-fn http() -> String {
+/// A server that does this with each connection, in a thread of its own.
+fn serves(serve: fn(TcpStream)) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            thread::spawn(move || {
-                let mut request = Vec::new();
-                let mut chunk = [0; 1024];
-                while !request.ends_with(b"\r\n\r\n") {
-                    match stream.read(&mut chunk) {
-                        Ok(read @ 1..) => request.extend_from_slice(&chunk[..read]),
-                        _ => return,
-                    }
-                }
-                let _ = stream
-                    .write_all(b"HTTP/1.1 404 \x1b[31mNot Found\r\nContent-Length: 0\r\n\r\n");
-            });
+            let stream = stream.unwrap();
+            thread::spawn(move || serve(stream));
         }
     });
     address
 }
 
-/// A server that answers every connection with this at once, and closes it.
-fn greets(greeting: &'static [u8]) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            thread::spawn(move || {
-                let _ = stream.write_all(greeting);
-                let _ = stream.read(&mut [0; 65536]);
-            });
+/// A server of HTTP that waits for the end of a request, as many do.
+fn http() -> String {
+    serves(|mut stream| {
+        let mut request = Vec::new();
+        let mut chunk = [0; 1024];
+        while !request.ends_with(b"\r\n\r\n") {
+            match stream.read(&mut chunk) {
+                Ok(read @ 1..) => request.extend_from_slice(&chunk[..read]),
+                _ => return,
+            }
         }
-    });
-    address
+        let answer = b"HTTP/1.1 404 \x1b[31mNot Found\r\nContent-Length: 0\r\n\r\n";
+        let _ = stream.write_all(answer);
+    })
+}
+
+/// Says this at once, and closes the connection when it has heard something.
+fn greet(mut stream: TcpStream, greeting: &[u8]) {
+    let _ = stream.write_all(greeting);
+    let _ = stream.read(&mut [0; 65536]);
 }
 
 /// With its address, what it says, and a next step; nothing of the command was sent.
@@ -55,8 +50,11 @@ pub fn a_server_of_another_kind_is_told<T: Tool>(case: &Case<T>) {
     let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
     for (address, what) in [
         (http(), "an HTTP server"),
-        (greets(b"SSH-2.0-OpenSSH_9.6\r\n"), "an SSH server"),
-        (greets(b"\x15\x03\x01\x00\x02\x02\x46"), "a server that wants TLS"),
+        (serves(|stream| greet(stream, b"SSH-2.0-OpenSSH_9.6\r\n")), "an SSH server"),
+        (
+            serves(|stream| greet(stream, b"\x15\x03\x01\x00\x02\x02\x46")),
+            "a server that wants TLS",
+        ),
     ] {
         for line in [&["ping", "-c", "1"][..], &add] {
             let started = Instant::now();
@@ -72,9 +70,17 @@ pub fn a_server_of_another_kind_is_told<T: Tool>(case: &Case<T>) {
     }
 }
 
+/// Also when another of the servers has answered as it should.
+pub fn a_stranger_among_several_servers_is_told<T: Tool>(case: &Case<T>) {
+    let ((_server, good), other) = (Case::<T>::server(), http());
+    let ran = case.program.at(&format!("{good},{other}"), &["ping"]).exits(76);
+    assert!(ran.err.contains(&format!("an HTTP server answers at {other}")), "{}", ran.err);
+    assert_eq!(ran.lines().len(), 2, "{:?}", ran.out());
+}
+
 /// What nobody can name is shown as it is.
 pub fn a_server_of_no_known_kind_is_asked_about<T: Tool>(case: &Case<T>) {
-    let address = greets(b"hello, who is there?\r\n");
+    let address = serves(|stream| greet(stream, b"hello, who is there?\r\n"));
     let ran = case.program.at(&address, &["ping", "-c", "1"]).exits(76);
     assert!(ran.err.contains("hello, who is there?") && ran.err.contains(&address), "{}", ran.err);
     assert!(ran.err.contains(T::PROGRAM.service.name), "{}", ran.err);
