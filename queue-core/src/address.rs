@@ -247,10 +247,11 @@ impl Endpoint<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    const SCHEME: Scheme = Scheme {
+    /// The addresses of a server that there is not.
+    pub(crate) const SCHEME: Scheme = Scheme {
         server: "queued",
         plain: "queue",
         tls: "queues",

@@ -75,23 +75,16 @@ impl Dial {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::tests::SCHEME;
 
     #[test]
     fn require_tls_allows_plain_text_to_this_machine_only() {
-        let scheme = Scheme {
-            server: "queued",
-            plain: "queue",
-            tls: "queues",
-            port: 7,
-            tls_port: 8,
-            others: &[],
-        };
-        let exposed = scheme.parse("10.0.0.5").unwrap();
-        Dial::default().check(&scheme, exposed).unwrap();
+        let exposed = SCHEME.parse("10.0.0.5").unwrap();
+        Dial::default().check(&SCHEME, exposed).unwrap();
         let dial = Dial { require_tls: true, ..Dial::default() };
-        dial.check(&scheme, scheme.parse("localhost").unwrap()).unwrap();
+        dial.check(&SCHEME, SCHEME.parse("localhost").unwrap()).unwrap();
         assert_eq!(
-            dial.check(&scheme, exposed).unwrap_err().to_string(),
+            dial.check(&SCHEME, exposed).unwrap_err().to_string(),
             "refusing a plain-text connection to 10.0.0.5 because require_tls is set (write queues://10.0.0.5)"
         );
     }

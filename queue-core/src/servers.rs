@@ -146,16 +146,7 @@ impl<O: OneServer> TryFrom<&String> for Servers<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Endpoint, Scheme, Selection};
-
-    const SCHEME: Scheme = Scheme {
-        server: "queued",
-        plain: "queue",
-        tls: "queues",
-        port: 7,
-        tls_port: 8,
-        others: &[],
-    };
+    use crate::{Endpoint, Scheme, Selection, address::tests::SCHEME};
 
     #[derive(Clone, Debug)]
     struct Host(String, u16);
