@@ -1,7 +1,7 @@
 //! The statistics of many tubes, also where the server cannot be asked about some: before 1.11, beanstalkd reads lines
 //! of 208 bytes, in which the longest names have no room beside `stats-tube`.
 
-use beanstalk_client::protocol::{PeekReady, StatsJob, StatsTube};
+use beanstalk_client::protocol::{PeekReady, StatsJob, StatsTube, Use};
 use beanstalk_client::{TubeName, TubeStats};
 use ctl_core::error::{CliError, Exit};
 
@@ -56,14 +56,19 @@ pub fn ask(link: &mut Link, tubes: &[TubeName]) -> Result<Vec<Answer>, CliError>
     Ok(answers)
 }
 
-/// The age of the job of this tube that would be reserved next, in seconds; 0 without one.
+/// The age of the job of this tube that would be reserved next, in seconds; 0 without one. The connection uses the default
+/// tube then: a tube that is used stays, and who only looks must not keep it alive.
 ///
 /// # Errors
 /// The failure of the connection.
 pub fn oldest_age(link: &mut Link, tube: &TubeName) -> Result<u64, CliError> {
     link.use_tube(tube)?;
-    let Some(seen) = Seen::ask(link, &PeekReady)? else { return Ok(0) };
-    let age = link.call(StatsJob(seen.job().id()))?.map_or(0, |stats| stats.age);
+    let Some(seen) = Seen::ask(link, &PeekReady)? else {
+        return link.use_tube(&TubeName::default()).map(|()| 0);
+    };
+    let (stats, used) = link.pair(StatsJob(seen.job().id()), Use(TubeName::default()))?;
+    used?;
+    let age = stats?.map_or(0, |stats| stats.age);
     Ok(u64::try_from(age).unwrap_or(0))
 }
 

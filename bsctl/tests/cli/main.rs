@@ -16,6 +16,8 @@ mod consume;
 mod damaged;
 mod exits;
 mod export;
+#[cfg(unix)]
+mod exporter;
 mod formats;
 mod harness;
 mod hostile;

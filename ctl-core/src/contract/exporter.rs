@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::Case;
-use super::program::{ended, fed, signal};
+use super::program::{Program, ended, fed, signal};
 use crate::exporter::Names;
 use crate::tool::Tool;
 
@@ -19,16 +19,18 @@ fn add<T: Tool>(case: &Case<T>, address: &str, body: &str) {
 }
 
 /// A running exporter.
-struct Exporter {
+pub struct Exporter {
     child: Child,
     address: String,
 }
 
 impl Exporter {
-    fn start<T: Tool>(case: &Case<T>, servers: &str, arguments: &[&str]) -> Self {
+    /// The exporter of a program, for these servers.
+    #[must_use]
+    pub fn start(program: &Program, servers: &str) -> Self {
         let line = ["exporter", "--listen", "127.0.0.1:0", "--print-addr"];
-        let line = [&[case.program.flag, servers], &line[..], arguments].concat();
-        let mut child = case.program.command(&line).spawn().unwrap();
+        let line = [&[program.flag, servers], &line[..]].concat();
+        let mut child = program.command(&line).spawn().unwrap();
         let mut address = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
         Self { child, address: address.trim_end().to_owned() }
@@ -52,7 +54,9 @@ impl Exporter {
         self.ask(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"))
     }
 
-    fn metrics(&self) -> String {
+    /// What a scrape gets.
+    #[must_use]
+    pub fn metrics(&self) -> String {
         let (head, body) = self.get("/metrics");
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
         body
@@ -63,7 +67,8 @@ impl Exporter {
         (head.lines().next().unwrap().to_owned(), serde_json::from_str(&body).unwrap())
     }
 
-    fn end(self) {
+    /// Ends it by a signal.
+    pub fn end(self) {
         signal(&self.child, Signal::TERM);
         assert_eq!(ended(self.child).code, Some(143));
     }
@@ -73,7 +78,7 @@ impl Exporter {
 pub fn every_scrape_asks_the_servers_anew<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let prefix = case.metrics;
-    let exporter = Exporter::start(case, &address, &[]);
+    let exporter = Exporter::start(&case.program, &address);
     let up = |is_up: u8| format!("{prefix}_up{{server=\"{address}\"}} {is_up}.0\n");
     assert!(exporter.metrics().contains(&up(1)));
     add(case, &address, "one");
@@ -120,7 +125,7 @@ pub fn several_servers_are_told_apart<T: Tool>(case: &Case<T>) {
 /// An autoscaler gets zeros for a queue that is not there, and no zeros from a server that is not.
 pub fn scale_tells_what_there_is_to_do<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
-    let exporter = Exporter::start(case, &address, &[]);
+    let exporter = Exporter::start(&case.program, &address);
     let noun = case.noun;
     for body in ["one", "two"] {
         add(case, &address, body);
@@ -141,7 +146,7 @@ pub fn scale_tells_what_there_is_to_do<T: Tool>(case: &Case<T>) {
 /// Nor does one who is slow keep others waiting.
 pub fn strangers_do_not_harm_the_exporter<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    let exporter = Exporter::start(case, &address, &[]);
+    let exporter = Exporter::start(&case.program, &address);
     let mut slow: Vec<TcpStream> = (0..20).map(|_| exporter.connect()).collect();
     slow.iter_mut().for_each(|stream| stream.write_all(b"GET /metrics HT").unwrap());
     assert_eq!(exporter.get("/healthz").1, "ok\n");
