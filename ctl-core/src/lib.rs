@@ -18,6 +18,7 @@ pub mod escape;
 pub mod exporter;
 pub mod feed;
 pub mod files;
+pub mod filter;
 pub mod glob;
 pub mod input;
 pub mod intake;
