@@ -13,6 +13,7 @@ pub mod program;
 pub mod repl;
 pub mod scan;
 pub mod seen;
+pub mod select;
 pub mod sweep;
 pub mod taker;
 pub mod tool;

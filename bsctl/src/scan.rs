@@ -11,11 +11,14 @@ use bytes::Bytes;
 use clap::ValueEnum;
 use ctl_core::bulk::Gate;
 use ctl_core::error::CliError;
+use ctl_core::filter::Filters;
 use ctl_core::progress::Progress;
 use ctl_core::units;
 
 use crate::error::BODY_DAMAGED;
 use crate::link::Link;
+use crate::select::Candidate;
+use crate::sweep::State;
 
 /// A job's state, as `--state` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -43,6 +46,16 @@ impl AnyState {
     }
 }
 
+impl From<State> for AnyState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Ready => Self::Ready,
+            State::Delayed => Self::Delayed,
+            State::Buried => Self::Buried,
+        }
+    }
+}
+
 /// Which jobs are looked for.
 #[derive(Debug, Default)]
 pub struct Wanted {
@@ -56,6 +69,8 @@ pub struct Wanted {
     pub to: Option<u64>,
     /// Only the newest so many.
     pub limit: Option<u64>,
+    /// That all of these fit.
+    pub filters: Filters,
 }
 
 impl Wanted {
@@ -90,7 +105,7 @@ const MOST_HEADS: u64 = 1000;
 /// After so many of them the server is asked again how many jobs it counts.
 const RECOUNT: u64 = 100_000;
 
-/// Looks for jobs: from the newest id down, until as many are found as the server counts. When the server was
+/// Looks for jobs, whatever the filters say: from the newest id down, until as many are found as the server counts. When the server was
 /// restarted with its log, its count of puts says little: then the ids around the first jobs of all tubes are tried,
 /// around those that are found, and above.
 ///
@@ -108,7 +123,10 @@ pub fn find(
     let newest = wanted.to.unwrap_or(stats.total_jobs);
     let range = newest.saturating_add(1).saturating_sub(lowest);
     let mut scan = Scan { wanted, target, found: Vec::new(), gate, progress };
-    if wanted.limit.is_none() && range > CHUNK && scan.is_of_heads(link, (lowest, newest))? {
+    if (wanted.limit.is_none() || !wanted.filters.is_empty())
+        && range > CHUNK
+        && scan.is_of_heads(link, (lowest, newest))?
+    {
         let mut ids = scan.found;
         ids.sort_unstable();
         return Ok(Found { ids, missing: 0 });
@@ -313,7 +331,9 @@ fn spans(anchors: &BTreeSet<u64>, reach: u64) -> Vec<(u64, u64)> {
 
 /// How many such jobs are to be found.
 fn target(link: &mut Link, wanted: &Wanted) -> Result<u64, CliError> {
-    Ok(wanted.limit.unwrap_or(u64::MAX).min(expected(link, wanted)?))
+    // Under filters nobody knows how many have to be looked at.
+    let limit = wanted.limit.filter(|_| wanted.filters.is_empty());
+    Ok(limit.unwrap_or(u64::MAX).min(expected(link, wanted)?))
 }
 
 /// How many such jobs the server counts now.
@@ -369,7 +389,7 @@ fn heads(link: &mut Link) -> Result<Vec<u64>, CliError> {
 /// A job's body, if it was asked for; an error when the server lost it in a crash.
 pub type Body = Option<Result<Bytes, CliError>>;
 
-/// The statistics and, if asked for, the bodies of jobs; jobs that are gone or changed are left out.
+/// The statistics and, if asked for, the bodies of jobs; jobs that are gone or changed, or that do not fit, are left out.
 ///
 /// # Errors
 /// The failure of the connection.
@@ -382,11 +402,15 @@ pub fn fetch(
     let stats = link.pipeline(ids.iter().copied().map(StatsJob))?;
     let mut jobs: Vec<(JobStats, Body)> = Vec::with_capacity(ids.len());
     for stats in stats {
-        if let Some(job) = stats?.filter(|job| wanted.includes(job)) {
+        let fits = |stats: &JobStats| {
+            wanted.includes(stats) && wanted.filters.may_fit(&Candidate { stats, body: None })
+        };
+        if let Some(job) = stats?.filter(fits) {
             jobs.push((job, None));
         }
     }
-    if !with_body {
+    let has_to_look = wanted.filters.need_body();
+    if !with_body && !has_to_look {
         return Ok(jobs);
     }
     let ids: Vec<JobId> = jobs.iter().map(|(stats, _)| stats.id).collect();
@@ -398,6 +422,9 @@ pub fn fetch(
             Err(error) => return Err(error),
         };
     }
-    jobs.retain(|(_, body)| body.is_some());
+    jobs.retain(|(stats, body)| {
+        let whole = body.as_ref().map(|body| body.as_ref().ok().map(Bytes::as_ref));
+        whole.is_some_and(|body| wanted.filters.fit(&Candidate { stats, body }))
+    });
     Ok(jobs)
 }

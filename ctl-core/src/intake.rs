@@ -206,7 +206,7 @@ impl<T: Send + 'static> Batches<T> {
         let gate = bulk.gate();
         while gate.is_open() {
             let batch = self.next(interrupts);
-            if batch.is_empty() {
+            if batch.is_empty() || !gate.turn(batch.len()) {
                 break;
             }
             let good = sift(batch, &gate, |label, error| bulk.failure(label, error))?;

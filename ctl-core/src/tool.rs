@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use crate::args::GlobalArgs;
-use crate::bulk::{Action, Bulk, OnError};
+use crate::bulk::{Action, Bulk, Manner, OnError};
 use crate::config::Environment;
 use crate::confirm::Confirm;
 use crate::error::{CliError, Exit};
@@ -136,12 +136,12 @@ impl<T: Tool> Context<T> {
     pub fn bulk(
         &mut self,
         action: Action,
-        on_error: OnError,
+        manner: impl Into<Manner>,
         total: Option<u64>,
     ) -> Result<Bulk, CliError> {
         let interrupts = self.interrupts()?;
         let progress = self.globals.progress.unwrap_or_default();
-        Ok(Bulk::start(action, on_error, total, progress, interrupts, &self.messages))
+        Ok(Bulk::start(action, manner, total, progress, interrupts, &self.messages))
     }
 
     /// The same for a command that goes on after failures, and acts on so many of `noun`.

@@ -3,6 +3,7 @@
 mod order;
 mod room;
 
+use std::iter::Peekable;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -107,7 +108,7 @@ const SLICE: Duration = Duration::from_millis(50);
 const BACKLOG: (usize, usize) = (64, 16 << 20);
 
 /// The jobs that are left, and how many were taken.
-type Source = Arc<Mutex<(Tasks, u64)>>;
+type Source = Arc<Mutex<(Peekable<Tasks>, u64)>>;
 
 impl Pool {
     /// Starts a thread for each client. With `ordered` all news of a job come before those of the next; results of that
@@ -125,7 +126,7 @@ impl Pool {
         let room = Arc::new(Room::new(ordered.unwrap_or(BACKLOG.1)));
         let order = ordered.map(|_| Order::new(Arc::clone(&room)));
         let (sender, receiver) = mpsc::sync_channel(BACKLOG.0);
-        let source: Source = Arc::new(Mutex::new((tasks, 0)));
+        let source: Source = Arc::new(Mutex::new((tasks.peekable(), 0)));
         for mut client in clients {
             let (source, gate) = (Arc::clone(&source), gate.clone());
             let mut wire = Wire {
@@ -212,7 +213,9 @@ impl Wire {
     fn next(&mut self, client: &mut Client, source: &Source, kind: Kind) -> Option<()> {
         let task = {
             let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
-            let task = source.0.next()?;
+            // Only who has something to submit waits for a turn.
+            source.0.peek()?;
+            let task = if self.gate.turn(1) { source.0.next()? } else { return None };
             source.1 += 1;
             self.job = source.1;
             task

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
+use ctl_core::bulk::Rate;
 use ctl_core::error::CliError;
 use ctl_core::input::{self, Argument, Framing, Input};
 use ctl_core::messages::Messages;
@@ -58,6 +59,10 @@ pub struct TaskArgs {
     /// Jobs under way at once, each over its own connection
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
+
+    /// At most so many jobs in a second (N/s), minute (N/m) or hour (N/h), at an even pace
+    #[arg(long, value_name = "N/s")]
+    pub rate: Option<Rate>,
 }
 
 /// A job to be submitted.

@@ -74,7 +74,7 @@ pub fn run(tool: &mut Tool, args: &DrainArgs) -> Result<Exit, CliError> {
     }
     let interrupts = tool.interrupts()?;
     let action = Action { past: "drained", noun: "message", place: targets.place() };
-    let mut bulk = tool.bulk(action, args.bulk.on_error, Some(total))?;
+    let mut bulk = tool.bulk(action, &args.bulk, Some(total))?;
     let mut file = records::create(&args.to, &tool.out.style)?;
     let list = file.as_mut().unwrap_or(&mut tool.out).list(&BODIES)?;
     bulk.beside(&list);
@@ -112,8 +112,11 @@ impl Drain<'_> {
         let taker = Taker::new(queue, None, self.interrupts.clone());
         let transport = self.link.transport()?;
         let mut taken = 0;
-        while taken < most && self.bulk.gate().is_open() {
+        while taken < most {
             let window = usize::try_from(most - taken).unwrap_or(self.window).min(self.window);
+            if !self.bulk.gate().turn(window) {
+                break;
+            }
             let messages = taker.next(self.link, self.out.window(window))?;
             if messages.is_empty() {
                 break;

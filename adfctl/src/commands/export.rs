@@ -73,7 +73,7 @@ pub fn run(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
     }
     let mut left = targets.total(args.bulk.limit);
     let action = Action { past: "exported", noun: "message", place: targets.place() };
-    let mut bulk = tool.bulk(action, args.bulk.on_error, Some(left))?;
+    let mut bulk = tool.bulk(action, &args.bulk, Some(left))?;
     let mut list = tool.out.list(&BODIES)?.eager();
     bulk.beside(&list);
     for (queue, ready) in targets.queues {
@@ -122,7 +122,7 @@ fn export(
     list: &mut List<'_>,
 ) -> Result<(), CliError> {
     let (gate, transport) = (bulk.gate(), link.transport()?);
-    while pulled.count < most && gate.is_open() {
+    while pulled.count < most && gate.turn(1) {
         let pull = format!("pull {queue}");
         let pull = link.ask(pull, |client| client.pull_within(queue.clone(), SLICE))?;
         let Some(message) = pull else {

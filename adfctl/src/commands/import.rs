@@ -83,7 +83,7 @@ fn import(
 ) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "imported", noun: "message", place: String::new() };
-    let mut bulk = tool.bulk(action, args.on_error, None)?;
+    let mut bulk = tool.bulk(action, args, None)?;
     bulk.measure(meter);
     let mut known = BTreeSet::new();
     let imported = batches.each(&mut bulk, &interrupts, |bulk, good| {

@@ -136,7 +136,7 @@ fn push_all(
 ) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "pushed", noun: "message", place: format!("to {queue}") };
-    let mut bulk = tool.bulk(action, args.on_error, known)?;
+    let mut bulk = tool.bulk(action, args, known)?;
     tool.out.style.prefer_names();
     let mut list = tool.out.list(&PUSHED)?;
     bulk.measure(meter);

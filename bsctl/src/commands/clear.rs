@@ -80,7 +80,7 @@ pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
         tool.confirm().many(&question, &tool.messages)?;
     }
     let action = Action { past: "deleted", noun: "job", place: place(&tubes) };
-    let mut bulk = tool.bulk(action, args.bulk.on_error, Some(total))?;
+    let mut bulk = tool.bulk(action, &args.bulk, Some(total))?;
     let mut left = args.bulk.limit.unwrap_or(u64::MAX);
     for target in &targets.found {
         let done = bulk.succeeded();

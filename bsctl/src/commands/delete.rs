@@ -64,7 +64,7 @@ pub fn start(
     total: usize,
 ) -> Result<Bulk, CliError> {
     let total = Some(total as u64);
-    tool.bulk(action, args.on_error, total)
+    tool.bulk(action, args, total)
 }
 
 /// What a dry run of a command on these jobs says.
@@ -97,7 +97,7 @@ where
 {
     let gate = bulk.gate();
     for chunk in ids.chunks(args.window()) {
-        if !gate.is_open() {
+        if !gate.turn(chunk.len()) {
             break;
         }
         let references: Vec<JobRef> = chunk

@@ -78,7 +78,7 @@ pub fn drain(
     }
     let interrupts = tool.interrupts()?;
     let action = Action { past: "drained", noun: "job", place: place(tubes) };
-    let mut bulk = tool.bulk(action, bulk_args.on_error, Some(total))?;
+    let mut bulk = tool.bulk(action, bulk_args, Some(total))?;
     let mut file = records::create(to, &tool.out.style)?;
     let out = file.as_mut().unwrap_or(&mut tool.out);
     let list = out.list(&JOBS_WITH_BODY)?;

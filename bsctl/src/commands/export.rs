@@ -99,11 +99,11 @@ pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     }
     let action = Action { past: "exported", noun: "job", place: String::new() };
     let total = Some(ids.len() as u64);
-    let mut bulk = Bulk::start(action, args.bulk.on_error, total, when, interrupts, &tool.messages);
+    let mut bulk = Bulk::start(action, &args.bulk, total, when, interrupts, &tool.messages);
     let mut list = tool.out.list(&JOBS_WITH_BODY)?.eager();
     bulk.beside(&list);
     for chunk in ids.chunks(args.bulk.window()) {
-        if !gate.is_open() {
+        if !bulk.gate().turn(chunk.len()) {
             break;
         }
         for (stats, body) in fetch(&mut tool.link, chunk, &wanted, true)? {

@@ -136,7 +136,7 @@ fn each(
     let mut bulk = start(tool, action, args, ids.len())?;
     let gate = bulk.gate();
     for id in ids {
-        if !gate.is_open() {
+        if !gate.turn(1) {
             break;
         }
         let held = held(tool, id).map(|held| held.job);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use beanstalk_client::protocol::{Bury, ReserveJob};
 use beanstalk_client::{Inserted, JobId, Priority, TubeName};
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, BulkArgs, OnError};
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::{Argument, Meter};
 use ctl_core::intake::{self, Batches, Cut};
@@ -86,7 +86,7 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     }
     let weigh = |item: &Incoming| item.job.body.len();
     let batches = Batches::read(items, limit, args.bulk.window(), weigh)?;
-    import(tool, (batches, meter), args.bulk.on_error)
+    import(tool, (batches, meter), &args.bulk)
 }
 
 fn incoming(job: Described, tube: Option<&TubeName>, keep_state: bool, label: String) -> Incoming {
@@ -108,11 +108,11 @@ fn incoming(job: Described, tube: Option<&TubeName>, keep_state: bool, label: St
 fn import(
     tool: &mut Tool,
     (batches, meter): (Batches<Incoming>, Option<Meter>),
-    on_error: OnError,
+    args: &BulkArgs,
 ) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "imported", noun: "job", place: String::new() };
-    let mut bulk = tool.bulk(action, on_error, None)?;
+    let mut bulk = tool.bulk(action, args, None)?;
     bulk.measure(meter);
     let mut buried = 0_u64;
     let imported = batches.each(&mut bulk, &interrupts, |bulk, good| {

@@ -4,24 +4,26 @@ use clap::Args;
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::named::{self, Several};
-use ctl_core::progress::Progress;
 
 use crate::jobs::{self, JOBS, JOBS_WITH_BODY};
 use crate::names::Tube;
-use crate::scan::{AnyState, Wanted, fetch, find};
+use crate::scan::{AnyState, Wanted, fetch};
+use crate::select::{SelectArgs, filter_help, select};
 use crate::tool::Tool;
 
 /// The end of `jobs --help`.
-pub const HELP: &str = "\
+pub const HELP: &str = concat!("\
 Protocol: stats-job ID for every id, pipelined; peek ID for bodies.
 beanstalkd has no command that lists jobs. Ids grow by one with every put, so the ids are asked one after
 the other, newest first, until as many jobs are found as the server counts. Nothing changes on the server.
 On a server that was restarted with its log (-b), ids above the count of puts are tried as well; jobs that
 are not found are reported. --from-id and --to-id bound the search.
+", filter_help!(), "
 
 Examples:
   bsctl jobs -t mail --state buried --with-body
-  bsctl jobs --limit 10 -o ndjson";
+  bsctl jobs -t mail --filter 'body~=timeout' --filter 'age>1h'
+  bsctl jobs --limit 10 -o ndjson");
 
 /// Arguments of `jobs`.
 #[derive(Debug, Args)]
@@ -46,6 +48,9 @@ pub struct JobsArgs {
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
+    #[command(flatten)]
+    select: SelectArgs,
+
     /// With bodies
     #[arg(long)]
     with_body: bool,
@@ -65,6 +70,7 @@ pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
         from: args.from_id,
         to: args.to_id,
         limit: args.limit,
+        filters: args.select.read()?,
     };
     let interrupts = tool.interrupts()?;
     let action = Action { past: "listed", noun: "job", place: String::new() };
@@ -74,16 +80,9 @@ pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
     let raw = tool.out.style.format == ctl_core::output::Format::Raw;
     let with_body = args.with_body || raw;
     let shape = if with_body { &JOBS_WITH_BODY } else { &JOBS };
+    let found = select(tool, &wanted, &gate)?;
     let mut list = tool.out.list(shape)?;
     bulk.beside(&list);
-    let mut progress = Progress::start(
-        tool.globals.progress.unwrap_or_default(),
-        &tool.messages,
-        "asking ids",
-        None,
-    );
-    let found = find(&mut tool.link, &wanted, &gate, &mut progress)?;
-    progress.finish();
     for ids in found.ids.chunks(CHUNK) {
         if !gate.is_open() {
             break;

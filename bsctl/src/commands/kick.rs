@@ -132,7 +132,7 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
     }
     confirm(tool, args, most.min(there), &place)?;
     let action = Action { past: "kicked", noun: "job", place };
-    let mut bulk = tool.bulk(action, args.bulk.on_error, Some(most.min(there)))?;
+    let mut bulk = tool.bulk(action, &args.bulk, Some(most.min(there)))?;
     let mut left = most;
     for (tube, _) in &plans {
         let done = bulk.succeeded();

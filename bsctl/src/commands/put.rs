@@ -180,7 +180,7 @@ fn put_all(
 ) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "put", noun: "job", place: format!("into tube {}", defaults.tube) };
-    let mut bulk = tool.bulk(action, args.bulk.on_error, known)?;
+    let mut bulk = tool.bulk(action, &args.bulk, known)?;
     let gate = bulk.gate();
     let weigh = |job: &NewJob| job.body.len();
     let mut source = Batches::of(items, known.is_some(), limit, args.bulk.window(), weigh)?;

@@ -394,3 +394,51 @@ fn contract_of_plain_and_json() {
         insta::assert_snapshot!("contract", contract);
     });
 }
+
+/// The ids that `jobs` lists with these arguments.
+fn listed(address: &str, arguments: &[&str]) -> Vec<String> {
+    let line = [&["jobs", "-o", "id"][..], arguments].concat();
+    bsctl(address, &line).exits(0).lines().into_iter().map(Into::into).collect()
+}
+
+#[test]
+fn filters_choose_jobs_by_what_the_server_says_and_by_their_bodies() {
+    on_both(|address| {
+        let urgent = PutOptions::default().priority(5u32);
+        let first = put_with(address, "mail", "SendMail(1)", urgent).to_string();
+        let second = put_buried(address, "mail", "SendMail(2)").to_string();
+        let third = put_delayed(address, "sms", b"\xff\x00SendSms").to_string();
+        for (arguments, expected) in [
+            (&["--filter", "pri<100"][..], vec![&first]),
+            (&["--filter", "state==buried"], vec![&second]),
+            (&["--filter", "state!=buried", "--filter", "tube==mail"], vec![&first]),
+            (&["--filter", "body~=^SendMail"], vec![&first, &second]),
+            (&["--filter", "body~=^SendMail", "--limit", "1"], vec![&second]),
+            (&["--filter", "body~=(?-u)^\\xff"], vec![&third]),
+            (&["--filter", "size>10", "-t", "mail"], vec![&first, &second]),
+            (&["--filter", "left>59m"], vec![&third]),
+            (&["--filter", "age<1h", "--filter", "id>=2"], vec![&second, &third]),
+            (&["--older-than", "1h"], vec![]),
+        ] {
+            let expected: Vec<&str> = expected.into_iter().map(String::as_str).collect();
+            assert_eq!(listed(address, arguments), expected, "{arguments:?}");
+        }
+        // Who only looks changes nothing.
+        assert_eq!(client(address).stats().unwrap().cmd_reserve, 0);
+    });
+}
+
+#[test]
+fn a_filter_that_is_none_says_what_there_is_and_asks_nobody() {
+    let address = dead_address();
+    for (filter, hint) in [
+        ("foo==1", "the fields of a job are id, tube, state, pri"),
+        ("age>soon", "is not a duration"),
+        ("state==burried", "ready, reserved, delayed, buried"),
+    ] {
+        let ran = bsctl(&address, &["jobs", "--filter", filter]).exits(2);
+        assert!(ran.err.contains(filter) && ran.err.contains(hint), "{}", ran.err);
+    }
+    let ran = bsctl(&address, &["jobs", "--older-than", "soon"]).exits(2);
+    assert!(ran.err.contains("`soon` is not a duration"), "{}", ran.err);
+}

@@ -54,10 +54,10 @@ pub fn run(tool: &mut Tool, args: CancelArgs) -> Result<Exit, CliError> {
     let action = Action { past: "cancelled", noun: "job", place: String::new() };
     let total = Some(handles.len() as u64);
     let mut fleet = Fleet::of(tool)?;
-    let mut bulk = tool.bulk(action, args.bulk.on_error, total)?;
+    let mut bulk = tool.bulk(action, &args.bulk, total)?;
     let gate = bulk.gate();
     for handle in handles {
-        if !gate.is_open() {
+        if !gate.turn(1) {
             break;
         }
         let name = show_handle(&handle);

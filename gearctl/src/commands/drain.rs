@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::sync::mpsc::Receiver;
 
 use clap::{Args, ValueEnum};
-use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::bulk::{Action, Bulk, Manner, OnError, Rate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::named::Several;
 use ctl_core::output::{Column, Handover, Record, Shape};
@@ -73,6 +73,10 @@ pub struct DrainArgs {
     /// What to do when an item fails
     #[arg(long, value_name = "WHAT", default_value = "continue")]
     on_error: OnError,
+
+    /// At most so many jobs in a second (N/s), minute (N/m) or hour (N/h), at an even pace
+    #[arg(long, value_name = "N/s")]
+    rate: Option<Rate>,
 }
 
 /// The value of `--as`.
@@ -128,7 +132,8 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let names: Vec<String> = targets.iter().map(|target| show_function(&target.function)).collect();
     let action = Action { past: "drained", noun: "job", place: format!("of {}", names.join(", ")) };
-    let mut bulk = tool.bulk(action, args.on_error, Some(total))?;
+    let mut bulk =
+        tool.bulk(action, Manner { on_error: args.on_error, rate: args.rate }, Some(total))?;
     let mut file = match &args.to {
         Some(to) => records::create(to, &tool.out.style)?,
         None => None,

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use clap::Args;
-use ctl_core::bulk::{Action, OnError};
+use ctl_core::bulk::{Action, Manner, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Format, Record, Shape};
 use gearman_client::JobEvent;
@@ -70,7 +70,7 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "mapped", noun: "job", place: String::new() };
     let on_error = if args.fail_fast { OnError::Stop } else { OnError::Continue };
-    let mut bulk = tool.bulk(action, on_error, None)?;
+    let mut bulk = tool.bulk(action, Manner { on_error, rate: args.task.rate }, None)?;
     let kind = Kind::Foreground { retries: 0 };
     let most = args.keep.most();
     let ordered = args.ordered.then_some(most);

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use ctl_core::args::ProgressWhen;
-use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::bulk::{Action, Bulk, Manner, OnError};
 use ctl_core::error::{CliError, Exit};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionStatus};
@@ -139,7 +139,8 @@ fn begin(tool: &mut Tool, args: &RunArgs, tasks: Tasks) -> Result<Running, CliEr
     };
     let action = Action { past: "ran", noun: "job", place: String::new() };
     let interrupts = tool.interrupts()?;
-    let bulk = Bulk::start(action, args.on_error, None, when, interrupts, &tool.messages);
+    let manner = Manner { on_error: args.on_error, rate: args.task.rate };
+    let bulk = Bulk::start(action, manner, None, when, interrupts, &tool.messages);
     let kind = Kind::Foreground { retries: args.retries };
     let ordered = args.ordered.then_some(args.keep.most());
     let pool = Pool::start(clients, tasks, kind, ordered, &bulk.gate())?;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
-use ctl_core::bulk::{Action, OnError};
+use ctl_core::bulk::{Action, Manner, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::signals::Interrupts;
@@ -89,7 +89,8 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     let function = show_function(&args.task.words()?.0);
     let place = format!("to {function}");
     let action = Action { past: "submitted", noun: "job", place };
-    let mut bulk = tool.bulk(action, args.on_error, None)?;
+    let manner = Manner { on_error: args.on_error, rate: args.task.rate };
+    let mut bulk = tool.bulk(action, manner, None)?;
     let mut pool = Pool::start(clients, tasks, Kind::Background { at }, None, &bulk.gate())?;
     tool.out.style.prefer_names();
     let mut pending = Vec::new();

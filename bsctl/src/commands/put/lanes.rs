@@ -104,7 +104,7 @@ fn lane(
 ) -> Result<(), CliError> {
     while gate.is_open() {
         let batch = next();
-        if batch.is_empty() {
+        if batch.is_empty() || !gate.turn(batch.len()) {
             break;
         }
         let good = sift(batch, gate, |label, error| absorb(Event::Failed(label, error)))?;

@@ -187,6 +187,8 @@ impl Slot {
     /// Ends jobs until there is none.
     fn take_all(&mut self, left_alone: &mut Vec<(Worker, GrabbedJob)>) -> Result<(), CliError> {
         while let Some(job) = self.next()? {
+            // Also when it is over by then: this one was taken.
+            let _ = self.gate.turn(1);
             let waited_for = match &mut self.lookout {
                 Some(lookout) => lookout.is_waited_for(&job),
                 None => Ok(false),

@@ -1,0 +1,142 @@
+//! Jobs chosen by filters: what a filter can name of a job, and finding those that fit.
+
+use beanstalk_client::{JobId, JobStats};
+use clap::Args;
+use ctl_core::bulk::Gate;
+use ctl_core::error::CliError;
+use ctl_core::filter::{Field, Fields, FilterArgs, Filters, Kind, Value};
+use ctl_core::progress::Progress;
+use ctl_core::units;
+
+use crate::scan::{Found, Wanted, fetch, find};
+use crate::tool::Tool;
+
+/// The part of help texts about filters.
+macro_rules! filter_help {
+    () => {
+        "\
+Filters: FIELD OP VALUE with id, tube, state, pri, age, delay, ttr, left, reserves, timeouts, releases, buries, kicks,
+size, body; == != < <= > >=, and ~= !~ with a regular expression. Durations as 90s or 1h30m, sizes as 64k."
+    };
+}
+pub(crate) use filter_help;
+
+/// The flags that choose jobs.
+#[derive(Debug, Clone, Default, Args)]
+pub struct SelectArgs {
+    #[command(flatten)]
+    filter: FilterArgs,
+
+    /// Only jobs that were put longer ago than this: as --filter 'age>DUR'
+    #[arg(long, value_name = "DUR")]
+    older_than: Option<String>,
+}
+
+impl SelectArgs {
+    /// The filters.
+    ///
+    /// # Errors
+    /// One is not valid: exit 2.
+    pub fn read(&self) -> Result<Filters, CliError> {
+        let mut filters = self.filter.read::<Candidate<'_>>()?;
+        if let Some(time) = &self.older_than {
+            filters.add::<Candidate<'_>>(&format!("age>{time}"))?;
+        }
+        Ok(filters)
+    }
+}
+
+/// A job as filters see it.
+pub struct Candidate<'a> {
+    /// What the server says about it.
+    pub stats: &'a JobStats,
+    /// Its body, where that is known.
+    pub body: Option<&'a [u8]>,
+}
+
+impl Fields for Candidate<'_> {
+    const NOUN: &'static str = "job";
+
+    const FIELDS: &'static [Field] = &[
+        Field::new("id", Kind::Whole),
+        Field::new("tube", Kind::Text),
+        Field::new("state", Kind::Word(&["ready", "reserved", "delayed", "buried"])),
+        Field::new("pri", Kind::Whole),
+        Field::new("age", Kind::Time),
+        Field::new("delay", Kind::Time),
+        Field::new("ttr", Kind::Time),
+        Field::new("left", Kind::Time),
+        Field::new("reserves", Kind::Whole),
+        Field::new("timeouts", Kind::Whole),
+        Field::new("releases", Kind::Whole),
+        Field::new("buries", Kind::Whole),
+        Field::new("kicks", Kind::Whole),
+        Field::new("size", Kind::Size).of_body(),
+        Field::new("body", Kind::Text).of_body(),
+    ];
+
+    fn value(&self, field: &str, _: &[String]) -> Option<Value<'_>> {
+        let stats = self.stats;
+        let seconds = |seconds: i64| Value::seconds(u64::try_from(seconds).unwrap_or(0));
+        Some(match field {
+            "id" => Value::Whole(stats.id.get()),
+            "tube" => Value::text(stats.tube.as_str()),
+            "state" => Value::text(stats.state.as_str()),
+            "pri" => Value::Whole(stats.pri.get().into()),
+            "age" => seconds(stats.age),
+            "delay" => seconds(stats.delay),
+            "ttr" => seconds(stats.ttr),
+            "left" => seconds(stats.time_left),
+            "reserves" => Value::Whole(stats.reserves),
+            "timeouts" => Value::Whole(stats.timeouts),
+            "releases" => Value::Whole(stats.releases),
+            "buries" => Value::Whole(stats.buries),
+            "kicks" => Value::Whole(stats.kicks),
+            "size" => Value::size(self.body?),
+            "body" => Value::text(self.body?),
+            _ => return None,
+        })
+    }
+}
+
+/// Jobs looked at in one pipeline.
+const CHUNK: usize = 100;
+
+/// The jobs that fit, their ids ascending.
+///
+/// # Errors
+/// The failure of the connection.
+pub fn select(tool: &mut Tool, wanted: &Wanted, gate: &Gate) -> Result<Found, CliError> {
+    let when = tool.globals.progress.unwrap_or_default();
+    let mut progress = Progress::start(when, &tool.messages, "asking ids", None);
+    let found = find(&mut tool.link, wanted, gate, &mut progress)?;
+    progress.finish();
+    if wanted.filters.is_empty() {
+        return Ok(found);
+    }
+    let all = Some(found.ids.len() as u64);
+    let mut progress = Progress::start(when, &tool.messages, "looking at jobs", all);
+    let most =
+        wanted.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let mut ids: Vec<JobId> = Vec::new();
+    // The newest first, as a limit means these.
+    for chunk in found.ids.rchunks(CHUNK) {
+        if ids.len() >= most || !gate.is_open() {
+            break;
+        }
+        let fitting = fetch(&mut tool.link, chunk, wanted, false)?;
+        ids.extend(fitting.iter().rev().map(|(stats, _)| stats.id));
+        progress.advance_by(chunk.len() as u64);
+    }
+    ids.truncate(most);
+    ids.reverse();
+    Ok(Found { ids, missing: found.missing })
+}
+
+/// Says that there may be more jobs.
+pub fn tell_missing(tool: &Tool, found: &Found) {
+    if found.missing > 0 {
+        let more = units::count(found.missing, "job");
+        tool.messages.warn(format!("the server counts {more} more that were not found"));
+    }
+}

@@ -1,0 +1,181 @@
+use super::*;
+use crate::output::Style;
+use std::io::{self, Write};
+use std::sync::Mutex;
+
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn bulk(on_error: OnError, interrupts: Interrupts) -> Bulk {
+    bulk_into(Sink::default(), on_error, interrupts)
+}
+
+fn bulk_into(sink: Sink, on_error: OnError, interrupts: Interrupts) -> Bulk {
+    let action = Action { past: "deleted", noun: "job", place: String::new() };
+    let messages = Messages::to(Box::new(sink), "tool", false, false);
+    Bulk::start(action, on_error, None, ProgressWhen::Never, interrupts, &messages)
+}
+
+fn report(bulk: Bulk) -> (Result<Exit, CliError>, String) {
+    let sink = Sink::default();
+    let style = Style { format: Format::Json, ..Style::default() };
+    let exit = bulk.finish(&mut Output::to(Box::new(sink.clone()), style));
+    let bytes = sink.0.lock().unwrap().clone();
+    (exit, String::from_utf8(bytes).unwrap())
+}
+
+#[test]
+fn partial_success_is_3_and_lists_failures() {
+    let mut bulk = bulk(OnError::Continue, Interrupts::none());
+    bulk.success();
+    bulk.failure("job 7", CliError::not_found("gone")).unwrap();
+    bulk.skip();
+    assert!(bulk.gate().is_open());
+    let (exit, json) = report(bulk);
+    assert_eq!(exit.unwrap().code(), 3);
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(value["attempted"], 3);
+    assert_eq!(value["failures"][0]["item"], "job 7");
+    assert_eq!(value["failures"][0]["code"], "NOT_FOUND");
+}
+
+#[test]
+fn when_everything_failed_the_first_failure_is_the_result() {
+    let mut bulk = bulk(OnError::Continue, Interrupts::none());
+    bulk.failure("job 7", CliError::not_found("gone")).unwrap();
+    bulk.failure("job 8", CliError::not_found("gone")).unwrap();
+    let (exit, json) = report(bulk);
+    let error = exit.unwrap_err();
+    assert_eq!((error.exit.code(), error.message.as_str()), (1, "job 7: gone (and 1 more)"));
+    assert_eq!(json, "");
+}
+
+/// Three failures, then a success or none: what went to stderr, and the error.
+fn said(succeeds: bool) -> (String, Option<CliError>) {
+    let sink = Sink::default();
+    let mut bulk = bulk_into(sink.clone(), OnError::Continue, Interrupts::none());
+    for n in 1..=3 {
+        bulk.failure(format!("job {n}"), CliError::not_found("gone")).unwrap();
+    }
+    if succeeds {
+        bulk.success();
+    }
+    let error = bulk.finish_quietly().err();
+    let bytes = sink.0.lock().unwrap().clone();
+    (String::from_utf8(bytes).unwrap(), error)
+}
+
+#[test]
+fn each_failure_is_told_once() {
+    let (text, error) = said(true);
+    assert!(error.is_none());
+    for n in 1..=3 {
+        assert_eq!(text.matches(&format!("job {n}:")).count(), 1, "{text}");
+    }
+    let (text, error) = said(false);
+    assert_eq!(error.unwrap().message, "job 1: gone (and 2 more)");
+    assert_eq!(text.matches("job 1:").count(), 0, "{text}");
+    assert_eq!(text.matches("job 2:").count(), 1, "{text}");
+}
+
+#[test]
+fn on_error_stop_closes_the_gate() {
+    let mut bulk = bulk(OnError::Stop, Interrupts::none());
+    bulk.failure("job 7", CliError::not_found("gone")).unwrap();
+    assert!(!bulk.gate().is_open());
+}
+
+#[test]
+fn a_lost_connection_ends_everything() {
+    let mut bulk = bulk(OnError::Continue, Interrupts::none());
+    assert!(bulk.failure("job 7", CliError::unavailable("lost")).is_err());
+    assert!(!bulk.gate().is_open());
+}
+
+#[test]
+fn what_a_lost_connection_leaves_is_counted_by_its_fate() {
+    for (total, left) in [(None, 3), (Some(9), 5)] {
+        let mut bulk = bulk(OnError::Continue, Interrupts::none());
+        bulk.total = total;
+        bulk.success();
+        bulk.unsent("job 2", CliError::not_found("gone"));
+        assert!(bulk.gate().is_open());
+        let lost = |is_unknown| CliError::unavailable("lost").unknown(is_unknown);
+        bulk.unsent("job 3", lost(true));
+        assert!(!bulk.gate().is_open());
+        // What certainly was not sent went over the next connection.
+        bulk.success();
+        for job in 5..8 {
+            bulk.unsent(format!("job {job}"), lost(false));
+        }
+        assert!(bulk.is_broken());
+        let sentence = bulk.sentence();
+        assert!(sentence.contains("deleted 2 jobs, 1 failed, 1 of unknown fate, 3 "), "{sentence}");
+        let (error, report) = report(bulk);
+        let error: serde_json::Value = serde_json::from_str(&error.unwrap_err().to_json()).unwrap();
+        let counts =
+            json!({"succeeded": 2, "failed": 1, "skipped": 0, "unknown": 1, "not_sent": left});
+        assert_eq!((&error["error"]["counts"], &error["error"]["exit"]), (&counts, &json!(69)));
+        assert_eq!(report, "", "stdout is for those that did what they were to do");
+    }
+}
+
+#[test]
+fn what_was_done_before_is_told_of_several_and_not_of_one() {
+    for (total, succeeded, told) in
+        [(Some(1), 0, None), (None, 0, None), (Some(2), 0, Some(0)), (None, 1, Some(1))]
+    {
+        let sink = Sink::default();
+        let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
+        let action = Action { past: "put", noun: "job", place: String::new() };
+        let never = ProgressWhen::Never;
+        let interrupts = Interrupts::none();
+        let mut bulk = Bulk::start(action, OnError::Continue, total, never, interrupts, &messages);
+        (0..succeeded).for_each(|_| bulk.success());
+        let error = bulk.failure("job", CliError::unavailable("lost")).unwrap_err();
+        let _ = bulk.abort(error);
+        let said = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+        match told {
+            None => assert_eq!(said, ""),
+            Some(1) => assert!(said.contains("before that: put 1 job, 1 failed"), "{said}"),
+            Some(_) => assert!(said.contains("before that: put 0 jobs, 1 failed"), "{said}"),
+        }
+    }
+}
+
+#[test]
+fn what_was_done_before_a_signal_is_told_where_stdout_has_figures() {
+    for (format, told) in [(Format::Plain, true), (Format::Json, true), (Format::Table, false)] {
+        let (sink, interrupts) = (Sink::default(), Interrupts::none());
+        let mut bulk = bulk_into(sink.clone(), OnError::Continue, interrupts.clone());
+        bulk.success();
+        interrupts.raise();
+        let style = Style { format, ..Style::default() };
+        let exit = bulk.finish(&mut Output::to(Box::new(io::sink()), style)).unwrap();
+        assert_eq!(exit.code(), 130);
+        let said = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(said.starts_with("interrupted: deleted 1 job in "), told, "{format:?}: {said}");
+    }
+}
+
+#[test]
+fn a_signal_closes_the_gate_and_decides_the_exit() {
+    let interrupts = Interrupts::none();
+    let mut bulk = bulk(OnError::Continue, interrupts.clone());
+    bulk.success();
+    interrupts.raise();
+    assert!(!bulk.gate().is_open());
+    let (exit, json) = report(bulk);
+    assert_eq!(exit.unwrap().code(), 130);
+    assert!(json.contains("\"succeeded\": 1"), "{json}");
+}
