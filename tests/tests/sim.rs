@@ -1,5 +1,6 @@
 //! Deterministic simulation: the real clients, producers and workers and an in-memory server in one thread and in virtual
-//! time, with a network that loses, splits and holds up bytes as a seed says.
+//! time, with a network that loses, splits and holds up bytes as a seed says. Each seed draws which kinds of fault it has at all, and ends in a
+//! healed world, where each producer and each consumer has to answer a call, and nothing may be left over.
 //!
 //! `SIM_SEEDS` sets how many seeds are run (1,000; of Adf.QueueServer 100), `SIM_FIRST` the first one (0); with `SIM_WIRE` set every byte that
 //! passes is printed. `SIM_CANCELLED` sets how many callers give up waiting for a job (20,000).
@@ -22,6 +23,8 @@ mod body;
 mod cancelled;
 #[path = "sim/gearman.rs"]
 mod gearman;
+#[path = "sim/kinds.rs"]
+mod kinds;
 #[path = "sim/outcome.rs"]
 mod outcome;
 #[path = "sim/rng.rs"]

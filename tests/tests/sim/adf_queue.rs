@@ -24,6 +24,7 @@ use tokio::{
 
 use crate::{
     body::{body_of, key_of},
+    kinds::{Kind, Kinds},
     outcome::Outcome as SeedOutcome,
     rng::Rng,
     stage::{Defect, LONGEST_DELAY, PATIENCE, Stage},
@@ -33,15 +34,34 @@ use crate::{
 const QUEUE: &str = "/sim";
 /// Where workers move what they cannot do.
 const DEAD: &str = "/sim/dead";
+/// The consumers that have a queue of their own.
+const OWNERS: [usize; 4] = [50, 51, 90, 91];
 /// How long a healed world gets to settle: longer than a queue is left alone that was missing.
 const CALM: Duration = Duration::from_secs(180);
 /// What a message ends with of which there may be copies: a worker may push it to the dead letters, and not delete it.
 const COPIES: u8 = b'+';
 
+/// A producer that has been through all of it, and its number.
+type Survivor = (u32, Pushes);
+
+enum Pushes {
+    /// With the number of its server.
+    Client(Client, usize),
+    Shared(Producer),
+}
+
+/// A consumer's own queue, of which no other takes messages.
+fn queue_of(consumer: usize) -> String {
+    format!("{QUEUE}/of/{consumer}")
+}
+
 /// A server that has its queues from the start, and so has them again when it has forgotten all.
 fn server() -> Offline {
     let builder = fixtures::adf_queue::Server::builder().log_capacity(0);
-    builder.queue(QUEUE).queue(DEAD).offline()
+    let own = OWNERS.map(queue_of);
+    own.into_iter()
+        .fold(builder.queue(QUEUE).queue(DEAD), |builder, own| builder.queue(own))
+        .offline()
 }
 
 /// One whose queues somebody has to create.
@@ -53,9 +73,9 @@ fn bare_server() -> Offline {
 pub async fn run(seed: u64, defect: Option<Defect>) -> SeedOutcome {
     let mut rng = Rng::new(seed);
     let make = if defect.is_none() && rng.one_in(3) { bare_server } else { server };
-    let cast = Cast(Stage::new(&mut rng, make, defect));
+    let cast = Cast(Stage::new(Kinds::of(seed), &mut rng, make, defect));
     cast.spoil(&mut rng, fault);
-    let mut producers: Vec<JoinHandle<()>> = Vec::new();
+    let mut producers: Vec<JoinHandle<Option<Survivor>>> = Vec::new();
     for actor in 1..=1 + rng.below(2) as u32 {
         producers.push(tokio::spawn(cast.clone().plain_producer(actor, rng.fork())));
     }
@@ -69,8 +89,20 @@ pub async fn run(seed: u64, defect: Option<Defect>) -> SeedOutcome {
             consumers.push(tokio::spawn(consumer));
         }
     }
+    let mut survivors = Vec::new();
     for producer in producers {
-        producer.await.unwrap();
+        survivors.extend(producer.await.unwrap());
+    }
+    cast.heal().await;
+    for (actor, pushes) in survivors {
+        // The workers serve all servers, a consumer one.
+        let consumer = match &pushes {
+            Pushes::Client(_, server) => Some(90 + server),
+            Pushes::Shared(_) => None,
+        };
+        for consumer in (50..50 + workers.len()).chain(consumer) {
+            cast.call_consumer(actor, &pushes, consumer, &mut rng).await;
+        }
     }
     cast.calm(CALM, undone).await;
     for consumer in consumers {
@@ -82,7 +114,8 @@ pub async fn run(seed: u64, defect: Option<Defect>) -> SeedOutcome {
     for worker in workers {
         worker.await.unwrap();
     }
-    let rules = Rules { exactly_once: cast.is_quiet, all_end: true, ..Rules::default() };
+    let exactly_once = cast.kinds.are_quiet() && !cast.kinds.has(Kind::Failure);
+    let rules = Rules { exactly_once, all_end: true, ..Rules::default() };
     cast.0.end(ready, rules).await
 }
 
@@ -90,9 +123,10 @@ pub async fn run(seed: u64, defect: Option<Defect>) -> SeedOutcome {
 pub async fn in_order(seed: u64) -> Report {
     const MESSAGES: u64 = 40;
     let mut rng = Rng::new(seed);
-    let stage = Stage::new(&mut rng, server, None);
+    let stage = Stage::new(Kinds::default(), &mut rng, server, None);
+    let kinds = [Kind::PartialReads, Kind::PartialWrites, Kind::Stalls].into_iter().collect();
     stage.worlds[0].lock().weather =
-        Weather { splits: Some(1 + rng.below(4)), ..Weather::default() };
+        Weather { splits: Some(1 + rng.below(4)), kinds, ..Weather::default() };
     let cast = Cast(stage);
     let (servers, prefetch) = (cast.options(0, "adf", &mut rng).into(), rng.below(6) as usize);
     let observer = cast.clone();
@@ -134,18 +168,21 @@ pub async fn in_order(seed: u64) -> Report {
 
 /// A request that the server answers wrongly. Only of pushes and pulls it says falsely that it has not carried them out: of the end of
 /// a message no server does.
-fn fault(rng: &mut Rng) -> Fault {
+fn fault(kinds: Kinds, rng: &mut Rng) -> Option<Fault> {
     let names = ["rpush", "lpush", "pull", "delete", "rcancel", "count", "createqueue", "upgrade"];
     let name = names[rng.below(8) as usize];
     let strike = Fault::nth(1 + rng.below(30)).of(name);
-    match rng.below(6) {
-        0 if ["rpush", "lpush", "pull"].contains(&name) => strike.reply("server is full."),
-        1 => strike.delay(rng.millis(LONGEST_DELAY.as_millis() as u64)),
-        2 => strike.hang(),
-        3 => strike.cut_after(rng.below(40) as usize),
-        4 => strike.chunks(1 + rng.below(5) as usize),
-        _ => strike.reset_after(rng.below(40) as usize),
-    }
+    let of =
+        [Kind::Delay, Kind::Silence, Kind::CutReply, Kind::ResetReply, Kind::Chunks, Kind::Denial];
+    let may_deny = ["rpush", "lpush", "pull"].contains(&name);
+    Some(match kinds.pick(if may_deny { &of } else { &of[..5] }, rng)? {
+        Kind::Denial => strike.reply("server is full."),
+        Kind::Delay => strike.delay(rng.millis(LONGEST_DELAY.as_millis() as u64)),
+        Kind::Silence => strike.hang(),
+        Kind::CutReply => strike.cut_after(rng.below(40) as usize),
+        Kind::ResetReply => strike.reset_after(rng.below(40) as usize),
+        _ => strike.chunks(1 + rng.below(5) as usize),
+    })
 }
 
 /// The messages that somebody keeps though there was time to end them, and those that wait to be pulled.
@@ -168,7 +205,8 @@ fn ready(world: &World) -> Vec<Key> {
         answer.split_once(name).map(|(_, value)| value.to_owned()).unwrap_or_default()
     };
     let mut keys = Vec::new();
-    for queue in [QUEUE, DEAD] {
+    let own = OWNERS.map(queue_of);
+    for queue in own.iter().map(String::as_str).chain([QUEUE, DEAD]) {
         let count = behind(&ask("count", queue, 1), r#""count":"#);
         let digits: String = count.chars().take_while(char::is_ascii_digit).collect();
         let ids = 1..=digits.parse().unwrap();
@@ -228,7 +266,7 @@ impl Cast {
     }
 
     /// One client that pushes, over any transport, and at times gives up.
-    async fn plain_producer(self, actor: u32, mut rng: Rng) {
+    async fn plain_producer(self, actor: u32, mut rng: Rng) -> Option<Survivor> {
         let server = self.some_server(&mut rng);
         // A connection over HTTP ends by itself, and cannot be leaked.
         let is_http = !self.has_defect() && rng.one_in(3);
@@ -245,7 +283,7 @@ impl Cast {
                 };
                 fate_of(&pushed)
             };
-            let patience = if rng.one_in(4) { rng.millis(20) } else { 2 * PATIENCE };
+            let patience = self.patience(&mut rng, 4, 20, 2 * PATIENCE);
             self.await_fate(actor, key, patience, push).await;
             if rng.one_in(10) {
                 // Nobody else may, and a server that forgets has no queues.
@@ -262,11 +300,29 @@ impl Cast {
             if self.has(Defect::Leaks) {
                 std::mem::forget(client);
             }
+            return None;
         }
+        Some((actor, Pushes::Client(client, server)))
+    }
+
+    /// Pushes a message to a consumer in a healed world.
+    async fn call_consumer(&self, actor: u32, by: &Pushes, consumer: usize, rng: &mut Rng) {
+        let (key, queue) = (self.submit(actor, PATIENCE, false), queue_of(consumer));
+        let body = body_of(key, rng);
+        let push = async {
+            fate_of(&match by {
+                Pushes::Client(client, _) => match client.ensure_queue(&*queue).await {
+                    Ok(_) => client.rpush(&*queue, body).await,
+                    Err(error) => Err(error),
+                },
+                Pushes::Shared(producer) => producer.rpush(&*queue, body).await,
+            })
+        };
+        self.call(actor, key, push).await;
     }
 
     /// Callers that share a producer.
-    async fn shared_producer(self, actor: u32, mut rng: Rng) {
+    async fn shared_producer(self, actor: u32, mut rng: Rng) -> Option<Survivor> {
         let repeats = rng.one_in(2);
         let options = ProducerOptions::new(self.servers(&mut rng))
             .at_least_once(repeats)
@@ -281,6 +337,7 @@ impl Cast {
         for caller in callers {
             caller.await.unwrap();
         }
+        Some((actor, Pushes::Shared(producer)))
     }
 
     async fn caller(self, actor: u32, producer: Producer, repeats: bool, mut rng: Rng) {
@@ -298,7 +355,7 @@ impl Cast {
                 };
                 fate_of(&pushed)
             };
-            let patience = if rng.one_in(6) { rng.millis(20) } else { 2 * PATIENCE };
+            let patience = self.patience(&mut rng, 6, 20, 2 * PATIENCE);
             self.await_fate(actor, key, patience, push).await;
             sleep(rng.millis(200)).await;
         }
@@ -333,12 +390,12 @@ impl Cast {
             .grace(Duration::from_secs(5))
             .on_event(move |event| observer.hear(event));
         let mut worker = Worker::new(options).unwrap();
-        worker
-            .register(QUEUE, move |job: JobContext| {
-                let desk = desk.clone();
-                async move { desk.handle(job).await }
-            })
-            .unwrap();
+        let handler = move |job: JobContext| {
+            let desk = desk.clone();
+            async move { desk.handle(job).await }
+        };
+        worker.register(QUEUE, handler.clone()).unwrap();
+        worker.register(queue_of(actor as usize), handler).unwrap();
         worker
     }
 
@@ -346,9 +403,11 @@ impl Cast {
     async fn plain_consumer(self, actor: u32, server: usize, queue: &'static str, mut rng: Rng) {
         let scheme = web_socket(&mut rng);
         let client = Client::new(self.options(server, scheme, &mut rng)).unwrap();
+        let own = queue_of(actor as usize);
         while !self.is_over() {
+            let queue = if queue == QUEUE && rng.one_in(3) { &own } else { queue };
             let pull = client.pull_within(queue, rng.millis(4000));
-            let patience = if rng.one_in(2) { rng.millis(400) } else { Duration::from_secs(3600) };
+            let patience = self.patience(&mut rng, 2, 400, Duration::from_secs(3600));
             let Ok(pulled) = timeout(patience, pull).await else {
                 self.cancel();
                 continue;
@@ -364,7 +423,7 @@ impl Cast {
                 sleep(Duration::from_secs(1)).await;
             }
             sleep(rng.millis(200)).await;
-            if !self.is_quiet && rng.one_in(8) {
+            if self.kinds.has(Kind::Failure) && rng.one_in(8) {
                 self.give_back(&client, &delivery, &mut rng).await;
                 continue;
             }
@@ -412,10 +471,9 @@ impl Desk {
         let mut rng = self.rng.lock().unwrap().fork();
         let key = key_of(job.body()).unwrap();
         self.stage.note(self.actor, Event::Delivered { key });
-        let longest = if rng.one_in(10) { 9000 } else { 300 };
-        sleep(rng.millis(longest)).await;
+        sleep(self.stage.run_time(&mut rng)).await;
         match rng.below(12) {
-            _ if self.stage.is_quiet => {}
+            _ if !self.stage.kinds.has(Kind::Failure) => {}
             0 => return Ok(Decision::ReturnLeft),
             1 => return Err("it fails on purpose"),
             2 if job.body().last() == Some(&COPIES) => return Ok(Decision::DeadLetter),

@@ -1,7 +1,7 @@
 //! Producers, workers and plain clients of beanstalkd in one simulated world, or two.
 
 use std::{
-    ops::Deref,
+    ops::{Deref, Range},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -26,6 +26,7 @@ use tokio::{
 
 use crate::{
     body::{body_of, key_of},
+    kinds::{Kind, Kinds},
     outcome::Outcome as SeedOutcome,
     rng::Rng,
     stage::{Defect, LONGEST_DELAY, PATIENCE, Stage},
@@ -42,9 +43,9 @@ pub fn server() -> Offline {
 /// Runs one seed.
 pub async fn run(seed: u64, defect: Option<Defect>) -> SeedOutcome {
     let mut rng = Rng::new(seed);
-    let cast = Cast(Stage::new(&mut rng, server, defect));
+    let cast = Cast(Stage::new(Kinds::of(seed), &mut rng, server, defect));
     cast.spoil(&mut rng, fault);
-    let mut producers: Vec<JoinHandle<()>> = Vec::new();
+    let mut producers: Vec<JoinHandle<Option<Survivor>>> = Vec::new();
     for actor in 1..=1 + rng.below(2) as u32 {
         producers.push(tokio::spawn(cast.clone().plain_producer(actor, rng.fork())));
     }
@@ -55,8 +56,13 @@ pub async fn run(seed: u64, defect: Option<Defect>) -> SeedOutcome {
             tokio::spawn(cast.clone().plain_consumer(90 + server as u32, server, rng.fork()))
         })
         .collect();
+    let mut survivors = Vec::new();
     for producer in producers {
-        producer.await.unwrap();
+        survivors.extend(producer.await.unwrap());
+    }
+    cast.heal().await;
+    for survivor in survivors {
+        cast.call_all(survivor, 50..50 + workers.len(), &mut rng).await;
     }
     cast.calm(CALM, undone).await;
     for consumer in consumers {
@@ -68,24 +74,43 @@ pub async fn run(seed: u64, defect: Option<Defect>) -> SeedOutcome {
     for worker in workers {
         worker.await.unwrap();
     }
-    let rules = Rules { all_end: true, ..Rules::default() };
+    let exactly_once = cast.kinds.are_quiet() && !cast.kinds.has(Kind::Failure);
+    let rules = Rules { exactly_once, all_end: true, ..Rules::default() };
     cast.0.end(remaining, rules).await
 }
 
+/// A producer that has been through all of it, and its number.
+enum Survivor {
+    /// With the number of its server.
+    Client(u32, Box<Client>, usize),
+    Shared(u32, Producer),
+}
+
+/// Where jobs are put: a client that forgets that puts them where nobody looks.
+const TUBE: &str = "jobs";
+
+/// The tube of which only this consumer takes jobs.
+fn tube_of(consumer: usize) -> String {
+    format!("of-{consumer}")
+}
+
 /// A command that the server answers wrongly.
-fn fault(rng: &mut Rng) -> Fault {
+fn fault(kinds: Kinds, rng: &mut Rng) -> Option<Fault> {
     let verbs = ["put", "delete", "touch", "reserve-with-timeout", "release", "stats-job"];
     let verb = verbs[rng.below(6) as usize];
     let strike = Fault::nth(1 + rng.below(30)).of(verb);
-    match rng.below(7) {
-        0 => strike.reply("OUT_OF_MEMORY"),
-        1 => strike.reply("INTERNAL_ERROR"),
-        2 if verb == "put" => strike.reply("DRAINING"),
-        3 => strike.delay(rng.millis(LONGEST_DELAY.as_millis() as u64)),
-        4 => strike.hang(),
-        5 => strike.cut_after(rng.below(12) as usize),
-        _ => strike.reset_after(rng.below(12) as usize),
-    }
+    let denials = ["OUT_OF_MEMORY", "INTERNAL_ERROR", "DRAINING"];
+    let denial = denials[rng.below(if verb == "put" { 3 } else { 2 }) as usize];
+    let of =
+        [Kind::Denial, Kind::Delay, Kind::Silence, Kind::CutReply, Kind::ResetReply, Kind::Chunks];
+    Some(match kinds.pick(&of, rng)? {
+        Kind::Denial => strike.reply(denial),
+        Kind::Delay => strike.delay(rng.millis(LONGEST_DELAY.as_millis() as u64)),
+        Kind::Silence => strike.hang(),
+        Kind::CutReply => strike.cut_after(rng.below(12) as usize),
+        Kind::ResetReply => strike.reset_after(rng.below(12) as usize),
+        _ => strike.chunks(1 + rng.below(5) as usize),
+    })
 }
 
 /// The jobs in the server, in whatever state.
@@ -169,20 +194,49 @@ impl Cast {
     }
 
     /// One client that puts, and at times gives up.
-    async fn plain_producer(self, actor: u32, mut rng: Rng) {
+    async fn plain_producer(self, actor: u32, mut rng: Rng) -> Option<Survivor> {
         let server = self.some_server(&mut rng);
         let mut client = self.client(server, &mut rng).await;
+        while client.use_tube(TUBE).await.is_err() {}
         for _ in 0..20 + rng.below(20) {
             let key = self.submit(actor, PATIENCE, false);
             let body = body_of(key, &mut rng);
             let options = self.put_options(&mut rng);
             let put = client.put(&body, options);
-            let patience = if rng.one_in(4) { rng.millis(20) } else { 2 * PATIENCE };
+            let patience = self.patience(&mut rng, 4, 20, 2 * PATIENCE);
             self.await_fate(actor, key, patience, async { fate_of(&put.await) }).await;
             sleep(rng.millis(300)).await;
         }
         if actor == 1 && self.has_defect() {
             self.do_wrong(actor, client).await;
+            return None;
+        }
+        Some(Survivor::Client(actor, Box::new(client), server))
+    }
+
+    /// Puts a job for each worker in a healed world, which all serve every server, and for the consumer of the server if it is known.
+    async fn call_all(&self, survivor: Survivor, workers: Range<usize>, rng: &mut Rng) {
+        match survivor {
+            Survivor::Client(actor, mut client, server) => {
+                for consumer in workers.chain([90 + server]) {
+                    let key = self.submit(actor, PATIENCE, false);
+                    let put = async {
+                        let used = client.use_tube(tube_of(consumer)).await;
+                        let put = client.put(body_of(key, rng), PutOptions::default());
+                        fate_of(&used.and(put.await))
+                    };
+                    self.call(actor, key, put).await;
+                }
+            }
+            Survivor::Shared(actor, producer) => {
+                for consumer in workers {
+                    let key = self.submit(actor, PATIENCE, false);
+                    let body = body_of(key, rng);
+                    let put = producer.put(tube_of(consumer), &body, PutOptions::default());
+                    self.call(actor, key, async { fate_of(&put.await) }).await;
+                }
+                producer.close().await;
+            }
         }
     }
 
@@ -212,7 +266,7 @@ impl Cast {
     }
 
     /// Callers that share a producer.
-    async fn shared_producer(self, actor: u32, mut rng: Rng) {
+    async fn shared_producer(self, actor: u32, mut rng: Rng) -> Option<Survivor> {
         let options = ProducerOptions::new(self.servers(&mut rng))
             .seed(rng.next())
             .timeout(PATIENCE)
@@ -226,7 +280,7 @@ impl Cast {
         for caller in callers {
             caller.await.unwrap();
         }
-        producer.close().await;
+        Some(Survivor::Shared(actor, producer))
     }
 
     async fn caller(self, actor: u32, producer: Producer, mut rng: Rng) {
@@ -237,8 +291,8 @@ impl Cast {
             let key = self.submit(actor, PATIENCE, repeats);
             let body = body_of(key, &mut rng);
             let options = self.put_options(&mut rng);
-            let put = producer.put("default", &body, options);
-            let patience = if rng.one_in(6) { rng.millis(20) } else { 2 * PATIENCE };
+            let put = producer.put(TUBE, &body, options);
+            let patience = self.patience(&mut rng, 6, 20, 2 * PATIENCE);
             self.await_fate(actor, key, patience, async { fate_of(&put.await) }).await;
             sleep(rng.millis(200)).await;
         }
@@ -272,6 +326,8 @@ impl Cast {
         let (stage, endings, slot) = (self.0.clone(), running.clone(), begins_in.clone());
         let options =
             WorkerOptions::new(self.servers(rng).each(|server| server.total_timeout(None)))
+                .unwrap()
+                .tubes([TUBE.to_owned(), tube_of(actor as usize)])
                 .unwrap()
                 .slots(1 + rng.below(3) as usize)
                 .prefetch(prefetch)
@@ -314,9 +370,9 @@ impl Cast {
             Box::pin(async move {
                 let key = key_of(&job.body).unwrap();
                 stage.note(actor, Event::Delivered { key });
-                let longest = if rng.one_in(10) { 9000 } else { 300 };
-                sleep(rng.millis(longest)).await;
+                sleep(stage.run_time(&mut rng)).await;
                 let outcome = match rng.below(12) {
+                    _ if !stage.kinds.has(Kind::Failure) => Outcome::Delete,
                     0 => Outcome::release(),
                     1 => Outcome::Retry,
                     2 => Outcome::bury(),
@@ -340,9 +396,12 @@ impl Cast {
                 Err(_) => sleep(rng.millis(500)).await,
             }
         };
+        for tube in [TUBE.to_owned(), tube_of(actor as usize)] {
+            while !self.is_over() && client.watch(&*tube).await.is_err() {}
+        }
         while !self.is_over() {
             let wait = Duration::from_secs(rng.below(4));
-            let patience = if rng.one_in(2) { rng.millis(400) } else { Duration::from_secs(3600) };
+            let patience = self.patience(&mut rng, 2, 400, Duration::from_secs(3600));
             let Ok(reserved) = timeout(patience, client.reserve_with_timeout(wait)).await else {
                 self.cancel();
                 continue;

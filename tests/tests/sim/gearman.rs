@@ -1,6 +1,10 @@
 //! Clients and workers of Gearman in one simulated world, or two.
 
-use std::{ops::Deref, sync::Mutex, time::Duration};
+use std::{
+    ops::Deref,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use fixtures::{
     fault::Fault,
@@ -18,6 +22,7 @@ use tokio::{
 
 use crate::{
     body::{body_of, key_of},
+    kinds::{Kind, Kinds},
     outcome::Outcome as SeedOutcome,
     rng::Rng,
     stage::{Defect, LONGEST_DELAY, PATIENCE, Stage},
@@ -37,7 +42,7 @@ pub fn server() -> Offline {
 /// Runs one seed.
 pub async fn run(seed: u64, defect: Option<Defect>) -> SeedOutcome {
     let mut rng = Rng::new(seed);
-    let cast = Cast(Stage::new(&mut rng, server, defect));
+    let cast = Cast(Stage::new(Kinds::of(seed), &mut rng, server, defect));
     cast.spoil(&mut rng, fault);
     let mut submitters = Vec::new();
     for client in 0..1 + rng.below(2) as u32 {
@@ -48,19 +53,26 @@ pub async fn run(seed: u64, defect: Option<Defect>) -> SeedOutcome {
         workers.push(tokio::spawn(cast.clone().serving_worker(50 + number, rng.fork())));
     }
     workers.push(tokio::spawn(cast.clone().taking_worker(90, rng.fork())));
+    let mut survivors = Vec::new();
     for submitter in submitters {
-        submitter.await.unwrap();
+        survivors.extend(submitter.await.unwrap());
+    }
+    cast.heal().await;
+    for (actor, client) in survivors {
+        for worker in (50..50 + workers.len() as u32 - 1).chain([90]) {
+            cast.call_worker(actor, &client, worker, &mut rng).await;
+        }
     }
     cast.calm(CALM, remaining).await;
     for worker in workers {
         worker.await.unwrap();
     }
-    let rules = Rules { exactly_once: cast.is_quiet, all_end: true, ..Rules::default() };
+    let rules = Rules { exactly_once: cast.kinds.are_quiet(), all_end: true, ..Rules::default() };
     cast.0.end(remaining, rules).await
 }
 
 /// A request that the server answers wrongly.
-fn fault(rng: &mut Rng) -> Fault {
+fn fault(kinds: Kinds, rng: &mut Rng) -> Option<Fault> {
     let name = [
         "SUBMIT_JOB_BG",
         "SUBMIT_JOB",
@@ -72,14 +84,22 @@ fn fault(rng: &mut Rng) -> Fault {
         "OPTION_REQ",
     ][rng.below(8) as usize];
     let strike = Fault::nth(1 + rng.below(30)).of(name);
-    match rng.below(6) {
-        0 if name.starts_with("SUBMIT") => strike.reply(r"ERROR QUEUE_ERROR\0Job queue is full"),
-        1 => strike.delay(rng.millis(LONGEST_DELAY.as_millis() as u64)),
-        2 => strike.hang(),
-        3 => strike.cut_after(rng.below(30) as usize),
-        4 => strike.chunks(1 + rng.below(5) as usize),
-        _ => strike.reset_after(rng.below(30) as usize),
-    }
+    let of =
+        [Kind::Delay, Kind::Silence, Kind::CutReply, Kind::ResetReply, Kind::Chunks, Kind::Denial];
+    let may_deny = name.starts_with("SUBMIT");
+    Some(match kinds.pick(if may_deny { &of } else { &of[..5] }, rng)? {
+        Kind::Denial => strike.reply(r"ERROR QUEUE_ERROR\0Job queue is full"),
+        Kind::Delay => strike.delay(rng.millis(LONGEST_DELAY.as_millis() as u64)),
+        Kind::Silence => strike.hang(),
+        Kind::CutReply => strike.cut_after(rng.below(30) as usize),
+        Kind::ResetReply => strike.reset_after(rng.below(30) as usize),
+        _ => strike.chunks(1 + rng.below(5) as usize),
+    })
+}
+
+/// The function that only this worker serves.
+fn function_of(worker: u32) -> String {
+    format!("of-{worker}")
 }
 
 /// The jobs in the server, queued or running: their unique ids are their keys.
@@ -132,7 +152,7 @@ impl Cast {
     }
 
     /// Callers that share a client.
-    async fn client(self, actor: u32, mut rng: Rng) {
+    async fn client(self, actor: u32, mut rng: Rng) -> Option<(u32, Client)> {
         let client = loop {
             match Client::connect(self.servers(&mut rng)).await {
                 Ok(client) => break client,
@@ -149,7 +169,22 @@ impl Cast {
         }
         if actor == 10 && self.has_defect() {
             self.do_wrong(actor, client).await;
+            return None;
         }
+        Some((actor, client))
+    }
+
+    /// Has a worker do a job in a healed world: it may fail, but the client has to be told.
+    async fn call_worker(&self, actor: u32, client: &Client, worker: u32, rng: &mut Rng) {
+        let key = self.submit(actor, 3 * PATIENCE, false);
+        let workload = body_of(key, rng);
+        let options = self.submission(key, rng, false).timeout(3 * PATIENCE);
+        let run = async {
+            let job: Job = client.submit(function_of(worker), &workload, options).await?;
+            job.outcome().await
+        };
+        let run = async { run.await.map_or_else(|e| fate_of(&e), |_| Fate::Acknowledged) };
+        self.call(actor, key, run).await;
     }
 
     /// What a client with a defect does.
@@ -188,7 +223,7 @@ impl Cast {
         let key = self.submit(actor, PATIENCE, repeats);
         let (workload, options) = (body_of(key, rng), self.submission(key, rng, repeats));
         let submission = client.submit_background("reverse", &workload, options);
-        let patience = if rng.one_in(5) { rng.millis(20) } else { 2 * PATIENCE };
+        let patience = self.patience(rng, 5, 20, 2 * PATIENCE);
         let submission =
             async { submission.await.map_or_else(|e| fate_of(&e), |_| Fate::Acknowledged) };
         self.await_fate(actor, key, patience, submission).await;
@@ -205,7 +240,7 @@ impl Cast {
             let job: Job = client.submit("reverse", &workload, options).await?;
             job.outcome().await
         };
-        let patience = if rng.one_in(5) { rng.millis(600) } else { 4 * PATIENCE };
+        let patience = self.patience(rng, 5, 600, 4 * PATIENCE);
         let run = async {
             match run.await {
                 Ok(Outcome::Complete(answer)) => {
@@ -229,7 +264,7 @@ impl Cast {
     /// A question whose answer shows whether the connection is in step.
     async fn echo(&self, client: &Client, rng: &mut Rng) {
         let question = rng.next().to_string();
-        let patience = if rng.one_in(2) { rng.millis(10) } else { 2 * PATIENCE };
+        let patience = self.patience(rng, 2, 10, 2 * PATIENCE);
         match timeout(patience, client.echo(&question)).await {
             Ok(Ok(answer)) => assert_eq!(answer, question, "an answer for somebody else"),
             Ok(Err(_)) => {}
@@ -258,27 +293,27 @@ impl Cast {
         let mut stopped = std::pin::pin!(stop.notified());
         stopped.as_mut().enable();
         let Some(mut worker) = self.worker(&mut rng).await else { return };
-        let (cast, rng) = (self.clone(), Mutex::new(rng));
+        let (cast, rng) = (self.clone(), Arc::new(Mutex::new(rng)));
         let handler = move |job: JobContext| {
             let (cast, mut rng) = (cast.clone(), rng.lock().unwrap().fork());
             async move {
                 let key = key_of(&job.workload).unwrap();
                 cast.note(actor, Event::Delivered { key });
-                let longest = if rng.one_in(10) { 9000 } else { 300 };
-                sleep(rng.millis(longest)).await;
+                sleep(cast.run_time(&mut rng)).await;
                 if rng.one_in(3) {
                     // A job that is lost already is told to the worker's report.
                     let _ = job.status(1, 2).await;
                     let _ = job.data("piece").await;
                 }
                 cast.ends(actor, key, Fate::Unknown);
-                if rng.one_in(12) {
+                if cast.kinds.has(Kind::Failure) && rng.one_in(12) {
                     return Err(Failure::Fail);
                 }
                 Ok(reversed(&job.workload))
             }
         };
-        worker.register("reverse", handler).unwrap();
+        worker.register("reverse", handler.clone()).unwrap();
+        worker.register(function_of(actor), handler).unwrap();
         worker.run_until(stopped).await;
     }
 
@@ -286,8 +321,9 @@ impl Cast {
     async fn taking_worker(self, actor: u32, mut rng: Rng) {
         let Some(mut worker) = self.worker(&mut rng).await else { return };
         worker.can_do("reverse", None).unwrap();
+        worker.can_do(function_of(actor), None).unwrap();
         while !self.is_over() {
-            let patience = if rng.one_in(2) { rng.millis(400) } else { Duration::from_secs(5) };
+            let patience = self.patience(&mut rng, 2, 400, Duration::from_secs(5));
             let Ok(job) = timeout(patience, worker.next_job()).await else {
                 self.cancel();
                 continue;
@@ -301,6 +337,7 @@ impl Cast {
             self.ends(actor, key, Fate::Unknown);
             let answer = reversed(&job.workload);
             match rng.below(12) {
+                _ if !self.kinds.has(Kind::Failure) => drop(job.complete(answer).await),
                 // Dropped, and so failed.
                 0 => {}
                 1 => drop(job.exception("no").await),

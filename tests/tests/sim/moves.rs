@@ -5,7 +5,7 @@ use std::{hash::Hash, task::Waker, time::Duration};
 use fixtures::offline::{End, Received};
 use tokio::time::Instant;
 
-use super::{Cut, Down, Inner, Lane, SLOWEST, Up};
+use super::{Cut, Down, Inner, Kind, Lane, SLOWEST, Up};
 
 impl<T> Lane<T> {
     /// Nothing overtakes.
@@ -30,10 +30,20 @@ impl Inner {
 
     pub(super) fn pick_cut(&mut self) -> Option<(u64, Cut)> {
         let n = self.weather.cuts?;
-        self.rng.one_in(n).then(|| {
-            let bytes = self.rng.below(400);
-            (bytes, [Cut::Close, Cut::Reset, Cut::Hang][self.rng.below(3) as usize])
-        })
+        if !self.rng.one_in(n) {
+            return None;
+        }
+        let cut = match self.pick(&[Kind::Close, Kind::Reset, Kind::Hang])? {
+            Kind::Close => Cut::Close,
+            Kind::Reset => Cut::Reset,
+            _ => Cut::Hang,
+        };
+        Some((self.rng.below(400), cut))
+    }
+
+    /// One of these ways to go wrong, if the weather has any.
+    pub(super) fn pick(&mut self, of: &[Kind]) -> Option<Kind> {
+        self.weather.kinds.pick(of, &mut self.rng)
     }
 
     /// Brings the server's clock up to now.

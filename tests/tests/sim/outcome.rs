@@ -1,6 +1,7 @@
 //! What came of one seed, and of many.
 
 use std::{
+    collections::BTreeSet,
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
@@ -13,7 +14,7 @@ use std::{
 
 use fixtures::history::{History, Report};
 
-use crate::world::Struck;
+use crate::{kinds::Kinds, world::Struck};
 
 /// What came of one seed.
 #[derive(Default)]
@@ -79,26 +80,44 @@ pub fn simulate_all<F: Future<Output = Outcome>>(
     let (first, seeds) = (setting("SIM_FIRST", 0), setting("SIM_SEEDS", usual));
     let total = Mutex::new(Total::default());
     for_each_seed(first..first + seeds, |seed| {
+        let faults = TellsOnPanic(seed);
         let outcome = simulate(seed, &run);
+        drop(faults);
         assert!(
             outcome.report.violations.is_empty(),
-            "seed {seed} breaks rules; again: SIM_FIRST={seed} SIM_SEEDS=1 SIM_WIRE=1 cargo test -p tests --test sim {name} -- --nocapture\n\
+            "seed {seed} breaks rules, with {}; again: SIM_FIRST={seed} SIM_SEEDS=1 SIM_WIRE=1 cargo test -p tests --test sim {name} -- --nocapture\n\
              {}\n{}",
+            Kinds::of(seed),
             outcome.history,
             outcome.report.violations.iter().map(|v| format!("{v}\n")).collect::<String>(),
         );
         total.lock().unwrap().add(&outcome);
     });
-    let total = total.into_inner().unwrap();
-    println!("{name}: {seeds} seeds from {first}: {total:?}, {} faults", total.struck.total());
+    let mut total = total.into_inner().unwrap();
+    total.combinations = (first..first + seeds).map(Kinds::of).collect::<BTreeSet<_>>().len();
+    let struck: u64 = total.struck.each().iter().sum();
+    println!("{name}: {seeds} seeds from {first}: {total:?}, {struck} faults");
     // A simulation in which nothing goes wrong, or nothing comes through, proves nothing.
     if seeds >= 100 {
-        assert!(total.struck.total() > 50 * seeds, "too few faults: {total:?}");
+        assert!(struck > 50 * seeds, "too few faults: {total:?}");
+        assert!(!total.struck.each().contains(&0), "a kind of fault is missing: {total:?}");
+        assert!(total.combinations as u64 > seeds / 2, "too few combinations: {total:?}");
         assert!(total.acknowledged > 10 * seeds, "too few jobs: {total:?}");
         assert!(
             total.recovered > 0 && total.duplicated > 0 && total.cancelled > seeds,
             "{total:?}"
         );
+    }
+}
+
+/// Says what faults a seed had in which an actor panics.
+struct TellsOnPanic(u64);
+
+impl Drop for TellsOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("seed {} has {}", self.0, Kinds::of(self.0));
+        }
     }
 }
 
@@ -113,6 +132,8 @@ struct Total {
     forgotten: u64,
     cancelled: u64,
     struck: Struck,
+    /// How many different sets of kinds of fault there were.
+    combinations: usize,
 }
 
 impl Total {

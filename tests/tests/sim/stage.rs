@@ -10,6 +10,7 @@ use std::{
 };
 
 use fixtures::{
+    fault::Fault,
     history::{Event, Fate, Key, Rules, check},
     offline::Offline,
 };
@@ -19,6 +20,7 @@ use tokio::{
 };
 
 use crate::{
+    kinds::{Kind, Kinds},
     outcome::Outcome,
     rng::Rng,
     world::{SLOWEST, Weather, World},
@@ -28,6 +30,8 @@ use crate::{
 pub const PATIENCE: Duration = Duration::from_secs(8);
 /// How long a server may hold a reply back.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(6);
+/// How long clients and workers of a healed world get to notice: longer than any of their deadlines and delays.
+const SETTLING: Duration = Duration::from_secs(40);
 
 /// What a bad client would do, to show that the rules notice it. The actors do it once, in a world without faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +69,8 @@ impl Defect {
 pub struct Stage {
     /// The servers, one or two.
     pub worlds: Vec<World>,
-    /// Nothing goes wrong.
-    pub is_quiet: bool,
+    /// What goes wrong.
+    pub kinds: Kinds,
     defect: Option<Defect>,
     keys: Arc<AtomicU64>,
     cancelled: Arc<AtomicU64>,
@@ -76,14 +80,19 @@ pub struct Stage {
 }
 
 impl Stage {
-    pub fn new(rng: &mut Rng, server: fn() -> Offline, defect: Option<Defect>) -> Self {
+    pub fn new(
+        kinds: Kinds,
+        rng: &mut Rng,
+        server: fn() -> Offline,
+        defect: Option<Defect>,
+    ) -> Self {
         let mut worlds = vec![World::new(rng.next(), server)];
         if rng.one_in(4) {
             worlds.push(worlds[0].beside(rng.next()));
         }
         Stage {
             worlds,
-            is_quiet: rng.one_in(10) || defect.is_some(),
+            kinds: if defect.is_some() { Kinds::default() } else { kinds },
             defect,
             keys: Arc::default(),
             cancelled: Arc::default(),
@@ -166,25 +175,53 @@ impl Stage {
         self.defect == Some(defect)
     }
 
-    /// Bad weather, by which also a server is hit now and then. `fault` adds a fault to its commands.
-    pub fn spoil(&self, rng: &mut Rng, fault: fn(&mut Rng) -> fixtures::fault::Fault) {
-        for world in self.worlds.iter().filter(|_| !self.is_quiet) {
+    /// Bad weather, by which also a server is hit now and then. `fault` says what goes wrong with one of its commands,
+    /// if any of these kinds does.
+    pub fn spoil(&self, rng: &mut Rng, fault: fn(Kinds, &mut Rng) -> Option<Fault>) {
+        for world in &self.worlds {
             world.lock().weather = Weather {
                 cuts: rng.one_in(4).then_some(1).or(Some(2 + rng.below(4))),
                 closed: Some(3 + rng.below(6)),
                 splits: Some(1 + rng.below(4)),
+                kinds: self.kinds,
             };
             for _ in 0..rng.below(8) {
-                world.fault(fault(rng));
+                fault(self.kinds, rng).into_iter().for_each(|fault| world.fault(fault));
             }
             tokio::spawn(self.clone().chaos(world.clone(), rng.fork()));
         }
     }
 
-    /// Nothing goes wrong any more; after the calm whatever can be done has to be done.
-    pub async fn calm(&self, calm: Duration, undone: fn(&World) -> Vec<Key>) {
+    /// How long a caller waits: at times it gives up early, if callers do that at all.
+    pub fn patience(&self, rng: &mut Rng, one_in: u64, early: u64, usual: Duration) -> Duration {
+        let gives_up = rng.one_in(one_in) && self.kinds.has(Kind::GiveUp);
+        if gives_up { rng.millis(early) } else { usual }
+    }
+
+    /// How long a handler runs.
+    pub fn run_time(&self, rng: &mut Rng) -> Duration {
+        let overruns = rng.one_in(10) && self.kinds.has(Kind::Overrun);
+        rng.millis(if overruns { 9000 } else { 300 })
+    }
+
+    /// Nothing goes wrong any more. When all have noticed, whoever is there can be called.
+    pub async fn heal(&self) {
         self.is_calm.store(true, Ordering::Relaxed);
         self.worlds.iter().for_each(World::heal);
+        sleep(SETTLING).await;
+    }
+
+    /// Calls somebody in a healed world: submits a job that only one can take, which has to be acknowledged.
+    pub async fn call(&self, actor: u32, key: Key, submission: impl Future<Output = Fate>) {
+        let fate = submission.await;
+        self.submitted(actor, key, fate);
+        if fate != Fate::Acknowledged {
+            self.note(actor, Event::Stuck { key });
+        }
+    }
+
+    /// After the calm whatever can be done has to be done.
+    pub async fn calm(&self, calm: Duration, undone: fn(&World) -> Vec<Key>) {
         sleep(calm).await;
         let undone: BTreeSet<Key> = self.worlds.iter().flat_map(undone).collect();
         for key in undone {
@@ -226,7 +263,9 @@ impl Stage {
             if self.is_calm.load(Ordering::Relaxed) {
                 return;
             }
-            world.restart(!rng.one_in(3), rng.millis(1500));
+            let kinds = [Kind::Restart, Kind::Restart, Kind::Wipe];
+            let Some(kind) = self.kinds.pick(&kinds, &mut rng) else { return };
+            world.restart(kind == Kind::Restart, rng.millis(1500));
         }
     }
 }

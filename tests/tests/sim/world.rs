@@ -20,14 +20,18 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use crate::{rng::Rng, wire::Wire};
+use crate::{
+    kinds::{Kind, Kinds},
+    rng::Rng,
+    wire::Wire,
+};
 
 mod moves;
 
 /// The slowest way of a byte, one way.
 pub const SLOWEST: Duration = Duration::from_millis(150);
 
-/// How bad the network is: once in so many connections or chunks, or never.
+/// How bad the network is: once in so many connections or chunks, or never; and then in one of these ways.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Weather {
     /// A connection ends at some byte, one way or the other.
@@ -36,6 +40,7 @@ pub struct Weather {
     pub closed: Option<u64>,
     /// A read or a write is split or held up.
     pub splits: Option<u64>,
+    pub kinds: Kinds,
 }
 
 /// How often each kind of fault struck.
@@ -69,7 +74,8 @@ impl Struck {
         self.commands += other.commands;
     }
 
-    pub fn total(&self) -> u64 {
+    /// Every number of it.
+    pub fn each(&self) -> [u64; 11] {
         let Struck {
             closes,
             resets,
@@ -83,8 +89,19 @@ impl Struck {
             wipes,
             commands,
         } = *self;
-        let cuts = closes + resets + hangs + refused + unanswered;
-        cuts + partial_reads + partial_writes + stalls + restarts + wipes + commands
+        [
+            closes,
+            resets,
+            hangs,
+            refused,
+            unanswered,
+            partial_reads,
+            partial_writes,
+            stalls,
+            restarts,
+            wipes,
+            commands,
+        ]
     }
 }
 
@@ -238,19 +255,21 @@ impl World {
 
     /// Makes a connection, as the weather is.
     pub async fn connect(self) -> io::Result<Wire> {
-        let (delay, luck) = {
+        let (delay, mishap) = {
             let mut inner = self.lock();
             let luck = inner.weather.closed.is_some_and(|n| inner.rng.one_in(n));
-            let hangs = luck && inner.rng.one_in(2);
-            (inner.latency(), (luck, hangs))
+            (
+                inner.latency(),
+                luck.then(|| inner.pick(&[Kind::Refused, Kind::Unanswered])).flatten(),
+            )
         };
         sleep(delay).await;
-        if luck.1 {
+        if mishap == Some(Kind::Unanswered) {
             self.lock().struck.unanswered += 1;
             pending::<()>().await;
         }
         let mut inner = self.lock();
-        if luck.0 || inner.is_down() {
+        if mishap.is_some() || inner.is_down() {
             inner.struck.refused += 1;
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
@@ -354,12 +373,13 @@ impl World {
     pub fn write(&self, number: u64, bytes: &[u8]) -> io::Result<Option<usize>> {
         let mut inner = self.lock();
         let split = inner.weather.splits.is_some_and(|n| inner.rng.one_in(n));
-        let taken =
-            if split { 1 + inner.rng.below(bytes.len() as u64) as usize } else { bytes.len() };
-        if split && inner.rng.one_in(4) {
+        if split && inner.weather.kinds.has(Kind::Stalls) && inner.rng.one_in(4) {
             inner.struck.stalls += 1;
             return Ok(None);
         }
+        let is_part = split && inner.weather.kinds.has(Kind::PartialWrites);
+        let taken =
+            if is_part { 1 + inner.rng.below(bytes.len() as u64) as usize } else { bytes.len() };
         inner.struck.partial_writes += u64::from(taken < bytes.len());
         let at = Instant::now() + inner.latency();
         let line = inner.lines.get_mut(&number).unwrap();
@@ -376,7 +396,9 @@ impl World {
     pub fn read(&self, number: u64, into: &mut [u8], waker: &Waker) -> Arrived {
         let mut inner = self.lock();
         let split = inner.weather.splits.is_some_and(|n| inner.rng.one_in(n));
-        let room = if split { 1 + inner.rng.below(into.len() as u64) as usize } else { into.len() };
+        let is_part = split && inner.weather.kinds.has(Kind::PartialReads);
+        let room =
+            if is_part { 1 + inner.rng.below(into.len() as u64) as usize } else { into.len() };
         let now = Instant::now();
         let line = inner.lines.get_mut(&number).unwrap();
         let due = line.down.under_way.front_mut().filter(|(at, _)| *at <= now);
