@@ -6,6 +6,7 @@ use clap::{ArgAction, Args, ValueEnum};
 
 use crate::color::ColorWhen;
 use crate::config::{Environment, word};
+use crate::envelope::Decode;
 use crate::error::CliError;
 use crate::output::{Encoding, Format, Style};
 use crate::units;
@@ -78,6 +79,17 @@ pub struct GlobalArgs {
     )]
     pub encoding: Option<Encoding>,
 
+    /// What bodies are decoded as
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "FORMAT",
+        hide_possible_values = true,
+        help = "Show what is in bodies: auto, laravel, symfony, backburner, stalker, mod-gearman, json, php, msgpack, none\n[default: auto on a terminal, none in a pipe]"
+    )]
+    pub decode: Option<Decode>,
+
     /// No notes on stderr, only errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
@@ -144,6 +156,7 @@ impl GlobalArgs {
         Ok(Style {
             format: chosen.map_or(default, |setting| setting.value),
             encoding: self.encoding.unwrap_or_default(),
+            decode: self.decode,
             columns: self.columns.clone(),
             sort_by: self.sort_by.clone(),
             headers: !self.no_headers,
@@ -161,6 +174,7 @@ impl GlobalArgs {
         Style {
             format: self.output.unwrap_or(style.format),
             encoding: self.encoding.unwrap_or(style.encoding),
+            decode: self.decode.or(style.decode),
             columns: self.columns.clone().or_else(|| style.columns.clone()),
             sort_by: self.sort_by.clone().or_else(|| style.sort_by.clone()),
             headers: style.headers && !self.no_headers,

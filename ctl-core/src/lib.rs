@@ -13,6 +13,7 @@ pub mod confirm;
 pub mod contract;
 pub mod dial;
 pub mod docs;
+pub mod envelope;
 pub mod error;
 pub mod escape;
 pub mod exporter;

@@ -111,7 +111,8 @@ pub fn create(path: &OsStr, style: &Style) -> Result<Option<Output>, CliError> {
     }
     let file = new_file(path)?;
     sync_entry(path);
-    let style = Style { format: Format::Ndjson, encoding: style.encoding, ..Style::default() };
+    let Style { encoding, decode, .. } = *style;
+    let style = Style { format: Format::Ndjson, encoding, decode, ..Style::default() };
     let destination = Destination::file(path.to_string_lossy(), &file);
     Ok(Some(Output::to(Box::new(BufWriter::new(file)), style).at(destination)))
 }

@@ -211,3 +211,37 @@ fn every_command_names_its_protocol_command_in_its_help() {
         }
     }
 }
+
+/// A job of Laravel, whose command is in PHP's serialization.
+const LARAVEL: &str = r#"{"displayName":"App\\SendMail","job":"Illuminate\\Queue\\CallQueuedHandler@call","data":{"commandName":"App\\SendMail","command":"O:12:\"App\\SendMail\":2:{s:2:\"to\";s:3:\"joe\";s:5:\"queue\";s:4:\"mail\";}"}}"#;
+
+/// Every command that shows bodies, and the body stays what it is.
+#[test]
+fn what_is_in_bodies_is_shown_beside_them() {
+    on_both(|address| {
+        let id = put(address, "mail", LARAVEL).to_string();
+        let envelope = serde_json::json!({
+            "format": "laravel", "class": "App\\SendMail", "queue": "mail", "arguments": {"to": "joe"},
+        });
+        for line in [
+            &["peek", &id][..],
+            &["jobs", "--with-body"],
+            &["job", &id, "--with-body"],
+            &["export"],
+            &["reserve", "-t", "mail"],
+            &["pop", "-t", "mail"],
+        ] {
+            let decoded = [line, &["-o", "ndjson", "--decode", "auto"]].concat();
+            if line[0] != "pop" {
+                let plain = bsctl(address, &[line, &["-o", "ndjson"]].concat()).exits(0);
+                assert!(!plain.out().contains("envelope"), "{}", plain.out());
+            }
+            let record = bsctl(address, &decoded).exits(0).json();
+            assert_eq!(
+                (&record["envelope"], &record["body"]),
+                (&envelope, &LARAVEL.into()),
+                "{line:?}"
+            );
+        }
+    });
+}

@@ -6,6 +6,7 @@ use super::object::Object;
 use super::record::{Column, Field, Layout, Record, Shape, Show};
 use super::{BODY, Format, Output, no_body, table, unknown_column};
 use crate::color::Role;
+use crate::envelope::{self, Decode, ENVELOPE};
 use crate::error::CliError;
 
 /// A list of results of one shape. Nothing but [`List::finish`] completes it.
@@ -40,11 +41,7 @@ impl<'a> List<'a> {
         let selected: Option<Vec<&'static str>> =
             out.style.columns.as_ref().map(|names| names.iter().map(find).collect()).transpose()?;
         let columns = match &selected {
-            Some(keys) => keys
-                .iter()
-                .filter_map(|key| shape.columns.iter().find(|column| column.key == *key))
-                .copied()
-                .collect(),
+            Some(keys) => keys.iter().filter_map(|key| shape.column_of(key)).copied().collect(),
             None => shape.columns.iter().filter(|c| shown(c, out.style.format)).copied().collect(),
         };
         let selected = selected.map(|keys| keys.into_iter().map(str::to_owned).collect());
@@ -89,8 +86,9 @@ impl<'a> List<'a> {
     ///
     /// # Errors
     /// Failures of writing; a body that the chosen encoding or a terminal cannot show.
-    pub fn push(&mut self, record: Record) -> Result<(), CliError> {
+    pub fn push(&mut self, mut record: Record) -> Result<(), CliError> {
         self.out.rows += 1;
+        self.decode(&mut record);
         let waits = matches!(self.out.style.format, Format::Table | Format::Wide)
             && self.shape.layout == Layout::Row;
         if let (Some(widths), true, None) = (&mut self.live, waits, self.sort_by) {
@@ -104,6 +102,23 @@ impl<'a> List<'a> {
         }
         self.write(record)?;
         self.out.flush_now_and_then()
+    }
+
+    /// Adds what is in the body, if it is going to be shown.
+    fn decode(&self, record: &mut Record) {
+        let asked_for = || match &self.selected {
+            Some(keys) => keys.iter().any(|key| key == ENVELOPE || key == BODY),
+            None => true,
+        };
+        let has_place = !matches!(self.out.style.format, Format::Name | Format::Raw);
+        let decoding = self.out.style.decoding();
+        if decoding == Decode::None || !has_place || !asked_for() {
+            return;
+        }
+        let envelope = record.body().and_then(|body| envelope::decode(decoding, body));
+        if let Some(envelope) = envelope {
+            record.insert_envelope(envelope.into_value());
+        }
     }
 
     /// Where the results go.
@@ -184,8 +199,10 @@ impl<'a> List<'a> {
                     self.out.text("\n")?;
                 }
                 // What is no column, such as a format version, is for programs.
-                let all =
-                    || self.shape.columns.iter().map(|column| column.key.to_owned()).collect();
+                let all = || {
+                    let keys = self.shape.columns.iter().map(|column| column.key);
+                    keys.chain([ENVELOPE]).map(str::to_owned).collect()
+                };
                 record.select(&self.selected.clone().unwrap_or_else(all));
                 let block = table::block(&record, self.out.look())?;
                 self.out.text(&block)

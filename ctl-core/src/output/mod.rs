@@ -24,6 +24,7 @@ pub use list::List;
 pub use record::{BODY, Column, Field, Layout, Record, Shape, Show};
 
 use crate::color::Role;
+use crate::envelope::Decode;
 use crate::error::{CliError, Exit};
 use crate::escape;
 use object::Object;
@@ -65,6 +66,8 @@ pub struct Style {
     pub format: Format,
     /// How bodies are rendered in text formats.
     pub encoding: Encoding,
+    /// What bodies are decoded as; on a terminal by what they look like, elsewhere not at all, when none.
+    pub decode: Option<Decode>,
     /// The columns to show, by key or heading; the shape's own when none.
     pub columns: Option<Vec<String>>,
     /// The column to sort lists by.
@@ -91,6 +94,13 @@ impl Style {
         self
     }
 
+    /// What bodies are decoded as.
+    #[must_use]
+    pub fn decoding(&self) -> Decode {
+        let usual = if self.terminal { Decode::Auto } else { Decode::None };
+        self.decode.unwrap_or(usual)
+    }
+
     /// Shows bare names or ids where a table would be shown: what a command has made is what people and scripts want to
     /// see, on a terminal too.
     pub fn prefer_names(&mut self) {
@@ -105,6 +115,7 @@ impl Default for Style {
         Self {
             format: Format::Plain,
             encoding: Encoding::Auto,
+            decode: None,
             columns: None,
             sort_by: None,
             headers: true,

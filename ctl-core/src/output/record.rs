@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+use crate::envelope::ENVELOPE;
+
 /// A value of a [`Record`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Field {
@@ -44,6 +46,13 @@ impl Record {
     pub fn with_body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.fields.push((Cow::Borrowed(BODY), Field::Body(body.into())));
         self
+    }
+
+    /// Adds what the body was decoded to, before the body.
+    pub(super) fn insert_envelope(&mut self, envelope: Value) {
+        let body = self.fields.iter().position(|(key, _)| key == BODY);
+        let at = body.unwrap_or(self.fields.len());
+        self.fields.insert(at, (Cow::Borrowed(ENVELOPE), Field::Value(envelope)));
     }
 
     /// Adds a field in place.
@@ -92,6 +101,9 @@ impl From<Map<String, Value>> for Record {
 
 /// The key of a job's body in a [`Record`].
 pub const BODY: &str = "body";
+
+/// What bodies were decoded to.
+static ENVELOPES: Column = Column::on_request(ENVELOPE, "ENVELOPE");
 
 /// When a column is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,9 +183,16 @@ impl Shape {
     /// The key of the column that the user calls `name`, by key or by heading.
     #[must_use]
     pub fn key_of(&self, name: &str) -> Option<&'static str> {
-        self.columns
-            .iter()
-            .find(|column| column.key == name || column.title.eq_ignore_ascii_case(name))
-            .map(|column| column.key)
+        self.column_of(name).map(|column| column.key)
+    }
+
+    /// The same as a column. Where there are bodies, there are envelopes.
+    pub(super) fn column_of(&self, name: &str) -> Option<&'static Column> {
+        let is_it = |column: &&'static Column| {
+            column.key == name || column.title.eq_ignore_ascii_case(name)
+        };
+        let has_body = self.columns.iter().any(|column| column.key == BODY);
+        let envelope = has_body.then_some(&ENVELOPES);
+        self.columns.iter().chain(envelope).find(is_it)
     }
 }

@@ -6,8 +6,9 @@ use comfy_table::{
 use serde_json::Value;
 
 use super::body::Encoding;
-use super::record::{Column, Field, Record};
+use super::record::{BODY, Column, Field, Record};
 use crate::color::Role;
+use crate::envelope::{ENVELOPE, short};
 use crate::error::CliError;
 use crate::escape;
 
@@ -58,7 +59,7 @@ pub(super) fn rows(columns: &[Column], records: &[Record], look: Look) -> Result
     for record in records {
         let mut cells = Vec::with_capacity(columns.len());
         for (column, widest) in columns.iter().zip(&mut widest) {
-            let cell = cell(column.key, record.get(column.key), look)?;
+            let cell = cell_of(column, record, look)?;
             *widest = cell.content().chars().count().max(*widest);
             cells.push(cell);
         }
@@ -81,7 +82,7 @@ pub(super) fn rows(columns: &[Column], records: &[Record], look: Look) -> Result
                 (true, Ok(least)) => ColumnConstraint::Absolute(Width::Fixed(least)),
                 _ => ColumnConstraint::ContentWidth,
             });
-        } else if columns.get(at).is_some_and(|column| column.key != super::BODY) {
+        } else if columns.get(at).is_some_and(|column| column.key != BODY) {
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(12)));
         }
     }
@@ -99,7 +100,7 @@ pub(super) fn next_row(
 ) -> Result<String, CliError> {
     let mut cells = Vec::with_capacity(columns.len());
     for column in columns {
-        cells.push(cell(column.key, record.get(column.key), look)?.content());
+        cells.push(cell_of(column, record, look)?.content());
     }
     let is_first = widths.is_empty();
     widths.resize(columns.len(), 0);
@@ -133,7 +134,8 @@ pub(super) fn block(record: &Record, look: Look) -> Result<String, CliError> {
             .paint(&format!("{:<width$}", format!("{key}:"), width = widest + 1), look.color);
         match field {
             Field::Value(value) => {
-                out.push_str(&format!("{label} {}\n", escape::line(&value_text(value))));
+                let text = if key == ENVELOPE { short(value) } else { value_text(value) };
+                out.push_str(&format!("{label} {}\n", escape::line(&text)));
             }
             Field::Body(bytes) => bodies.push_str(&body_view(bytes, look)?),
         }
@@ -162,9 +164,20 @@ fn body_view(bytes: &[u8], look: Look) -> Result<String, CliError> {
     Ok(view)
 }
 
+/// What is in a body stands in its place, where it could be read.
+fn cell_of(column: &Column, record: &Record, look: Look) -> Result<Cell, CliError> {
+    match record.get(ENVELOPE) {
+        Some(Field::Value(envelope)) if envelope.get("why").is_none() && column.key == BODY => {
+            cell(ENVELOPE, record.get(ENVELOPE), look)
+        }
+        _ => cell(column.key, record.get(column.key), look),
+    }
+}
+
 fn cell(key: &str, field: Option<&Field>, look: Look) -> Result<Cell, CliError> {
     let text = match field {
         None => String::new(),
+        Some(Field::Value(value)) if key == ENVELOPE => escape::line(&short(value)).into_owned(),
         Some(Field::Value(value)) => escape::line(&value_text(value)).into_owned(),
         Some(Field::Body(bytes)) => {
             let shown = bytes.get(..CELL_LIMIT * 4).unwrap_or(bytes);

@@ -267,3 +267,57 @@ fn long_json_is_escaped_in_pieces_of_whole_characters() {
     assert!(!shown.contains('\u{202e}'));
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["body"], body);
 }
+
+/// A body of Backburner.
+const NEWSLETTER: &[u8] = br#"{"class":"Newsletter","args":["joe@example.com",7]}"#;
+
+#[test]
+fn a_terminal_shows_what_is_in_a_body_and_a_pipe_does_not() {
+    let on = |format, terminal| Style { terminal, ..style(format) };
+    let rows = || vec![job(1, NEWSLETTER), job(2, b"plain")];
+    let table = text(on(Format::Table, true), rows());
+    assert!(table.contains(r#"backburner Newsletter("joe@example.com", 7)"#), "{table}");
+    assert!(table.contains("plain") && !table.contains("args"), "{table}");
+    assert!(!text(on(Format::Table, false), rows()).contains("backburner"));
+    let record: Value =
+        serde_json::from_str(&text(on(Format::Ndjson, true), vec![job(1, NEWSLETTER)])).unwrap();
+    assert_eq!(record["envelope"]["class"], "Newsletter");
+    assert_eq!(record["body"].as_str().unwrap().as_bytes(), NEWSLETTER);
+    for format in [Format::Ndjson, Format::Json, Format::Yaml, Format::Plain] {
+        assert!(!text(style(format), rows()).contains("envelope"), "{format:?}");
+    }
+}
+
+#[test]
+fn decode_says_what_bodies_are_wherever_they_go() {
+    let decode = |format, decode| Style { decode: Some(decode), ..style(format) };
+    let lines =
+        text(decode(Format::Ndjson, Decode::Backburner), vec![job(1, NEWSLETTER), job(2, b"x")]);
+    let records: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(records[0]["envelope"]["arguments"], serde_json::json!(["joe@example.com", 7]));
+    let unread = serde_json::json!({"format": "backburner", "why": "foreign"});
+    assert_eq!((&records[1]["envelope"], &records[1]["body"]), (&unread, &"x".into()));
+    // Contracts of plain lines: the columns are the same, unless somebody asks for it.
+    let plain = text(decode(Format::Plain, Decode::Auto), vec![job(1, NEWSLETTER)]);
+    assert_eq!(plain, text(style(Format::Plain), vec![job(1, NEWSLETTER)]));
+    let columns = Some(vec!["id".to_owned(), "ENVELOPE".to_owned()]);
+    let chosen = Style { columns, ..decode(Format::Plain, Decode::Backburner) };
+    assert!(text(chosen, vec![job(1, NEWSLETTER)]).starts_with("1\t{\"format\":\"backburner\""));
+    assert_eq!(
+        written(decode(Format::Raw, Decode::Auto), vec![job(1, NEWSLETTER)]).unwrap(),
+        NEWSLETTER
+    );
+}
+
+#[test]
+fn what_is_in_a_body_cannot_act_on_a_terminal() {
+    let body = b"O:4:\"\x1b[2J\":1:{s:1:\"\x1b\";s:1:\"\x07\";}";
+    for format in
+        [Format::Table, Format::Wide, Format::Plain, Format::Json, Format::Ndjson, Format::Yaml]
+    {
+        let style = Style { decode: Some(Decode::Auto), terminal: true, ..style(format) };
+        let shown = text(style, vec![job(1, body)]);
+        assert!(shown.chars().all(|c| c == '\n' || c == '\t' || !escape::acts(c)), "{shown:?}");
+    }
+}

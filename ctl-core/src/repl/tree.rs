@@ -15,6 +15,7 @@ const LINE_FLAGS: &[&str] = &[
     "sort_by",
     "no_headers",
     "encoding",
+    "decode",
     "progress",
     "yes",
     "no_input",

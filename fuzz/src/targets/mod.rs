@@ -6,6 +6,7 @@ mod adf_http;
 mod adf_server;
 mod beanstalk_replies;
 mod beanstalk_stats;
+mod envelopes;
 mod gearman_admin;
 mod gearman_packets;
 mod gearman_sessions;
@@ -20,6 +21,7 @@ pub use self::{
     adf_server::{adf_server_binary, adf_server_frames, adf_server_http, adf_server_json},
     beanstalk_replies::beanstalk_replies,
     beanstalk_stats::beanstalk_stats,
+    envelopes::envelopes,
     gearman_admin::gearman_admin,
     gearman_packets::gearman_packets,
     gearman_sessions::gearman_sessions,
@@ -31,7 +33,7 @@ pub use self::{
 pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is also that of its folder of seeds.
-pub const ALL: [(&str, Target); 16] = [
+pub const ALL: [(&str, Target); 17] = [
     ("addresses", addresses),
     ("adf_frames", adf_frames),
     ("adf_http_answers", adf_http_answers),
@@ -43,6 +45,7 @@ pub const ALL: [(&str, Target); 16] = [
     ("beanstalk_replies", beanstalk_replies),
     ("beanstalk_stats", beanstalk_stats),
     ("beanstalkd_input", beanstalkd_input),
+    ("envelopes", envelopes),
     ("gearman_admin", gearman_admin),
     ("gearman_packets", gearman_packets),
     ("gearman_sessions", gearman_sessions),

@@ -1,0 +1,93 @@
+//! Laravel and Lumen: JSON around a command in PHP's serialization, which may be encrypted, or around plain data.
+
+use serde_json::{Map, Value};
+
+use super::{Envelope, Why, id, json, php, text};
+
+/// What stands before the `@` when a command is to be handled.
+const HANDLER: &str = "Illuminate\\Queue\\CallQueuedHandler@call";
+/// Members of the payload that say how the job is run.
+const PAYLOAD: [&str; 8] = [
+    "maxTries",
+    "maxExceptions",
+    "failOnTimeout",
+    "backoff",
+    "timeout",
+    "retryUntil",
+    "delay",
+    "createdAt",
+];
+/// Properties that the payload repeats.
+const REPEATED: [&str; 6] =
+    ["tries", "maxExceptions", "failOnTimeout", "backoff", "timeout", "retryUntil"];
+/// Properties that every queueable command has.
+const FRAMEWORK: [&str; 12] = [
+    "job",
+    "connection",
+    "delay",
+    "afterCommit",
+    "middleware",
+    "chained",
+    "chainConnection",
+    "chainQueue",
+    "chainCatchCallbacks",
+    "messageGroup",
+    "deduplicator",
+    "batchId",
+];
+
+pub(super) fn read(body: &[u8]) -> Result<Envelope, Why> {
+    from_json(&json::parse(body)?)
+}
+
+pub(super) fn from_json(value: &Value) -> Result<Envelope, Why> {
+    let (Some(job), Some(data)) = (text(value, "job"), value.get("data")) else {
+        return Err(Why::Foreign);
+    };
+    let command_name = text(data, "commandName");
+    let shown = text(value, "displayName").or_else(|| command_name.clone());
+    let mut found = Envelope {
+        class: Some(shown.unwrap_or_else(|| job.clone())),
+        id: id(value, "uuid").or_else(|| id(value, "id")),
+        attempts: value.get("attempts").and_then(Value::as_u64),
+        ..Envelope::of("laravel")
+    };
+    for key in PAYLOAD {
+        found.with_option(key, value.get(key));
+    }
+    if job != HANDLER && found.class.as_ref() != Some(&job) {
+        found.options.insert("handler".to_owned(), job.into());
+    }
+    match text(data, "command") {
+        Some(command) => read_command(&command, command_name, &mut found),
+        None => found.arguments = Some(data.clone()),
+    }
+    Ok(found)
+}
+
+fn read_command(command: &str, name: Option<String>, found: &mut Envelope) {
+    if !php::looks_like(command.as_bytes()) {
+        found.why = Some(Why::Encrypted);
+        return;
+    }
+    let mut properties = match php::read(command.as_bytes()) {
+        Ok(Value::Object(properties)) => properties,
+        Ok(_) => return found.why = Some(Why::Malformed),
+        Err(why) => return found.why = Some(why),
+    };
+    let class = properties.shift_remove(php::CLASS);
+    if name.as_ref().is_some_and(|name| found.class.as_ref() != Some(name)) {
+        // The name on display is that of a listener, say, which this command calls.
+        found.with_option("command", class.as_ref());
+    }
+    found.queue =
+        properties.shift_remove("queue").and_then(|queue| queue.as_str().map(str::to_owned));
+    // Those that are null as well: commands have all of them.
+    for key in FRAMEWORK {
+        if let Some(value) = properties.shift_remove(key) {
+            found.with_option(key, Some(&value));
+        }
+    }
+    properties.retain(|key, _| !REPEATED.contains(&key.as_str()));
+    found.arguments = Some(properties).filter(|all: &Map<_, _>| !all.is_empty()).map(Value::Object);
+}

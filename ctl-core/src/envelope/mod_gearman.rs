@@ -1,0 +1,44 @@
+//! mod_gearman: base64 of lines of `key=value`, which may be encrypted.
+
+use serde_json::{Map, Value};
+
+use super::{Envelope, Why};
+use crate::output::from_base64;
+
+/// The first lines that mod_gearman writes: of a check, of a result.
+const FIRST: [&str; 3] = ["type", "host_name", "result_queue"];
+/// A block of the cipher, in bytes.
+const BLOCK: usize = 16;
+
+pub(super) fn read(body: &[u8]) -> Result<Envelope, Why> {
+    let encoded = std::str::from_utf8(body).map_err(|_| Why::Foreign)?;
+    // A coder that breaks lines ends each with LF.
+    let encoded: String = encoded.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    let decoded = from_base64(&encoded).map_err(|_| Why::Foreign)?;
+    match String::from_utf8(decoded) {
+        Ok(text) => from_text(&text).ok_or(Why::Foreign),
+        Err(error) if error.as_bytes().len().is_multiple_of(BLOCK) => Err(Why::Encrypted),
+        Err(_) => Err(Why::Foreign),
+    }
+}
+
+fn from_text(text: &str) -> Option<Envelope> {
+    let lines = text.trim_end_matches(['\n', '\0']).lines();
+    let lines = lines.filter(|line| !line.trim().is_empty());
+    // The same key again goes on with the value, as a long output does.
+    let mut all = Map::new();
+    for line in lines {
+        let (key, value) = line.split_once('=')?;
+        all.insert(key.to_owned(), value.into());
+    }
+    let first = all.keys().next()?;
+    if !FIRST.contains(&first.as_str()) {
+        return None;
+    }
+    let kind = all.shift_remove("type").and_then(|kind| kind.as_str().map(str::to_owned));
+    Some(Envelope {
+        class: Some(kind.unwrap_or_else(|| "result".to_owned())),
+        arguments: Some(Value::Object(all)),
+        ..Envelope::of("mod-gearman")
+    })
+}
