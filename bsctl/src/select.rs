@@ -3,6 +3,7 @@
 use beanstalk_client::{JobId, JobStats};
 use clap::Args;
 use ctl_core::bulk::Gate;
+use ctl_core::envelope::{self, ENVELOPE};
 use ctl_core::error::CliError;
 use ctl_core::filter::{Field, Fields, FilterArgs, Filters, Kind, Value};
 use ctl_core::progress::Progress;
@@ -16,7 +17,8 @@ macro_rules! filter_help {
     () => {
         "\
 Filters: FIELD OP VALUE with id, tube, state, pri, age, delay, ttr, left, reserves, timeouts, releases, buries, kicks,
-size, body; == != < <= > >=, and ~= !~ with a regular expression. Durations as 90s or 1h30m, sizes as 64k."
+size, body, and of what is in a body envelope.class, envelope.attempts, envelope.arguments.NAME, ..;
+== != < <= > >=, and ~= !~ with a regular expression. Durations as 90s or 1h30m, sizes as 64k."
     };
 }
 pub(crate) use filter_help;
@@ -73,9 +75,10 @@ impl Fields for Candidate<'_> {
         Field::new("kicks", Kind::Whole),
         Field::new("size", Kind::Size).of_body(),
         Field::new("body", Kind::Text).of_body(),
+        envelope::FIELD,
     ];
 
-    fn value(&self, field: &str, _: &[String]) -> Option<Value<'_>> {
+    fn value(&self, field: &str, beneath: &[String]) -> Option<Value<'_>> {
         let stats = self.stats;
         let seconds = |seconds: i64| Value::seconds(u64::try_from(seconds).unwrap_or(0));
         Some(match field {
@@ -94,6 +97,7 @@ impl Fields for Candidate<'_> {
             "kicks" => Value::Whole(stats.kicks),
             "size" => Value::size(self.body?),
             "body" => Value::text(self.body?),
+            ENVELOPE => return envelope::value(self.body?, beneath),
             _ => return None,
         })
     }

@@ -220,14 +220,21 @@ const LARAVEL: &str = r#"{"displayName":"App\\SendMail","job":"Illuminate\\Queue
 fn what_is_in_bodies_is_shown_beside_them() {
     on_both(|address| {
         let id = put(address, "mail", LARAVEL).to_string();
+        put(address, "other", "plain");
+        for filter in
+            ["envelope.class~=SendMail", "envelope.arguments.to==joe", "envelope.queue=mail"]
+        {
+            let ran = bsctl(address, &["jobs", "--filter", filter, "-o", "id"]).exits(0);
+            assert_eq!(ran.out().trim(), id, "{filter}");
+        }
         let envelope = serde_json::json!({
             "format": "laravel", "class": "App\\SendMail", "queue": "mail", "arguments": {"to": "joe"},
         });
         for line in [
             &["peek", &id][..],
-            &["jobs", "--with-body"],
+            &["jobs", "mail", "--with-body"],
             &["job", &id, "--with-body"],
-            &["export"],
+            &["export", "mail"],
             &["reserve", "-t", "mail"],
             &["pop", "-t", "mail"],
         ] {

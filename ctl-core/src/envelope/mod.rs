@@ -3,6 +3,7 @@
 //! Bodies are read, never run: no object is made, nothing is unserialized. Reading is bounded by [`MOST`] bytes, and in its
 //! depth and count. A body stays what it is; an envelope is shown beside it.
 
+mod field;
 mod json;
 mod laravel;
 mod mod_gearman;
@@ -16,6 +17,7 @@ use std::fmt;
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 
+pub use field::{FIELD, value};
 pub use short::short;
 
 /// The key of an envelope in a record.

@@ -1,0 +1,28 @@
+//! What filters can name of an envelope: `envelope.class`, `envelope.attempts`, `envelope.arguments.to`.
+
+use std::borrow::Cow;
+
+use serde_json::Value as Json;
+
+use super::{Decode, ENVELOPE, decode};
+use crate::filter::{Field, Kind, Value};
+
+/// The field of a job whose body may have an envelope.
+pub const FIELD: Field = Field::new(ENVELOPE, Kind::Free).of_body().open();
+
+/// The member of a body's envelope that lies at this path; in lists the first one is 0. None where there is no such
+/// thing.
+#[must_use]
+pub fn value(body: &[u8], path: &[String]) -> Option<Value<'static>> {
+    let envelope = decode(Decode::Auto, body)?.into_value();
+    let found = path.iter().try_fold(&envelope, |value, name| match value {
+        Json::Array(all) => all.get(name.parse::<usize>().ok()?),
+        value => value.get(name),
+    })?;
+    let text = match found {
+        Json::Null => return None,
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    Some(Value::Text(Cow::Owned(text.into_bytes())))
+}
