@@ -410,40 +410,9 @@ impl<L: Link> Dialer<L> {
     /// That of the last attempt.
     pub fn open<T>(
         &mut self,
-        attempt: impl FnMut(Attempt) -> Result<T, CliError>,
-    ) -> Result<T, CliError> {
-        let is_known = self.known.load(Ordering::Relaxed);
-        self.open_as(is_known, attempt)
-    }
-
-    /// The same for connections whose server is not asked first: some leave every question unanswered but the one that
-    /// is the command.
-    ///
-    /// # Errors
-    /// That of the last attempt.
-    pub fn open_unasked<T>(
-        &mut self,
-        attempt: impl FnMut(Attempt) -> Result<T, CliError>,
-    ) -> Result<T, CliError> {
-        self.open_as(true, attempt)
-    }
-
-    /// A failure with who answers instead, unless a server has answered as it should before.
-    pub fn explained(&mut self, error: CliError) -> CliError {
-        let has_time = error.exit != Exit::Timeout || self.plan.timeout.is_none();
-        if self.known.load(Ordering::Relaxed) || !has_time {
-            return error;
-        }
-        let addresses = self.each().unwrap_or_default();
-        let addresses: Vec<String> = addresses.into_iter().map(|(address, _)| address).collect();
-        who::explain(error, &self.program, &addresses, None)
-    }
-
-    fn open_as<T>(
-        &mut self,
-        is_known: bool,
         mut attempt: impl FnMut(Attempt) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
+        let is_known = self.known.load(Ordering::Relaxed);
         let (address, source) = (self.address()?, self.source());
         let addresses: Vec<String> = address.split(',').map(str::to_owned).collect();
         let asks = self.plan.wait_for_server.is_some();
@@ -473,6 +442,17 @@ impl<L: Link> Dialer<L> {
             Ok(opened)
         };
         self.plan.open(place, self.program.name, &self.messages, attempt)
+    }
+
+    /// A failure with who answers instead, unless a server has answered as it should before.
+    pub fn explained(&mut self, error: CliError) -> CliError {
+        let has_time = error.exit != Exit::Timeout || self.plan.timeout.is_none();
+        if self.known.load(Ordering::Relaxed) || !has_time {
+            return error;
+        }
+        let addresses = self.each().unwrap_or_default();
+        let addresses: Vec<String> = addresses.into_iter().map(|(address, _)| address).collect();
+        who::explain(error, &self.program, &addresses, None)
     }
 
     fn made(&mut self) -> Result<&[Way<L>], CliError> {

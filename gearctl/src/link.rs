@@ -415,7 +415,7 @@ impl Link {
             self.dialer.messages().decision(text);
         }
         let bound = self.dialer.call_bound();
-        self.dialer.open_unasked(|attempt| {
+        self.dialer.open(|attempt| {
             let mut admin = Admin::connect(attempt.bound::<Self>(&first)).map_err(cli_error)?;
             if attempt.asks {
                 // The command that every server answers.

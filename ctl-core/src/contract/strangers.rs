@@ -23,7 +23,8 @@ fn serves(serve: fn(TcpStream)) -> String {
 }
 
 /// A server of HTTP that waits for the end of a request, as many do.
-fn http() -> String {
+#[must_use]
+pub fn http() -> String {
     serves(|mut stream| {
         let mut request = Vec::new();
         let mut chunk = [0; 1024];

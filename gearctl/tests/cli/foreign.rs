@@ -1,5 +1,7 @@
 //! Servers of the field that are not gearmand: what they lack is said, and takes nothing else along.
 
+use std::time::Instant;
+
 use fixtures::gearmand::{Flavour, Server};
 use fixtures::real::{Geard, PerlGearmand, RealServer, Rustygeard};
 use serde_json::json;
@@ -165,6 +167,18 @@ fn a_server_that_ends_with_a_word_of_its_own_has_ended() {
     let server = Server::builder().flavour(Flavour::Rustygeard).start().unwrap();
     let confirm = format!("--confirm={}", server.address());
     gearctl(server.address(), &["shutdown", &confirm]).exits(0);
+}
+
+#[test]
+fn a_server_that_waits_for_more_than_a_line_is_no_gearman_server() {
+    let address = ctl_core::contract::strangers::http();
+    for line in [&["functions"][..], &["version"], &["jobs"], &["exporter", "--once"]] {
+        let started = Instant::now();
+        let error = gearctl(&address, &[line, &["-o", "json"]].concat()).exits(76).error_alone();
+        assert_eq!(error["code"], "WRONG_SERVER", "{line:?}: {error}");
+        // Long before the 10 s that an answer may take.
+        assert!(started.elapsed().as_secs() < 9, "{line:?}: {:?}", started.elapsed());
+    }
 }
 
 /// What each line ends with on geard, rustygeard, g2 and Perl's server. `HANDLE` is a queued job of `queued`, and `up`
