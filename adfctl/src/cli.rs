@@ -6,11 +6,12 @@ use ctl_core::exporter::ExporterArgs;
 use ctl_core::link::Connect;
 use ctl_core::program::Program;
 use ctl_core::smoke::SmokeArgs;
+use ctl_core::top::TopArgs;
 
 use crate::commands::settle::Fate;
 use crate::commands::{
     check, clear, count, drain, export, exporter, import, pop, pull, push, queue, queues, raw,
-    settle, smoke, wait, work,
+    settle, smoke, top, wait, work,
 };
 use crate::link::Link;
 use crate::program;
@@ -98,6 +99,9 @@ pub enum Command {
     /// Compare metrics with thresholds, for monitoring and CI (status page)
     #[command(after_help = check::HELP)]
     Check(check::CheckArgs),
+    /// Watch the queues live: what they have to do, how fast it changes, and what is wrong (status page)
+    #[command(after_help = top::HELP)]
+    Top(TopArgs),
     /// Serve metrics for Prometheus, and counts for autoscalers (status page)
     #[command(after_help = exporter::HELP)]
     Exporter(ExporterArgs),
@@ -137,6 +141,7 @@ impl ctl_core::tool::Tool for Adfctl {
             Command::Smoke(SmokeArgs {}) => smoke::run(tool),
             Command::Check(args) => check::run(tool, &args),
             Command::Wait(args) => wait::run(tool, &args),
+            Command::Top(args) => ctl_core::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
             Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),
             Command::Raw(args) => raw::run(tool, &args),
         }
@@ -149,7 +154,12 @@ impl ctl_core::tool::Tool for Adfctl {
                 | Command::Count(_)
                 | Command::Export(_)
                 | Command::Check(_)
+                | Command::Top(_)
                 | Command::Wait(_)
         )
+    }
+
+    fn repeats(command: &Command) -> bool {
+        matches!(command, Command::Top(_))
     }
 }

@@ -6,10 +6,11 @@ use ctl_core::exporter::ExporterArgs;
 use ctl_core::link::Connect;
 use ctl_core::program::Program;
 use ctl_core::smoke::SmokeArgs;
+use ctl_core::top::TopArgs;
 
 use crate::commands::{
     check, clear, delete, drain, export, exporter, finish, import, job, jobs, kick, pause, peek,
-    pop, put, raw, reserve, server, smoke, stats, tubes, wait, work,
+    pop, put, raw, reserve, server, smoke, stats, top, tubes, wait, work,
 };
 use crate::link::Link;
 use crate::program;
@@ -108,6 +109,9 @@ pub enum Command {
     /// Compare metrics with thresholds, for monitoring and CI (stats, stats-tube)
     #[command(after_help = check::HELP)]
     Check(check::CheckArgs),
+    /// Watch the tubes live: what they have to do, how fast it changes, and what is wrong (stats, list-tubes, stats-tube)
+    #[command(after_help = top::HELP)]
+    Top(TopArgs),
     /// Serve metrics for Prometheus, and counts for autoscalers (stats, list-tubes, stats-tube)
     #[command(after_help = exporter::HELP)]
     Exporter(ExporterArgs),
@@ -149,8 +153,13 @@ impl ctl_core::tool::Tool for Bsctl {
                 | Command::StatsTube(_)
                 | Command::Server(_)
                 | Command::Check(_)
+                | Command::Top(_)
                 | Command::Wait(_)
         ) || matches!(command, Command::Export(args) if !args.drains())
+    }
+
+    fn repeats(command: &Command) -> bool {
+        matches!(command, Command::Top(_))
     }
 }
 
@@ -181,6 +190,7 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Smoke(SmokeArgs {}) => smoke::run(tool),
         Command::Check(args) => check::run(tool, args),
         Command::Wait(args) => wait::run(tool, args),
+        Command::Top(args) => ctl_core::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
         Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),
         Command::Raw(args) => raw::run(tool, args),
     }

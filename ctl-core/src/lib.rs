@@ -46,6 +46,7 @@ pub mod smoke;
 pub mod thresholds;
 pub mod tls;
 pub mod tool;
+pub mod top;
 pub mod units;
 pub mod wait;
 pub mod watch;

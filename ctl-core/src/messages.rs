@@ -44,6 +44,8 @@ pub struct Messages {
 struct Shared {
     sink: Mutex<Box<dyn Write + Send>>,
     bar: Mutex<Option<ProgressBar>>,
+    /// What waits until the screen is free, if somebody has it.
+    held: Mutex<Option<Vec<u8>>>,
     program: &'static str,
     color: bool,
     terminal: bool,
@@ -74,8 +76,8 @@ impl Messages {
         color: bool,
         terminal: bool,
     ) -> Self {
-        let shared =
-            Shared { sink: Mutex::new(sink), bar: Mutex::new(None), program, color, terminal };
+        let (sink, bar, held) = (Mutex::new(sink), Mutex::new(None), Mutex::new(None));
+        let shared = Shared { sink, bar, held, program, color, terminal };
         Self { shared: Arc::new(shared), filter: Arc::new(Filter::at(Level::Info)), stamps: false }
     }
 
@@ -192,6 +194,19 @@ impl Messages {
         *lock(&self.shared.bar) = bar;
     }
 
+    /// Lets messages wait, while something has the whole screen, until [`Messages::release`].
+    pub(crate) fn hold(&self) {
+        *lock(&self.shared.held) = Some(Vec::new());
+    }
+
+    /// Shows the messages that waited.
+    pub(crate) fn release(&self) {
+        let held = lock(&self.shared.held).take();
+        if let Some(held) = held.filter(|held| !held.is_empty()) {
+            self.write(&held);
+        }
+    }
+
     fn line(&self, line: &str) {
         let width = self.is_terminal().then(terminal_size::terminal_size).flatten();
         let fitted = width.map(|(width, _)| wrap::words(line, width.0.into()));
@@ -200,6 +215,12 @@ impl Messages {
 
     /// A stderr that cannot be written has nowhere to be reported.
     fn write(&self, bytes: &[u8]) {
+        if let Some(held) = &mut *lock(&self.shared.held) {
+            if held.len() + bytes.len() <= MOST_HELD {
+                held.extend_from_slice(bytes);
+            }
+            return;
+        }
         let write = || {
             let mut sink = lock(&self.shared.sink);
             let _ = sink.write_all(bytes);
@@ -211,6 +232,9 @@ impl Messages {
         }
     }
 }
+
+/// The most that waits for the screen, in bytes.
+const MOST_HELD: usize = 16 << 10;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

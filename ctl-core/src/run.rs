@@ -125,8 +125,11 @@ impl<T: Interactive> Repeat for Context<T> {
 
     fn read(line: &[String]) -> Result<Option<(GlobalArgs, Line<T>)>, clap::Error> {
         let cli = cli::parse::<T>(line)?;
-        let looks =
-            |line: &Line<T>| reads_only(line) && !matches!(line, Line::Common(Common::Watch(_)));
+        let repeats = |line: &Line<T>| match line {
+            Line::Own(command) => T::repeats(command),
+            Line::Common(command) => matches!(command, Common::Watch(_)),
+        };
+        let looks = |line: &Line<T>| reads_only(line) && !repeats(line);
         Ok(cli.command.filter(looks).map(|command| (cli.globals, command)))
     }
 

@@ -38,6 +38,12 @@ pub trait Tool: Sized + 'static {
     /// Whether the command leaves server and files as they are: a reader who goes away ends it quietly, and `watch`
     /// may repeat it.
     fn reads_only(command: &Self::Command) -> bool;
+
+    /// Whether the command looks again and again by itself: then `watch` does not repeat it.
+    #[must_use]
+    fn repeats(_command: &Self::Command) -> bool {
+        false
+    }
 }
 
 /// What every command works with: flags, connections, output, messages, input. Fields are public so that a command can

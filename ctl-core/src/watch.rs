@@ -150,7 +150,7 @@ fn inner<T: Repeat>(line: &[String]) -> Result<(GlobalArgs, T::Command), CliErro
         CliError::usage(text.strip_prefix("error: ").unwrap_or(&text).trim().to_owned())
     })?;
     read.ok_or_else(|| {
-        CliError::usage("watch repeats only commands that change nothing")
+        CliError::usage("watch repeats only commands that look once and change nothing")
             .hint(format!("{} help watch has examples", T::NAME))
     })
 }

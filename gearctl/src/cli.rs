@@ -6,10 +6,11 @@ use ctl_core::exporter::ExporterArgs;
 use ctl_core::link::Connect;
 use ctl_core::program::Program;
 use ctl_core::smoke::SmokeArgs;
+use ctl_core::top::TopArgs;
 
 use crate::commands::{
     cancel, check, drain, exporter, function, functions, job, jobs, map, raw, run, server,
-    shutdown, smoke, submit, wait, work, workers,
+    shutdown, smoke, submit, top, wait, work, workers,
 };
 use crate::link::Link;
 use crate::program;
@@ -87,6 +88,9 @@ pub enum Command {
     /// Compare metrics with thresholds, for monitoring and CI (status, GET_STATUS, SUBMIT_JOB)
     #[command(after_help = check::HELP)]
     Check(check::CheckArgs),
+    /// Watch the functions live: what they have to do, how fast it changes, and what is wrong (status)
+    #[command(after_help = top::HELP)]
+    Top(TopArgs),
     /// Serve metrics for Prometheus, and counts for autoscalers (status)
     #[command(after_help = exporter::HELP)]
     Exporter(ExporterArgs),
@@ -135,6 +139,7 @@ impl ctl_core::tool::Tool for Gearctl {
             Command::Smoke(SmokeArgs {}) => smoke::run(tool),
             Command::Check(args) => check::run(tool, args),
             Command::Wait(args) => wait::run(tool, args),
+            Command::Top(args) => ctl_core::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
             Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),
             Command::Server(args) => server::run(tool, args),
             Command::Version(args) => server::version(tool, args),
@@ -154,11 +159,16 @@ impl ctl_core::tool::Tool for Gearctl {
                 | Command::Functions(_)
                 | Command::Workers(_)
                 | Command::Check(_)
+                | Command::Top(_)
                 | Command::Wait(_)
                 | Command::Server(_)
                 | Command::Version(_)
                 | Command::Pid(_)
                 | Command::Verbose(_)
         )
+    }
+
+    fn repeats(command: &Command) -> bool {
+        matches!(command, Command::Top(_))
     }
 }

@@ -15,5 +15,6 @@ pub mod queues;
 pub mod raw;
 pub mod settle;
 pub mod smoke;
+pub mod top;
 pub mod wait;
 pub mod work;

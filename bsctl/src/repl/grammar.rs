@@ -140,7 +140,7 @@ const GROUPS: &[Group] = &[
     Group {
         name: "observe",
         title: "Checks and waiting",
-        verbs: &["smoke", "check", "wait", "ping"],
+        verbs: &["top", "smoke", "check", "wait", "ping"],
     },
     builtin::GROUP,
 ];

@@ -31,6 +31,8 @@ pub mod strangers;
 pub mod terminal;
 pub mod tls;
 #[cfg(unix)]
+pub mod top;
+#[cfg(unix)]
 pub mod tour;
 #[cfg(unix)]
 pub mod work;
@@ -149,6 +151,13 @@ macro_rules! tool_contract {
                 a_strict_parser_reads_the_metrics,
                 the_dashboard_and_the_alerts_ask_for_what_is_exported,
                 a_check_is_told_to_other_programs,
+            }
+            #[cfg(unix)]
+            $crate::tool_contract! { @case top
+                a_live_view_gives_the_terminal_back,
+                a_server_that_goes_away_comes_back_into_a_live_view,
+                a_session_goes_on_behind_a_live_view,
+                programs_get_snapshots,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case shells

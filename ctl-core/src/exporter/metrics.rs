@@ -56,6 +56,47 @@ impl Metrics {
         }
     }
 
+    /// The samples of a family: their labels and values.
+    pub(crate) fn samples(&self, family: &str) -> impl Iterator<Item = (&[(String, String)], f64)> {
+        let samples = self.family(family).into_iter().flat_map(|family| &family.samples);
+        samples.map(|sample| (&*sample.labels, sample.value))
+    }
+
+    /// The value of the sample of this family that has no label.
+    pub(crate) fn value(&self, family: &str) -> Option<f64> {
+        self.samples(family).find(|(labels, _)| labels.is_empty()).map(|(_, value)| value)
+    }
+
+    /// How the values of a family move.
+    pub(crate) fn kind(&self, family: &str) -> Option<Kind> {
+        self.family(family).map(|family| family.kind)
+    }
+
+    /// The text of a label of the first family whose name ends so.
+    pub(crate) fn label(&self, end: &str, key: &str) -> Option<&str> {
+        let samples = &self.0.iter().find(|family| family.name.ends_with(end))?.samples;
+        let labels = samples.iter().flat_map(|sample| &sample.labels);
+        labels.filter(|(name, _)| name == key).map(|(_, text)| text.as_str()).next()
+    }
+
+    /// The value of the first family whose name ends so.
+    pub(crate) fn value_ending(&self, end: &str) -> Option<f64> {
+        let family = self.0.iter().find(|family| family.name.ends_with(end))?;
+        family.samples.first().map(|sample| sample.value)
+    }
+
+    /// Whether the server has started again since: one of its own counters went back.
+    pub(crate) fn started_after(&self, before: &Metrics) -> bool {
+        let counters = self.0.iter().filter(|family| family.kind == Kind::Counter);
+        counters.map(|family| family.name.as_str()).any(|name| {
+            self.value(name).zip(before.value(name)).is_some_and(|(now, then)| now < then)
+        })
+    }
+
+    fn family(&self, name: &str) -> Option<&Family> {
+        self.0.iter().find(|family| family.name == name)
+    }
+
     /// Adds all of another server's, with this label.
     pub(super) fn merge(&mut self, other: Metrics, (key, text): (&str, &str)) {
         for mut family in other.0 {

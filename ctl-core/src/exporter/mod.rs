@@ -1,27 +1,23 @@
 //! `exporter`: what the servers have to do, for Prometheus, and for autoscalers that ask for one queue.
 
+mod collect;
 mod http;
 mod metrics;
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::Instant;
 
 use clap::Args;
 use hyper::StatusCode;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
+pub use self::collect::{Choice, Known};
+pub(crate) use self::collect::{Collector, Look};
 use self::http::{Asked, Reply};
 pub use self::metrics::{Kind, Metrics};
 use crate::error::{CliError, Exit};
-use crate::glob::{fits, is_wanted};
-use crate::link::Link;
-use crate::messages::Messages;
 use crate::output::{Column, Format, Output, Record, Shape};
-use crate::ping::PATIENCE;
 use crate::serve::tcp_address;
 use crate::tool::{Context, Tool};
 
@@ -48,17 +44,8 @@ pub struct ExporterArgs {
     #[arg(long, value_name = "NAMES")]
     names: Option<String>,
 
-    /// Only what fits this pattern (* and ?); may be given several times
-    #[arg(long, value_name = "GLOB")]
-    only: Vec<String>,
-
-    /// But not what fits this pattern; may be given several times
-    #[arg(long, value_name = "GLOB")]
-    exclude: Vec<String>,
-
-    /// At most so many of them, the first by name
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    max: usize,
+    #[command(flatten)]
+    choice: Choice,
 }
 
 /// What the exporter of a tool asks, and what it calls that.
@@ -91,55 +78,6 @@ pub struct Names {
     pub server: &'static str,
 }
 
-/// What is known of a server: which questions it does not answer.
-#[derive(Debug, Default)]
-pub struct Known(Vec<&'static str>);
-
-impl Known {
-    /// The answer to an optional question, unless this server is known to have none: silence is waited for once.
-    ///
-    /// # Errors
-    /// That of the question.
-    pub fn ask<O>(
-        &mut self,
-        question: &'static str,
-        ask: impl FnOnce() -> Result<Option<O>, CliError>,
-    ) -> Result<Option<O>, CliError> {
-        if self.0.contains(&question) {
-            return Ok(None);
-        }
-        let answer = ask()?;
-        if answer.is_none() {
-            self.0.push(question);
-        }
-        Ok(answer)
-    }
-}
-
-/// Which queues are exported.
-#[derive(Debug)]
-pub struct Choice {
-    only: Vec<String>,
-    exclude: Vec<String>,
-    max: usize,
-}
-
-impl Choice {
-    /// Those that are wanted, by their names, and how many more there are.
-    #[must_use]
-    pub fn of<Q>(&self, queues: Vec<Q>, name: impl Fn(&Q) -> String) -> (Vec<(String, Q)>, usize) {
-        let mut wanted: Vec<(String, Q)> = queues
-            .into_iter()
-            .map(|queue| (name(&queue), queue))
-            .filter(|(name, _)| is_wanted(name, &self.only) && !fits(name, &self.exclude))
-            .collect();
-        wanted.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let more = wanted.len().saturating_sub(self.max);
-        wanted.truncate(self.max);
-        (wanted, more)
-    }
-}
-
 /// Runs `exporter`: every request asks the servers anew, all at once.
 ///
 /// # Errors
@@ -149,14 +87,8 @@ pub fn run<T: Tool>(
     args: &ExporterArgs,
     exports: &'static Exports<T>,
 ) -> Result<Exit, CliError> {
-    context.link.dialer_mut().default_timeout(PATIENCE);
-    let exporter = Exporter {
-        exports,
-        names: exports.names(args.names.as_deref())?,
-        choice: Choice { only: args.only.clone(), exclude: args.exclude.clone(), max: args.max },
-        servers: context.link.each()?.into_iter().map(Server::new).collect(),
-        messages: context.messages.clone(),
-    };
+    let names = exports.names(args.names.as_deref())?;
+    let exporter = Exporter(Collector::new(context, exports, names, args.choice.clone())?);
     if args.once {
         return print(&mut context.out, &exporter);
     }
@@ -180,7 +112,7 @@ pub fn run<T: Tool>(
 /// Prints the metrics: as records where documents are wanted, else as they are scraped.
 fn print<T: Tool>(out: &mut Output, exporter: &Exporter<T>) -> Result<Exit, CliError> {
     let (metrics, failures) = exporter.scrape();
-    let are_all_down = failures.len() == exporter.servers.len();
+    let are_all_down = failures.len() == exporter.0.addresses().len();
     let worst = failures.into_iter().max_by_key(|error| error.exit.code());
     match (out.style.format, worst) {
         (Format::Json | Format::Ndjson | Format::Yaml, Some(worst)) if are_all_down => Err(worst),
@@ -216,55 +148,7 @@ impl<T: Tool> Exports<T> {
     }
 }
 
-struct Exporter<T: Tool> {
-    exports: &'static Exports<T>,
-    names: Names,
-    choice: Choice,
-    servers: Vec<Server<T::Link>>,
-    messages: Messages,
-}
-
-/// A server that is asked.
-struct Server<L> {
-    address: String,
-    /// Whoever asks has it alone.
-    link: Mutex<Asking<L>>,
-}
-
-struct Asking<L> {
-    link: L,
-    known: Known,
-    /// It was told that the server does not answer.
-    is_down: bool,
-}
-
-impl<L: Link> Server<L> {
-    fn new((address, link): (String, L)) -> Self {
-        Self { address, link: Mutex::new(Asking { link, known: Known::default(), is_down: false }) }
-    }
-
-    /// Asks over the connection of this server. One that failed is made anew the next time.
-    fn ask<O>(
-        &self,
-        messages: &Messages,
-        question: impl FnOnce(&mut L, &mut Known) -> Result<O, CliError>,
-    ) -> Result<O, CliError> {
-        let mut asking = self.link.lock().unwrap_or_else(PoisonError::into_inner);
-        let Asking { link, known, .. } = &mut *asking;
-        let answer = link.connect().and_then(|()| question(link, known));
-        match &answer {
-            Ok(_) if asking.is_down => messages.note(format!("{} answers again", self.address)),
-            Err(error) if !asking.is_down => messages.warn(error.at(&self.address)),
-            _ => {}
-        }
-        asking.is_down = answer.is_err();
-        if asking.is_down {
-            asking.link.close();
-            asking.known = Known::default();
-        }
-        answer
-    }
-}
+struct Exporter<T: Tool>(Collector<T>);
 
 impl<T: Tool> Exporter<T> {
     fn answer(&self, asked: &Asked<'_>) -> Reply {
@@ -281,7 +165,7 @@ impl<T: Tool> Exporter<T> {
             "/scale" => self.scale(asked.query),
             "/healthz" => text(StatusCode::OK, "ok\n".to_owned()),
             "/" => {
-                let noun = self.exports.noun;
+                let noun = self.0.exports.noun;
                 let known = format!("/metrics\n/healthz\n/scale?{noun}=NAME\n");
                 text(StatusCode::OK, known)
             }
@@ -289,39 +173,20 @@ impl<T: Tool> Exporter<T> {
         }
     }
 
-    /// Asks every server at once.
-    fn ask_all<O: Send>(
-        &self,
-        question: impl Fn(&mut T::Link, &mut Known) -> Result<O, CliError> + Sync,
-    ) -> Vec<Result<O, CliError>> {
-        let (question, messages) = (&question, &self.messages);
-        thread::scope(|scope| {
-            let ask = |server| scope.spawn(move || Server::ask(server, messages, question));
-            let asked: Vec<_> = self.servers.iter().map(ask).collect();
-            let defect = || CliError::internal("asking a server is a defect of the tool");
-            asked.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(defect()))).collect()
-        })
-    }
-
     /// The metrics of all servers, and why others have none.
     fn scrape(&self) -> (Metrics, Vec<CliError>) {
-        let Self { exports, names, choice, servers, .. } = self;
-        let timed = |link: &mut T::Link, known: &mut Known| {
-            let start = Instant::now();
-            let metrics = (exports.scrape)(link, names, choice, known)?;
-            Ok((metrics, start.elapsed()))
-        };
+        let Self(Collector { exports, names, .. }) = self;
         let (mut all, mut failures) = (Metrics::default(), Vec::new());
         let (up, seconds) = (
             format!("{}_up", exports.prefix),
             format!("{}_scrape_duration_seconds", exports.prefix),
         );
-        for (server, answer) in servers.iter().zip(self.ask_all(timed)) {
-            let label = (names.server, server.address.as_str());
+        for (address, answer) in self.0.addresses().zip(self.0.looks()) {
+            let label = (names.server, address);
             let is_up = if answer.is_ok() { 1.0 } else { 0.0 };
             all.add(Kind::Gauge, &up, "Whether the server answers.", [label], is_up);
             match answer {
-                Ok((metrics, took)) => {
+                Ok(Look { metrics, took, .. }) => {
                     let help = "How long the server took to answer, in seconds.";
                     all.add(Kind::Gauge, &seconds, help, [label], took.as_secs_f64());
                     all.merge(metrics, label);
@@ -334,7 +199,7 @@ impl<T: Tool> Exporter<T> {
 
     /// What there is to do in one queue, on all servers that answer together.
     fn scale(&self, query: &str) -> Reply {
-        let noun = self.exports.noun;
+        let noun = self.0.exports.noun;
         let Some(name) = parameter(query, noun) else {
             return json(
                 StatusCode::BAD_REQUEST,
@@ -343,7 +208,7 @@ impl<T: Tool> Exporter<T> {
         };
         let mut sums = BTreeMap::<&str, i64>::new();
         let mut failure = None;
-        let answers = self.ask_all(|link, _| (self.exports.scale)(link, &name));
+        let answers = self.0.ask_all(|link, _| (self.0.exports.scale)(link, &name));
         let came = answers.iter().filter(|answer| answer.is_ok()).count();
         for answer in answers {
             match answer {
@@ -402,15 +267,5 @@ mod tests {
         );
         assert_eq!(parameter("tube", "tube"), None);
         assert_eq!(parameter("", "tube"), None);
-    }
-
-    #[test]
-    fn the_first_by_name_are_exported_of_those_that_fit() {
-        let choice =
-            Choice { only: vec!["a*".into(), "b".into()], exclude: vec!["*x".into()], max: 2 };
-        let queues = ["b", "ab", "ax", "c", "aa"].map(str::to_owned).to_vec();
-        let (wanted, more) = choice.of(queues, Clone::clone);
-        assert_eq!(wanted.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["aa", "ab"]);
-        assert_eq!(more, 1);
     }
 }

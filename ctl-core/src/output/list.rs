@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::object::Object;
 use super::record::{Column, Field, Layout, Record, Shape, Show};
-use super::{BODY, Format, Output, no_body, table, unknown_column};
+use super::{BODY, Format, Output, Style, no_body, table, unknown_column};
 use crate::color::Role;
 use crate::envelope::{self, Decode, ENVELOPE};
 use crate::error::CliError;
@@ -35,11 +35,7 @@ impl<'a> List<'a> {
         if out.style.format == Format::Raw && shape.key_of(BODY).is_none() {
             return Err(no_body());
         }
-        let known: Vec<&str> = shape.columns.iter().map(|column| column.key).collect();
-        let find = |name: &String| shape.key_of(name).ok_or_else(|| unknown_column(name, &known));
-        let sort_by = out.style.sort_by.as_ref().map(find).transpose()?;
-        let selected: Option<Vec<&'static str>> =
-            out.style.columns.as_ref().map(|names| names.iter().map(find).collect()).transpose()?;
+        let (selected, sort_by) = shape.chosen(&out.style)?;
         let columns = match &selected {
             Some(keys) => keys.iter().filter_map(|key| shape.column_of(key)).copied().collect(),
             None => shape.columns.iter().filter(|c| shown(c, out.style.format)).copied().collect(),
@@ -284,8 +280,21 @@ fn shown(column: &Column, format: Format) -> bool {
     }
 }
 
+impl Shape {
+    /// The keys that `--columns` names, and the one of `--sort-by`.
+    pub(super) fn chosen(
+        &self,
+        style: &Style,
+    ) -> Result<(Option<Vec<&'static str>>, Option<&'static str>), CliError> {
+        let known: Vec<&str> = self.columns.iter().map(|column| column.key).collect();
+        let find = |name: &String| self.key_of(name).ok_or_else(|| unknown_column(name, &known));
+        let columns = style.columns.as_ref().map(|names| names.iter().map(find).collect());
+        Ok((columns.transpose()?, style.sort_by.as_ref().map(find).transpose()?))
+    }
+}
+
 /// Numbers by value, everything else as text; what is missing comes first.
-fn compare(a: Option<&Field>, b: Option<&Field>) -> std::cmp::Ordering {
+pub(super) fn compare(a: Option<&Field>, b: Option<&Field>) -> std::cmp::Ordering {
     let number = |field: Option<&Field>| match field {
         Some(Field::Value(Value::Number(number))) => number.as_f64(),
         _ => None,

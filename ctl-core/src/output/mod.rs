@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use serde::Serialize;
+use serde_json::Value;
 
 pub use body::{Encoding, Shown, base64, from_base64, from_hex, hex, is_text};
 pub use destination::Destination;
@@ -284,6 +285,31 @@ impl Output {
             }
         }
         self.flush().map(|()| Exit::Done)
+    }
+
+    /// The records as values, for a document that they are a part of; `--columns` and `--sort-by` do what they do to a list.
+    ///
+    /// # Errors
+    /// They name no column: exit 2.
+    pub fn values(
+        &self,
+        shape: &'static Shape,
+        records: impl Iterator<Item = Record>,
+    ) -> Result<Vec<Value>, CliError> {
+        let (columns, sort_by) = shape.chosen(&self.style)?;
+        let mut records: Vec<Record> = records.collect();
+        if let Some(key) = sort_by {
+            records.sort_by(|a, b| list::compare(a.get(key), b.get(key)));
+        }
+        let value = |mut record: Record| {
+            if let Some(keys) = &columns {
+                let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+                record.select(&keys);
+            }
+            let object = Object::new(&record, self.style.encoding)?;
+            serde_json::to_value(&object).map_err(not_json)
+        };
+        records.into_iter().map(value).collect()
     }
 
     /// A value as a whole document in the JSON, NDJSON or YAML format.

@@ -31,6 +31,7 @@ use crate::output::{Format, Output, Record, Style};
 use crate::ping::PATIENCE;
 use crate::signals::Interrupts;
 use crate::tool::Tool;
+use crate::top;
 
 /// The setting that decides what becomes of what the session holds.
 const ON_EXIT: &str = "on_exit";
@@ -92,6 +93,9 @@ impl<G: Guest> Shell for Host<'_, G> {
             if !self.may_leave(Leaving::Connect, borrow(&mut person))? {
                 return Ok(Exit::Done);
             }
+        }
+        if name == top::NAME {
+            return self.on_screen(|host| host.line(matches, words));
         }
         let reads = G::Tool::WORDS.reads.contains(&name.as_str());
         loop {
@@ -260,6 +264,19 @@ impl<G: Guest> Host<'_, G> {
             // A closed stdout shows at the next write.
             let _ = writeln!(io::stdout());
         }
+    }
+
+    /// Runs something that may take the whole screen, for as long as the person likes.
+    fn on_screen<T>(
+        &mut self,
+        run: impl FnOnce(&mut Self) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let started = Instant::now();
+        self.written.page(true);
+        let result = run(self);
+        self.written.page(false);
+        self.reading += started.elapsed();
+        result
     }
 
     /// Runs something whose result may be too high for the screen.

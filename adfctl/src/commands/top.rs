@@ -1,0 +1,56 @@
+//! `top`: what the queues have to do, live.
+
+use ctl_core::output::{Column, Shape};
+use ctl_core::top::{Board, Figure, Row, columns};
+
+/// The end of `top --help`.
+pub const HELP: &str = "\
+Protocol: the status page, over HTTP on the same port, which tells of 100 queues at most.
+On a terminal this is a picture that lives: ? shows the keys, q leaves. Columns that have no room are left out. In a pipe,
+or with -o json, ndjson or yaml, there is a snapshot for each look instead; -o json and yaml look once unless --iterations
+says otherwise. CHANGE/S is by how many messages per second the queue has had more or fewer ready since the last look: the
+server counts nothing that only grows. A queue with ready messages that nobody pulls is a PROBLEM.
+A server that does not answer is shown as such and comes back by itself.
+
+Examples:
+  adfctl top
+  adfctl top --only '/mail*' --sort-by pulled
+  adfctl top --once -o json | jq '.queues[] | select(.problem)'";
+
+const FIGURES: [Figure; 7] = [
+    Figure::server(),
+    Figure::name("QUEUE"),
+    messages("ready", "READY", 1),
+    messages("pulled", "PULLED", 2),
+    Figure::count(Column::new("waiting", "WAITING"), "adfqueue_pulls_waiting", 3),
+    Figure::rate(Column::new("change_per_second", "CHANGE/S"), "adfqueue_messages", 4)
+        .labelled(("state", "ready")),
+    Figure::problem(),
+];
+
+const fn messages(state: &'static str, title: &'static str, rank: u8) -> Figure {
+    let figure = Figure::count(Column::new(state, title), "adfqueue_messages", rank);
+    figure.labelled(("state", state))
+}
+
+static SHAPE: Shape = Shape::rows("name", &columns(&FIGURES));
+
+/// What is shown.
+pub static BOARD: Board = Board {
+    shape: &SHAPE,
+    figures: &FIGURES,
+    server: &[
+        Figure::sum(Column::new("ready", "ready")),
+        Figure::sum(Column::new("pulled", "pulled")),
+        Figure::sum(Column::new("waiting", "waiting")),
+        Figure::count(Column::new("connections", "connections"), "adfqueue_connections", 0),
+        Figure::count(Column::new("queues", "queues"), "adfqueue_queues", 0),
+    ],
+    main: "ready",
+    problem,
+};
+
+fn problem(queue: &Row<'_>) -> Option<String> {
+    let is_taken = queue.count("waiting") > 0.0 || queue.count("pulled") > 0.0;
+    (queue.count("ready") > 0.0 && !is_taken).then(|| "nobody pulls".to_owned())
+}

@@ -1,0 +1,85 @@
+//! `top`: what the tubes have to do, live.
+
+use ctl_core::output::{Column, Shape};
+use ctl_core::top::{Board, Figure, Row, columns};
+
+/// The end of `top --help`.
+pub const HELP: &str = "\
+Protocol: stats, list-tubes, stats-tube; use, peek-ready and stats-job for the age of the oldest job.
+On a terminal this is a picture that lives: ? shows the keys, q leaves. Columns that have no room are left out. In a pipe,
+or with -o json, ndjson or yaml, there is a snapshot for each look instead; -o json and yaml look once unless --iterations
+says otherwise. PUT/S and DELETE/S are of the time since the last look, so the first one has none. OLDEST is the age of
+the job that is reserved next. A tube with ready jobs that nobody watches is a PROBLEM, and so are buried jobs and a pause.
+Of several servers, one that does not answer is shown as such and comes back by itself.
+
+Examples:
+  bsctl top
+  bsctl -a one:11300,two:11300 top --only 'mail*' --sort-by buried
+  bsctl top --once -o json | jq '.tubes[] | select(.problem)'";
+
+const FIGURES: [Figure; 13] = [
+    Figure::server(),
+    Figure::name("TUBE"),
+    jobs("ready", "READY", 1),
+    jobs("reserved", "RESERVED", 3),
+    jobs("delayed", "DELAYED", 7),
+    jobs("buried", "BURIED", 2),
+    Figure::rate(Column::new("put_per_second", "PUT/S"), "beanstalkd_tube_jobs_put", 4),
+    Figure::rate(Column::new("delete_per_second", "DELETE/S"), "beanstalkd_tube_cmd_delete", 5),
+    Figure::seconds(
+        Column::new("oldest_age_seconds", "OLDEST"),
+        "beanstalkd_tube_oldest_job_age_seconds",
+        4,
+    ),
+    Figure::count(Column::new("waiting", "WAITING"), "beanstalkd_tube_current_waiting", 6),
+    Figure::count(Column::wide("watching", "WATCHING"), "beanstalkd_tube_current_watching", 8),
+    Figure::seconds(Column::wide(PAUSE, "PAUSE"), "beanstalkd_tube_pause_time_left_seconds", 9),
+    Figure::problem(),
+];
+
+const PAUSE: &str = "pause_left_seconds";
+
+const fn jobs(state: &'static str, title: &'static str, rank: u8) -> Figure {
+    let figure = Figure::count(Column::new(state, title), "beanstalkd_tube_jobs", rank);
+    figure.labelled(("state", state))
+}
+
+static SHAPE: Shape = Shape::rows("name", &columns(&FIGURES));
+
+/// What is shown.
+pub static BOARD: Board = Board {
+    shape: &SHAPE,
+    figures: &FIGURES,
+    server: &[
+        Figure::count(Column::new("ready", "ready"), "beanstalkd_current_jobs_ready", 0),
+        Figure::count(Column::new("reserved", "reserved"), "beanstalkd_current_jobs_reserved", 0),
+        Figure::count(Column::new("delayed", "delayed"), "beanstalkd_current_jobs_delayed", 0),
+        Figure::count(Column::new("buried", "buried"), "beanstalkd_current_jobs_buried", 0),
+        Figure::rate(Column::new("put_per_second", "put/s"), "beanstalkd_jobs_put", 0),
+        Figure::rate(Column::new("delete_per_second", "delete/s"), "beanstalkd_cmd_delete", 0),
+        Figure::count(Column::new("workers", "workers"), "beanstalkd_current_workers", 0),
+        Figure::count(Column::new("waiting", "waiting"), "beanstalkd_current_waiting", 0),
+        Figure::count(
+            Column::new("connections", "connections"),
+            "beanstalkd_current_connections",
+            0,
+        ),
+        Figure::seconds(Column::new("uptime_seconds", "up"), "beanstalkd_uptime_seconds", 0),
+        Figure::count(Column::new("draining", "draining"), "beanstalkd_draining", 0),
+    ],
+    main: "ready",
+    problem,
+};
+
+fn problem(tube: &Row<'_>) -> Option<String> {
+    // Every connection watches `default` until it says otherwise, and so does this one.
+    let own = if tube.name == "default" { 1.0 } else { 0.0 };
+    let watching = tube.count("watching") - own;
+    if tube.count("ready") > 0.0 && watching <= 0.0 {
+        return Some("nobody watches".to_owned());
+    }
+    if tube.count(PAUSE) > 0.0 {
+        return Some("paused".to_owned());
+    }
+    (tube.count("buried") > 0.0).then(|| "buried jobs".to_owned())
+}

@@ -1,0 +1,147 @@
+//! `top`, as a person and a program see it.
+
+use std::io::{BufRead, BufReader};
+
+use rexpect::process::Signal;
+use rustix::process::Signal as ToChild;
+
+use super::Case;
+use super::program::{ended, signal};
+use super::terminal::{READS, Terminal};
+use crate::tool::Tool;
+
+/// The terminal goes to its second screen, and comes back.
+const TAKEN: &str = "\u{1b}[?1049h";
+const GIVEN_BACK: &str = "\u{1b}[?1049l";
+
+fn add<T: Tool>(case: &Case<T>, address: &str) {
+    let line: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
+    case.program.at(address, &line).exits(0);
+}
+
+fn start<T: Tool>(case: &Case<T>, address: &str) -> Terminal {
+    let words = ["top", "-i", "100ms"];
+    let mut terminal = Terminal::run(&case.program, address, &[("NO_COLOR", "1")], &words);
+    terminal.sees(TAKEN);
+    terminal
+}
+
+/// Whatever ends it, and while it is stopped.
+pub fn a_live_view_gives_the_terminal_back<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    add(case, &address);
+    let mut terminal = start(case, &address);
+    terminal.sees("mail");
+    terminal.types("?");
+    terminal.sees("page down");
+    terminal.types("x/nothing\r");
+    terminal.sees("only nothing");
+    terminal.sees("(none)");
+    terminal.types("\u{1b}");
+    terminal.sees("mail");
+    terminal.types("\u{1a}");
+    terminal.sees(GIVEN_BACK);
+    terminal.signal(Signal::SIGCONT);
+    terminal.sees(TAKEN);
+    terminal.sees("mail");
+    terminal.signal(Signal::SIGTSTP);
+    terminal.sees(GIVEN_BACK);
+    terminal.signal(Signal::SIGCONT);
+    terminal.sees(TAKEN);
+    terminal.types("\u{3}");
+    terminal.sees(GIVEN_BACK);
+    assert_eq!(terminal.ends(), 0);
+    let mut terminal = start(case, &address);
+    terminal.signal(Signal::SIGTERM);
+    terminal.sees(GIVEN_BACK);
+    assert_eq!(terminal.ends(), 143);
+}
+
+/// The others are shown meanwhile.
+pub fn a_server_that_goes_away_comes_back_into_a_live_view<T: Tool>(case: &Case<T>) {
+    let [(_one, first), (two, second)] = [(); 2].map(|()| Case::<T>::server());
+    add(case, &first);
+    let mut terminal = start(case, &[&*first, &second].join(","));
+    terminal.sees("mail");
+    drop(two);
+    terminal.sees("down for ");
+    terminal.sees("mail");
+    let place = second.rsplit_once("//").map_or(&*second, |(_, place)| place);
+    let again = case.program.command(&["serve", "--listen", place, "--print-addr"]).spawn();
+    let mut again = again.unwrap();
+    BufReader::new(again.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    add(case, &second);
+    add(case, &second);
+    // The largest first.
+    let shown = terminal.sees(" 2 ");
+    assert!(!shown.is_empty());
+    terminal.types("q");
+    terminal.sees(GIVEN_BACK);
+    assert_eq!(terminal.ends(), 0);
+    signal(&again, ToChild::TERM);
+    assert_eq!(ended(again).code, Some(143));
+}
+
+/// As wide as the terminal, and without a word on how long it took.
+pub fn a_session_goes_on_behind_a_live_view<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    add(case, &address);
+    let mut terminal = Terminal::plain(&case.program, &address);
+    terminal.says("!stty rows 24 cols 60", READS);
+    terminal.says("top", TAKEN);
+    terminal.sees("mail");
+    terminal.types("q");
+    terminal.sees(GIVEN_BACK);
+    terminal.sees(READS);
+    assert!(!terminal.shown.contains(" ms server"), "{}", terminal.shown);
+    terminal.says(&format!("{} y", case.add), READS);
+    assert_eq!((case.jobs)(&server), 2);
+    terminal.leaves();
+}
+
+/// One for each look.
+pub fn programs_get_snapshots<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    add(case, &address);
+    let top = |servers: &str, words: &[&str]| case.program.at(servers, &[&["top"], words].concat());
+    let queues = format!("{}s", case.noun);
+    let once = top(&address, &["-o", "json"]).exits(0).json();
+    let queue = once[&queues]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|queue| queue["name"].as_str().unwrap().ends_with("mail"));
+    let queue = queue.unwrap();
+    assert!(queue["problem"].is_string() && once["ts"].is_string(), "{once}");
+    assert_eq!(once["servers"][0]["up"], true);
+    let twice = top(&address, &["--iterations", "2", "-i", "100ms", "-o", "ndjson"]).exits(0);
+    let rate = |line: &str| {
+        let snapshot: serde_json::Value = serde_json::from_str(line).unwrap();
+        let queues = snapshot[&queues].as_array().unwrap().clone();
+        let fields = queues.last().unwrap().as_object().unwrap().clone();
+        let rates: Vec<bool> = fields
+            .iter()
+            .filter(|(key, _)| key.ends_with("per_second"))
+            .map(|(_, rate)| rate.is_number())
+            .collect();
+        rates
+    };
+    let lines = twice.lines();
+    assert_eq!(lines.len(), 2);
+    assert!(rate(lines[0]).iter().all(|known| !known), "{lines:?}");
+    assert!(!rate(lines[1]).is_empty() && rate(lines[1]).iter().all(|known| *known), "{lines:?}");
+    let dead = format!("{address},127.0.0.1:1");
+    let some = top(&dead, &["--once", "-o", "json"]).exits(69);
+    assert_eq!(some.json()["servers"][1]["up"], false, "{}", some.out());
+    assert!(top(&dead, &["-b"]).exits(69).out().contains("mail"));
+    top("127.0.0.1:1", &[]).exits(69);
+    assert!(top(&address, &["--columns", "none"]).exits(2).err.contains("problem"));
+    assert!(top(&address, &["-i", "1ms"]).exits(2).err.contains("at least 100ms"));
+    // It goes on until nobody reads.
+    let words = [case.program.flag, &address, "top", "-i", "100ms", "--columns", "name"];
+    let mut child = case.program.command(&words).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    (0..4).for_each(|_| drop(lines.next().unwrap().unwrap()));
+    drop(lines);
+    assert_eq!(ended(child).code, Some(0));
+}

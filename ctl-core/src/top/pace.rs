@@ -1,0 +1,100 @@
+//! When servers are asked again: every so often, at once when a person asks for it, and never while paused.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The pace of those who ask; they share it.
+pub(super) struct Pace {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    every: Duration,
+    paused: bool,
+    over: bool,
+    /// How often a person asked for a look.
+    asked: u64,
+}
+
+/// What one who asks has done.
+pub(super) struct Seen {
+    at: Instant,
+    asked: u64,
+}
+
+/// Ends everybody's asking when it is dropped.
+pub(super) struct Ends(Arc<Pace>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.lock().over = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Pace {
+    pub(super) fn new(every: Duration) -> Self {
+        let state = State { every, paused: false, over: false, asked: 0 };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    pub(super) fn ends(self: &Arc<Self>) -> Ends {
+        Ends(Arc::clone(self))
+    }
+
+    /// Another pace; a look now unless it is paused.
+    pub(super) fn set(&self, every: Duration, paused: bool) {
+        let mut state = self.lock();
+        (state.every, state.paused) = (every, paused);
+        state.asked += u64::from(!paused);
+        self.changed.notify_all();
+    }
+
+    /// A look was just made.
+    pub(super) fn begin(&self) -> Seen {
+        Seen { at: Instant::now(), asked: self.lock().asked }
+    }
+
+    /// Waits for the next look; false when there is none.
+    pub(super) fn wait(&self, seen: &mut Seen) -> bool {
+        let mut state = self.lock();
+        loop {
+            if state.over {
+                return false;
+            }
+            let rest = state.every.saturating_sub(seen.at.elapsed());
+            if state.asked != seen.asked || rest.is_zero() && !state.paused {
+                *seen = Seen { at: Instant::now(), asked: state.asked };
+                return true;
+            }
+            // A paused one is woken.
+            let rest = if state.paused { Duration::from_secs(3600) } else { rest };
+            let waited = self.changed.wait_timeout(state, rest);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_comes_by_the_pace_or_by_request_and_none_after_the_end() {
+        let pace = Arc::new(Pace::new(Duration::ZERO));
+        let mut seen = pace.begin();
+        assert!(pace.wait(&mut seen), "the time has come");
+        let hour = Duration::from_secs(3600);
+        pace.set(hour, false);
+        assert!(pace.wait(&mut seen), "it was asked for");
+        pace.set(Duration::ZERO, true);
+        let asked = seen.asked;
+        drop(pace.ends());
+        assert!(!pace.wait(&mut seen) && seen.asked == asked, "paused, and then over");
+    }
+}

@@ -1,0 +1,120 @@
+//! Snapshots for pipes and programs: rows in plain lines and tables, a document each in JSON and YAML.
+
+use std::time::SystemTime;
+
+use serde_json::{Map, Value, json};
+
+use super::TopArgs;
+use super::board::{Figure, Known, Row, Server, Source, Unit};
+use crate::error::{CliError, Exit};
+use crate::output::{Format, Output, Record};
+use crate::signals::Interrupts;
+use crate::tool::{Context, Tool};
+
+/// Writes one snapshot after each look. Documents are one, unless several are asked for: NDJSON has one on each line.
+pub(super) fn all<T: Tool>(
+    context: &mut Context<T>,
+    args: &TopArgs,
+    interrupts: &Interrupts,
+    known: &mut Known,
+    mut look: impl FnMut(&mut Known) -> Exit,
+) -> Result<Exit, CliError> {
+    let is_document = matches!(context.out.style.format, Format::Json | Format::Yaml);
+    let most = args.looks().or(is_document.then_some(1));
+    let mut documents = Vec::new();
+    let mut looks = 0;
+    let exit = loop {
+        let exit = look(known);
+        looks += 1;
+        match context.out.style.format {
+            Format::Json | Format::Yaml => documents.push(document(&context.out, known)?),
+            Format::Ndjson => {
+                let document = document(&context.out, known)?;
+                context.out.document(&document)?;
+            }
+            _ => {
+                if looks > 1 {
+                    context.out.text("\n")?;
+                }
+                rows(&mut context.out, known)?;
+            }
+        }
+        context.out.flush()?;
+        if most.is_some_and(|most| looks >= most) || interrupts.sleep(args.interval).is_err() {
+            break interrupts.requested().unwrap_or(exit);
+        }
+    };
+    match documents.as_slice() {
+        [] => {}
+        [only] if args.iterations.is_none() => context.out.document(only)?,
+        all => context.out.document(&all)?,
+    }
+    context.out.flush()?;
+    Ok(exit)
+}
+
+fn rows(out: &mut Output, known: &Known) -> Result<(), CliError> {
+    let mut list = out.list(known.board.shape)?;
+    for row in known.rows() {
+        list.push(record(known, &row))?;
+    }
+    list.finish()
+}
+
+fn record(known: &Known, row: &Row<'_>) -> Record {
+    let board = known.board;
+    let mut record = Record::new();
+    for (at, figure) in board.figures.iter().enumerate() {
+        record.push(
+            figure.column.key,
+            match figure.source {
+                Source::Server => row.server.into(),
+                Source::Name => row.name.into(),
+                Source::Problem => (board.problem)(row).into(),
+                _ => number(figure, row.at(at)),
+            },
+        );
+    }
+    record
+}
+
+fn number(figure: &Figure, value: Option<f64>) -> Value {
+    match (value, figure.unit) {
+        (None, _) => Value::Null,
+        // Three decimals are more than a look is exact.
+        (Some(value), Unit::PerSecond) => json!((value * 1e3).round() / 1e3),
+        (Some(value), _) => json!(value as i64),
+    }
+}
+
+/// `{"ts": .., "servers": [..], "tubes": [..]}`.
+fn document(out: &Output, known: &Known) -> Result<Value, CliError> {
+    let board = known.board;
+    let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let servers: Vec<Value> =
+        known.servers.iter().map(|server| of_server(board.server, server)).collect();
+    // A list in which --columns and --sort-by mean what they always do.
+    let rows = out.values(board.shape, known.rows().map(|row| record(known, &row)))?;
+    let mut document = Map::new();
+    document.insert("ts".to_owned(), now.into());
+    document.insert("servers".to_owned(), servers.into());
+    document.insert(format!("{}s", known.noun), rows.into());
+    Ok(document.into())
+}
+
+fn of_server(figures: &[Figure], server: &Server) -> Value {
+    let mut fields = Map::new();
+    fields.insert("server".to_owned(), server.address.as_str().into());
+    fields.insert("up".to_owned(), server.down.is_none().into());
+    if let Some((_, why)) = &server.down {
+        fields.insert("error".to_owned(), why.as_str().into());
+        return fields.into();
+    }
+    fields.insert("version".to_owned(), server.version.as_deref().into());
+    for (figure, value) in figures.iter().zip(&server.values) {
+        fields.insert(figure.column.key.to_owned(), number(figure, *value));
+    }
+    fields.insert("left_out".to_owned(), server.left_out.into());
+    fields.insert("started_again".to_owned(), server.is_new().into());
+    fields.into()
+}

@@ -1,0 +1,251 @@
+//! What a person has chosen to see, and what their keys mean.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::board::{Board, Known, Row, Source};
+use crate::escape;
+use crate::glob::fits;
+
+/// The shortest and the longest pause between two looks.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
+/// The longest filter, in characters.
+const LONGEST: usize = 100;
+
+/// What a person has chosen to see.
+#[derive(Debug, Clone)]
+pub(super) struct View {
+    /// The figure that rows are sorted by.
+    pub(super) sort: usize,
+    /// The other way round than is usual for it.
+    pub(super) reversed: bool,
+    /// Only queues that fit, if it is not empty.
+    pub(super) filter: String,
+    /// The filter that is being typed.
+    pub(super) typing: Option<String>,
+    pub(super) paused: bool,
+    pub(super) help: bool,
+    /// How many rows have been scrolled past.
+    pub(super) skip: usize,
+    /// The pause between two looks.
+    pub(super) every: Duration,
+}
+
+/// What a key asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    Nothing,
+    /// Show what has changed in the view.
+    Show,
+    /// Ask the servers now, and by the pace of the view from now on.
+    Look,
+    /// Draw everything anew.
+    Redraw,
+    Suspend,
+    Quit,
+}
+
+impl View {
+    /// Sorted by this figure.
+    pub(super) fn new(sort: usize, every: Duration) -> Self {
+        Self {
+            sort,
+            reversed: false,
+            filter: String::new(),
+            typing: None,
+            paused: false,
+            help: false,
+            skip: 0,
+            every,
+        }
+    }
+
+    /// The rows in the order of the view.
+    pub(super) fn rows<'k>(&self, known: &'k Known) -> Vec<Row<'k>> {
+        let wants = |row: &Row<'_>| {
+            let filter = &self.filter;
+            let is_pattern = filter.contains(['*', '?']);
+            let name = row.name;
+            if is_pattern {
+                fits(name, std::slice::from_ref(filter))
+            } else {
+                name.contains(filter)
+            }
+        };
+        let mut rows: Vec<Row<'k>> = known.rows().filter(wants).collect();
+        rows.sort_by(|one, other| {
+            let order = self.compare(known.board, one, other);
+            let order = if self.reversed { order.reverse() } else { order };
+            order.then_with(|| one.name.cmp(other.name)).then_with(|| one.server.cmp(other.server))
+        });
+        rows
+    }
+
+    /// Text from its beginning, and the largest number first.
+    fn compare(&self, board: &Board, one: &Row<'_>, other: &Row<'_>) -> Ordering {
+        match board.figures.get(self.sort).map(|figure| figure.source) {
+            Some(Source::Name) => one.name.cmp(other.name),
+            Some(Source::Server) => one.server.cmp(other.server),
+            Some(Source::Problem) => {
+                let has = |row| (board.problem)(row).is_some();
+                has(other).cmp(&has(one))
+            }
+            _ => {
+                let number = |row: &Row<'_>| row.at(self.sort).unwrap_or(f64::NEG_INFINITY);
+                number(other).total_cmp(&number(one))
+            }
+        }
+    }
+
+    /// Does what a key asks for, of so many figures and with so many rows on a page.
+    pub(super) fn key(&mut self, key: KeyEvent, figures: usize, page: usize) -> Action {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return match key.code {
+                KeyCode::Char('c' | 'd') => Action::Quit,
+                KeyCode::Char('l') => Action::Redraw,
+                KeyCode::Char('z') => Action::Suspend,
+                _ => Action::Nothing,
+            };
+        }
+        if let Some(mut typed) = self.typing.take() {
+            match key.code {
+                KeyCode::Enter => self.filter_by(typed),
+                KeyCode::Esc => {}
+                KeyCode::Backspace => {
+                    typed.pop();
+                    self.typing = Some(typed);
+                }
+                KeyCode::Char(c) => {
+                    if typed.chars().count() < LONGEST && !escape::acts(c) {
+                        typed.push(c);
+                    }
+                    self.typing = Some(typed);
+                }
+                _ => self.typing = Some(typed),
+            }
+            return Action::Show;
+        }
+        if self.help {
+            self.help = false;
+            return if key.code == KeyCode::Char('q') { Action::Quit } else { Action::Show };
+        }
+        match key.code {
+            KeyCode::Char('q') => return Action::Quit,
+            KeyCode::Char('?' | 'h') => self.help = true,
+            KeyCode::Char('s') | KeyCode::Right => self.sort_by(self.sort + 1, figures),
+            KeyCode::Char('S') | KeyCode::Left => {
+                self.sort_by(self.sort + figures.saturating_sub(1), figures);
+            }
+            KeyCode::Char('r') => self.reversed = !self.reversed,
+            KeyCode::Char('/') => self.typing = Some(self.filter.clone()),
+            KeyCode::Esc => self.filter_by(String::new()),
+            KeyCode::Char('p') => {
+                self.paused = !self.paused;
+                return Action::Look;
+            }
+            KeyCode::Char(' ') => return Action::Look,
+            KeyCode::Char('+') => {
+                self.every = (self.every * 2).min(PAUSES.1);
+                return Action::Look;
+            }
+            KeyCode::Char('-') => {
+                self.every = (self.every / 2).max(PAUSES.0);
+                return Action::Look;
+            }
+            KeyCode::Up => self.skip = self.skip.saturating_sub(1),
+            KeyCode::Down => self.skip = self.skip.saturating_add(1),
+            KeyCode::PageUp => self.skip = self.skip.saturating_sub(page),
+            KeyCode::PageDown => self.skip = self.skip.saturating_add(page),
+            KeyCode::Home => self.skip = 0,
+            KeyCode::End => self.skip = usize::MAX,
+            _ => return Action::Nothing,
+        }
+        Action::Show
+    }
+
+    /// Scrolls no further than the last page.
+    pub(super) fn keep_within(&mut self, rows: usize, page: usize) {
+        self.skip = self.skip.min(rows.saturating_sub(page));
+    }
+
+    fn sort_by(&mut self, figure: usize, figures: usize) {
+        self.sort = figure.checked_rem(figures).unwrap_or(0);
+        self.reversed = false;
+        self.skip = 0;
+    }
+
+    fn filter_by(&mut self, filter: String) {
+        self.filter = filter;
+        self.skip = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{BOARD, known};
+    use super::*;
+
+    fn typed(view: &mut View, keys: &str) -> Action {
+        let mut action = Action::Nothing;
+        for c in keys.chars() {
+            let code = match c {
+                '\r' => KeyCode::Enter,
+                '\x1b' => KeyCode::Esc,
+                c => KeyCode::Char(c),
+            };
+            action = view.key(KeyEvent::from(code), BOARD.figures.len(), 10);
+        }
+        action
+    }
+
+    fn names(view: &View) -> Vec<String> {
+        view.rows(&known()).iter().map(|row| row.name.to_owned()).collect()
+    }
+
+    #[test]
+    fn the_largest_is_first_until_another_order_is_asked_for() {
+        let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
+        assert_eq!(names(&view), ["big", "mail", "sms"]);
+        typed(&mut view, "r");
+        assert_eq!(names(&view), ["mail", "sms", "big"]);
+        typed(&mut view, "s");
+        assert!(!view.reversed, "a new order begins as is usual for it");
+        view.sort = 1;
+        assert_eq!(names(&view), ["big", "mail", "sms"]);
+        typed(&mut view, &"s".repeat(BOARD.figures.len()));
+        assert_eq!(view.sort, 1);
+    }
+
+    #[test]
+    fn a_filter_is_a_part_of_a_name_or_a_pattern() {
+        let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
+        typed(&mut view, "/m");
+        assert_eq!(names(&view).len(), 3, "it counts once it is entered");
+        typed(&mut view, "\r");
+        assert_eq!(names(&view), ["mail", "sms"]);
+        typed(&mut view, "/\x7f\u{202e}\x1b/*s\r");
+        assert_eq!(view.filter, "m*s");
+        assert!(names(&view).is_empty());
+        typed(&mut view, "\x1b");
+        assert_eq!(names(&view).len(), 3);
+    }
+
+    #[test]
+    fn keys_leave_pause_and_change_the_pace() {
+        let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
+        assert_eq!(typed(&mut view, "q"), Action::Quit);
+        assert_eq!(typed(&mut view, "/q"), Action::Show, "a letter of the filter");
+        let control = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(view.key(control, 1, 1), Action::Quit);
+        typed(&mut view, "\x1b");
+        assert_eq!(typed(&mut view, "p"), Action::Look);
+        assert!(view.paused);
+        typed(&mut view, "--------");
+        assert_eq!(view.every, PAUSES.0);
+        typed(&mut view, &"+".repeat(40));
+        assert_eq!(view.every, PAUSES.1);
+        assert_eq!(typed(&mut view, "?q"), Action::Quit);
+    }
+}

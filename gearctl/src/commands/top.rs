@@ -1,0 +1,57 @@
+//! `top`: what the functions have to do, live.
+
+use ctl_core::output::{Column, Shape};
+use ctl_core::top::{Board, Figure, Row, columns};
+
+/// The end of `top --help`.
+pub const HELP: &str = "\
+Protocol: status; version and prioritystatus, from servers that have them.
+On a terminal this is a picture that lives: ? shows the keys, q leaves. Columns that have no room are left out. In a pipe,
+or with -o json, ndjson or yaml, there is a snapshot for each look instead; -o json and yaml look once unless --iterations
+says otherwise. CHANGE/S is by how many jobs per second the function has had more or fewer since the last look: gearmand
+counts nothing that only grows. A function with jobs and no worker is a PROBLEM.
+Of several servers, one that does not answer is shown as such and comes back by itself.
+
+Examples:
+  gearctl top
+  gearctl -s one:4730,two:4730 top --only 'mail*' --sort-by workers
+  gearctl top --once -o json | jq '.functions[] | select(.problem)'";
+
+const FIGURES: [Figure; 10] = [
+    Figure::server(),
+    Figure::name("FUNCTION"),
+    Figure::count(Column::new("queued", "QUEUED"), "gearman_jobs_waiting", 1),
+    Figure::count(Column::new("running", "RUNNING"), "gearman_jobs_running", 3),
+    Figure::count(Column::new("workers", "WORKERS"), "gearman_workers", 2),
+    Figure::rate(Column::new("change_per_second", "CHANGE/S"), "gearman_jobs", 4),
+    by_priority("high", "HIGH", 5),
+    by_priority("normal", "NORMAL", 7),
+    by_priority("low", "LOW", 6),
+    Figure::problem(),
+];
+
+const fn by_priority(priority: &'static str, title: &'static str, rank: u8) -> Figure {
+    let figure =
+        Figure::count(Column::wide(priority, title), "gearman_jobs_waiting_by_priority", rank);
+    figure.labelled(("priority", priority))
+}
+
+static SHAPE: Shape = Shape::rows("name", &columns(&FIGURES));
+
+/// What is shown.
+pub static BOARD: Board = Board {
+    shape: &SHAPE,
+    figures: &FIGURES,
+    server: &[
+        Figure::sum(Column::new("queued", "queued")),
+        Figure::sum(Column::new("running", "running")),
+        Figure::sum(Column::new("workers", "workers")),
+    ],
+    main: "queued",
+    problem,
+};
+
+fn problem(function: &Row<'_>) -> Option<String> {
+    let is_alone = function.count("queued") > 0.0 && function.count("workers") <= 0.0;
+    is_alone.then(|| "no worker".to_owned())
+}
