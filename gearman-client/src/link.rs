@@ -16,7 +16,7 @@ use crate::{
     Address, ConnectOptions, ConnectionState, Error, ErrorKind, Metrics, Origin, Result,
     protocol::{
         Epoch, Request,
-        client::{self, Mail, answer},
+        client::{self, Letters, Mail, answer},
     },
 };
 
@@ -210,7 +210,7 @@ impl Mailbox {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    pub(crate) fn poll_next(&self, cx: &Context<'_>) -> Poll<(u32, Mail, Origin)> {
+    fn poll_next(&self, cx: &Context<'_>) -> Poll<(u32, Mail, Origin)> {
         let (tag, mail, epoch) =
             ready!(self.link.with(|link| link.poll_mail(self.slot, cx.waker())));
         Poll::Ready((tag, mail, self.link.origin(epoch)))
@@ -221,15 +221,36 @@ impl Mailbox {
         self.link.with(|link| link.mail(self.slot))
     }
 
-    /// Queues a request of this mailbox; `false` when the connection does not take it now.
-    pub(crate) fn send<R: Request>(&self, request: &R, tag: u32) -> bool {
+    /// Queues requests with their tags in one step, as many as the connection takes now; how many.
+    pub(crate) fn send<'r, R: Request + 'r>(
+        &self,
+        requests: impl Iterator<Item = (&'r R, u32)>,
+    ) -> usize {
+        let mut count = 0;
         self.link.with(|link| {
-            let has_room = link.has_room();
-            if has_room {
+            for (request, tag) in requests {
+                if !link.has_room() {
+                    break;
+                }
                 link.send(request, self.slot, tag);
+                count += 1;
             }
-            has_room
-        })
+        });
+        count
+    }
+
+    /// All mail, once there is some, into `letters`, which is empty.
+    pub(crate) fn poll_all(
+        &self,
+        letters: &mut Letters<(u32, Epoch)>,
+        cx: &Context<'_>,
+    ) -> Poll<()> {
+        self.link.with(|link| link.poll_all(self.slot, letters, cx.waker()))
+    }
+
+    /// The server, and a connection to it.
+    pub(crate) fn origin(&self, epoch: Epoch) -> Origin {
+        self.link.origin(epoch)
     }
 }
 

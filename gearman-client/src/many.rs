@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     future::poll_fn,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use tokio::task::consume_budget;
@@ -14,9 +14,9 @@ use crate::{
     deadline::Limit,
     link::Mailbox,
     protocol::{
-        Request, Submit,
+        Epoch, Request, Submit,
         client::{
-            Batch, Mail, Running, WINDOW,
+            Batch, Letters, Mail, Running, WINDOW,
             route::{may_repeat, no_server},
         },
     },
@@ -87,9 +87,40 @@ impl Client {
 /// A mailbox on each server that is used.
 struct Boxes {
     client: Client,
-    boxes: Vec<Option<Mailbox>>,
+    boxes: Vec<Option<Place>>,
     /// Which is looked at first.
     turn: usize,
+}
+
+/// A mailbox, and the mail that was taken out of it in one step.
+struct Place {
+    mailbox: Mailbox,
+    letters: Letters<(u32, Epoch)>,
+    /// Where the last one came from.
+    origin: Origin,
+}
+
+impl Place {
+    fn new(mailbox: Mailbox) -> Self {
+        let origin = mailbox.origin(mailbox.link.epoch());
+        Place { mailbox, letters: Letters::new(), origin }
+    }
+
+    /// The next mail, with the tag of its request. It came from [`origin`](Self::origin).
+    fn poll_next(&mut self, cx: &Context<'_>) -> Poll<(u32, Mail)> {
+        if self.letters.is_empty() {
+            ready!(self.mailbox.poll_all(&mut self.letters, cx));
+        }
+        let Some(((tag, epoch), mail)) = self.letters.pop_front() else { return Poll::Pending };
+        if epoch != self.origin.epoch {
+            self.origin = self.mailbox.origin(epoch);
+        }
+        Poll::Ready((tag, mail))
+    }
+
+    fn decode<R: Request>(&self, request: &R, mail: Mail) -> Result<R::Reply> {
+        self.mailbox.link.decode(request, &self.origin, mail)
+    }
 }
 
 impl Boxes {
@@ -98,28 +129,31 @@ impl Boxes {
         Boxes { client: client.clone(), boxes, turn: 0 }
     }
 
+    /// Queues a run of requests where there is one server, and it is there: how many it took.
+    fn send_run<'r, R: Request + 'r>(&self, run: impl Iterator<Item = (&'r R, u32)>) -> usize {
+        match self.boxes.as_slice() {
+            [Some(only)] => only.mailbox.send(run),
+            _ => 0,
+        }
+    }
+
     /// Queues a request on the first server of its order that takes it. Dropped before it is ready, it has queued
     /// nothing.
     async fn send<R: Request>(&mut self, request: &R, tag: u32) -> Result<usize> {
-        // The usual case: one server, and it is there.
-        if let [Some(mailbox)] = self.boxes.as_slice()
-            && mailbox.send(request, tag)
-        {
-            return Ok(0);
-        }
         let client = self.client.clone();
         let mut route = Route::new(&client, request.route(), false);
         loop {
             let (index, link) = route.next().await?;
             let Some(place) = self.boxes.get_mut(index) else { return Err(no_server()) };
             loop {
-                if place.as_ref().is_some_and(|mailbox| mailbox.send(request, tag)) {
+                let run = std::iter::once((request, tag));
+                if place.as_ref().is_some_and(|place| place.mailbox.send(run) > 0) {
                     return Ok(index);
                 }
                 // Waits for a connection with room. One mailbox serves all connections of the link.
                 match link.mailbox().await {
                     Ok(mailbox) => {
-                        place.get_or_insert(mailbox);
+                        place.get_or_insert_with(|| Place::new(mailbox));
                     }
                     Err(error) => {
                         route.attempts.failed(index, error)?;
@@ -130,19 +164,19 @@ impl Boxes {
         }
     }
 
-    fn get(&self, index: usize) -> Result<&Mailbox> {
-        self.boxes.get(index).and_then(Option::as_ref).ok_or_else(no_server)
+    fn get(&mut self, index: usize) -> Result<&mut Place> {
+        self.boxes.get_mut(index).and_then(Option::as_mut).ok_or_else(no_server)
     }
 
     /// The next mail of any server.
-    fn poll_any(&mut self, cx: &Context<'_>) -> Poll<(usize, u32, Mail, Origin)> {
+    fn poll_any(&mut self, cx: &Context<'_>) -> Poll<(usize, u32, Mail)> {
         let count = self.boxes.len();
         self.turn = self.turn.wrapping_add(1);
         for offset in 0..count {
             let index = self.turn.wrapping_add(offset) % count;
-            let Ok(mailbox) = self.get(index) else { continue };
-            if let Poll::Ready((tag, mail, origin)) = mailbox.poll_next(cx) {
-                return Poll::Ready((index, tag, mail, origin));
+            let Ok(one) = self.get(index) else { continue };
+            if let Poll::Ready((tag, mail)) = one.poll_next(cx) {
+                return Poll::Ready((index, tag, mail));
             }
         }
         Poll::Pending
@@ -164,7 +198,7 @@ pub struct CallMany<I: Iterator> {
 struct InFlight<R> {
     request: R,
     tag: u32,
-    /// Over which link; or why it could not be sent.
+    /// Over which link, the first unless it is known; or why it could not be sent.
     sent: Result<usize>,
 }
 
@@ -185,24 +219,21 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
     ///
     /// A dropped `next` loses nothing, unless it was sending a request again that had not reached its server.
     pub async fn next(&mut self) -> Option<Result<<I::Item as Request>::Reply>> {
-        let outcome = self.next_answer().await?;
-        self.boxes.client.count(&outcome);
-        Some(outcome)
-    }
-
-    async fn next_answer(&mut self) -> Option<Result<<I::Item as Request>::Reply>> {
         // Lets other tasks run, also when answers come faster than they are read.
         consume_budget().await;
         self.fill();
         self.send().await;
-        let outcome = self.head().await?;
-        let InFlight { request, .. } = self.in_flight.pop_front()?;
-        Some(match outcome {
-            Err(error) if may_repeat(&error, false) => {
-                self.boxes.client.calling(&request, false, Limit::never()).await
-            }
-            outcome => outcome.map_err(|error| error.with_command(request.packet_type().name())),
-        })
+        let mail = self.mail().await?;
+        let InFlight { request, sent, .. } = self.in_flight.pop_front()?;
+        let outcome = sent.and_then(|index| self.boxes.get(index)?.decode(&request, mail?));
+        let Err(error) = outcome else { return Some(outcome) };
+        let outcome = if may_repeat(&error, false) {
+            self.boxes.client.calling(&request, false, Limit::never()).await
+        } else {
+            Err(error.with_command(request.packet_type().name()))
+        };
+        self.boxes.client.count(&outcome);
+        Some(outcome)
     }
 
     /// Takes requests once half of the window is free, so that many go out in one write while the server works on the
@@ -220,6 +251,9 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
     }
 
     async fn send(&mut self) {
+        let from = self.in_flight.len() - self.unsent;
+        let run = self.in_flight.range(from..).map(|one| (&one.request, one.tag));
+        self.unsent -= self.boxes.send_run(run);
         while self.unsent > 0 {
             let at = self.in_flight.len() - self.unsent;
             let Some(next) = self.in_flight.get_mut(at) else { return };
@@ -228,18 +262,17 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
         }
     }
 
-    /// What became of the oldest request.
-    async fn head(&mut self) -> Option<Result<<I::Item as Request>::Reply>> {
-        let InFlight { request, tag, sent } = self.in_flight.front_mut()?;
-        let index = match sent {
-            Ok(index) => *index,
+    /// The mail of the oldest request; `None` when there is none.
+    async fn mail(&mut self) -> Option<Result<Mail>> {
+        let InFlight { tag, sent, .. } = self.in_flight.front()?;
+        let place = match sent {
+            Ok(index) => self.boxes.get(*index).ok()?,
             Err(error) => return Some(Err(error.share())),
         };
-        let mailbox = self.boxes.get(index).ok()?;
         loop {
-            let (to, mail, origin) = mailbox.next().await;
+            let (to, mail) = poll_fn(|cx| place.poll_next(cx)).await;
             if to == *tag {
-                return Some(mailbox.link.decode(&*request, &origin, mail));
+                return Some(Ok(mail));
             }
         }
     }
@@ -294,8 +327,8 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
                 return None;
             }
             let boxes = &mut self.boxes;
-            let (index, tag, mail, origin) = poll_fn(|cx| boxes.poll_any(cx)).await;
-            self.take(index, tag, mail, &origin);
+            let (index, tag, mail) = poll_fn(|cx| boxes.poll_any(cx)).await;
+            self.take(index, tag, mail);
         }
     }
 
@@ -306,6 +339,15 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
     }
 
     async fn send(&mut self) {
+        let first = self.tags.wrapping_add(1);
+        let tags = std::iter::successors(Some(first), |tag| Some(tag.wrapping_add(1)));
+        let run = self.unsent.iter().map(|job| &job.submit).zip(tags);
+        for _ in 0..self.boxes.send_run(run) {
+            self.tags = self.tags.wrapping_add(1);
+            if let Some(job) = self.unsent.pop_front() {
+                self.batch.sent(job, 0, self.tags);
+            }
+        }
         while let Some(next) = self.unsent.front() {
             self.tags = self.tags.wrapping_add(1);
             let outcome = self.boxes.send(&next.submit, self.tags).await;
@@ -317,14 +359,11 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
         }
     }
 
-    fn take(&mut self, index: usize, tag: u32, mail: Mail, origin: &Origin) {
+    fn take(&mut self, index: usize, tag: u32, mail: Mail) {
         let SubmitMany { boxes, batch, unsent, .. } = self;
         let again = batch.came(tag, |submit| match mail {
             Mail::Event(event) => Ok(event),
-            answer => {
-                let submitted = boxes.get(index)?.link.decode(submit, origin, answer)?;
-                Ok(JobEvent::Created(submitted.handle))
-            }
+            answer => Ok(JobEvent::Created(boxes.get(index)?.decode(submit, answer)?.handle)),
         });
         unsent.extend(again);
     }

@@ -99,18 +99,23 @@ impl UniqueId {
         // Version and variant, as RFC 9562 section 5.4 has them.
         let high = (high & !0xf000) | 0x4000;
         let low = (low & !(0b11 << 62)) | (0b10 << 62);
-        let mut digits = [0_u8; 32];
-        let parts = [high >> 32, high, low >> 32, low].map(|part| hex_digits(part as u32));
-        for (to, from) in digits.chunks_exact_mut(8).zip(parts) {
-            to.copy_from_slice(&from);
-        }
+        let [first, second, third, fourth] =
+            [high >> 32, high, low >> 32, low].map(|part| hex_digits(part as u32));
         let mut text = [b'-'; 36];
-        for (at, group) in [(0, 0..8), (9, 8..12), (14, 12..16), (19, 16..20), (24, 20..32)] {
-            if let (Some(to), Some(from)) = (text.get_mut(at..at + group.len()), digits.get(group))
-            {
-                to.copy_from_slice(from);
+        // With lengths that the compiler knows, these are moves of words.
+        let mut put = |at: usize, digits: &[u8]| {
+            if let Some(to) = text.get_mut(at..at + digits.len()) {
+                to.copy_from_slice(digits);
             }
-        }
+        };
+        put(0, &first);
+        let (one, other) = second.split_at(4);
+        put(9, one);
+        put(14, other);
+        let (one, other) = third.split_at(4);
+        put(19, one);
+        put(24, other);
+        put(28, &fourth);
         UniqueId(Short::cut(&text))
     }
 

@@ -136,6 +136,15 @@ impl Link {
         })
     }
 
+    /// Queues a request of a slot if there is a connection with room; whether it did.
+    pub(super) fn queue_now<R: Request>(&mut self, request: &R, slot: u32, tag: u32) -> bool {
+        let has_room = self.role.has_room();
+        if has_room {
+            self.role.send(request, slot, tag);
+        }
+        has_room
+    }
+
     /// How many bytes of requests were not handed to the connection.
     pub(super) fn queued(&self) -> usize {
         self.role.queued()

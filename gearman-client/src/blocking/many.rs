@@ -114,6 +114,12 @@ impl<'a> Boxes<'a> {
     fn queue<R: Request>(&mut self, request: &R) -> Result<(usize, u32)> {
         self.tags = self.tags.wrapping_add(1);
         let Boxes { client, slots, tags } = self;
+        // The usual case: one server, and it is there.
+        if let ([Some(slot)], [link]) = (slots.as_slice(), client.links.as_mut_slice())
+            && link.queue_now(request, *slot, *tags)
+        {
+            return Ok((0, *tags));
+        }
         let queued =
             client.on_some_server(request.route(), false, Limit::never(), |index, link, total| {
                 let slot = slots.get(index).copied().flatten();

@@ -12,10 +12,13 @@ pub(crate) enum Mail {
     Lost(Error),
 }
 
-/// Mail, each with the number of the request that it is for. What jobs say is kept only as far as the backlog goes.
+/// Mail in its order, each with the number of the request that it is for.
+pub(crate) type Letters<T> = VecDeque<(T, Mail)>;
+
+/// The letters of a caller. What jobs say is kept only as far as the backlog goes.
 #[derive(Debug)]
 pub(crate) struct Inbox<T> {
-    mail: VecDeque<(T, Mail)>,
+    mail: Letters<T>,
     /// Bytes of events.
     backlog: usize,
     /// Requests that got more events than the backlog takes.
@@ -73,6 +76,12 @@ impl<T: Copy + PartialEq> Inbox<T> {
         let (to, mail) = self.mail.pop_front()?;
         self.backlog = self.backlog.saturating_sub(weight(&mail));
         Some((to, mail))
+    }
+
+    /// Takes all that has come into `letters`, which is empty: the two change places, and with them their memory.
+    pub(crate) fn empty_into(&mut self, letters: &mut Letters<T>) {
+        std::mem::swap(&mut self.mail, letters);
+        self.backlog = 0;
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -10,7 +10,7 @@ use queue_core::{End, Health, Io, Late, Overdue, Pace, Pulse, Role, Wakers, Watc
 
 use super::{
     hold::{Hold, Load},
-    inbox::Mail,
+    inbox::{Letters, Mail},
     slots::{Slots, Ticket},
 };
 use crate::{
@@ -188,6 +188,16 @@ impl Link {
     /// The next mail of a slot, with the tag of its request and where it came from.
     pub(crate) fn poll_mail(&mut self, slot: u32, caller: &Waker) -> Poll<(u32, Mail, Epoch)> {
         self.slots.poll(slot, caller)
+    }
+
+    /// All mail of a slot, once there is some, into `letters`, which is empty.
+    pub(crate) fn poll_all(
+        &mut self,
+        slot: u32,
+        letters: &mut Letters<(u32, Epoch)>,
+        caller: &Waker,
+    ) -> Poll<()> {
+        self.slots.poll_all(slot, letters, caller)
     }
 
     /// How much mail waits to be taken.

@@ -11,7 +11,7 @@ mod slots;
 mod window;
 
 pub(crate) use self::{
-    inbox::Mail,
+    inbox::{Letters, Mail},
     link::{Link, answer},
     window::{Batch, Running, WINDOW},
 };

@@ -2,7 +2,7 @@
 
 use std::task::{Poll, Waker};
 
-use super::inbox::{Inbox, Mail};
+use super::inbox::{Inbox, Letters, Mail};
 use crate::{
     JobEvent,
     protocol::{Epoch, Packet},
@@ -123,6 +123,25 @@ impl Slots {
             return Poll::Pending;
         };
         Poll::Ready((tag, mail, epoch))
+    }
+
+    /// All mail of a slot, once there is some.
+    pub(super) fn poll_all(
+        &mut self,
+        index: u32,
+        letters: &mut Letters<(u32, Epoch)>,
+        caller: &Waker,
+    ) -> Poll<()> {
+        match self.get(index) {
+            Some(slot) if slot.inbox.len() > 0 => {
+                slot.inbox.empty_into(letters);
+                Poll::Ready(())
+            }
+            _ => {
+                self.wait(index, caller);
+                Poll::Pending
+            }
+        }
     }
 
     /// How much mail waits to be taken.

@@ -69,28 +69,28 @@ impl<W: AsRef<[u8]>> Batch<W> {
         event: impl FnOnce(&Submit<W>) -> Result<JobEvent>,
     ) -> Option<Running<W>> {
         // What still comes for a job after an error is passed over.
-        let mut job = self.running.remove(&tag)?;
-        match event(&job.submit) {
+        let job = self.running.get_mut(&tag)?;
+        let error = match event(&job.submit) {
             Ok(event) => {
                 if let JobEvent::Created(handle) = &event {
                     job.handle = Some(handle.clone());
                 }
-                let (number, is_last) = (job.number, event.is_last());
-                if !is_last {
-                    self.running.insert(tag, job);
+                let number = job.number;
+                if event.is_last() {
+                    self.running.remove(&tag);
                 }
                 self.ready.push_back((number, Ok(event)));
-                None
+                return None;
             }
-            Err(error) if may_repeat(&error, false) && job.attempts > 0 => {
-                job.attempts -= 1;
-                Some(job)
-            }
-            Err(error) => {
-                self.failed(&job, error);
-                None
-            }
+            Err(error) => error,
+        };
+        let mut job = self.running.remove(&tag)?;
+        if may_repeat(&error, false) && job.attempts > 0 {
+            job.attempts -= 1;
+            return Some(job);
         }
+        self.failed(&job, error);
+        None
     }
 
     /// A job ends with an error, which says everything by which the job can be asked for.
