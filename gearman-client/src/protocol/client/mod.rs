@@ -10,8 +10,10 @@ pub(crate) mod route;
 mod slots;
 mod window;
 
+#[cfg(feature = "tokio")]
+pub(crate) use self::inbox::Letters;
 pub(crate) use self::{
-    inbox::{Letters, Mail},
+    inbox::Mail,
     link::{Link, answer},
     window::{Batch, Running, WINDOW},
 };
