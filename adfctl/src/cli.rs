@@ -6,12 +6,13 @@ use ctl_core::exporter::ExporterArgs;
 use ctl_core::link::Connect;
 use ctl_core::program::Program;
 use ctl_core::smoke::SmokeArgs;
+use ctl_core::tap::TapArgs;
 use ctl_core::top::TopArgs;
 
 use crate::commands::settle::Fate;
 use crate::commands::{
     check, clear, count, drain, export, exporter, import, pop, pull, push, queue, queues, raw,
-    settle, smoke, top, wait, work,
+    settle, smoke, tap, top, wait, work,
 };
 use crate::link::Link;
 use crate::program;
@@ -105,6 +106,9 @@ pub enum Command {
     /// Serve metrics for Prometheus, and counts for autoscalers (status page)
     #[command(after_help = exporter::HELP)]
     Exporter(ExporterArgs),
+    /// Show what applications and the server say to each other, through a relay (any action)
+    #[command(after_help = tap::HELP)]
+    Tap(TapArgs),
     /// Wait until a condition is true (status page)
     #[command(after_help = wait::HELP)]
     Wait(wait::WaitArgs),
@@ -143,6 +147,7 @@ impl ctl_core::tool::Tool for Adfctl {
             Command::Wait(args) => wait::run(tool, &args),
             Command::Top(args) => ctl_core::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
             Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),
+            Command::Tap(args) => ctl_core::tap::run(tool, &args, tap::Messages::default),
             Command::Raw(args) => raw::run(tool, &args),
         }
     }

@@ -21,7 +21,7 @@ pub const PROGRAM: Program = Program {
         ("Settle what was pulled over HTTP", &["delete", "lcancel", "rcancel", "recover"]),
         ("Queues", &["queues", "count", "queue"]),
         ("Bulk", &["clear", "drain", "export", "import"]),
-        ("Observe", &["top", "smoke", "check", "wait", "ping", "watch", "exporter"]),
+        ("Observe", &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap"]),
         ("Tool", &["repl", "raw", "serve", "completions", "man"]),
     ],
     environment: &[

@@ -6,11 +6,12 @@ use ctl_core::exporter::ExporterArgs;
 use ctl_core::link::Connect;
 use ctl_core::program::Program;
 use ctl_core::smoke::SmokeArgs;
+use ctl_core::tap::TapArgs;
 use ctl_core::top::TopArgs;
 
 use crate::commands::{
     check, clear, delete, drain, export, exporter, finish, import, job, jobs, kick, pause, peek,
-    pop, put, raw, reserve, server, smoke, stats, top, tubes, wait, work,
+    pop, put, raw, reserve, server, smoke, stats, tap, top, tubes, wait, work,
 };
 use crate::link::Link;
 use crate::program;
@@ -115,6 +116,9 @@ pub enum Command {
     /// Serve metrics for Prometheus, and counts for autoscalers (stats, list-tubes, stats-tube)
     #[command(after_help = exporter::HELP)]
     Exporter(ExporterArgs),
+    /// Show what applications and the server say to each other, through a relay (any command)
+    #[command(after_help = tap::HELP)]
+    Tap(TapArgs),
     /// Wait until a condition is true (stats-tube, stats-job)
     #[command(after_help = wait::HELP)]
     Wait(wait::WaitArgs),
@@ -192,6 +196,7 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Wait(args) => wait::run(tool, args),
         Command::Top(args) => ctl_core::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
         Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),
+        Command::Tap(args) => ctl_core::tap::run(tool, &args, tap::Lines::default),
         Command::Raw(args) => raw::run(tool, args),
     }
 }

@@ -22,7 +22,7 @@ pub const PROGRAM: Program = Program {
         ("Inspect", &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server"]),
         ("Change state", &["delete", "kick", "bury", "release", "touch", "pause", "resume"]),
         ("Bulk", &["clear", "drain", "export", "import"]),
-        ("Observe", &["top", "smoke", "check", "wait", "ping", "watch", "exporter"]),
+        ("Observe", &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap"]),
         ("Tool", &["repl", "raw", "serve", "completions", "man"]),
     ],
     environment: &[

@@ -43,6 +43,7 @@ pub mod shells;
 pub mod shortage;
 pub mod signals;
 pub mod smoke;
+pub mod tap;
 pub mod thresholds;
 pub mod tls;
 pub mod tool;

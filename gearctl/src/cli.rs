@@ -6,11 +6,12 @@ use ctl_core::exporter::ExporterArgs;
 use ctl_core::link::Connect;
 use ctl_core::program::Program;
 use ctl_core::smoke::SmokeArgs;
+use ctl_core::tap::TapArgs;
 use ctl_core::top::TopArgs;
 
 use crate::commands::{
     cancel, check, drain, exporter, function, functions, job, jobs, map, raw, run, server,
-    shutdown, smoke, submit, top, wait, work, workers,
+    shutdown, smoke, submit, tap, top, wait, work, workers,
 };
 use crate::link::Link;
 use crate::program;
@@ -94,6 +95,9 @@ pub enum Command {
     /// Serve metrics for Prometheus, and counts for autoscalers (status)
     #[command(after_help = exporter::HELP)]
     Exporter(ExporterArgs),
+    /// Show what applications and the server say to each other, through a relay (any packet)
+    #[command(after_help = tap::HELP)]
+    Tap(TapArgs),
     /// Wait until a condition is true (status, GET_STATUS)
     #[command(after_help = wait::HELP)]
     Wait(wait::WaitArgs),
@@ -141,6 +145,7 @@ impl ctl_core::tool::Tool for Gearctl {
             Command::Wait(args) => wait::run(tool, args),
             Command::Top(args) => ctl_core::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
             Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),
+            Command::Tap(args) => ctl_core::tap::run(tool, &args, tap::Packets::default),
             Command::Server(args) => server::run(tool, args),
             Command::Version(args) => server::version(tool, args),
             Command::Pid(args) => server::pid(tool, args),

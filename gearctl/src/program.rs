@@ -21,7 +21,7 @@ pub const PROGRAM: Program = Program {
         ("Jobs", &["job", "jobs", "unique-jobs", "cancel"]),
         ("Functions and workers", &["functions", "function", "workers"]),
         ("Bulk", &["drain"]),
-        ("Observe", &["top", "smoke", "check", "wait", "ping", "watch", "exporter"]),
+        ("Observe", &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap"]),
         ("Server", &["server", "version", "pid", "verbose", "shutdown"]),
         ("Tool", &["repl", "raw", "serve", "completions", "man"]),
     ],

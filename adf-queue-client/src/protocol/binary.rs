@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use queue_core::excerpt;
 
-use super::{Action, Asked, Delivered, Refusal, Response, Success, response::OK};
+use super::{Action, Asked, Delivered, Refusal, Response, Success, between::Heading, response::OK};
 use crate::{Error, MessageId, RequestId, Result};
 
 /// The longest body, by the width of its length.
@@ -77,6 +77,19 @@ fn split(frame: &[u8]) -> Option<Answered<'_>> {
         result: field(&mut rest)?,
         rest,
     })
+}
+
+/// What a message begins with, from as much of it as is here.
+pub(super) fn heading(message: &[u8], is_answer: bool) -> Heading {
+    let mut heading = Heading::default();
+    let mut rest = message;
+    heading.action = rest.try_get_u8().ok().and_then(Action::from_code);
+    let mut text = || field(&mut rest).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    heading.id = text().unwrap_or_default();
+    heading.queue = text().unwrap_or_default();
+    heading.result = if is_answer { text() } else { None };
+    heading.len = message.len() - rest.len();
+    heading
 }
 
 fn read(frame: &Bytes) -> Option<Response> {

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 const MAX_LINE: usize = 512;
 /// The longest head of an answer that is read.
 const MAX_HEAD: usize = 16 << 10;
-const MAX_HEADERS: usize = 64;
+pub(super) const MAX_HEADERS: usize = 64;
 
 /// Appends the lines of a request and the empty one behind them.
 ///

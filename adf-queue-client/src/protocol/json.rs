@@ -104,7 +104,7 @@ fn success(action: Action, answered: &mut Answered<'_>) -> Option<Success> {
 
 /// The server writes most control characters of names and bodies as they are, which JSON does not allow. It writes no
 /// white space between its tokens, so each is within a string.
-fn repaired(frame: &[u8]) -> Cow<'_, [u8]> {
+pub(super) fn repaired(frame: &[u8]) -> Cow<'_, [u8]> {
     if frame.iter().all(|byte| *byte >= b' ') {
         return frame.into();
     }

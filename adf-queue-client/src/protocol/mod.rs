@@ -15,6 +15,7 @@
 //! ```
 
 mod action;
+pub mod between;
 mod binary;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod client;

@@ -286,7 +286,7 @@ impl Frames {
 }
 
 /// Masks `payload`, eight bytes at a time.
-fn apply(mask: [u8; 4], payload: &mut [u8]) {
+pub(super) fn apply(mask: [u8; 4], payload: &mut [u8]) {
     let (words, rest) = payload.as_chunks_mut::<8>();
     let wide = u64::from(u32::from_ne_bytes(mask)) * 0x1_0000_0001;
     for word in words {
@@ -296,7 +296,7 @@ fn apply(mask: [u8; 4], payload: &mut [u8]) {
 }
 
 /// The header at the front of `data`, its own length, and that of what follows.
-fn header(data: &[u8]) -> Result<Option<(FrameHeader, usize, u64)>> {
+pub(super) fn header(data: &[u8]) -> Result<Option<(FrameHeader, usize, u64)>> {
     let mut cursor = Cursor::new(data);
     let parsed = FrameHeader::parse(&mut cursor);
     let parsed = parsed

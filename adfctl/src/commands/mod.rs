@@ -15,6 +15,7 @@ pub mod queues;
 pub mod raw;
 pub mod settle;
 pub mod smoke;
+pub mod tap;
 pub mod top;
 pub mod wait;
 pub mod work;

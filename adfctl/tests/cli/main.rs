@@ -26,6 +26,8 @@ mod repl_pty;
 #[cfg(target_os = "linux")]
 mod shortage;
 mod smoke;
+#[cfg(unix)]
+mod tap;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(unix)]

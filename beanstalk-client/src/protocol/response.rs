@@ -120,6 +120,22 @@ impl Response {
             Response::Other(_) => "an unknown word",
         }
     }
+
+    /// How many bytes of a body a reply with this line announces, which is given without its CRLF; the body has a CRLF
+    /// of its own. None for a reply that is a line alone. For whoever reads a conversation between others.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when a server does not reply with such a line.
+    pub fn body_after(line: &[u8]) -> Result<Option<u64>, Error> {
+        let mut parser = Parser::new(Epoch::next(), usize::MAX);
+        parser.begin(Bytes::copy_from_slice(line))?;
+        Ok(match parser.state {
+            State::Line => None,
+            State::Body { size, .. } => Some(size as u64),
+            State::Discard { size, .. } => Some(size),
+        })
+    }
 }
 
 /// The longest reply line that is accepted, in bytes. The server's own lines stay below 250.
@@ -379,6 +395,21 @@ fn bare(word: &[u8]) -> Option<Response> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_line_tells_how_long_its_body_is() {
+        for (line, len) in [
+            ("OK 12", Some(12)),
+            ("RESERVED 1 18446744073709551615", Some(u64::MAX)),
+            ("FOUND 1 0", Some(0)),
+            ("INSERTED 1", None),
+            ("NOT_FOUND", None),
+            ("WELCOME 1 2", None),
+        ] {
+            assert_eq!(super::Response::body_after(line.as_bytes()).unwrap(), len, "{line}");
+        }
+        assert!(super::Response::body_after(b"FOUND 1 x").is_err());
+    }
+
     use std::sync::LazyLock;
 
     use super::*;

@@ -20,6 +20,7 @@ pub mod reserve;
 pub mod server;
 pub mod smoke;
 pub mod stats;
+pub mod tap;
 pub mod top;
 pub mod tubes;
 pub mod wait;

@@ -8,6 +8,9 @@ use fixtures::beanstalkd::Server;
 
 use crate::harness::*;
 
+const TRANSCRIPT: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/wire/beanstalkd/use.txt");
+
 /// A command line that succeeds on the server that [`prepared`] gives, for every command of the grammar.
 pub(crate) const SUCCEEDS: &[(&str, &[&str])] = &[
     ("put", &["put", "-t", "mail", "x", "y"]),
@@ -42,6 +45,7 @@ pub(crate) const SUCCEEDS: &[(&str, &[&str])] = &[
     ("repl", &["repl", "-e", "stats-tube mail"]),
     ("raw", &["raw", "stats-tube mail"]),
     ("exporter", &["exporter", "--once"]),
+    ("tap", &["tap", "--dry-run", "--replay", TRANSCRIPT]),
     ("serve", &["serve", "--print-addr", "--", "true"]),
     ("completions", &["completions", "bash"]),
     ("man", &["man"]),
@@ -52,7 +56,7 @@ pub(crate) const SUCCEEDS: &[(&str, &[&str])] = &[
 const NEVER_SUCCEEDS: &[(&str, &[&str])] = &[("touch", &["touch", "1"])];
 
 /// Commands that need no server.
-pub(crate) const OFFLINE: &[&str] = &["touch", "serve", "completions", "man", "docs"];
+pub(crate) const OFFLINE: &[&str] = &["touch", "tap", "serve", "completions", "man", "docs"];
 
 /// Ready jobs 1 and 2, a delayed one 3, a buried one 4, all in the tube mail; bodies of every kind.
 fn prepared() -> Server {

@@ -29,6 +29,8 @@ mod put;
 #[cfg(target_os = "linux")]
 mod shortage;
 mod smoke;
+#[cfg(unix)]
+mod tap;
 mod wait;
 #[cfg(not(windows))]
 mod work;

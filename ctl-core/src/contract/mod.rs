@@ -28,6 +28,8 @@ pub mod shells;
 pub mod shortage;
 pub mod strangers;
 #[cfg(unix)]
+pub mod tap;
+#[cfg(unix)]
 pub mod terminal;
 pub mod tls;
 #[cfg(unix)]
@@ -158,6 +160,11 @@ macro_rules! tool_contract {
                 a_server_that_goes_away_comes_back_into_a_live_view,
                 a_session_goes_on_behind_a_live_view,
                 programs_get_snapshots,
+            }
+            #[cfg(unix)]
+            $crate::tool_contract! { @case tap
+                what_passes_a_tap_is_shown_recorded_and_played_back,
+                what_a_tap_cannot_do_is_said,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case shells

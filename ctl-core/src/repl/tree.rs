@@ -48,8 +48,18 @@ const TIMEOUT: &str = "timeout";
 pub const FORMATS: &[&str] = &["table", "wide", "plain", "json", "ndjson", "yaml", "name", "raw"];
 
 /// Commands of the command line that make no sense in any session; `:watch` repeats.
-const LEFT_OUT: &[&str] =
-    &["repl", "serve", "exporter", "completions", "complete", "man", "docs", "watch", "help"];
+const LEFT_OUT: &[&str] = &[
+    "repl",
+    "serve",
+    "exporter",
+    "tap",
+    "completions",
+    "complete",
+    "man",
+    "docs",
+    "watch",
+    "help",
+];
 
 /// The grammar of a session: the commands of the command line that make sense in it, the tool's own verbs, which stand for
 /// commands of the same name, and those of every session.

@@ -15,6 +15,7 @@ pub mod server;
 pub mod shutdown;
 pub mod smoke;
 pub mod submit;
+pub mod tap;
 pub mod top;
 pub mod wait;
 pub mod work;

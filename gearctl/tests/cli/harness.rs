@@ -48,6 +48,11 @@ impl Site {
         &self.address
     }
 
+    /// The same server behind another address.
+    pub(crate) fn at(&self, address: &str) -> Site {
+        Site { address: address.to_owned() }
+    }
+
     /// One of the tools that come with the real server, pointed at this one.
     pub(crate) fn tool(&self, program: &str, arguments: &[&str]) -> Command {
         let (host, port) = self.address.rsplit_once(':').unwrap();

@@ -22,6 +22,8 @@ mod observe;
 mod run;
 #[cfg(target_os = "linux")]
 mod shortage;
+#[cfg(unix)]
+mod tap;
 #[cfg(feature = "tls")]
 mod tls;
 mod work;

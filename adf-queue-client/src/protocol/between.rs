@@ -1,0 +1,259 @@
+//! What passes between a client and a server, for whoever listens to both: heads and headings, from as much of a message as
+//! is here. A client needs none of it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
+
+use super::{Action, Encoding, binary, head, json, websocket};
+use crate::{Error, Result};
+
+/// The head of a request over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestHead {
+    /// The method, in upper case.
+    pub method: String,
+    /// Path and query, as they were sent.
+    pub target: String,
+    /// How many bytes the head has, with the empty line behind it.
+    pub len: usize,
+    /// How many bytes of a body follow.
+    pub body: u64,
+    /// Whether it asks for a WebSocket.
+    pub upgrades: bool,
+}
+
+impl RequestHead {
+    /// The head at the front of `data`, once it is whole.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when this is no HTTP.
+    pub fn read(data: &[u8]) -> Result<Option<Self>> {
+        let mut headers = [httparse::EMPTY_HEADER; head::MAX_HEADERS];
+        let mut request = httparse::Request::new(&mut headers);
+        let bad = |_| Error::protocol("the client does not speak HTTP");
+        let httparse::Status::Complete(len) = request.parse(data).map_err(bad)? else {
+            return Ok(None);
+        };
+        let value = |name: &str| {
+            let found = request.headers.iter().find(|one| one.name.eq_ignore_ascii_case(name));
+            found.map(|header| header.value.trim_ascii())
+        };
+        Ok(Some(Self {
+            method: request.method.unwrap_or_default().to_ascii_uppercase(),
+            target: request.path.unwrap_or_default().to_owned(),
+            len,
+            body: value("Content-Length").and_then(queue_core::decimal).unwrap_or_default(),
+            upgrades: value("Upgrade").is_some_and(|word| word.eq_ignore_ascii_case(b"websocket")),
+        }))
+    }
+
+    /// The action of its path and its encoding; none for other pages.
+    #[must_use]
+    pub fn action(&self) -> Option<(Action, Encoding)> {
+        let path = self.target.split('?').next().unwrap_or_default();
+        let name = path.strip_prefix("/queue/")?;
+        let (name, encoding) = match name.rsplit_once('.') {
+            Some((name, "bin")) => (name, Encoding::Binary),
+            Some((name, "json")) => (name, Encoding::Json),
+            _ => (name, Encoding::Json),
+        };
+        Some((Action::from_name(name)?, encoding))
+    }
+}
+
+/// What a frame of a WebSocket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FrameKind {
+    /// A message in binary, or its beginning.
+    Binary,
+    /// A message in JSON, or its beginning.
+    Text,
+    /// A further part of a message.
+    Part,
+    /// A ping.
+    Ping,
+    /// A pong.
+    Pong,
+    /// A close.
+    Close,
+    /// None that the protocol has.
+    Other,
+}
+
+/// The head of a frame of a WebSocket, of either side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHead {
+    /// What it is.
+    pub kind: FrameKind,
+    /// How many bytes the head has.
+    pub len: usize,
+    /// How many bytes its payload has.
+    pub payload: u64,
+    mask: Option<[u8; 4]>,
+}
+
+impl FrameHead {
+    /// The head at the front of `data`, once it is whole.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when this is no frame.
+    pub fn read(data: &[u8]) -> Result<Option<Self>> {
+        let Some((header, len, payload)) = websocket::header(data)? else { return Ok(None) };
+        let kind = match header.opcode {
+            OpCode::Data(Data::Binary) => FrameKind::Binary,
+            OpCode::Data(Data::Text) => FrameKind::Text,
+            OpCode::Data(Data::Continue) => FrameKind::Part,
+            OpCode::Control(Control::Ping) => FrameKind::Ping,
+            OpCode::Control(Control::Pong) => FrameKind::Pong,
+            OpCode::Control(Control::Close) => FrameKind::Close,
+            _ => FrameKind::Other,
+        };
+        Ok(Some(Self { kind, len, payload, mask: header.mask }))
+    }
+
+    /// The payload of the frame that `data` begins with, as much of it as is here, without its mask.
+    #[must_use]
+    pub fn payload_of(&self, data: &[u8]) -> Vec<u8> {
+        let end = usize::try_from(self.payload).unwrap_or(usize::MAX).saturating_add(self.len);
+        let payload = data.get(self.len..end.min(data.len())).unwrap_or_default();
+        let mut payload = payload.to_vec();
+        if let Some(mask) = self.mask {
+            websocket::apply(mask, &mut payload);
+        }
+        payload
+    }
+}
+
+/// What a request and its answer begin with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heading {
+    /// The action; none where there is no such.
+    pub action: Option<Action>,
+    /// The request id.
+    pub id: String,
+    /// The queue's name.
+    pub queue: String,
+    /// Of an answer: `ok`, or why not.
+    pub result: Option<String>,
+    /// The number of a message that was pushed, pulled, or is acted on, in JSON.
+    pub message_id: Option<u64>,
+    /// How many bytes of it stand before the body of a push, or behind the result, in binary.
+    pub len: usize,
+}
+
+impl Heading {
+    /// Reads the beginning of a message; `is_answer` says whether a server has sent it. What is cut off is missing.
+    #[must_use]
+    pub fn read(encoding: Encoding, message: &[u8], is_answer: bool) -> Self {
+        match encoding {
+            Encoding::Binary => binary::heading(message, is_answer),
+            Encoding::Json => {
+                let mut heading = Self::default();
+                let text = json::repaired(message);
+                let mut deserializer = serde_json::Deserializer::from_slice(&text);
+                // It may be cut off: what was read before is there.
+                let _ = InJson(&mut heading).deserialize(&mut deserializer);
+                heading
+            }
+        }
+    }
+}
+
+struct InJson<'a>(&'a mut Heading);
+
+impl<'de> DeserializeSeed<'de> for InJson<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for InJson<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            match &*key {
+                "action" => self.0.action = Action::from_name(&map.next_value::<String>()?),
+                "requestid" => self.0.id = map.next_value()?,
+                "queue" => self.0.queue = map.next_value()?,
+                "result" => self.0.result = Some(map.next_value()?),
+                "messageid" => self.0.message_id = map.next_value()?,
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_tells_its_action_and_how_long_it_is() {
+        let data = b"POST /queue/rpush.bin?queue=%2Fq HTTP/1.1\r\nHost: x\r\ncontent-length: 5\r\n\r\nhello";
+        for cut in 0..data.len() - 5 {
+            assert_eq!(RequestHead::read(&data[..cut]).unwrap(), None);
+        }
+        let head = RequestHead::read(data).unwrap().unwrap();
+        assert_eq!((head.len, head.body, head.upgrades), (data.len() - 5, 5, false));
+        assert_eq!(head.action(), Some((Action::Rpush, Encoding::Binary)));
+        let upgrade = b"GET /queue/json HTTP/1.1\nUpgrade: WebSocket\n\n";
+        let head = RequestHead::read(upgrade).unwrap().unwrap();
+        assert!(head.upgrades && head.action().is_none());
+        assert!(RequestHead::read(b"\0\0\0\0").is_err());
+    }
+
+    #[test]
+    fn a_heading_is_read_from_as_much_as_is_there() {
+        let expected = Heading {
+            action: Some(Action::Rpush),
+            id: "7".to_owned(),
+            queue: "/q".to_owned(),
+            result: None,
+            message_id: None,
+            len: 0,
+        };
+        let text = br#"{"action":"rpush","requestid":"7","queue":"/q","body":"cut o"#;
+        assert_eq!(Heading::read(Encoding::Json, text, false), expected);
+        let bytes = b"\x02\0\x017\0\x02/q\0\x05hel";
+        let heading = Heading::read(Encoding::Binary, bytes, false);
+        assert_eq!(heading, Heading { len: 8, ..expected.clone() });
+        let bytes = b"\x02\0\x017\0\x02/q\0\x02ok\0\0\0\0\0\0\0\x09";
+        let result = Some("ok".to_owned());
+        let heading = Heading::read(Encoding::Binary, bytes, true);
+        assert_eq!(heading, Heading { len: 12, result: result.clone(), ..expected.clone() });
+        let text =
+            br#"{"queue":"/q","result":"ok","action":"rpush","requestid":"7","messageid":9}"#;
+        let heading = Heading::read(Encoding::Json, text, true);
+        assert_eq!(heading, Heading { result, message_id: Some(9), ..expected });
+        for cut in [&b""[..], b"\x02", b"\xff\0\x01", b"\x02\0\x017\xff\xff"] {
+            assert_eq!(Heading::read(Encoding::Binary, cut, true).queue, "");
+        }
+    }
+
+    #[test]
+    fn a_frame_of_either_side_is_unmasked() {
+        let frame =
+            [&[0x82, 0x83, 1, 2, 3, 4][..], &[b'a' ^ 1, b'b' ^ 2, b'c' ^ 3], b"next"].concat();
+        let head = FrameHead::read(&frame).unwrap().unwrap();
+        assert_eq!((head.kind, head.len, head.payload), (FrameKind::Binary, 6, 3));
+        assert_eq!(head.payload_of(&frame), b"abc");
+        assert_eq!(head.payload_of(&frame[..7]), b"a");
+        let head = FrameHead::read(&[0x81, 126, 1, 0]).unwrap().unwrap();
+        assert_eq!((head.kind, head.len, head.payload), (FrameKind::Text, 4, 256));
+        assert_eq!(FrameHead::read(&[0x81]).unwrap(), None);
+    }
+}

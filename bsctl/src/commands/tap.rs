@@ -1,0 +1,112 @@
+//! `tap`: what applications and beanstalkd say to each other.
+
+use beanstalk_client::protocol::Response;
+use ctl_core::tap::{Decoder, Look, Said, Side};
+use fixtures::beanstalkd::Version;
+use fixtures::beanstalkd::command::{self, Command};
+
+/// The end of `tap --help`.
+pub const HELP: &str = "\
+A relay: applications connect to it instead of the server, and it shows each command and each reply on a line: when, on
+which connection, from whom, the size of the body, and for replies how long the server took, counted from the last byte of
+the command, and (-o wide) which command it was. No byte is changed or held back; ends and resets are passed on. Lines that
+cannot be written fast enough are left out, and counted. The summary at the end goes to stderr.
+--record writes a transcript, which holds bodies in full, for its owner only; --replay says to the server again what the
+client said, ids and all, and fails where the server answers otherwise.
+EXPR is about a line: verb==put, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to,
+args and error.
+
+Examples:
+  bsctl tap --listen 127.0.0.1:11301 --to 127.0.0.1:11300
+  bsctl tap --slow 50ms -o ndjson
+  bsctl tap --listen :11301 --filter 'verb==put' --filter 'size>65535' --body 200
+  bsctl tap --record mail.txt, then: bsctl --embedded tap --replay mail.txt";
+
+/// The decoder of one connection.
+#[derive(Debug, Default)]
+pub struct Lines;
+
+/// What the end of a line has.
+const CRLF: &[u8] = b"\r\n";
+
+impl Decoder for Lines {
+    fn look(&mut self, side: Side, data: &[u8]) -> Look {
+        if data.first().is_some_and(|byte| byte.is_ascii_control() && *byte != b'\r') {
+            return Look::Stranger("no line of beanstalkd begins so");
+        }
+        let Some(line) = line(data) else { return Look::More };
+        let body = match side {
+            Side::Client => command_body(line),
+            Side::Server => match Response::body_after(line) {
+                Ok(body) => body,
+                Err(_) => return Look::Stranger("no server of beanstalkd replies so"),
+            },
+        };
+        let body = body.map_or(0, |body| body.saturating_add(CRLF.len() as u64));
+        Look::Unit(body.saturating_add((line.len() + CRLF.len()) as u64))
+    }
+
+    fn read(&mut self, side: Side, unit: &[u8], _: u64) -> Option<Said> {
+        let line = line(unit).unwrap_or(unit);
+        let word = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let rest = line.get(word.len() + 1..).unwrap_or_default();
+        let (said, body) = match side {
+            Side::Client => (asked(line, rest), command_body(line)),
+            Side::Server => (answered(word, rest), Response::body_after(line).ok().flatten()),
+        };
+        Some(match body {
+            Some(size) => {
+                let body = unit.get(line.len() + CRLF.len()..).unwrap_or_default();
+                said.with_body(body, size)
+            }
+            None => said,
+        })
+    }
+}
+
+fn line(data: &[u8]) -> Option<&[u8]> {
+    data.windows(CRLF.len()).position(|two| two == CRLF).and_then(|end| data.get(..end))
+}
+
+/// The length of the body behind a command. A put that the server cannot read has none: what follows is its next command.
+fn command_body(line: &[u8]) -> Option<u64> {
+    match command::parse(line, Version::default()) {
+        Ok(Command::Put(put)) if !put.trailing_garbage => Some(put.bytes.into()),
+        _ => None,
+    }
+}
+
+fn asked(line: &[u8], rest: &[u8]) -> Said {
+    let verb = match command::parse(line, Version::default()) {
+        Ok(Command::Quit) => return Said::new("quit").of(rest),
+        Ok(command) => Some(command.verb()),
+        Err((verb, _)) => verb,
+    };
+    match verb {
+        Some(verb) => Said::new(verb.as_str()).of(rest).asks(""),
+        None => Said::new("(unknown)").of(line).asks(""),
+    }
+}
+
+/// Words of the server that are no refusals.
+const GOOD: [&str; 13] = [
+    "INSERTED",
+    "USING",
+    "RESERVED",
+    "FOUND",
+    "OK",
+    "DELETED",
+    "RELEASED",
+    "TOUCHED",
+    "BURIED",
+    "WATCHING",
+    "KICKED",
+    "PAUSED",
+    "TIMED_OUT",
+];
+
+fn answered(word: &[u8], rest: &[u8]) -> Said {
+    let word = String::from_utf8_lossy(word.get(..64).unwrap_or(word)).into_owned();
+    let is_error = !GOOD.contains(&word.as_str());
+    Said::new(word).of(rest).error_if(is_error).answers_first()
+}

@@ -1,0 +1,66 @@
+//! `tap`, beside what every tool's has to do.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use ctl_core::contract::tap::Tap;
+use fixtures::beanstalkd::Server;
+use fixtures::transcript;
+
+use crate::harness::*;
+
+#[test]
+fn answers_are_those_of_the_server_and_belong_to_their_commands() {
+    on_both(|address| {
+        let mut tap = Tap::start(&PROGRAM, address, &["--body", "3"]);
+        let mut stream = TcpStream::connect(&tap.address).unwrap();
+        // In one write, and with a body that looks like a command.
+        let sent = b"put 0 0 60 9\r\ndelete 1\n\r\nwhat\r\nreserve-with-timeout 0\r\nquit\r\n";
+        stream.write_all(sent).unwrap();
+        let mut replies = String::new();
+        stream.read_to_string(&mut replies).unwrap();
+        let expected = "INSERTED 1\r\nUNKNOWN_COMMAND\r\nRESERVED 1 9\r\ndelete 1\n\r\n";
+        assert_eq!(replies, expected);
+        let put = tap.line(|line| line["verb"] == "put");
+        assert_eq!((&put["size"], &put["body"]), (&9.into(), &"del".into()));
+        let unknown = tap.line(|line| line["verb"] == "UNKNOWN_COMMAND");
+        assert_eq!((&unknown["to"], &unknown["error"]), (&"(unknown) what".into(), &true.into()));
+        let reserved = tap.line(|line| line["verb"] == "RESERVED");
+        assert_eq!(reserved["to"], "reserve-with-timeout 0");
+        assert_eq!((&reserved["size"], &reserved["args"]), (&9.into(), &"1 9".into()));
+        tap.end();
+    });
+}
+
+/// Nobody reads the lines while 60,000 of them come.
+#[test]
+fn a_stalled_reader_of_the_lines_stops_no_application() {
+    let server = Server::start().unwrap();
+    let tap = Tap::start(&PROGRAM, server.address(), &[]);
+    let mut stream = TcpStream::connect(&tap.address).unwrap();
+    let reply = b"USING default\r\n";
+    for _ in 0..30 {
+        stream.write_all(&b"list-tube-used\r\n".repeat(1000)).unwrap();
+        stream.read_exact(&mut vec![0; 1000 * reply.len()]).unwrap();
+    }
+    let (lines, ran) = tap.end();
+    assert!(lines.len() < 60_000 && ran.err.contains("lines left out"), "{}", ran.err);
+    assert!(!ran.err.contains(" 0 lines left out"), "{}", ran.err);
+    let counted = ran.err.lines().find(|line| line.contains("list-tube-used")).unwrap();
+    assert!(counted.contains("30000"), "{counted}");
+}
+
+#[test]
+fn golden_transcripts_are_played_back() {
+    let folder = tempfile::tempdir().unwrap();
+    for wanted in ["put", "bury", "pipeline"] {
+        let server = Server::start().unwrap();
+        let (_, text) = transcript::BEANSTALKD.iter().find(|(name, _)| *name == wanted).unwrap();
+        let file = folder.path().join(wanted);
+        std::fs::write(&file, text).unwrap();
+        bsctl(server.address(), &["tap", "--replay", file.to_str().unwrap()]).exits(0);
+    }
+    let drain = folder.path().join("drain");
+    std::fs::write(&drain, "# beanstalkd\n! drain\n").unwrap();
+    bare(&["tap", "--replay", drain.to_str().unwrap()]).exits(65);
+}

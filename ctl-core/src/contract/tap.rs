@@ -1,0 +1,119 @@
+//! `tap`, between a program and its server.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::Case;
+use super::program::{Program, Ran, ended, signal};
+use crate::tool::Tool;
+
+/// A running tap.
+pub struct Tap {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    /// Where applications connect to.
+    pub address: String,
+}
+
+impl Tap {
+    /// The tap of a program in front of a server; its lines are NDJSON.
+    #[must_use]
+    pub fn start(program: &Program, server: &str, flags: &[&str]) -> Self {
+        let line = ["tap", "--to", server, "--print-addr", "-o", "ndjson"];
+        let mut child = program.command(&[&line[..], flags].concat()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut first = String::new();
+        stdout.read_line(&mut first).unwrap();
+        let first: Value = serde_json::from_str(&first).unwrap();
+        Self { child, stdout, address: first["addr"].as_str().unwrap().to_owned() }
+    }
+
+    /// Waits for a line for which this is true, and gives it.
+    pub fn line(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let mut line = String::new();
+            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the tap has ended");
+            let line = serde_json::from_str(&line).unwrap();
+            if is_it(&line) {
+                return line;
+            }
+        }
+    }
+
+    /// Ends it by a signal: the rest of its lines, and how it ended.
+    pub fn end(mut self) -> (Vec<Value>, Ran) {
+        signal(&self.child, Signal::TERM);
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).unwrap();
+        let lines = rest.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        (lines, ended(self.child).exits(143))
+    }
+}
+
+/// What the application has sent is said once more to another server, which answers the same.
+pub fn what_passes_a_tap_is_shown_recorded_and_played_back<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("record.txt");
+    let file = file.to_str().unwrap();
+    let tap = Tap::start(&case.program, &address, &["--record", file]);
+    let add: Vec<&str> = case.add.split(' ').chain(["body \x1b[2J"]).collect();
+    case.program.at(&tap.address, &add).exits(0);
+    assert_eq!((case.jobs)(&server), 1);
+    let (lines, ran) = tap.end();
+    let told = |from: &str, key: &str| {
+        lines.iter().any(|line| line["from"] == from && !line[key].is_null())
+    };
+    assert!(told("client", "body") && told("server", "ms"), "{lines:?}");
+    assert!(
+        lines.iter().any(|line| line["body"].as_str().is_some_and(|body| body.contains("body")))
+    );
+    assert!(lines.iter().all(|line| line["verb"] != "(undecoded)"), "{lines:?}");
+    assert!(ran.err.contains(" connections, 0 lines left out"), "{}", ran.err);
+    assert!(!ran.err.contains('\x1b') && ran.err.contains("SENT"), "{}", ran.err);
+    // Nobody but its owner reads what has passed, and no record is written over another.
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(file).unwrap().permissions());
+    assert_eq!(mode & 0o077, 0);
+    let again = case.program.at(&address, &["tap", "--record", file]).exits(74);
+    assert!(again.err.contains("no file is overwritten"), "{}", again.err);
+    let (other, address) = Case::<T>::server();
+    let line = ["tap", "--replay", file, "--to", &address, "-o", "json"];
+    let would = case.program.bare(&[&line[..], &["--dry-run"]].concat()).exits(0).json();
+    assert_eq!((&would["dry_run"], (case.jobs)(&other)), (&true.into(), 0));
+    let played = case.program.bare(&line).exits(0).json();
+    assert_eq!((&played["events"], (case.jobs)(&other)), (&would["events"], 1));
+    // With the job that is there now it is no longer the same.
+    let text = std::fs::read_to_string(file).unwrap().replace("body", "BODY");
+    let changed = folder.path().join("changed.txt");
+    std::fs::write(
+        &changed,
+        text.lines().chain(["< nobody says this"]).collect::<Vec<_>>().join("\n"),
+    )
+    .unwrap();
+    let line = ["tap", "--replay", changed.to_str().unwrap(), "--to", &address, "-o", "json"];
+    assert_eq!(case.program.bare(&line).exits(1).error()["code"], "DIFFERENT");
+}
+
+/// Each with the way that there is.
+pub fn what_a_tap_cannot_do_is_said<T: Tool>(case: &Case<T>) {
+    let refused = |flags: &[&str], why: &str| {
+        let line = [&["tap", "--to", "127.0.0.1:1"], flags].concat();
+        let ran = case.program.bare(&line).exits(2);
+        assert!(ran.err.contains(why), "{flags:?}: {}", ran.err);
+    };
+    refused(&["--listen", "0.0.0.0:0"], "without --allow-remote");
+    refused(&["--filter", "color==red"], "a line has no `color`");
+    refused(&["--filter", "loud"], "must be FIELD OP VALUE");
+    refused(&["--sort-by", "ms"], "--summary");
+    refused(&["-o", "raw"], "--record");
+    refused(&["--replay", "x", "--record", "y"], "cannot be used with");
+    refused(&["--dry-run"], "no dry run");
+    let several = case.program.bare(&["tap", "--to", "127.0.0.1:1,127.0.0.1:2"]).exits(2);
+    assert!(several.err.contains("relays to one server"), "{}", several.err);
+    let line = ["tap", "--to", "127.0.0.1:1", "--replay", "/nonexistent"];
+    case.program.bare(&line).exits(66);
+}

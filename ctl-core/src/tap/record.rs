@@ -1,0 +1,184 @@
+//! Writes what passes as a transcript, beside the relay: a slow disk loses events, and says so, but holds nobody up.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use fixtures::transcript::{Event, Pattern, Transcript};
+
+use super::decoder::Side;
+
+/// Bytes that may wait for the disk.
+const ROOM: usize = 64 << 20;
+/// A unit of more bytes is recorded in pieces.
+const PIECE: usize = 64 << 10;
+/// What an event takes beside its bytes.
+const OVERHEAD: usize = 128;
+
+/// The way to the file; dropped when everything is recorded.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    queue: Mutex<Option<Sender<Event>>>,
+    waiting: Arc<AtomicUsize>,
+    lost: AtomicU64,
+    thread: Mutex<Option<JoinHandle<io::Result<()>>>>,
+}
+
+impl Recorder {
+    /// Begins a transcript with these remarks in a new file, which is for its owner only.
+    ///
+    /// # Errors
+    /// There is a file already, or it cannot be written.
+    pub(super) fn create(path: &Path, remarks: Vec<String>) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(path)?;
+        write!(file, "{}", transcript(remarks, None))?;
+        let (queue, events) = channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let left = Arc::clone(&waiting);
+        let thread = thread::Builder::new()
+            .name("record".to_owned())
+            .spawn(move || write_all(file, &events, &left))?;
+        let (queue, thread) = (Mutex::new(Some(queue)), Mutex::new(Some(thread)));
+        Ok(Self { queue, waiting, lost: AtomicU64::new(0), thread })
+    }
+
+    fn add(&self, event: Event) {
+        let size = size(&event);
+        if self.waiting.load(Ordering::Relaxed).saturating_add(size) > ROOM {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.waiting.fetch_add(size, Ordering::Relaxed);
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.as_ref().is_none_or(|queue| queue.send(event).is_err()) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends the file, and says how many events are missing in it.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub(super) fn finish(&self) -> io::Result<u64> {
+        drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            thread.join().map_err(|_| io::Error::other("the recording thread is a defect"))??;
+        }
+        Ok(self.lost.load(Ordering::Relaxed))
+    }
+}
+
+fn write_all(file: File, events: &Receiver<Event>, waiting: &AtomicUsize) -> io::Result<()> {
+    let mut file = BufWriter::new(file);
+    let mut next = events.recv().ok();
+    while let Some(event) = next {
+        waiting.fetch_sub(size(&event), Ordering::Relaxed);
+        write!(file, "{}", transcript(Vec::new(), Some(event)))?;
+        next = match events.try_recv() {
+            Ok(event) => Some(event),
+            Err(_) => {
+                file.flush()?;
+                events.recv().ok()
+            }
+        };
+    }
+    file.flush()
+}
+
+fn transcript(remarks: Vec<String>, event: Option<Event>) -> Transcript {
+    let (name, arguments) = (String::new(), Vec::new());
+    Transcript { name, remarks, max_job_size: None, arguments, events: event.into_iter().collect() }
+}
+
+fn size(event: &Event) -> usize {
+    let bytes = match event {
+        Event::Send { bytes, .. } => bytes.len(),
+        Event::Receive { pattern, .. } => pattern.recorded().len(),
+        _ => 0,
+    };
+    bytes + OVERHEAD
+}
+
+/// What of one connection is not recorded yet: units stay together.
+#[derive(Debug, Default)]
+pub(super) struct Tape {
+    client: Vec<u8>,
+    server: Vec<u8>,
+}
+
+impl Tape {
+    /// These bytes have passed; units end at these places of them.
+    pub(super) fn passed(
+        &mut self,
+        to: &Recorder,
+        connection: usize,
+        side: Side,
+        bytes: &[u8],
+        ends: &[usize],
+    ) {
+        // The other side had seen nothing of this when it said what it has begun.
+        let other = if side == Side::Client { Side::Server } else { Side::Client };
+        self.flush(to, connection, other);
+        let mut from = 0;
+        for end in ends.iter().copied().chain([bytes.len()]) {
+            let part = bytes.get(from..end).unwrap_or_default();
+            let is_whole = end < bytes.len() || ends.last() == Some(&end);
+            for piece in part.chunks(PIECE) {
+                self.of(side).extend_from_slice(piece);
+                if self.of(side).len() >= PIECE {
+                    self.flush(to, connection, side);
+                }
+            }
+            if is_whole {
+                self.flush(to, connection, side);
+            }
+            from = end.max(from);
+        }
+    }
+
+    /// This side has ended: by the end of its stream, or at once.
+    pub(super) fn ended(&mut self, to: &Recorder, connection: usize, side: Side, is_orderly: bool) {
+        self.flush(to, connection, Side::Client);
+        self.flush(to, connection, Side::Server);
+        to.add(match side {
+            Side::Client if is_orderly => Event::HalfClose { connection },
+            Side::Client => Event::Close { connection },
+            Side::Server => Event::End { connection },
+        });
+    }
+
+    fn of(&mut self, side: Side) -> &mut Vec<u8> {
+        match side {
+            Side::Client => &mut self.client,
+            Side::Server => &mut self.server,
+        }
+    }
+
+    fn flush(&mut self, to: &Recorder, connection: usize, side: Side) {
+        let bytes = std::mem::take(self.of(side));
+        if bytes.is_empty() {
+            return;
+        }
+        let event = |bytes: &[u8]| match side {
+            Side::Client => Event::Send { connection, bytes: bytes.to_vec() },
+            Side::Server => {
+                Event::Receive { connection, pattern: Pattern::exactly(bytes.to_vec()) }
+            }
+        };
+        // A packet or a frame is a line; what is text has a line for each of its own.
+        let whole = event(&bytes);
+        if transcript(Vec::new(), Some(whole.clone())).to_string().contains(" {") {
+            return to.add(whole);
+        }
+        bytes.split_inclusive(|byte| *byte == b'\n').for_each(|line| to.add(event(line)));
+    }
+}

@@ -1,0 +1,253 @@
+//! `tap`: what applications and the job server say to each other.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use ctl_core::tap::{Decoder, Look, Role, Said, Side};
+use gearman_client::protocol::{AdminCommand, Magic, Packet, PacketType, ReplyShape};
+
+/// The end of `tap --help`.
+pub const HELP: &str = "\
+A relay: clients and workers connect to it instead of the server, and it shows each packet and each line of administration
+on a line: when, on which connection, from whom, the size of the data, and for answers how long the server took, counted
+from the last byte of the request, and (-o wide) which request it was. What comes unasked (NOOP, what a worker says of a job)
+has no time. No byte is changed or held back; ends and resets are passed on. Lines that cannot be written fast enough are
+left out, and counted. The summary at the end goes to stderr.
+--record writes a transcript, which holds data in full, for its owner only; --replay says to the server again what the
+clients said, and fails where the server answers otherwise.
+EXPR is about a line: verb==SUBMIT_JOB, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to,
+args and error.
+
+Examples:
+  gearctl tap --listen 127.0.0.1:4731 --to 127.0.0.1:4730
+  gearctl tap --slow 50ms -o ndjson
+  gearctl tap --listen :4731 --filter 'verb==WORK_COMPLETE' --body 200
+  gearctl tap --record jobs.txt, then: gearctl --embedded tap --replay jobs.txt";
+
+/// The decoder of one connection.
+#[derive(Debug, Default)]
+pub struct Packets {
+    /// How the answers to lines of administration end.
+    lines: VecDeque<ReplyShape>,
+    /// What of a list has come.
+    listed: u64,
+}
+
+/// Lines that may wait for their answers; what comes behind more of them is taken for single lines.
+const MOST_LINES: usize = 1024;
+
+/// Magic, type and size.
+const HEADER: usize = 12;
+
+impl Decoder for Packets {
+    fn look(&mut self, side: Side, data: &[u8]) -> Look {
+        match data.first() {
+            Some(0) => packet(side, data),
+            Some(byte) if byte.is_ascii_control() && !b"\r\n".contains(byte) => {
+                Look::Stranger("no packet and no line of Gearman begins so")
+            }
+            _ => match data.iter().position(|byte| *byte == b'\n') {
+                Some(end) => Look::Unit(end as u64 + 1),
+                None => Look::More,
+            },
+        }
+    }
+
+    fn read(&mut self, side: Side, unit: &[u8], len: u64) -> Option<Said> {
+        if unit.first() == Some(&0) {
+            return Some(said(side, unit, len));
+        }
+        let line = unit.strip_suffix(b"\n").unwrap_or(unit);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        match side {
+            Side::Client => Some(self.asked(line)),
+            Side::Server => self.answered(line, len),
+        }
+    }
+}
+
+fn packet(side: Side, data: &[u8]) -> Look {
+    const STRANGE: Look = Look::Stranger("what begins with NUL is no packet of Gearman");
+    let magic = data.get(..4).unwrap_or(data);
+    // Some servers pass on what a worker said as it came.
+    let magics: &[Magic] = match side {
+        Side::Client => &[Magic::Request],
+        Side::Server => &[Magic::Response, Magic::Request],
+    };
+    if !magics.iter().any(|known| known.bytes().starts_with(magic)) {
+        return STRANGE;
+    }
+    match number(data, 8) {
+        Some(size) => Look::Unit(HEADER as u64 + u64::from(size)),
+        None => Look::More,
+    }
+}
+
+fn number(data: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(*data.get(at..)?.first_chunk()?))
+}
+
+/// What a packet says, of which the end may be cut off.
+fn said(side: Side, unit: &[u8], len: u64) -> Said {
+    let packet_type = PacketType::from(number(unit, 4).unwrap_or_default());
+    let name: Cow<'static, str> = match packet_type {
+        PacketType::Other(number) => format!("(type {number})").into(),
+        known => known.name().into(),
+    };
+    let said = Said::new(name).error_if(packet_type == PacketType::Error);
+    let said = Said { role: role(side, packet_type), ..said };
+    let body = Bytes::copy_from_slice(unit.get(HEADER..).unwrap_or_default());
+    let packet = Packet { magic: Magic::Request, packet_type, body };
+    let names = packet_type.arguments();
+    let has_data = names.last() == Some(&"data");
+    let Ok(mut arguments) = packet.arguments() else { return said.of(&packet.body) };
+    let data = if has_data { arguments.pop() } else { None };
+    let said = said.of(&arguments.join(&b' '));
+    match data {
+        Some(data) => {
+            let before = unit.len() - data.len();
+            said.with_body(&data, len.saturating_sub(before as u64))
+        }
+        None => said,
+    }
+}
+
+/// Which answer belongs to which request.
+fn role(side: Side, packet_type: PacketType) -> Role {
+    use PacketType as Is;
+    const CREATED: Cow<'static, str> = Cow::Borrowed("created");
+    const GRABBED: Cow<'static, str> = Cow::Borrowed("grabbed");
+    const STATUS: Cow<'static, str> = Cow::Borrowed("status");
+    const STATUS_UNIQUE: Cow<'static, str> = Cow::Borrowed("status unique");
+    const ECHO: Cow<'static, str> = Cow::Borrowed("echo");
+    const OPTION: Cow<'static, str> = Cow::Borrowed("option");
+    match (side, packet_type) {
+        (
+            Side::Client,
+            Is::SubmitJob
+            | Is::SubmitJobBg
+            | Is::SubmitJobHigh
+            | Is::SubmitJobHighBg
+            | Is::SubmitJobLow
+            | Is::SubmitJobLowBg
+            | Is::SubmitJobSched
+            | Is::SubmitJobEpoch
+            | Is::SubmitReduceJob
+            | Is::SubmitReduceJobBackground,
+        ) => Role::Asks(CREATED),
+        (Side::Client, Is::GrabJob | Is::GrabJobUniq | Is::GrabJobAll) => Role::Asks(GRABBED),
+        (Side::Client, Is::GetStatus) => Role::Asks(STATUS),
+        (Side::Client, Is::GetStatusUnique) => Role::Asks(STATUS_UNIQUE),
+        (Side::Client, Is::EchoReq) => Role::Asks(ECHO),
+        (Side::Client, Is::OptionReq) => Role::Asks(OPTION),
+        (Side::Server, Is::JobCreated) => Role::Answers(Some(CREATED)),
+        (Side::Server, Is::NoJob | Is::JobAssign | Is::JobAssignUniq | Is::JobAssignAll) => {
+            Role::Answers(Some(GRABBED))
+        }
+        (Side::Server, Is::StatusRes) => Role::Answers(Some(STATUS)),
+        (Side::Server, Is::StatusResUnique) => Role::Answers(Some(STATUS_UNIQUE)),
+        (Side::Server, Is::EchoRes) => Role::Answers(Some(ECHO)),
+        (Side::Server, Is::OptionRes) => Role::Answers(Some(OPTION)),
+        (Side::Server, Is::Error) => Role::Answers(None),
+        _ => Role::Tells,
+    }
+}
+
+/// The key of lines of administration.
+const LINE: &str = "line";
+
+impl Packets {
+    fn asked(&mut self, line: &[u8]) -> Said {
+        let command = AdminCommand::raw(line);
+        if self.lines.len() < MOST_LINES {
+            self.lines.push_back(command.as_ref().map_or(ReplyShape::Line, AdminCommand::shape));
+        }
+        let word = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let rest = line.get(word.len() + 1..).unwrap_or_default();
+        let word = String::from_utf8_lossy(word.get(..64).unwrap_or(word)).into_owned();
+        Said::new(word).of(rest).asks(LINE)
+    }
+
+    /// A list is told as a whole, when its end has come.
+    fn answered(&mut self, line: &[u8], len: u64) -> Option<Said> {
+        let is_refusal = line.starts_with(b"ERR");
+        let is_list = self.lines.front() == Some(&ReplyShape::List);
+        if is_list && !(is_refusal && self.listed == 0) && line != b"." {
+            self.listed = self.listed.saturating_add(len);
+            return None;
+        }
+        self.lines.pop_front();
+        let listed = std::mem::take(&mut self.listed);
+        if is_list && !is_refusal {
+            return Some(Said::new("(list)").with_body(b"", listed).answers(LINE));
+        }
+        let word = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let word = if word == b"OK" || word == b"ERR" { word } else { b"(line)" };
+        let rest = line.strip_prefix(word).unwrap_or(line);
+        let rest = rest.strip_prefix(b" ").unwrap_or(rest);
+        let word = String::from_utf8_lossy(word).into_owned();
+        Some(Said::new(word).of(rest).error_if(is_refusal).answers(LINE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit(packets: &mut Packets, side: Side, bytes: &[u8]) -> Option<Said> {
+        for cut in 1..bytes.len() {
+            assert_eq!(
+                packets.look(side, &bytes[..cut]),
+                match cut {
+                    cut if bytes[0] == 0 && cut >= HEADER => Look::Unit(bytes.len() as u64),
+                    _ => Look::More,
+                }
+            );
+        }
+        assert_eq!(packets.look(side, bytes), Look::Unit(bytes.len() as u64));
+        packets.read(side, bytes, bytes.len() as u64)
+    }
+
+    #[test]
+    fn packets_are_read_also_where_their_data_are_cut_off() {
+        let mut packets = Packets::default();
+        let bytes = b"\0REQ\0\0\0\x07\0\0\0\x09f n\0u\0abc";
+        let said = unit(&mut packets, Side::Client, bytes).unwrap();
+        assert_eq!((&*said.verb, &*said.arguments), ("SUBMIT_JOB", "f n u"));
+        assert_eq!(said.body, Some((b"abc".to_vec(), 3)));
+        let said = packets.read(Side::Client, &bytes[..19], 1 << 30).unwrap();
+        assert_eq!(said.body.unwrap().1, (1 << 30) - 18);
+        // Nothing of its arguments is there whole.
+        let said = packets.read(Side::Client, &bytes[..14], 1 << 30).unwrap();
+        assert_eq!((&*said.arguments, said.body), ("f ", None));
+        let said = unit(&mut packets, Side::Server, b"\0RES\0\0\0\x63\0\0\0\0").unwrap();
+        assert_eq!(said.verb, "(type 99)");
+        assert!(matches!(packets.look(Side::Client, b"\0RES"), Look::Stranger(_)));
+        assert!(matches!(packets.look(Side::Server, b"\x16\x03"), Look::Stranger(_)));
+    }
+
+    #[test]
+    fn a_list_is_one_answer_and_a_refusal_is_one_too() {
+        let mut packets = Packets::default();
+        for line in [&b"status\n"[..], b"show jobs\r\n", b"version\n", b"workers\n"] {
+            assert_eq!(
+                unit(&mut packets, Side::Client, line).unwrap().role,
+                Role::Asks(LINE.into())
+            );
+        }
+        let mut told = Vec::new();
+        for line in ["a\t1\t1\t1\n", "b\t0\t0\t0\n", ".\n", "ERR x y\r\n", "OK 1.1.21\n", ".\n"] {
+            let said = unit(&mut packets, Side::Server, line.as_bytes());
+            told.extend(said.map(|said| (said.verb, said.arguments, said.body.map(|body| body.1))));
+        }
+        let expected = [
+            ("(list)", "", Some(16)),
+            ("ERR", "x y", None),
+            ("OK", "1.1.21", None),
+            ("(list)", "", Some(0)),
+        ];
+        let expected = expected.map(|(verb, rest, size)| (verb.into(), rest.to_owned(), size));
+        assert_eq!(told, expected);
+    }
+}
