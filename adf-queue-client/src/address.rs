@@ -1,24 +1,78 @@
 //! Where a server listens, and how to speak to it.
 
-use std::{fmt, path::PathBuf, str::FromStr};
+use std::{fmt, str::FromStr};
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-use queue_core::Span;
-use queue_core::{Endpoint, Scheme, ServerAddress, excerpt};
+use queue_core::{Endpoint, Span};
+use queue_core::{Scheme, System, Transports, excerpt};
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::trace;
 use crate::{Error, protocol::Encoding};
 
-/// How the addresses of Adf.QueueServer are written. The pairs are those of [`Transport::ALL`].
-pub(crate) const SCHEME: Scheme = Scheme {
-    server: "Adf.QueueServer",
-    plain: "adf",
-    tls: "adfs",
-    port: Address::DEFAULT_PORT,
-    tls_port: Address::DEFAULT_PORT,
-    others: &[("adf+json", "adfs+json"), ("http", "https"), ("http+json", "https+json")],
-};
+/// Where a server listens, and how to speak to it.
+///
+/// | text | transport |
+/// |---|---|
+/// | `host`, `host:port`, `:port`, `[::1]:port` | WebSocket, binary; the port is 6230 and the host 127.0.0.1 unless given |
+/// | `adf://host:port`, `tcp://host:port` | the same |
+/// | `adf+json://host:port` | WebSocket, JSON |
+/// | `http://host:port` | HTTP, binary |
+/// | `http+json://host:port` | HTTP, JSON |
+/// | `adfs://`, `adfs+json://`, `https://`, `https+json://`, `tls://` | the same over TLS, which the server leaves to a proxy |
+/// | `unix:/path`, `unix:///path` | a unix socket of such a proxy: WebSocket, binary |
+///
+/// Any of them takes another transport by [`with_transport`](queue_core::Address::with_transport).
+pub type Address = queue_core::Address<AdfQueue>;
+
+/// Adf.QueueServer, as the kind of server that an [`Address`] is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AdfQueue;
+
+impl System for AdfQueue {
+    /// The pairs are those of [`Transport::ALL`].
+    const SCHEME: Scheme = Scheme {
+        server: "Adf.QueueServer",
+        plain: "adf",
+        tls: "adfs",
+        port: 6230,
+        tls_port: 6230,
+        others: &[("adf+json", "adfs+json"), ("http", "https"), ("http+json", "https+json")],
+    };
+    type Error = Error;
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn check(address: &Address) -> Result<(), Error> {
+        crate::protocol::check_host(&host(address))
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn connecting(address: &Address) -> Span {
+        trace::connecting(address)
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    fn connected(address: &Address, outcome: Result<(), &Error>) {
+        trace::connected(address, outcome);
+    }
+}
+
+impl Transports for AdfQueue {
+    type Transport = Transport;
+    const ALL: &'static [Transport] = &Transport::ALL;
+}
+
+/// The value of the `Host` header.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+pub(crate) fn host(address: &Address) -> String {
+    match address.endpoint() {
+        Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } if host.contains(':') => {
+            format!("[{host}]:{port}")
+        }
+        Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => format!("{host}:{port}"),
+        Endpoint::Unix(_) => "localhost".into(),
+    }
+}
 
 /// How a client speaks to a server. All of them share one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -65,11 +119,6 @@ impl Transport {
             Transport::WsJson | Transport::HttpJson => Encoding::Json,
         }
     }
-
-    /// The number of its pair of schemes.
-    fn pair(self) -> usize {
-        Self::ALL.iter().position(|known| *known == self).unwrap_or_default()
-    }
 }
 
 #[cfg(feature = "serde")]
@@ -94,160 +143,6 @@ impl FromStr for Transport {
             let text = excerpt(text.as_bytes());
             Error::invalid(format!("transport {text} is not known: write one of {names}"))
         })
-    }
-}
-
-/// Where a server listens, and how to speak to it.
-///
-/// | text | transport |
-/// |---|---|
-/// | `host`, `host:port`, `:port`, `[::1]:port` | WebSocket, binary; the port is 6230 and the host 127.0.0.1 unless given |
-/// | `adf://host:port`, `tcp://host:port` | the same |
-/// | `adf+json://host:port` | WebSocket, JSON |
-/// | `http://host:port` | HTTP, binary |
-/// | `http+json://host:port` | HTTP, JSON |
-/// | `adfs://`, `adfs+json://`, `https://`, `https+json://`, `tls://` | the same over TLS, which the server leaves to a proxy |
-/// | `unix:/path`, `unix:///path` | a unix socket of such a proxy: WebSocket, binary |
-///
-/// Any of them takes another transport by [`with_transport`](Self::with_transport).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Address {
-    place: Place,
-    transport: Transport,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Place {
-    Tcp(String, u16),
-    Tls(String, u16),
-    Unix(PathBuf),
-}
-
-impl Address {
-    /// The port a server listens on unless told otherwise.
-    pub const DEFAULT_PORT: u16 = 6230;
-
-    /// Plain TCP, and binary WebSocket. The host is a name or an IP address without brackets.
-    #[must_use]
-    pub fn tcp(host: impl Into<String>, port: u16) -> Self {
-        Place::Tcp(host.into(), port).into()
-    }
-
-    /// TLS over TCP, and binary WebSocket. The host is also the name that the certificate must carry. It needs the feature
-    /// `tls`, and never falls back to plain text.
-    #[must_use]
-    pub fn tls(host: impl Into<String>, port: u16) -> Self {
-        Place::Tls(host.into(), port).into()
-    }
-
-    /// A unix socket, on Unix, and binary WebSocket.
-    #[must_use]
-    pub fn unix(path: impl Into<PathBuf>) -> Self {
-        Place::Unix(path.into()).into()
-    }
-
-    /// The same server by another transport.
-    #[must_use]
-    pub fn with_transport(mut self, transport: Transport) -> Self {
-        self.transport = transport;
-        self
-    }
-
-    /// How to speak to the server.
-    #[must_use]
-    pub fn transport(&self) -> Transport {
-        self.transport
-    }
-
-    /// Whether the connection is encrypted.
-    #[must_use]
-    pub fn is_tls(&self) -> bool {
-        matches!(self.place, Place::Tls(..))
-    }
-
-    /// Where the server listens.
-    #[must_use]
-    pub fn endpoint(&self) -> Endpoint<'_> {
-        match &self.place {
-            Place::Tcp(host, port) => Endpoint::Tcp { host, port: *port },
-            Place::Tls(host, port) => Endpoint::Tls { host, port: *port },
-            Place::Unix(path) => Endpoint::Unix(path),
-        }
-    }
-
-    /// The value of the `Host` header.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn host(&self) -> String {
-        match &self.place {
-            Place::Tcp(host, port) | Place::Tls(host, port) if host.contains(':') => {
-                format!("[{host}]:{port}")
-            }
-            Place::Tcp(host, port) | Place::Tls(host, port) => format!("{host}:{port}"),
-            Place::Unix(_) => "localhost".into(),
-        }
-    }
-}
-
-impl From<Place> for Address {
-    fn from(place: Place) -> Self {
-        Address { place, transport: Transport::default() }
-    }
-}
-
-impl ServerAddress for Address {
-    type Error = Error;
-
-    fn endpoint(&self) -> Endpoint<'_> {
-        self.endpoint()
-    }
-
-    fn scheme(&self) -> Scheme {
-        // Of this transport.
-        SCHEME.pair(self.transport.pair())
-    }
-
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    fn check(&self) -> Result<(), Error> {
-        crate::protocol::check_host(&self.host())
-    }
-
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    fn connecting(&self) -> Span {
-        trace::connecting(self)
-    }
-
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
-    fn connected(&self, outcome: Result<(), &Error>) {
-        trace::connected(self, outcome);
-    }
-}
-
-impl Default for Address {
-    /// `127.0.0.1:6230`.
-    fn default() -> Self {
-        Address::tcp(Scheme::DEFAULT_HOST, Self::DEFAULT_PORT)
-    }
-}
-
-impl FromStr for Address {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let (endpoint, pair) = SCHEME.parse_pair(text)?;
-        let place = match endpoint {
-            Endpoint::Tcp { host, port } => Place::Tcp(host.into(), port),
-            Endpoint::Tls { host, port } => Place::Tls(host.into(), port),
-            Endpoint::Unix(path) => Place::Unix(path.into()),
-        };
-        let transport = Transport::ALL.get(pair).copied().unwrap_or_default();
-        Ok(Address { place, transport })
-    }
-}
-
-impl fmt::Display for Address {
-    /// As it is read again, but for a unix socket, whose path tells no transport.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        SCHEME.write_pair(self.endpoint(), self.transport.pair(), f)
     }
 }
 

@@ -2,13 +2,13 @@
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
-use std::{ops::Deref, str::FromStr, time::Duration};
+use std::{ops::Deref, time::Duration};
 
 use queue_core::{RetryPolicy, ServerOptions};
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::protocol::Action;
-use crate::{Address, Error};
+use crate::{Address, Error, address::AdfQueue};
 
 /// How to connect, and how long to wait for what.
 ///
@@ -35,7 +35,7 @@ use crate::{Address, Error};
 /// They hold whatever else a server sends.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    pub(crate) server: ServerOptions<Address>,
+    pub(crate) server: ServerOptions<AdfQueue>,
     pub(crate) max_message_size: usize,
     pub(crate) max_connections: usize,
     pub(crate) ping_interval: Option<Duration>,
@@ -241,34 +241,14 @@ impl ConnectOptions {
 }
 
 impl Deref for ConnectOptions {
-    type Target = ServerOptions<Address>;
+    type Target = ServerOptions<AdfQueue>;
 
-    fn deref(&self) -> &ServerOptions<Address> {
+    fn deref(&self) -> &ServerOptions<AdfQueue> {
         &self.server
     }
 }
 
-impl From<Address> for ConnectOptions {
-    fn from(address: Address) -> Self {
-        ConnectOptions::new(address)
-    }
-}
-
-impl From<&ConnectOptions> for ConnectOptions {
-    fn from(options: &ConnectOptions) -> Self {
-        options.clone()
-    }
-}
-
-impl FromStr for ConnectOptions {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        text.parse().map(ConnectOptions::new)
-    }
-}
-
-queue_core::try_from_text!(ConnectOptions, Error);
+queue_core::from_servers!(ConnectOptions, Error: Address);
 
 #[cfg(all(test, any(feature = "tokio", feature = "blocking")))]
 mod tests {

@@ -1,11 +1,11 @@
 //! One or more servers.
 
-use crate::{Address, ConnectOptions, Selection};
+use crate::{ConnectOptions, Selection, address::AdfQueue};
 
 /// The servers of a producer or a worker.
 ///
 /// The server has no clustering: each one is a queue server of its own, and clients choose. A producer puts each message on
-/// one of them; a worker serves all. Made from one [`ConnectOptions`], an [`Address`], a list of them, or text with commas
+/// one of them; a worker serves all. Made from one [`ConnectOptions`], an [`Address`](crate::Address), a list of them, or text with commas
 /// between addresses:
 ///
 /// ```
@@ -19,12 +19,6 @@ use crate::{Address, ConnectOptions, Selection};
 pub type Servers = queue_core::Servers<ConnectOptions>;
 
 impl queue_core::OneServer for ConnectOptions {
-    type Address = Address;
+    type System = AdfQueue;
     type Selection = Selection;
-}
-
-impl From<Address> for Servers {
-    fn from(address: Address) -> Self {
-        ConnectOptions::new(address).into()
-    }
 }

@@ -7,8 +7,8 @@ use std::time::Instant;
 use adf_queue_client::blocking::Client;
 use adf_queue_client::protocol::{Request, Success, http};
 use adf_queue_client::{
-    Address, ConnectOptions, Delivery, Endpoint as AddressEndpoint, Error, QueueName, QueueStats,
-    RetryPolicy, Servers, Stats, Transport,
+    Address, ConnectOptions, Delivery, Error, QueueName, QueueStats, RetryPolicy, Servers, Stats,
+    Transport,
 };
 use ctl_core::error::CliError;
 use ctl_core::link::{Dialer, Link as _, Pong, RequestLog, Setters};
@@ -67,12 +67,7 @@ impl ctl_core::link::Link for Link {
     }
 
     fn over_tls(address: Address) -> Address {
-        match address.endpoint() {
-            AddressEndpoint::Tcp { host, port } => {
-                Address::tls(host, port).with_transport(address.transport())
-            }
-            _ => address,
-        }
+        address.over_tls()
     }
 
     fn is_tls(address: &Address) -> bool {

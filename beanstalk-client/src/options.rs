@@ -2,11 +2,11 @@
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
-use std::{ops::Deref, str::FromStr, time::Duration};
+use std::{ops::Deref, time::Duration};
 
 use queue_core::{RetryPolicy, ServerOptions};
 
-use crate::{Address, Error, Priority, Seconds};
+use crate::{Address, Error, Priority, Seconds, address::Beanstalkd};
 
 /// How to connect, and how long to wait for what.
 ///
@@ -31,7 +31,7 @@ use crate::{Address, Error, Priority, Seconds};
 /// | total | none | the whole call, with reconnects and retries |
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    pub(crate) server: ServerOptions<Address>,
+    pub(crate) server: ServerOptions<Beanstalkd>,
     pub(crate) max_body_size: usize,
 }
 
@@ -178,34 +178,14 @@ impl ConnectOptions {
 }
 
 impl Deref for ConnectOptions {
-    type Target = ServerOptions<Address>;
+    type Target = ServerOptions<Beanstalkd>;
 
-    fn deref(&self) -> &ServerOptions<Address> {
+    fn deref(&self) -> &ServerOptions<Beanstalkd> {
         &self.server
     }
 }
 
-impl From<Address> for ConnectOptions {
-    fn from(address: Address) -> Self {
-        ConnectOptions::new(address)
-    }
-}
-
-impl From<&ConnectOptions> for ConnectOptions {
-    fn from(options: &ConnectOptions) -> Self {
-        options.clone()
-    }
-}
-
-impl FromStr for ConnectOptions {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        text.parse().map(ConnectOptions::new)
-    }
-}
-
-queue_core::try_from_text!(ConnectOptions, Error);
+queue_core::from_servers!(ConnectOptions, Error: Address);
 
 /// How a job is put: priority 1024, no delay and 60 s to run unless set.
 ///

@@ -1,11 +1,11 @@
 //! One or more servers.
 
-use crate::{Address, ConnectOptions, Selection};
+use crate::{ConnectOptions, Selection, address::Beanstalkd};
 
 /// The servers of a producer or a worker.
 ///
 /// beanstalkd has no clustering: each server is a queue of its own, and clients choose. A producer puts each job on one
-/// of them; a worker serves all. Made from one [`ConnectOptions`], an [`Address`], a list of them, or text with commas
+/// of them; a worker serves all. Made from one [`ConnectOptions`], an [`Address`](crate::Address), a list of them, or text with commas
 /// between addresses:
 ///
 /// ```
@@ -19,12 +19,6 @@ use crate::{Address, ConnectOptions, Selection};
 pub type Servers = queue_core::Servers<ConnectOptions>;
 
 impl queue_core::OneServer for ConnectOptions {
-    type Address = Address;
+    type System = Beanstalkd;
     type Selection = Selection;
-}
-
-impl From<Address> for Servers {
-    fn from(address: Address) -> Self {
-        ConnectOptions::new(address).into()
-    }
 }

@@ -85,14 +85,11 @@ impl ctl_core::link::Link for Link {
     }
 
     fn over_tls(address: Address) -> Address {
-        match address {
-            Address::Tcp { host, port } => Address::Tls { host, port },
-            other => other,
-        }
+        address.over_tls()
     }
 
     fn is_tls(address: &Address) -> bool {
-        matches!(address, Address::Tls { .. })
+        address.is_tls()
     }
 
     #[cfg(feature = "tls")]

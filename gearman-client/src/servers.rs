@@ -1,10 +1,10 @@
 //! One or more servers, and how a client chooses among them.
 
-use crate::{Address, ConnectOptions};
+use crate::{ConnectOptions, address::Gearmand};
 
 /// The servers of a client or a worker.
 ///
-/// Made from one [`ConnectOptions`], an [`Address`], a list of them, or text with commas between addresses, as
+/// Made from one [`ConnectOptions`], an [`Address`](crate::Address), a list of them, or text with commas between addresses, as
 /// `GEARMAN_SERVERS` has it:
 ///
 /// ```
@@ -38,12 +38,6 @@ pub enum Selection {
 }
 
 impl queue_core::OneServer for ConnectOptions {
-    type Address = Address;
+    type System = Gearmand;
     type Selection = Selection;
-}
-
-impl From<Address> for Servers {
-    fn from(address: Address) -> Self {
-        ConnectOptions::new(address).into()
-    }
 }

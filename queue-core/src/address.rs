@@ -1,248 +1,189 @@
-//! How servers' addresses are written.
+//! Where a server listens.
 
-use std::{fmt, path::Path};
+use std::{convert::Infallible, fmt, hash::Hash, marker::PhantomData, path::PathBuf, str::FromStr};
 
-use crate::{Error, decimal, excerpt};
+use crate::{Endpoint, Error, Scheme, Span};
 
-/// How one kind of server is named, and where it listens unless told otherwise.
-#[derive(Clone, Copy, Debug)]
-pub struct Scheme {
-    /// The server, for messages.
-    pub server: &'static str,
-    /// The scheme of plain TCP, before `://`; `tcp` means the same.
-    pub plain: &'static str,
-    /// The scheme of TLS; `tls` means the same.
-    pub tls: &'static str,
-    /// The default port of plain TCP.
-    pub port: u16,
-    /// The default port of TLS.
-    pub tls_port: u16,
-    /// Further pairs of schemes, of plain TCP and of TLS, where an address also says how to speak to the server.
-    pub others: &'static [(&'static str, &'static str)],
+/// One kind of server: how its addresses are written, and what its client makes of connecting to one.
+pub trait System: Copy + fmt::Debug + Eq + Hash + Send + Sync + 'static {
+    /// How its addresses are written.
+    const SCHEME: Scheme;
+
+    /// What the client makes of a failure.
+    type Error: From<Error> + From<Infallible> + Send + 'static;
+
+    /// Refuses what the protocol cannot use.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`.
+    fn check(address: &Address<Self>) -> Result<(), Self::Error> {
+        let _ = address;
+        Ok(())
+    }
+
+    /// The span of an attempt to connect.
+    fn connecting(address: &Address<Self>) -> Span {
+        let _ = address;
+        Span::none()
+    }
+
+    /// Is told, within that span, what came of the attempt.
+    fn connected(address: &Address<Self>, outcome: Result<(), &Self::Error>) {
+        let _ = (address, outcome);
+    }
 }
 
-/// Where a server listens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Endpoint<'a> {
+/// A system that is spoken to in several ways, of which an address tells one by its scheme.
+pub trait Transports: System {
+    /// How to speak to it.
+    type Transport: Copy + Default + Eq + 'static;
+
+    /// All of them, in the order of the pairs of schemes; the default is the first.
+    const ALL: &'static [Self::Transport];
+}
+
+/// Where a server of this system listens. It can be connected to as far as its form goes, and is read again as it is written.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Address<S: System> {
+    place: Place,
+    /// The number of its pair of schemes.
+    pair: usize,
+    system: PhantomData<S>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Place {
+    Tcp(String, u16),
+    Tls(String, u16),
+    Unix(PathBuf),
+}
+
+impl<S: System> Address<S> {
+    /// The port of plain TCP unless an address says another.
+    pub const DEFAULT_PORT: u16 = S::SCHEME.port;
+    /// The port of TLS unless an address says another.
+    pub const DEFAULT_TLS_PORT: u16 = S::SCHEME.tls_port;
+
     /// Plain TCP. The host is a name or an IP address without brackets.
-    Tcp {
-        /// Name or IP address.
-        host: &'a str,
-        /// Port number.
-        port: u16,
-    },
-    /// TLS over TCP.
-    Tls {
-        /// Name or IP address; also the name the certificate must carry.
-        host: &'a str,
-        /// Port number.
-        port: u16,
-    },
-    /// A unix socket.
-    Unix(&'a Path),
-}
-
-impl Scheme {
-    /// The host of an address that names none.
-    pub const DEFAULT_HOST: &'static str = "127.0.0.1";
-
-    /// Reads `host`, `host:port`, `:port`, `[::1]:port`, each with or without a scheme, or `unix:/path`.
     ///
     /// # Errors
     ///
-    /// `InvalidInput`, which shows the text unless it may hold a password.
-    pub fn parse<'t>(&self, text: &'t str) -> Result<Endpoint<'t>, Error> {
-        self.parse_pair(text).map(|(endpoint, _)| endpoint)
+    /// `InvalidInput` for what cannot be a host, and for port 0.
+    pub fn tcp(host: impl Into<String>, port: u16) -> Result<Self, S::Error> {
+        Self::new(Place::Tcp(host.into(), port))
     }
 
-    /// The same, and the number of the pair of schemes that it names: 0 for [`plain`](Self::plain) and
-    /// [`tls`](Self::tls), and without a scheme; those of [`others`](Self::others) follow.
+    /// TLS over TCP. The host is also the name that the certificate must carry. It needs the feature `tls`, and never falls
+    /// back to plain text.
     ///
     /// # Errors
     ///
-    /// As [`parse`](Self::parse).
-    pub fn parse_pair<'t>(&self, text: &'t str) -> Result<(Endpoint<'t>, usize), Error> {
-        self.read(text).map_err(|why| self.not_valid(text, &why))
+    /// As [`tcp`](Self::tcp).
+    pub fn tls(host: impl Into<String>, port: u16) -> Result<Self, S::Error> {
+        Self::new(Place::Tls(host.into(), port))
     }
 
-    fn pairs(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
-        [(self.plain, self.tls)].into_iter().chain(self.others.iter().copied())
+    /// A unix socket, on Unix.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an empty path.
+    pub fn unix(path: impl Into<PathBuf>) -> Result<Self, S::Error> {
+        Self::new(Place::Unix(path.into()))
     }
 
-    /// All schemes, those that every server has included.
-    fn names(&self) -> String {
-        let own = self.pairs().flat_map(|(plain, tls)| [plain, tls]);
-        own.chain(["tcp", "tls"]).collect::<Vec<_>>().join(", ")
+    fn new(place: Place) -> Result<Self, S::Error> {
+        S::SCHEME.check(place.endpoint())?;
+        Ok(Address { place, pair: 0, system: PhantomData })
     }
 
-    /// The number of a pair, and whether this is the one of TLS.
-    fn find(&self, scheme: &str) -> Option<(usize, bool)> {
-        match scheme {
-            "tcp" => Some((0, false)),
-            "tls" => Some((0, true)),
-            _ => self.pairs().enumerate().find_map(|(number, (plain, tls))| {
-                (scheme == plain || scheme == tls).then_some((number, scheme == tls))
-            }),
-        }
-    }
-
-    fn read<'t>(&self, text: &'t str) -> Result<(Endpoint<'t>, usize), String> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            let path = path.strip_prefix("//").unwrap_or(path);
-            if path.is_empty() {
-                return Err("the path of the unix socket is missing".into());
-            }
-            return Ok((Endpoint::Unix(Path::new(path)), 0));
-        }
-        let (scheme, rest) = text.split_once("://").unwrap_or((self.plain, text));
-        let Some((pair, is_tls)) = self.find(scheme) else {
-            return Err(format!("the scheme is not {} or unix", self.names()));
-        };
-        let (host, port) = self.host_and_port(rest.strip_suffix('/').unwrap_or(rest))?;
-        let endpoint = if is_tls {
-            Endpoint::Tls { host, port: port.unwrap_or(self.tls_port) }
-        } else {
-            Endpoint::Tcp { host, port: port.unwrap_or(self.port) }
-        };
-        Ok((endpoint, pair))
-    }
-
-    fn host_and_port<'t>(&self, text: &'t str) -> Result<(&'t str, Option<u16>), String> {
-        let (host, port) = match text.strip_prefix('[') {
-            Some(inner) => bracketed(inner)?,
-            None => match text.split_once(':') {
-                Some((_, port)) if port.contains(':') => {
-                    return Err(format!(
-                        "an IPv6 address needs brackets, such as [::1]:{}",
-                        self.port
-                    ));
-                }
-                Some((host, port)) => (host, Some(port)),
-                None if text.is_empty() => return Err("it is empty".into()),
-                None => (text, None),
-            },
-        };
-        let port = match port {
-            None => None,
-            Some(port) => Some(
-                decimal(port.as_bytes())
-                    .and_then(|port| u16::try_from(port).ok())
-                    .filter(|port| *port != 0)
-                    .ok_or("the port is not a number from 1 to 65535")?,
-            ),
-        };
-        let host = if host.is_empty() { Self::DEFAULT_HOST } else { host };
-        if let Some(bad) = host.chars().find(|c| !(c.is_alphanumeric() || "-._:%".contains(*c))) {
-            return Err(format!("{bad:?} cannot be part of a host name"));
-        }
-        Ok((host, port))
-    }
-
-    fn not_valid(&self, text: &str, why: &str) -> Error {
-        let Scheme { server, plain, tls, port, .. } = self;
-        let forms = format!(
-            "host, host:port, [::1]:{port}, {plain}://host:port, {tls}://host:port or unix:/path"
-        );
-        // The server knows no passwords, but who writes one here must not find it in a log.
-        Error::invalid(if text.contains('@') {
-            format!(
-                "server address is not valid: {server} has no user names or passwords (the value is not shown because \
-                 it may hold one; write {forms})"
-            )
-        } else {
-            let text = excerpt(text.as_bytes());
-            format!("server address {text} is not valid: {why} (write {forms})")
-        })
-    }
-
-    /// The same server, whose own schemes are those of this pair.
+    /// The same host and port over TLS. A unix socket stays as it is.
     #[must_use]
-    pub fn pair(&self, number: usize) -> Scheme {
-        let (plain, tls) = self.pairs().nth(number).unwrap_or((self.plain, self.tls));
-        Scheme { plain, tls, ..*self }
+    pub fn over_tls(mut self) -> Self {
+        if let Place::Tcp(host, port) = self.place {
+            self.place = Place::Tls(host, port);
+        }
+        self
     }
 
-    /// Writes an address so that [`parse`](Self::parse) reads it again.
-    ///
-    /// # Errors
-    ///
-    /// As the formatter says.
-    pub fn write(&self, endpoint: Endpoint<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write_pair(endpoint, 0, f)
-    }
-
-    /// Writes an address so that [`parse_pair`](Self::parse_pair) reads it again. The path of a unix socket tells no pair.
-    ///
-    /// # Errors
-    ///
-    /// As the formatter says.
-    pub fn write_pair(
-        &self,
-        endpoint: Endpoint<'_>,
-        pair: usize,
-        f: &mut fmt::Formatter<'_>,
-    ) -> fmt::Result {
-        let Scheme { plain, tls, .. } = self.pair(pair);
-        let (host, port) = match endpoint {
-            // Two leading slashes after `unix:` are read as those of a URL.
-            Endpoint::Unix(path) if path.as_os_str().as_encoded_bytes().starts_with(b"//") => {
-                return write!(f, "unix://{}", path.display());
-            }
-            Endpoint::Unix(path) => return write!(f, "unix:{}", path.display()),
-            Endpoint::Tcp { host, port } => {
-                // Without its scheme, a host of this name is read as a unix socket.
-                if pair > 0 || host == "unix" {
-                    write!(f, "{plain}://")?;
-                }
-                (host, port)
-            }
-            Endpoint::Tls { host, port } => {
-                write!(f, "{tls}://")?;
-                (host, port)
-            }
-        };
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
-    }
-
-    /// The same as text for a message.
+    /// Whether the connection is encrypted.
     #[must_use]
-    pub fn show<'a>(&self, endpoint: Endpoint<'a>) -> impl fmt::Display + use<'a> {
-        Shown(*self, endpoint, 0)
+    pub fn is_tls(&self) -> bool {
+        matches!(self.place, Place::Tls(..))
     }
-}
 
-struct Shown<'a>(Scheme, Endpoint<'a>, usize);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.write_pair(self.1, self.2, f)
-    }
-}
-
-/// What follows a `[`.
-fn bracketed(inner: &str) -> Result<(&str, Option<&str>), String> {
-    let (host, after) = inner.split_once(']').ok_or("the ']' is missing")?;
-    if host.parse::<std::net::Ipv6Addr>().is_err() {
-        return Err("there is no IPv6 address between the brackets".into());
-    }
-    match after.strip_prefix(':') {
-        None if after.is_empty() => Ok((host, None)),
-        Some(port) => Ok((host, Some(port))),
-        None => Err("only a port may follow the ']'".into()),
-    }
-}
-
-impl Endpoint<'_> {
-    /// Whether what goes there may be read by others on the way: plain text to another machine.
+    /// Where the server listens.
     #[must_use]
-    pub fn is_exposed(&self) -> bool {
+    pub fn endpoint(&self) -> Endpoint<'_> {
+        self.place.endpoint()
+    }
+
+    /// The scheme, as which this address is written.
+    pub(crate) fn scheme(&self) -> Scheme {
+        S::SCHEME.pair(self.pair)
+    }
+}
+
+impl<S: Transports> Address<S> {
+    /// The same server by another transport.
+    #[must_use]
+    pub fn with_transport(mut self, transport: S::Transport) -> Self {
+        self.pair = S::ALL.iter().position(|known| *known == transport).unwrap_or(0);
+        self
+    }
+
+    /// How to speak to the server.
+    #[must_use]
+    pub fn transport(&self) -> S::Transport {
+        S::ALL.get(self.pair).copied().unwrap_or_default()
+    }
+}
+
+impl Place {
+    fn endpoint(&self) -> Endpoint<'_> {
         match self {
-            Endpoint::Tcp { host, .. } => {
-                *host != "localhost"
-                    && !host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-            }
-            Endpoint::Tls { .. } | Endpoint::Unix(_) => false,
+            Place::Tcp(host, port) => Endpoint::Tcp { host, port: *port },
+            Place::Tls(host, port) => Endpoint::Tls { host, port: *port },
+            Place::Unix(path) => Endpoint::Unix(path),
         }
+    }
+}
+
+impl<S: System> Default for Address<S> {
+    /// The default port of 127.0.0.1.
+    fn default() -> Self {
+        let place = Place::Tcp(Scheme::DEFAULT_HOST.into(), Self::DEFAULT_PORT);
+        Address { place, pair: 0, system: PhantomData }
+    }
+}
+
+impl<S: System> FromStr for Address<S> {
+    type Err = S::Error;
+
+    fn from_str(text: &str) -> Result<Self, S::Error> {
+        let (endpoint, pair) = S::SCHEME.parse(text)?;
+        let place = match endpoint {
+            Endpoint::Tcp { host, port } => Place::Tcp(host.into(), port),
+            Endpoint::Tls { host, port } => Place::Tls(host.into(), port),
+            Endpoint::Unix(path) => Place::Unix(path.into()),
+        };
+        Ok(Address { place, pair, system: PhantomData })
+    }
+}
+
+crate::try_from_text!(Address<S>, S::Error; S: System);
+
+impl<S: System> fmt::Display for Address<S> {
+    /// As it is read again, but for a unix socket, whose path tells no transport.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        S::SCHEME.write(self.endpoint(), self.pair, f)
+    }
+}
+
+impl<S: System> fmt::Debug for Address<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Address").field(&self.to_string()).finish()
     }
 }
 
@@ -250,15 +191,32 @@ impl Endpoint<'_> {
 pub(crate) mod tests {
     use super::*;
 
-    /// The addresses of a server that there is not.
-    pub(crate) const SCHEME: Scheme = Scheme {
-        server: "queued",
-        plain: "queue",
-        tls: "queues",
-        port: 7,
-        tls_port: 8,
-        others: &[("http", "https"), ("text", "texts")],
-    };
+    /// A server that there is not.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub(crate) struct Queued;
+
+    impl System for Queued {
+        const SCHEME: Scheme = Scheme {
+            server: "queued",
+            plain: "queue",
+            tls: "queues",
+            port: 7,
+            tls_port: 8,
+            others: &[("http", "https"), ("text", "texts")],
+        };
+        type Error = Error;
+    }
+
+    impl Transports for Queued {
+        type Transport = u8;
+        const ALL: &'static [u8] = &[0, 1, 2];
+    }
+
+    type Address = super::Address<Queued>;
+
+    fn read(text: &str) -> Address {
+        text.parse().unwrap()
+    }
 
     #[test]
     fn addresses_in_every_form() {
@@ -279,15 +237,17 @@ pub(crate) mod tests {
             ("unix:////two/slashes", "unix:////two/slashes"),
             ("queue://unix:5", "queue://unix:5"),
         ] {
-            let endpoint = SCHEME.parse(text).unwrap();
-            assert_eq!(SCHEME.show(endpoint).to_string(), shown, "{text}");
-            assert_eq!(SCHEME.parse(shown).unwrap(), endpoint, "{text}");
+            let address = read(text);
+            assert_eq!(address.to_string(), shown, "{text}");
+            assert_eq!(read(shown), address, "{text}");
         }
+        assert_eq!(Address::default(), read(":7"));
+        assert_eq!(format!("{:?}", read("h")), "Address(\"h:7\")");
     }
 
     #[test]
     fn a_scheme_of_another_pair_is_read_and_written() {
-        for (text, shown, pair) in [
+        for (text, shown, transport) in [
             ("h", "h:7", 0),
             ("tls://h", "queues://h:8", 0),
             ("http://h/", "http://h:7", 1),
@@ -295,15 +255,42 @@ pub(crate) mod tests {
             ("texts://h", "texts://h:8", 2),
             ("text://unix:1", "text://unix:1", 2),
         ] {
-            let (endpoint, found) = SCHEME.parse_pair(text).unwrap();
-            let written = Shown(SCHEME, endpoint, found).to_string();
-            assert_eq!((&*written, found), (shown, pair), "{text}");
-            assert_eq!(SCHEME.parse_pair(shown).unwrap(), (endpoint, pair), "{text}");
+            let address = read(text);
+            assert_eq!((&*address.to_string(), address.transport()), (shown, transport), "{text}");
+            assert_eq!(read(shown), address, "{text}");
         }
-        let error = SCHEME.parse("ftp://h").unwrap_err().to_string();
+        let error = "ftp://h".parse::<Address>().unwrap_err().to_string();
         let names = "not queue, queues, http, https, text, texts, tcp, tls or unix (";
         assert!(error.contains(names), "{error}");
-        assert_eq!(SCHEME.pair(2).tls, "texts");
+        assert_eq!(read("h").with_transport(2).scheme().tls, "texts");
+    }
+
+    #[test]
+    fn what_is_built_is_what_is_read() {
+        for (built, text) in [
+            (Address::tcp("h", 5), "h:5"),
+            (Address::tcp("::1", 5), "[::1]:5"),
+            (Address::tls("h", 5), "queues://h:5"),
+            (Address::unix("/run/q.sock"), "unix:/run/q.sock"),
+        ] {
+            assert_eq!(built.unwrap(), read(text));
+        }
+        assert_eq!(read("h:5").over_tls(), read("queues://h:5"));
+        assert_eq!(read("text://h:5").over_tls(), read("texts://h:5"));
+        assert_eq!(read("unix:/s").over_tls(), read("unix:/s"));
+        assert!(read("https://h").is_tls() && !read("http://h").is_tls());
+        for wrong in [
+            Address::tcp("", 5),
+            Address::tcp("h", 0),
+            Address::tcp("a b", 5),
+            Address::tls("h:5", 5),
+            Address::tls("[::1]", 5),
+            Address::unix(""),
+        ] {
+            let error = wrong.unwrap_err();
+            assert_eq!(*error.kind(), crate::ErrorKind::InvalidInput);
+            assert!(error.to_string().contains("(write host, host:port, "), "{error}");
+        }
     }
 
     #[test]
@@ -312,7 +299,7 @@ pub(crate) mod tests {
             "", "h:", "h:x", "h:0", "h:65536", "::1", "[::1", "[::1]x", "[x]:1", "ftp://h",
             "unix:", "a b", "h/x",
         ] {
-            let error = SCHEME.parse(text).unwrap_err();
+            let error = text.parse::<Address>().unwrap_err();
             assert_eq!(*error.kind(), crate::ErrorKind::InvalidInput, "{text}");
             assert!(error.to_string().contains(text), "{error}");
         }
@@ -320,17 +307,17 @@ pub(crate) mod tests {
 
     #[test]
     fn a_password_in_an_address_is_never_shown() {
-        let error = SCHEME.parse("queue://user:sentinel@host:x").unwrap_err();
+        let error = "queue://user:sentinel@host:x".parse::<Address>().unwrap_err();
         assert!(!format!("{error} {error:?}").contains("sentinel"), "{error}");
     }
 
     #[test]
     fn only_plain_text_to_another_machine_is_exposed() {
         for safe in ["127.0.0.1", "[::1]", "localhost", "queues://10.0.0.5", "unix:/s"] {
-            assert!(!SCHEME.parse(safe).unwrap().is_exposed(), "{safe}");
+            assert!(!read(safe).endpoint().is_exposed(), "{safe}");
         }
         for exposed in ["10.0.0.5", "example.com", "localhost.example.com"] {
-            assert!(SCHEME.parse(exposed).unwrap().is_exposed(), "{exposed}");
+            assert!(read(exposed).endpoint().is_exposed(), "{exposed}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Endpoint, Error, Scheme};
+use crate::{Address, Endpoint, Error, System};
 
 /// How connections are made: what is refused, how a vanished peer is noticed, TLS, and a connector of the caller's own.
 #[derive(Clone, Debug)]
@@ -50,10 +50,10 @@ impl Dial {
     ///
     /// `InvalidInput` for plain text to another machine when TLS is required, and for unix sockets elsewhere than on
     /// Unix.
-    pub fn check(&self, scheme: &Scheme, endpoint: Endpoint<'_>) -> Result<(), Error> {
-        match endpoint {
-            Endpoint::Tcp { host, .. } if self.require_tls && endpoint.is_exposed() => {
-                let tls = scheme.tls;
+    pub(crate) fn check<S: System>(&self, address: &Address<S>) -> Result<(), Error> {
+        match address.endpoint() {
+            endpoint @ Endpoint::Tcp { host, .. } if self.require_tls && endpoint.is_exposed() => {
+                let tls = address.scheme().tls;
                 Err(Error::invalid(format!(
                     "refusing a plain-text connection to {host} because require_tls is set (write {tls}://{host})"
                 )))
@@ -75,17 +75,21 @@ impl Dial {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::tests::SCHEME;
+    use crate::address::tests::Queued;
 
     #[test]
     fn require_tls_allows_plain_text_to_this_machine_only() {
-        let exposed = SCHEME.parse("10.0.0.5").unwrap();
-        Dial::default().check(&SCHEME, exposed).unwrap();
+        let address = |text: &str| text.parse::<Address<Queued>>().unwrap();
+        Dial::default().check(&address("10.0.0.5")).unwrap();
         let dial = Dial { require_tls: true, ..Dial::default() };
-        dial.check(&SCHEME, SCHEME.parse("localhost").unwrap()).unwrap();
-        assert_eq!(
-            dial.check(&SCHEME, exposed).unwrap_err().to_string(),
-            "refusing a plain-text connection to 10.0.0.5 because require_tls is set (write queues://10.0.0.5)"
-        );
+        dial.check(&address("localhost")).unwrap();
+        for (text, tls) in [("10.0.0.5", "queues"), ("http://10.0.0.5", "https")] {
+            assert_eq!(
+                dial.check(&address(text)).unwrap_err().to_string(),
+                format!(
+                    "refusing a plain-text connection to 10.0.0.5 because require_tls is set (write {tls}://10.0.0.5)"
+                )
+            );
+        }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! It is made for the clients of this repository, which re-export what their users need.
 //!
-//! * [`Scheme`] reads and writes addresses, as [`Endpoint`]s;
+//! * [`Address`] is where a server of a [`System`] listens, and is written by the [`Scheme`] of it;
 //! * [`Limit`] is a point in time with the name of a [`Deadline`], and makes the [`Error`] of one that has passed;
 //! * [`ServerOptions`] are what every client lets its caller choose about a server; [`Dial`] of them is how connections
 //!   are made: TLS, keepalive, a connector of the caller's own;
@@ -52,6 +52,7 @@ mod retry;
 mod role;
 #[cfg(test)]
 mod role_tests;
+mod scheme;
 mod servers;
 #[cfg(feature = "tokio")]
 mod shared;
@@ -75,7 +76,7 @@ pub use self::shared::{Driver, Serve, Shared, runtime};
 #[cfg(feature = "__rustls")]
 pub use self::tls::TlsOptions;
 pub use self::{
-    address::{Endpoint, Scheme},
+    address::{Address, System, Transports},
     backoff::Backoff,
     chooser::{Chooser, Selection, affinity, stable_hash},
     clock::{after, now},
@@ -91,7 +92,7 @@ pub use self::{
     limit::{Limit, Until, WRITE_STEP},
     metrics::{ConnectionState, Metrics},
     observer::Observer,
-    options::{ServerAddress, ServerOptions},
+    options::ServerOptions,
     outage::Outage,
     outgoing::{emptied, written},
     overdue::Overdue,
@@ -100,6 +101,7 @@ pub use self::{
     random::{Random, mix},
     retry::RetryPolicy,
     role::{Pulse, Role, earliest},
+    scheme::{Endpoint, Scheme},
     servers::{OneServer, Servers},
     signal::Signal,
     span::{Line, Span, Words},

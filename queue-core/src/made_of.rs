@@ -1,24 +1,29 @@
 //! What values are made of, as tables of conversions.
 
 /// `TryFrom` each kind of text for a type that reads itself by `FromStr`: by this table whatever takes
-/// `impl TryInto<Type>` takes text, too.
+/// `impl TryInto<Type>` takes text, too. The parameters of a generic type stand behind a semicolon.
 #[macro_export]
 macro_rules! try_from_text {
-    ($type:ty, $error:ty) => {
-        $crate::try_from_text!($type, $error: &str, String, &String);
-    };
-    ($type:ty, $error:ty: $($text:ty),+) => {$(
-        impl TryFrom<$text> for $type {
+    (@ [$($generic:tt)*] $type:ty, $error:ty, $text:ty) => {
+        impl<$($generic)*> TryFrom<$text> for $type {
             type Error = $error;
 
             fn try_from(text: $text) -> Result<Self, $error> {
                 text.parse()
             }
         }
-    )+};
+    };
+    ($type:ty, $error:ty $(; $($generic:tt)+)?) => {
+        $crate::try_from_text!(@ [$($($generic)+)?] $type, $error, &str);
+        $crate::try_from_text!(@ [$($($generic)+)?] $type, $error, String);
+        $crate::try_from_text!(@ [$($($generic)+)?] $type, $error, &String);
+    };
+    ($type:ty, $error:ty: $($text:ty),+) => {
+        $($crate::try_from_text!(@ [] $type, $error, $text);)+
+    };
 }
 
-/// What options with a list of servers are made of by `new`, which takes the list: each of these types, and text.
+/// What options that say where servers are can be made of: each of these types, which `new` takes, and text.
 #[macro_export]
 macro_rules! from_servers {
     ($options:ident, $error:ty: $($from:ty),+) => {

@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use crate::{
-    Dial, Endpoint, Error, Limit, ServerAddress, ServerOptions,
+    Dial, Endpoint, Error, Limit, ServerOptions, System,
     attentive::Attentive,
     socket::{Acks, Attempts, no_answer_in_time, prepare},
 };
@@ -62,24 +62,24 @@ impl fmt::Debug for Connector {
 /// # Errors
 ///
 /// What the client makes of a failure; it names every address that was tried.
-pub async fn connect<A: ServerAddress>(
-    options: &ServerOptions<A>,
-    limit: Limit<A::Error>,
-) -> Result<Box<dyn Stream>, A::Error> {
+pub async fn connect<S: System>(
+    options: &ServerOptions<S>,
+    limit: Limit<S::Error>,
+) -> Result<Box<dyn Stream>, S::Error> {
     let attempt = async {
-        let outcome = secured(options, limit.of_error()).await.map_err(A::Error::from);
-        options.address.connected(outcome.as_ref().map(drop));
+        let outcome = secured(options, limit.of_error()).await.map_err(S::Error::from);
+        S::connected(&options.address, outcome.as_ref().map(drop));
         outcome
     };
-    options.address.connecting().follow(attempt).await
+    S::connecting(&options.address).follow(attempt).await
 }
 
-async fn secured<A: ServerAddress>(
-    options: &ServerOptions<A>,
+async fn secured<S: System>(
+    options: &ServerOptions<S>,
     limit: Limit,
 ) -> Result<Box<dyn Stream>, Error> {
     let (dial, endpoint) = (&options.dial, options.address.endpoint());
-    dial.check(&options.address.scheme(), endpoint)?;
+    dial.check(&options.address)?;
     #[cfg(feature = "tls")]
     if let Endpoint::Tls { host, .. } = endpoint {
         let prepared = dial.tls.prepare(host)?;
@@ -93,8 +93,8 @@ async fn secured<A: ServerAddress>(
 }
 
 /// The stream below TLS.
-async fn transport<A: ServerAddress>(
-    options: &ServerOptions<A>,
+async fn transport<S: System>(
+    options: &ServerOptions<S>,
     limit: Limit,
 ) -> Result<Box<dyn Stream>, Error> {
     let dial = &options.dial;

@@ -2,48 +2,17 @@
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::io;
-use std::{convert::Infallible, fmt, time::Duration};
+use std::time::Duration;
 
-use crate::{Deadline, Dial, Endpoint, Error, Limit, RetryPolicy, Scheme, Span};
-
-/// A client's own type of a server's address. It is written as its `Display` says.
-pub trait ServerAddress: Clone + fmt::Display + Send + Sync + 'static {
-    /// What the client makes of a failure.
-    type Error: From<Error> + From<Infallible> + Send + 'static;
-
-    /// Where the server listens.
-    fn endpoint(&self) -> Endpoint<'_>;
-
-    /// How such addresses are written.
-    fn scheme(&self) -> Scheme;
-
-    /// Refuses what the protocol cannot use.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput`.
-    fn check(&self) -> Result<(), Self::Error> {
-        Ok(())
-    }
-
-    /// The span of an attempt to connect.
-    fn connecting(&self) -> Span {
-        Span::none()
-    }
-
-    /// Is told, within that span, what came of the attempt.
-    fn connected(&self, outcome: Result<(), &Self::Error>) {
-        let _ = outcome;
-    }
-}
+use crate::{Address, Deadline, Dial, Limit, RetryPolicy, System};
 
 /// What a caller chooses about one server: where it is, how long to wait for what, when to try again, and how connections
 /// are made. The options of each client hold one of these, and let it be read.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct ServerOptions<A> {
+pub struct ServerOptions<S: System> {
     /// Where it is.
-    pub address: A,
+    pub address: Address<S>,
     /// Bounds resolving, connecting, the TLS handshake, and what a protocol begins a connection with; 5 seconds unless set.
     pub connect_timeout: Duration,
     /// Bounds handing a request to the operating system, anew for every 64 KiB of it; 10 seconds unless set.
@@ -58,10 +27,10 @@ pub struct ServerOptions<A> {
     pub dial: Dial,
 }
 
-impl<A> ServerOptions<A> {
+impl<S: System> ServerOptions<S> {
     /// Options for this server, everything else at its default.
     #[must_use]
-    pub fn new(address: A) -> Self {
+    pub fn new(address: Address<S>) -> Self {
         ServerOptions {
             address,
             connect_timeout: Duration::from_secs(5),
@@ -78,16 +47,14 @@ impl<A> ServerOptions<A> {
     pub fn connecting_timeout(&self) -> Duration {
         self.total_timeout.map_or(self.connect_timeout, |total| total.min(self.connect_timeout))
     }
-}
 
-impl<A: ServerAddress> ServerOptions<A> {
     /// Has `connect` make the streams of the async face; it is given the address.
     #[cfg(feature = "tokio")]
-    pub fn set_connector<C, F, S>(&mut self, connect: C)
+    pub fn set_connector<C, F, T>(&mut self, connect: C)
     where
-        C: Fn(A) -> F + Send + Sync + 'static,
-        F: Future<Output = io::Result<S>> + Send + 'static,
-        S: crate::Stream + 'static,
+        C: Fn(Address<S>) -> F + Send + Sync + 'static,
+        F: Future<Output = io::Result<T>> + Send + 'static,
+        T: crate::Stream + 'static,
     {
         let address = self.address.clone();
         self.dial.connector = Some(crate::Connector::new(move || connect(address.clone())));
@@ -95,10 +62,10 @@ impl<A: ServerAddress> ServerOptions<A> {
 
     /// Has `connect` make the streams of the blocking face; it is given the address and the time that is left.
     #[cfg(feature = "blocking")]
-    pub fn set_blocking_connector<C, S>(&mut self, connect: C)
+    pub fn set_blocking_connector<C, T>(&mut self, connect: C)
     where
-        C: Fn(&A, Option<Duration>) -> io::Result<S> + Send + Sync + 'static,
-        S: crate::blocking::Stream + 'static,
+        C: Fn(&Address<S>, Option<Duration>) -> io::Result<T> + Send + Sync + 'static,
+        T: crate::blocking::Stream + 'static,
     {
         let address = self.address.clone();
         let connector = crate::blocking::Connector::new(move |left| connect(&address, left));
@@ -107,13 +74,13 @@ impl<A: ServerAddress> ServerOptions<A> {
 
     /// The limit of a whole call that starts now.
     #[must_use]
-    pub fn total_limit(&self) -> Limit<A::Error> {
+    pub fn total_limit(&self) -> Limit<S::Error> {
         Limit::of(Deadline::Total, self.total_timeout)
     }
 
     /// The limit of an attempt to connect that starts now.
     #[must_use]
-    pub fn connecting_limit(&self) -> Limit<A::Error> {
+    pub fn connecting_limit(&self) -> Limit<S::Error> {
         Limit::of(Deadline::Connect, Some(self.connecting_timeout()))
     }
 
@@ -122,8 +89,8 @@ impl<A: ServerAddress> ServerOptions<A> {
     /// # Errors
     ///
     /// As [`Dial::check`], and what the protocol refuses.
-    pub fn check(&self) -> Result<(), A::Error> {
-        self.address.check()?;
-        Ok(self.dial.check(&self.address.scheme(), self.address.endpoint())?)
+    pub fn check(&self) -> Result<(), S::Error> {
+        S::check(&self.address)?;
+        Ok(self.dial.check(&self.address)?)
     }
 }

@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::{
-    Deadline, End, Error, Io, Limit, Pulse, Role, ServerAddress, ServerOptions, Stream, WRITE_STEP,
+    Deadline, End, Error, Io, Limit, Pulse, Role, ServerOptions, Stream, System, WRITE_STEP,
     connect, now, socket::reading,
 };
 
@@ -63,7 +63,7 @@ impl<F> Wire<F> {
     }
 
     /// Makes connections to one server as its options say, whatever number it is given.
-    pub fn to<A: ServerAddress<Error = F>>(options: &ServerOptions<A>) -> Self
+    pub fn to<S: System<Error = F>>(options: &ServerOptions<S>) -> Self
     where
         F: From<Error> + 'static,
     {

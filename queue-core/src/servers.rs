@@ -2,19 +2,19 @@
 
 use std::{fmt, ops::Deref, str::FromStr};
 
-use crate::{Error, ServerAddress, ServerOptions};
+use crate::{Address, Error, ServerOptions, System};
 
-/// A client's own options of one server, of which [`Servers`] is a list. They are read from an address.
+/// A client's own options of one server, of which [`Servers`] is a list. They are made of an address.
 pub trait OneServer:
-    Clone + FromStr<Err = Failure<Self>> + Deref<Target = ServerOptions<Self::Address>>
+    Clone + From<Address<Self::System>> + Deref<Target = ServerOptions<Self::System>>
 {
-    /// Where it is.
-    type Address: ServerAddress;
+    /// What kind of server it is.
+    type System: System;
     /// How to choose among several.
     type Selection: Copy + Default + fmt::Debug;
 }
 
-type Failure<O> = <<O as OneServer>::Address as ServerAddress>::Error;
+type Failure<O> = <<O as OneServer>::System as System>::Error;
 
 /// One or more servers, and how to choose among them.
 ///
@@ -59,7 +59,7 @@ impl<O: OneServer> Servers<O> {
     }
 
     /// The servers' addresses, in order.
-    pub fn addresses(&self) -> impl ExactSizeIterator<Item = &O::Address> {
+    pub fn addresses(&self) -> impl ExactSizeIterator<Item = &Address<O::System>> {
         self.list.iter().map(|server| &server.address)
     }
 
@@ -97,6 +97,12 @@ impl<O: OneServer> From<O> for Servers<O> {
     }
 }
 
+impl<O: OneServer> From<Address<O::System>> for Servers<O> {
+    fn from(address: Address<O::System>) -> Self {
+        O::from(address).into()
+    }
+}
+
 impl<O: OneServer> From<&O> for Servers<O> {
     fn from(options: &O) -> Self {
         options.clone().into()
@@ -113,95 +119,45 @@ impl<O: OneServer> FromStr for Servers<O> {
     type Err = Failure<O>;
 
     fn from_str(text: &str) -> Result<Self, Failure<O>> {
-        let each: Result<Vec<O>, _> =
+        let addresses: Result<Vec<Address<O::System>>, _> =
             text.split(',').map(|address| address.trim().parse()).collect();
-        Servers::new(each?)
+        Servers::new(addresses?)
     }
 }
 
-impl<O: OneServer> TryFrom<&str> for Servers<O> {
-    type Error = Failure<O>;
-
-    fn try_from(text: &str) -> Result<Self, Failure<O>> {
-        text.parse()
-    }
-}
-
-impl<O: OneServer> TryFrom<String> for Servers<O> {
-    type Error = Failure<O>;
-
-    fn try_from(text: String) -> Result<Self, Failure<O>> {
-        text.parse()
-    }
-}
-
-impl<O: OneServer> TryFrom<&String> for Servers<O> {
-    type Error = Failure<O>;
-
-    fn try_from(text: &String) -> Result<Self, Failure<O>> {
-        text.parse()
-    }
-}
+crate::try_from_text!(Servers<O>, Failure<O>; O: OneServer);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Endpoint, Scheme, Selection, address::tests::SCHEME};
+    use crate::{Selection, address::tests::Queued};
 
     #[derive(Clone, Debug)]
-    struct Host(String, u16);
-
-    impl fmt::Display for Host {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            SCHEME.write(self.endpoint(), f)
-        }
-    }
-
-    impl ServerAddress for Host {
-        type Error = Error;
-
-        fn endpoint(&self) -> Endpoint<'_> {
-            Endpoint::Tcp { host: &self.0, port: self.1 }
-        }
-
-        fn scheme(&self) -> Scheme {
-            SCHEME
-        }
-    }
-
-    #[derive(Clone, Debug)]
-    struct Options(ServerOptions<Host>);
+    struct Options(ServerOptions<Queued>);
 
     impl Deref for Options {
-        type Target = ServerOptions<Host>;
+        type Target = ServerOptions<Queued>;
 
-        fn deref(&self) -> &ServerOptions<Host> {
+        fn deref(&self) -> &ServerOptions<Queued> {
             &self.0
         }
     }
 
-    impl FromStr for Options {
-        type Err = Error;
-
-        fn from_str(text: &str) -> Result<Self, Error> {
-            match SCHEME.parse(text)? {
-                Endpoint::Tcp { host, port } => {
-                    Ok(Options(ServerOptions::new(Host(host.into(), port))))
-                }
-                _ => Err(Error::invalid("not TCP")),
-            }
+    impl From<Address<Queued>> for Options {
+        fn from(address: Address<Queued>) -> Self {
+            Options(ServerOptions::new(address))
         }
     }
 
     impl OneServer for Options {
-        type Address = Host;
+        type System = Queued;
         type Selection = Selection;
     }
 
     #[test]
     fn a_list_is_addresses_with_commas_between() {
         let servers: Servers<Options> = "a, b:1".try_into().unwrap();
-        let shown: Vec<String> = servers.addresses().map(Host::to_string).collect();
+        let shown: Vec<String> = servers.addresses().map(Address::to_string).collect();
         assert_eq!(shown, ["a:7", "b:1"]);
         assert_eq!(servers.selection(Selection::ByKey).selected(), Selection::ByKey);
     }

@@ -15,7 +15,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::{Stream, Transport, prompt::Prompt};
 use crate::{
-    Dial, Endpoint, Error, Limit, ServerAddress, ServerOptions,
+    Dial, Endpoint, Error, Limit, ServerOptions, System,
     socket::{Attempts, no_answer_in_time, prepare},
 };
 
@@ -49,28 +49,25 @@ impl fmt::Debug for Connector {
 /// # Errors
 ///
 /// What the client makes of a failure; it names every address that was tried.
-pub fn connect<A: ServerAddress>(
-    options: &ServerOptions<A>,
-    limit: Limit<A::Error>,
-) -> Result<Transport, A::Error> {
-    options.address.connecting().run(|| {
-        let outcome = attempt(options, limit.of_error()).map_err(A::Error::from);
-        options.address.connected(outcome.as_ref().map(drop));
+pub fn connect<S: System>(
+    options: &ServerOptions<S>,
+    limit: Limit<S::Error>,
+) -> Result<Transport, S::Error> {
+    S::connecting(&options.address).run(|| {
+        let outcome = attempt(options, limit.of_error()).map_err(S::Error::from);
+        S::connected(&options.address, outcome.as_ref().map(drop));
         outcome
     })
 }
 
-fn attempt<A: ServerAddress>(options: &ServerOptions<A>, limit: Limit) -> Result<Transport, Error> {
-    options.dial.check(&options.address.scheme(), options.address.endpoint())?;
+fn attempt<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Transport, Error> {
+    options.dial.check(&options.address)?;
     let stream = secured(options, limit)?;
     Transport::new(stream).map_err(|error| cannot_connect(&options.address, error, limit))
 }
 
 #[cfg(feature = "__rustls")]
-fn secured<A: ServerAddress>(
-    options: &ServerOptions<A>,
-    limit: Limit,
-) -> Result<Box<dyn Stream>, Error> {
+fn secured<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn Stream>, Error> {
     let Endpoint::Tls { host, .. } = options.address.endpoint() else {
         return plain(options, limit);
     };
@@ -79,10 +76,7 @@ fn secured<A: ServerAddress>(
 }
 
 #[cfg(not(feature = "__rustls"))]
-fn secured<A: ServerAddress>(
-    options: &ServerOptions<A>,
-    limit: Limit,
-) -> Result<Box<dyn Stream>, Error> {
+fn secured<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn Stream>, Error> {
     match options.address.endpoint() {
         Endpoint::Tls { .. } => Err(Error::no_tls()),
         _ => plain(options, limit),
@@ -90,10 +84,7 @@ fn secured<A: ServerAddress>(
 }
 
 /// The stream below TLS.
-fn plain<A: ServerAddress>(
-    options: &ServerOptions<A>,
-    limit: Limit,
-) -> Result<Box<dyn Stream>, Error> {
+fn plain<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn Stream>, Error> {
     let (dial, address) = (&options.dial, &options.address);
     if let Some(Connector(connector)) = &dial.blocking_connector {
         let stream =

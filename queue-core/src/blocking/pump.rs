@@ -8,9 +8,7 @@ use std::{
 };
 
 use super::{Transport, connect};
-use crate::{
-    Deadline, End, Error, Io, Limit, Pulse, Role, ServerAddress, ServerOptions, earliest, now,
-};
+use crate::{Deadline, End, Error, Io, Limit, Pulse, Role, ServerOptions, System, earliest, now};
 
 type Dialer<F> = Box<dyn FnMut(usize, Option<Instant>) -> Result<Transport, F> + Send>;
 
@@ -59,7 +57,7 @@ impl<F> Wire<F> {
     }
 
     /// Makes connections to one server as its options say, whatever number it is given.
-    pub fn to<A: ServerAddress<Error = F>>(options: &ServerOptions<A>) -> Self
+    pub fn to<S: System<Error = F>>(options: &ServerOptions<S>) -> Self
     where
         F: From<Error> + 'static,
     {

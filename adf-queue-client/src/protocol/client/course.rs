@@ -38,7 +38,7 @@ impl Terms {
     pub(crate) fn of(options: &ConnectOptions) -> Self {
         Terms {
             encoding: options.address.transport().encoding(),
-            host: options.address.host().into(),
+            host: crate::address::host(&options.address).into(),
             reply_timeout: options.reply_timeout,
         }
     }

@@ -107,7 +107,7 @@ impl Link {
     pub(crate) fn new(options: ConnectOptions) -> Self {
         Link {
             encoding: options.address.transport().encoding(),
-            host: options.address.host(),
+            host: crate::address::host(&options.address),
             random: options.random(),
             ids: Ids::default(),
             tasks: HashMap::default(),

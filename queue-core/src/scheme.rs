@@ -1,0 +1,253 @@
+//! How servers' addresses are written.
+
+use std::{fmt, path::Path};
+
+use crate::{Error, decimal, excerpt};
+
+/// How one kind of server is named, and where it listens unless told otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct Scheme {
+    /// The server, for messages.
+    pub server: &'static str,
+    /// The scheme of plain TCP, before `://`; `tcp` means the same.
+    pub plain: &'static str,
+    /// The scheme of TLS; `tls` means the same.
+    pub tls: &'static str,
+    /// The default port of plain TCP.
+    pub port: u16,
+    /// The default port of TLS.
+    pub tls_port: u16,
+    /// Further pairs of schemes, of plain TCP and of TLS, where an address also says how to speak to the server.
+    pub others: &'static [(&'static str, &'static str)],
+}
+
+/// Where a server listens, to be matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endpoint<'a> {
+    /// Plain TCP. The host is a name or an IP address without brackets.
+    Tcp {
+        /// Name or IP address.
+        host: &'a str,
+        /// Port number.
+        port: u16,
+    },
+    /// TLS over TCP.
+    Tls {
+        /// Name or IP address; also the name the certificate must carry.
+        host: &'a str,
+        /// Port number.
+        port: u16,
+    },
+    /// A unix socket.
+    Unix(&'a Path),
+}
+
+impl Scheme {
+    /// The host of an address that names none.
+    pub const DEFAULT_HOST: &'static str = "127.0.0.1";
+
+    /// Reads `host`, `host:port`, `:port`, `[::1]:port`, each with or without a scheme, or `unix:/path`. Tells also the number
+    /// of the pair of schemes that it names: 0 for [`plain`](Self::plain) and [`tls`](Self::tls), and without a scheme;
+    /// those of [`others`](Self::others) follow.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput`, which shows the text unless it may hold a password.
+    pub(crate) fn parse<'t>(&self, text: &'t str) -> Result<(Endpoint<'t>, usize), Error> {
+        self.read(text).map_err(|why| self.not_valid(text, &why))
+    }
+
+    /// Refuses what [`parse`](Self::parse) would not read when it is written.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Self::parse).
+    pub(crate) fn check(&self, endpoint: Endpoint<'_>) -> Result<(), Error> {
+        let checked = match endpoint {
+            Endpoint::Unix(path) => check_path(path),
+            Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => {
+                check_host(host).and_then(|()| check_port(u64::from(port)).map(drop))
+            }
+        };
+        checked.map_err(|why| self.not_valid(&Shown(*self, endpoint).to_string(), &why))
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
+        [(self.plain, self.tls)].into_iter().chain(self.others.iter().copied())
+    }
+
+    /// All schemes, those that every server has included.
+    fn names(&self) -> String {
+        let own = self.pairs().flat_map(|(plain, tls)| [plain, tls]);
+        own.chain(["tcp", "tls"]).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The number of a pair, and whether this is the one of TLS.
+    fn find(&self, scheme: &str) -> Option<(usize, bool)> {
+        match scheme {
+            "tcp" => Some((0, false)),
+            "tls" => Some((0, true)),
+            _ => self.pairs().enumerate().find_map(|(number, (plain, tls))| {
+                (scheme == plain || scheme == tls).then_some((number, scheme == tls))
+            }),
+        }
+    }
+
+    fn read<'t>(&self, text: &'t str) -> Result<(Endpoint<'t>, usize), String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            let path = Path::new(path.strip_prefix("//").unwrap_or(path));
+            check_path(path)?;
+            return Ok((Endpoint::Unix(path), 0));
+        }
+        let (scheme, rest) = text.split_once("://").unwrap_or((self.plain, text));
+        let Some((pair, is_tls)) = self.find(scheme) else {
+            return Err(format!("the scheme is not {} or unix", self.names()));
+        };
+        let (host, port) = self.host_and_port(rest.strip_suffix('/').unwrap_or(rest))?;
+        let endpoint = if is_tls {
+            Endpoint::Tls { host, port: port.unwrap_or(self.tls_port) }
+        } else {
+            Endpoint::Tcp { host, port: port.unwrap_or(self.port) }
+        };
+        Ok((endpoint, pair))
+    }
+
+    fn host_and_port<'t>(&self, text: &'t str) -> Result<(&'t str, Option<u16>), String> {
+        let (host, port) = match text.strip_prefix('[') {
+            Some(inner) => bracketed(inner)?,
+            None => match text.split_once(':') {
+                Some((_, port)) if port.contains(':') => {
+                    return Err(format!(
+                        "an IPv6 address needs brackets, such as [::1]:{}",
+                        self.port
+                    ));
+                }
+                Some((host, port)) => (host, Some(port)),
+                None if text.is_empty() => return Err("it is empty".into()),
+                None => (text, None),
+            },
+        };
+        let port =
+            port.map(|port| check_port(decimal(port.as_bytes()).unwrap_or(0))).transpose()?;
+        let host = if host.is_empty() { Self::DEFAULT_HOST } else { host };
+        check_host(host)?;
+        Ok((host, port))
+    }
+
+    fn not_valid(&self, text: &str, why: &str) -> Error {
+        let Scheme { server, plain, tls, port, .. } = self;
+        let forms = format!(
+            "host, host:port, [::1]:{port}, {plain}://host:port, {tls}://host:port or unix:/path"
+        );
+        // The server knows no passwords, but who writes one here must not find it in a log.
+        Error::invalid(if text.contains('@') {
+            format!(
+                "server address is not valid: {server} has no user names or passwords (the value is not shown because \
+                 it may hold one; write {forms})"
+            )
+        } else {
+            let text = excerpt(text.as_bytes());
+            format!("server address {text} is not valid: {why} (write {forms})")
+        })
+    }
+
+    /// The same server, whose own schemes are those of this pair.
+    pub(crate) fn pair(&self, number: usize) -> Scheme {
+        let (plain, tls) = self.pairs().nth(number).unwrap_or((self.plain, self.tls));
+        Scheme { plain, tls, ..*self }
+    }
+
+    /// Writes an address so that [`parse`](Self::parse) reads it again. The path of a unix socket tells no pair.
+    ///
+    /// # Errors
+    ///
+    /// As the formatter says.
+    pub(crate) fn write(
+        &self,
+        endpoint: Endpoint<'_>,
+        pair: usize,
+        f: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        let Scheme { plain, tls, .. } = self.pair(pair);
+        let (host, port) = match endpoint {
+            // Two leading slashes after `unix:` are read as those of a URL.
+            Endpoint::Unix(path) if path.as_os_str().as_encoded_bytes().starts_with(b"//") => {
+                return write!(f, "unix://{}", path.display());
+            }
+            Endpoint::Unix(path) => return write!(f, "unix:{}", path.display()),
+            Endpoint::Tcp { host, port } => {
+                // Without its scheme, a host of this name is read as a unix socket.
+                if pair > 0 || host == "unix" {
+                    write!(f, "{plain}://")?;
+                }
+                (host, port)
+            }
+            Endpoint::Tls { host, port } => {
+                write!(f, "{tls}://")?;
+                (host, port)
+            }
+        };
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
+
+/// As the scheme writes it, for a message.
+struct Shown<'a>(Scheme, Endpoint<'a>);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write(self.1, 0, f)
+    }
+}
+
+fn check_path(path: &Path) -> Result<(), String> {
+    match path.as_os_str().is_empty() {
+        true => Err("the path of the unix socket is missing".into()),
+        false => Ok(()),
+    }
+}
+
+fn check_port(port: u64) -> Result<u16, String> {
+    let port = u16::try_from(port).ok().filter(|port| *port != 0);
+    port.ok_or_else(|| "the port is not a number from 1 to 65535".into())
+}
+
+fn check_host(host: &str) -> Result<(), String> {
+    if host.is_empty() {
+        return Err("the host is missing".into());
+    }
+    if let Some(bad) = host.chars().find(|c| !(c.is_alphanumeric() || "-._:%".contains(*c))) {
+        return Err(format!("{bad:?} cannot be part of a host name"));
+    }
+    match host.contains(':') && host.parse::<std::net::Ipv6Addr>().is_err() {
+        true => Err("there is no IPv6 address between the brackets".into()),
+        false => Ok(()),
+    }
+}
+
+/// What follows a `[`.
+fn bracketed(inner: &str) -> Result<(&str, Option<&str>), String> {
+    let (host, after) = inner.split_once(']').ok_or("the ']' is missing")?;
+    if host.parse::<std::net::Ipv6Addr>().is_err() {
+        return Err("there is no IPv6 address between the brackets".into());
+    }
+    match after.strip_prefix(':') {
+        None if after.is_empty() => Ok((host, None)),
+        Some(port) => Ok((host, Some(port))),
+        None => Err("only a port may follow the ']'".into()),
+    }
+}
+
+impl Endpoint<'_> {
+    /// Whether what goes there may be read by others on the way: plain text to another machine.
+    #[must_use]
+    pub fn is_exposed(&self) -> bool {
+        match self {
+            Endpoint::Tcp { host, .. } => {
+                *host != "localhost"
+                    && !host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+            }
+            Endpoint::Tls { .. } | Endpoint::Unix(_) => false,
+        }
+    }
+}
