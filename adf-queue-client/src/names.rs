@@ -118,33 +118,11 @@ macro_rules! text {
             }
         }
 
-        impl TryFrom<&str> for $name {
-            type Error = Error;
-
-            fn try_from(text: &str) -> Result<Self> {
-                $name::new(text)
-            }
-        }
-
-        impl TryFrom<&String> for $name {
-            type Error = Error;
-
-            fn try_from(text: &String) -> Result<Self> {
-                $name::new(text.as_str())
-            }
-        }
+        queue_core::try_from_text!($name, Error);
 
         impl From<&$name> for $name {
             fn from(name: &$name) -> Self {
                 name.clone()
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = Error;
-
-            fn try_from(text: String) -> Result<Self> {
-                $name::new(text)
             }
         }
 

@@ -182,42 +182,20 @@ impl TryFrom<&[u8]> for TubeName {
     }
 }
 
-impl TryFrom<&str> for TubeName {
-    type Error = Error;
+impl FromStr for TubeName {
+    type Err = Error;
 
-    fn try_from(name: &str) -> Result<Self, Error> {
+    fn from_str(name: &str) -> Result<Self, Error> {
         Self::check(name.as_bytes())?;
         Ok(TubeName(name.into()))
     }
 }
 
-impl TryFrom<String> for TubeName {
-    type Error = Error;
-
-    fn try_from(name: String) -> Result<Self, Error> {
-        name.as_str().try_into()
-    }
-}
-
-impl TryFrom<&String> for TubeName {
-    type Error = Error;
-
-    fn try_from(name: &String) -> Result<Self, Error> {
-        name.as_str().try_into()
-    }
-}
+queue_core::try_from_text!(TubeName, Error);
 
 impl From<&TubeName> for TubeName {
     fn from(name: &TubeName) -> Self {
         name.clone()
-    }
-}
-
-impl FromStr for TubeName {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
-        name.try_into()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a worker is told: where jobs come from, how many at once, and what becomes of them.
 
-use std::{fmt, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
 use queue_core::Observer;
 
@@ -282,21 +282,15 @@ impl From<ConnectOptions> for WorkerOptions {
     }
 }
 
-impl TryFrom<&str> for WorkerOptions {
-    type Error = Error;
+impl FromStr for WorkerOptions {
+    type Err = Error;
 
-    fn try_from(servers: &str) -> Result<Self, Error> {
+    fn from_str(servers: &str) -> Result<Self, Error> {
         WorkerOptions::new(servers)
     }
 }
 
-impl TryFrom<String> for WorkerOptions {
-    type Error = Error;
-
-    fn try_from(servers: String) -> Result<Self, Error> {
-        WorkerOptions::new(servers)
-    }
-}
+queue_core::try_from_text!(WorkerOptions, Error);
 
 impl WorkerOptions {
     /// Refuses servers that may not be connected to.

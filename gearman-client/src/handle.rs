@@ -113,10 +113,10 @@ impl TryFrom<&[u8]> for JobHandle {
     }
 }
 
-impl TryFrom<&str> for JobHandle {
-    type Error = Error;
+impl FromStr for JobHandle {
+    type Err = Error;
 
-    fn try_from(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self, Error> {
         // An address may hold slashes, a handle of gearmand does not.
         match text.rsplit_once("//") {
             Some((server, name)) if !server.is_empty() && !server.ends_with(':') => {
@@ -127,29 +127,7 @@ impl TryFrom<&str> for JobHandle {
     }
 }
 
-impl TryFrom<String> for JobHandle {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self, Error> {
-        text.as_str().try_into()
-    }
-}
-
-impl TryFrom<&String> for JobHandle {
-    type Error = Error;
-
-    fn try_from(text: &String) -> Result<Self, Error> {
-        text.as_str().try_into()
-    }
-}
-
-impl FromStr for JobHandle {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        text.try_into()
-    }
-}
+queue_core::try_from_text!(JobHandle, Error);
 
 impl From<&JobHandle> for JobHandle {
     fn from(handle: &JobHandle) -> Self {

@@ -251,29 +251,7 @@ impl TryFrom<&[u8]> for UniqueId {
 /// What the three names have in common.
 macro_rules! name {
     ($name:ident) => {
-        impl TryFrom<&str> for $name {
-            type Error = Error;
-
-            fn try_from(text: &str) -> Result<Self, Error> {
-                text.as_bytes().try_into()
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = Error;
-
-            fn try_from(text: String) -> Result<Self, Error> {
-                text.as_bytes().try_into()
-            }
-        }
-
-        impl TryFrom<&String> for $name {
-            type Error = Error;
-
-            fn try_from(text: &String) -> Result<Self, Error> {
-                text.as_bytes().try_into()
-            }
-        }
+        queue_core::try_from_text!($name, Error);
 
         impl From<&$name> for $name {
             fn from(name: &$name) -> Self {
