@@ -3,12 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use queue_core::{ConnectionState, Epoch, Stream};
+use queue_core::{ConnectionState, Epoch, Limit, Stream};
 
 use crate::{
     Address, ConnectOptions, Deadline, Delivery, Error, ErrorKind, MessageId, Metrics, Push,
     QueueName, QueueStats, Refusal, RequestId, Result, Stats,
-    deadline::Limit,
     http::Http,
     link::Link,
     protocol::{

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use queue_core::{ConnectionState, Io, Wire, now, within};
+use queue_core::{ConnectionState, Io, Limit, Wire, now, within};
 use tokio::{
     sync::Semaphore,
     time::{Instant, sleep_until},
@@ -14,7 +14,6 @@ use tokio::{
 
 use crate::{
     ConnectOptions, Error, Metrics, QueueName, Result,
-    deadline::Limit,
     protocol::client::{
         Answer, Ask,
         course::{Course, Step, Terms},

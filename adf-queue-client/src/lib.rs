@@ -81,8 +81,6 @@ mod address;
 pub mod blocking;
 #[cfg(feature = "tokio")]
 mod client;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod deadline;
 mod delivery;
 mod error;
 #[cfg(feature = "tokio")]

@@ -6,11 +6,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use queue_core::{ConnectionState, Epoch, Shared, Stream, Wire, now};
+use queue_core::{ConnectionState, Epoch, Limit, Shared, Stream, Wire, now};
 
 use crate::{
     ConnectOptions, Error, Metrics, Result,
-    deadline::Limit,
     protocol::client::{self, Answer, Ask},
 };
 

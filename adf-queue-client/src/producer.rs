@@ -6,12 +6,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use queue_core::now;
+use queue_core::{Limit, now};
 use tokio::time::timeout_at;
 
 use crate::{
     Deadline, Error, MessageId, ProducerOptions, ProducerReport, QueueName, Result,
-    deadline::Limit,
     link::Link,
     protocol::{
         Action,

@@ -3,8 +3,6 @@
 //!
 //! Without the feature `tracing` all of it is nothing.
 
-use std::time::Duration;
-
 use queue_core::Span;
 #[cfg(feature = "tracing")]
 use queue_core::{Line, Words};
@@ -81,59 +79,7 @@ pub(crate) fn forsaken(pull: &Request) {
     let _ = pull;
 }
 
-/// An attempt to connect.
-pub(crate) fn connecting(address: &Address) -> Span {
-    #[cfg(feature = "tracing")]
-    return Span::new(tracing::debug_span!(
-        "adf_queue_connect",
-        otel.kind = "client",
-        messaging.system = SYSTEM,
-        server.address = %address.endpoint().host(),
-        server.port = address.endpoint().port(),
-    ));
-    #[cfg(not(feature = "tracing"))]
-    {
-        let _ = address;
-        Span::none()
-    }
-}
-
-/// What came of the attempt.
-pub(crate) fn connected(address: &Address, outcome: Result<(), &Error>) {
-    #[cfg(feature = "tracing")]
-    match outcome {
-        Ok(()) => tracing::info!(
-            messaging.system = SYSTEM,
-            server.address = %address.endpoint().host(),
-            server.port = address.endpoint().port(),
-            "connected"
-        ),
-        Err(error) => tracing::warn!(
-            messaging.system = SYSTEM,
-            server.address = %address.endpoint().host(),
-            server.port = address.endpoint().port(),
-            "error.type" = error.kind().name(),
-            error = %Line(error),
-            "no connection"
-        ),
-    }
-    #[cfg(not(feature = "tracing"))]
-    let _ = (address, outcome);
-}
-
-/// A connection has ended by itself, or does not keep in step.
-pub(crate) fn lost(address: &Address, error: &Error) {
-    #[cfg(feature = "tracing")]
-    tracing::warn!(
-        messaging.system = SYSTEM,
-        server.address = %address.endpoint().host(),
-        server.port = address.endpoint().port(),
-        "error.type" = error.kind().name(),
-        "the connection was lost"
-    );
-    #[cfg(not(feature = "tracing"))]
-    let _ = (address, error);
-}
+queue_core::trace_connections!("adf_queue_connect", SYSTEM);
 
 /// Something happened to a worker. What handlers say is logged if that is asked for: it may quote the message.
 pub(crate) fn worker(address: &Address, what: &WorkerEventKind, logs_errors: bool) {
@@ -199,18 +145,4 @@ pub(crate) fn job(address: &Address, delivery: &Delivery) -> Span {
         let _ = (address, delivery);
         Span::none()
     }
-}
-
-/// The next attempt waits for its time.
-pub(crate) fn backing_off(address: &Address, delay: Duration) {
-    #[cfg(feature = "tracing")]
-    tracing::debug!(
-        messaging.system = SYSTEM,
-        server.address = %address.endpoint().host(),
-        server.port = address.endpoint().port(),
-        delay_ms = delay.as_millis() as u64,
-        "waiting before the next attempt to connect"
-    );
-    #[cfg(not(feature = "tracing"))]
-    let _ = (address, delay);
 }

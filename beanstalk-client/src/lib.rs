@@ -89,7 +89,6 @@ pub mod blocking;
 mod client;
 #[cfg(feature = "tokio")]
 mod commands;
-mod deadline;
 mod error;
 mod options;
 #[cfg(feature = "tokio")]

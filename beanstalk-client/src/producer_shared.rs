@@ -58,7 +58,7 @@ impl SharedOutbox {
         let is_lost = outbox.take_lost(server);
         drop(outbox);
         if let Some(address) = self.servers.get(server).filter(|_| is_lost) {
-            trace::lost(address, None);
+            trace::connection_lost(address, None);
         }
         (pulse, more)
     }

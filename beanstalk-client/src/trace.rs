@@ -4,11 +4,9 @@
 //!
 //! Without the feature `tracing` all of it is nothing.
 
-use std::time::Duration;
-
 use queue_core::Span;
 #[cfg(feature = "tracing")]
-use queue_core::{Line, Words};
+use queue_core::Words;
 
 use crate::{
     Address, Error, JobId,
@@ -88,7 +86,7 @@ pub(crate) fn failed(address: &Address, verb: &'static str, error: &Error) {
             error.kind(),
             ErrorKind::ConnectionLost | ErrorKind::Protocol | ErrorKind::Timeout(_)
         ) {
-            lost(address, Some(error));
+            connection_lost(address, Some(error));
         }
     }
     #[cfg(not(feature = "tracing"))]
@@ -119,74 +117,7 @@ pub(crate) fn reply(response: &Response) {
     let _ = response;
 }
 
-/// An attempt to connect.
-pub(crate) fn connecting(address: &Address) -> Span {
-    #[cfg(feature = "tracing")]
-    return Span::new(tracing::debug_span!(
-        "beanstalk_connect",
-        otel.kind = "client",
-        messaging.system = SYSTEM,
-        server.address = %address.endpoint().host(),
-        server.port = address.endpoint().port(),
-        "error.type" = tracing::field::Empty,
-    ));
-    #[cfg(not(feature = "tracing"))]
-    {
-        let _ = address;
-        Span::none()
-    }
-}
-
-/// What came of the attempt.
-pub(crate) fn connected(address: &Address, outcome: Result<(), &Error>) {
-    #[cfg(feature = "tracing")]
-    match outcome {
-        Ok(()) => tracing::info!(
-            messaging.system = SYSTEM,
-            server.address = %address.endpoint().host(),
-            server.port = address.endpoint().port(),
-            "connected"
-        ),
-        Err(error) => tracing::warn!(
-            messaging.system = SYSTEM,
-            server.address = %address.endpoint().host(),
-            server.port = address.endpoint().port(),
-            "error.type" = error.kind().name(),
-            error = %Line(error),
-            "no connection"
-        ),
-    }
-    #[cfg(not(feature = "tracing"))]
-    let _ = (address, outcome);
-}
-
-/// A connection has ended by itself, or does not keep in step.
-pub(crate) fn lost(address: &Address, error: Option<&Error>) {
-    #[cfg(feature = "tracing")]
-    tracing::warn!(
-        messaging.system = SYSTEM,
-        server.address = %address.endpoint().host(),
-        server.port = address.endpoint().port(),
-        "error.type" = error.map(|error| error.kind().name()),
-        "the connection was lost"
-    );
-    #[cfg(not(feature = "tracing"))]
-    let _ = (address, error);
-}
-
-/// The next attempt waits for its time.
-pub(crate) fn backing_off(address: &Address, delay: Duration) {
-    #[cfg(feature = "tracing")]
-    tracing::debug!(
-        messaging.system = SYSTEM,
-        server.address = %address.endpoint().host(),
-        server.port = address.endpoint().port(),
-        delay_ms = delay.as_millis() as u64,
-        "waiting before the next attempt to connect"
-    );
-    #[cfg(not(feature = "tracing"))]
-    let _ = (address, delay);
-}
+queue_core::trace_connections!("beanstalk_connect", SYSTEM);
 
 /// The work of a handler on a job.
 pub(crate) fn job(address: &Address, job: JobId, body: usize) -> Span {
@@ -226,7 +157,7 @@ pub(crate) fn worker(
             Kind::Connected => tracing::debug!(slot, "the slot is ready"),
             // An attempt that failed was told of by itself.
             Kind::Disconnected(error) if error.kind() == ErrorKind::ConnectionLost => {
-                lost(address, Some(error));
+                connection_lost(address, Some(error));
             }
             Kind::Disconnected(error) => {
                 tracing::debug!(

@@ -8,13 +8,12 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use queue_core::Timer;
+use queue_core::{Limit, Timer};
 use tokio::time::{Sleep, sleep};
 
 use crate::{
-    Error, Fate, Origin, Result,
+    Fate, Origin, Result,
     client::Route,
-    deadline::Limit,
     link::{Link, Mailbox},
     protocol::client::route::{Step, no_server},
     protocol::{Request, client::Mail},
@@ -130,7 +129,7 @@ impl<'a, R: Request> Attempt<'a, R> {
         }
         // Once it is queued it is written, whether anybody waits for its answer or not.
         let fate = if let At::Start(_) = self.at { Fate::NotSent } else { Fate::Unknown };
-        timer.poll(cx, total).map_err(|late: Error| late.with_fate(fate))
+        timer.poll(cx, total).map_err(|late| late.with_fate(fate).into())
     }
 
     fn poll_answer(&mut self, cx: &Context<'_>) -> Poll<Result<(Mail, Origin)>> {

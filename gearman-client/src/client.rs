@@ -10,13 +10,12 @@ use std::{
     task::{Poll, ready},
 };
 
-use queue_core::{Span, Stream, within};
+use queue_core::{Limit, Span, Stream, within};
 use tokio::time::sleep;
 
 use crate::{
     Address, ConnectOptions, ConnectionState, Deadline, Error, JobHandle, Metrics, Result, Servers,
     call::Call,
-    deadline::Limit,
     link::Link,
     protocol::client::route::{Attempts, Order, Router, Step, no_server},
     protocol::{Epoch, Request},
@@ -134,7 +133,10 @@ impl Client {
         let order = self.inner.router.order(0, None);
         for (index, left) in order.iter().zip((1..=order.len()).rev()) {
             let Some(link) = self.inner.links.get(index) else { continue };
-            match within(total.share(left), link.connect()).await.unwrap_or_else(Err) {
+            match within(total.share(left), link.connect())
+                .await
+                .unwrap_or_else(|late| Err(late.into()))
+            {
                 Ok(()) => return Ok(()),
                 Err(error) => last = error,
             }

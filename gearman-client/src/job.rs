@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use bytes::Bytes;
-use queue_core::within;
+use queue_core::{Limit, within};
 use tokio::{task::consume_budget, time::sleep};
 
 use crate::{
@@ -11,7 +11,6 @@ use crate::{
     UniqueId,
     call::Call,
     client::Route,
-    deadline::Limit,
     event::end_of,
     link::Mailbox,
     protocol::client::route::{

@@ -99,8 +99,6 @@ pub mod blocking;
 mod call;
 #[cfg(feature = "tokio")]
 mod client;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-mod deadline;
 #[cfg(feature = "tokio")]
 mod dispatch;
 mod error;

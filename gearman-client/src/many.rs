@@ -8,10 +8,11 @@ use std::{
 
 use tokio::task::consume_budget;
 
+use queue_core::Limit;
+
 use crate::{
     Client, JobEvent, Origin, Result,
     client::Route,
-    deadline::Limit,
     link::Mailbox,
     protocol::{
         Epoch, Request, Submit,

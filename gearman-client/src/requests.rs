@@ -4,10 +4,11 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 
+use queue_core::Limit;
+
 use crate::{
     Client, Error, FunctionName, Job, JobHandle, JobStatus, Outcome, Result, Schedule,
     SubmitOptions, UniqueId,
-    deadline::Limit,
     protocol::{Echo, GetStatus, GetStatusUnique, Submit, Submitted},
 };
 

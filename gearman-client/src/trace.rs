@@ -4,8 +4,6 @@
 //!
 //! Without the feature `tracing` all of it is nothing.
 
-use std::time::Duration;
-
 use queue_core::Span;
 #[cfg(feature = "tracing")]
 use queue_core::{Line, Words};
@@ -108,45 +106,7 @@ pub(crate) fn magic(address: &Address, packet: &Packet, is_noted: &mut bool) {
     let _ = address;
 }
 
-/// An attempt to connect.
-pub(crate) fn connecting(address: &Address) -> Span {
-    #[cfg(feature = "tracing")]
-    return Span::new(tracing::debug_span!(
-        "gearman_connect",
-        otel.kind = "client",
-        messaging.system = SYSTEM,
-        server.address = %address.endpoint().host(),
-        server.port = address.endpoint().port(),
-    ));
-    #[cfg(not(feature = "tracing"))]
-    {
-        let _ = address;
-        Span::none()
-    }
-}
-
-/// What came of the attempt.
-pub(crate) fn connected(address: &Address, outcome: Result<(), &Error>) {
-    #[cfg(feature = "tracing")]
-    match outcome {
-        Ok(()) => tracing::info!(
-            messaging.system = SYSTEM,
-            server.address = %address.endpoint().host(),
-            server.port = address.endpoint().port(),
-            "connected"
-        ),
-        Err(error) => tracing::warn!(
-            messaging.system = SYSTEM,
-            server.address = %address.endpoint().host(),
-            server.port = address.endpoint().port(),
-            "error.type" = error.kind().name(),
-            error = %Line(error),
-            "no connection"
-        ),
-    }
-    #[cfg(not(feature = "tracing"))]
-    let _ = (address, outcome);
-}
+queue_core::trace_connections!("gearman_connect", SYSTEM);
 
 /// A connection has ended by itself, or does not keep in step. An attempt that failed was told of by itself.
 pub(crate) fn lost(address: &Address, error: &Error) {
@@ -155,30 +115,10 @@ pub(crate) fn lost(address: &Address, error: &Error) {
         error.kind(),
         ErrorKind::Connect | ErrorKind::Tls | ErrorKind::Timeout(crate::Deadline::Connect)
     ) {
-        tracing::warn!(
-            messaging.system = SYSTEM,
-            server.address = %address.endpoint().host(),
-            server.port = address.endpoint().port(),
-            "error.type" = error.kind().name(),
-            "the connection was lost"
-        );
+        connection_lost(address, Some(error));
     }
     #[cfg(not(feature = "tracing"))]
     let _ = (address, error);
-}
-
-/// The next attempt waits for its time.
-pub(crate) fn backing_off(address: &Address, delay: Duration) {
-    #[cfg(feature = "tracing")]
-    tracing::debug!(
-        messaging.system = SYSTEM,
-        server.address = %address.endpoint().host(),
-        server.port = address.endpoint().port(),
-        delay_ms = delay.as_millis() as u64,
-        "waiting before the next attempt to connect"
-    );
-    #[cfg(not(feature = "tracing"))]
-    let _ = (address, delay);
 }
 
 /// The work of a handler on a job.

@@ -265,6 +265,11 @@ macro_rules! wrap_error {
                 Self::new($kind::Protocol, $crate::Fate::Unknown, message)
             }
 
+            /// A deadline passed.
+            pub(crate) fn timed_out(which: impl Into<$crate::Deadline>) -> Self {
+                $crate::Error::timed_out(which.into()).into()
+            }
+
             /// More about it, behind the message.
             pub(crate) fn with_detail(self, detail: impl std::fmt::Display) -> Self {
                 $error(self.0.with_detail(detail))

@@ -64,6 +64,7 @@ mod stop;
 mod text;
 #[cfg(feature = "__rustls")]
 mod tls;
+mod trace;
 mod wakers;
 mod watch;
 

@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    marker::PhantomData,
     time::{Duration, Instant},
 };
 
@@ -20,7 +19,7 @@ impl Until for Option<Instant> {
     }
 }
 
-impl<E> Until for Limit<E> {
+impl Until for Limit {
     fn remaining(self) -> Option<Duration> {
         self.at.remaining()
     }
@@ -30,15 +29,15 @@ impl<E> Until for Limit<E> {
 /// write grows with its length, and a peer that takes a byte now and then does not put off the end for ever.
 pub const WRITE_STEP: usize = 64 * 1024;
 
-/// A point in time by which one step has to be done, and the error `E` that a client makes of it when it has passed.
-pub struct Limit<E = Error> {
+/// A point in time by which one step has to be done, with the name of its deadline for the error when it has passed.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
     /// The point in time; `None` waits for ever.
     pub at: Option<Instant>,
     which: Deadline,
-    error: PhantomData<fn() -> E>,
 }
 
-impl<E> Limit<E> {
+impl Limit {
     /// No limit.
     #[must_use]
     pub fn never() -> Self {
@@ -54,7 +53,7 @@ impl<E> Limit<E> {
     /// This point in time, under this name.
     #[must_use]
     pub fn until(which: Deadline, at: Option<Instant>) -> Self {
-        Limit { at, which, error: PhantomData }
+        Limit { at, which }
     }
 
     /// A step within this one.
@@ -92,12 +91,6 @@ impl<E> Limit<E> {
         Limit { which, ..self }
     }
 
-    /// The same for a step whose error is another.
-    #[must_use]
-    pub fn of_error<F>(self) -> Limit<F> {
-        Limit::until(self.which, self.at)
-    }
-
     /// What is left; zero when the limit has passed, `None` when there is no limit.
     #[must_use]
     pub fn remaining(self) -> Option<Duration> {
@@ -109,33 +102,17 @@ impl<E> Limit<E> {
     pub fn has_passed(self) -> bool {
         self.remaining().is_some_and(|left| left.is_zero())
     }
-}
 
-impl<E: From<Error>> Limit<E> {
     /// The error that names this limit.
     #[must_use]
-    pub fn error(self) -> E {
-        Error::timed_out(self.which).into()
+    pub fn error(self) -> Error {
+        Error::timed_out(self.which)
     }
 
     /// The same, with what was going on.
     #[must_use]
-    pub fn error_while(self, detail: impl fmt::Display) -> E {
-        Error::timed_out(self.which).with_detail(detail).into()
-    }
-}
-
-impl<E> Clone for Limit<E> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<E> Copy for Limit<E> {}
-
-impl<E> fmt::Debug for Limit<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Limit").field("at", &self.at).field("which", &self.which).finish()
+    pub fn error_while(self, detail: impl fmt::Display) -> Error {
+        self.error().with_detail(detail)
     }
 }
 
@@ -165,13 +142,13 @@ mod tests {
             Deadline::Total
         );
         assert_eq!(name(Limit::never().step(Deadline::Connect, short)), Deadline::Connect);
-        assert!(<Limit>::never().step(Deadline::Connect, Some(Duration::MAX)).at.is_none());
-        assert!(<Limit>::never().shorter(Duration::ZERO).has_passed());
+        assert!(Limit::never().step(Deadline::Connect, Some(Duration::MAX)).at.is_none());
+        assert!(Limit::never().shorter(Duration::ZERO).has_passed());
     }
 
     #[test]
     fn an_error_names_its_limit_and_what_was_going_on() {
-        let limit: Limit = Limit::of(Deadline::Connect, Some(Duration::ZERO));
+        let limit = Limit::of(Deadline::Connect, Some(Duration::ZERO));
         let error = limit.error_while("the name h was not resolved in this time");
         assert_eq!(
             error.to_string(),

@@ -64,10 +64,10 @@ impl fmt::Debug for Connector {
 /// What the client makes of a failure; it names every address that was tried.
 pub async fn connect<S: System>(
     options: &ServerOptions<S>,
-    limit: Limit<S::Error>,
+    limit: Limit,
 ) -> Result<Box<dyn Stream>, S::Error> {
     let attempt = async {
-        let outcome = secured(options, limit.of_error()).await.map_err(S::Error::from);
+        let outcome = secured(options, limit).await.map_err(S::Error::from);
         S::connected(&options.address, outcome.as_ref().map(drop));
         outcome
     };
@@ -181,7 +181,7 @@ async fn tls(
 /// # Errors
 ///
 /// The error that names the limit, when it passed first.
-pub async fn within<F: Future, E: From<Error>>(limit: Limit<E>, step: F) -> Result<F::Output, E> {
+pub async fn within<F: Future>(limit: Limit, step: F) -> Result<F::Output, Error> {
     match limit.at {
         Some(at) => timeout_at(Instant::from_std(at), step).await.map_err(|_| limit.error()),
         None => Ok(step.await),
@@ -201,11 +201,7 @@ impl Timer {
     /// # Errors
     ///
     /// The error that names the limit.
-    pub fn poll<T, E: From<Error>>(
-        &mut self,
-        cx: &mut Context<'_>,
-        limit: Limit<E>,
-    ) -> Poll<Result<T, E>> {
+    pub fn poll<T>(&mut self, cx: &mut Context<'_>, limit: Limit) -> Poll<Result<T, Error>> {
         match &mut self.0 {
             Some(sleep) if limit.at.is_some() => match sleep.as_mut().poll(cx) {
                 Poll::Ready(()) => Poll::Ready(Err(limit.error())),
@@ -219,7 +215,7 @@ impl Timer {
     }
 
     /// Starts the timer for a limit.
-    pub fn set<E>(&mut self, limit: Limit<E>) {
+    pub fn set(&mut self, limit: Limit) {
         let Some(at) = limit.at.map(Instant::from_std) else { return };
         match &mut self.0 {
             Some(sleep) => sleep.as_mut().reset(at),

@@ -74,13 +74,13 @@ impl<S: System> ServerOptions<S> {
 
     /// The limit of a whole call that starts now.
     #[must_use]
-    pub fn total_limit(&self) -> Limit<S::Error> {
+    pub fn total_limit(&self) -> Limit {
         Limit::of(Deadline::Total, self.total_timeout)
     }
 
     /// The limit of an attempt to connect that starts now.
     #[must_use]
-    pub fn connecting_limit(&self) -> Limit<S::Error> {
+    pub fn connecting_limit(&self) -> Limit {
         Limit::of(Deadline::Connect, Some(self.connecting_timeout()))
     }
 

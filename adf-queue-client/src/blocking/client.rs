@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use queue_core::{ConnectionState, Epoch, blocking::Transport};
+use queue_core::{ConnectionState, Epoch, Limit, blocking::Transport};
 
 use super::{Stream, http::Http, link::Link};
 
 use crate::{
     Address, ConnectOptions, Deadline, Delivery, Error, ErrorKind, MessageId, Metrics, Push,
     QueueName, QueueStats, Refusal, RequestId, Result, Stats,
-    deadline::Limit,
     protocol::{
         Action, Request, Success,
         client::{Answer, Ask},

@@ -3,11 +3,10 @@
 use std::thread;
 
 use bytes::Bytes;
-use queue_core::{ConnectionState, Io, blocking::Wire, now};
+use queue_core::{ConnectionState, Io, Limit, blocking::Wire, now};
 
 use crate::{
     ConnectOptions, Error, Metrics, QueueName, Result,
-    deadline::Limit,
     protocol::client::{
         Answer, Ask,
         course::{Course, Step, Terms},

@@ -7,14 +7,13 @@ use std::{
 };
 
 use queue_core::{
-    ConnectionState, Epoch,
+    ConnectionState, Epoch, Limit,
     blocking::{Drive, Transport, Wire},
     now,
 };
 
 use crate::{
     ConnectOptions, Error, Metrics, Result,
-    deadline::Limit,
     error::lost,
     protocol::client::{self, Answer, Ask},
 };

@@ -6,12 +6,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use queue_core::now;
+use queue_core::{Limit, now};
 
 use super::link::Link;
 use crate::{
     ConnectOptions, Deadline, Error, MessageId, ProducerOptions, ProducerReport, QueueName, Result,
-    deadline::Limit,
     protocol::{
         Action,
         client::{Answer, Ask},

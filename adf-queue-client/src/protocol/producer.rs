@@ -238,7 +238,7 @@ impl Course {
 
     /// Its time is over.
     fn over(&mut self) -> Error {
-        let error = crate::deadline::timed_out(Deadline::Total);
+        let error = Error::timed_out(Deadline::Total);
         let error = match self.last_error.take() {
             Some(last) => error.with_cause(last),
             None => error,

@@ -8,7 +8,7 @@ use std::{
 
 use fixtures::adf_queue::Server;
 use queue_core::{
-    Random, RetryPolicy, Signal,
+    Limit, Random, RetryPolicy, Signal,
     proof::{Faults, Proof},
 };
 
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     ConnectOptions, Deadline, ErrorKind, Fate, MessageId, ProducerOptions, ProducerReport, Result,
-    Selection, Servers, deadline::Limit,
+    Selection, Servers,
 };
 
 /// A producer as its faces are, with a proof in place of each wire. It is no role: it chooses among the links, which are.

@@ -2,12 +2,11 @@
 
 use std::{thread, time::Duration};
 
-use queue_core::{Span, blocking::Transport};
+use queue_core::{Limit, Span, blocking::Transport};
 
 use super::{Stream, link::Link};
 use crate::{
     Address, ConnectOptions, ConnectionState, Deadline, Error, JobHandle, Metrics, Result, Servers,
-    deadline::Limit,
     protocol::client::route::{Attempts, Router, Step, no_server},
     protocol::{Epoch, Request},
     trace,

@@ -1,10 +1,11 @@
 //! A foreground job that is waited for.
 
 use super::{Client, client::Place};
+use queue_core::Limit;
+
 use crate::{
     Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
     UniqueId,
-    deadline::Limit,
     event::end_of,
     protocol::client::route::{
         Attempts, Order, is_worth_another, may_be_passed_over, may_repeat, no_server, pauses,

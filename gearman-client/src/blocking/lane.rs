@@ -8,7 +8,7 @@ use std::{
 };
 
 use queue_core::{
-    Io, Pulse, after,
+    Io, Limit, Pulse, after,
     blocking::{Drive, Wire, connect},
     now,
 };
@@ -16,7 +16,6 @@ use queue_core::{
 use crate::{
     Address, ConnectOptions, Deadline, Error, FunctionName, JobHandle, LostReason, Result,
     WorkerOptions, WorkerReport,
-    deadline::Limit,
     protocol::{Assignment, End, Report, worker::lane::Lane as Role},
     worker_events::Teller,
     worker_handle::Gauge,

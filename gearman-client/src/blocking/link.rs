@@ -6,6 +6,7 @@ use std::{
 };
 
 use queue_core::{
+    Limit,
     blocking::{Drive, Transport, Wire},
     now,
 };
@@ -13,7 +14,6 @@ use queue_core::{
 use crate::{
     Address, ConnectOptions, ConnectionState, Deadline, Error, ErrorKind, Fate, Metrics, Origin,
     Result,
-    deadline::Limit,
     error::{closed, lost},
     protocol::{
         Request,
@@ -61,7 +61,7 @@ impl Link {
                 Drive::Done(outcome) => return outcome.map_err(|error| named(error, limit)),
                 Drive::Late => {
                     self.role.give_up();
-                    return Err(limit.error());
+                    return Err(limit.error().into());
                 }
                 // The step has asked for something after the role was asked.
                 Drive::Rest(_) if self.role.has_news() => {}
@@ -229,5 +229,5 @@ impl Link {
 /// An attempt to connect that the end of the whole call cut short is over because of that.
 fn named(error: Error, limit: Limit) -> Error {
     let is_cut = error.kind() == ErrorKind::Timeout(Deadline::Connect) && limit.has_passed();
-    if is_cut { limit.error().with_fate(error.fate()) } else { error }
+    if is_cut { limit.error().with_fate(error.fate()).into() } else { error }
 }

@@ -6,9 +6,10 @@ use std::{
 };
 
 use super::{Client, client::Place};
+use queue_core::Limit;
+
 use crate::{
     Deadline, Error, ErrorKind, JobEvent, Result,
-    deadline::Limit,
     protocol::{
         Request, Submit,
         client::{

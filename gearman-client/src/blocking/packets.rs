@@ -3,11 +3,10 @@
 use std::{io, time::Duration};
 
 use bytes::BytesMut;
-use queue_core::{WRITE_STEP, blocking::Transport};
+use queue_core::{Limit, WRITE_STEP, blocking::Transport};
 
 use crate::{
     Address, ConnectOptions, Deadline, Error, Result,
-    deadline::Limit,
     error::lost,
     protocol::{Decoder, Magic, Packet},
 };
@@ -74,14 +73,14 @@ impl Packets {
         let limit = Limit::of(Deadline::Write, Some(self.options.write_timeout));
         while !bytes.is_empty() {
             if limit.has_passed() {
-                return Err(limit.error());
+                return Err(limit.error().into());
             }
             match self.transport.write(bytes, limit).map_err(lost)? {
                 Some(n) => bytes = bytes.get(n..).unwrap_or_default(),
-                None => return Err(limit.error()),
+                None => return Err(limit.error().into()),
             }
         }
-        if self.transport.flush(limit).map_err(lost)? { Ok(()) } else { Err(limit.error()) }
+        if self.transport.flush(limit).map_err(lost)? { Ok(()) } else { Err(limit.error().into()) }
     }
 
     /// The next packet of the server; `None` when none came within `timeout`.

@@ -5,9 +5,10 @@ use std::time::SystemTime;
 use bytes::Bytes;
 
 use super::{Client, Job};
+use queue_core::Limit;
+
 use crate::{
     Error, FunctionName, JobHandle, JobStatus, Outcome, Result, Schedule, SubmitOptions, UniqueId,
-    deadline::Limit,
     protocol::{Echo, GetStatus, GetStatusUnique, Submit, Submitted},
 };
 

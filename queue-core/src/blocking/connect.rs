@@ -49,12 +49,9 @@ impl fmt::Debug for Connector {
 /// # Errors
 ///
 /// What the client makes of a failure; it names every address that was tried.
-pub fn connect<S: System>(
-    options: &ServerOptions<S>,
-    limit: Limit<S::Error>,
-) -> Result<Transport, S::Error> {
+pub fn connect<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Transport, S::Error> {
     S::connecting(&options.address).run(|| {
-        let outcome = attempt(options, limit.of_error()).map_err(S::Error::from);
+        let outcome = attempt(options, limit).map_err(S::Error::from);
         S::connected(&options.address, outcome.as_ref().map(drop));
         outcome
     })

@@ -187,7 +187,7 @@ mod tests {
     fn much_is_written_a_little_at_a_time() {
         let writes = Arc::new(Mutex::new(Vec::new()));
         let mut transport = Transport::new(Box::new(Greedy(Arc::clone(&writes)))).unwrap();
-        let limit = <Limit>::never();
+        let limit = Limit::never();
         assert_eq!(transport.write(&[7; 1_000_000], limit).unwrap(), Some(WRITE_SIZE));
         assert_eq!(transport.write(&[7; 10], limit).unwrap(), Some(10));
         assert_eq!(*writes.lock().unwrap(), [WRITE_SIZE, 10]);

@@ -2,7 +2,7 @@
 
 use std::{mem, time::Instant};
 
-use queue_core::{End, Epoch, Io, Late, Pulse, Role, after, earliest};
+use queue_core::{End, Epoch, Io, Late, Limit, Pulse, Role, after, earliest};
 
 use super::{
     Link,
@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     Deadline, Error, ErrorKind, Fate, QueueName, RequestId, Result,
-    deadline::{Limit, timed_out},
     error::lost,
     protocol::{
         Action, Encoding, Refusal, Request, Success,
@@ -252,7 +251,7 @@ impl Link {
     /// The connection is of no use any more.
     fn lose(&mut self, error: &Error, io: &Io<Error>, now: Instant) {
         let Some(mut session) = self.session.take() else { return };
-        trace::lost(&self.options.address, error);
+        trace::connection_lost(&self.options.address, Some(error));
         self.open_by = None;
         // One connection may have been unlucky: a server that has just been restarted need not be waited for.
         let is_lucky = self.has_served || !mem::replace(&mut self.is_unproven, true);
@@ -383,11 +382,13 @@ impl Link {
                 Stage::Pulling if self.is_open() => Ok(Answer::Nothing),
                 Stage::Pulling => Err(self.why_not().with_fate(Fate::NotSent)),
                 // What was handed to the connection goes its way, also the part that is not written yet.
-                Stage::Sent(_) | Stage::Pinging => Err(task.limit.error().with_fate(Fate::Unknown)),
-                Stage::Batch(batch) if batch.is_sent => {
-                    Err(task.limit.error().with_fate(Fate::Unknown))
+                Stage::Sent(_) | Stage::Pinging => {
+                    Err(task.limit.error().with_fate(Fate::Unknown).into())
                 }
-                _ => Err(task.limit.error().with_fate(Fate::NotSent)),
+                Stage::Batch(batch) if batch.is_sent => {
+                    Err(task.limit.error().with_fate(Fate::Unknown).into())
+                }
+                _ => Err(task.limit.error().with_fate(Fate::NotSent).into()),
             };
             self.finish(number, outcome);
         }
@@ -396,7 +397,7 @@ impl Link {
     /// Why there is no connection.
     fn why_not(&self) -> Error {
         let known = self.last_error.as_ref().map(Error::share);
-        known.unwrap_or_else(|| timed_out(Deadline::Connect))
+        known.unwrap_or_else(|| Error::timed_out(Deadline::Connect))
     }
 
     /// What to do about a missing connection.
@@ -410,7 +411,7 @@ impl Link {
             }
         }
         if self.unfinished > 0 && self.health.is_overdue(now) {
-            self.fail(&timed_out(Deadline::Connect), now);
+            self.fail(&Error::timed_out(Deadline::Connect), now);
         }
         if self.unfinished == 0 {
             self.dialed_at = None;
@@ -533,7 +534,7 @@ impl Link {
     fn keep_pace(&mut self, ping_at: Option<Instant>, io: &mut Io<Error>, now: Instant) -> Pulse {
         let Some(session) = &mut self.session else { return self.dial(now) };
         if self.open_by.is_some_and(|at| at <= now) {
-            self.lose(&timed_out(Deadline::Connect), io, now);
+            self.lose(&Error::timed_out(Deadline::Connect), io, now);
             return self.dial(now);
         }
         let is_waiting = session.is_waiting();
@@ -552,7 +553,7 @@ impl Link {
                     Late::Reply => Deadline::Reply,
                     Late::Write => Deadline::Write,
                 };
-                self.lose(&timed_out(deadline), io, now);
+                self.lose(&Error::timed_out(deadline), io, now);
                 self.dial(now)
             }
         }

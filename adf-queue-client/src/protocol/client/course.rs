@@ -7,9 +7,10 @@ use super::{
     exchange::{HttpRequest, Reply, unasked},
     pulling::{Message, Patience, Pulling},
 };
+use queue_core::Limit;
+
 use crate::{
     ConnectOptions, Delivery, Error, ErrorKind, Fate, QueueName, RequestId, Result, Stats,
-    deadline::Limit,
     protocol::{Action, Encoding, Request, Success},
 };
 

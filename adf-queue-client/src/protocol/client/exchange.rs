@@ -6,11 +6,10 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use queue_core::{End, Health, Io, Late, Pace, Pulse, Role, earliest};
+use queue_core::{End, Health, Io, Late, Limit, Pace, Pulse, Role, earliest};
 
 use crate::{
     ConnectOptions, Deadline, Error, ErrorKind, Fate, Metrics, QueueName, Result,
-    deadline::{Limit, timed_out},
     error::lost,
     protocol::{Action, Encoding, Request, Success, http, http::Answer},
 };
@@ -393,7 +392,7 @@ impl Exchange {
     fn repeat(&mut self, error: Error, is_harmless: bool, now: Instant) {
         let Some(call) = &mut self.call else { return };
         if call.total.at.is_some_and(|at| at <= now) {
-            let late = call.total.error().with_fate(error.fate());
+            let late = Error::from(call.total.error()).with_fate(error.fate());
             return self.settle(Err(late));
         }
         if !is_harmless || call.attempts == 0 {
@@ -405,7 +404,7 @@ impl Exchange {
     /// The time of the caller is over. A pull that the server has stays under way.
     fn give_up(&mut self, io: &Io<Error>, now: Instant) -> Pulse {
         let Some(call) = &mut self.call else { return self.idle(now) };
-        let late = call.total.error().with_fate(call.fate(io));
+        let late = Error::from(call.total.error()).with_fate(call.fate(io));
         if self.link.is_some() && call.is_sent(io) && call.request.pull().is_some() {
             call.total = Limit::never();
             self.outcome = Some(Err(call.request.name(late)));
@@ -421,7 +420,7 @@ impl Exchange {
     /// The first attempt of a call does not wait for those of the call before.
     fn dial(&mut self, now: Instant) -> Pulse {
         if self.health.is_overdue(now) {
-            self.fail(timed_out(Deadline::Connect), now);
+            self.fail(Error::timed_out(Deadline::Connect), now);
         }
         let Some(call) = &self.call else { return Pulse::Close(None) };
         let pulse = match call.has_failed {
@@ -456,8 +455,8 @@ impl Exchange {
         let holds = (call.is_sent(io) && !waits).then_some(Duration::ZERO);
         let late = match self.pace.check(io, holds, false, now) {
             Ok(until) => return Pulse::Go(earliest([until, call.total.at])),
-            Err(Late::Reply) => timed_out(Deadline::Reply).with_fate(Fate::Unknown),
-            Err(Late::Write) => timed_out(Deadline::Write),
+            Err(Late::Reply) => Error::timed_out(Deadline::Reply).with_fate(Fate::Unknown),
+            Err(Late::Write) => Error::timed_out(Deadline::Write),
         };
         self.leave(now);
         let is_harmless = late.fate() == Fate::NotSent;

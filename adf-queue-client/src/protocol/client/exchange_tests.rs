@@ -6,14 +6,13 @@ use std::{
 };
 
 use queue_core::{
-    End, Io, Pulse, Random, RetryPolicy, Role,
+    End, Io, Limit, Pulse, Random, RetryPolicy, Role,
     proof::{Faults, Peer, Proof, Steady},
 };
 
 use super::exchange::{Exchange, HttpRequest, Reply};
 use crate::{
     ConnectOptions, Deadline, Error, ErrorKind, Fate, Result,
-    deadline::Limit,
     protocol::{Encoding, Refusal, Request, Success},
 };
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use foldhash::fast::FixedState;
-use queue_core::{ConnectionState, Epoch, Health, Overdue, Pace, Random, Watch};
+use queue_core::{ConnectionState, Epoch, Health, Limit, Overdue, Pace, Random, Watch};
 
 use super::{
     ask::{Answer, Ask},
@@ -18,7 +18,6 @@ use super::{
 };
 use crate::{
     ConnectOptions, Delivery, Error, ErrorKind, Fate, Metrics, QueueName, RequestId, Result,
-    deadline::Limit,
     protocol::{
         Action, Asked, Encoding, Request, Success,
         session::{Ids, Session, encoded},

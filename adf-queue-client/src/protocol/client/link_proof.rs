@@ -7,7 +7,7 @@ use std::{
 
 use fixtures::{ConnectionId, adf_queue::Server, offline::Offline};
 use queue_core::{
-    Random,
+    Limit, Random,
     proof::{Faults, Peer, Proof},
 };
 
@@ -15,9 +15,7 @@ use super::{
     Answer, Ask, Link,
     link_tests::{SECOND, json, options, push, queue, refused, settle},
 };
-use crate::{
-    Deadline, ErrorKind, Fate, Push, Result, RetryPolicy, deadline::Limit, protocol::Action,
-};
+use crate::{Deadline, ErrorKind, Fate, Push, Result, RetryPolicy, protocol::Action};
 
 /// The in-memory server on the other side of a proof.
 pub(crate) struct Served {

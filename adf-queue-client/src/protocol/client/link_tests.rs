@@ -10,13 +10,12 @@ use fixtures::{
     adf_queue::{Quirks, Server},
     offline::Offline,
 };
-use queue_core::{ConnectionState, End, Io, Pulse, Role, proof::Steady};
+use queue_core::{ConnectionState, End, Io, Limit, Pulse, Role, proof::Steady};
 
 use super::{Answer, Ask, Link, connection::MAX_SPARE};
 use crate::{
     ConnectOptions, Deadline, Delivery, Error, ErrorKind, Fate, MessageId, Push, QueueName,
     Refusal, RetryPolicy,
-    deadline::Limit,
     protocol::{Action, Encoding, Request, Success},
 };
 

@@ -170,12 +170,11 @@ pub(crate) fn unmoved() -> Error {
 mod tests {
     use std::time::Duration;
 
-    use queue_core::{Pulse, Role};
+    use queue_core::{Limit, Pulse, Role};
 
     use super::*;
     use crate::{
         ConnectOptions, ErrorKind,
-        deadline::Limit,
         protocol::{Encoding, client::exchange::HttpRequest},
     };
 

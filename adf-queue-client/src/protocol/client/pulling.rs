@@ -6,9 +6,10 @@ use super::{
     course::{Step, Terms},
     exchange::{HttpRequest, Reply, unasked},
 };
+use queue_core::Limit;
+
 use crate::{
     Deadline, Error, ErrorKind, Result,
-    deadline::Limit,
     protocol::{Delivered, Encoding, Request, Success},
 };
 
@@ -181,7 +182,7 @@ mod tests {
     }
 
     fn late() -> Option<Result<Reply>> {
-        Some(Err(crate::deadline::timed_out(Deadline::Total)))
+        Some(Err(Error::timed_out(Deadline::Total)))
     }
 
     /// What is asked, and until when.

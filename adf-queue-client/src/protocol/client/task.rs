@@ -8,7 +8,9 @@ use super::{
     ask::{Answer, Ask},
     batch::Batch,
 };
-use crate::{Error, RequestId, Result, deadline::Limit, protocol::Action};
+use queue_core::Limit;
+
+use crate::{Error, RequestId, Result, protocol::Action};
 
 /// A call that is under way.
 #[derive(Debug)]

@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{Claim, ConnectionState, Epoch, Io, JobLimit, Pulse, Role, after, earliest};
+use queue_core::{
+    Claim, ConnectionState, Epoch, Io, JobLimit, Limit, Pulse, Role, after, earliest,
+};
 
 use super::{
     claimed::Claimed,
@@ -16,7 +18,6 @@ use super::{
 use crate::{
     ConnectOptions, Delivery, Error, ErrorKind, JobFate, LostReason, Metrics, QueueName, Refusal,
     Result, WorkerEventKind,
-    deadline::Limit,
     protocol::{
         Action,
         client::{Answer, Ask, Link},

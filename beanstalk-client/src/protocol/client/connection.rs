@@ -7,7 +7,6 @@ use queue_core::{End, Io, Pulse, earliest};
 use super::{ClientSession, Goal, Stage, closed, named};
 use crate::{
     Deadline, Error, Fate,
-    deadline::timed_out,
     error::lost,
     protocol::{Command, Touch, session::ended},
     trace,
@@ -63,7 +62,7 @@ impl ClientSession {
                 });
                 self.give_up(error);
             } else if self.health.is_overdue(now) {
-                self.not_connected(timed_out(Deadline::Connect), now);
+                self.not_connected(Error::timed_out(Deadline::Connect), now);
             } else {
                 let total = task.total;
                 let pulse = match task.goal {

@@ -7,7 +7,6 @@ use queue_core::{Io, Pulse, earliest};
 use super::{ClientSession, Goal, Stage, Task, named};
 use crate::{
     Deadline, Error, Result,
-    deadline::timed_out,
     protocol::{Command, ReserveWithTimeout, Response, ServerWait, Ticket, Touch, is_gone},
 };
 
@@ -55,9 +54,9 @@ impl ClientSession {
             return Err(match (&task.goal, task.last.take()) {
                 // A connection by itself is part of no call.
                 (Goal::Connection, Some(error)) => error,
-                (Goal::Connection, None) => timed_out(Deadline::Connect),
-                (_, Some(cause)) => timed_out(Deadline::Total).with_cause(cause),
-                (_, None) => timed_out(Deadline::Total),
+                (Goal::Connection, None) => Error::timed_out(Deadline::Connect),
+                (_, Some(cause)) => Error::timed_out(Deadline::Total).with_cause(cause),
+                (_, None) => Error::timed_out(Deadline::Total),
             });
         }
         let (total, began, stage) = (task.total, task.began.unwrap_or(now), task.stage);
@@ -72,7 +71,7 @@ impl ClientSession {
                     .and_then(|time| since.checked_add(time))
                     .filter(|at| *at > now || !self.leftover.is_left || io.has_looked_since(began));
                 if overdue.is_some_and(|at| at <= now) {
-                    return Err(timed_out(Deadline::Reply));
+                    return Err(Error::timed_out(Deadline::Reply));
                 }
                 let [first, _] = &self.frames;
                 let patience = patience(first.wait, wait, began).filter(|at| *at > now);
@@ -86,7 +85,7 @@ impl ClientSession {
             ServerWait::AtMost(time) => time,
             ServerWait::Forever => Duration::MAX,
         });
-        let paced = self.pace.check(io, holds, false, now).map_err(timed_out)?;
+        let paced = self.pace.check(io, holds, false, now).map_err(Error::timed_out)?;
         Ok(earliest([total, paced, own]))
     }
 
@@ -109,12 +108,12 @@ impl ClientSession {
         let at = |from: Instant| reply.and_then(|time| from.checked_add(time));
         if is_written {
             return match at(io.written_at().map_or(since, |written| written.max(since))) {
-                Some(at) if at <= now => Err(timed_out(Deadline::Reply)),
+                Some(at) if at <= now => Err(Error::timed_out(Deadline::Reply)),
                 at => Ok(Some(at)),
             };
         }
         match at(since).and_then(|at| at.checked_add(self.options.write_timeout)) {
-            Some(at) if at <= now => Err(timed_out(Deadline::Write)),
+            Some(at) if at <= now => Err(Error::timed_out(Deadline::Write)),
             // What is written now may be answered in time, or not.
             end => Ok(Some(earliest([end, at(now)]))),
         }

@@ -11,8 +11,7 @@ use super::{
     too_big,
 };
 use crate::{
-    Deadline, Delivery, Error, ErrorKind, Fate, Inserted, Result, TubeName, deadline::timed_out,
-    protocol::Response,
+    Deadline, Delivery, Error, ErrorKind, Fate, Inserted, Result, TubeName, protocol::Response,
 };
 
 impl Outbox {
@@ -296,7 +295,7 @@ fn check_used(response: Response, tube: &TubeName) -> Result<()> {
 
 /// The error of a put whose own deadline has passed.
 fn overdue(fate: Fate, cause: Option<Error>) -> Error {
-    let error = timed_out(Deadline::Total).with_fate(fate).with_command("put");
+    let error = Error::timed_out(Deadline::Total).with_fate(fate).with_command("put");
     match cause {
         Some(cause) => error.with_cause(cause),
         None => error,

@@ -7,7 +7,6 @@ use queue_core::{End, Io, Pulse, earliest};
 use super::{Outbox, lane::Phase};
 use crate::{
     Deadline, Error, Fate, Result,
-    deadline::timed_out,
     error::lost,
     protocol::{Command, Response, Stats},
 };
@@ -109,7 +108,7 @@ impl Outbox {
         }
         lane.overdue.clear();
         if let Some(which) = which {
-            self.failed(server, &timed_out(which).with_fate(Fate::Unknown), now);
+            self.failed(server, &Error::timed_out(which).with_fate(Fate::Unknown), now);
         }
         false
     }

@@ -11,7 +11,6 @@ use queue_core::{End, Io, Late, Pulse, earliest};
 use super::{Action, Ending, What, WorkerSlot};
 use crate::{
     Deadline, Error, ErrorKind, Fate, SlotState, TubeName, WorkerEventKind,
-    deadline::timed_out,
     protocol::{Ignore, Session, Stats, Watch},
 };
 
@@ -179,5 +178,5 @@ impl WorkerSlot {
 
 /// The deadline that has passed.
 pub(super) fn late(late: Late) -> Error {
-    timed_out(late).with_fate(Fate::Unknown)
+    Error::timed_out(late).with_fate(Fate::Unknown)
 }

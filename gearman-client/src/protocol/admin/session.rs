@@ -6,14 +6,11 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use queue_core::{End, Health, Io, Late, Pace, Pulse, Role, earliest};
+use queue_core::{End, Health, Io, Late, Limit, Pace, Pulse, Role, earliest};
 
 use super::{AdminCommand, AdminReply, ReplyShape, TextDecoder};
 use crate::{
-    ConnectOptions, Deadline, Error, Fate, Result,
-    deadline::{Limit, timed_out},
-    error::lost,
-    protocol::client::route::may_repeat,
+    ConnectOptions, Deadline, Error, Fate, Result, error::lost, protocol::client::route::may_repeat,
 };
 
 /// One caller, who has one command at a time.
@@ -134,7 +131,7 @@ impl Role for AdminSession {
         let Some(call) = &self.call else { return self.idle() };
         if call.total.at.is_some_and(|at| at <= now) {
             let fate = if call.is_sent(io) { Fate::Unknown } else { Fate::NotSent };
-            let late = call.total.error().with_fate(fate);
+            let late = Error::from(call.total.error()).with_fate(fate);
             self.is_open &= call.end.is_none();
             self.settle(Err(late));
             return self.idle();
@@ -222,7 +219,7 @@ impl AdminSession {
     fn repeat(&mut self, error: Error, now: Instant) {
         let Some(call) = &mut self.call else { return };
         if call.total.at.is_some_and(|at| at <= now) {
-            let late = call.total.error().with_fate(error.fate());
+            let late = Error::from(call.total.error()).with_fate(error.fate());
             return self.settle(Err(late));
         }
         if !may_repeat(&error, false) || call.attempts == 0 {
@@ -234,7 +231,7 @@ impl AdminSession {
     /// The first attempt of a call does not wait for those of the call before.
     fn dial(&mut self, now: Instant) -> Pulse {
         if self.health.is_overdue(now) {
-            self.fail(timed_out(Deadline::Connect), now);
+            self.fail(Error::timed_out(Deadline::Connect), now);
         }
         let Some(call) = &self.call else { return Pulse::Close(None) };
         let pulse = match call.has_failed {
@@ -262,8 +259,8 @@ impl AdminSession {
         let holds = call.is_sent(io).then_some(Duration::ZERO);
         let late = match self.pace.check(io, holds, false, now) {
             Ok(until) => return Pulse::Go(earliest([until, call.total.at])),
-            Err(Late::Reply) => timed_out(Deadline::Reply).with_fate(Fate::Unknown),
-            Err(Late::Write) => timed_out(Deadline::Write),
+            Err(Late::Reply) => Error::timed_out(Deadline::Reply).with_fate(Fate::Unknown),
+            Err(Late::Write) => Error::timed_out(Deadline::Write),
         };
         self.leave(now);
         self.repeat(late, now);

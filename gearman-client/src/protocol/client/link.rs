@@ -16,7 +16,6 @@ use super::{
 use crate::{
     Address, ConnectOptions, ConnectionState, Deadline, Error, ErrorKind, Fate, Metrics, Origin,
     Result,
-    deadline::timed_out,
     error::lost,
     protocol::client::route::no_server,
     protocol::{
@@ -471,7 +470,7 @@ impl Link {
     /// What to do about a missing connection.
     fn dial(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
         if self.stage == Stage::Wanted && self.health.is_overdue(now) {
-            self.fail(&timed_out(Deadline::Connect), io, now);
+            self.fail(&Error::timed_out(Deadline::Connect), io, now);
         }
         match self.stage {
             _ if self.is_leaving => Pulse::Over,
@@ -516,7 +515,7 @@ impl Link {
             }
             Err(Late::Reply) if self.overdue.may_be_here(io, now) => Pulse::Look,
             Err(late) => {
-                self.lose(&timed_out(late), io, now);
+                self.lose(&Error::timed_out(late), io, now);
                 self.dial(io, now)
             }
         }

@@ -2,13 +2,10 @@
 
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
-use queue_core::{affinity, stable_hash};
+use queue_core::{Limit, affinity, stable_hash};
 
 use super::ring::Ring;
-use crate::{
-    Address, Deadline, Error, ErrorKind, Fate, JobStatus, Result, Selection, Servers,
-    deadline::Limit,
-};
+use crate::{Address, Deadline, Error, ErrorKind, Fate, JobStatus, Result, Selection, Servers};
 
 /// The attempts of one call: rounds over the servers, in the order of their preference, until one answers.
 #[derive(Debug)]

@@ -16,7 +16,6 @@ use queue_core::{
 use super::{Assignment, WorkerSession};
 use crate::{
     Deadline, Error, JobHandle, LostReason,
-    deadline::timed_out,
     error::lost,
     protocol::client::route::no_server,
     protocol::{Epoch, Magic, decoder::Framing},
@@ -395,7 +394,7 @@ impl Lane {
             }
             Late::Reply => Deadline::Reply,
         };
-        self.lose(timed_out(which), io, now);
+        self.lose(Error::timed_out(which), io, now);
         Some(self.without_connection(io, now))
     }
 

@@ -1,8 +1,0 @@
-//! Deadlines with names, so that an error can say which one passed.
-
-use crate::{Deadline, Error};
-
-/// The error of a deadline that passed.
-pub(crate) fn timed_out(which: impl Into<Deadline>) -> Error {
-    queue_core::Error::timed_out(which.into()).into()
-}

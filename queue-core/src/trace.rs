@@ -1,0 +1,80 @@
+//! What every client tells `tracing` of its connections.
+
+/// The functions of a client that tell of its connections: the attempt, what came of it, the end, and the pause before the
+/// next one. They are nothing without the client's feature `tracing`. A macro, because a span has its name, and an event the
+/// target that filters know, from where it stands: that is the client's own module.
+#[macro_export]
+macro_rules! trace_connections {
+    (@ $level:ident, $system:ident, $address:ident, $($own:tt)+) => {
+        tracing::$level!(
+            messaging.system = $system,
+            server.address = %$address.endpoint().host(),
+            server.port = $address.endpoint().port(),
+            $($own)+
+        )
+    };
+    ($span:literal, $system:ident) => {
+        /// An attempt to connect.
+        pub(crate) fn connecting(address: &Address) -> $crate::Span {
+            #[cfg(feature = "tracing")]
+            return $crate::Span::new(tracing::debug_span!(
+                $span,
+                otel.kind = "client",
+                messaging.system = $system,
+                server.address = %address.endpoint().host(),
+                server.port = address.endpoint().port(),
+            ));
+            #[cfg(not(feature = "tracing"))]
+            {
+                let _ = address;
+                $crate::Span::none()
+            }
+        }
+
+        /// What came of the attempt.
+        pub(crate) fn connected(address: &Address, outcome: Result<(), &Error>) {
+            #[cfg(feature = "tracing")]
+            match outcome {
+                Ok(()) => $crate::trace_connections!(@ info, $system, address, "connected"),
+                Err(error) => $crate::trace_connections!(
+                    @ warn,
+                    $system,
+                    address,
+                    "error.type" = error.kind().name(),
+                    error = %$crate::Line(error),
+                    "no connection"
+                ),
+            }
+            #[cfg(not(feature = "tracing"))]
+            let _ = (address, outcome);
+        }
+
+        /// A connection has ended by itself, or does not keep in step.
+        pub(crate) fn connection_lost(address: &Address, error: Option<&Error>) {
+            #[cfg(feature = "tracing")]
+            $crate::trace_connections!(
+                @ warn,
+                $system,
+                address,
+                "error.type" = error.map(|error| error.kind().name()),
+                "the connection was lost"
+            );
+            #[cfg(not(feature = "tracing"))]
+            let _ = (address, error);
+        }
+
+        /// The next attempt waits for its time.
+        pub(crate) fn backing_off(address: &Address, delay: std::time::Duration) {
+            #[cfg(feature = "tracing")]
+            $crate::trace_connections!(
+                @ debug,
+                $system,
+                address,
+                delay_ms = delay.as_millis() as u64,
+                "waiting before the next attempt to connect"
+            );
+            #[cfg(not(feature = "tracing"))]
+            let _ = (address, delay);
+        }
+    };
+}
