@@ -88,7 +88,8 @@ impl<S: System> ServerOptions<S> {
     ///
     /// # Errors
     ///
-    /// As [`Dial::check`], and what the protocol refuses.
+    /// `InvalidInput` for plain text to another machine when TLS is required, for unix sockets elsewhere than on Unix, and
+    /// for what the protocol refuses.
     pub fn check(&self) -> Result<(), S::Error> {
         S::check(&self.address)?;
         Ok(self.dial.check(&self.address)?)
