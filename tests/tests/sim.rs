@@ -139,7 +139,7 @@ fn a_client_with_a_defect_breaks_a_rule_whatever_the_seed() {
         let rules: &[Rule] = match defect {
             Defect::Drops => &[Rule::Lost],
             Defect::Denies => &[Rule::Ghost],
-            Defect::Repeats => &[Rule::Risen, Rule::Duplicated],
+            Defect::Repeats => &[Rule::Risen, Rule::Duplicated, Rule::Copied],
             Defect::Waits => &[Rule::Late],
             Defect::Forgets => &[Rule::Unfinished],
             Defect::Keeps => &[Rule::Stuck],

@@ -418,7 +418,7 @@ impl Cast {
                 continue;
             };
             let key = key_of(delivery.body()).unwrap();
-            self.note(actor, Event::Delivered { key });
+            self.delivered(actor, key, client.address(), delivery.message_id());
             while self.has(Defect::Keeps) && !self.is_over() {
                 sleep(Duration::from_secs(1)).await;
             }
@@ -470,7 +470,7 @@ impl Desk {
     async fn handle(&self, job: JobContext) -> Result<Decision, &'static str> {
         let mut rng = self.rng.lock().unwrap().fork();
         let key = key_of(job.body()).unwrap();
-        self.stage.note(self.actor, Event::Delivered { key });
+        self.stage.delivered(self.actor, key, job.server(), job.message_id());
         sleep(self.stage.run_time(&mut rng)).await;
         match rng.below(12) {
             _ if !self.stage.kinds.has(Kind::Failure) => {}

@@ -369,7 +369,7 @@ impl Cast {
             let mut rng = rng.lock().unwrap().fork();
             Box::pin(async move {
                 let key = key_of(&job.body).unwrap();
-                stage.note(actor, Event::Delivered { key });
+                stage.delivered(actor, key, job.server(), job.id);
                 sleep(stage.run_time(&mut rng)).await;
                 let outcome = match rng.below(12) {
                     _ if !stage.kinds.has(Kind::Failure) => Outcome::Delete,
@@ -411,7 +411,7 @@ impl Cast {
                 continue;
             };
             let key = key_of(&job.body).unwrap();
-            self.note(actor, Event::Delivered { key });
+            self.delivered(actor, key, client.address(), job.id);
             while self.has(Defect::Keeps) && !self.is_over() {
                 let _ = client.touch(&job).await;
                 sleep(Duration::from_secs(1)).await;

@@ -12,8 +12,8 @@ use fixtures::{
     offline::Offline,
 };
 use gearman_client::{
-    Client, ConnectOptions, Error, Failure, Job, JobContext, Outcome, Priority, RetryPolicy,
-    Selection, Servers, SubmitOptions, UniqueId, Worker, WorkerOptions,
+    Address, Client, ConnectOptions, Error, Failure, Job, JobContext, JobHandle, Outcome, Priority,
+    RetryPolicy, Selection, Servers, SubmitOptions, UniqueId, Worker, WorkerOptions,
 };
 use tokio::{
     task::JoinHandle,
@@ -95,6 +95,10 @@ fn fault(kinds: Kinds, rng: &mut Rng) -> Option<Fault> {
         Kind::ResetReply => strike.reset_after(rng.below(30) as usize),
         _ => strike.chunks(1 + rng.below(5) as usize),
     })
+}
+
+fn server_of(job: &JobHandle) -> &Address {
+    job.server().expect("a job that came has a server")
 }
 
 /// The function that only this worker serves.
@@ -298,7 +302,7 @@ impl Cast {
             let (cast, mut rng) = (cast.clone(), rng.lock().unwrap().fork());
             async move {
                 let key = key_of(&job.workload).unwrap();
-                cast.note(actor, Event::Delivered { key });
+                cast.delivered(actor, key, server_of(&job.handle), &job.handle);
                 sleep(cast.run_time(&mut rng)).await;
                 if rng.one_in(3) {
                     // A job that is lost already is told to the worker's report.
@@ -329,7 +333,7 @@ impl Cast {
                 continue;
             };
             let key = key_of(&job.workload).unwrap();
-            self.note(actor, Event::Delivered { key });
+            self.delivered(actor, key, server_of(&job.handle), &job.handle);
             while self.has(Defect::Keeps) && !self.is_over() {
                 sleep(Duration::from_secs(1)).await;
             }

@@ -1,9 +1,10 @@
 //! What the simulations of all protocols share: who meets whom, and what is looked at in the end.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -73,6 +74,8 @@ pub struct Stage {
     pub kinds: Kinds,
     defect: Option<Defect>,
     keys: Arc<AtomicU64>,
+    /// The server and the id of each job that came.
+    ids: Arc<Mutex<BTreeMap<Key, String>>>,
     cancelled: Arc<AtomicU64>,
     is_calm: Arc<AtomicBool>,
     is_over: Arc<AtomicBool>,
@@ -95,6 +98,7 @@ impl Stage {
             kinds: if defect.is_some() { Kinds::default() } else { kinds },
             defect,
             keys: Arc::default(),
+            ids: Arc::default(),
             cancelled: Arc::default(),
             is_calm: Arc::default(),
             is_over: Arc::default(),
@@ -121,6 +125,15 @@ impl Stage {
 
     pub fn submitted(&self, actor: u32, key: Key, fate: Fate) {
         self.note(actor, Event::Submitted { key, fate });
+    }
+
+    /// Notes a job that came from this server under this id, and whether it came under another one before.
+    pub fn delivered(&self, actor: u32, key: Key, server: impl Display, id: impl Display) {
+        self.note(actor, Event::Delivered { key });
+        let id = format!("{id} of {server}");
+        if *self.ids.lock().unwrap().entry(key).or_insert_with(|| id.clone()) != id {
+            self.note(actor, Event::Copy { key });
+        }
     }
 
     /// Waits for what becomes of a submission, at most so long, and notes it.
