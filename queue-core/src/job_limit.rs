@@ -123,7 +123,36 @@ impl fmt::Debug for JobLimit {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+        task::Wake,
+    };
+
     use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn whoever_waits_for_the_last_job_is_woken_by_it_and_once() {
+        let (limit, woken) = (JobLimit::new(2), Arc::new(Woken::default()));
+        let (waker, claims) = (Waker::from(woken.clone()), Claims::new(limit.clone()));
+        let reached = || limit.poll_reached(&Context::from_waker(&waker));
+        assert!(reached().is_pending() && reached().is_pending());
+        assert!(claims.take(false) && reached().is_pending());
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        assert!(claims.take(false) && reached().is_ready());
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    }
 
     #[test]
     fn no_more_is_asked_for_than_may_come() {

@@ -147,6 +147,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_is_counted_down_and_shared() {
+        fn left(until: impl Until) -> Option<Duration> {
+            until.remaining()
+        }
+        let hour = Duration::from_secs(3600);
+        let limit: Limit = Limit::of(Deadline::Total, Some(hour));
+        assert!(left(limit).is_some_and(|left| left > hour / 2 && left <= hour));
+        assert!(left(limit.share(2)).is_some_and(|left| left > hour / 4 && left <= hour / 2));
+        assert_eq!((left(<Limit>::never()), left(<Limit>::never().share(2))), (None, None));
+        assert_eq!(left(limit.shorter(Duration::ZERO)), Some(Duration::ZERO));
+    }
+
+    #[test]
     fn an_error_names_its_limit_and_what_was_going_on() {
         let limit = Limit::of(Deadline::Connect, Some(Duration::ZERO));
         let error = limit.error_while("the name h was not resolved in this time");

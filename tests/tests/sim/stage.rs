@@ -130,7 +130,9 @@ impl Stage {
     /// Notes a job that came from this server under this id, and whether it came under another one before.
     pub fn delivered(&self, actor: u32, key: Key, server: impl Display, id: impl Display) {
         self.note(actor, Event::Delivered { key });
-        let id = format!("{id} of {server}");
+        let server = server.to_string();
+        // The scheme in front of an address says only how the server was asked.
+        let id = format!("{id} of {}", server.rsplit('/').next().unwrap_or_default());
         if *self.ids.lock().unwrap().entry(key).or_insert_with(|| id.clone()) != id {
             self.note(actor, Event::Copy { key });
         }
