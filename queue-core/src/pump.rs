@@ -289,3 +289,29 @@ impl<F> fmt::Debug for Wire<F> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::{pending, poll_fn},
+        time::Duration,
+    };
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_alarm_goes_off_in_time_when_the_deadline_came_nearer() {
+        let mut wire = Wire::<()>::new(|_, _| Box::pin(pending()));
+        let start = now();
+        let at = |seconds| Some(start + Duration::from_secs(seconds));
+        for until in [at(3600), at(2), at(1), None] {
+            let polled = poll_fn(|cx| Poll::Ready(wire.sleep(cx, until))).await;
+            assert_eq!(polled, Poll::Pending);
+        }
+        poll_fn(|cx| wire.sleep(cx, at(1))).await;
+        assert_eq!(now().duration_since(start).as_secs(), 1);
+        // And again, when it has gone off.
+        poll_fn(|cx| wire.sleep(cx, at(5))).await;
+        assert_eq!(now().duration_since(start).as_secs(), 5);
+    }
+}

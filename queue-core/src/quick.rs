@@ -31,3 +31,23 @@ impl Quick {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_is_proven_by_quick_jobs_in_a_row() {
+        let quick = Quick::default();
+        let note = |count: u32, time| (0..count).for_each(|_| quick.note(time));
+        note(PROOF - 1, QUICK);
+        assert!(!quick.is_proven());
+        quick.note(QUICK);
+        assert!(quick.is_proven());
+        note(10, Duration::ZERO);
+        assert!(quick.is_proven());
+        quick.note(QUICK + Duration::from_nanos(1));
+        note(PROOF - 1, QUICK);
+        assert!(!quick.is_proven(), "it starts over");
+    }
+}
