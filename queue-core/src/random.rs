@@ -43,3 +43,35 @@ impl Random {
         self.below(n) == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_are_those_of_split_mix_64() {
+        let mut random = Random::new(1_234_567);
+        let numbers = [(); 5].map(|()| random.next_u64());
+        let published = [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+            4_593_380_528_125_082_431,
+            16_408_922_859_458_223_821,
+        ];
+        assert_eq!(numbers, published);
+    }
+
+    #[test]
+    fn shares_and_odds_keep_their_bounds() {
+        let mut random = Random::new(1);
+        let shares: Vec<f64> = (0..1000).map(|_| random.share()).collect();
+        assert!(shares.iter().all(|share| (0.0..1.0).contains(share)));
+        let mean = shares.iter().sum::<f64>() / 1000.0;
+        assert!((0.4..0.6).contains(&mean), "{mean}");
+        assert_eq!((random.below(0), random.below(1)), (0, 0));
+        assert!((0..1000).all(|_| random.below(3) < 3));
+        let hits = (0..1000).filter(|_| random.one_in(4)).count();
+        assert!((150..350).contains(&hits), "{hits}");
+    }
+}
