@@ -152,10 +152,10 @@ mod tests {
             until.remaining()
         }
         let hour = Duration::from_secs(3600);
-        let limit: Limit = Limit::of(Deadline::Total, Some(hour));
+        let limit = Limit::of(Deadline::Total, Some(hour));
         assert!(left(limit).is_some_and(|left| left > hour / 2 && left <= hour));
         assert!(left(limit.share(2)).is_some_and(|left| left > hour / 4 && left <= hour / 2));
-        assert_eq!((left(<Limit>::never()), left(<Limit>::never().share(2))), (None, None));
+        assert_eq!((left(Limit::never()), left(Limit::never().share(2))), (None, None));
         assert_eq!(left(limit.shorter(Duration::ZERO)), Some(Duration::ZERO));
     }
 

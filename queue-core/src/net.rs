@@ -241,15 +241,15 @@ mod tests {
     async fn a_timer_says_when_the_limit_has_passed_that_it_was_set_to_last() {
         let limit = |seconds| Limit::of(Deadline::Reply, Some(Duration::from_secs(seconds)));
         let mut timer = Timer::default();
-        let (soon, later): (Limit, Limit) = (limit(1), limit(5));
+        let (soon, later) = (limit(1), limit(5));
         timer.set(soon);
         timer.set(later);
         let began = Instant::now();
         let outcome: Result<(), Error> = poll_fn(|cx| timer.poll(cx, later)).await;
         assert_eq!(outcome.unwrap_err().kind(), later.error().kind());
         assert_eq!(began.elapsed().as_secs(), 5);
-        timer.set(<Limit>::never());
-        let never = poll_fn(|cx| timer.poll::<(), Error>(cx, Limit::never()));
+        timer.set(Limit::never());
+        let never = poll_fn(|cx| timer.poll::<()>(cx, Limit::never()));
         assert!(tokio::time::timeout(Duration::from_secs(3600), never).await.is_err());
     }
 
