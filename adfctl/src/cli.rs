@@ -5,6 +5,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::exporter::ExporterArgs;
 use ctl_core::link::Connect;
 use ctl_core::program::Program;
+use ctl_core::settings::doctor::Diagnosis;
 use ctl_core::smoke::SmokeArgs;
 use ctl_core::tap::TapArgs;
 use ctl_core::top::TopArgs;
@@ -149,6 +150,25 @@ impl ctl_core::tool::Tool for Adfctl {
             Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),
             Command::Tap(args) => ctl_core::tap::run(tool, &args, tap::Messages::default),
             Command::Raw(args) => raw::run(tool, &args),
+        }
+    }
+
+    fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
+        queues::diagnose(link)
+    }
+
+    fn only_adds(command: &Command) -> bool {
+        match command {
+            Command::Pull(args) => args.gives_back(),
+            Command::Queue(args) => args.only_adds(),
+            Command::Push(_)
+            | Command::Exporter(_)
+            | Command::Import(_)
+            | Command::Smoke(_)
+            | Command::Lcancel(_)
+            | Command::Rcancel(_)
+            | Command::Recover(_) => true,
+            _ => false,
         }
     }
 

@@ -2,10 +2,13 @@
 
 use ctl_core::cli;
 use ctl_core::error::Exit;
-use ctl_core::program::{CommonHelp, Program, Servers};
+use ctl_core::link::Link as _;
+use ctl_core::program::{CommonHelp, Program, QueueKey, Servers};
 use ctl_core::serve::Service;
 use ctl_core::tls::TlsNames;
 
+use crate::link::Link;
+use crate::names;
 use crate::tool::Adfctl;
 
 /// What the tool is called and how its commands are grouped.
@@ -22,7 +25,7 @@ pub const PROGRAM: Program = Program {
         ("Queues", &["queues", "count", "queue"]),
         ("Bulk", &["clear", "drain", "export", "import"]),
         ("Observe", &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap"]),
-        ("Tool", &["repl", "raw", "serve", "completions", "man"]),
+        ("Tool", &["repl", "raw", "serve", "context", "config", "doctor", "completions", "man"]),
     ],
     environment: &[
         ("ADFCTL_SERVER", "server address, when -s is not given"),
@@ -30,6 +33,7 @@ pub const PROGRAM: Program = Program {
             "ADFCTL_TLS_CA, ADFCTL_TLS_CERT, ADFCTL_TLS_KEY, ADFCTL_TLS_CRL",
             "files for TLS, as --tls-ca, --tls-cert, --tls-key, --tls-crl",
         ),
+        ("ADFCTL_CONFIG, ADFCTL_CONTEXT", "as --config, --context"),
         ("ADFCTL_TIMEOUT", "as --timeout"),
         ("ADFCTL_OUTPUT", "as --output"),
         ("ADFCTL_LOG", "what is logged, as RUST_LOG: debug, or adfctl::protocol=trace"),
@@ -44,7 +48,10 @@ pub const PROGRAM: Program = Program {
         variables: &["ADFCTL_SERVER"],
         default: "127.0.0.1:6230",
         forms: "host, host:port, adf://, adf+json://, http://, http+json://, unix:/path",
+        check: |text| Link::parse(text).map(drop),
+        transports: &["ws-bin", "ws-json", "http-bin", "http-json"],
     },
+    queue: QueueKey { key: "queue", check: |text| names::queue(text).map(drop) },
     tls: TlsNames {
         scheme: "adfs",
         authorities: "ADFCTL_TLS_CA",

@@ -5,6 +5,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::exporter::ExporterArgs;
 use ctl_core::link::Connect;
 use ctl_core::program::Program;
+use ctl_core::settings::doctor::Diagnosis;
 use ctl_core::smoke::SmokeArgs;
 use ctl_core::tap::TapArgs;
 use ctl_core::top::TopArgs;
@@ -144,6 +145,23 @@ impl ctl_core::tool::Tool for Bsctl {
             let _ = tool.link.restore(&place.unwrap_or_default());
         }
         result
+    }
+
+    fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
+        server::diagnose(link)
+    }
+
+    fn only_adds(command: &Command) -> bool {
+        match command {
+            Command::Reserve(args) => args.gives_back(),
+            Command::Put(_)
+            | Command::Exporter(_)
+            | Command::Import(_)
+            | Command::Smoke(_)
+            | Command::Release(_)
+            | Command::Touch(_) => true,
+            _ => false,
+        }
     }
 
     fn reads_only(command: &Command) -> bool {

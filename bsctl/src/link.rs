@@ -17,6 +17,7 @@ use ctl_core::tls::Tls;
 use fixtures::beanstalkd::{Listen, Server};
 
 use crate::error::cli_error;
+use crate::names;
 
 /// The replies to two commands.
 pub type PairReplies<A, B> =
@@ -248,11 +249,20 @@ impl Link {
         let options = self.dialer.only()?;
         let trace = self.dialer.trace();
         let bound = self.dialer.call_bound();
+        let usual = self.dialer.settings().queue().filter(|_| self.in_session);
+        let usual = usual.map(|name| names::tube(&name)).transpose()?;
         self.dialer.open(|attempt| {
             let options = attempt.bound::<Self>(&options);
             let mut client = Client::connect(options).map_err(cli_error)?;
             if attempt.asks {
                 client.call(&Traced::new(ListTubeUsed, &trace)).map_err(cli_error)?;
+            }
+            if let Some(tube) = &usual {
+                client.use_tube(tube.clone()).map_err(cli_error)?;
+                client.watch(tube.clone()).map_err(cli_error)?;
+                if *tube != TubeName::default() {
+                    client.ignore(TubeName::default()).map_err(cli_error)?;
+                }
             }
             client.set_total_timeout(bound);
             Ok(client)

@@ -3,10 +3,13 @@
 use ctl_core::cli;
 use ctl_core::color::Role;
 use ctl_core::error::Exit;
-use ctl_core::program::{CommonHelp, Program, Servers};
+use ctl_core::link::Link as _;
+use ctl_core::program::{CommonHelp, Program, QueueKey, Servers};
 use ctl_core::serve::Service;
 use ctl_core::tls::TlsNames;
 
+use crate::link::Link;
+use crate::names;
 use crate::tool::Bsctl;
 
 /// What the tool is called and how its commands are grouped.
@@ -23,7 +26,7 @@ pub const PROGRAM: Program = Program {
         ("Change state", &["delete", "kick", "bury", "release", "touch", "pause", "resume"]),
         ("Bulk", &["clear", "drain", "export", "import"]),
         ("Observe", &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap"]),
-        ("Tool", &["repl", "raw", "serve", "completions", "man"]),
+        ("Tool", &["repl", "raw", "serve", "context", "config", "doctor", "completions", "man"]),
     ],
     environment: &[
         ("BSCTL_ADDR", "server address, when -a is not given; then BEANSTALKD_ADDR"),
@@ -31,6 +34,7 @@ pub const PROGRAM: Program = Program {
             "BSCTL_TLS_CA, BSCTL_TLS_CERT, BSCTL_TLS_KEY, BSCTL_TLS_CRL",
             "files for TLS, as --tls-ca, --tls-cert, --tls-key, --tls-crl",
         ),
+        ("BSCTL_CONFIG, BSCTL_CONTEXT", "as --config, --context"),
         ("BSCTL_TIMEOUT", "as --timeout"),
         ("BSCTL_OUTPUT", "as --output"),
         ("BSCTL_LOG", "what is logged, as RUST_LOG: debug, or bsctl=info,bsctl::protocol=trace"),
@@ -46,7 +50,10 @@ pub const PROGRAM: Program = Program {
         variables: &["BSCTL_ADDR", "BEANSTALKD_ADDR"],
         default: "127.0.0.1:11300",
         forms: "host, host:port, [::1]:11300, unix:/path",
+        check: |text| Link::parse(text).map(drop),
+        transports: &[],
     },
+    queue: QueueKey { key: "tube", check: |text| names::tube(text).map(drop) },
     tls: TlsNames {
         scheme: "beanstalks",
         authorities: "BSCTL_TLS_CA",

@@ -7,6 +7,8 @@ use beanstalk_client::{JobId, JobRef, TubeName};
 use ctl_core::error::CliError;
 use ctl_core::tool::Context;
 
+use crate::names;
+
 /// This tool.
 #[derive(Debug)]
 pub enum Bsctl {}
@@ -36,7 +38,7 @@ pub struct Held {
     pub deadline: Instant,
 }
 
-/// The tube of `-t`, or the session's used tube, or `default`.
+/// The tube of `-t`, or the session's used tube, or the usual one.
 ///
 /// # Errors
 /// A session's server cannot be reached.
@@ -44,8 +46,17 @@ pub fn tube_or_used(tool: &mut Tool, tube: Option<TubeName>) -> Result<TubeName,
     match tube {
         Some(tube) => Ok(tube),
         None if tool.session.is_some() => Ok(tool.link.client()?.used_tube().clone()),
-        None => Ok(TubeName::default()),
+        None => usual_tube(tool),
     }
+}
+
+/// The tube that the settings say, or `default`.
+///
+/// # Errors
+/// The name is illegal.
+pub fn usual_tube(tool: &Tool) -> Result<TubeName, CliError> {
+    let usual = tool.settings().queue();
+    usual.map_or_else(|| Ok(TubeName::default()), |name| names::tube(&name))
 }
 
 /// The session's reservation of this job, if it holds one.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ValueEnum};
 
 use crate::color::ColorWhen;
-use crate::config::{Environment, word};
+use crate::config::{Settings, keys, word};
 use crate::envelope::Decode;
 use crate::error::CliError;
 use crate::output::{Encoding, Format, Style};
@@ -140,18 +140,12 @@ pub struct GlobalArgs {
 }
 
 impl GlobalArgs {
-    /// How results look, from the flags, the environment (`PREFIX_OUTPUT`, colour variables) and the stream.
+    /// How results look, from the flags, the settings and the stream.
     ///
     /// # Errors
     /// A variable with a value that is not allowed: exit 2.
-    pub fn style(
-        &self,
-        prefix: &str,
-        environment: &Environment,
-        terminal: bool,
-    ) -> Result<Style, CliError> {
-        let variable = format!("{prefix}_OUTPUT");
-        let chosen = environment.setting(("--output", self.output), &[&variable], word)?;
+    pub fn style(&self, settings: &Settings, terminal: bool) -> Result<Style, CliError> {
+        let chosen = settings.setting(keys::OUTPUT, ("--output", self.output), word)?;
         let default = if terminal { Format::Table } else { Format::Plain };
         Ok(Style {
             format: chosen.map_or(default, |setting| setting.value),
@@ -160,7 +154,10 @@ impl GlobalArgs {
             columns: self.columns.clone(),
             sort_by: self.sort_by.clone(),
             headers: !self.no_headers,
-            color: self.color.unwrap_or_default().decide(|name| environment.var(name), terminal),
+            color: self
+                .color
+                .unwrap_or_default()
+                .decide(|name| settings.environment.var(name), terminal),
             terminal,
             force_raw: self.force_raw,
             null: false,
@@ -194,6 +191,8 @@ impl GlobalArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Environment, SettingsArgs};
+    use crate::program::TOOL;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -208,19 +207,24 @@ mod tests {
 
     #[test]
     fn format_comes_from_flag_then_environment_then_stream() {
-        let none = Environment::of(&[]);
-        let json = Environment::of(&[("X_OUTPUT", "json")]);
-        let format = |args: &GlobalArgs, environment, terminal| {
-            args.style("X", environment, terminal).unwrap().format
+        let settings = |variables: &[(&str, &str)]| {
+            let environment = Environment::of(variables);
+            Settings::without_file(&TOOL, &SettingsArgs::default(), environment)
         };
+        let (none, json) = (settings(&[]), settings(&[("TOOL_OUTPUT", "json")]));
+        let format =
+            |args: &GlobalArgs, settings, terminal| args.style(settings, terminal).unwrap().format;
         assert_eq!(format(&globals(&[]), &none, true), Format::Table);
         assert_eq!(format(&globals(&[]), &none, false), Format::Plain);
         assert_eq!(format(&globals(&[]), &json, true), Format::Json);
         assert_eq!(format(&globals(&["-o", "id"]), &json, true), Format::Name);
-        let wrong = Environment::of(&[("X_OUTPUT", "jsn")]);
-        let error = globals(&[]).style("X", &wrong, true).unwrap_err();
+        let wrong = settings(&[("TOOL_OUTPUT", "jsn")]);
+        let error = globals(&[]).style(&wrong, true).unwrap_err();
         assert_eq!(error.exit.code(), 2);
-        assert!(error.message.contains("X_OUTPUT") && error.message.contains("ndjson"), "{error}");
+        assert!(
+            error.message.contains("TOOL_OUTPUT") && error.message.contains("ndjson"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! The grammar of every tool: its flags, its own commands, and those that all tools have.
 
-use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::args::GlobalArgs;
+use crate::config::{SettingsArgs, keys};
 use crate::docs::commands::{CompletionsArgs, DocsArgs, ManArgs};
 use crate::ping::PingArgs;
 use crate::program::Program;
 use crate::repl::args::SessionArgs;
 use crate::serve::ServeArgs;
+use crate::settings::config::ConfigArgs;
+use crate::settings::context::ContextArgs;
+use crate::settings::doctor::DoctorArgs;
 use crate::shells::CompleteArgs;
 use crate::tls::{self, TlsArgs};
 use crate::tool::Tool;
@@ -28,6 +32,10 @@ pub struct Cli<T: Tool> {
     /// Flags of TLS.
     #[command(flatten)]
     pub tls: TlsArgs,
+
+    /// Where settings come from.
+    #[command(flatten)]
+    pub settings: SettingsArgs,
 
     /// Flags of every command.
     #[command(flatten)]
@@ -62,6 +70,12 @@ pub enum Common {
     /// Run an in-memory server, alone or for a command
     #[command(visible_alias = "mock")]
     Serve(ServeArgs),
+    /// Manage contexts: named sets of settings, such as servers
+    Context(ContextArgs),
+    /// Show and change the configuration file
+    Config(ConfigArgs),
+    /// Say where settings came from, what the servers are, what is wrong, and what to do about it
+    Doctor(DoctorArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Say how a line of a shell can go on
@@ -80,12 +94,30 @@ impl Common {
     pub fn reads_only(&self) -> bool {
         match self {
             Self::Ping(_)
+            | Self::Doctor(_)
             | Self::Watch(_)
             | Self::Completions(_)
             | Self::Complete(_)
             | Self::Docs(_) => true,
             Self::Man(args) => !args.writes(),
+            Self::Context(args) => args.reads_only(),
+            Self::Config(args) => args.reads_only(),
             Self::Repl(_) | Self::Serve(_) => false,
+        }
+    }
+
+    /// Whether the command works where the configuration file is wrong.
+    #[must_use]
+    pub fn is_about_settings(&self) -> bool {
+        match self {
+            Self::Context(args) => args.works_without(),
+            Self::Config(args) => args.works_without(),
+            Self::Doctor(_)
+            | Self::Completions(_)
+            | Self::Complete(_)
+            | Self::Man(_)
+            | Self::Docs(_) => true,
+            Self::Ping(_) | Self::Watch(_) | Self::Repl(_) | Self::Serve(_) => false,
         }
     }
 }
@@ -98,16 +130,17 @@ pub fn tree<T: Tool>() -> Command {
     with_help(tls::with_names(tree, &tls), &T::PROGRAM)
 }
 
-/// Reads a command line; `line` begins with the program's name.
+/// Reads a command line, also as words; `line` begins with the program's name.
 ///
 /// # Errors
 /// What clap says: usage errors, and also `--help` and `--version`.
 pub fn parse<T: Tool>(
     line: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>,
-) -> Result<Cli<T>, clap::Error> {
+) -> Result<(Cli<T>, ArgMatches), clap::Error> {
     let mut tree = tree::<T>();
-    let mut matches = tree.try_get_matches_from_mut(line)?;
-    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut tree))
+    let matches = tree.try_get_matches_from_mut(line)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut tree))?;
+    Ok((cli, matches))
 }
 
 /// The ids of the flags that say which servers.
@@ -150,18 +183,65 @@ fn with_help(tree: Command, program: &Program) -> Command {
         "Without --out the page of {name} itself goes to stdout; with it, one file per command is written.\n\n\
          Examples:\n  {name} man | man -l -\n  {name} man --out ~/.local/share/man/man1"
     );
-    tree.mut_subcommand("ping", |command| {
-        let about = format!("Measure a round trip to the server ({question})");
-        command.about(about).after_help(format!(
-            "{ping}\n\nExamples:\n  {name} ping\n  {name} ping --count 10 --interval 100ms"
-        ))
-    })
-    .mut_subcommand("watch", |command| command.after_help(watch))
-    .mut_subcommand("repl", |command| {
-        let command = command.about(repl_about).after_help(repl);
-        command.mut_arg("strict", |flag| flag.long(strict).help(strict_help))
-    })
-    .mut_subcommand("serve", |command| command.after_help(help.serve))
-    .mut_subcommand("completions", |command| command.after_help(completions))
-    .mut_subcommand("man", |command| command.after_help(man))
+    let contexts = contexts_help(program);
+    let config = config_help(program);
+    let doctor = doctor_help(program);
+    tree.mut_subcommand("doctor", |command| command.after_help(doctor))
+        .mut_subcommand("context", |command| command.after_help(contexts))
+        .mut_subcommand("config", |command| command.after_help(config))
+        .mut_subcommand("ping", |command| {
+            let about = format!("Measure a round trip to the server ({question})");
+            command.about(about).after_help(format!(
+                "{ping}\n\nExamples:\n  {name} ping\n  {name} ping --count 10 --interval 100ms"
+            ))
+        })
+        .mut_subcommand("watch", |command| command.after_help(watch))
+        .mut_subcommand("repl", |command| {
+            let command = command.about(repl_about).after_help(repl);
+            command.mut_arg("strict", |flag| flag.long(strict).help(strict_help))
+        })
+        .mut_subcommand("serve", |command| command.after_help(help.serve))
+        .mut_subcommand("completions", |command| command.after_help(completions))
+        .mut_subcommand("man", |command| command.after_help(man))
+}
+
+fn contexts_help(program: &Program) -> String {
+    let Program { name, prefix, servers, queue, .. } = program;
+    let (short, default, queue) = (servers.short, servers.default, queue.key);
+    format!(
+        "A context is a table of the configuration file: servers with what is needed to reach them, and what is usual there.\n\
+         Each setting comes from the flag, else from the context that --context names, else from the environment, else from\n\
+         the context that {prefix}_CONTEXT names or that is selected, else from [defaults] of the file. `{name} context show`\n\
+         says which. In a protected context everything that takes, changes or removes what is there asks for the context's\n\
+         name, which --confirm=NAME answers and --yes does not.\n\n\
+         Examples:\n  {name} context add prod {short} {default} protected=true prompt-color=red\n  \
+         {name} context edit prod timeout=2s {queue}=NAME\n  {name} context select prod\n  {name} context show\n  \
+         {name} context validate --connect\n  {name} context select -\n  {name} --context prod ping"
+    )
+}
+
+fn config_help(program: &Program) -> String {
+    let Program { name, prefix, .. } = program;
+    let known: Vec<String> = keys::of(program)
+        .map(|key| format!("  {:<16} {}", key.shown(program), key.form(program)))
+        .collect();
+    format!(
+        "The file is the one that --config or {prefix}_CONFIG name, or $XDG_CONFIG_HOME/{name}/config.toml, or\n\
+         ~/.config/{name}/config.toml. It is TOML: [defaults], a table [contexts.NAME] for each context, and context = \"NAME\"\n\
+         for the one that is selected. Both kinds of tables have these settings:\n{}\n\
+         Changes replace the file in one step, and comments stay. A file that others can write is refused.\n\n\
+         Examples:\n  {name} config show\n  {name} config set timeout 5s\n  {name} config set contexts.prod.output json\n  \
+         {name} config unset timeout\n  {name} config edit",
+        known.join("\n")
+    )
+}
+
+fn doctor_help(program: &Program) -> String {
+    let Program { name, prefix, .. } = program;
+    format!(
+        "Looks at the configuration file, the settings in force and where each came from, the files that they name, variables\n\
+         {prefix}_.. that mean nothing, and asks every server what it is and supports. Nothing is changed. STATUS is ok,\n\
+         warning or failed; the exit code is that of the worst failure, and 0 where there are only warnings. In JSON a\n\
+         server's answer is under `server`.\n\nExamples:\n  {name} doctor\n  {name} doctor -o json\n  {name} --context prod doctor"
+    )
 }

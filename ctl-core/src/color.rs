@@ -51,6 +51,33 @@ pub enum Role {
     Good,
     /// Less important.
     Faint,
+    /// A colour that somebody chose, to tell things apart.
+    Tint(Tint),
+}
+
+/// A colour to tell things apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs)]
+pub enum Tint {
+    Red,
+    Green,
+    Yellow,
+    Blue,
+    Magenta,
+    Cyan,
+}
+
+impl Tint {
+    const fn color(self) -> AnsiColor {
+        match self {
+            Self::Red => AnsiColor::Red,
+            Self::Green => AnsiColor::Green,
+            Self::Yellow => AnsiColor::Yellow,
+            Self::Blue => AnsiColor::Blue,
+            Self::Magenta => AnsiColor::Magenta,
+            Self::Cyan => AnsiColor::Cyan,
+        }
+    }
 }
 
 impl Role {
@@ -61,6 +88,7 @@ impl Role {
             Self::Warning => AnsiColor::Yellow.on_default(),
             Self::Good => AnsiColor::Green.on_default(),
             Self::Faint => Style::new().dimmed(),
+            Self::Tint(tint) => tint.color().on_default().bold(),
         }
     }
 

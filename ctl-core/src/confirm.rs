@@ -15,17 +15,34 @@ pub struct Confirm {
     pub name: Option<String>,
     /// Whether a person can be asked.
     pub can_ask: bool,
+    /// What has to be typed before anything is changed, where that is protected.
+    pub lock: Option<String>,
 }
 
 impl Confirm {
     /// From the flags and whether stdin is a terminal.
     #[must_use]
-    pub fn from_args(args: &GlobalArgs) -> Self {
+    pub fn from_args(args: &GlobalArgs, lock: Option<String>) -> Self {
         Self {
             yes: args.yes,
             name: args.confirm.clone(),
             can_ask: !args.no_input && io::stdin().is_terminal(),
+            lock,
         }
+    }
+
+    /// Before anything that is there is changed, the name of what is protected.
+    ///
+    /// # Errors
+    /// As [`Confirm::everything`].
+    pub fn unlock(&self, messages: &Messages) -> Result<(), CliError> {
+        let Some(name) = &self.lock else { return Ok(()) };
+        self.named(&format!("change what is on the protected {name}"), name, messages)
+    }
+
+    /// Whether `--confirm` says the name of what is protected, which answers everything.
+    fn is_unlocked(&self) -> bool {
+        self.lock.is_some() && self.lock == self.name
     }
 
     /// Level 2, a whole tube or function: `action` says what, how many and where, such as
@@ -34,7 +51,7 @@ impl Confirm {
     /// # Errors
     /// Nobody can be asked and `--yes` is missing: exit 2. Declined: exit 1.
     pub fn many(&self, action: &str, messages: &Messages) -> Result<(), CliError> {
-        if self.yes {
+        if self.yes || self.is_unlocked() {
             return Ok(());
         }
         if !self.can_ask {
@@ -48,7 +65,8 @@ impl Confirm {
         }
     }
 
-    /// Level 3, everything: the answer is `name`, and `--yes` is not enough.
+    /// Level 3, everything: the answer is `name`, and `--yes` is not enough. Where a protected context's name was asked
+    /// for, this asks as for many.
     ///
     /// # Errors
     /// Nobody can be asked and `--confirm` is missing or another name: exit 2. Declined: exit 1.
@@ -58,6 +76,14 @@ impl Confirm {
         name: &str,
         messages: &Messages,
     ) -> Result<(), CliError> {
+        if self.lock.is_some() {
+            self.many(action, messages)
+        } else {
+            self.named(action, name, messages)
+        }
+    }
+
+    fn named(&self, action: &str, name: &str, messages: &Messages) -> Result<(), CliError> {
         if self.name.as_deref() == Some(name) {
             return Ok(());
         }
@@ -104,6 +130,22 @@ mod tests {
         let error = nobody.everything("delete all", "host:1", &messages()).unwrap_err();
         assert_eq!(error.exit.code(), 2);
         assert!(error.hints[0].contains("--confirm=host:1"), "{error:?}");
+    }
+
+    #[test]
+    fn what_is_protected_is_unlocked_by_its_name_only() {
+        let lock = Some("prod".to_owned());
+        let yes = Confirm { yes: true, lock: lock.clone(), ..Confirm::default() };
+        let error = yes.unlock(&messages()).unwrap_err();
+        assert_eq!(error.exit.code(), 2);
+        assert!(error.hints[0].contains("--confirm=prod"), "{error:?}");
+        let other = Confirm { name: Some("host:1".into()), ..yes };
+        assert!(other.unlock(&messages()).is_err());
+        let named = Confirm { yes: false, name: lock.clone(), lock, can_ask: false };
+        assert!(named.unlock(&messages()).is_ok());
+        assert!(named.many("delete 3 jobs", &messages()).is_ok());
+        assert!(named.everything("delete all", "host:1", &messages()).is_ok());
+        assert!(Confirm::default().unlock(&messages()).is_ok());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::args::GlobalArgs;
-use crate::config::{Environment, Setting, Source};
+use crate::config::{Setting, Settings, Source, keys};
 use crate::error::CliError;
 use crate::messages::{Level, Messages};
 use crate::units;
@@ -38,14 +38,14 @@ impl<S> Target<S> {
     /// The address that a session was told.
     #[must_use]
     pub fn told(address: String) -> Self {
-        Self::Named(Setting { value: address, source: Source::Flag("connect") })
+        Self::Named(Setting::from(Source::Connect, address))
     }
 
     /// Where the address came from.
     #[must_use]
     pub fn source(&self) -> String {
         match self {
-            Self::Named(setting) => setting.source.to_string(),
+            Self::Named(setting) => setting.origin(),
             Self::Embedded(_) => Source::Flag("--embedded").to_string(),
         }
     }
@@ -93,23 +93,26 @@ pub struct Plan {
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 impl Plan {
-    /// From flags and environment; `prefix` is that of the tool's variables.
+    /// From flags, environment, context and file.
     ///
     /// # Errors
     /// A wrong variable: exit 2.
-    pub fn new(
-        globals: &GlobalArgs,
-        environment: &Environment,
-        prefix: &str,
-    ) -> Result<Self, CliError> {
-        let variable = format!("{prefix}_TIMEOUT");
-        let flag = ("--timeout", globals.timeout);
-        let timeout = environment.setting(flag, &[&variable], units::duration)?;
+    pub fn new(globals: &GlobalArgs, settings: &Settings) -> Result<Self, CliError> {
+        let bound = |key, flag| {
+            let setting = settings.setting(key, flag, units::duration)?;
+            Ok::<_, CliError>(setting.map(|setting| setting.value))
+        };
+        let number = |text: &str| text.parse::<u32>().map_err(|error| error.to_string());
+        let retry = settings.setting(keys::RETRY, ("--retry", globals.retry), number)?;
+        let flag = ("--wait-for-server", globals.wait_for_server);
         Ok(Self {
-            connect_timeout: globals.connect_timeout,
-            timeout: timeout.map(|setting| setting.value),
-            retry: globals.retry,
-            wait_for_server: globals.wait_for_server,
+            connect_timeout: bound(
+                keys::CONNECT_TIMEOUT,
+                ("--connect-timeout", globals.connect_timeout),
+            )?,
+            timeout: bound(keys::TIMEOUT, ("--timeout", globals.timeout))?,
+            retry: retry.map(|setting| setting.value),
+            wait_for_server: bound(keys::WAIT_FOR_SERVER, flag)?,
         })
     }
 
@@ -181,7 +184,15 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Environment, SettingsArgs};
+    use crate::program::TOOL;
     use std::io;
+
+    fn plan(globals: &GlobalArgs, variables: &[(&str, &str)]) -> Plan {
+        let environment = Environment::of(variables);
+        let settings = Settings::without_file(&TOOL, &SettingsArgs::default(), environment);
+        Plan::new(globals, &settings).unwrap()
+    }
 
     fn silent() -> Messages {
         Messages::to(Box::new(io::sink()), "tool", false, false)
@@ -190,7 +201,7 @@ mod tests {
     #[test]
     fn it_is_tried_as_often_as_the_flag_says_and_the_source_is_named() {
         let globals = GlobalArgs { retry: Some(2), ..GlobalArgs::default() };
-        let plan = Plan::new(&globals, &Environment::of(&[]), "TOOL").unwrap();
+        let plan = plan(&globals, &[]);
         let mut tries = 0;
         let outcome: Result<(), _> = plan.open(("host:1", "flag --x"), "tool", &silent(), |_| {
             tries += 1;
@@ -221,7 +232,7 @@ mod tests {
         for timeout in [Duration::ZERO, FIRST_PAUSE / 2] {
             let timeout = Some(timeout);
             let globals = GlobalArgs { retry: Some(9), timeout, ..GlobalArgs::default() };
-            let plan = Plan::new(&globals, &Environment::of(&[]), "TOOL").unwrap();
+            let plan = plan(&globals, &[]);
             let mut tries = 0;
             let outcome: Result<(), _> =
                 plan.open(("host:1", "flag --x"), "tool", &silent(), |_| {
@@ -236,7 +247,7 @@ mod tests {
     fn an_attempt_to_connect_has_what_is_left_of_the_timeout() {
         let seconds = Duration::from_secs;
         let told = |globals: GlobalArgs| {
-            let plan = Plan::new(&globals, &Environment::of(&[]), "TOOL").unwrap();
+            let plan = plan(&globals, &[]);
             let mut told = Vec::new();
             let outcome: Result<(), _> =
                 plan.open(("host:1", "flag --x"), "tool", &silent(), |left| {
@@ -255,7 +266,7 @@ mod tests {
         assert_eq!(told(retried), [None; 3]);
         let plan = |timeout, wait_for_server| {
             let globals = GlobalArgs { timeout, wait_for_server, ..GlobalArgs::default() };
-            Plan::new(&globals, &Environment::of(&[]), "TOOL").unwrap()
+            plan(&globals, &[])
         };
         let waiting = plan(Some(seconds(2)), Some(seconds(30)));
         assert_eq!(waiting.left(seconds(10)), Some(seconds(20)));
@@ -267,7 +278,7 @@ mod tests {
         let seconds = Duration::from_secs;
         let plan = |connect_timeout, timeout| {
             let globals = GlobalArgs { connect_timeout, timeout, ..GlobalArgs::default() };
-            Plan::new(&globals, &Environment::of(&[]), "TOOL").unwrap()
+            plan(&globals, &[])
         };
         assert_eq!(plan(None, Some(seconds(2))).connect_bound(seconds(5)), Some(seconds(2)));
         assert_eq!(plan(None, Some(seconds(9))).connect_bound(seconds(5)), None);
@@ -279,8 +290,7 @@ mod tests {
 
     #[test]
     fn flags_bound_before_defaults_do() {
-        let environment = Environment::of(&[("TOOL_TIMEOUT", "7")]);
-        let mut plan = Plan::new(&GlobalArgs::default(), &environment, "TOOL").unwrap();
+        let mut plan = plan(&GlobalArgs::default(), &[("TOOL_TIMEOUT", "7")]);
         plan.default_timeout(Duration::from_secs(2));
         let seven = Some(Duration::from_secs(7));
         assert_eq!((plan.timeout, plan.connect_timeout), (seven, seven));

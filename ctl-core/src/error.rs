@@ -36,6 +36,8 @@ pub enum Exit {
     Protocol,
     /// 77: TLS or permission.
     Permission,
+    /// 78: the configuration file or a context is wrong.
+    Config,
     /// 124: a time limit ran out.
     Timeout,
     /// 129: ended by SIGHUP after orderly clean-up.
@@ -97,6 +99,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     ),
     row(Exit::Protocol, "protocol", "protocol violation by the server"),
     row(Exit::Permission, "permission", "TLS or permission"),
+    row(Exit::Config, "config", "the configuration file or a context is wrong, or not there"),
     row(Exit::Timeout, "timeout", "a --timeout or --wait ran out, as with timeout(1)"),
     row(Exit::HungUp, "hung-up", "SIGHUP, after orderly clean-up"),
     row(Exit::Interrupted, "interrupted", "SIGINT, after orderly clean-up"),
@@ -120,6 +123,7 @@ impl Exit {
             Self::TryAgain => 75,
             Self::Protocol => 76,
             Self::Permission => 77,
+            Self::Config => 78,
             Self::Timeout => 124,
             Self::HungUp => 129,
             Self::Interrupted => 130,
@@ -201,6 +205,11 @@ impl CliError {
     /// A setting cannot be read, such as an address or a duration, wherever it came from: exit 2.
     pub fn setting(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, "INVALID_SETTING", message)
+    }
+
+    /// The configuration file or a context is wrong, or not there: exit 78.
+    pub fn config(message: impl Into<String>) -> Self {
+        Self::new(Exit::Config, "CONFIG", message)
     }
 
     /// A defect of the tool: exit 70.
@@ -360,7 +369,7 @@ mod tests {
     fn table_is_ascending_and_complete() {
         let codes: Vec<u8> = EXIT_CODES.iter().map(|row| row.exit.code()).collect();
         assert!(codes.is_sorted_by(|a, b| a < b), "{codes:?}");
-        assert_eq!(codes, [0, 1, 2, 3, 65, 66, 69, 70, 74, 75, 76, 77, 124, 129, 130, 143]);
+        assert_eq!(codes, [0, 1, 2, 3, 65, 66, 69, 70, 74, 75, 76, 77, 78, 124, 129, 130, 143]);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::args::GlobalArgs;
-use crate::config::{Environment, Setting};
+use crate::config::file::Config;
+use crate::config::{Setting, Settings, Source, keys};
 use crate::dial::{Plan, Target};
 use crate::error::{CliError, Exit};
 use crate::messages::{Messages, Trace};
@@ -203,6 +204,13 @@ pub trait Connect {
     }
 }
 
+/// How servers are spoken to, where something says it.
+fn transport(flag: Option<String>, settings: &Settings) -> Result<Option<String>, CliError> {
+    let flag = ("--transport", flag);
+    let setting = settings.setting(keys::TRANSPORT, flag, |text| Ok(text.to_owned()))?;
+    Ok(setting.map(|setting| setting.value))
+}
+
 /// How long the first answer may take before it is asked who is there.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
 
@@ -216,7 +224,8 @@ pub struct Dialer<L: Link> {
     tls: TlsArgs,
     transport: Option<String>,
     program: Program,
-    environment: Environment,
+    settings: Settings,
+    globals: GlobalArgs,
     messages: Messages,
     made: Option<Vec<Way<L>>>,
     /// Whether it is settled who answers, for all clones.
@@ -231,7 +240,8 @@ impl<L: Link> Clone for Dialer<L> {
             tls: self.tls.clone(),
             transport: self.transport.clone(),
             program: self.program,
-            environment: self.environment.clone(),
+            settings: self.settings.clone(),
+            globals: self.globals.clone(),
             messages: self.messages.clone(),
             made: self.made.clone(),
             known: Arc::clone(&self.known),
@@ -240,7 +250,7 @@ impl<L: Link> Clone for Dialer<L> {
 }
 
 impl<L: Link> Dialer<L> {
-    /// From flags and environment; nothing is started or opened yet.
+    /// From flags and settings; nothing is started or opened yet.
     ///
     /// # Errors
     /// Flags that exclude each other, or a wrong variable: exit 2.
@@ -249,7 +259,7 @@ impl<L: Link> Dialer<L> {
         (connect, embedded): (&impl Connect, bool),
         tls: &TlsArgs,
         globals: &GlobalArgs,
-        environment: &Environment,
+        settings: Settings,
         messages: &Messages,
     ) -> Result<Self, CliError> {
         let servers = program.servers;
@@ -263,17 +273,17 @@ impl<L: Link> Dialer<L> {
             Target::embedded()
         } else {
             let flag = (servers.flag, given);
-            let setting =
-                environment.setting(flag, servers.variables, |text| Ok(text.to_owned()))?;
+            let setting = settings.setting(keys::ADDRESS, flag, |text| Ok(text.to_owned()))?;
             Target::Named(setting.unwrap_or_else(|| Setting::default(servers.default.to_owned())))
         };
         Ok(Self {
             target,
-            plan: Plan::new(globals, environment, program.prefix)?,
+            plan: Plan::new(globals, &settings)?,
             tls: tls.clone(),
-            transport: connect.transport(),
+            transport: transport(connect.transport(), &settings)?,
             program: *program,
-            environment: environment.clone(),
+            settings,
+            globals: globals.clone(),
             messages: messages.clone(),
             made: None,
             known: Arc::new(AtomicBool::new(embedded)),
@@ -376,12 +386,55 @@ impl<L: Link> Dialer<L> {
         self.made = None;
     }
 
-    /// Goes to other servers from now on.
+    /// Goes to other servers from now on, which are those of no context.
     pub fn retarget(&mut self, addresses: String) {
-        self.target = Target::told(addresses);
-        self.transport = None;
+        self.settings.leave();
+        self.go_to(Target::told(addresses), None);
+    }
+
+    /// Goes to the servers of another context from now on, with its settings.
+    ///
+    /// # Errors
+    /// There is no such context, or it names no server: exit 78.
+    pub fn enter(&mut self, context: &str) -> Result<(), CliError> {
+        let mut settings = self.settings.clone();
+        settings.enter(context)?;
+        let address = settings.setting(keys::ADDRESS, ("", None), |text| Ok(text.to_owned()))?;
+        let default = || Setting::default(self.program.servers.default.to_owned());
+        let plan = Plan::new(&self.globals, &settings)?;
+        let transport = transport(None, &settings)?;
+        self.settings = settings;
+        self.plan = plan;
+        self.go_to(Target::Named(address.unwrap_or_else(default)), transport);
+        Ok(())
+    }
+
+    /// The configuration file says this now.
+    pub fn reread(&mut self, config: &Config) {
+        self.settings.reread(config);
+    }
+
+    /// Says that a variable of the environment counts more than the context whose servers somebody may expect.
+    pub fn say_override(&self) {
+        if let Target::Named(setting) = &self.target
+            && let (Source::Environment(_), Some(Source::Context(_))) =
+                (&setting.source, &setting.over)
+        {
+            self.messages.note(format!("address {} from {}", setting.value, setting.origin()));
+        }
+    }
+
+    fn go_to(&mut self, target: Target<L::Server>, transport: Option<String>) {
+        self.target = target;
+        self.transport = transport;
         self.made = None;
         self.known = Arc::default();
+    }
+
+    /// What environment, context and configuration file say.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Speaks to the servers in this way from the next connection on, as [`Connect::transport`] does.
@@ -470,7 +523,8 @@ impl<L: Link> Dialer<L> {
             let source = format!("the address came from: {}", self.source());
             CliError::setting(error.message).hint(source)
         })?;
-        let over_tls = |address| if self.tls.tls { L::over_tls(address) } else { address };
+        let is_over_tls = self.settings.is_on(keys::TLS, self.tls.tls);
+        let over_tls = |address| if is_over_tls { L::over_tls(address) } else { address };
         let spoken_to = |address| match &self.transport {
             Some(transport) => L::by(address, transport),
             None => Ok(address),
@@ -479,7 +533,7 @@ impl<L: Link> Dialer<L> {
         let addresses = addresses.collect::<Result<Vec<L::Address>, CliError>>()?;
         let names = (self.program.name, &self.program.tls);
         let any_tls = addresses.iter().any(L::is_tls);
-        let tls = self.tls.read(any_tls, names, &self.environment, &self.messages)?;
+        let tls = self.tls.read(any_tls, names, &self.settings, &self.messages)?;
         let with_options = |address: L::Address| {
             let options = options::<L>(address.clone(), &self.plan, tls.as_ref());
             (address, options)

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
+use crate::config::Settings;
 use crate::error::CliError;
 use crate::input::Argument;
 use crate::messages::Messages;
@@ -123,6 +124,17 @@ impl<N: Named> One<N> {
         self.given()?.ok_or_else(|| N::WORDS.missing())
     }
 
+    /// The name, or the usual one that the settings say.
+    ///
+    /// # Errors
+    /// As [`One::name`].
+    pub fn name_or_usual(&self, settings: &Settings) -> Result<N::Name, CliError> {
+        match (self.given()?, settings.queue()) {
+            (None, Some(usual)) => N::read(&usual),
+            (given, _) => given.ok_or_else(|| N::WORDS.missing()),
+        }
+    }
+
     /// The name as it is written, if it is given.
     #[must_use]
     pub fn text(&self) -> Option<String> {
@@ -155,6 +167,18 @@ impl<N: Named> Several<N> {
     pub fn names(&self) -> Result<Vec<N::Name>, CliError> {
         let names = self.given()?;
         if names.is_empty() { Err(N::WORDS.missing()) } else { Ok(names) }
+    }
+
+    /// The names, or the usual one that the settings say.
+    ///
+    /// # Errors
+    /// As [`Several::names`].
+    pub fn names_or_usual(&self, settings: &Settings) -> Result<Vec<N::Name>, CliError> {
+        match (self.given()?, settings.queue()) {
+            (names, Some(usual)) if names.is_empty() => Ok(vec![N::read(&usual)?]),
+            (names, _) if names.is_empty() => Err(N::WORDS.missing()),
+            (names, _) => Ok(names),
+        }
     }
 
     /// The names as they are written, which may be patterns.

@@ -40,6 +40,8 @@ pub struct Program {
     pub environment: &'static [(&'static str, &'static str)],
     /// Where servers are, when nobody says.
     pub servers: Servers,
+    /// What a queue is called in the configuration file.
+    pub queue: QueueKey,
     /// What TLS needs.
     pub tls: TlsNames,
     /// The in-memory server.
@@ -65,6 +67,19 @@ pub struct Servers {
     pub default: &'static str,
     /// What an address may look like, for `connect` in a session.
     pub forms: &'static str,
+    /// Refuses what cannot be the addresses of servers.
+    pub check: fn(&str) -> Result<(), CliError>,
+    /// The ways to speak to a server, where there are several.
+    pub transports: &'static [&'static str],
+}
+
+/// What a queue is called in the configuration file.
+#[derive(Debug, Clone, Copy)]
+pub struct QueueKey {
+    /// The key of the one that commands without a name are about, such as `tube`.
+    pub key: &'static str,
+    /// Refuses what cannot be its name.
+    pub check: fn(&str) -> Result<(), CliError>,
 }
 
 /// What the help of the commands of every tool says of this one.
@@ -296,7 +311,19 @@ pub(crate) const TOOL: Program = Program {
     tree: || Command::new("tool"),
     groups: &[],
     environment: &[],
-    servers: Servers { flag: "--addr", short: "-a", variables: &[], default: "", forms: "" },
+    servers: Servers {
+        flag: "--addr",
+        short: "-a",
+        variables: &["TOOL_ADDR"],
+        default: "127.0.0.1:1",
+        forms: "host:port",
+        check: |text| match text.contains(':') {
+            true => Ok(()),
+            false => Err(CliError::usage("no port")),
+        },
+        transports: &[],
+    },
+    queue: QueueKey { key: "tube", check: |_| Ok(()) },
     tls: TlsNames { scheme: "", authorities: "", revocations: "", certificate: "", key: "" },
     service: Service { name: "", port: 1, schemes: &[] },
     help: CommonHelp {

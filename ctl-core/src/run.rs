@@ -8,7 +8,7 @@ use clap::{ArgMatches, FromArgMatches};
 
 use crate::args::GlobalArgs;
 use crate::cli::{self, Cli, Common, Line};
-use crate::config::Environment;
+use crate::config::{Environment, Settings};
 use crate::docs::commands;
 use crate::error::{CliError, Exit};
 use crate::link::{Link, RequestLog};
@@ -18,6 +18,7 @@ use crate::ping;
 use crate::repl::guest::Interactive;
 use crate::repl::{start, unreadable};
 use crate::serve::{self, ServeArgs};
+use crate::settings;
 use crate::shells;
 use crate::tool::Context;
 use crate::watch::{Repeat, watch};
@@ -30,22 +31,45 @@ pub fn main<T: Interactive>(line: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn run<T: Interactive>(line: &[OsString]) -> Exit {
     let (program, environment) = (T::PROGRAM, Environment::process());
-    let Cli { connect, embedded, tls, globals, command } = match cli::parse::<T>(line) {
-        Ok(cli) => cli,
+    let (cli, matches) = match cli::parse::<T>(line) {
+        Ok(parsed) => parsed,
         Err(error) => return program.grammar_error(error, line, &environment),
     };
+    let Cli { connect, embedded, tls, settings: args, globals, command } = cli;
     let Some(command) = command else { return program.without_command(line, &environment) };
-    let context = Context::<T>::new((&connect, embedded), &tls, &globals, environment.clone());
+    let about_settings = is_about_settings(&command);
+    let settings = match Settings::load(&program, &args, embedded, environment.clone()) {
+        Err(error) if about_settings => {
+            let settings = Settings::without_file(&program, &args, environment.clone());
+            Ok(settings.with_trouble(error))
+        }
+        loaded => loaded,
+    };
+    let context = settings.and_then(|settings| {
+        let settings = settings.with_flags(&matches);
+        Context::<T>::new((&connect, embedded), &tls, &globals, settings)
+    });
     let mut context = match context {
         Ok(context) => context,
         Err(error) => return program.early_failure(&error, line, &environment),
     };
+    if !about_settings {
+        context.link.dialer().say_override();
+    }
     let result = dispatch(&mut context, command);
     let ended = context.out.end_line();
     result.and_then(|exit| ended.map(|()| exit)).unwrap_or_else(|error| {
         context.messages.failure(&error, context.out.style.format.is_json());
         error.exit
     })
+}
+
+/// Whether the command works where the configuration file is wrong.
+fn is_about_settings<T: Interactive>(line: &Line<T>) -> bool {
+    match line {
+        Line::Own(_) => false,
+        Line::Common(command) => command.is_about_settings(),
+    }
 }
 
 /// Runs one command.
@@ -55,6 +79,13 @@ fn run<T: Interactive>(line: &[OsString]) -> Exit {
 pub fn dispatch<T: Interactive>(context: &mut Context<T>, line: Line<T>) -> Result<Exit, CliError> {
     let style = context.out.style.clone();
     let reads_only = reads_only(&line);
+    let may_harm = match &line {
+        Line::Own(command) => !reads_only && !T::only_adds(command),
+        Line::Common(_) => false,
+    };
+    if may_harm && !context.globals.dry_run {
+        context.confirm().unlock(&context.messages)?;
+    }
     let result = match line {
         Line::Own(command) => T::run(context, command),
         Line::Common(command) => common(context, command),
@@ -86,6 +117,9 @@ fn common<T: Interactive>(context: &mut Context<T>, command: Common) -> Result<E
         }
         Common::Repl(args) => start::run(context, args, session_line::<T>),
         Common::Serve(args) => serve(context, &args),
+        Common::Context(args) => settings::context::run(context, &args),
+        Common::Doctor(args) => settings::doctor::run(context, &args),
+        Common::Config(args) => settings::config::run(context, &args),
         Common::Complete(args) => shells::complete(context, &args),
         Common::Completions(args) => commands::completions(out, &T::PROGRAM, &args),
         Common::Man(args) => commands::man(out, &T::PROGRAM, &args),
@@ -124,7 +158,7 @@ impl<T: Interactive> Repeat for Context<T> {
     const NAME: &'static str = T::PROGRAM.name;
 
     fn read(line: &[String]) -> Result<Option<(GlobalArgs, Line<T>)>, clap::Error> {
-        let cli = cli::parse::<T>(line)?;
+        let (cli, _) = cli::parse::<T>(line)?;
         let repeats = |line: &Line<T>| match line {
             Line::Own(command) => T::repeats(command),
             Line::Common(command) => matches!(command, Common::Watch(_)),

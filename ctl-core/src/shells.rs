@@ -12,6 +12,7 @@ use crate::repl::complete::{self, Found, Values, Wanted, What};
 use crate::repl::guest::{Guest, Interactive};
 use crate::repl::known::KnownNames;
 use crate::repl::lexer::Partial;
+use crate::settings;
 use crate::tool::Context;
 
 /// The shells that ask.
@@ -71,6 +72,7 @@ pub fn complete<T: Interactive>(
         true => KnownNames::live(T::live_names(context.link.sibling())),
         false => KnownNames::default(),
     };
+    settings::keep_names(context.settings(), &T::PROGRAM, &names);
     let found = complete::find(&tree, &Names::<T>(names, PhantomData), &Partial::of_words(&words));
     let Some(Found { before, what }) = found else { return Ok(Exit::Done) };
     let rows: Vec<(String, String)> = match what {
@@ -102,7 +104,8 @@ struct Names<T>(KnownNames, PhantomData<fn() -> T>);
 
 impl<T: Interactive> Values for Names<T> {
     fn values(&self, wanted: &Wanted<'_>) -> Vec<String> {
-        <T::Guest<'_> as Guest>::candidates(&self.0, wanted)
+        settings::candidates(&self.0, wanted)
+            .unwrap_or_else(|| <T::Guest<'_> as Guest>::candidates(&self.0, wanted))
     }
 }
 

@@ -8,7 +8,7 @@ use clap::{Args, Command};
 #[cfg(feature = "tls")]
 pub use queue_core::TlsOptions as Tls;
 
-use crate::config::Environment;
+use crate::config::{Settings, keys};
 use crate::error::CliError;
 #[cfg(feature = "tls")]
 use crate::error::Exit;
@@ -112,11 +112,11 @@ impl TlsArgs {
         &self,
         any: bool,
         (tool, names): (&str, &TlsNames),
-        environment: &Environment,
+        settings: &Settings,
         messages: &Messages,
     ) -> Result<Option<Tls>, CliError> {
         if any {
-            return self.files((tool, names), environment, messages).map(Some);
+            return self.files(tool, settings, messages).map(Some);
         }
         if self.is_given() {
             let scheme = names.scheme;
@@ -127,33 +127,24 @@ impl TlsArgs {
     }
 
     #[cfg(not(feature = "tls"))]
-    fn files(
-        &self,
-        (tool, _): (&str, &TlsNames),
-        _: &Environment,
-        _: &Messages,
-    ) -> Result<Tls, CliError> {
+    fn files(&self, tool: &str, _: &Settings, _: &Messages) -> Result<Tls, CliError> {
         Err(CliError::usage(format!("this {tool} was built without TLS")))
     }
 
     #[cfg(feature = "tls")]
-    fn files(
-        &self,
-        (_, names): (&str, &TlsNames),
-        environment: &Environment,
-        messages: &Messages,
-    ) -> Result<Tls, CliError> {
-        let file = |flag: &Option<PathBuf>, variable: &str| {
-            flag.clone().or_else(|| environment.var(variable).map(PathBuf::from))
+    fn files(&self, _: &str, settings: &Settings, messages: &Messages) -> Result<Tls, CliError> {
+        let file = |flag: &Option<PathBuf>, key: &str| {
+            let setting = settings.setting(key, ("", flag.clone()), |text| Ok(text.into()))?;
+            Ok::<Option<PathBuf>, CliError>(setting.map(|setting| setting.value))
         };
         let mut tls = Tls::default();
-        if let Some(path) = file(&self.tls_ca, names.authorities) {
+        if let Some(path) = file(&self.tls_ca, keys::TLS_CA)? {
             tls = tls.authorities_pem(pem(&path, CERTIFICATE)?);
         }
-        if let Some(path) = file(&self.tls_crl, names.revocations) {
+        if let Some(path) = file(&self.tls_crl, keys::TLS_CRL)? {
             tls = tls.revocation_lists_pem(pem(&path, REVOCATION_LIST)?);
         }
-        match (file(&self.tls_cert, names.certificate), file(&self.tls_key, names.key)) {
+        match (file(&self.tls_cert, keys::TLS_CERT)?, file(&self.tls_key, keys::TLS_KEY)?) {
             (Some(chain), Some(key)) => {
                 warn_of_readers(&key, messages);
                 tls = tls.client_certificate_pem(pem(&chain, CERTIFICATE)?, read(&key)?);
@@ -164,7 +155,7 @@ impl TlsArgs {
                     .hint("--tls-cert FILE --tls-key FILE"));
             }
         }
-        if self.tls_insecure {
+        if settings.is_on(keys::TLS_INSECURE, self.tls_insecure) {
             messages.warn("the server's certificate is not checked (--tls-insecure)");
             tls = tls.danger_accept_any_certificate();
         }

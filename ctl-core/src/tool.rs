@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 use crate::args::GlobalArgs;
 use crate::bulk::{Action, Bulk, Manner, OnError};
-use crate::config::Environment;
+use crate::config::Settings;
 use crate::confirm::Confirm;
 use crate::error::{CliError, Exit};
 use crate::input::Input;
@@ -12,6 +12,7 @@ use crate::link::{Connect, Dialer, Link};
 use crate::messages::Messages;
 use crate::output::Output;
 use crate::program::Program;
+use crate::settings::doctor::Diagnosis;
 use crate::signals::Interrupts;
 use crate::tls::TlsArgs;
 
@@ -35,6 +36,12 @@ pub trait Tool: Sized + 'static {
     /// Why the command did not do what was asked.
     fn run(context: &mut Context<Self>, command: Self::Command) -> Result<Exit, CliError>;
 
+    /// What the server is, for `doctor`.
+    ///
+    /// # Errors
+    /// The failure of the connection.
+    fn diagnose(link: &mut Self::Link) -> Result<Diagnosis, CliError>;
+
     /// Whether the command leaves server and files as they are: a reader who goes away ends it quietly, and `watch`
     /// may repeat it.
     fn reads_only(command: &Self::Command) -> bool;
@@ -44,6 +51,10 @@ pub trait Tool: Sized + 'static {
     fn repeats(_command: &Self::Command) -> bool {
         false
     }
+
+    /// Whether the command takes, changes and removes nothing that is there: it puts something new there, or works only
+    /// on what it has put there itself. In a protected context all others ask first.
+    fn only_adds(command: &Self::Command) -> bool;
 }
 
 /// What every command works with: flags, connections, output, messages, input. Fields are public so that a command can
@@ -51,8 +62,6 @@ pub trait Tool: Sized + 'static {
 pub struct Context<T: Tool> {
     /// The global flags of this command line, or of this line of a session.
     pub globals: GlobalArgs,
-    /// The environment, for settings.
-    pub environment: Environment,
     /// The connections.
     pub link: T::Link,
     /// The way to stdout.
@@ -75,17 +84,17 @@ impl<T: Tool> Context<T> {
         connect: (&T::Connect, bool),
         tls: &TlsArgs,
         globals: &GlobalArgs,
-        environment: Environment,
+        settings: Settings,
     ) -> Result<Self, CliError> {
         let program = &T::PROGRAM;
-        let messages = Messages::stderr(program.name, program.prefix, globals, &environment)?;
+        let environment = &settings.environment;
+        let messages = Messages::stderr(program.name, program.prefix, globals, environment)?;
         let terminal = Output::stdout_is_terminal();
-        let style = globals.style(program.prefix, &environment, terminal)?;
+        let style = globals.style(&settings, terminal)?;
         let style = style.with_colors(program.colors);
-        let dialer = Dialer::new(program, connect, tls, globals, &environment, &messages)?;
+        let dialer = Dialer::new(program, connect, tls, globals, settings, &messages)?;
         Ok(Self {
             globals: globals.clone(),
-            environment,
             link: T::Link::new(dialer),
             out: Output::stdout(style),
             messages,
@@ -164,9 +173,16 @@ impl<T: Tool> Context<T> {
         self.bulk(action, OnError::Continue, Some(total))
     }
 
+    /// What environment, context and configuration file say.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        self.link.dialer().settings()
+    }
+
     /// How confirmations are answered.
     #[must_use]
     pub fn confirm(&self) -> Confirm {
-        Confirm::from_args(&self.globals)
+        let address = || self.link.dialer().clone().address().unwrap_or_default();
+        Confirm::from_args(&self.globals, self.settings().lock(address))
     }
 }

@@ -5,6 +5,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::exporter::ExporterArgs;
 use ctl_core::link::Connect;
 use ctl_core::program::Program;
+use ctl_core::settings::doctor::Diagnosis;
 use ctl_core::smoke::SmokeArgs;
 use ctl_core::tap::TapArgs;
 use ctl_core::top::TopArgs;
@@ -152,6 +153,22 @@ impl ctl_core::tool::Tool for Gearctl {
             Command::Verbose(args) => server::verbose(tool, args),
             Command::Shutdown(args) => shutdown::run(tool, args),
             Command::Raw(args) => raw::run(tool, args),
+        }
+    }
+
+    fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
+        server::diagnose(link)
+    }
+
+    fn only_adds(command: &Command) -> bool {
+        match command {
+            Command::Function(args) => args.only_adds(),
+            Command::Run(_)
+            | Command::Submit(_)
+            | Command::Map(_)
+            | Command::Smoke(_)
+            | Command::Exporter(_) => true,
+            _ => false,
         }
     }
 

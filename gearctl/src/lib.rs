@@ -3,7 +3,6 @@
 pub mod cli;
 pub mod commands;
 pub mod error;
-pub mod fleet;
 pub mod link;
 pub mod names;
 pub mod pool;

@@ -2,10 +2,13 @@
 
 use ctl_core::cli;
 use ctl_core::error::Exit;
-use ctl_core::program::{CommonHelp, Program, Servers};
+use ctl_core::link::Link as _;
+use ctl_core::program::{CommonHelp, Program, QueueKey, Servers};
 use ctl_core::serve::Service;
 use ctl_core::tls::TlsNames;
 
+use crate::link::Link;
+use crate::names;
 use crate::tool::Gearctl;
 
 /// What the tool is called and how its commands are grouped.
@@ -23,7 +26,7 @@ pub const PROGRAM: Program = Program {
         ("Bulk", &["drain"]),
         ("Observe", &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap"]),
         ("Server", &["server", "version", "pid", "verbose", "shutdown"]),
-        ("Tool", &["repl", "raw", "serve", "completions", "man"]),
+        ("Tool", &["repl", "raw", "serve", "context", "config", "doctor", "completions", "man"]),
     ],
     environment: &[
         (
@@ -35,6 +38,7 @@ pub const PROGRAM: Program = Program {
             "files for TLS, as --tls-ca, --tls-cert, --tls-key",
         ),
         ("GEARCTL_TLS_CRL", "as --tls-crl"),
+        ("GEARCTL_CONFIG, GEARCTL_CONTEXT", "as --config, --context"),
         ("GEARCTL_TIMEOUT", "as --timeout"),
         ("GEARCTL_OUTPUT", "as --output"),
         ("GEARCTL_LOG", "what is logged, as RUST_LOG: debug, or gearctl::protocol=trace"),
@@ -49,7 +53,10 @@ pub const PROGRAM: Program = Program {
         variables: &["GEARCTL_SERVER", "GEARMAN_SERVER", "GEARMAN_SERVERS"],
         default: "127.0.0.1:4730",
         forms: "host, host:port, [::1]:4730, unix:/path; several with commas",
+        check: |text| Link::parse(text).map(drop),
+        transports: &[],
     },
+    queue: QueueKey { key: "function", check: |text| names::function(text).map(drop) },
     tls: TlsNames {
         scheme: "gearmans",
         authorities: "GEARMAND_CA_CERTIFICATE",

@@ -97,7 +97,7 @@ fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Vec<Metr
     let rtt = rtt(link)?;
     match what {
         What::Queue { queue } => {
-            let stats = stats(link, &queue.name()?)?;
+            let stats = stats(link, &queue.name_or_usual(link.dialer.settings())?)?;
             let mut metrics = figures(&stats);
             metrics.push(rtt.of(&stats.name));
             Ok(metrics)

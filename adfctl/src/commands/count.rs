@@ -33,7 +33,7 @@ static COUNTS: Shape =
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &CountArgs) -> Result<Exit, CliError> {
-    let queues = args.queues.names()?;
+    let queues = args.queues.names_or_usual(tool.settings())?;
     let mut bulk = tool.bulk_of("counted", "queue", queues.len() as u64)?;
     let mut list = tool.out.list(&COUNTS)?;
     bulk.beside(&list);

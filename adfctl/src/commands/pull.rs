@@ -84,7 +84,15 @@ impl TakeArgs {
             tool.out.style.format = Format::Raw;
             tool.out.style.null = true;
         }
-        Ok(Taker::new(self.queue.name()?, self.wait, tool.interrupts()?))
+        Ok(Taker::new(self.queue.name_or_usual(tool.settings())?, self.wait, tool.interrupts()?))
+    }
+}
+
+impl PullArgs {
+    /// Whether the messages are left to the server in the end.
+    #[must_use]
+    pub fn gives_back(&self) -> bool {
+        self.then != Some(Then::Delete) && self.exec.is_empty()
     }
 }
 

@@ -49,6 +49,14 @@ enum What {
     },
 }
 
+impl QueueArgs {
+    /// Whether what is there stays as it is.
+    #[must_use]
+    pub fn only_adds(&self) -> bool {
+        matches!(self.what, What::Create { .. })
+    }
+}
+
 /// Runs `queue`.
 ///
 /// # Errors

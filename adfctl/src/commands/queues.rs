@@ -5,6 +5,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::glob::is_wanted;
 use ctl_core::named::{self, Several};
 use ctl_core::output::{Column, Record, Shape};
+use ctl_core::settings::doctor::Diagnosis;
 
 use adf_queue_client::QueueStats;
 
@@ -87,3 +88,35 @@ pub fn list(link: &mut Link, wants: impl Fn(&str) -> bool) -> Result<Listed, Cli
     queues.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Listed { queues, incomplete })
 }
+
+/// What the server is, for `doctor`.
+///
+/// # Errors
+/// The failure of the connection, or a page that is no status page.
+pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
+    let transport = link.transport()?.to_string();
+    let stats = link.stats()?;
+    let is_unattended =
+        |queue: &&QueueStats| queue.ready > 0 && queue.waiting == 0 && queue.pulled <= 0;
+    let mut unattended: Vec<&str> =
+        stats.queues.iter().filter(is_unattended).map(|queue| queue.name.as_str()).collect();
+    unattended.sort_unstable();
+    unattended.truncate(SHOWN);
+    let told =
+        format!("it tells of {} of its {} queues only", stats.queues.len(), stats.queue_count);
+    Ok(Diagnosis::default()
+        .fact("version", stats.version.as_str())
+        .fact("host", stats.host.as_str())
+        .fact("transport", transport)
+        .fact("queues", stats.queue_count)
+        .fact("connections", stats.connections)
+        .warn_if(!stats.is_complete(), told, "adfctl count QUEUE, for those that are missing")
+        .warn_if(
+            !unattended.is_empty(),
+            format!("messages are ready, and nobody pulls any of {}", unattended.join(", ")),
+            "adfctl queues, to see how many; adfctl work",
+        ))
+}
+
+/// How many queues a warning names.
+const SHOWN: usize = 5;

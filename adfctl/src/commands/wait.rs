@@ -53,7 +53,11 @@ enum Goal {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &WaitArgs) -> Result<Exit, CliError> {
     let goal = Goal::parse(&args.wait.condition)?;
-    let queue = if matches!(goal, Goal::Server) { None } else { Some(args.queue.name()?) };
+    let queue = if matches!(goal, Goal::Server) {
+        None
+    } else {
+        Some(args.queue.name_or_usual(tool.settings())?)
+    };
     let must_exist = args.wait.must_exist;
     wait::until(tool, &args.wait, ("queue", args.queue.text()), |tool| match &queue {
         Some(queue) => look(tool, &goal, queue, must_exist),

@@ -77,7 +77,7 @@ pub struct WorkArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("work", "adfctl count only looks")?;
-    let queues = args.queues.names()?;
+    let queues = args.queues.names_or_usual(tool.settings())?;
     let recipe = Recipe::new(&args.flags, PLACES, "adfctl work -Q /mail", &tool.out)?;
     let _pid = args.flags.create_pid_file()?;
     let interrupts = tool.gentle_interrupts()?;

@@ -146,7 +146,7 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
 
 fn confirm(tool: &mut Tool, args: &KickArgs, count: u64, place: &str) -> Result<(), CliError> {
     let read = |text: &str| text.parse().map_err(|_| format!("`{text}` is not a number"));
-    let above = tool.environment.setting(("", None), &["BSCTL_CONFIRM_ABOVE"], read)?;
+    let above = tool.settings().environment.setting(("", None), &["BSCTL_CONFIRM_ABOVE"], read)?;
     let above = above.map_or(CONFIRM_ABOVE, |setting| setting.value);
     let address = tool.link.dialer.address()?;
     let action = format!("kick {} {place} on {address}", units::count(count, "job"));

@@ -16,7 +16,7 @@ use crate::jobs::{self, BODIES};
 use crate::leaving::hand_over;
 use crate::names::Tube;
 use crate::taker::{Taker, bury_all, stats_of, touch_all};
-use crate::tool::Tool;
+use crate::tool::{Tool, usual_tube};
 
 /// The end of `reserve --help`.
 pub const HELP: &str = "\
@@ -82,7 +82,7 @@ impl TakeArgs {
         let tubes = match self.tubes.given()? {
             given if given.is_empty() => match tool.link.place() {
                 Some(place) if tool.session.is_some() => place.watched().to_vec(),
-                _ => vec![beanstalk_client::TubeName::default()],
+                _ => vec![usual_tube(tool)?],
             },
             given => given,
         };
@@ -108,6 +108,14 @@ impl TakeArgs {
             )
             .hint("--wait 30s, to wait for one"),
         }
+    }
+}
+
+impl ReserveArgs {
+    /// Whether the jobs are left to the server in the end.
+    #[must_use]
+    pub fn gives_back(&self) -> bool {
+        matches!(self.then, Then::Release | Then::Hold)
     }
 }
 

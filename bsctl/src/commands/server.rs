@@ -5,6 +5,8 @@ use beanstalk_client::protocol::{ReserveJob, Stats};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
+use ctl_core::settings::doctor::Diagnosis;
+use ctl_core::units;
 
 use crate::link::Link;
 use crate::tool::Tool;
@@ -59,4 +61,39 @@ pub fn knows_reserve_job(link: &mut Link) -> Result<bool, CliError> {
         Err(error) if error.code == "UNSUPPORTED" => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// What the server is, for `doctor`.
+///
+/// # Errors
+/// The failure of the connection.
+pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
+    let stats = link.call(Stats)?;
+    let reserve_job = knows_reserve_job(link)?;
+    let (ready, workers) = (stats.current_jobs_ready, stats.current_workers);
+    let idle = format!("{} ready, and no client reserves any", units::count(ready, "job"));
+    Ok(Diagnosis::default()
+        .fact("version", stats.version.as_str())
+        .fact("uptime", stats.uptime)
+        .fact("hostname", stats.hostname.as_str())
+        .fact("max-job-size", stats.max_job_size)
+        .fact("binlog", stats.binlog_current_index > 0)
+        .fact("draining", stats.draining)
+        .fact("reserve-job", reserve_job)
+        .warn_if(
+            stats.draining == Some(true),
+            "it is draining: it refuses new jobs",
+            "another server, or restart it when its jobs are done",
+        )
+        .warn_if(
+            !reserve_job,
+            "it does not know reserve-job: single jobs cannot be released or buried",
+            "beanstalkd 1.12 or later",
+        )
+        .warn_if(ready > 0 && workers == 0, idle, "bsctl tubes, to see where; bsctl work")
+        .warn_if(
+            stats.current_jobs_buried > 0,
+            format!("{} buried", units::count(stats.current_jobs_buried, "job")),
+            "bsctl tubes --state buried, then bsctl kick",
+        ))
 }

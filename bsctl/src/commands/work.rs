@@ -15,7 +15,7 @@ use ctl_core::work::{self, Hands, Ledger, Recipe, WorkFlags};
 
 use crate::error::cli_error;
 use crate::names::Tube;
-use crate::tool::Tool;
+use crate::tool::{Tool, usual_tube};
 use crate::work::fate::{Backoff, Fates, OnFail};
 use crate::work::{PLACES, Shift, label};
 
@@ -105,7 +105,7 @@ enum Touch {
 pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("work", "bsctl jobs -t TUBE looks only")?;
     let tubes = match args.tubes.given()? {
-        none if none.is_empty() => vec![TubeName::default()],
+        none if none.is_empty() => vec![usual_tube(tool)?],
         given => given,
     };
     let recipe = Recipe::new(&args.flags, PLACES, "bsctl work -t mail", &tool.out)?;

@@ -94,7 +94,17 @@ pub fn every_verb_of_a_session_is_in_exactly_one_group_and_every_group_names_ver
 /// A session has no session in it, and no documents.
 pub fn commands_that_make_no_sense_in_a_session_are_left_out<T: Interactive>() {
     let names = tree::visible(&tree::grammar::<T>());
-    let left_out = ["repl", "serve", "exporter", "completions", "complete", "man", "docs"];
+    let left_out = [
+        "repl",
+        "serve",
+        "exporter",
+        "context",
+        "config",
+        "completions",
+        "complete",
+        "man",
+        "docs",
+    ];
     for name in left_out.iter().chain(T::WORDS.left_out) {
         assert!(!names.iter().any(|other| other == name), "{name}");
     }

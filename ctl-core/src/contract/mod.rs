@@ -137,6 +137,12 @@ macro_rules! tool_contract {
             }
             $crate::tool_contract! { @case settings
                 a_wrong_setting_is_2_wherever_it_came_from,
+                what_counts_more_is_used_and_named,
+                contexts_are_kept_in_a_file_with_its_comments,
+                a_wrong_configuration_file_is_78_with_its_line,
+                what_is_protected_is_changed_by_its_name_only,
+                a_session_goes_to_a_context,
+                the_doctor_finds_what_is_wrong,
             }
             $crate::tool_contract! { @case strangers
                 a_server_of_another_kind_is_told,

@@ -62,6 +62,12 @@ impl Ran {
         self.err.lines().any(|line| line.starts_with(start))
     }
 
+    /// Whether a line of stdout begins like this.
+    #[must_use]
+    pub fn says_out(&self, start: &str) -> bool {
+        String::from_utf8_lossy(&self.bytes).lines().any(|line| line.starts_with(start))
+    }
+
     /// This run, which must have ended with `code`.
     #[track_caller]
     #[allow(clippy::return_self_not_must_use)]
@@ -118,7 +124,8 @@ impl Program {
                 command.env_remove(&name);
             }
         }
-        command.args(arguments);
+        // Nobody's configuration.
+        command.env("XDG_CONFIG_HOME", "/nonexistent").args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

@@ -181,7 +181,7 @@ pub fn a_command_can_be_edited_with_the_editor<T: Tool>(case: &Case<T>) {
     terminal.leaves();
     let variables = [("NO_COLOR", "1"), ("EDITOR", "false")];
     let mut terminal = Terminal::start(&case.program, &address, &variables);
-    let refused = "nothing was run: the editor `false` ended with code 1";
+    let refused = "nothing was done: the editor `false` ended with code 1";
     terminal.says(&format!("\\e {add} x"), refused);
     terminal.sees(READS);
     terminal.says("!echo the\\ shell", "the shell");

@@ -203,7 +203,7 @@ fn cell(key: &str, field: Option<&Field>, look: Look) -> Result<Cell, CliError> 
         Some(Role::Error) => comfy_table::Color::Red,
         Some(Role::Warning) => comfy_table::Color::Yellow,
         Some(Role::Good) => comfy_table::Color::Green,
-        Some(Role::Heading | Role::Faint) | None => return Ok(cell),
+        Some(Role::Heading | Role::Faint | Role::Tint(_)) | None => return Ok(cell),
     };
     Ok(cell.fg(color))
 }

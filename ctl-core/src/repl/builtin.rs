@@ -11,8 +11,8 @@ pub const GROUP: Group = Group {
     name: "session",
     title: "The session itself",
     verbs: &[
-        "connect", "help", "quit", "expect", ":watch", ":set", ":source", ":timing", ":format",
-        ":pager", ":history", ":cls", "\\e", "!",
+        "connect", "doctor", "help", "quit", "expect", ":watch", ":set", ":source", ":timing",
+        ":format", ":pager", ":history", ":cls", "\\e", "!",
     ],
 };
 
@@ -41,8 +41,9 @@ pub fn commands(formats: &'static [&'static str], addresses: &'static str) -> Ve
     };
     let commands = [
         Command::new(CONNECT)
-            .about("Go to another server; what the session holds is settled first")
-            .arg(optional(ADDRESS, "ADDR").required(true).help(addresses)),
+            .about("Go to another server or context; what the session holds is settled first")
+            .after_help("connect --context NAME goes to the servers of a context, and takes its settings.")
+            .arg(optional(ADDRESS, "ADDR").required_unless_present("context").help(addresses)),
         Command::new("help")
             .visible_alias("?")
             .about("Explain the session, a command, or a @group of commands")

@@ -26,7 +26,7 @@ use crate::args::GlobalArgs;
 use crate::color::Role;
 use crate::error::{CliError, Exit};
 use crate::escape;
-use crate::link::Link;
+use crate::link::{Dialer, Link};
 use crate::output::{Format, Output, Record, Style};
 use crate::ping::PATIENCE;
 use crate::signals::Interrupts;
@@ -78,7 +78,11 @@ impl<G: Guest> Shell for Host<'_, G> {
         say_loss(&mut *guest);
         self.end_open_line();
         self.waiting.store(true, Ordering::SeqCst);
-        guest.prompt(self.rich)
+        let prompt = guest.prompt(self.rich);
+        match guest.parts().tool.settings().mark() {
+            Some((mark, role)) => prompt.after(role, format!("{mark} ")),
+            None => prompt,
+        }
     }
 
     fn run(
@@ -244,12 +248,11 @@ impl<G: Guest> Shell for Host<'_, G> {
 impl<G: Guest> Host<'_, G> {
     /// Asks the servers of `connect` whether they are there, before the session gives up those that it has.
     fn reach(&mut self, matches: &ArgMatches) -> Result<(), CliError> {
-        let line = matches.subcommand().map(|(_, line)| line);
-        let addresses = line.and_then(|line| line.get_one::<String>(builtin::ADDRESS));
+        let goal = Goal::of(matches)?;
         let mut guest = lock(self.shared);
         let link = &mut guest.parts().tool.link;
         let mut next = link.sibling();
-        next.dialer_mut().retarget(addresses.cloned().unwrap_or_default());
+        goal.aim(next.dialer_mut())?;
         next.dialer_mut().default_timeout(PATIENCE);
         let answered = next.connect().and_then(|()| next.ping(1));
         answered.map(drop).map_err(|error| match link.dialer_mut().address() {
@@ -305,7 +308,9 @@ impl<G: Guest> Host<'_, G> {
 
     /// Runs one line: its flags on top of those of the session.
     fn line(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Exit, CliError> {
-        if let Some(flag) = tree::misplaced_flag(matches, &self.start_flags) {
+        let goes = matches.subcommand_name() == Some(builtin::CONNECT);
+        let misplaced = tree::misplaced_flag(matches, &self.start_flags);
+        if let Some(flag) = misplaced.filter(|flag| !goes || flag != "--context") {
             let tool = G::Tool::PROGRAM.name;
             return Err(CliError::usage(format!("{flag} cannot be given on a line of a session"))
                 .hint(format!("leave, and give {flag} to {tool} repl")));
@@ -338,14 +343,14 @@ fn run_line<G: Guest>(
 ) -> Result<Exit, CliError> {
     let tool = guest.parts().tool;
     let timeout = tool.globals.timeout;
+    let name = matches.subcommand_name().unwrap_or_default();
+    if name == builtin::CONNECT {
+        return go_to(guest, &Goal::of(matches)?);
+    }
     // Some commands are less patient than others.
     let plan = tool.link.dialer().plan().clone();
     tool.link.dialer_mut().bound(timeout);
-    let (name, line) = matches.subcommand().unwrap_or(("", matches));
-    let result = if name == builtin::CONNECT {
-        let addresses = line.get_one::<String>(builtin::ADDRESS);
-        go_to(guest, addresses.map(String::as_str).unwrap_or_default())
-    } else if Verb::<G>::has_subcommand(name) {
+    let result = if Verb::<G>::has_subcommand(name) {
         let verb = Verb::<G>::from_arg_matches(matches).map_err(unreadable)?;
         let result = guest.verb(verb);
         result.and_then(|exit| guest.parts().tool.out.flush().map(|()| exit))
@@ -361,15 +366,44 @@ fn run_line<G: Guest>(
 
 type Verb<G> = <<G as Guest>::Tool as Interactive>::Verb;
 
-/// `connect`: goes to other servers. What the session holds has been settled before.
-fn go_to<G: Guest>(guest: &mut G, addresses: &str) -> Result<Exit, CliError> {
-    // Checked before the old connections are given up.
-    let known = <G::Tool as Tool>::Link::parse(addresses)?;
-    let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+/// Where `connect` goes.
+enum Goal {
+    Servers(String),
+    Context(String),
+}
+
+impl Goal {
+    fn of(matches: &ArgMatches) -> Result<Self, CliError> {
+        let line = matches.subcommand().map_or(matches, |(_, line)| line);
+        let text = |id: &str| line.try_get_one::<String>(id).ok().flatten().cloned();
+        match (text(builtin::ADDRESS), text("context")) {
+            (Some(addresses), None) => Ok(Self::Servers(addresses)),
+            (None, Some(context)) => Ok(Self::Context(context)),
+            _ => Err(CliError::usage("connect goes to a server or to a context")
+                .hint("connect ADDR, or connect --context NAME")),
+        }
+    }
+
+    /// From the next connection on.
+    fn aim<L: Link>(&self, dialer: &mut Dialer<L>) -> Result<(), CliError> {
+        match self {
+            Self::Context(name) => dialer.enter(name),
+            Self::Servers(addresses) => {
+                let known = L::parse(addresses)?;
+                let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+                dialer.retarget(known.join(","));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// `connect`: goes to other servers, which have answered. What the session holds has been settled before.
+fn go_to<G: Guest>(guest: &mut G, goal: &Goal) -> Result<Exit, CliError> {
     guest.leave_servers();
     let Parts { tool, names, .. } = guest.parts();
     tool.link.close();
-    tool.link.dialer_mut().retarget(known.join(","));
+    goal.aim(tool.link.dialer_mut())?;
     names.go_to(G::Tool::live_names(tool.link.sibling()));
     tool.link.connect()?;
     let address = tool.link.dialer_mut().address()?;

@@ -22,7 +22,7 @@ pub mod lexer;
 pub mod literal;
 pub mod names;
 pub mod on_exit;
-mod outside;
+pub(crate) mod outside;
 mod pager;
 pub mod patience;
 pub(crate) mod place;

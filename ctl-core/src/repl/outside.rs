@@ -54,7 +54,7 @@ pub(super) fn shell_command(line: &OsStr) -> Command {
 ///
 /// # Errors
 /// The editor cannot be started, or ended with another code than 0: then nothing is to be done with the text.
-pub(super) fn edit(text: &[u8], var: impl Fn(&str) -> Option<String>) -> Result<Vec<u8>, CliError> {
+pub(crate) fn edit(text: &[u8], var: impl Fn(&str) -> Option<String>) -> Result<Vec<u8>, CliError> {
     let default = if cfg!(windows) { "notepad" } else { "vi" };
     let editor = var("VISUAL").or_else(|| var("EDITOR")).unwrap_or_else(|| default.to_owned());
     let scratch = scratch(text).map_err(|error| CliError::writing("a file to edit", &error))?;
@@ -73,7 +73,7 @@ pub(super) fn edit(text: &[u8], var: impl Fn(&str) -> Option<String>) -> Result<
         return Err(CliError::new(
             Exit::Negative,
             "CANCELLED",
-            format!("nothing was run: the editor `{editor}` {}", how(status)),
+            format!("nothing was done: the editor `{editor}` {}", how(status)),
         )
         .hint("VISUAL or EDITOR names the editor"));
     }

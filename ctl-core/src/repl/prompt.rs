@@ -23,6 +23,13 @@ impl Prompt {
         self
     }
 
+    /// The prompt behind these words.
+    #[must_use]
+    pub fn after(mut self, role: Role, text: impl Into<String>) -> Self {
+        self.parts.insert(0, (text.into(), Some(role)));
+        self
+    }
+
     /// Adds text with a role.
     #[must_use]
     pub fn role(mut self, role: Role, text: impl Into<String>) -> Self {

@@ -27,6 +27,7 @@ use crate::error::{CliError, Exit};
 use crate::input::Input;
 use crate::link::Link;
 use crate::output::{Destination, Output};
+use crate::settings;
 use crate::signals::Interrupts;
 use crate::tool::{Context, Tool};
 
@@ -64,6 +65,7 @@ pub fn run<T: Interactive>(
         true => KnownNames::live(T::live_names(context.link.sibling())),
         false => KnownNames::default(),
     };
+    settings::keep_names(context.settings(), &T::PROGRAM, &names);
     let guest = T::guest(context, person, names);
     let (exit, left_behind) = start.run(guest, line)?;
     Ok(if strict && left_behind && exit.is_done() { Exit::Negative } else { exit })

@@ -39,6 +39,10 @@ const START_FLAGS: &[&str] = &[
     "tls_cert",
     "tls_key",
     "tls_insecure",
+    "config",
+    "context",
+    "no_context",
+    "protected",
 ];
 
 /// The flag that only some tools take on a line.
@@ -53,6 +57,8 @@ const LEFT_OUT: &[&str] = &[
     "serve",
     "exporter",
     "tap",
+    "context",
+    "config",
     "completions",
     "complete",
     "man",

@@ -7,6 +7,7 @@ use super::complete::{Values, Wanted};
 use super::help::Group;
 use super::known::KnownNames;
 use super::shell::Setting;
+use crate::settings;
 
 /// The settings that completion offers; clones share them.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +51,8 @@ impl Values for AllValues {
                 self.verbs.iter().cloned().chain(groups).collect()
             }
             _ => {
-                let names = (self.of_tool)(&self.names, wanted);
+                let settings = settings::candidates(&self.names, wanted);
+                let names = settings.unwrap_or_else(|| (self.of_tool)(&self.names, wanted));
                 names.into_iter().filter(|name| !wanted.before.contains(name)).collect()
             }
         }

@@ -3,13 +3,13 @@
 use clap::Args;
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::Fleet;
 use ctl_core::output::Record;
 use ctl_core::units;
 use gearman_client::JobHandle;
 use gearman_client::protocol::AdminCommand;
 
 use crate::error::{NOT_FOUND, cli_error};
-use crate::fleet::Fleet;
 use crate::link::Link;
 use crate::names::{self, show_handle};
 use crate::tool::Tool;
@@ -73,7 +73,7 @@ pub fn run(tool: &mut Tool, args: CancelArgs) -> Result<Exit, CliError> {
 
 /// Gives the server that has cancelled it, where there are several.
 fn cancel(
-    fleet: &mut Fleet,
+    fleet: &mut Fleet<Link>,
     own: &mut Link,
     handle: JobHandle,
     name: &str,

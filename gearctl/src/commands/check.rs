@@ -171,7 +171,7 @@ fn figures_of(link: &mut Link, what: &What, rtt: Option<Metric>) -> Result<Measu
             metrics
         }
         What::Function { function } => {
-            let function = function.name()?;
+            let function = function.name_or_usual(link.dialer.settings())?;
             let name = show_function(&function);
             let status = status_of(link, &function)?;
             let mut metrics = figures(&name, status.as_ref());

@@ -74,6 +74,14 @@ enum Action {
     },
 }
 
+impl FunctionArgs {
+    /// Whether what is there stays as it is.
+    #[must_use]
+    pub fn only_adds(&self) -> bool {
+        matches!(self.action, Action::Create { .. })
+    }
+}
+
 /// Runs `function`.
 ///
 /// # Errors

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::{self, Fleet};
 use ctl_core::glob::is_wanted;
 use ctl_core::messages::Messages;
 use ctl_core::named::{self, Several};
@@ -11,7 +12,6 @@ use ctl_core::output::{Column, Format, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionPriorities, FunctionStatus};
 
-use crate::fleet::{self, Fleet};
 use crate::link::{Answer, Link};
 use crate::names::{Function, show_function};
 use crate::tool::Tool;

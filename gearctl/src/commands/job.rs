@@ -2,11 +2,11 @@
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::{self, Fleet};
 use ctl_core::output::Record;
 use gearman_client::JobStatus;
 
 use crate::error::cli_error;
-use crate::fleet::{self, Fleet};
 use crate::link::Link;
 use crate::names;
 use crate::tool::Tool;

@@ -2,11 +2,11 @@
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::{self, Fleet};
 use ctl_core::output::{Column, Record, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{JobInfo, UniqueJob};
 
-use crate::fleet::{self, Fleet};
 use crate::link::Link;
 use crate::names::show_handle;
 use crate::tool::Tool;

@@ -6,12 +6,15 @@ use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::output::Record;
+use ctl_core::settings::doctor::Diagnosis;
 use gearman_client::protocol::{AdminCommand, AdminReply};
 use gearman_client::{FunctionStatus, JobInfo, Listing, WorkerInfo};
 use serde_json::Value;
 
+use crate::commands::functions::statuses;
 use crate::error::cli_error;
 use crate::link::{Answer, Link};
+use crate::names::show_function;
 use crate::tool::Tool;
 
 /// The end of `server --help`.
@@ -173,3 +176,39 @@ fn one(tool: &mut Tool, key: &'static str, value: Value) -> Result<Exit, CliErro
     let sentence = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     tool.out.done(&Record::new().with(key, value), &sentence)
 }
+
+/// What the server is, for `doctor`.
+///
+/// # Errors
+/// The failure of the connection.
+pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
+    let functions = statuses(link)?;
+    let mut silent = Vec::new();
+    let [version, pid, verbose, jobs, unique_jobs, priorities] =
+        ask_at_once(link, &OPTIONAL, &mut silent)?;
+    let value = |reply: AdminReply| reply.value().map_err(cli_error);
+    let unattended = functions.iter().filter(|row| row.queued() > 0 && row.workers == 0);
+    let unattended: Vec<String> =
+        unattended.take(SHOWN).map(|row| show_function(&row.name)).collect();
+    Ok(Diagnosis::default()
+        .fact("version", version.and_then(value)?.came())
+        .fact("pid", pid.and_then(value)?.came())
+        .fact("verbose", verbose.and_then(value)?.came())
+        .fact("functions", functions.len())
+        .fact("show-jobs", is_there(&jobs))
+        .fact("show-unique-jobs", is_there(&unique_jobs))
+        .fact("prioritystatus", is_there(&priorities))
+        .warn_if(
+            !silent.is_empty(),
+            format!("no answer to {}", silent.join(", ")),
+            "a longer --timeout, if the server has them: not every one does",
+        )
+        .warn_if(
+            !unattended.is_empty(),
+            format!("jobs wait, and no worker serves {}", unattended.join(", ")),
+            "gearctl functions, to see how many; gearctl work",
+        ))
+}
+
+/// How many functions a warning names.
+const SHOWN: usize = 5;

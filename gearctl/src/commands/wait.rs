@@ -1,6 +1,7 @@
 //! `wait`: until a condition is true.
 
 use clap::Args;
+use ctl_core::config::Settings;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::named::One;
 use ctl_core::repl::expect::Condition;
@@ -58,7 +59,7 @@ enum Goal {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
-    let mut goal = Goal::parse(&args)?;
+    let mut goal = Goal::parse(&args, tool.settings())?;
     let must_exist = args.wait.must_exist;
     wait::until(tool, &args.wait, ("function", args.function.text()), |tool| {
         goal.look(tool, must_exist)
@@ -66,10 +67,11 @@ pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
 }
 
 impl Goal {
-    fn parse(args: &WaitArgs) -> Result<Self, CliError> {
-        let function = || match args.function.given()? {
-            Some(name) => Ok(name),
-            None => Err(CliError::usage(format!("`{}` needs a function", args.wait.condition))
+    fn parse(args: &WaitArgs, settings: &Settings) -> Result<Self, CliError> {
+        let function = || match args.function.name_or_usual(settings) {
+            Ok(name) => Ok(name),
+            Err(error) if error.exit != Exit::Usage || args.function.text().is_some() => Err(error),
+            Err(_) => Err(CliError::usage(format!("`{}` needs a function", args.wait.condition))
                 .hint(format!("gearctl wait --for '{}' -f FUNCTION", args.wait.condition))),
         };
         // The keys there are show themselves on a function without jobs.

@@ -201,7 +201,7 @@ fn workers(
     args: &WorkArgs,
     limit: Option<&JobLimit>,
 ) -> Result<Vec<Worker>, CliError> {
-    let functions = args.functions.names()?;
+    let functions = args.functions.names_or_usual(tool.settings())?;
     let id = args.client_id.as_deref().map(ClientId::try_from).transpose().map_err(cli_error)?;
     work::connect(tool)?;
     let servers = tool.link.servers()?;

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::{self, Fleet};
 use ctl_core::named::{self, One};
 use ctl_core::output::{Column, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, WorkerInfo};
 
 use super::functions::statuses;
-use crate::fleet::{self, Fleet};
 use crate::names::{Function, show_function};
 use crate::tool::Tool;
 

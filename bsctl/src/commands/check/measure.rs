@@ -24,7 +24,10 @@ use crate::tube_stats::{oldest_age, unaskable};
 pub(super) fn measure(tool: &mut Tool, what: &What) -> Result<Measured, CliError> {
     match what {
         What::Server => server(&mut tool.link).map(Measured::from),
-        What::Tube { tube } => one_tube(tool.link.side(), &tube.name()?),
+        What::Tube { tube } => {
+            let tube = tube.name_or_usual(tool.settings())?;
+            one_tube(tool.link.side(), &tube)
+        }
         What::Tubes(patterns) => tubes(tool.link.side(), patterns, &tool.messages),
         What::Roundtrip => roundtrip(tool.link.side()).map(Measured::from),
     }

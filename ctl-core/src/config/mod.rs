@@ -1,8 +1,14 @@
-//! Where a setting came from: flag, then environment, then default. The winner is kept and can be named.
+//! Where a setting came from: flag, then environment, then context, then file, then default. The winner is kept and can be
+//! named.
+
+pub mod file;
+pub mod keys;
+mod settings;
 
 use std::collections::HashMap;
 use std::fmt;
 
+pub use self::settings::{Chosen, Settings, SettingsArgs};
 use crate::error::CliError;
 
 /// Where a value came from.
@@ -12,6 +18,12 @@ pub enum Source {
     Flag(&'static str),
     /// The named environment variable.
     Environment(String),
+    /// The named context.
+    Context(String),
+    /// The defaults of the configuration file.
+    File,
+    /// `connect` in a session.
+    Connect,
     /// Built in.
     Default,
 }
@@ -21,6 +33,9 @@ impl fmt::Display for Source {
         match self {
             Self::Flag(name) => write!(f, "flag {name}"),
             Self::Environment(name) => write!(f, "environment {name}"),
+            Self::Context(name) => write!(f, "context {name}"),
+            Self::File => f.write_str("configuration file"),
+            Self::Connect => f.write_str("connect"),
             Self::Default => f.write_str("default"),
         }
     }
@@ -33,12 +48,29 @@ pub struct Setting<T> {
     pub value: T,
     /// Where it came from.
     pub source: Source,
+    /// What would have been the source without that, where somebody may have expected it: a context, or a variable that a
+    /// context overrides.
+    pub over: Option<Source>,
 }
 
 impl<T> Setting<T> {
+    /// A value that nothing else says.
+    pub fn from(source: Source, value: T) -> Self {
+        Self { value, source, over: None }
+    }
+
     /// A built-in value.
     pub fn default(value: T) -> Self {
-        Self { value, source: Source::Default }
+        Self::from(Source::Default, value)
+    }
+
+    /// Where it came from, and what that overrides.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        match &self.over {
+            Some(over) => format!("{}, which overrides {over}", self.source),
+            None => self.source.to_string(),
+        }
     }
 }
 
@@ -72,6 +104,17 @@ impl Environment {
         value.filter(|value| !value.is_empty())
     }
 
+    /// The names of the variables, those that are UTF-8.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = match &self.made_up {
+            Some(variables) => variables.keys().cloned().collect(),
+            None => std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect(),
+        };
+        names.sort_unstable();
+        names
+    }
+
     /// The flag's value if there is one, else the first of `names` that is set, read by `parse`.
     ///
     /// # Errors
@@ -83,7 +126,7 @@ impl Environment {
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Result<Option<Setting<T>>, CliError> {
         if let (name, Some(value)) = flag {
-            return Ok(Some(Setting { value, source: Source::Flag(name) }));
+            return Ok(Some(Setting::from(Source::Flag(name), value)));
         }
         for name in names {
             let Some(text) = self.var(name) else { continue };
@@ -91,7 +134,7 @@ impl Environment {
                 CliError::setting(format!("environment variable {name}: {why}"))
                     .hint(format!("correct or unset {name}"))
             })?;
-            return Ok(Some(Setting { value, source: Source::Environment((*name).to_owned()) }));
+            return Ok(Some(Setting::from(Source::Environment((*name).to_owned()), value)));
         }
         Ok(None)
     }

@@ -1,23 +1,21 @@
 //! Several servers: all are asked, what came is told with where it came from, and the exit is that of the worst.
 
-use ctl_core::error::{CliError, Exit};
-use ctl_core::link::Link as _;
-use ctl_core::messages::Messages;
-use ctl_core::output::Record;
-
+use crate::error::{CliError, Exit};
 use crate::link::Link;
-use crate::tool::Tool;
+use crate::messages::Messages;
+use crate::output::Record;
+use crate::tool::{Context, Tool};
 
 /// The servers that a command asks, each over a connection of its own.
-pub struct Fleet {
+pub struct Fleet<L> {
     messages: Messages,
     /// None where there is only one, which is asked over the tool's own connection.
-    servers: Vec<Server>,
+    servers: Vec<Server<L>>,
 }
 
-struct Server {
+struct Server<L> {
     address: String,
-    link: Link,
+    link: L,
     /// Why it was given up.
     failure: Option<CliError>,
 }
@@ -25,12 +23,12 @@ struct Server {
 /// What a server has answered; its address is none where there is only one.
 pub type Answered<T> = (Option<String>, T);
 
-impl Fleet {
+impl<L: Link> Fleet<L> {
     /// The servers of the tool; none is asked yet.
     ///
     /// # Errors
     /// An address is wrong: exit 2.
-    pub fn of(tool: &mut Tool) -> Result<Self, CliError> {
+    pub fn of<T: Tool<Link = L>>(tool: &mut Context<T>) -> Result<Self, CliError> {
         let each = tool.link.each()?;
         let several = each.len() > 1;
         let server = |(address, link)| Server { address, link, failure: None };
@@ -50,8 +48,8 @@ impl Fleet {
     /// No server has answered: the worst of what they failed with.
     pub fn ask<T>(
         &mut self,
-        own: &mut Link,
-        mut ask: impl FnMut(&mut Link) -> Result<T, CliError>,
+        own: &mut L,
+        mut ask: impl FnMut(&mut L) -> Result<T, CliError>,
     ) -> Result<Vec<Answered<T>>, CliError> {
         if !self.is_several() {
             return Ok(vec![(None, ask(own)?)]);

@@ -1,0 +1,370 @@
+//! The configuration file: contexts and defaults. What is wrong in it is named with its line, and nothing of the line
+//! itself is shown: it may hold what nobody should see.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use toml_edit::{Document, DocumentMut, Item, Table, TableLike};
+
+use super::Environment;
+use super::keys::{self, Key};
+use crate::error::{CliError, Exit};
+use crate::escape;
+use crate::files;
+use crate::program::Program;
+
+/// The key of the context in force when nobody says.
+pub const SELECTED: &str = "context";
+/// The key of the one before it.
+pub const PREVIOUS: &str = "previous-context";
+/// The table of what holds where no context says something else.
+pub const DEFAULTS: &str = "defaults";
+/// The table of contexts.
+pub const CONTEXTS: &str = "contexts";
+
+/// The most that is read, in bytes.
+const LIMIT: u64 = 1 << 20;
+
+/// The longest name of a context, in bytes.
+const LONGEST_NAME: usize = 64;
+
+/// What a context or the defaults say, as text, by the names of [`keys`].
+pub type Fields = BTreeMap<&'static str, String>;
+
+/// What a configuration file says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Config {
+    /// The context in force when nobody says.
+    pub selected: Option<String>,
+    /// The one before it.
+    pub previous: Option<String>,
+    /// What holds where no context says something else.
+    pub defaults: Fields,
+    /// The contexts by name.
+    pub contexts: BTreeMap<String, Fields>,
+}
+
+/// Where the configuration file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub path: PathBuf,
+    /// Whether somebody named it, so that it has to be there.
+    pub is_named: bool,
+}
+
+impl Place {
+    /// The file that the flag names, or `PREFIX_CONFIG`, or the usual one: `$XDG_CONFIG_HOME/TOOL/config.toml`, in
+    /// `~/.config` without that. None where there is no home.
+    #[must_use]
+    pub fn find(flag: Option<&Path>, program: &Program, environment: &Environment) -> Option<Self> {
+        let named = |path: PathBuf| Some(Self { path, is_named: true });
+        if let Some(path) = flag {
+            return named(path.to_owned());
+        }
+        if let Some(path) = environment.var(&format!("{}_CONFIG", program.prefix)) {
+            return named(path.into());
+        }
+        let absolute =
+            |name: &str| environment.var(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let folder = absolute("XDG_CONFIG_HOME")
+            .or_else(|| absolute("HOME").map(|home| home.join(".config")))
+            .or_else(|| absolute("APPDATA"))?;
+        Some(Self { path: folder.join(program.name).join("config.toml"), is_named: false })
+    }
+
+    /// What the file says; nothing where the usual one is not there.
+    ///
+    /// # Errors
+    /// The file is not there, cannot be read, can be changed by others, or is wrong: exit 78.
+    pub fn read(&self, program: &Program) -> Result<Config, CliError> {
+        match self.text()? {
+            Some(text) => self.parse(&text, program).map(|(config, _)| config),
+            None if self.is_named => Err(self
+                .wrong("does not exist")
+                .hint(format!("{} config edit, to make it", program.name))),
+            None => Ok(Config::default()),
+        }
+    }
+
+    /// The text of the file, if it is there.
+    fn text(&self) -> Result<Option<String>, CliError> {
+        let refused = |error: &io::Error| self.wrong(&format!("cannot be read: {error}"));
+        let file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(_) if !self.is_named && self.is_of_somebody_else() => return Ok(None),
+            Err(error) => return Err(refused(&error)),
+        };
+        let about = file.metadata().map_err(|error| refused(&error))?;
+        if about.is_dir() {
+            return Err(self.wrong("is a folder"));
+        }
+        self.check_owner(&about)?;
+        let mut bytes = Vec::new();
+        file.take(LIMIT + 1).read_to_end(&mut bytes).map_err(|error| refused(&error))?;
+        if bytes.len() as u64 > LIMIT {
+            return Err(self.wrong("is longer than 1 MiB, which no configuration is"));
+        }
+        String::from_utf8(bytes).map(Some).map_err(|_| self.wrong("is not UTF-8"))
+    }
+
+    /// Whether its folder is not even open to this user, such as a service that was started with another's `HOME`.
+    fn is_of_somebody_else(&self) -> bool {
+        let denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+        fs::metadata(&self.path).is_err_and(denied)
+    }
+
+    /// Whoever can change the file decides which servers are changed.
+    #[cfg(unix)]
+    fn check_owner(&self, about: &Metadata) -> Result<(), CliError> {
+        use std::os::unix::fs::MetadataExt as _;
+        let shown = self.shown();
+        if about.is_file() && about.mode() & 0o022 != 0 {
+            return Err(self
+                .wrong("can be changed by other users")
+                .hint(format!("chmod go-w {shown}")));
+        }
+        let own = rustix::process::geteuid().as_raw();
+        if about.is_file() && ![0, own].contains(&about.uid()) {
+            return Err(self
+                .wrong("belongs to another user")
+                .hint("a file of your own, with --config FILE"));
+        }
+        Ok(())
+    }
+
+    #[cfg(not(unix))]
+    fn check_owner(&self, _: &Metadata) -> Result<(), CliError> {
+        Ok(())
+    }
+
+    /// The file's name for people.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        escape::line(&self.path.to_string_lossy()).into_owned()
+    }
+
+    fn wrong(&self, what: &str) -> CliError {
+        CliError::config(format!("the configuration file {} {what}", self.shown()))
+    }
+
+    /// Reads the text of the file.
+    ///
+    /// # Errors
+    /// What is wrong, with its line: exit 78.
+    pub fn parse(&self, text: &str, program: &Program) -> Result<(Config, DocumentMut), CliError> {
+        let at = |start: Option<usize>, what: &str| {
+            let line = start.and_then(|start| text.get(..start)).map(line_of);
+            let place =
+                line.map_or_else(|| self.shown(), |line| format!("{}:{line}", self.shown()));
+            CliError::config(format!("{place}: {what}"))
+                .hint(format!("{} config edit", program.name))
+        };
+        let document = Document::parse(text.to_owned())
+            .map_err(|error| at(error.span().map(|span| span.start), error.message()))?;
+        let reader = Reader { program, folder: self.folder() };
+        let config =
+            reader.config(document.as_table()).map_err(|wrong| at(wrong.at, &wrong.what))?;
+        Ok((config, document.into_mut()))
+    }
+
+    fn folder(&self) -> PathBuf {
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
+    }
+
+    /// Changes the file, which is replaced in one step; comments stay. Nobody else changes it meanwhile with this
+    /// program. A dry run only looks whether it can be done.
+    ///
+    /// # Errors
+    /// The file is wrong or would become so (78), or cannot be written (74).
+    pub fn change(
+        &self,
+        program: &Program,
+        dry_run: bool,
+        change: impl FnOnce(&mut DocumentMut, &Config) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        let changed = |text: &str| {
+            let (config, mut document) = self.parse(text, program)?;
+            change(&mut document, &config)?;
+            let new = document.to_string();
+            self.parse(&new, program).map(|_| new)
+        };
+        if dry_run {
+            return changed(&self.text()?.unwrap_or_default()).map(drop);
+        }
+        self.replace(|text| changed(text.unwrap_or_default()))
+    }
+
+    /// Lets a person edit the text of the file, or `template` where there is none. Whether it has changed.
+    ///
+    /// # Errors
+    /// What was written is wrong (78), or the file has changed meanwhile: the text is kept beside the file. As
+    /// [`Place::change`], and those of `edit`.
+    pub fn edit(
+        &self,
+        program: &Program,
+        template: &str,
+        edit: impl FnOnce(&[u8]) -> Result<Vec<u8>, CliError>,
+    ) -> Result<bool, CliError> {
+        let before = self.text()?;
+        let edited = edit(before.as_deref().unwrap_or(template).as_bytes())?;
+        if before.as_deref().is_some_and(|before| before.as_bytes() == edited) {
+            return Ok(false);
+        }
+        let taken = String::from_utf8(edited.clone())
+            .map_err(|_| self.wrong("would not be UTF-8"))
+            .and_then(|text| self.parse(&text, program).map(|_| text))
+            .and_then(|text| {
+                self.replace(|now| match now == before.as_deref() {
+                    true => Ok(text),
+                    false => Err(self.wrong("has changed meanwhile")),
+                })
+            });
+        taken.map(|()| true).map_err(|error| {
+            let kept = self.path.with_extension("rejected");
+            match files::replace(&kept, &edited, 0o600) {
+                Ok(_) => error.hint(format!("what you wrote is in {}", kept.display())),
+                Err(_) => error,
+            }
+        })
+    }
+
+    /// Puts another text in the place of this one, in one step, while nobody else with this program does.
+    fn replace(
+        &self,
+        make: impl FnOnce(Option<&str>) -> Result<String, CliError>,
+    ) -> Result<(), CliError> {
+        let unwritable = |error: &io::Error| {
+            CliError::new(Exit::Io, "IO", format!("cannot write {}: {error}", self.shown()))
+        };
+        // A link stays: what it points to is changed.
+        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        make_folder(folder).map_err(|error| unwritable(&error))?;
+        // Two that change the file at once do it one after the other.
+        #[cfg(unix)]
+        let lock = File::open(folder).map_err(|error| unwritable(&error))?;
+        #[cfg(unix)]
+        lock.lock().map_err(|error| unwritable(&error))?;
+        let text = self.text()?;
+        let new = make(text.as_deref())?;
+        if text.as_ref() != Some(&new) {
+            files::replace(&path, new.as_bytes(), 0o600).map_err(|error| unwritable(&error))?;
+        }
+        Ok(())
+    }
+}
+
+/// A folder for this user alone.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(0o700);
+    }
+    builder.create(folder)
+}
+
+/// Refuses names that would not be words of a prompt or a command line.
+///
+/// # Errors
+/// The rule: exit 2.
+pub fn check_name(name: &str) -> Result<(), CliError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if starts && name.len() <= LONGEST_NAME && name.chars().all(is_plain) {
+        return Ok(());
+    }
+    let shown = escape::clip(&escape::line(name), LONGEST_NAME).into_owned();
+    Err(CliError::usage(format!("`{shown}` cannot be the name of a context")).hint(format!(
+        "a letter or digit, then letters, digits, - _ or . up to {LONGEST_NAME} characters"
+    )))
+}
+
+/// The number of the line that begins or goes on after this text.
+fn line_of(before: &str) -> usize {
+    before.matches('\n').count() + 1
+}
+
+/// What is wrong in a file, and where.
+struct Wrong {
+    at: Option<usize>,
+    what: String,
+}
+
+struct Reader<'p> {
+    program: &'p Program,
+    folder: PathBuf,
+}
+
+impl Reader<'_> {
+    fn config(&self, table: &Table) -> Result<Config, Wrong> {
+        let mut config = Config::default();
+        for (name, item) in table {
+            let at = place(table, name, item);
+            match name {
+                SELECTED => config.selected = Some(context_name(at, name, item)?),
+                PREVIOUS => config.previous = Some(context_name(at, name, item)?),
+                DEFAULTS => config.defaults = self.fields(DEFAULTS, at, item)?,
+                CONTEXTS => {
+                    let contexts = item.as_table_like().ok_or_else(|| no_table(at, name))?;
+                    for (name, item) in contexts.iter() {
+                        let at = place(contexts, name, item);
+                        check_name(name).map_err(|error| Wrong { at, what: error.message })?;
+                        let fields = self.fields(&format!("{CONTEXTS}.{name}"), at, item)?;
+                        config.contexts.insert(name.to_owned(), fields);
+                    }
+                }
+                other => {
+                    let known = [SELECTED, PREVIOUS, DEFAULTS, CONTEXTS].join(", ");
+                    return Err(unknown(at, other, &known));
+                }
+            }
+        }
+        Ok(config)
+    }
+
+    fn fields(&self, of: &str, at: Option<usize>, item: &Item) -> Result<Fields, Wrong> {
+        let table = item.as_table_like().ok_or_else(|| no_table(at, of))?;
+        let mut fields = Fields::new();
+        for (name, item) in table.iter() {
+            let at = place(table, name, item);
+            let keys = || keys::of(self.program);
+            let Some(key) = keys().find(|key: &Key| key.shown(self.program) == name) else {
+                let known: Vec<&str> = keys().map(|key| key.shown(self.program)).collect();
+                return Err(unknown(at, &format!("{of}.{name}"), &known.join(", ")));
+            };
+            let value = key.read(item, self.program, &self.folder);
+            let value = value.map_err(|what| Wrong { at, what: format!("{of}.{name}: {what}") })?;
+            fields.insert(key.name, value);
+        }
+        Ok(fields)
+    }
+}
+
+/// Where a key is, or what it says.
+fn place(table: &dyn TableLike, name: &str, item: &Item) -> Option<usize> {
+    let key = table.get_key_value(name).and_then(|(key, _)| key.span());
+    key.or_else(|| item.span()).map(|span| span.start)
+}
+
+fn context_name(at: Option<usize>, key: &str, item: &Item) -> Result<String, Wrong> {
+    let what = || format!("{key} has to be the name of a context");
+    item.as_str().map(str::to_owned).ok_or_else(|| Wrong { at, what: what() })
+}
+
+fn no_table(at: Option<usize>, name: &str) -> Wrong {
+    Wrong { at, what: format!("{} has to be a table", escape::line(name)) }
+}
+
+fn unknown(at: Option<usize>, name: &str, known: &str) -> Wrong {
+    let name = escape::line(name);
+    Wrong { at, what: format!("there is no setting `{name}`, only {known}") }
+}

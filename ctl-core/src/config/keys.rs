@@ -1,0 +1,267 @@
+//! What a configuration file can say: its keys, and what their values look like.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use toml_edit::{Array, Item, Value};
+
+use super::word;
+use crate::color::Tint;
+use crate::error::CliError;
+use crate::escape;
+use crate::output::Format;
+use crate::program::Program;
+use crate::units;
+
+/// The servers' addresses.
+pub const ADDRESS: &str = "address";
+/// What stands for the tool's own word for a queue, such as `tube`: the key of the usual one.
+pub const QUEUE: &str = "queue";
+/// How servers are spoken to.
+pub const TRANSPORT: &str = "transport";
+/// Whether every server is reached over TLS.
+pub const TLS: &str = "tls";
+/// The file of the authorities.
+pub const TLS_CA: &str = "tls-ca";
+/// The file of the revocation lists.
+pub const TLS_CRL: &str = "tls-crl";
+/// The file of the certificate to show.
+pub const TLS_CERT: &str = "tls-cert";
+/// The file of its key.
+pub const TLS_KEY: &str = "tls-key";
+/// Whether any certificate of a server is accepted.
+pub const TLS_INSECURE: &str = "tls-insecure";
+/// The bound for connecting.
+pub const CONNECT_TIMEOUT: &str = "connect-timeout";
+/// The bound for each answer.
+pub const TIMEOUT: &str = "timeout";
+/// How often to try again.
+pub const RETRY: &str = "retry";
+/// How long to wait until the server answers.
+pub const WAIT_FOR_SERVER: &str = "wait-for-server";
+/// The output format.
+pub const OUTPUT: &str = "output";
+/// The colour of the context's name in the prompt of a session.
+pub const PROMPT_COLOR: &str = "prompt-color";
+/// Whether changing anything asks for the context's name.
+pub const PROTECTED: &str = "protected";
+
+/// What a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Addresses,
+    Queue,
+    Transport,
+    Switch,
+    File,
+    Duration,
+    Number,
+    Format,
+    Tint,
+}
+
+/// A key.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// Its name here; see [`Key::shown`].
+    pub name: &'static str,
+    kind: Kind,
+}
+
+const fn key(name: &'static str, kind: Kind) -> Key {
+    Key { name, kind }
+}
+
+/// Every key of a context; `[defaults]` has the same.
+pub const KEYS: &[Key] = &[
+    key(ADDRESS, Kind::Addresses),
+    key(QUEUE, Kind::Queue),
+    key(TRANSPORT, Kind::Transport),
+    key(PROTECTED, Kind::Switch),
+    key(PROMPT_COLOR, Kind::Tint),
+    key(TLS, Kind::Switch),
+    key(TLS_CA, Kind::File),
+    key(TLS_CRL, Kind::File),
+    key(TLS_CERT, Kind::File),
+    key(TLS_KEY, Kind::File),
+    key(TLS_INSECURE, Kind::Switch),
+    key(CONNECT_TIMEOUT, Kind::Duration),
+    key(TIMEOUT, Kind::Duration),
+    key(RETRY, Kind::Number),
+    key(WAIT_FOR_SERVER, Kind::Duration),
+    key(OUTPUT, Kind::Format),
+];
+
+/// The keys that this tool has.
+pub fn of(program: &Program) -> impl Iterator<Item = Key> + use<> {
+    let has_transports = !program.servers.transports.is_empty();
+    KEYS.iter().copied().filter(move |key| key.kind != Kind::Transport || has_transports)
+}
+
+/// The key that people write so.
+///
+/// # Errors
+/// There is none: exit 2, with those that there are.
+pub fn named(program: &Program, text: &str) -> Result<Key, CliError> {
+    of(program).find(|key| key.shown(program) == text).ok_or_else(|| {
+        let known: Vec<&str> = of(program).map(|key| key.shown(program)).collect();
+        CliError::usage(format!("there is no setting `{}`", escape::line(text)))
+            .hint(format!("one of {}", known.join(", ")))
+    })
+}
+
+impl Key {
+    /// How people write it.
+    #[must_use]
+    pub fn shown(self, program: &Program) -> &'static str {
+        if self.kind == Kind::Queue { program.queue.key } else { self.name }
+    }
+
+    /// What its value looks like, for help and errors.
+    #[must_use]
+    pub fn form(self, program: &Program) -> String {
+        match self.kind {
+            Kind::Addresses => format!("an address or a list of them: {}", program.servers.forms),
+            Kind::Queue => format!("the name of a {}", program.queue.key),
+            Kind::Transport => program.servers.transports.join(", "),
+            Kind::Switch => "true or false".to_owned(),
+            Kind::File => {
+                "a file's name, beside the configuration file unless it begins with / or ~/"
+                    .to_owned()
+            }
+            Kind::Duration => "a duration such as \"2s\", or a number of seconds".to_owned(),
+            Kind::Number => "a whole number".to_owned(),
+            Kind::Format => words::<Format>(),
+            Kind::Tint => words::<Tint>(),
+        }
+    }
+
+    /// Whether it is a file's name.
+    #[must_use]
+    pub fn is_file(self) -> bool {
+        self.kind == Kind::File
+    }
+
+    /// The variables of the environment that say it, those that count more first.
+    #[must_use]
+    pub fn variables(self, program: &Program) -> Vec<String> {
+        let own = |name: &str| vec![format!("{}_{name}", program.prefix)];
+        let one = |name: &str| vec![name.to_owned()];
+        match self.name {
+            ADDRESS => program.servers.variables.iter().map(ToString::to_string).collect(),
+            TLS_CA => one(program.tls.authorities),
+            TLS_CRL => one(program.tls.revocations),
+            TLS_CERT => one(program.tls.certificate),
+            TLS_KEY => one(program.tls.key),
+            TIMEOUT => own("TIMEOUT"),
+            OUTPUT => own("OUTPUT"),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The id of the flag that says it, if there is one.
+    #[must_use]
+    pub fn flag(self, program: &Program) -> Option<String> {
+        match self.kind {
+            Kind::Addresses => Some(program.servers.flag.trim_start_matches('-').to_owned()),
+            Kind::Queue | Kind::Tint => None,
+            _ => Some(self.name.replace('-', "_")),
+        }
+    }
+
+    /// A value of a file, as text. `folder` is where the file is.
+    ///
+    /// # Errors
+    /// What the value has to be.
+    pub(super) fn read(
+        self,
+        item: &Item,
+        program: &Program,
+        folder: &Path,
+    ) -> Result<String, String> {
+        let expected = || format!("has to be {}", self.form(program));
+        let value = item.as_value().ok_or_else(expected)?;
+        let text = match (self.kind, value) {
+            (Kind::Addresses, Value::Array(list)) => {
+                let all: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
+                let all = all.filter(|all| !all.is_empty()).ok_or_else(expected)?;
+                all.join(",")
+            }
+            (Kind::Switch, Value::Boolean(switch)) => switch.value().to_string(),
+            (Kind::Duration | Kind::Number, Value::Integer(number)) => number.value().to_string(),
+            (Kind::Duration, Value::Float(number)) => number.value().to_string(),
+            (Kind::Switch | Kind::Number, _) => return Err(expected()),
+            (_, Value::String(text)) => text.value().clone(),
+            _ => return Err(expected()),
+        };
+        self.check(&text, program)?;
+        if self.kind != Kind::File {
+            return Ok(text);
+        }
+        let path = expanded(&text, folder);
+        path.into_os_string().into_string().map_err(|_| "has to be UTF-8".to_owned())
+    }
+
+    /// Whether this text can be its value.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn check(self, text: &str, program: &Program) -> Result<(), String> {
+        let said = |error: CliError| error.message;
+        match self.kind {
+            Kind::Addresses => (program.servers.check)(text).map_err(said),
+            Kind::Queue => (program.queue.check)(text).map_err(said),
+            Kind::Transport => match program.servers.transports.contains(&text) {
+                true => Ok(()),
+                false => {
+                    let shown = escape::line(text);
+                    Err(format!("`{shown}` is not one of {}", self.form(program)))
+                }
+            },
+            Kind::Switch => {
+                text.parse::<bool>().map(drop).map_err(|_| not_so(text, "true or false"))
+            }
+            Kind::File if text.is_empty() => Err("names no file".to_owned()),
+            Kind::File => Ok(()),
+            Kind::Duration => units::duration(text).map(drop),
+            Kind::Number => {
+                text.parse::<u32>().map(drop).map_err(|_| not_so(text, "a whole number"))
+            }
+            Kind::Format => word::<Format>(text).map(drop),
+            Kind::Tint => word::<Tint>(text).map(drop),
+        }
+    }
+
+    /// What stands in a file for this text.
+    #[must_use]
+    pub(crate) fn written(self, text: &str) -> Value {
+        match self.kind {
+            Kind::Switch => Value::from(text == "true"),
+            Kind::Number | Kind::Duration => {
+                text.parse::<i64>().map_or_else(|_| Value::from(text), Value::from)
+            }
+            Kind::Addresses if text.contains(',') => {
+                Value::Array(text.split(',').map(str::trim).collect::<Array>())
+            }
+            _ => Value::from(text),
+        }
+    }
+}
+
+fn not_so(text: &str, form: &str) -> String {
+    format!("`{}` is not {form}", escape::line(text))
+}
+
+fn words<T: ValueEnum>() -> String {
+    let names = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    names.map(|name| name.get_name().to_owned()).collect::<Vec<_>>().join(", ")
+}
+
+/// A file's name as it is meant in a file of this folder.
+fn expanded(text: &str, folder: &Path) -> PathBuf {
+    let home = || std::env::var_os("HOME").filter(|home| !home.is_empty());
+    match text.strip_prefix("~/").zip(home()) {
+        Some((rest, home)) => Path::new(&home).join(rest),
+        None => folder.join(text),
+    }
+}

@@ -1,0 +1,424 @@
+//! Settings of a command line: flags, environment, context and configuration file, in the order in which they count.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{ArgMatches, Args, parser::ValueSource};
+
+use super::file::{Config, Place};
+use super::keys::{self, ADDRESS, Key, PROMPT_COLOR, PROTECTED, QUEUE, TRANSPORT};
+use super::{Environment, Setting, Source, word};
+use crate::color::{Role, Tint};
+use crate::error::CliError;
+use crate::escape;
+use crate::program::Program;
+use crate::settings::CONTEXT;
+
+/// Flags that say where other settings come from.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct SettingsArgs {
+    /// Use this configuration file
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Use the settings of this context; they count more than the environment
+    #[arg(long, global = true, value_name = CONTEXT)]
+    pub context: Option<String>,
+
+    /// Use no context
+    #[arg(long, global = true, hide_short_help = true, conflicts_with = "context")]
+    pub no_context: bool,
+
+    /// Ask for a name before anything is changed, as in a protected context
+    #[arg(long, global = true, hide_short_help = true)]
+    pub protected: bool,
+}
+
+/// The context in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// Its name.
+    pub name: String,
+    /// Who chose it: a flag, the environment, the file, or `connect` in a session.
+    pub source: Source,
+}
+
+impl Chosen {
+    /// Whether this command line or session itself names it.
+    fn is_told(&self) -> bool {
+        matches!(self.source, Source::Flag(_) | Source::Connect)
+    }
+}
+
+/// What the environment, a context and the configuration file say.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The environment.
+    pub environment: Environment,
+    program: Program,
+    place: Option<Place>,
+    config: Arc<Config>,
+    chosen: Option<Chosen>,
+    is_protected: bool,
+    /// The servers are others than those of the file.
+    is_elsewhere: bool,
+    given: Arc<Vec<(&'static str, String)>>,
+    trouble: Option<Arc<CliError>>,
+}
+
+impl Settings {
+    /// Reads the configuration file, and finds the context that is in force. `embedded` servers are those of no context.
+    ///
+    /// # Errors
+    /// The file is wrong, or the context is not there: exit 78. Flags that exclude each other: exit 2.
+    pub fn load(
+        program: &Program,
+        args: &SettingsArgs,
+        embedded: bool,
+        environment: Environment,
+    ) -> Result<Self, CliError> {
+        if embedded && args.context.is_some() {
+            let text = "--embedded cannot be combined with --context";
+            return Err(CliError::usage(text).hint("either of them"));
+        }
+        let mut settings = Self::without_file(program, args, environment);
+        settings.is_elsewhere = embedded;
+        if let Some(place) = &settings.place {
+            settings.config = Arc::new(place.read(program)?);
+        }
+        if !args.no_context && !embedded {
+            settings.chosen = settings.find(args)?;
+        }
+        Ok(settings)
+    }
+
+    /// The same without the file, for commands that work where it is wrong.
+    #[must_use]
+    pub fn without_file(program: &Program, args: &SettingsArgs, environment: Environment) -> Self {
+        let place = Place::find(args.config.as_deref(), program, &environment);
+        Self {
+            environment,
+            program: *program,
+            place,
+            config: Arc::default(),
+            chosen: None,
+            is_protected: args.protected,
+            is_elsewhere: false,
+            given: Arc::default(),
+            trouble: None,
+        }
+    }
+
+    /// The same, knowing which flags were given with which words.
+    #[must_use]
+    pub fn with_flags(mut self, line: &ArgMatches) -> Self {
+        let words = |key: Key| {
+            let id = key.flag(&self.program)?;
+            let is_given = line.value_source(&id) == Some(ValueSource::CommandLine);
+            let words = line.get_raw(&id).filter(|_| is_given);
+            let words: Vec<_> = words?.map(|word| word.to_string_lossy()).collect();
+            let text = if words.is_empty() { "true".to_owned() } else { words.join(",") };
+            Some((key.name, text))
+        };
+        self.given = Arc::new(keys::of(&self.program).filter_map(words).collect());
+        self
+    }
+
+    /// The same, knowing why the file is not used.
+    #[must_use]
+    pub fn with_trouble(mut self, error: CliError) -> Self {
+        self.trouble = Some(Arc::new(error));
+        self
+    }
+
+    /// Why the file is not used, although there is one.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&CliError> {
+        self.trouble.as_deref()
+    }
+
+    /// What flags say, by the names of keys.
+    #[must_use]
+    pub fn given(&self) -> &[(&'static str, String)] {
+        &self.given
+    }
+
+    fn find(&self, args: &SettingsArgs) -> Result<Option<Chosen>, CliError> {
+        let variable = format!("{}_CONTEXT", self.program.prefix);
+        let chosen = if let Some(name) = &args.context {
+            Chosen { name: name.clone(), source: Source::Flag("--context") }
+        } else if let Some(name) = self.environment.var(&variable) {
+            Chosen { name, source: Source::Environment(variable) }
+        } else if let Some(name) = &self.config.selected {
+            Chosen { name: name.clone(), source: Source::File }
+        } else {
+            return Ok(None);
+        };
+        self.require(&chosen.name).map_err(|error| match &chosen.source {
+            Source::Flag(_) => error,
+            source => error.remark(format!("(the context came from: {source})")),
+        })?;
+        Ok(Some(chosen))
+    }
+
+    /// Refuses the name of a context that there is not.
+    fn require(&self, name: &str) -> Result<(), CliError> {
+        if self.config.contexts.contains_key(name) {
+            return Ok(());
+        }
+        let tool = self.program.name;
+        let known: Vec<&str> = self.config.contexts.keys().map(String::as_str).collect();
+        let file = self.place.as_ref().map_or_else(|| "no file".to_owned(), Place::shown);
+        let error =
+            CliError::config(format!("there is no context `{}` in {file}", escape::line(name)));
+        let error = match known.as_slice() {
+            [] => error.hint(format!("{tool} context add {}", escape::line(name))),
+            known => error.hint(format!("one of {}", known.join(", "))),
+        };
+        Err(error.hint("--no-context, to go without"))
+    }
+
+    /// Where the configuration file is, or would be.
+    #[must_use]
+    pub fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// What the configuration file says.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The file says this now.
+    pub fn reread(&mut self, config: &Config) {
+        self.config = Arc::new(config.clone());
+    }
+
+    /// The context in force.
+    #[must_use]
+    pub fn chosen(&self) -> Option<&Chosen> {
+        self.chosen.as_ref()
+    }
+
+    /// Goes to another context.
+    ///
+    /// # Errors
+    /// There is none of this name: exit 78.
+    pub fn enter(&mut self, name: &str) -> Result<(), CliError> {
+        self.require(name)?;
+        self.chosen = Some(Chosen { name: name.to_owned(), source: Source::Connect });
+        self.is_elsewhere = false;
+        Ok(())
+    }
+
+    /// Goes to servers that are those of no context.
+    pub fn leave(&mut self) {
+        self.chosen = None;
+        self.is_elsewhere = true;
+    }
+
+    /// What environment, context and file say, those that count more first. A context that the command line names counts
+    /// more than the environment.
+    fn layers(&self, key: Key) -> Vec<(Source, String)> {
+        let name = key.name;
+        let variable = |variable: String| {
+            let text = self.environment.var(&variable)?;
+            Some((Source::Environment(variable), text))
+        };
+        let mut layers: Vec<_> =
+            key.variables(&self.program).into_iter().filter_map(variable).collect();
+        let is_of_servers = name == ADDRESS || name == TRANSPORT || name.starts_with(keys::TLS);
+        if self.is_elsewhere && (is_of_servers || name == PROTECTED) {
+            return layers;
+        }
+        if let Some(Chosen { name: context, .. }) = &self.chosen {
+            let fields = self.config.contexts.get(context);
+            let text = fields.and_then(|fields| fields.get(name));
+            let layer = text.map(|text| (Source::Context(context.clone()), text.clone()));
+            let is_told = self.chosen.as_ref().is_some_and(Chosen::is_told);
+            let at = if is_told { 0 } else { layers.len() };
+            layer.into_iter().for_each(|layer| layers.insert(at, layer));
+        }
+        let default = self.config.defaults.get(name);
+        layers.extend(default.map(|text| (Source::File, text.clone())));
+        layers
+    }
+
+    /// The flag's value if there is one, else what counts most of the rest, read by `parse`.
+    ///
+    /// # Errors
+    /// A variable whose value `parse` refuses: exit 2, with the variable's name.
+    pub fn setting<T>(
+        &self,
+        name: &str,
+        flag: (&'static str, Option<T>),
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<Setting<T>>, CliError> {
+        let Some(key) = keys::KEYS.iter().find(|key| key.name == name) else {
+            return Err(CliError::internal(format!("there is no setting {name}")));
+        };
+        let mut layers = self.layers(*key).into_iter();
+        let found = match flag {
+            (name, Some(value)) => Some((Source::Flag(name), value)),
+            (_, None) => match layers.next() {
+                Some((source, text)) => {
+                    let value = parse(&text).map_err(|why| refused(&source, &why))?;
+                    Some((source, value))
+                }
+                None => None,
+            },
+        };
+        let below = layers.next().map(|(source, _)| source);
+        let said = |(source, value)| {
+            // One variable before another is no surprise.
+            let is_said = |below: &Source| match below {
+                Source::Context(_) => true,
+                Source::Environment(_) => matches!(source, Source::Context(_)),
+                _ => false,
+            };
+            Setting { over: below.filter(is_said), value, source }
+        };
+        Ok(found.map(said))
+    }
+
+    /// A setting as text, with the flag that was given.
+    ///
+    /// # Errors
+    /// A variable that cannot be its value: exit 2.
+    pub fn text(&self, key: Key) -> Result<Option<Setting<String>>, CliError> {
+        let given = self.given.iter().find(|(name, _)| *name == key.name);
+        let flag = match key.name {
+            ADDRESS => self.program.servers.flag,
+            name => flag_of(name),
+        };
+        let check = |text: &str| key.check(text, &self.program).map(|()| text.to_owned());
+        self.setting(key.name, (flag, given.map(|(_, text)| text.clone())), check)
+    }
+
+    /// Whether a switch is on.
+    #[must_use]
+    pub fn is_on(&self, name: &str, flag: bool) -> bool {
+        let read = |text: &str| Ok(text == "true");
+        let setting = self.setting(name, ("", flag.then_some(true)), read);
+        setting.ok().flatten().is_some_and(|setting| setting.value)
+    }
+
+    /// The queue that commands without a name are about, if a context or the file says it.
+    #[must_use]
+    pub fn queue(&self) -> Option<String> {
+        let setting = self.setting(QUEUE, ("", None), |text| Ok(text.to_owned()));
+        setting.ok().flatten().map(|setting| setting.value)
+    }
+
+    /// What has to be typed before anything is changed, where that is protected: the context's name, or else `address`.
+    #[must_use]
+    pub fn lock(&self, address: impl FnOnce() -> String) -> Option<String> {
+        let is_protected = self.is_on(PROTECTED, self.is_protected);
+        is_protected.then(|| match &self.chosen {
+            Some(chosen) => chosen.name.clone(),
+            None => address(),
+        })
+    }
+
+    /// How the prompt of a session begins: the context, and whether it is protected.
+    #[must_use]
+    pub fn mark(&self) -> Option<(String, Role)> {
+        let name = self.chosen.as_ref().map(|chosen| chosen.name.as_str());
+        if self.is_on(PROTECTED, self.is_protected) {
+            // Not by colour alone.
+            return Some((format!("{}!", name.unwrap_or("protected")), Role::Error));
+        }
+        let tint = self.setting(PROMPT_COLOR, ("", None), word::<Tint>).ok().flatten();
+        let role = tint.map_or(Role::Heading, |setting| Role::Tint(setting.value));
+        name.map(|name| (name.to_owned(), role))
+    }
+}
+
+fn refused(source: &Source, why: &str) -> CliError {
+    match source {
+        Source::Environment(name) => {
+            CliError::setting(format!("environment variable {name}: {why}"))
+                .hint(format!("correct or unset {name}"))
+        }
+        source => CliError::config(format!("{source}: {why}")),
+    }
+}
+
+/// The flag of a key that has the same name.
+fn flag_of(name: &str) -> &'static str {
+    const FLAGS: &[&str] = &[
+        "--transport",
+        "--protected",
+        "--tls",
+        "--tls-ca",
+        "--tls-crl",
+        "--tls-cert",
+        "--tls-key",
+        "--tls-insecure",
+        "--connect-timeout",
+        "--timeout",
+        "--retry",
+        "--wait-for-server",
+        "--output",
+    ];
+    FLAGS.iter().find(|flag| flag.strip_prefix("--") == Some(name)).copied().unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::TOOL;
+
+    fn settings(text: &str, args: &SettingsArgs) -> Settings {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.toml");
+        std::fs::write(&file, text).unwrap();
+        let args = SettingsArgs { config: Some(file), ..args.clone() };
+        Settings::load(&TOOL, &args, false, Environment::of(&[])).unwrap()
+    }
+
+    #[test]
+    fn the_prompt_shows_what_is_protected_without_colour_too() {
+        let none = SettingsArgs::default();
+        let file = "context = \"a\"\n[contexts.a]\nprompt-color = \"blue\"\n[contexts.b]\nprotected = true\n";
+        let mark = |args: &SettingsArgs| settings(file, args).mark();
+        assert_eq!(mark(&none), Some(("a".to_owned(), Role::Tint(Tint::Blue))));
+        let b = SettingsArgs { context: Some("b".into()), ..none.clone() };
+        assert_eq!(mark(&b), Some(("b!".to_owned(), Role::Error)));
+        let free = SettingsArgs { no_context: true, ..none };
+        assert_eq!(mark(&free), None);
+        let flag = SettingsArgs { protected: true, ..free };
+        assert_eq!(mark(&flag), Some(("protected!".to_owned(), Role::Error)));
+    }
+
+    #[test]
+    fn servers_that_a_session_is_told_are_of_no_context() {
+        let file = "context = \"a\"\n[defaults]\ntimeout = 3\ntls = true\n[contexts.a]\nprotected = true\ntube = \"t\"\n";
+        let mut settings = settings(file, &SettingsArgs::default());
+        let lock = |settings: &Settings| settings.lock(|| "host:1".to_owned());
+        assert_eq!(
+            (lock(&settings).as_deref(), settings.queue().as_deref()),
+            (Some("a"), Some("t"))
+        );
+        settings.leave();
+        assert_eq!((lock(&settings), settings.queue()), (None, None));
+        assert!(!settings.is_on(keys::TLS, false));
+        let timeout = settings.setting(keys::TIMEOUT, ("", None), |text| Ok(text.to_owned()));
+        assert_eq!(timeout.unwrap().unwrap().value, "3");
+        assert_eq!(settings.enter("b").unwrap_err().exit.code(), 78);
+        settings.enter("a").unwrap();
+        assert_eq!(lock(&settings).as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn files_are_beside_the_configuration_file() {
+        let file = "[defaults]\ntls-ca = \"ca.pem\"\ntls-key = \"/k.pem\"\n";
+        let settings = settings(file, &SettingsArgs::default());
+        let folder = settings.place().unwrap().path.parent().unwrap().to_owned();
+        let find = |name: &str| settings.config().defaults.get(name).unwrap().clone();
+        assert_eq!(PathBuf::from(find("tls-ca")), folder.join("ca.pem"));
+        assert_eq!(find("tls-key"), "/k.pem");
+    }
+}

@@ -1,0 +1,464 @@
+//! `context`: named sets of settings.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use clap::{Args, Subcommand};
+use toml_edit::{DocumentMut, TableLike, Value};
+
+use super::{CONTEXT, ROWS, context_table, file, in_force, meant, place, row, set, set_value};
+use crate::config::file::{CONTEXTS, Config, Fields, PREVIOUS, SELECTED, check_name};
+use crate::config::keys::{self, ADDRESS, Key, OUTPUT, PROTECTED};
+use crate::config::{Setting, Source};
+use crate::error::{CliError, Exit};
+use crate::escape;
+use crate::link::Link;
+use crate::output::{Column, Record, Shape};
+use crate::ping::PATIENCE;
+use crate::program::Program;
+use crate::tool::{Context, Tool};
+
+/// Arguments of `context`.
+#[derive(Debug, Args)]
+pub struct ContextArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Add a context, of these values and of what the flags of this line say
+    #[command(alias = "create", alias = "save")]
+    Add {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        /// What it says, such as address=10.0.0.1 protected=true
+        #[arg(value_name = "KEY=VALUE", value_parser = pair)]
+        fields: Vec<(String, String)>,
+
+        /// Select it, too
+        #[arg(long)]
+        select: bool,
+    },
+    /// List the contexts
+    #[command(visible_alias = "list")]
+    Ls,
+    /// Show the settings in force and where each came from, or those of a context
+    Show {
+        /// The context
+        #[arg(value_name = CONTEXT)]
+        name: Option<String>,
+    },
+    /// Change values of a context, of these and of what the flags of this line say; none: edit the file
+    Edit {
+        /// The context
+        #[arg(value_name = CONTEXT)]
+        name: String,
+
+        /// What it says from now on; KEY= removes it
+        #[arg(value_name = "KEY=VALUE", value_parser = pair)]
+        fields: Vec<(String, String)>,
+    },
+    /// Remove contexts
+    #[command(visible_alias = "remove")]
+    Rm {
+        /// The contexts
+        #[arg(value_name = CONTEXT, required = true)]
+        names: Vec<String>,
+    },
+    /// Use a context from now on
+    #[command(visible_alias = "use")]
+    Select {
+        /// The context; - is the previous one
+        #[arg(value_name = CONTEXT)]
+        name: String,
+    },
+    /// Use no context from now on
+    Unselect,
+    /// Copy a context
+    #[command(visible_alias = "cp")]
+    Copy {
+        /// The context
+        #[arg(value_name = CONTEXT)]
+        from: String,
+
+        /// The name of the copy
+        #[arg(value_name = "NAME")]
+        to: String,
+    },
+    /// Check contexts: the file, the files that they name, and with --connect the servers
+    Validate {
+        /// The contexts; all when none is named
+        #[arg(value_name = CONTEXT)]
+        names: Vec<String>,
+
+        /// Ask every server
+        #[arg(long)]
+        connect: bool,
+    },
+    /// Go back to the context before this one
+    #[command(visible_alias = "-")]
+    Previous,
+}
+
+impl ContextArgs {
+    /// Whether it works where the file is wrong, or says so itself.
+    #[must_use]
+    pub fn works_without(&self) -> bool {
+        !matches!(self.action, Action::Show { name: None })
+    }
+
+    /// Whether files stay as they are.
+    #[must_use]
+    pub fn reads_only(&self) -> bool {
+        matches!(self.action, Action::Ls | Action::Show { .. } | Action::Validate { .. })
+    }
+}
+
+/// `KEY=VALUE`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("has to be KEY=VALUE, such as protected=true")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Runs `context`.
+///
+/// # Errors
+/// The file is wrong, or there is no such context (78); it cannot be written (74); a wrong value (2).
+pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit, CliError> {
+    let program = &T::PROGRAM;
+    match &args.action {
+        Action::Ls => ls(context),
+        Action::Show { name } => show(context, name.as_deref()),
+        Action::Validate { names, connect } => validate(context, names, *connect),
+        Action::Edit { name, fields } if fields.is_empty() && given(context).is_empty() => {
+            let (place, config) = file(context)?;
+            require(&config, name, program)
+                .map_err(|error| error.remark(format!("in {}", place.shown())))?;
+            super::config::edit(context)
+        }
+        Action::Add { name, fields, select } => {
+            check_name(name)?;
+            let fields = values(context, fields)?;
+            change(context, name, &format!("added context {name}"), |document, config| {
+                if config.contexts.contains_key(name) {
+                    return Err(CliError::usage(format!("there is a context {name} already"))
+                        .hint(format!("{} context edit {name} KEY=VALUE", program.name)));
+                }
+                fill(context_table(document, name)?, &fields, program);
+                if *select { self::select(document, config, name) } else { Ok(()) }
+            })
+        }
+        Action::Edit { name, fields } => {
+            let fields = values(context, fields)?;
+            change(context, name, &format!("changed context {name}"), |document, config| {
+                require(config, name, program)?;
+                fill(context_table(document, name)?, &fields, program);
+                Ok(())
+            })
+        }
+        Action::Rm { names } => {
+            let all = names.join(", ");
+            change(context, &all, &format!("removed context {all}"), |document, config| {
+                for name in names {
+                    require(config, name, program)?;
+                    remove(document, name);
+                }
+                Ok(())
+            })
+        }
+        Action::Select { name } if name == "-" => previous(context),
+        Action::Select { name } => {
+            let done = format!("context {name} is used from now on");
+            change(context, name, &done, |document, config| {
+                require(config, name, program)?;
+                select(document, config, name)
+            })?;
+            say_what_overrides(context, name);
+            Ok(Exit::Done)
+        }
+        Action::Unselect => {
+            change(context, "", "no context is used from now on", |document, config| {
+                if let Some(now) = &config.selected {
+                    document.remove(SELECTED);
+                    set_value(document.as_table_mut(), PREVIOUS, Value::from(now.as_str()));
+                }
+                Ok(())
+            })
+        }
+        Action::Copy { from, to } => {
+            check_name(to)?;
+            change(context, to, &format!("copied context {from} to {to}"), |document, config| {
+                require(config, from, program)?;
+                if config.contexts.contains_key(to) {
+                    return Err(CliError::usage(format!("there is a context {to} already")));
+                }
+                copy(document, from, to)
+            })
+        }
+        Action::Previous => previous(context),
+    }
+}
+
+fn require<'c>(config: &'c Config, name: &str, program: &Program) -> Result<&'c Fields, CliError> {
+    config.contexts.get(name).ok_or_else(|| {
+        let error = CliError::config(format!("there is no context `{}`", escape::line(name)));
+        error.hint(format!("{} context ls", program.name))
+    })
+}
+
+/// What the flags of the line say that can be kept; -o is for the line itself.
+fn given<T: Tool>(context: &Context<T>) -> Vec<(Key, String)> {
+    let given = context.settings().given().iter().filter(|(name, _)| *name != OUTPUT);
+    let key = |name: &str| keys::KEYS.iter().copied().find(|key| key.name == name);
+    given.filter_map(|(name, text)| Some((key(name)?, text.clone()))).collect()
+}
+
+/// What a context is to say, checked; an empty text removes.
+fn values<T: Tool>(
+    context: &Context<T>,
+    fields: &[(String, String)],
+) -> Result<Vec<(Key, String)>, CliError> {
+    let program = &T::PROGRAM;
+    let mut values = given(context);
+    for (name, text) in fields {
+        values.push((keys::named(program, name)?, text.clone()));
+    }
+    let checked = |(key, text): (Key, String)| match text.is_empty() {
+        true => Ok((key, text)),
+        false => meant(key, &text, program).map(|text| (key, text)),
+    };
+    values.into_iter().map(checked).collect()
+}
+
+fn fill(table: &mut dyn TableLike, fields: &[(Key, String)], program: &Program) {
+    for (key, text) in fields {
+        if text.is_empty() {
+            table.remove(key.shown(program));
+        } else {
+            set(table, *key, program, text);
+        }
+    }
+}
+
+fn select(document: &mut DocumentMut, config: &Config, name: &str) -> Result<(), CliError> {
+    let now = config.selected.as_deref().filter(|now| *now != name);
+    if let Some(now) = now {
+        set_value(document.as_table_mut(), PREVIOUS, Value::from(now));
+    }
+    set_value(document.as_table_mut(), SELECTED, Value::from(name));
+    Ok(())
+}
+
+fn remove(document: &mut DocumentMut, name: &str) {
+    if let Some(all) = document.get_mut(CONTEXTS).and_then(|all| all.as_table_like_mut()) {
+        all.remove(name);
+    }
+    for key in [SELECTED, PREVIOUS] {
+        if document.get(key).and_then(|item| item.as_str()) == Some(name) {
+            document.remove(key);
+        }
+    }
+}
+
+fn copy(document: &mut DocumentMut, from: &str, to: &str) -> Result<(), CliError> {
+    let all = document.get(CONTEXTS).and_then(|all| all.as_table_like());
+    let fields = all.and_then(|all| all.get(from)).and_then(|one| one.as_table_like());
+    let fields: Vec<(String, toml_edit::Item)> = fields
+        .ok_or_else(super::not_read)?
+        .iter()
+        .map(|(name, item)| (name.to_owned(), item.clone()))
+        .collect();
+    let table = context_table(document, to)?;
+    for (name, item) in fields {
+        table.insert(&name, item);
+    }
+    Ok(())
+}
+
+/// Changes the file, and says so.
+fn change<T: Tool>(
+    context: &mut Context<T>,
+    name: &str,
+    done: &str,
+    change: impl FnOnce(&mut DocumentMut, &Config) -> Result<(), CliError>,
+) -> Result<Exit, CliError> {
+    let (place, dry_run) = (place(context)?, context.globals.dry_run);
+    place.change(&T::PROGRAM, dry_run, change)?;
+    let record = Record::new().with("context", name);
+    if dry_run {
+        let sentence = format!("without --dry-run: {done}");
+        return context.out.done_with(&record.with("dry_run", true), &["context"], &sentence);
+    }
+    context.out.done_with(&record, &["context"], done)
+}
+
+fn previous<T: Tool>(context: &mut Context<T>) -> Result<Exit, CliError> {
+    let (_, config) = file(context)?;
+    let Some(name) = config.previous else {
+        return Err(CliError::not_found("there is no previous context")
+            .hint(format!("{} context ls", T::PROGRAM.name)));
+    };
+    let done = format!("context {name} is used from now on");
+    change(context, &name, &done, |document, config| {
+        require(config, &name, &T::PROGRAM)?;
+        select(document, config, &name)
+    })?;
+    say_what_overrides(context, &name);
+    Ok(Exit::Done)
+}
+
+/// Says which variables of the environment count more than the context that was selected.
+fn say_what_overrides<T: Tool>(context: &Context<T>, name: &str) {
+    let (program, settings) = (&T::PROGRAM, context.settings());
+    let chooser = format!("{}_CONTEXT", program.prefix);
+    let messages = &context.messages;
+    if let Some(other) = settings.environment.var(&chooser).filter(|other| other != name) {
+        messages.warn(format!("environment {chooser} overrides it: context {other} is in force"));
+    }
+    let variables = keys::KEYS.iter().filter(|key| key.name == ADDRESS);
+    let mut variables = variables.flat_map(|key| key.variables(program));
+    if let Some(variable) = variables.find(|name| settings.environment.var(name).is_some()) {
+        messages.warn(format!("environment {variable} overrides its address"));
+    }
+}
+
+static CONTEXTS_SHAPE: Shape = Shape::rows(
+    "name",
+    &[
+        Column::new("name", "NAME"),
+        Column::new("in_force", "IN FORCE"),
+        Column::new("address", "ADDRESS"),
+        Column::new("protected", "PROTECTED"),
+    ],
+);
+
+fn ls<T: Tool>(context: &mut Context<T>) -> Result<Exit, CliError> {
+    let (_, config) = file(context)?;
+    let program = &T::PROGRAM;
+    let chosen = context.settings().chosen().cloned();
+    let selected = config.selected.as_deref();
+    let mut list = context.out.list(&CONTEXTS_SHAPE)?;
+    for (name, fields) in &config.contexts {
+        let is_chosen = chosen.as_ref().is_some_and(|chosen| chosen.name == *name);
+        let mut record = Record::new()
+            .with("name", name.as_str())
+            .with("in_force", is_chosen)
+            .with("selected", selected == Some(name.as_str()))
+            .with("protected", fields.get(PROTECTED).is_some_and(|text| text == "true"));
+        for key in keys::of(program).filter(|key| key.name != PROTECTED) {
+            if let Some(text) = fields.get(key.name) {
+                record.push(key.shown(program), text.as_str());
+            }
+        }
+        list.push(record)?;
+    }
+    list.finish()?;
+    if let Some(chosen) = chosen.filter(|chosen| chosen.source != Source::File) {
+        context.messages.note(format!("context {} is in force: {}", chosen.name, chosen.source));
+    }
+    context.link.dialer().say_override();
+    Ok(Exit::Done)
+}
+
+fn show<T: Tool>(context: &mut Context<T>, name: Option<&str>) -> Result<Exit, CliError> {
+    let program = &T::PROGRAM;
+    let Some(name) = name else {
+        let rows = in_force(context.settings(), program)?;
+        super::print(&mut context.out, rows)?;
+        context.link.dialer().say_override();
+        return Ok(Exit::Done);
+    };
+    let (_, config) = file(context)?;
+    let fields = require(&config, name, program)?;
+    let source = Source::Context(name.to_owned()).to_string();
+    let mut list = context.out.list(&ROWS)?;
+    for key in keys::of(program) {
+        if let Some(text) = fields.get(key.name) {
+            list.push(row(key.shown(program), text, &source, None))?;
+        }
+    }
+    list.finish()?;
+    Ok(Exit::Done)
+}
+
+static CHECKS: Shape = Shape::rows(
+    "context",
+    &[
+        Column::new("context", "CONTEXT"),
+        Column::new("what", "WHAT"),
+        Column::new("ok", "OK"),
+        Column::new("error", "ERROR"),
+    ],
+);
+
+/// Checks files and servers of contexts; the worst decides.
+fn validate<T: Tool>(
+    context: &mut Context<T>,
+    names: &[String],
+    connect: bool,
+) -> Result<Exit, CliError> {
+    let program = &T::PROGRAM;
+    let (place, config) = file(context)?;
+    let mut wanted = BTreeMap::new();
+    for name in names {
+        wanted.insert(name.as_str(), require(&config, name, program)?);
+    }
+    if names.is_empty() {
+        wanted.extend(config.contexts.iter().map(|(name, fields)| (name.as_str(), fields)));
+    }
+    let mut worst = Exit::Done;
+    let mut failed = |exit: Exit| {
+        if exit.code() > worst.code() {
+            worst = exit;
+        }
+    };
+    let mut list = context.out.list(&CHECKS)?;
+    list.push(said("", &place.shown(), None))?;
+    for (name, fields) in wanted {
+        for key in keys::of(program).filter(|key| key.is_file()) {
+            let Some(path) = fields.get(key.name) else { continue };
+            let error = std::fs::File::open(Path::new(path))
+                .err()
+                .map(|error| CliError::config(format!("{} {path}: {error}", key.name)));
+            failed(error.as_ref().map_or(Exit::Done, |error| error.exit));
+            list.push(said(name, path, error.as_ref()))?;
+        }
+        if !connect {
+            let default = Setting::default(program.servers.default.to_owned()).value;
+            let address = fields.get(ADDRESS).unwrap_or(&default);
+            list.push(said(name, address, None))?;
+            continue;
+        }
+        let mut link = context.link.sibling();
+        link.dialer_mut().reread(&config);
+        link.dialer_mut().enter(name)?;
+        link.dialer_mut().default_timeout(PATIENCE);
+        match link.each() {
+            Ok(each) => {
+                for (address, mut link) in each {
+                    let error = link.connect().and_then(|()| link.ping(1)).err();
+                    failed(error.as_ref().map_or(Exit::Done, |error| error.exit));
+                    list.push(said(name, &address, error.as_ref()))?;
+                }
+            }
+            Err(error) => {
+                failed(error.exit);
+                list.push(said(name, "", Some(&error)))?;
+            }
+        }
+    }
+    list.finish()?;
+    Ok(worst)
+}
+
+fn said(context: &str, what: &str, error: Option<&CliError>) -> Record {
+    let record =
+        Record::new().with("context", context).with("what", what).with("ok", error.is_none());
+    match error {
+        Some(error) => record.with("error", error.message.as_str()),
+        None => record,
+    }
+}

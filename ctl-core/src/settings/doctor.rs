@@ -1,0 +1,240 @@
+//! `doctor`: where every setting came from, what each server is, what is wrong, and what to do about it.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::{Map, Value};
+
+use super::in_force;
+use crate::config::Setting;
+use crate::config::keys::{self, ADDRESS, Key, TLS_INSECURE};
+use crate::error::{CliError, Exit};
+use crate::link::Link;
+use crate::output::{Column, Field, Record, Shape};
+use crate::ping::PATIENCE;
+use crate::tool::{Context, Tool};
+use crate::units;
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {}
+
+/// What a server is.
+#[derive(Debug, Default)]
+pub struct Diagnosis {
+    /// What it says of itself, and what it supports; null is unknown.
+    pub facts: Vec<(&'static str, Value)>,
+    /// What is wrong with it, and what to do about that.
+    pub warnings: Vec<(String, String)>,
+}
+
+impl Diagnosis {
+    /// Adds what the server says.
+    #[must_use]
+    pub fn fact(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.facts.push((name, value.into()));
+        self
+    }
+
+    /// Adds what is wrong, if it is.
+    #[must_use]
+    pub fn warn_if(mut self, is_wrong: bool, what: impl Into<String>, next: &str) -> Self {
+        if is_wrong {
+            self.warnings.push((what.into(), next.to_owned()));
+        }
+        self
+    }
+
+    /// The facts in one line.
+    fn text(&self) -> String {
+        let shown = |(name, value): &(&str, Value)| match value {
+            Value::Null => format!("{name} unknown"),
+            Value::String(text) => format!("{name} {text}"),
+            Value::Bool(true) => format!("{name} yes"),
+            Value::Bool(false) => format!("{name} no"),
+            other => format!("{name} {other}"),
+        };
+        self.facts.iter().map(shown).collect::<Vec<_>>().join(", ")
+    }
+}
+
+static FINDINGS: Shape = Shape::rows(
+    "subject",
+    &[
+        Column::new("status", "STATUS"),
+        Column::new("subject", "SUBJECT"),
+        Column::new("finding", "FINDING"),
+        Column::new("next", "NEXT STEP"),
+    ],
+);
+
+/// What has been found, and how bad the worst of it is.
+struct Findings {
+    rows: Vec<Record>,
+    worst: Exit,
+}
+
+impl Findings {
+    fn good(&mut self, subject: &str, finding: &str) {
+        self.rows.push(row("ok", subject, finding));
+    }
+
+    fn warning(&mut self, subject: &str, finding: &str, next: &str) {
+        self.rows.push(row("warning", subject, finding).with("next", next));
+    }
+
+    fn failure(&mut self, subject: &str, error: &CliError) {
+        let next = error.hints.join("; ");
+        self.rows.push(row("failed", subject, &error.message).with("next", next));
+        if error.exit.code() > self.worst.code() {
+            self.worst = error.exit;
+        }
+    }
+}
+
+fn row(status: &'static str, subject: &str, finding: &str) -> Record {
+    Record::new().with("status", status).with("subject", subject).with("finding", finding)
+}
+
+/// Runs `doctor`.
+///
+/// # Errors
+/// Failures of writing; what is wrong is the result, and the worst of it the exit code.
+pub fn run<T: Tool>(context: &mut Context<T>, _: &DoctorArgs) -> Result<Exit, CliError> {
+    context.link.dialer_mut().default_timeout(PATIENCE);
+    let mut findings = Findings { rows: Vec::new(), worst: Exit::Done };
+    about_file(context, &mut findings);
+    about_settings(context, &mut findings);
+    about_variables(context, &mut findings);
+    match context.link.each() {
+        Ok(servers) => {
+            for (address, link) in servers {
+                about_server::<T>(&address, link, &mut findings);
+            }
+        }
+        Err(error) => findings.failure("address", &error),
+    }
+    let mut list = context.out.list(&FINDINGS)?;
+    findings.rows.into_iter().try_for_each(|row| list.push(row))?;
+    list.finish()?;
+    Ok(findings.worst)
+}
+
+fn about_file<T: Tool>(context: &Context<T>, findings: &mut Findings) {
+    const SUBJECT: &str = "configuration";
+    let settings = context.settings();
+    if let Some(error) = settings.trouble() {
+        return findings.failure(SUBJECT, error);
+    }
+    match settings.place() {
+        None => findings.good(SUBJECT, "no file: there is no home"),
+        Some(place) if place.path.exists() => {
+            let count = settings.config().contexts.len() as u64;
+            let text = format!("{}, {}", place.shown(), units::count(count, "context"));
+            findings.good(SUBJECT, &text);
+        }
+        Some(place) => findings.good(SUBJECT, &format!("no file: {}", place.shown())),
+    }
+}
+
+fn about_settings<T: Tool>(context: &Context<T>, findings: &mut Findings) {
+    let (program, settings) = (&T::PROGRAM, context.settings());
+    let rows = match in_force(settings, program) {
+        Ok(rows) => rows,
+        Err(error) => return findings.failure("settings", &error),
+    };
+    for row in rows {
+        let text = |key: &str| match row.get(key) {
+            Some(Field::Value(Value::String(text))) => text.clone(),
+            _ => String::new(),
+        };
+        let (subject, overrides) = (text("setting"), text("overrides"));
+        let mut finding = format!("{} ({})", text("value"), text("source"));
+        let is_surprise = subject == ADDRESS
+            && text("source").starts_with("environment")
+            && overrides.starts_with("context");
+        if is_surprise {
+            finding = format!("{finding}, which overrides {overrides}");
+            let next = "unset the variable, or --context NAME, which counts more";
+            findings.warning(&subject, &finding, next);
+        } else {
+            findings.good(&subject, &finding);
+        }
+    }
+    for key in keys::of(program).filter(|key| key.is_file()) {
+        if let Ok(Some(setting)) = settings.text(key) {
+            about_path(key, &setting, findings);
+        }
+    }
+    if settings.is_on(TLS_INSECURE, false) {
+        let finding = "certificates of servers are not checked";
+        findings.warning(TLS_INSECURE, finding, "the authority's certificate, with tls-ca");
+    }
+}
+
+/// A file that a setting names.
+fn about_path(key: Key, setting: &Setting<String>, findings: &mut Findings) {
+    let path = &setting.value;
+    match fs::File::open(path).and_then(|file| file.metadata()) {
+        Err(error) => {
+            let why = format!("{path} cannot be read: {error}");
+            let hint = format!("another file; this one came from: {}", setting.origin());
+            findings.failure(key.name, &CliError::config(why).hint(hint));
+        }
+        #[cfg(unix)]
+        Ok(about) if key.name == keys::TLS_KEY => {
+            use std::os::unix::fs::PermissionsExt as _;
+            if about.permissions().mode() & 0o044 != 0 {
+                let finding = format!("other users can read {path}");
+                findings.warning(key.name, &finding, &format!("chmod 600 {path}"));
+            }
+        }
+        Ok(_) => {}
+    }
+}
+
+/// Variables that look like this tool's and are none.
+fn about_variables<T: Tool>(context: &Context<T>, findings: &mut Findings) {
+    let program = &T::PROGRAM;
+    let prefix = format!("{}_", program.prefix);
+    let names = program.environment.iter().flat_map(|(names, _)| names.split(", "));
+    let known: Vec<&str> = names.chain(program.servers.variables.iter().copied()).collect();
+    for name in context.settings().environment.names() {
+        if name.starts_with(&prefix) && !known.contains(&name.as_str()) {
+            let finding = format!("{} does not know this variable", program.name);
+            let near = known.iter().filter(|known| known.starts_with(&prefix));
+            let near: Vec<&str> = near.copied().collect();
+            findings.warning(&name, &finding, &format!("one of {}", near.join(", ")));
+        }
+    }
+}
+
+fn about_server<T: Tool>(address: &str, mut link: T::Link, findings: &mut Findings) {
+    let asked = link.connect().and_then(|()| {
+        let took = link.ping(1)?.took;
+        let start = Instant::now();
+        let diagnosis = T::diagnose(&mut link)?;
+        Ok((took, start.elapsed(), diagnosis))
+    });
+    let (took, asking, diagnosis) = match asked {
+        Ok(found) => found,
+        Err(error) => return findings.failure(address, &error),
+    };
+    let ms = units::milliseconds(took);
+    let text = format!("{} answers in {ms} ms: {}", T::PROGRAM.service.name, diagnosis.text());
+    let facts: Map<String, Value> =
+        diagnosis.facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let row = row("ok", address, &text).with("ms", ms).with("server", Value::Object(facts));
+    findings.rows.push(row);
+    for (what, next) in &diagnosis.warnings {
+        findings.warning(address, what, next);
+    }
+    if took.max(asking) > SLOW {
+        let finding = format!("it took {} to answer", units::show_duration(took.max(asking)));
+        findings.warning(address, &finding, &format!("{} ping --count 10", T::PROGRAM.name));
+    }
+}
+
+/// What a person would call slow.
+const SLOW: Duration = Duration::from_secs(1);

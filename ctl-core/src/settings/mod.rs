@@ -1,0 +1,151 @@
+//! The commands about settings: contexts, and the configuration file that they are in.
+
+pub mod config;
+pub mod context;
+pub mod doctor;
+
+use toml_edit::{DocumentMut, Item, Table};
+
+use crate::config::file::{CONTEXTS, Config, Place};
+use crate::config::keys::{self, Key};
+use crate::config::{Chosen, Settings, Source};
+use crate::error::CliError;
+use crate::output::{Column, Output, Record, Shape};
+use crate::program::Program;
+use crate::repl::complete::Wanted;
+use crate::repl::known::KnownNames;
+use crate::tool::{Context, Tool};
+
+/// What the value of an argument is called that names a context.
+pub const CONTEXT: &str = "CONTEXT";
+/// What the value of an argument is called that names a key of the file.
+pub const KEY: &str = "KEY";
+
+/// Keeps the names of contexts for completion.
+pub(crate) fn keep_names(settings: &Settings, program: &Program, names: &KnownNames) {
+    names.keep(CONTEXT, settings.config().contexts.keys().cloned().collect());
+    names.keep(KEY, keys::of(program).map(|key| key.shown(program).to_owned()).collect());
+}
+
+/// What completion offers for such an argument.
+pub(crate) fn candidates(names: &KnownNames, wanted: &Wanted<'_>) -> Option<Vec<String>> {
+    let ours = [CONTEXT, KEY].into_iter().find(|name| *name == wanted.value_name);
+    ours.map(|name| names.kept(name))
+}
+
+/// A setting a row.
+static ROWS: Shape = Shape::rows(
+    "setting",
+    &[
+        Column::new("setting", "SETTING"),
+        Column::new("value", "VALUE"),
+        Column::new("source", "SOURCE"),
+        Column::new("overrides", "OVERRIDES"),
+    ],
+);
+
+/// The file, and what it says.
+fn file<T: Tool>(context: &Context<T>) -> Result<(Place, Config), CliError> {
+    let place = place(context)?;
+    let config = place.read(&T::PROGRAM)?;
+    Ok((place, config))
+}
+
+/// The file, which may not be there.
+fn place<T: Tool>(context: &Context<T>) -> Result<Place, CliError> {
+    context.settings().place().cloned().ok_or_else(|| {
+        CliError::config("there is no home for a configuration file")
+            .hint("--config FILE, or HOME or XDG_CONFIG_HOME")
+    })
+}
+
+/// The settings in force, with where they came from.
+pub(crate) fn in_force(settings: &Settings, program: &Program) -> Result<Vec<Record>, CliError> {
+    let chosen = settings.chosen();
+    let context =
+        chosen.map(|Chosen { name, source }| row("context", name, &source.to_string(), None));
+    let mut rows: Vec<Record> = context.into_iter().collect();
+    for key in keys::of(program) {
+        if let Some(setting) = settings.text(key)? {
+            let source = setting.source.to_string();
+            rows.push(row(key.shown(program), &setting.value, &source, setting.over.as_ref()));
+        } else if key.name == keys::ADDRESS {
+            let default = Source::Default.to_string();
+            rows.push(row(key.name, program.servers.default, &default, None));
+        }
+    }
+    Ok(rows)
+}
+
+fn row(setting: &'static str, value: &str, source: &str, over: Option<&Source>) -> Record {
+    let row = Record::new().with("setting", setting).with("value", value).with("source", source);
+    match over {
+        Some(over) => row.with("overrides", over.to_string()),
+        None => row,
+    }
+}
+
+fn print(out: &mut Output, rows: Vec<Record>) -> Result<(), CliError> {
+    let mut list = out.list(&ROWS)?;
+    rows.into_iter().try_for_each(|row| list.push(row))?;
+    list.finish()
+}
+
+/// The table of a context, made where there is none.
+fn context_table<'d>(
+    document: &'d mut DocumentMut,
+    name: &str,
+) -> Result<&'d mut dyn toml_edit::TableLike, CliError> {
+    let all = document.entry(CONTEXTS).or_insert_with(|| {
+        let mut table = Table::new();
+        table.set_implicit(true);
+        Item::Table(table)
+    });
+    let all = all.as_table_like_mut().ok_or_else(not_read)?;
+    let one = all.entry(name).or_insert_with(table);
+    one.as_table_like_mut().ok_or_else(not_read)
+}
+
+/// A table with an empty line before it.
+fn table() -> Item {
+    let mut table = Table::new();
+    table.decor_mut().set_prefix("\n");
+    Item::Table(table)
+}
+
+/// The file was read before: it cannot have another form now.
+fn not_read() -> CliError {
+    CliError::internal("the configuration file is not as it was read")
+}
+
+/// Sets a key; what is written beside the value stays.
+fn set(table: &mut dyn toml_edit::TableLike, key: Key, program: &Program, text: &str) {
+    set_value(table, key.shown(program), key.written(text));
+}
+
+fn set_value(table: &mut dyn toml_edit::TableLike, name: &str, mut value: toml_edit::Value) {
+    if let Some(old) = table.get(name).and_then(Item::as_value) {
+        *value.decor_mut() = old.decor().clone();
+    }
+    // The key keeps what is written before it.
+    match table.get_mut(name) {
+        Some(item) => *item = Item::Value(value),
+        None => drop(table.insert(name, Item::Value(value))),
+    }
+}
+
+/// A value of the command line as it stands in the file: a file's name there is not beside the configuration file.
+fn meant(key: Key, text: &str, program: &Program) -> Result<String, CliError> {
+    key.check(text, program).map_err(|why| {
+        CliError::usage(format!("{}: {why}", key.shown(program))).hint(format!(
+            "{} has to be {}",
+            key.shown(program),
+            key.form(program)
+        ))
+    })?;
+    if !key.is_file() || text.starts_with("~/") {
+        return Ok(text.to_owned());
+    }
+    let path = std::path::absolute(text).map_err(|error| CliError::reading(text, &error))?;
+    path.into_os_string().into_string().map_err(|_| CliError::usage("a file's name is not UTF-8"))
+}
