@@ -12,8 +12,8 @@ use ctl_core::top::TopArgs;
 
 use crate::commands::settle::Fate;
 use crate::commands::{
-    check, clear, count, drain, export, exporter, import, pop, pull, push, queue, queues, raw,
-    settle, smoke, tap, top, wait, work,
+    bench, check, clear, count, drain, export, exporter, import, pop, pull, push, queue, queues,
+    raw, settle, smoke, tap, top, wait, work,
 };
 use crate::link::Link;
 use crate::program;
@@ -104,6 +104,9 @@ pub enum Command {
     /// Watch the queues live: what they have to do, how fast it changes, and what is wrong (status page)
     #[command(after_help = top::HELP)]
     Top(TopArgs),
+    /// Measure how fast the server answers (rpush, pull, delete, count, in a queue of its own)
+    #[command(after_help = bench::HELP)]
+    Bench(Box<bench::BenchArgs>),
     /// Serve metrics for Prometheus, and counts for autoscalers (status page)
     #[command(after_help = exporter::HELP)]
     Exporter(ExporterArgs),
@@ -145,6 +148,7 @@ impl ctl_core::tool::Tool for Adfctl {
             Command::Import(args) => import::run(tool, args),
             Command::Smoke(SmokeArgs {}) => smoke::run(tool),
             Command::Check(args) => check::run(tool, &args),
+            Command::Bench(args) => bench::run(tool, *args),
             Command::Wait(args) => wait::run(tool, &args),
             Command::Top(args) => ctl_core::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
             Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),

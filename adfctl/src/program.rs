@@ -24,7 +24,10 @@ pub const PROGRAM: Program = Program {
         ("Settle what was pulled over HTTP", &["delete", "lcancel", "rcancel", "recover"]),
         ("Queues", &["queues", "count", "queue"]),
         ("Bulk", &["clear", "drain", "export", "import"]),
-        ("Observe", &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap"]),
+        (
+            "Observe",
+            &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap", "bench"],
+        ),
         ("Tool", &["repl", "raw", "serve", "context", "config", "doctor", "completions", "man"]),
     ],
     environment: &[

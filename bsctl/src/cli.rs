@@ -11,8 +11,8 @@ use ctl_core::tap::TapArgs;
 use ctl_core::top::TopArgs;
 
 use crate::commands::{
-    check, clear, delete, drain, export, exporter, finish, import, job, jobs, kick, pause, peek,
-    pop, put, raw, reserve, server, smoke, stats, tap, top, tubes, wait, work,
+    bench, check, clear, delete, drain, export, exporter, finish, import, job, jobs, kick, pause,
+    peek, pop, put, raw, reserve, server, smoke, stats, tap, top, tubes, wait, work,
 };
 use crate::link::Link;
 use crate::program;
@@ -114,6 +114,9 @@ pub enum Command {
     /// Watch the tubes live: what they have to do, how fast it changes, and what is wrong (stats, list-tubes, stats-tube)
     #[command(after_help = top::HELP)]
     Top(TopArgs),
+    /// Measure how fast the server answers (put, reserve-with-timeout, delete, in a tube of its own)
+    #[command(after_help = bench::HELP)]
+    Bench(Box<bench::BenchArgs>),
     /// Serve metrics for Prometheus, and counts for autoscalers (stats, list-tubes, stats-tube)
     #[command(after_help = exporter::HELP)]
     Exporter(ExporterArgs),
@@ -211,6 +214,7 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Import(args) => import::run(tool, args),
         Command::Smoke(SmokeArgs {}) => smoke::run(tool),
         Command::Check(args) => check::run(tool, args),
+        Command::Bench(args) => bench::run(tool, *args),
         Command::Wait(args) => wait::run(tool, args),
         Command::Top(args) => ctl_core::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
         Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),

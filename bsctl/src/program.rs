@@ -25,7 +25,10 @@ pub const PROGRAM: Program = Program {
         ("Inspect", &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server"]),
         ("Change state", &["delete", "kick", "bury", "release", "touch", "pause", "resume"]),
         ("Bulk", &["clear", "drain", "export", "import"]),
-        ("Observe", &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap"]),
+        (
+            "Observe",
+            &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap", "bench"],
+        ),
         ("Tool", &["repl", "raw", "serve", "context", "config", "doctor", "completions", "man"]),
     ],
     environment: &[

@@ -2,6 +2,7 @@
 //! progress, bulk operations, and the REPL. It knows no queue.
 
 pub mod args;
+pub mod bench;
 pub mod bulk;
 pub mod check;
 pub mod child;

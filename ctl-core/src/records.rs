@@ -126,7 +126,11 @@ pub(crate) fn write_body(path: &Path, body: &[u8]) -> Result<(), CliError> {
     written.map_err(|error| CliError::writing(&path.to_string_lossy(), &error))
 }
 
-fn new_file(path: &OsStr) -> Result<File, CliError> {
+/// A file that did not exist, readable by its owner only.
+///
+/// # Errors
+/// The file exists or cannot be made: exit 74.
+pub(crate) fn new_file(path: &OsStr) -> Result<File, CliError> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]

@@ -11,7 +11,7 @@ use ctl_core::tap::TapArgs;
 use ctl_core::top::TopArgs;
 
 use crate::commands::{
-    cancel, check, drain, exporter, function, functions, job, jobs, map, raw, run, server,
+    bench, cancel, check, drain, exporter, function, functions, job, jobs, map, raw, run, server,
     shutdown, smoke, submit, tap, top, wait, work, workers,
 };
 use crate::link::Link;
@@ -93,6 +93,9 @@ pub enum Command {
     /// Watch the functions live: what they have to do, how fast it changes, and what is wrong (status)
     #[command(after_help = top::HELP)]
     Top(TopArgs),
+    /// Measure how fast the server answers (SUBMIT_JOB_BG, ECHO_REQ, SUBMIT_JOB, GRAB_JOB_UNIQ, with a function of its own)
+    #[command(after_help = bench::HELP)]
+    Bench(Box<bench::BenchArgs>),
     /// Serve metrics for Prometheus, and counts for autoscalers (status)
     #[command(after_help = exporter::HELP)]
     Exporter(ExporterArgs),
@@ -143,6 +146,7 @@ impl ctl_core::tool::Tool for Gearctl {
             Command::Workers(args) => workers::run(tool, args),
             Command::Smoke(SmokeArgs {}) => smoke::run(tool),
             Command::Check(args) => check::run(tool, args),
+            Command::Bench(args) => bench::run(tool, *args),
             Command::Wait(args) => wait::run(tool, args),
             Command::Top(args) => ctl_core::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
             Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),

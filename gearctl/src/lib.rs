@@ -10,6 +10,7 @@ pub mod program;
 pub mod repl;
 mod results;
 pub mod running;
+pub mod scratch;
 pub mod session;
 pub mod tasks;
 pub mod tool;

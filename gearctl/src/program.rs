@@ -24,7 +24,10 @@ pub const PROGRAM: Program = Program {
         ("Jobs", &["job", "jobs", "unique-jobs", "cancel"]),
         ("Functions and workers", &["functions", "function", "workers"]),
         ("Bulk", &["drain"]),
-        ("Observe", &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap"]),
+        (
+            "Observe",
+            &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap", "bench"],
+        ),
         ("Server", &["server", "version", "pid", "verbose", "shutdown"]),
         ("Tool", &["repl", "raw", "serve", "context", "config", "doctor", "completions", "man"]),
     ],

@@ -44,6 +44,8 @@ pub(crate) const SUCCEEDS: &[(&str, &[&str])] = &[
     ("watch", &["watch", "-c", "2", "-i", "1ms", "--", "stats-tube", "mail"]),
     ("repl", &["repl", "-e", "stats-tube mail"]),
     ("raw", &["raw", "stats-tube mail"]),
+    ("bench", &["bench", "--msgs", "5"]),
+    ("top", &["top", "--once"]),
     ("exporter", &["exporter", "--once"]),
     ("top", &["top", "--once"]),
     ("tap", &["tap", "--dry-run", "--replay", TRANSCRIPT]),

@@ -97,6 +97,7 @@ pub fn commands_that_make_no_sense_in_a_session_are_left_out<T: Interactive>() {
     let left_out = [
         "repl",
         "serve",
+        "bench",
         "exporter",
         "context",
         "config",

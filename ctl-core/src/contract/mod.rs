@@ -10,6 +10,8 @@
     clippy::missing_panics_doc
 )]
 
+#[cfg(unix)]
+pub mod bench;
 pub mod bounds;
 pub mod documents;
 #[cfg(unix)]
@@ -117,6 +119,15 @@ macro_rules! tool_contract {
                 other_machines_are_kept_out_unless_allowed,
                 embedded_needs_no_server_and_leaves_none,
                 embedded_and_an_address_exclude_each_other,
+            }
+            #[cfg(unix)]
+            $crate::tool_contract! { @case bench
+                every_mode_measures_and_leaves_nothing,
+                an_open_loop_keeps_its_rate,
+                a_name_that_holds_jobs_is_left_alone,
+                ctrl_c_shows_what_was_measured,
+                runs_are_compared,
+                it_is_bounded,
             }
             $crate::tool_contract! { @case session
                 a_dead_port_is_69_with_the_line_that_needed_it,

@@ -55,6 +55,7 @@ pub const FORMATS: &[&str] = &["table", "wide", "plain", "json", "ndjson", "yaml
 const LEFT_OUT: &[&str] = &[
     "repl",
     "serve",
+    "bench",
     "exporter",
     "tap",
     "context",

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use ctl_core::error::{CliError, Exit};
-use ctl_core::smoke::{Steps, scratch_name};
+use ctl_core::smoke::Steps;
 use gearman_client::blocking::Worker;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, Grab, SubmitOptions, WorkerInfo, WorkerOptions};
@@ -12,7 +12,8 @@ use gearman_client::{FunctionName, Grab, SubmitOptions, WorkerInfo, WorkerOption
 use super::functions::status_of;
 use crate::error::cli_error;
 use crate::link::{Answer, Link};
-use crate::names::{self, show_handle};
+use crate::names::show_handle;
+use crate::scratch;
 use crate::tool::Tool;
 
 /// The end of `smoke --help`.
@@ -38,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// The connection's failure; a failed step is exit 1 after the table.
 pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
-    let function = scratch_function("smoke")?;
+    let function = scratch::function("smoke")?;
     let bound = tool.link.dialer.timeout().unwrap_or(PATIENCE);
     tool.link.client()?;
     let mut smoke = Smoke { steps: Steps::default(), bound, left_behind: None };
@@ -51,14 +52,6 @@ pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
         smoke.steps.broke(error);
     }
     smoke.steps.finish(&mut tool.out)
-}
-
-/// A function that nobody else uses.
-///
-/// # Errors
-/// Never: the name is valid.
-pub fn scratch_function(purpose: &str) -> Result<FunctionName, CliError> {
-    names::function(&scratch_name("gearctl", purpose))
 }
 
 struct Smoke {
@@ -133,24 +126,13 @@ impl Smoke {
         };
         self.step("version", "version", "a version", &got, ok)?;
         let _ = worker.stop();
-        // The server sees a moment later that the worker has gone.
-        let mut dropped = Answer::Came(());
-        let over = self.until(|| {
-            let command = AdminCommand::DropFunction(function.clone());
-            let reply = link
-                .probe(&command)
-                .and_then(|answer| answer.and_then(|reply| reply.ok().map_err(cli_error)));
-            dropped = match reply {
-                Err(error) if error.code == "FUNCTION_IN_USE" => return Ok(false),
-                other => other?,
-            };
-            Ok(true)
-        })?;
-        let got = match (over, dropped) {
-            (false, _) => "in use",
-            (true, Answer::Came(())) => "OK",
-            (true, Answer::Unsupported(_)) => UNSUPPORTED,
-            (true, Answer::Silent(_)) => SILENT,
+        let dropped = scratch::remove(link, function, self.bound)?;
+        let over = dropped.is_some();
+        let got = match dropped {
+            None => "in use",
+            Some(Answer::Came(())) => "OK",
+            Some(Answer::Unsupported(_)) => UNSUPPORTED,
+            Some(Answer::Silent(_)) => SILENT,
         };
         if over && got != "OK" {
             self.left_behind = Some(got);

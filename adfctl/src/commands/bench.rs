@@ -1,0 +1,202 @@
+//! `bench`: how fast a server answers.
+
+use std::time::Duration;
+
+use adf_queue_client::{Push, QueueName};
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use ctl_core::bench::{self, Client, Done, Kind, Plan};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
+use ctl_core::signals::Interrupts;
+
+use crate::error::{QUEUE_EXISTS, cli_error};
+use crate::link::Link;
+use crate::names;
+use crate::scratch;
+use crate::tool::Tool;
+
+/// The end of `bench --help`.
+pub const HELP: &str = "\
+Protocol: createqueue, rpush, pull, delete, count, deletequeue, in a queue of its own.
+  push     push a message
+  pull     pull and delete a message that was pushed before
+  cycle    push a message, pull one, delete it
+  latency  a round trip that touches nothing
+A queue that is named must not exist: it is made at the start and deleted at the end, with whatever is in it.
+Without --rate each client sends its next operations when the last ones are answered (a closed loop), so a slow answer hides
+how long others would have waited. With --rate operations are due by the clock, and their times count from then.
+Ctrl-C ends the run: what was measured is shown, and the queue deleted. Some operations failed is exit 3, a --fail-if that is so
+exit 1. The last row is that of all clients.
+
+Examples:
+  adfctl bench push -j 4 --pipeline 100 --duration 10s --size 1k..16k
+  adfctl bench cycle --rate 500 --duration 30s -o json > base.json
+  adfctl bench cycle --rate 500 --duration 30s --compare base.json --fail-if 'p99>20%'";
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What is measured: push, pull, cycle, latency
+    #[arg(value_name = "MODE", default_value = "cycle", hide_possible_values = true)]
+    mode: Mode,
+
+    /// The queue [default: one with a random name]
+    #[arg(short = 'Q', long, value_name = "QUEUE")]
+    queue: Option<String>,
+
+    #[command(flatten)]
+    bench: bench::LoadArgs,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// Push a message.
+    Push,
+    /// Pull and delete a message.
+    Pull,
+    /// Push a message, pull one, delete it.
+    Cycle,
+    /// A round trip.
+    Latency,
+}
+
+impl Mode {
+    fn of_kit(self) -> bench::Mode {
+        let (name, kind, pipelines) = match self {
+            Self::Push => ("push", Kind::Leaving, true),
+            Self::Pull => ("pull", Kind::Taking, false),
+            Self::Cycle => ("cycle", Kind::Passing, false),
+            Self::Latency => ("latency", Kind::Passing, false),
+        };
+        bench::Mode { name, kind, pipelines }
+    }
+}
+
+/// Runs `bench`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
+    tool.refuse_dry_run("bench", "adfctl --embedded bench leaves the server alone")?;
+    let interrupts = tool.interrupts()?;
+    let queue = match &args.queue {
+        Some(name) => names::queue(name)?,
+        None => scratch::queue("bench")?,
+    };
+    let largest = tool.link.max_body()?;
+    let plan = Plan::new(&args.bench, args.mode.of_kit(), Some(largest))?;
+    if args.mode != Mode::Latency {
+        let create = format!("createqueue {queue}");
+        tool.link.ask(create, |client| client.create_queue(queue.clone())).map_err(|error| {
+            if error.code != QUEUE_EXISTS {
+                return error;
+            }
+            let why = format!("queue {queue} exists, and a benchmark deletes its queue");
+            CliError::usage(why).hint("without --queue, for a queue of its own")
+        })?;
+    }
+    let measured = measure(tool, &plan, args.mode, &queue, &interrupts);
+    if args.mode != Mode::Latency && !plan.keeps() {
+        scratch::remove(&mut tool.link, &queue);
+    }
+    measured?.report(tool, plan, &interrupts)
+}
+
+fn measure(
+    tool: &mut Tool,
+    plan: &Plan,
+    mode: Mode,
+    queue: &QueueName,
+    interrupts: &Interrupts,
+) -> Result<bench::Measured, CliError> {
+    // An in-memory server is started here, once, before its address is shared.
+    tool.link.dialer.address()?;
+    let clients = (0..plan.clients()).map(|_| {
+        let mut link = tool.link.sibling();
+        link.client()?;
+        Ok(BenchClient { link, mode, queue: queue.clone() })
+    });
+    let mut clients = clients.collect::<Result<Vec<_>, CliError>>()?;
+    if let (Mode::Pull, Some(first)) = (mode, clients.first_mut()) {
+        first.fill(plan, interrupts)?;
+    }
+    let progress = tool.globals.progress.unwrap_or_default();
+    bench::measure(plan, clients, (progress, &tool.messages), interrupts)
+}
+
+struct BenchClient {
+    link: Link,
+    mode: Mode,
+    queue: QueueName,
+}
+
+/// Messages pushed at once before the benchmark.
+const BATCH: usize = 500;
+/// How long no message comes until there is none.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl BenchClient {
+    /// Pushes the messages that are going to be pulled.
+    fn fill(&mut self, plan: &Plan, interrupts: &Interrupts) -> Result<(), CliError> {
+        let mut bodies = plan.bodies();
+        loop {
+            let batch: Vec<Bytes> = bodies.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
+                return Ok(());
+            }
+            interrupts.check()?;
+            let mut failed = None;
+            self.push(&batch, &mut |outcome| failed = outcome.err().or(failed.take()))?;
+            failed.map_or(Ok(()), Err)?;
+        }
+    }
+
+    fn push(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError> {
+        let pushes = bodies.iter().map(|body| Push::right(self.queue.clone(), body.clone()));
+        let outcomes = self.link.client()?.push_many(pushes.collect::<Vec<_>>());
+        outcomes.for_each(|outcome| done(outcome.map(drop).map_err(cli_error)));
+        Ok(())
+    }
+
+    /// False when there is none.
+    fn take(&mut self, done: &mut Done<'_>) -> Result<bool, CliError> {
+        let client = self.link.client()?;
+        let taken = client.pull_within(self.queue.clone(), PATIENCE).map_err(cli_error)?;
+        let Some(message) = taken else { return Ok(false) };
+        done(client.delete(&message).map_err(cli_error));
+        Ok(true)
+    }
+}
+
+impl Client for BenchClient {
+    fn perform(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError> {
+        match self.mode {
+            Mode::Push => return self.push(bodies, done),
+            Mode::Latency => {
+                let asked = self.link.client()?;
+                bodies.iter().for_each(|_| done(asked.ping().map_err(cli_error)));
+            }
+            Mode::Pull => {
+                for _ in bodies {
+                    if !self.take(done)? {
+                        break;
+                    }
+                }
+            }
+            Mode::Cycle => {
+                for body in bodies {
+                    let client = self.link.client()?;
+                    if let Err(error) = client.rpush(self.queue.clone(), body.clone()) {
+                        done(Err(cli_error(error)));
+                    } else if !self.take(done)? {
+                        let why = "a message of the benchmark did not come";
+                        done(Err(CliError::not_found(why)));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,279 @@
+//! `bench`: how fast a server answers.
+
+use std::iter;
+use std::slice;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use beanstalk_client::protocol::{Delete, ListTubeUsed, Put};
+use beanstalk_client::{PutOptions, TubeName};
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use ctl_core::args::ProgressWhen;
+use ctl_core::bench::{self, Client, Done, Kind, Plan};
+use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
+use ctl_core::messages::Messages;
+use ctl_core::signals::Interrupts;
+
+use super::smoke::scratch_tube;
+use crate::error::cli_error;
+use crate::link::Link;
+use crate::names;
+use crate::producer::max_job_size;
+use crate::sweep::{State, sweep, targets};
+use crate::taker::reserve_ready;
+use crate::tool::Tool;
+use crate::tube_stats::{self, Answer};
+
+/// The end of `bench --help`.
+pub const HELP: &str = "\
+Protocol: put, reserve-with-timeout 0, delete, list-tube-used, in a tube of its own, which is empty again afterwards.
+  put      put a job
+  reserve  reserve and delete a job that was put before
+  cycle    put a job, reserve one, delete it
+  latency  a round trip that touches nothing (list-tube-used)
+A tube that is named must hold no jobs, and nobody may watch it; whatever is in it is deleted at the end.
+Without --rate each client sends its next operations when the last ones are answered (a closed loop), so a slow answer hides
+how long others would have waited. With --rate operations are due by the clock, and their times count from then.
+Ctrl-C ends the run: what was measured is shown, and the tube emptied. Some operations failed is exit 3, a --fail-if that is so
+exit 1. The last row is that of all clients.
+
+Examples:
+  bsctl bench put -j 4 --duration 10s --size 1k..64k
+  bsctl bench cycle --rate 500 --duration 30s --warmup 5s -o json > base.json
+  bsctl bench cycle --rate 500 --duration 30s --warmup 5s --compare base.json --fail-if 'p99>20%'";
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What is measured: put, reserve, cycle, latency
+    #[arg(value_name = "MODE", default_value = "cycle", hide_possible_values = true)]
+    mode: Mode,
+
+    /// The tube [default: one with a random name]
+    #[arg(short, long, value_name = "TUBE")]
+    tube: Option<String>,
+
+    #[command(flatten)]
+    bench: bench::LoadArgs,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// Put a job.
+    Put,
+    /// Reserve and delete a job.
+    Reserve,
+    /// Put a job, reserve one, delete it.
+    Cycle,
+    /// A round trip.
+    Latency,
+}
+
+impl Mode {
+    fn of_kit(self) -> bench::Mode {
+        let (name, kind) = match self {
+            Self::Put => ("put", Kind::Leaving),
+            Self::Reserve => ("reserve", Kind::Taking),
+            Self::Cycle => ("cycle", Kind::Passing),
+            Self::Latency => ("latency", Kind::Passing),
+        };
+        bench::Mode { name, kind, pipelines: true }
+    }
+}
+
+/// Runs `bench`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
+    tool.refuse_dry_run("bench", "bsctl --embedded bench leaves the server alone")?;
+    let interrupts = tool.interrupts()?;
+    let tube = match &args.tube {
+        Some(name) => names::tube(name)?,
+        None => scratch_tube("bench")?,
+    };
+    let largest = max_job_size(&mut tool.link)?;
+    let plan = Plan::new(&args.bench, args.mode.of_kit(), Some(largest))?;
+    check_unused(&mut tool.link, &tube)?;
+    let measured = measure(tool, &plan, args.mode, &tube, &interrupts);
+    if args.mode != Mode::Latency && !plan.keeps() {
+        clean_up(&mut tool.link, &tube, &tool.messages);
+    }
+    measured?.report(tool, plan, &interrupts)
+}
+
+/// Nobody else's jobs are taken, and nobody else takes those of the benchmark.
+fn check_unused(link: &mut Link, tube: &TubeName) -> Result<(), CliError> {
+    let stats = match tube_stats::ask(link, slice::from_ref(tube))?.pop() {
+        Some(Answer::Stats(stats)) => stats,
+        Some(Answer::Unaskable(error)) => return Err(error),
+        Some(Answer::Gone) | None => return Ok(()),
+    };
+    let jobs = stats.current_jobs_ready
+        + stats.current_jobs_reserved
+        + stats.current_jobs_delayed
+        + stats.current_jobs_buried;
+    let why = match (jobs, stats.current_watching) {
+        (0, 0) => return Ok(()),
+        (0, _) => format!("tube {tube} is watched: somebody would take the jobs of the benchmark"),
+        (jobs, _) => format!("tube {tube} holds jobs ({jobs}), and a benchmark empties its tube"),
+    };
+    Err(CliError::usage(why).hint("without --tube, for a tube of its own"))
+}
+
+fn measure(
+    tool: &mut Tool,
+    plan: &Plan,
+    mode: Mode,
+    tube: &TubeName,
+    interrupts: &Interrupts,
+) -> Result<bench::Measured, CliError> {
+    // An in-memory server is started here, once, before its address is shared.
+    tool.link.dialer.address()?;
+    let clients = (0..plan.clients()).map(|_| BenchClient::new(tool.link.sibling(), mode, tube));
+    let mut clients = clients.collect::<Result<Vec<_>, _>>()?;
+    if let (Mode::Reserve, Some(first)) = (mode, clients.first_mut()) {
+        first.fill(plan, interrupts)?;
+    }
+    let progress = tool.globals.progress.unwrap_or_default();
+    bench::measure(plan, clients, (progress, &tool.messages), interrupts)
+}
+
+struct BenchClient {
+    link: Link,
+    mode: Mode,
+}
+
+/// Jobs put in one pipeline before the benchmark.
+const BATCH: usize = 500;
+
+impl BenchClient {
+    fn new(mut link: Link, mode: Mode, tube: &TubeName) -> Result<Self, CliError> {
+        link.use_tube(tube)?;
+        if matches!(mode, Mode::Reserve | Mode::Cycle) {
+            link.watch_only(slice::from_ref(tube))?;
+        }
+        Ok(Self { link, mode })
+    }
+
+    /// Puts the jobs that are going to be taken.
+    fn fill(&mut self, plan: &Plan, interrupts: &Interrupts) -> Result<(), CliError> {
+        let mut bodies = plan.bodies();
+        loop {
+            let batch: Vec<Bytes> = bodies.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
+                return Ok(());
+            }
+            interrupts.check()?;
+            let mut failed = None;
+            self.put(&batch, &mut |outcome| failed = outcome.err().or(failed.take()))?;
+            failed.map_or(Ok(()), Err)?;
+        }
+    }
+
+    fn put(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError> {
+        let put = |body| Put::new(body, PutOptions::default()).map_err(cli_error);
+        let puts = bodies.iter().map(put).collect::<Result<Vec<_>, _>>()?;
+        self.link.pipeline(puts)?.for_each(|outcome| {
+            done(match outcome {
+                Ok(inserted) if inserted.is_buried() => {
+                    let why = "the server is out of memory: it buried the job";
+                    Err(CliError::new(Exit::TryAgain, "BURIED", why))
+                }
+                outcome => outcome.map(drop),
+            });
+        });
+        Ok(())
+    }
+
+    /// Takes up to so many jobs.
+    fn take(&mut self, most: usize, done: &mut Done<'_>) -> Result<(), CliError> {
+        let taken = reserve_ready(&mut self.link, most, &[])?;
+        let deletes: Vec<Delete> = taken.jobs.iter().map(Delete::new).collect();
+        self.link.pipeline(deletes)?.for_each(done);
+        Ok(())
+    }
+
+    fn cycle(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError> {
+        let mut put = 0;
+        self.put(bodies, &mut |outcome| match outcome {
+            Ok(()) => put += 1,
+            Err(error) => done(Err(error)),
+        })?;
+        let mut taken = 0;
+        self.take(put, &mut |outcome| {
+            taken += 1;
+            done(outcome);
+        })?;
+        // No client takes more jobs than it put, so there was one for each.
+        for _ in taken..put {
+            done(Err(CliError::not_found("somebody else took a job of the benchmark")));
+        }
+        Ok(())
+    }
+}
+
+impl Client for BenchClient {
+    fn perform(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError> {
+        match self.mode {
+            Mode::Put => self.put(bodies, done),
+            Mode::Reserve => self.take(bodies.len(), done),
+            Mode::Cycle => self.cycle(bodies, done),
+            Mode::Latency => {
+                let asked = iter::repeat_n(ListTubeUsed, bodies.len());
+                self.link.pipeline(asked)?.for_each(|outcome| done(outcome.map(drop)));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// How long jobs of connections that have just been closed are waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Deletes what is left, also after Ctrl-C.
+fn clean_up(link: &mut Link, tube: &TubeName, messages: &Messages) {
+    let start = Instant::now();
+    let emptied = loop {
+        match empty(link, tube, messages) {
+            Ok(true) => break Ok(()),
+            Ok(false) if start.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(20)),
+            Ok(false) => break Err(CliError::unavailable("jobs are still reserved")),
+            Err(error) => break Err(error),
+        }
+    };
+    link.close();
+    if let Err(error) = emptied {
+        let why = error.message;
+        messages.warn(format!("tube {tube} could not be emptied: {why}; bsctl clear {tube}"));
+    }
+}
+
+/// False when some of its jobs are still reserved.
+fn empty(link: &mut Link, tube: &TubeName, messages: &Messages) -> Result<bool, CliError> {
+    let found =
+        targets(link, slice::from_ref(tube), &[State::Ready, State::Delayed, State::Buried])?;
+    let action = Action { past: "deleted", noun: "job", place: String::new() };
+    let mut bulk = Bulk::start(
+        action,
+        OnError::Continue,
+        None,
+        ProgressWhen::Never,
+        Interrupts::none(),
+        messages,
+    );
+    for target in found.found.iter().filter(|target| target.count > 0) {
+        sweep(link, target, target.count, BATCH, &mut bulk, None)?;
+    }
+    bulk.finish_silently()?;
+    link.watch_only(&[TubeName::default()])?;
+    let left = tube_stats::ask(link, slice::from_ref(tube))?.pop();
+    Ok(match left {
+        Some(Answer::Stats(stats)) => stats.current_jobs_ready + stats.current_jobs_reserved == 0,
+        _ => true,
+    })
+}

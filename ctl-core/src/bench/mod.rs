@@ -1,0 +1,373 @@
+//! `bench`: how fast a server answers, in closed and open loop, in a place of its own that is gone afterwards.
+//!
+//! A tool says what an operation is ([`Client`]); when each begins, how long it took, the report and the comparison with
+//! another run are here. Every run is bounded in number and in time.
+
+mod compare;
+mod lane;
+mod report;
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use clap::Args;
+
+use crate::args::ProgressWhen;
+use crate::error::CliError;
+use crate::messages::Messages;
+use crate::progress::Progress;
+use crate::records;
+use crate::signals::Interrupts;
+use crate::units;
+
+use self::compare::{Base, Limit};
+use self::lane::{Lane, Tally, histogram};
+pub use self::report::Measured;
+
+/// Flags of every `bench`.
+#[derive(Debug, Args)]
+pub struct LoadArgs {
+    /// Number of clients, each with a connection of its own
+    #[arg(short = 'j', long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    clients: u16,
+
+    /// Measure N operations in all [default: 100000, with --duration as many as there is time for]
+    #[arg(short = 'c', long, value_name = "N", visible_alias = "count",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    msgs: Option<u64>,
+
+    /// Measure for this long [default: until all are done, 10m at most]
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    duration: Option<Duration>,
+
+    /// Run this long before anything is measured [default: 0]
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    warmup: Option<Duration>,
+
+    /// Size of a body, or a range that sizes are drawn from, such as 1k..64k
+    #[arg(long, value_name = "SIZE", default_value = "128")]
+    size: Sizes,
+
+    /// Operations that a client sends at once, before it waits for their answers
+    #[arg(long, value_name = "N", default_value_t = 1, visible_alias = "batch",
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pipeline: u16,
+
+    /// Begin N operations a second, whatever the answers: an open loop, with times from when each was due
+    #[arg(long, value_name = "N", value_parser = rate)]
+    rate: Option<f64>,
+
+    /// Leave the jobs of the benchmark where they are
+    #[arg(long)]
+    keep: bool,
+
+    /// Write the rows of the report into this new file as CSV, too
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+
+    /// Compare with the report of another run (-o json)
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+
+    /// Exit 1 if this is so: 'p99>20%' or 'rate<10%' against --compare, 'p99>5ms' or 'rate<1000' by itself
+    #[arg(long, value_name = "EXPR")]
+    fail_if: Vec<Limit>,
+}
+
+/// What a mode does with jobs, which bounds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing stays behind an operation.
+    Passing,
+    /// Each operation leaves a job in the queue, until the end.
+    Leaving,
+    /// Each operation takes a job that was there before.
+    Taking,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Mode {
+    /// What users call it.
+    pub name: &'static str,
+    /// What it does with jobs.
+    pub kind: Kind,
+    /// Whether a client can send several operations at once.
+    pub pipelines: bool,
+}
+
+/// One client of a benchmark.
+pub trait Client: Send {
+    /// Carries out an operation for each of these bodies, all sent at once, and tells `done` of each in turn as its answer
+    /// comes. Fewer are told when there is nothing left to take.
+    ///
+    /// # Errors
+    /// The failure of the connection: those that `done` was not told of have failed with it.
+    fn perform(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError>;
+}
+
+/// Is told how an operation ended, when it does.
+pub type Done<'a> = dyn FnMut(Result<(), CliError>) + 'a;
+
+/// Operations, unless `--msgs` or `--duration` says otherwise.
+const USUAL: u64 = 100_000;
+/// The longest run, unless `--duration` says otherwise.
+const LONGEST: Duration = Duration::from_secs(600);
+/// What a server may be made to keep at most: of bodies, and of its own for each of them.
+const MOST_KEPT: u64 = 1 << 30;
+const OF_EACH: u64 = 256;
+/// How often it is looked whether the run is to end.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// What is going to be measured.
+pub struct Plan {
+    mode: &'static str,
+    clients: u16,
+    most: u64,
+    longest: Duration,
+    warmup: Duration,
+    sizes: Sizes,
+    pipeline: u16,
+    rate: Option<f64>,
+    keeps: bool,
+    csv: Option<(String, File)>,
+    base: Option<Base>,
+    limits: Vec<Limit>,
+}
+
+impl Plan {
+    /// What these flags ask for; `largest` is the largest body that the server takes, if that is known.
+    ///
+    /// # Errors
+    /// Flags that exclude each other, or more than a server should be made to keep (2); a larger body (65); another run that
+    /// cannot be read or compared with (65, 66); a file that cannot be made (74).
+    pub fn new(
+        args: &LoadArgs,
+        Mode { name: mode, kind, pipelines }: Mode,
+        largest: Option<u64>,
+    ) -> Result<Self, CliError> {
+        let sizes = args.size;
+        if args.pipeline > 1 && !pipelines {
+            let why = format!("{mode} waits for each answer, so it has no --pipeline");
+            return Err(CliError::usage(why).hint("--clients, for more at once"));
+        }
+        if let Some(largest) = largest.filter(|largest| sizes.largest > *largest) {
+            let (asked, largest) = (sizes.largest, units::show_size(largest));
+            let why =
+                format!("bodies of {asked} bytes are larger than the server takes: {largest}");
+            return Err(CliError::bad_data(why).hint("--size with less"));
+        }
+        if kind == Kind::Taking && args.warmup.is_some_and(|time| !time.is_zero()) {
+            let why = format!("{mode} takes what was put before, so it has no --warmup");
+            return Err(CliError::usage(why).hint("the mode that puts and takes has one"));
+        }
+        let needs_base = args.fail_if.iter().find(|limit| limit.is_relative());
+        if let (Some(limit), None) = (needs_base, &args.compare) {
+            let why = format!("--fail-if '{limit}' compares with another run, and there is none");
+            return Err(CliError::usage(why).hint("--compare base.json, the output of -o json"));
+        }
+        let mut plan = Self {
+            mode,
+            clients: args.clients,
+            most: most(args, kind)?,
+            longest: args.duration.unwrap_or(LONGEST),
+            warmup: args.warmup.unwrap_or_default(),
+            sizes,
+            pipeline: args.pipeline,
+            rate: args.rate,
+            keeps: args.keep,
+            csv: None,
+            base: None,
+            limits: args.fail_if.clone(),
+        };
+        plan.base = args.compare.as_deref().map(|path| Base::read(path, &plan)).transpose()?;
+        if let Some(path) = &args.csv {
+            let file = records::new_file(path.as_os_str())?;
+            plan.csv = Some((path.to_string_lossy().into_owned(), file));
+        }
+        Ok(plan)
+    }
+
+    /// How many clients there are.
+    #[must_use]
+    pub fn clients(&self) -> u16 {
+        self.clients
+    }
+
+    /// How many operations there are at most: for a mode that takes jobs, how many it needs.
+    #[must_use]
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// Whether what the benchmark leaves behind stays.
+    #[must_use]
+    pub fn keeps(&self) -> bool {
+        self.keeps
+    }
+
+    /// The bodies of all operations that there can be, one after the other: those that a mode takes.
+    pub fn bodies(&self) -> impl Iterator<Item = Bytes> {
+        let mut bodies = self.sizes.bodies(0);
+        (0..self.most).map(move |_| bodies.next())
+    }
+}
+
+/// The bound of a run's operations.
+fn most(args: &LoadArgs, kind: Kind) -> Result<u64, CliError> {
+    let mean = (args.size.smallest + args.size.largest) / 2;
+    let room = MOST_KEPT / (mean + OF_EACH);
+    let usual = match args.duration {
+        Some(_) if kind != Kind::Taking => u64::MAX,
+        _ => USUAL,
+    };
+    if kind == Kind::Passing {
+        return Ok(args.msgs.unwrap_or(usual));
+    }
+    match args.msgs {
+        Some(asked) if asked > room => {
+            let kept = units::show_size(MOST_KEPT);
+            let why = format!("{asked} jobs of this size are more than {kept} in the server");
+            Err(CliError::usage(why).hint(format!("--msgs {room} at most, or a smaller --size")))
+        }
+        asked => Ok(asked.unwrap_or(usual).min(room)),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| format!("`{text}` is not a rate (examples: 100, 0.5)"))
+}
+
+/// The sizes of bodies, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sizes {
+    smallest: u64,
+    largest: u64,
+}
+
+impl FromStr for Sizes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (smallest, largest) = text.split_once("..").unwrap_or((text, text));
+        let sizes = Self { smallest: units::size(smallest)?, largest: units::size(largest)? };
+        if sizes.smallest > sizes.largest {
+            return Err(format!("`{text}` ends before it starts"));
+        }
+        if sizes.largest > MOST_KEPT / 4 {
+            return Err(format!("`{text}` is more than {}", units::show_size(MOST_KEPT / 4)));
+        }
+        Ok(sizes)
+    }
+}
+
+impl Sizes {
+    fn bodies(self, seed: u64) -> Bodies {
+        let text = (b' '..=b'~').cycle().take(usize::try_from(self.largest).unwrap_or(0));
+        Bodies { text: text.collect::<Vec<u8>>().into(), sizes: self, state: seed }
+    }
+}
+
+/// Bodies of the sizes that were asked for, the same in each run.
+struct Bodies {
+    /// The longest one; the others are its beginning. Text, so that each transport carries it.
+    text: Bytes,
+    sizes: Sizes,
+    state: u64,
+}
+
+impl Bodies {
+    fn next(&mut self) -> Bytes {
+        // SplitMix64.
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let Sizes { smallest, largest } = self.sizes;
+        let size = smallest + (z ^ (z >> 31)) % (largest - smallest + 1);
+        self.text.slice(..usize::try_from(size).unwrap_or(0).min(self.text.len()))
+    }
+}
+
+/// What all clients share while they run.
+struct Shared<'a> {
+    plan: &'a Plan,
+    start: Instant,
+    /// Operations that are still to begin.
+    left: AtomicU64,
+    /// Those that have ended.
+    ended: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Shared<'_> {
+    fn is_over(&self, now: Instant) -> bool {
+        let longest = self.plan.warmup.saturating_add(self.plan.longest);
+        self.stop.load(Ordering::Relaxed) || now.duration_since(self.start) >= longest
+    }
+
+    fn is_warm(&self, at: Instant) -> bool {
+        at.duration_since(self.start) >= self.plan.warmup
+    }
+
+    /// How many of so many may begin.
+    fn take(&self, wanted: u64) -> u64 {
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            (left > 0).then(|| left.saturating_sub(wanted))
+        });
+        taken.map_or(0, |left| left.min(wanted))
+    }
+}
+
+/// Runs the clients until all operations are done, the time is over, or a signal comes: what was measured till then counts.
+///
+/// # Errors
+/// A defect of this tool.
+pub fn measure<C: Client>(
+    plan: &Plan,
+    clients: Vec<C>,
+    (when, messages): (ProgressWhen, &Messages),
+    interrupts: &Interrupts,
+) -> Result<Measured, CliError> {
+    let blank = histogram()?;
+    let total = Some(plan.most).filter(|most| *most < u64::MAX);
+    let mut progress = Progress::start(when, messages, plan.mode, total);
+    let shared = Shared {
+        plan,
+        start: Instant::now(),
+        left: AtomicU64::new(plan.most),
+        ended: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+    };
+    let tallies = thread::scope(|scope| {
+        let lanes = clients.into_iter().zip(0_u64..).map(|(client, number)| {
+            let lane = Lane::new(client, number, &shared, Tally::new(blank.clone()));
+            scope.spawn(move || lane.run())
+        });
+        let lanes: Vec<_> = lanes.collect();
+        let mut shown = 0;
+        while lanes.iter().any(|lane| !lane.is_finished()) {
+            thread::sleep(SLICE);
+            if interrupts.requested().is_some() {
+                shared.stop.store(true, Ordering::Relaxed);
+            }
+            let ended = shared.ended.load(Ordering::Relaxed);
+            progress.advance_by(ended - shown);
+            shown = ended;
+        }
+        // A client that panicked has measured nothing.
+        let broken = || Tally::broken(blank.clone());
+        lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|_| broken())).collect()
+    });
+    progress.finish();
+    Ok(Measured::new(plan, tallies, Tally::new(blank), shared.start))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+use std::thread;
+
+use clap::Parser;
+
+use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+fn plan(flags: &[&str], kind: Kind) -> Result<Plan, CliError> {
+    let line = Line::try_parse_from([&["bench"], flags].concat()).unwrap();
+    Plan::new(&line.load, Mode { name: "do", kind, pipelines: true }, Some(1 << 20))
+}
+
+/// Does what it is told for each operation.
+struct Fake<F>(F);
+
+impl<F: FnMut(u64) -> Result<(), CliError> + Send> Client for Fake<F> {
+    fn perform(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError> {
+        bodies.iter().for_each(|body| done((self.0)(body.len() as u64)));
+        Ok(())
+    }
+}
+
+fn run<C: Client>(plan: &Plan, clients: Vec<C>) -> Measured {
+    let messages = Messages::to(Box::new(std::io::sink()), "tool", false, false);
+    measure(plan, clients, (ProgressWhen::Never, &messages), &Interrupts::none()).unwrap()
+}
+
+#[test]
+fn sizes_are_drawn_from_their_range_and_the_same_each_time() {
+    let sizes: Sizes = "10..1k".parse().unwrap();
+    let drawn = |seed| {
+        let mut bodies = sizes.bodies(seed);
+        (0..1000).map(|_| bodies.next().len()).collect::<Vec<_>>()
+    };
+    assert_eq!(drawn(1), drawn(1));
+    assert_ne!(drawn(1), drawn(2));
+    assert!(drawn(1).iter().all(|size| (10..=1024).contains(size)));
+    assert!(drawn(1).iter().any(|size| *size < 100) && drawn(1).iter().any(|size| *size > 900));
+    assert_eq!("128".parse::<Sizes>().unwrap().bodies(0).next().len(), 128);
+    for wrong in ["", "x", "2..1", "1..", "1g"] {
+        assert!(wrong.parse::<Sizes>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_closed_loop_does_so_many_operations_in_all() {
+    let plan =
+        plan(&["-c", "100", "-j", "4", "--pipeline", "7", "--size", "3"], Kind::Passing).unwrap();
+    let measured = run(&plan, (0..4).map(|_| Fake(|_| Ok(()))).collect());
+    assert_eq!((measured.all.times.len(), measured.all.bytes), (100, 300));
+}
+
+/// The first operation takes long; those that were due meanwhile have waited for it, though each took no time itself.
+#[test]
+fn an_open_loop_counts_from_when_an_operation_was_due() {
+    let plan = plan(&["-c", "100", "--rate", "1000"], Kind::Passing).unwrap();
+    let mut is_first = true;
+    let slow = Fake(move |_| {
+        if std::mem::take(&mut is_first) {
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    });
+    let times = run(&plan, vec![slow]).all.times;
+    let waited = times.iter_recorded().filter(|value| value.value_iterated_to() >= 50_000_000);
+    let waited: u64 = waited.map(|value| value.count_at_value()).sum();
+    assert!(waited >= 45, "{waited} of {} waited", times.len());
+}
+
+#[test]
+fn failures_are_counted_by_what_they_are_and_end_a_client_that_has_nothing_else() {
+    let plan = plan(&["-c", "1000000"], Kind::Passing).unwrap();
+    let mut number = 0;
+    let failing = Fake(move |_| {
+        number += 1;
+        match number {
+            1..=10 => Ok(()),
+            number if number % 2 == 0 => Err(CliError::unavailable("gone")),
+            _ => Err(CliError::internal("odd")),
+        }
+    });
+    let measured = run(&plan, vec![failing]);
+    assert_eq!(measured.all.times.len(), 10);
+    let errors: Vec<u64> = measured.all.errors.values().copied().collect();
+    assert_eq!(errors, [50, 50]);
+}
+
+#[test]
+fn nothing_is_measured_while_it_warms_up() {
+    let plan = plan(&["-c", "5", "--warmup", "20ms", "--rate", "1000"], Kind::Passing).unwrap();
+    let (count, counted) = (std::sync::Arc::new(AtomicU64::new(0)), 5);
+    let seen = std::sync::Arc::clone(&count);
+    let client = Fake(move |_| {
+        seen.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    });
+    assert_eq!(run(&plan, vec![client]).all.times.len(), counted);
+    // Those of the first 20 ms come on top.
+    assert_eq!(count.load(Ordering::Relaxed), 20 + counted);
+}
+
+#[test]
+fn a_server_is_not_made_to_keep_more_than_it_should() {
+    let room = MOST_KEPT / (128 + OF_EACH);
+    assert_eq!(plan(&["--duration", "1h"], Kind::Leaving).unwrap().most, room);
+    assert_eq!(plan(&["--duration", "1h"], Kind::Passing).unwrap().most, u64::MAX);
+    assert_eq!(plan(&["--duration", "1h"], Kind::Taking).unwrap().most, USUAL);
+    assert_eq!(plan(&[], Kind::Leaving).unwrap().most, USUAL);
+    let fails = |flags: &[&str], kind| plan(flags, kind).err().unwrap().exit.code();
+    assert_eq!(fails(&["-c", "100000000"], Kind::Leaving), 2);
+    assert_eq!(fails(&["--size", "2m"], Kind::Passing), 65);
+    assert_eq!(fails(&["--warmup", "1s"], Kind::Taking), 2);
+    assert_eq!(fails(&["--fail-if", "p99>20%"], Kind::Passing), 2);
+}

@@ -1,0 +1,312 @@
+//! `bench`: how fast a server answers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use ctl_core::bench::{self, Done, Kind, Plan};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::messages::Messages;
+use ctl_core::signals::Interrupts;
+use gearman_client::blocking::{Client, Worker};
+use gearman_client::protocol::{Echo, Submit};
+use gearman_client::{FunctionName, Grab, SubmitOptions, WorkerOptions};
+
+use super::functions::status_of;
+use crate::error::cli_error;
+use crate::link::{Answer, Link};
+use crate::names::{self, show_function};
+use crate::scratch;
+use crate::tool::Tool;
+
+/// The end of `bench --help`.
+pub const HELP: &str = "\
+Protocol: SUBMIT_JOB_BG, ECHO_REQ, SUBMIT_JOB, GRAB_JOB_UNIQ, WORK_COMPLETE, drop function, with a function of its own.
+  submit     submit a background job
+  echo       a round trip that touches nothing (ECHO_REQ)
+  roundtrip  submit a job and wait for its result, from one worker of its own for each client
+  worker     grab and complete a job that was submitted before
+A function that is named must have no jobs and no workers; whatever is queued for it is completed at the end, and it is dropped
+where the server can do that. Of several servers the first one is measured.
+Without --rate each client sends its next operations when the last ones are answered (a closed loop), so a slow answer hides
+how long others would have waited. With --rate operations are due by the clock, and their times count from then.
+Ctrl-C ends the run: what was measured is shown, and the function emptied. Some operations failed is exit 3, a --fail-if that is
+so exit 1. The last row is that of all clients.
+
+Examples:
+  gearctl bench submit -j 4 --pipeline 100 --duration 10s --size 1k..64k
+  gearctl bench roundtrip --rate 500 --duration 30s -o json > base.json
+  gearctl bench roundtrip --rate 500 --duration 30s --compare base.json --fail-if 'p99>20%'";
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What is measured: submit, echo, roundtrip, worker
+    #[arg(value_name = "MODE", default_value = "roundtrip", hide_possible_values = true)]
+    mode: Mode,
+
+    /// The function [default: one with a random name]
+    #[arg(short, long, value_name = "FUNC")]
+    function: Option<String>,
+
+    #[command(flatten)]
+    bench: bench::LoadArgs,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// Submit a background job.
+    Submit,
+    /// A round trip.
+    Echo,
+    /// Submit a job and wait for its result.
+    Roundtrip,
+    /// Grab and complete a job.
+    Worker,
+}
+
+impl Mode {
+    fn of_kit(self) -> bench::Mode {
+        let (name, kind, pipelines) = match self {
+            Self::Submit => ("submit", Kind::Leaving, true),
+            Self::Echo => ("echo", Kind::Passing, true),
+            Self::Roundtrip => ("roundtrip", Kind::Passing, false),
+            Self::Worker => ("worker", Kind::Taking, false),
+        };
+        bench::Mode { name, kind, pipelines }
+    }
+}
+
+/// Runs `bench`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
+    tool.refuse_dry_run("bench", "gearctl --embedded bench leaves the server alone")?;
+    let interrupts = tool.interrupts()?;
+    let function = match &args.function {
+        Some(name) => names::function(name)?,
+        None => scratch::function("bench")?,
+    };
+    let plan = Plan::new(&args.bench, args.mode.of_kit(), None)?;
+    // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
+    tool.link.client()?;
+    if args.mode != Mode::Echo {
+        check_unused(&mut tool.link, &function)?;
+    }
+    let measured = measure(tool, &plan, args.mode, &function, &interrupts);
+    if args.mode != Mode::Echo && !plan.keeps() {
+        clean_up(&mut tool.link, &function, &tool.messages);
+    }
+    measured?.report(tool, plan, &interrupts)
+}
+
+/// Nobody else's jobs are taken, and nobody else takes those of the benchmark.
+fn check_unused(link: &mut Link, function: &FunctionName) -> Result<(), CliError> {
+    let Some(status) = status_of(link, function)? else { return Ok(()) };
+    let name = show_function(function);
+    let why = match (status.total, status.workers) {
+        (0, 0) => return Ok(()),
+        (0, _) => format!("{name} has workers, which would take the jobs of the benchmark"),
+        (jobs, _) => format!("{name} holds jobs ({jobs}), and a benchmark empties its function"),
+    };
+    Err(CliError::usage(why).hint("without --function, for a function of its own"))
+}
+
+fn measure(
+    tool: &mut Tool,
+    plan: &Plan,
+    mode: Mode,
+    function: &FunctionName,
+    interrupts: &Interrupts,
+) -> Result<bench::Measured, CliError> {
+    let link = &mut tool.link;
+    if mode == Mode::Worker {
+        let mut client = Submitter::new(link, mode, function)?;
+        client.fill(plan, interrupts)?;
+    }
+    let mut workers = Workers::default();
+    let mut clients = Vec::new();
+    for _ in 0..plan.clients() {
+        if mode == Mode::Roundtrip {
+            workers.start(link, function)?;
+        }
+        clients.push(match mode {
+            Mode::Worker => BenchClient::Grabs(connect(link, function)?),
+            _ => BenchClient::Submits(Submitter::new(link, mode, function)?),
+        });
+    }
+    let progress = tool.globals.progress.unwrap_or_default();
+    bench::measure(plan, clients, (progress, &tool.messages), interrupts)
+}
+
+fn connect(link: &mut Link, function: &FunctionName) -> Result<Worker, CliError> {
+    // What every server answers: geard and g2 have no GRAB_JOB_ALL.
+    let options = WorkerOptions::new(link.first_server()?).slots(1).grab(Grab::Uniq);
+    let mut worker = Worker::connect(options).map_err(cli_error)?;
+    worker.can_do(function.clone(), None).map_err(cli_error)?;
+    Ok(worker)
+}
+
+enum BenchClient {
+    Submits(Submitter),
+    Grabs(Worker),
+}
+
+impl bench::Client for BenchClient {
+    fn perform(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError> {
+        match self {
+            Self::Submits(submitter) => submitter.perform(bodies, done),
+            Self::Grabs(worker) => {
+                for _ in bodies {
+                    let Some(job) = worker.next_job(PATIENCE).map_err(cli_error)? else { break };
+                    done(worker.complete(job, b"").map_err(cli_error));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+struct Submitter {
+    client: Client,
+    mode: Mode,
+    function: FunctionName,
+}
+
+/// Jobs submitted at once before the benchmark.
+const BATCH: usize = 500;
+
+impl Submitter {
+    fn new(link: &mut Link, mode: Mode, function: &FunctionName) -> Result<Self, CliError> {
+        let mut client = Client::connect(link.first_server()?).map_err(cli_error)?;
+        client.set_total_timeout(link.dialer.call_bound());
+        Ok(Self { client, mode, function: function.clone() })
+    }
+
+    /// Submits the jobs that are going to be grabbed.
+    fn fill(&mut self, plan: &Plan, interrupts: &Interrupts) -> Result<(), CliError> {
+        let mut bodies = plan.bodies();
+        loop {
+            let batch: Vec<Bytes> = bodies.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
+                return Ok(());
+            }
+            interrupts.check()?;
+            let mut failed = None;
+            self.submit(&batch, &mut |outcome| failed = outcome.err().or(failed.take()))?;
+            failed.map_or(Ok(()), Err)?;
+        }
+    }
+
+    fn submit(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError> {
+        let submit = |body: &Bytes| {
+            Submit::background(self.function.clone(), body.clone(), SubmitOptions::default())
+        };
+        let submits =
+            bodies.iter().map(submit).collect::<Result<Vec<_>, _>>().map_err(cli_error)?;
+        let outcomes = self.client.call_many(submits);
+        outcomes.for_each(|outcome| done(outcome.map(drop).map_err(cli_error)));
+        Ok(())
+    }
+
+    fn perform(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError> {
+        match self.mode {
+            Mode::Echo => {
+                let outcomes = self.client.call_many(bodies.iter().cloned().map(Echo));
+                outcomes.for_each(|outcome| done(outcome.map(drop).map_err(cli_error)));
+            }
+            Mode::Roundtrip => {
+                for body in bodies {
+                    let options = SubmitOptions::default();
+                    let outcome = self.client.run(self.function.clone(), body, options);
+                    done(match outcome.map(|outcome| outcome.complete()) {
+                        Ok(Some(back)) if back == *body => Ok(()),
+                        Ok(_) => {
+                            let why = "a job came back with another result";
+                            Err(CliError::new(Exit::Protocol, "OTHER_RESULT", why))
+                        }
+                        Err(error) => Err(cli_error(error)),
+                    });
+                }
+            }
+            Mode::Submit | Mode::Worker => self.submit(bodies, done)?,
+        }
+        Ok(())
+    }
+}
+
+/// Workers that give back what they get, until this value is dropped.
+#[derive(Default)]
+struct Workers {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// How often a waiting worker looks whether it is to stop.
+const SLICE: Duration = Duration::from_millis(100);
+
+impl Workers {
+    fn start(&mut self, link: &mut Link, function: &FunctionName) -> Result<(), CliError> {
+        let (mut worker, stop) = (connect(link, function)?, Arc::clone(&self.stop));
+        let work = move || {
+            while !stop.load(Ordering::Relaxed) {
+                // What fails here fails for the client that waits for it, too.
+                if let Ok(Some(job)) = worker.next_job(SLICE) {
+                    let body = job.workload.clone();
+                    let _ = worker.complete(job, body);
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("worker".to_owned()).spawn(work);
+        let failed = |error| CliError::internal(format!("cannot start a thread: {error}"));
+        self.threads.push(thread.map_err(failed)?);
+        Ok(())
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How long no job comes until there is none.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a function may be in use by connections that have just been closed.
+const BOUND: Duration = Duration::from_secs(5);
+
+/// Completes what is left and drops the function, also after Ctrl-C.
+fn clean_up(link: &mut Link, function: &FunctionName, messages: &Messages) {
+    let name = show_function(function);
+    let why = match empty(link, function).and_then(|()| scratch::remove(link, function, BOUND)) {
+        Ok(Some(Answer::Came(()))) => return,
+        Ok(Some(Answer::Unsupported(_))) => "the server cannot drop it".to_owned(),
+        Ok(Some(Answer::Silent(_))) => "drop function was not answered".to_owned(),
+        Ok(None) => "it is still in use".to_owned(),
+        Err(error) => error.message,
+    };
+    messages.note(format!("the function {name} stays on the server: {why}"));
+}
+
+fn empty(link: &mut Link, function: &FunctionName) -> Result<(), CliError> {
+    let has_jobs = |link: &mut Link| {
+        status_of(link, function).map(|status| status.is_some_and(|status| status.total > 0))
+    };
+    if !has_jobs(link)? {
+        return Ok(());
+    }
+    let mut worker = connect(link, function)?;
+    while let Some(job) = worker.next_job(PATIENCE).map_err(cli_error)? {
+        worker.complete(job, b"").map_err(cli_error)?;
+    }
+    let _ = worker.stop();
+    Ok(())
+}
