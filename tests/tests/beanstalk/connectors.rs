@@ -11,8 +11,8 @@ use std::{
 };
 
 use beanstalk_client::{
-    Address, Client, ConnectOptions, Deadline, Error, ErrorKind, Fate, PutOptions, RetryPolicy,
-    TubeName, protocol::Backoff,
+    Address, Client, ConnectOptions, Deadline, Error, ErrorKind, Fate, Producer, ProducerOptions,
+    PutOptions, RetryPolicy, TubeName, protocol::Backoff,
 };
 use fixtures::beanstalkd::Server;
 use tests::{Face, both_faces, connectors::resolved_by, place::PATIENCE};
@@ -158,6 +158,28 @@ async fn a_connector_that_never_ends_meets_the_connect_deadline() {
     let error = Client::connect(options).await.err().unwrap();
     assert_timeout(&error, Deadline::Connect);
     assert_eq!(began.elapsed().as_secs(), 5);
+}
+
+/// C1: a producer goes on to the next attempt, however long its puts may take.
+#[tokio::test(start_paused = true)]
+async fn a_connector_that_never_ends_costs_a_producer_no_more_than_an_attempt() {
+    let attempts = Arc::new(AtomicU32::new(0));
+    let count = attempts.clone();
+    let options = options().connector(move |address| {
+        let is_first = count.fetch_add(1, Ordering::Relaxed) == 0;
+        async move {
+            if is_first {
+                std::future::pending::<()>().await;
+            }
+            silent(address).await
+        }
+    });
+    let options = options.connect_timeout(Duration::from_secs(1));
+    let options = ProducerOptions::new(options.into());
+    let producer = Producer::new(options.timeout(Duration::from_secs(1000))).unwrap();
+    let put = producer.put("default", b"x", PutOptions::default());
+    let _ = tokio::time::timeout(Duration::from_secs(100), put).await;
+    assert!(attempts.load(Ordering::Relaxed) > 1, "it waits for the first attempt");
 }
 
 #[test]

@@ -134,9 +134,8 @@ impl Outbox {
             Phase::Idle | Phase::Backoff | Phase::Connecting => {
                 lane.phase = Phase::Connecting;
                 lane.connect_by = lane.health.attempt(server, now).until();
-                // The pump's own deadline ends the attempt. A caller that connects gives up with its own put, and the
-                // others have alarms of their own.
-                Pulse::Dial { server, by: None, ask: due.filter(|_| !by_callers) }
+                // A caller that connects gives up with its own put, and the others have alarms of their own.
+                Pulse::Dial { server, by: lane.connect_by, ask: due.filter(|_| !by_callers) }
             }
         }
     }

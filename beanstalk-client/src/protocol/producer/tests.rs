@@ -793,6 +793,24 @@ fn any_schedule_and_any_network_leaves_each_put_with_its_fate() {
     }
 }
 
+#[test]
+fn an_attempt_to_connect_ends_by_itself_and_is_followed_by_another() {
+    for probes in [some_probes(), other_probes()] {
+        let mut world = World::new(1, Selection::InOrder, probes);
+        world.put(0, Delivery::AtMostOnce, 3600);
+        let limit = "host0".parse::<crate::ConnectOptions>().unwrap().connecting_timeout();
+        let end = world.now + limit;
+        let Pulse::Dial { by, .. } = world.ask(0) else { panic!() };
+        assert_eq!(by, Some(end), "whatever else is waited for");
+        let late = Error::new(ErrorKind::Timeout(crate::Deadline::Connect), Fate::NotSent, "late");
+        world.now = end;
+        world.end(0, End::NotConnected(late));
+        world.now += Duration::from_secs(60);
+        let Pulse::Dial { by, .. } = world.ask(0) else { panic!() };
+        assert_eq!(by, Some(world.now + limit));
+    }
+}
+
 fn other_probes() -> Probes {
     #[cfg(feature = "tokio")]
     return Probes::InBackground;
