@@ -1,12 +1,14 @@
 //! Checks for monitoring and CI: figures, thresholds, verdicts, and what is written about them.
 
 mod formats;
+mod several;
 
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+pub use self::several::measure_all;
 use crate::error::{CliError, Exit};
 use crate::escape;
 use crate::output::{Format, Output};

@@ -105,6 +105,11 @@ impl<L: Link> Fleet<L> {
 /// A record that begins with the server, where there are several.
 #[must_use]
 pub fn record(server: Option<&str>) -> Record {
-    let record = Record::new();
-    if let Some(server) = server { record.with("server", server) } else { record }
+    labelled(server, Record::new())
+}
+
+/// This record, beginning with the server, where there are several.
+#[must_use]
+pub fn labelled(server: Option<&str>, record: Record) -> Record {
+    if let Some(server) = server { record.led_by("server", server) } else { record }
 }

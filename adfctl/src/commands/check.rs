@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use adf_queue_client::QueueStats;
 use clap::{Args, Subcommand};
-use ctl_core::check::{CheckFlags, Measured, Metric, Missing, Title, conclude};
+use ctl_core::check::{CheckFlags, Measured, Metric, Missing, Title, conclude, measure_all};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::glob::Patterns;
 use ctl_core::link::Link as _;
@@ -35,6 +35,7 @@ Metrics:
 A queue with ready messages that nobody waits for, and of which nobody has pulled any, is CRITICAL (--zero-workers): the
 server knows no workers, only waiting pulls and pulled messages. roundtrip proves that the server stores and returns
 messages, without competing with workers. A queue that does not exist is CRITICAL too (--missing).
+Of several servers each figure is about one of them, and the check is as bad as the worst; one that is dead is CRITICAL.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
 --timeout is 2s unless given.
 
@@ -74,19 +75,25 @@ enum What {
 /// Only failures of writing.
 pub fn run(tool: &mut Tool, args: &CheckArgs) -> Result<Exit, CliError> {
     tool.link.dialer.default_timeout(PATIENCE);
-    let measured = match measure(tool.link.side(), &args.what, &tool.messages) {
-        Err(error) if error.code == QUEUE_NOT_FOUND => Measured::absent(error.message, Vec::new()),
-        measured => measured.into(),
-    };
+    let (servers, messages) = (tool.link.each(), tool.messages.clone());
+    let (is_several, measured) =
+        measure_all(servers, tool.link.side(), |link| match measure(link, &args.what, &messages) {
+            Err(error) if error.code == QUEUE_NOT_FOUND => {
+                Measured::absent(error.message, Vec::new())
+            }
+            measured => measured.into(),
+        });
     let name = match &args.what {
         What::Server => "server".to_owned(),
         What::Queue { queue } => queue.text().unwrap_or_else(|| "queue".to_owned()),
         What::Queues(_) => "queues".to_owned(),
         What::Roundtrip => "roundtrip".to_owned(),
     };
-    let many = matches!(args.what, What::Queues(_));
+    let is_of_server = matches!(args.what, What::Server | What::Roundtrip);
+    let many = is_several || matches!(args.what, What::Queues(_));
+    let noun = if is_several && is_of_server { "server" } else { "queue" };
     // A queue is there until somebody deletes it.
-    let title = Title { name: &name, noun: "queue", many, missing: Missing::Crit };
+    let title = Title { name: &name, noun, many, missing: Missing::Crit };
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
 }
 

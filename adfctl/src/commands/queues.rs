@@ -2,9 +2,10 @@
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::{self, Fleet};
 use ctl_core::glob::is_wanted;
 use ctl_core::named::{self, Several};
-use ctl_core::output::{Column, Record, Shape};
+use ctl_core::output::{Column, Shape};
 use ctl_core::settings::doctor::Diagnosis;
 
 use adf_queue_client::QueueStats;
@@ -19,6 +20,8 @@ Protocol: the status page, over HTTP on the same port.
 The protocol itself cannot list queues. The page is made for people, so this is the best that can be had: it has 100 queues
 at most, in no order, and a warning says when there are more (exit 3); a single queue is asked for by its name.
 WAITING are pulls that wait, also those whose client has gone; PULLED are messages that nobody has settled yet.
+Several servers are all asked, and each row says which it is from; one that does not answer is named, and its code the exit
+code.
 
 Examples:
   adfctl queues
@@ -33,15 +36,16 @@ pub struct QueuesArgs {
     patterns: Several<Queue>,
 }
 
-static QUEUES: Shape = Shape::rows(
-    "name",
-    &[
-        Column::new("name", "QUEUE"),
-        Column::new("waiting", "WAITING"),
-        Column::new("pulled", "PULLED"),
-        Column::new("ready", "READY"),
-    ],
-);
+/// Which server, where there are several; then the queue.
+const COLUMNS: [Column; 5] = [
+    Column::new("server", "SERVER"),
+    Column::new("name", "QUEUE"),
+    Column::new("waiting", "WAITING"),
+    Column::new("pulled", "PULLED"),
+    Column::new("ready", "READY"),
+];
+static OF_ALL: Shape = Shape::rows("name", &COLUMNS);
+static OF_ONE: Shape = Shape::rows("name", COLUMNS.split_at(1).1);
 
 /// The queues of a server, as far as it tells of them.
 pub struct Listed {
@@ -57,20 +61,30 @@ pub struct Listed {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &QueuesArgs) -> Result<Exit, CliError> {
     let patterns = args.patterns.texts();
-    let listed = list(&mut tool.link, |queue| is_wanted(queue, &patterns))?;
-    let mut list = tool.out.list(&QUEUES)?;
-    for queue in &listed.queues {
-        let record = Record::new()
-            .with("name", queue.name.as_str())
-            .with("waiting", queue.waiting)
-            .with("pulled", queue.pulled)
-            .with("ready", queue.ready);
-        list.push(record)?;
+    let mut fleet = Fleet::of(tool)?;
+    let all =
+        fleet.ask(&mut tool.link, |link| self::list(link, |queue| is_wanted(queue, &patterns)))?;
+    let mut list = tool.out.list(if fleet.is_several() { &OF_ALL } else { &OF_ONE })?;
+    for (server, listed) in &all {
+        for queue in &listed.queues {
+            let record = fleet::record(server.as_deref())
+                .with("name", queue.name.as_str())
+                .with("waiting", queue.waiting)
+                .with("pulled", queue.pulled)
+                .with("ready", queue.ready);
+            list.push(record)?;
+        }
     }
     list.finish()?;
-    let Some(why) = listed.incomplete else { return Ok(Exit::Done) };
-    tool.messages.warn(why);
-    Ok(Exit::Partial)
+    let mut exit = fleet.exit();
+    for (server, listed) in all {
+        let Some(why) = listed.incomplete else { continue };
+        tool.messages.warn(server.map_or(why.clone(), |server| format!("{server}: {why}")));
+        if exit.is_done() {
+            exit = Exit::Partial;
+        }
+    }
+    Ok(exit)
 }
 
 /// The queues that are wanted.

@@ -3,9 +3,10 @@
 mod measure;
 
 use clap::{Args, Subcommand};
-use ctl_core::check::{CheckFlags, Missing, Title, conclude};
+use ctl_core::check::{CheckFlags, Missing, Title, conclude, measure_all};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::glob::Patterns;
+use ctl_core::link::Link as _;
 use ctl_core::named::One;
 use ctl_core::ping::PATIENCE;
 
@@ -26,6 +27,7 @@ oldest-age is the age of the job that would be reserved next. A tube with ready 
 CRITICAL (--zero-workers). A tube that does not exist is an empty one, unless --missing or --must-exist says
 otherwise. A tube can look fine while its workers are stuck: roundtrip proves that the server stores and returns
 jobs, without competing with workers.
+Of several servers each figure is about one of them, and the check is as bad as the worst; one that is dead is CRITICAL.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
 --timeout is 2s unless given.
 
@@ -65,15 +67,20 @@ enum What {
 /// Only failures of writing.
 pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     tool.link.dialer.default_timeout(PATIENCE);
-    let measured = measure::measure(tool, &args.what);
+    let (servers, messages) = (tool.link.each(), tool.messages.clone());
+    let (is_several, measured) = measure_all(servers, tool.link.side(), |link| {
+        measure::measure(link, &args.what, &messages).into()
+    });
     let name = match &args.what {
         What::Server => "server".to_owned(),
         What::Tube { tube } => tube.text().unwrap_or_else(|| "tube".to_owned()),
         What::Tubes(_) => "tubes".to_owned(),
         What::Roundtrip => "roundtrip".to_owned(),
     };
-    let many = matches!(args.what, What::Tubes(_));
+    let is_of_server = matches!(args.what, What::Server | What::Roundtrip);
+    let many = is_several || matches!(args.what, What::Tubes(_));
+    let noun = if is_several && is_of_server { "server" } else { "tube" };
     // A tube is there only while it is used.
-    let title = Title { name: &name, noun: "tube", many, missing: Missing::Ok };
+    let title = Title { name: &name, noun, many, missing: Missing::Ok };
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
 }

@@ -5,6 +5,7 @@ use beanstalk_client::protocol::Stats;
 use clap::Args;
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::{Fleet, labelled};
 use ctl_core::named::Several;
 use ctl_core::output::{Column, Record, Shape};
 use serde::Serialize;
@@ -20,10 +21,13 @@ pub const HELP: &str = "\
 Protocol: stats.
 Keys are the server's, in its order; cmd-* count since the server started. kick-job and reserve-job are
 counted nowhere.
+Several servers are all asked, and each row says which it is from; one that does not answer is named, and its code the exit
+code.
 
 Examples:
   bsctl stats
-  bsctl stats --columns current-jobs-ready,current-jobs-buried -o json";
+  bsctl stats --columns current-jobs-ready,current-jobs-buried -o json
+  bsctl -a one:11300,two:11300 stats -o wide";
 
 /// The end of `stats-tube --help`.
 pub const TUBE_HELP: &str = "\
@@ -65,14 +69,44 @@ static TUBE: Shape = Shape::blocks(
     ],
 );
 
+/// Several servers, a row each; documents have everything.
+static SERVERS: Shape = Shape::rows(
+    "server",
+    &[
+        Column::new("server", "SERVER"),
+        Column::new("current-jobs-ready", "READY"),
+        Column::new("current-jobs-reserved", "RESERVED"),
+        Column::new("current-jobs-delayed", "DELAYED"),
+        Column::new("current-jobs-buried", "BURIED"),
+        Column::new("current-workers", "WORKERS"),
+        Column::new("current-connections", "CONNECTIONS"),
+        Column::new("uptime", "UPTIME"),
+        Column::wide("current-tubes", "TUBES"),
+        Column::wide("current-waiting", "WAITING"),
+        Column::wide("total-jobs", "TOTAL"),
+        Column::wide("job-timeouts", "TIMEOUTS"),
+        Column::wide("version", "VERSION"),
+        Column::wide("draining", "DRAINING"),
+    ],
+);
+
 /// Runs `stats`.
 ///
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, _: StatsArgs) -> Result<Exit, CliError> {
-    let stats = tool.link.call(Stats)?;
-    tool.out.pairs(record(&stats)?)?;
-    Ok(Exit::Done)
+    let mut fleet = Fleet::of(tool)?;
+    let all = fleet.ask(&mut tool.link, |link| record(&link.call(Stats)?))?;
+    if !fleet.is_several() {
+        all.into_iter().try_for_each(|(_, stats)| tool.out.pairs(stats))?;
+        return Ok(Exit::Done);
+    }
+    let mut list = tool.out.list(&SERVERS)?;
+    for (server, stats) in all {
+        list.push(labelled(server.as_deref(), stats))?;
+    }
+    list.finish()?;
+    Ok(fleet.exit())
 }
 
 /// Runs `stats-tube`.

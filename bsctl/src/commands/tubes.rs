@@ -4,9 +4,10 @@ use beanstalk_client::TubeStats;
 use beanstalk_client::protocol::ListTubes;
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::{self, Fleet, labelled};
 use ctl_core::glob::is_wanted;
 use ctl_core::named::{self, Several};
-use ctl_core::output::{Column, Record, Shape};
+use ctl_core::output::{Column, Shape};
 
 use super::stats::record;
 use crate::names::Tube;
@@ -20,11 +21,14 @@ Protocol: list-tubes, then stats-tube for each, pipelined.
 A tube exists while it has jobs or somebody uses or watches it.
 Servers before 1.11 cannot be asked about tubes with names over 195 bytes: these are named, with no numbers, and
 the exit code is 3.
+Several servers are all asked, and each row says which it is from; one that does not answer is named, and its code the exit
+code.
 
 Examples:
   bsctl tubes
   bsctl tubes 'mail*' --state buried
-  bsctl tubes -o name";
+  bsctl tubes -o name
+  bsctl -a one:11300,two:11300 tubes";
 
 /// Arguments of `tubes`.
 #[derive(Debug, Args)]
@@ -38,26 +42,27 @@ pub struct TubesArgs {
     state: Vec<AnyState>,
 }
 
-static TUBES: Shape = Shape::rows(
-    "name",
-    &[
-        Column::new("name", "TUBE"),
-        Column::new("current-jobs-ready", "READY"),
-        Column::new("current-jobs-reserved", "RESERVED"),
-        Column::new("current-jobs-delayed", "DELAYED"),
-        Column::new("current-jobs-buried", "BURIED"),
-        Column::wide("current-jobs-urgent", "URGENT"),
-        Column::wide("total-jobs", "TOTAL"),
-        Column::wide("current-using", "USING"),
-        Column::wide("current-watching", "WATCHING"),
-        Column::wide("current-waiting", "WAITING"),
-        Column::wide("cmd-delete", "DELETES"),
-        Column::on_request("cmd-pause-tube", "PAUSES"),
-        Column::on_request("pause", "PAUSE"),
-        Column::wide("pause-time-left", "PAUSE LEFT"),
-        Column::on_request("error", "ERROR"),
-    ],
-);
+/// Which server, where there are several; then the tube.
+const COLUMNS: [Column; 16] = [
+    Column::new("server", "SERVER"),
+    Column::new("name", "TUBE"),
+    Column::new("current-jobs-ready", "READY"),
+    Column::new("current-jobs-reserved", "RESERVED"),
+    Column::new("current-jobs-delayed", "DELAYED"),
+    Column::new("current-jobs-buried", "BURIED"),
+    Column::wide("current-jobs-urgent", "URGENT"),
+    Column::wide("total-jobs", "TOTAL"),
+    Column::wide("current-using", "USING"),
+    Column::wide("current-watching", "WATCHING"),
+    Column::wide("current-waiting", "WAITING"),
+    Column::wide("cmd-delete", "DELETES"),
+    Column::on_request("cmd-pause-tube", "PAUSES"),
+    Column::on_request("pause", "PAUSE"),
+    Column::wide("pause-time-left", "PAUSE LEFT"),
+    Column::on_request("error", "ERROR"),
+];
+static OF_ALL: Shape = Shape::rows("name", &COLUMNS);
+static OF_ONE: Shape = Shape::rows("name", COLUMNS.split_at(1).1);
 
 /// Runs `tubes`.
 ///
@@ -65,24 +70,34 @@ static TUBES: Shape = Shape::rows(
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
     let patterns = args.patterns.texts();
-    let mut tubes = tool.link.call(ListTubes)?;
-    tubes.retain(|tube| is_wanted(tube.as_str(), &patterns));
-    tubes.sort();
-    let mut list = tool.out.list(&TUBES)?;
-    let mut exit = Exit::Done;
-    let answers = tube_stats::ask(&mut tool.link, &tubes)?;
-    for (tube, answer) in tubes.iter().zip(answers) {
-        match answer {
-            Answer::Stats(stats) => {
-                if args.state.is_empty() || args.state.iter().any(|state| has(&stats, *state)) {
-                    list.push(record(&*stats)?)?;
+    let mut fleet = Fleet::of(tool)?;
+    let all = fleet.ask(&mut tool.link, |link| {
+        let mut tubes = link.call(ListTubes)?;
+        tubes.retain(|tube| is_wanted(tube.as_str(), &patterns));
+        tubes.sort();
+        let answers = tube_stats::ask(link, &tubes)?;
+        Ok(tubes.into_iter().zip(answers).collect::<Vec<_>>())
+    })?;
+    let mut list = tool.out.list(if fleet.is_several() { &OF_ALL } else { &OF_ONE })?;
+    let mut exit = fleet.exit();
+    for (server, tubes) in &all {
+        let server = server.as_deref();
+        for (tube, answer) in tubes {
+            match answer {
+                Answer::Stats(stats) => {
+                    if args.state.is_empty() || args.state.iter().any(|state| has(stats, *state)) {
+                        list.push(labelled(server, record(&**stats)?))?;
+                    }
                 }
-            }
-            Answer::Gone => {}
-            Answer::Unaskable(error) => {
-                tool.messages.warn(&error.message);
-                list.push(Record::new().with("name", tube.as_str()).with("error", error.code))?;
-                exit = Exit::Partial;
+                Answer::Gone => {}
+                Answer::Unaskable(error) => {
+                    tool.messages.warn(&error.message);
+                    let record = fleet::record(server).with("name", tube.as_str());
+                    list.push(record.with("error", error.code))?;
+                    if exit.is_done() {
+                        exit = Exit::Partial;
+                    }
+                }
             }
         }
     }

@@ -442,3 +442,39 @@ fn a_filter_that_is_none_says_what_there_is_and_asks_nobody() {
     let ran = bsctl(&address, &["jobs", "--older-than", "soon"]).exits(2);
     assert!(ran.err.contains("`soon` is not a duration"), "{}", ran.err);
 }
+
+#[test]
+fn several_servers_are_told_apart_and_a_dead_one_hides_nothing() {
+    let (one, two, dead) = (Server::start().unwrap(), Server::start().unwrap(), dead_address());
+    put(one.address(), "mail", "x");
+    put(two.address(), "mail", "y");
+    put(two.address(), "mail", "z");
+    let alive = format!("{},{}", one.address(), two.address());
+    let all = format!("{dead},{alive}");
+    let rows =
+        format!("{}\tmail\t1\t0\t0\t0\n{}\tmail\t2\t0\t0\t0\n", one.address(), two.address());
+    let line = ["tubes", "mail"];
+    assert_eq!(bsctl(&alive, &line).exits(0).out(), rows);
+    let ran = bsctl(&all, &line).exits(69);
+    assert_eq!(ran.out(), rows);
+    assert!(ran.err.contains(&dead), "{}", ran.err);
+    // Of a single server there is nothing new.
+    assert_eq!(bsctl(one.address(), &line).exits(0).out(), "mail\t1\t0\t0\t0\n");
+    let stats = bsctl(&all, &["stats", "-o", "json"]).exits(69).json();
+    let ready: Vec<_> =
+        stats.as_array().unwrap().iter().map(|row| &row["current-jobs-ready"]).collect();
+    assert_eq!(ready, [1, 2]);
+    assert_eq!(stats[0]["server"], one.address());
+    // A check is as bad as the worst, and every figure says where it is from.
+    let check = |servers: &str, what: &[&str]| bsctl(servers, &[&["check"], what].concat());
+    check(&alive, &["server"]).exits(0);
+    let said = check(&alive, &["tube", "mail", "-c", "ready=1", "--zero-workers", "ok"]).exits(2);
+    assert!(said.out().contains(&format!("mail on {}", two.address())), "{}", said.out());
+    let said = check(&all, &["server", "-c", "ready=5"]).exits(2);
+    assert!(said.out().contains(&dead), "{}", said.out());
+    let figure = format!("'{}_ready'=2;", two.address());
+    assert!(said.out().contains(&figure), "what came is reported, too: {}", said.out());
+    // What only one can be asked says so.
+    let ran = bsctl(&alive, &["job", "1"]).exits(2);
+    assert!(ran.err.contains("this asks one server"), "{}", ran.err);
+}

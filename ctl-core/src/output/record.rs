@@ -55,6 +55,13 @@ impl Record {
         self.fields.insert(at, (Cow::Borrowed(ENVELOPE), Field::Value(envelope)));
     }
 
+    /// Adds a field before all others.
+    #[must_use]
+    pub fn led_by(mut self, key: impl Into<Cow<'static, str>>, value: impl Into<Value>) -> Self {
+        self.fields.insert(0, (key.into(), Field::Value(value.into())));
+        self
+    }
+
     /// Adds a field in place.
     pub fn push(&mut self, key: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
         self.fields.push((key.into(), Field::Value(value.into())));

@@ -138,7 +138,10 @@ fn about_file<T: Tool>(context: &Context<T>, findings: &mut Findings) {
     }
 }
 
-fn about_settings<T: Tool>(context: &Context<T>, findings: &mut Findings) {
+fn about_settings<T: Tool>(context: &mut Context<T>, findings: &mut Findings) {
+    // Also the in-memory server, and those that a session went to.
+    let dialer = context.link.dialer_mut();
+    let address = dialer.address().map(|address| format!("{address} ({})", dialer.source()));
     let (program, settings) = (&T::PROGRAM, context.settings());
     let rows = match in_force(settings, program) {
         Ok(rows) => rows,
@@ -150,12 +153,14 @@ fn about_settings<T: Tool>(context: &Context<T>, findings: &mut Findings) {
             _ => String::new(),
         };
         let (subject, overrides) = (text("setting"), text("overrides"));
-        let mut finding = format!("{} ({})", text("value"), text("source"));
+        let finding = match &address {
+            Ok(address) if subject == ADDRESS => address.clone(),
+            _ => format!("{} ({})", text("value"), text("source")),
+        };
         let is_surprise = subject == ADDRESS
             && text("source").starts_with("environment")
             && overrides.starts_with("context");
         if is_surprise {
-            finding = format!("{finding}, which overrides {overrides}");
             let next = "unset the variable, or --context NAME, which counts more";
             findings.warning(&subject, &finding, next);
         } else {

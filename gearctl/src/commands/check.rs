@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
-use ctl_core::check::{CheckFlags, Measured, Metric, Missing, Title, conclude};
+use ctl_core::check::{CheckFlags, Measured, Metric, Missing, Title, conclude, measure_all};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::glob::Patterns;
 use ctl_core::link::Link as _;
@@ -91,13 +91,10 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
         _ => None,
     };
     let through_worker = matches!(args.what, What::Roundtrip { .. }) && named.is_some();
-    let (is_several, measured) = match tool.link.each() {
-        Ok(mut servers) if servers.len() > 1 && !through_worker => {
-            (true, measure_all(&mut servers, &args.what))
-        }
-        // Which is wrong, it says below.
-        _ => (false, measure(&mut tool.link, &args.what)),
-    };
+    // A worker is asked through whichever server has it.
+    let servers = if through_worker { Ok(Vec::new()) } else { tool.link.each() };
+    let (is_several, measured) =
+        measure_all(servers, &mut tool.link, |link| measure(link, &args.what));
     let name = match &args.what {
         What::Server => "server",
         What::Function { .. } => named.as_deref().unwrap_or("function"),
@@ -110,33 +107,6 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     // A function is there only while it is used.
     let title = Title { name, noun, many, missing: Missing::Ok };
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
-}
-
-/// What came of each server: its figures are about it, or about a function on it, and who failed is named.
-fn measure_all(servers: &mut [(String, Link)], what: &What) -> Measured {
-    let mut all = Measured { metrics: Vec::new(), failure: None, absent: None };
-    for (address, link) in servers {
-        let Measured { metrics, failure, absent } = measure(link, what);
-        all.metrics.extend(metrics.into_iter().map(|metric| {
-            let subject = match &metric.subject {
-                Some(function) => format!("{function} on {address}"),
-                None => address.clone(),
-            };
-            metric.of(&subject)
-        }));
-        if let Some(mut error) = failure {
-            error.message = error.at(address);
-            all.failure = Some(match all.failure.take() {
-                Some(first) => first.remark(format!("and {}", error.message)),
-                None => error,
-            });
-        }
-        if let Some(why) = absent {
-            let why = format!("{why} on {address}");
-            all.absent = Some(all.absent.map_or(why.clone(), |first| format!("{first}, {why}")));
-        }
-    }
-    all
 }
 
 /// What came, although some of it may not: a server that leaves one question unanswered may answer the other.

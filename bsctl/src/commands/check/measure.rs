@@ -17,19 +17,22 @@ use super::What;
 use crate::commands::smoke::scratch_tube;
 use crate::error::cli_error;
 use crate::link::Link;
-use crate::tool::Tool;
 use crate::tube_stats::{oldest_age, unaskable};
 
 /// Asks the server.
-pub(super) fn measure(tool: &mut Tool, what: &What) -> Result<Measured, CliError> {
+pub(super) fn measure(
+    link: &mut Link,
+    what: &What,
+    messages: &Messages,
+) -> Result<Measured, CliError> {
     match what {
-        What::Server => server(&mut tool.link).map(Measured::from),
+        What::Server => server(link).map(Measured::from),
         What::Tube { tube } => {
-            let tube = tube.name_or_usual(tool.settings())?;
-            one_tube(tool.link.side(), &tube)
+            let tube = tube.name_or_usual(link.dialer.settings())?;
+            one_tube(link, &tube)
         }
-        What::Tubes(patterns) => tubes(tool.link.side(), patterns, &tool.messages),
-        What::Roundtrip => roundtrip(tool.link.side()).map(Measured::from),
+        What::Tubes(patterns) => tubes(link, patterns, messages),
+        What::Roundtrip => roundtrip(link).map(Measured::from),
     }
 }
 

@@ -1,0 +1,43 @@
+//! A check of several servers, which is as bad as the worst of them.
+
+use super::{Measured, Metric};
+use crate::error::CliError;
+use crate::link::Link;
+
+/// What came of each server: its figures are about it, or about a queue on it, and who failed is named. Whether there are
+/// several: where there is only one, `own` is measured, as it is where an address is wrong, which it then says.
+pub fn measure_all<L: Link>(
+    servers: Result<Vec<(String, L)>, CliError>,
+    own: &mut L,
+    mut measure: impl FnMut(&mut L) -> Measured,
+) -> (bool, Measured) {
+    let mut servers = match servers {
+        Ok(servers) if servers.len() > 1 => servers,
+        _ => return (false, measure(own)),
+    };
+    let mut all = Measured { metrics: Vec::new(), failure: None, absent: None };
+    for (address, link) in &mut servers {
+        let Measured { metrics, failure, absent } = measure(link);
+        all.metrics.extend(metrics.into_iter().map(|metric| on(metric, address)));
+        if let Some(mut error) = failure {
+            error.message = error.at(address);
+            all.failure = Some(match all.failure.take() {
+                Some(first) => first.remark(format!("and {}", error.message)),
+                None => error,
+            });
+        }
+        if let Some(why) = absent {
+            let why = format!("{why} on {address}");
+            all.absent = Some(all.absent.map_or(why.clone(), |first| format!("{first}, {why}")));
+        }
+    }
+    (true, all)
+}
+
+fn on(metric: Metric, address: &str) -> Metric {
+    let subject = match &metric.subject {
+        Some(queue) => format!("{queue} on {address}"),
+        None => address.to_owned(),
+    };
+    metric.of(&subject)
+}
