@@ -17,6 +17,7 @@ use ctl_core::serve::Endpoint;
 #[cfg(feature = "tls")]
 use ctl_core::tls::Tls;
 use fixtures::adf_queue::{Listen, Server};
+use fixtures::fault::Faults;
 
 use crate::error::{QUEUE_EXISTS, QUEUE_NOT_FOUND, cli_error};
 
@@ -91,6 +92,10 @@ impl ctl_core::link::Link for Link {
         let server = builder.start()?;
         let address = server.address().to_owned();
         Ok((server, address))
+    }
+
+    fn faults(server: &Server) -> Faults {
+        server.faults()
     }
 
     fn connect(&mut self) -> Result<(), CliError> {

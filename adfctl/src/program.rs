@@ -107,7 +107,12 @@ make room for others.
 With a command, the server lives as long as the command; ADFCTL_SERVER tells it the address, and its exit code becomes
 this one's.
 
+--fail scripts faults as [VERB:]WHEN:ACTION,..: WHEN is nth=K, every=K, drawn=SEED/K or always; ACTION is a reply in
+capitals, reply=TEXT, delay=5ms, chunk=N, cut=N, reset=N, hang, duplicate, executed or unexecuted. Requests are counted from
+the start.
+
 Examples:
+  adfctl serve --latency 5ms --fail 'rpush:every=10:reply=not today.' --record requests.ndjson
   adfctl serve --port 6230
   adfctl serve --listen 127.0.0.1:0 --print-addr --ready-file /tmp/ready --exit-with-parent
   adfctl serve -- cargo test";

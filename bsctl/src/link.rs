@@ -15,6 +15,7 @@ use ctl_core::serve::Endpoint;
 #[cfg(feature = "tls")]
 use ctl_core::tls::Tls;
 use fixtures::beanstalkd::{Listen, Server};
+use fixtures::fault::Faults;
 
 use crate::error::cli_error;
 use crate::names;
@@ -107,6 +108,10 @@ impl ctl_core::link::Link for Link {
         let server = builder.start()?;
         let address = server.address().to_owned();
         Ok((server, address))
+    }
+
+    fn faults(server: &Server) -> Faults {
+        server.faults()
     }
 
     fn connect(&mut self) -> Result<(), CliError> {

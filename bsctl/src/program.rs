@@ -111,7 +111,12 @@ make room for others.
 With a command, the server lives as long as the command; BSCTL_ADDR and BEANSTALKD_ADDR tell it the address, and
 its exit code becomes this one's.
 
+--fail scripts faults as [VERB:]WHEN:ACTION,..: WHEN is nth=K, every=K, drawn=SEED/K or always; ACTION is a reply in
+capitals, reply=TEXT, delay=5ms, chunk=N, cut=N, reset=N, hang, duplicate, executed or unexecuted. Requests are counted from
+the start.
+
 Examples:
+  bsctl serve --latency 5ms --fail 'put:every=10:DRAINING' --record requests.ndjson
   bsctl serve --port 11300
   bsctl serve --listen 127.0.0.1:0 --print-addr --ready-file /tmp/ready --exit-with-parent
   bsctl serve -- cargo test";

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fixtures::fault::Faults;
+
 use crate::args::GlobalArgs;
 use crate::config::file::Config;
 use crate::config::{Setting, Settings, Source, keys};
@@ -76,6 +78,9 @@ pub trait Link: Sized + Send {
     /// # Errors
     /// Nothing can listen there.
     fn start(listen: Endpoint, log: Option<RequestLog>) -> io::Result<(Self::Server, String)>;
+
+    /// The faults of an in-memory server.
+    fn faults(server: &Self::Server) -> Faults;
 
     /// Opens the connection that commands use, if it is not.
     ///

@@ -11,13 +11,13 @@ use crate::cli::{self, Cli, Common, Line};
 use crate::config::{Environment, Settings};
 use crate::docs::commands;
 use crate::error::{CliError, Exit};
-use crate::link::{Link, RequestLog};
+use crate::link::Link;
 use crate::messages::Messages;
 use crate::output::Output;
 use crate::ping;
 use crate::repl::guest::Interactive;
 use crate::repl::{start, unreadable};
-use crate::serve::{self, ServeArgs};
+use crate::serve::{self, Requests, ServeArgs};
 use crate::settings;
 use crate::shells;
 use crate::tool::Context;
@@ -141,16 +141,16 @@ fn serve<T: Interactive>(context: &mut Context<T>, args: &ServeArgs) -> Result<E
     let interrupts = context.interrupts()?;
     let messages = context.messages.clone();
     let trace = messages.trace(T::PROGRAM.name);
-    let log: Option<RequestLog> = trace.is_on().then(|| {
-        let log = move |connection: u64, request: &str| {
-            trace.show(format_args!("{connection} > {request}"));
-        };
-        Box::new(log) as RequestLog
-    });
-    let (service, variables) = (T::PROGRAM.service, T::PROGRAM.servers.variables);
-    serve::serve(&service, variables, args, &interrupts, &mut context.out, &messages, |endpoint| {
-        T::Link::start(endpoint, log)
-    })
+    let (requests, log) = Requests::log(args, trace, &messages)?;
+    serve::serve(
+        (&T::PROGRAM.service, T::PROGRAM.servers.variables),
+        (args, &requests),
+        &interrupts,
+        &mut context.out,
+        &messages,
+        |endpoint| T::Link::start(endpoint, log),
+        T::Link::faults,
+    )
 }
 
 impl<T: Interactive> Repeat for Context<T> {

@@ -1,6 +1,7 @@
 //! `serve`: an in-memory server as a program, for tests and development, alone or around a command.
 
 mod child;
+mod requests;
 
 use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -9,12 +10,16 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use clap::Args;
+use fixtures::fault::{Fault, Faults};
 
 use crate::error::{CliError, Exit};
 use crate::messages::Messages;
 use crate::notice::Notice;
 use crate::output::{Output, Record};
 use crate::signals::Interrupts;
+use crate::units;
+
+pub use self::requests::Requests;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
@@ -43,6 +48,22 @@ pub struct ServeArgs {
     /// Listen on addresses that other machines can reach
     #[arg(long)]
     allow_remote: bool,
+
+    /// Answer every request this much later, such as 5ms
+    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    latency: Option<Duration>,
+
+    /// A scripted fault, such as 'put:every=10:DRAINING'; the flag again for more
+    #[arg(long, value_name = "FAULT")]
+    fail: Vec<Fault>,
+
+    /// Write each request into this new file, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// Stop after so long without a request
+    #[arg(long, value_name = "DUR", value_parser = units::duration, conflicts_with = "command")]
+    max_idle: Option<Duration>,
 
     /// Run this command and stop when it ends
     #[arg(value_name = "CMD", last = true)]
@@ -80,19 +101,20 @@ impl fmt::Display for Endpoint {
 }
 
 /// Serves until a signal comes, the parent ends or the command ends, which is told the address in these variables. `start`
-/// starts the server, which runs until it is dropped, and gives the address that it was bound to.
+/// starts the server, which runs until it is dropped, and gives the address that it was bound to; `faults` are those of the
+/// server.
 ///
 /// # Errors
-/// An address that cannot be one or that `--allow-remote` is missing for (2), one that cannot be bound (69), a
+/// An address that cannot be one or that `--allow-remote` is missing for, a fault on a request that the server does not know (2), one that cannot be bound (69), a
 /// command that cannot be run (126, 127), a file that cannot be written (74).
 pub fn serve<S>(
-    service: &Service,
-    variables: &[&str],
-    args: &ServeArgs,
+    (service, variables): (&Service, &[&str]),
+    (args, requests): (&ServeArgs, &Requests),
     interrupts: &Interrupts,
     out: &mut Output,
     messages: &Messages,
     start: impl FnOnce(Endpoint) -> io::Result<(S, String)>,
+    faults: impl FnOnce(&S) -> Faults,
 ) -> Result<Exit, CliError> {
     let parent = if args.exit_with_parent { Some(Parent::now()?) } else { None };
     let wanted = service.wanted(args);
@@ -101,6 +123,11 @@ pub fn serve<S>(
         CliError::unavailable(format!("cannot listen on {wanted}: {error}"))
             .hint("--port 0 takes a free port")
     })?;
+    let faults = faults(&server);
+    let late = args.latency.map(|latency| Fault::always().delay(latency));
+    for fault in late.into_iter().chain(args.fail.iter().cloned()) {
+        faults.try_add(fault).map_err(|error| CliError::usage(error.to_string()))?;
+    }
     messages.note(format!("in-memory {} on {address}", service.name));
     if args.print_addr {
         out.done(&Record::new().with("addr", address.as_str()), &address)?;
@@ -109,7 +136,8 @@ pub fn serve<S>(
         Some(path) => Some(Notice::write(path, &address)?),
         None => None,
     };
-    let gone = || parent.as_ref().is_some_and(Parent::is_gone);
+    let idle = || args.max_idle.is_some_and(|longest| requests.idle() >= longest);
+    let gone = || parent.as_ref().is_some_and(Parent::is_gone) || idle();
     let exit = if args.command.is_empty() {
         until_ended(interrupts, gone)
     } else {

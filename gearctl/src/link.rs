@@ -10,6 +10,7 @@ use ctl_core::output::{Column, Shape};
 use ctl_core::serve::Endpoint;
 #[cfg(feature = "tls")]
 use ctl_core::tls::Tls;
+use fixtures::fault::Faults;
 use fixtures::gearmand::{Listen, Server};
 use gearman_client::blocking::{Admin, Client, Packets};
 use gearman_client::protocol::{AdminCommand, AdminReply, Echo, PacketType, Request};
@@ -141,6 +142,10 @@ impl ctl_core::link::Link for Link {
         let server = builder.start()?;
         let address = server.address().to_owned();
         Ok((server, address))
+    }
+
+    fn faults(server: &Server) -> Faults {
+        server.faults()
     }
 
     fn connect(&mut self) -> Result<(), CliError> {

@@ -112,7 +112,12 @@ anything make room for others.
 With a command, the server lives as long as the command; GEARCTL_SERVER, GEARMAN_SERVER and GEARMAN_SERVERS tell it
 the address, and its exit code becomes this one's.
 
+--fail scripts faults as [VERB:]WHEN:ACTION,..: WHEN is nth=K, every=K, drawn=SEED/K or always; ACTION is a reply in
+capitals, reply=TEXT, delay=5ms, chunk=N, cut=N, reset=N, hang, duplicate, executed or unexecuted. Requests are counted from
+the start.
+
 Examples:
+  gearctl serve --latency 5ms --fail 'SUBMIT_JOB_BG:every=10:hang' --record requests.ndjson
   gearctl serve --port 4730
   gearctl serve --listen 127.0.0.1:0 --print-addr --ready-file /tmp/ready --exit-with-parent
   gearctl serve -- cargo test";

@@ -119,6 +119,8 @@ macro_rules! tool_contract {
                 other_machines_are_kept_out_unless_allowed,
                 embedded_needs_no_server_and_leaves_none,
                 embedded_and_an_address_exclude_each_other,
+                faults_are_scripted_and_requests_recorded,
+                a_server_that_nobody_uses_ends,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case bench

@@ -162,3 +162,34 @@ pub fn embedded_and_an_address_exclude_each_other<T: Tool>(case: &Case<T>) {
     let mut command = program.command(&["--embedded", "ping"]);
     ended(command.env(program.variables[0], dead).spawn().unwrap()).exits(0);
 }
+
+/// `--fail`, `--latency`, `--record`.
+pub fn faults_are_scripted_and_requests_recorded<T: Tool>(case: &Case<T>) {
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("requests");
+    let file = record.to_str().unwrap();
+    let serve = |more: &[&str]| {
+        let ping = ["--", case.program.path, "--timeout", "10s", "ping"];
+        case.program.bare(&[&["serve", "--record", file], more, &ping[..]].concat())
+    };
+    serve(&["--latency", "1ms"]).exits(0);
+    let lines = std::fs::read_to_string(&record).unwrap();
+    for line in lines.lines() {
+        let request: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(request["ts"].is_string() && request["connection"].as_u64() >= Some(1), "{line}");
+        assert!(request["request"].as_str().is_some_and(|text| !text.is_empty()), "{line}");
+    }
+    assert!(serve(&[]).exits(74).err.contains("exists already"));
+    std::fs::remove_file(&record).unwrap();
+    let ran = serve(&["--fail", "nosuchverb:every=1:hang"]).exits(2);
+    assert!(ran.err.contains("nosuchverb"), "{}", ran.err);
+    case.program.bare(&["serve", "--fail", "nonsense", "--", "true"]).exits(2);
+    let failing = ["serve", "--fail", "always:cut=0", "--", case.program.path, "ping"];
+    assert!(case.program.bare(&failing).code != Some(0));
+}
+
+/// `--max-idle`.
+pub fn a_server_that_nobody_uses_ends<T: Tool>(case: &Case<T>) {
+    case.program.bare(&["serve", "--port", "0", "--max-idle", "50ms"]).exits(0);
+    case.program.bare(&["serve", "--max-idle", "1s", "--", "true"]).exits(2);
+}
