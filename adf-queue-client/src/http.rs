@@ -2,11 +2,11 @@
 
 use std::{
     future::poll_fn,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
 };
 
 use bytes::Bytes;
-use queue_core::{ConnectionState, Io, Limit, Wire, now, within};
+use queue_core::{ConnectionState, Io, Limit, Wire, lock, now, within};
 use tokio::{
     sync::Semaphore,
     time::{Instant, sleep_until},
@@ -85,7 +85,7 @@ impl Http {
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool<Wire<Error>>> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pool)
     }
 
     async fn follow(&self, mut course: Course) -> Result<Answer> {

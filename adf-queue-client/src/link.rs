@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use queue_core::{ConnectionState, Epoch, Limit, Shared, Stream, Wire, now};
+use queue_core::{ConnectionState, Driver, Epoch, Limit, Shared, Stream, Wire, now};
 
 use crate::{
     ConnectOptions, Error, Metrics, Result,
@@ -34,12 +34,8 @@ impl Link {
 
     /// Starts the task that moves the bytes.
     fn drive(&self, prepare: impl FnOnce(Wire<Error>) -> Wire<Error>) -> Result<()> {
-        let runtime = queue_core::runtime("client");
         let wire = prepare(Wire::to(&self.options));
-        let driver = queue_core::Driver::new(self.role.clone(), wire);
-        // Without a runtime it is dropped here, which tells those who wait.
-        runtime?.spawn(driver);
-        Ok(())
+        Ok(Driver::new(self.role.clone(), wire).start("client")?)
     }
 
     /// Does something with the role, and sees to it that its bytes are moved.

@@ -2,11 +2,11 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use bytes::Bytes;
-use queue_core::{Limit, now};
+use queue_core::{Limit, lock, now};
 use tokio::time::timeout_at;
 
 use crate::{
@@ -202,11 +202,11 @@ impl Producer {
     }
 
     fn router(&self) -> MutexGuard<'_, Router> {
-        self.inner.router.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.router)
     }
 
     fn counted(&self) -> MutexGuard<'_, ProducerReport> {
-        self.inner.report.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner.report)
     }
 
     /// What it has done so far.

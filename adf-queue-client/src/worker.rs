@@ -4,14 +4,13 @@ mod lane;
 
 use std::{
     collections::BTreeMap,
-    future::{Future, pending, poll_fn},
-    panic::resume_unwind,
-    pin::{Pin, pin},
+    future::{Future, pending},
+    pin::Pin,
     sync::Arc,
-    task::Poll,
 };
 
-use tokio::task::{JoinSet, spawn_blocking};
+use queue_core::{in_thread, join_until};
+use tokio::task::JoinSet;
 
 use self::lane::Lane;
 use crate::{
@@ -123,13 +122,8 @@ impl Worker {
         self.register(queue, move |job| {
             let handler = handler.clone();
             async move {
-                match spawn_blocking(move || handler(job).into_decision()).await {
-                    Ok(ended) => ended,
-                    Err(error) => match error.try_into_panic() {
-                        Ok(panic) => resume_unwind(panic),
-                        Err(error) => Err(error.to_string()),
-                    },
-                }
+                let ended = in_thread(move || handler(job).into_decision()).await;
+                ended.unwrap_or_else(|| Err("the runtime has ended".into()))
             }
         })
     }
@@ -161,21 +155,7 @@ impl Worker {
     pub async fn run_until(self, stop: impl Future) -> WorkerReport {
         let handle = self.handle();
         let mut running = self.start();
-        let mut stop = pin!(stop);
-        let mut has_stopped = false;
-        poll_fn(|cx| {
-            if !has_stopped && stop.as_mut().poll(cx).is_ready() {
-                has_stopped = true;
-                handle.stop();
-            }
-            loop {
-                match running.drivers.poll_join_next(cx) {
-                    Poll::Ready(Some(_)) => {}
-                    other => return other.map(|_| ()),
-                }
-            }
-        })
-        .await;
+        join_until(&mut running.drivers, stop, || handle.stop()).await;
         drop(running);
         handle.report()
     }

@@ -1,12 +1,12 @@
 //! A producer's state under the lock that its handles and the pumps of its lanes share.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     task::Waker,
     time::Instant,
 };
 
-use queue_core::{Io, Pulse};
+use queue_core::{Io, Pulse, lock};
 
 use crate::{
     Address, Error, ProducerOptions,
@@ -30,7 +30,7 @@ impl SharedOutbox {
 
     /// Nothing in the outbox is left half done by a panic.
     fn lock(&self) -> MutexGuard<'_, Outbox> {
-        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.outbox)
     }
 
     /// Does something under the lock.

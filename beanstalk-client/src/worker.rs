@@ -4,9 +4,10 @@ mod context;
 mod handlers;
 mod slot;
 
-use std::{future::Future, panic::resume_unwind, pin::pin, sync::Arc};
+use std::{future::Future, sync::Arc};
 
-use tokio::task::{JoinSet, spawn_blocking};
+use queue_core::{in_thread, join_until};
+use tokio::task::JoinSet;
 
 pub use self::context::JobContext;
 use self::{handlers::Handler, slot::Slot};
@@ -114,17 +115,14 @@ impl Worker {
         let run = move |job: JobContext| {
             let handler = handler.clone();
             async move {
-                match spawn_blocking(move || handler(job)).await {
-                    Ok(outcome) => {
+                // Without one, the runtime ends.
+                in_thread(move || handler(job)).await.map_or_else(
+                    || Outcome::release().into(),
+                    |outcome| {
                         let (outcome, reason) = outcome.into_outcome();
                         Decision { outcome, reason }
-                    }
-                    Err(error) => match error.try_into_panic() {
-                        Ok(panic) => resume_unwind(panic),
-                        // The runtime ends.
-                        Err(_) => Outcome::release().into(),
                     },
-                }
+                )
             }
         };
         self.run(run).await
@@ -143,21 +141,7 @@ impl Worker {
     {
         let handle = self.handle();
         let mut slots = self.start(Handler::new(handler));
-        let mut stop = pin!(stop);
-        let mut has_stopped = false;
-        std::future::poll_fn(|cx| {
-            if !has_stopped && stop.as_mut().poll(cx).is_ready() {
-                has_stopped = true;
-                handle.stop();
-            }
-            loop {
-                match slots.poll_join_next(cx) {
-                    std::task::Poll::Ready(Some(_)) => {}
-                    other => return other.map(|_| ()),
-                }
-            }
-        })
-        .await;
+        join_until(&mut slots, stop, || handle.stop()).await;
         handle.report()
     }
 

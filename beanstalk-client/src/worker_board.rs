@@ -1,14 +1,11 @@
 //! What all slots of a worker share: whether to go on, and what they have done.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::{Arc, Mutex};
 
-use queue_core::{Haste, Observer, Outage, Stop};
+use queue_core::{Haste, Observer, Outage, Stop, lock};
 
 use crate::{
-    Address, ErrorKind, JobFate, Metrics, SlotState, SlotStatus, WorkerEvent, WorkerEventKind,
+    Address, ErrorKind, Metrics, SlotState, SlotStatus, WorkerEvent, WorkerEventKind,
     WorkerOptions, WorkerReport, protocol::WorkerSlot,
 };
 
@@ -88,19 +85,13 @@ pub(crate) struct Board {
     servers: Mutex<Vec<Option<String>>>,
     observer: Option<Observer<WorkerEvent>>,
     logs_errors: bool,
-    finished: AtomicU64,
-    released: AtomicU64,
-    buried: AtomicU64,
-    abandoned: AtomicU64,
-    lost: AtomicU64,
-    unknown: AtomicU64,
-    reclaimed: AtomicU64,
 }
 
 /// What is known of a slot, over all its connections.
 struct Seen {
     status: SlotStatus,
     metrics: Metrics,
+    report: WorkerReport,
     outage: Outage<ErrorKind>,
 }
 
@@ -111,7 +102,12 @@ impl Board {
             .map(|lane| {
                 let server = options.address(lane.server).clone();
                 let status = SlotStatus { server, state: SlotState::default() };
-                Mutex::new(Seen { status, metrics: Metrics::default(), outage: Outage::default() })
+                Mutex::new(Seen {
+                    status,
+                    metrics: Metrics::default(),
+                    report: WorkerReport::default(),
+                    outage: Outage::default(),
+                })
             })
             .collect();
         Arc::new(Board {
@@ -120,13 +116,6 @@ impl Board {
             servers: Mutex::new(options.servers.iter().map(|_| None).collect()),
             observer: options.observer.clone(),
             logs_errors: options.logs_errors,
-            finished: AtomicU64::new(0),
-            released: AtomicU64::new(0),
-            buried: AtomicU64::new(0),
-            abandoned: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
-            unknown: AtomicU64::new(0),
-            reclaimed: AtomicU64::new(0),
         })
     }
 
@@ -169,51 +158,36 @@ impl Board {
 
     pub(crate) fn tell(&self, server: &Address, slot: usize, what: WorkerEventKind) {
         crate::trace::worker(server, slot, &what, self.logs_errors);
-        match &what {
-            WorkerEventKind::Settled { fate, .. } => self.count(*fate),
-            WorkerEventKind::Reclaimed(_) => {
-                self.reclaimed.fetch_add(1, Ordering::Relaxed);
-            }
-            WorkerEventKind::Connected => self.update(slot, |seen| seen.outage.ends()),
-            WorkerEventKind::Disconnected(error) => {
-                let mut is_new = true;
-                self.update(slot, |seen| {
-                    seen.metrics.failed(error.kind());
-                    is_new = seen.outage.is_new(error.kind());
-                });
-                if !is_new {
-                    return;
-                }
-            }
-            _ => {}
+        let is_news = self.slots.get(slot).is_some_and(|seen| lock(seen).takes_note(&what));
+        if !is_news {
+            return;
         }
         if let Some(observer) = &self.observer {
             observer.tell(&WorkerEvent { server: server.clone(), slot, what });
         }
     }
 
-    fn count(&self, fate: JobFate) {
-        let counter = match fate {
-            JobFate::Deleted => &self.finished,
-            JobFate::Released(_) => &self.released,
-            JobFate::Buried => &self.buried,
-            JobFate::Abandoned => &self.abandoned,
-            JobFate::Lost(_) => &self.lost,
-            JobFate::Unknown => &self.unknown,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-
     pub(crate) fn report(&self) -> WorkerReport {
-        WorkerReport {
-            finished: self.finished.load(Ordering::Relaxed),
-            released: self.released.load(Ordering::Relaxed),
-            buried: self.buried.load(Ordering::Relaxed),
-            abandoned: self.abandoned.load(Ordering::Relaxed),
-            lost: self.lost.load(Ordering::Relaxed),
-            unknown: self.unknown.load(Ordering::Relaxed),
-            reclaimed: self.reclaimed.load(Ordering::Relaxed),
+        let mut total = WorkerReport::default();
+        self.slots.iter().for_each(|slot| total.add(lock(slot).report));
+        total
+    }
+}
+
+impl Seen {
+    /// Counts it; whether it is worth telling.
+    fn takes_note(&mut self, what: &WorkerEventKind) -> bool {
+        match what {
+            WorkerEventKind::Settled { fate, .. } => self.report.count(*fate),
+            WorkerEventKind::Reclaimed(_) => self.report.reclaimed += 1,
+            WorkerEventKind::Connected => self.outage.ends(),
+            WorkerEventKind::Disconnected(error) => {
+                self.metrics.failed(error.kind());
+                return self.outage.is_new(error.kind());
+            }
+            _ => {}
         }
+        true
     }
 }
 
@@ -232,8 +206,4 @@ impl WorkerOptions {
         let servers = self.servers.len();
         (0..self.slots * servers).map(move |slot| Lane { slot, server: slot % servers })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -32,6 +32,32 @@ impl WorkerReport {
     pub fn total(&self) -> u64 {
         self.finished + self.released + self.buried + self.abandoned + self.lost + self.unknown
     }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn count(&mut self, fate: JobFate) {
+        let count = match fate {
+            JobFate::Deleted => &mut self.finished,
+            JobFate::Released(_) => &mut self.released,
+            JobFate::Buried => &mut self.buried,
+            JobFate::Abandoned => &mut self.abandoned,
+            JobFate::Lost(_) => &mut self.lost,
+            JobFate::Unknown => &mut self.unknown,
+        };
+        *count += 1;
+    }
+
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn add(&mut self, other: WorkerReport) {
+        let WorkerReport { finished, released, buried, abandoned, lost, unknown, reclaimed } =
+            other;
+        self.finished += finished;
+        self.released += released;
+        self.buried += buried;
+        self.abandoned += abandoned;
+        self.lost += lost;
+        self.unknown += unknown;
+        self.reclaimed += reclaimed;
+    }
 }
 
 impl fmt::Display for WorkerReport {

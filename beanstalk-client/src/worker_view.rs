@@ -1,9 +1,6 @@
 //! What a handler can know about its reservation.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use crate::{Error, ErrorKind, Fate, JobId, JobStats, LostReason, protocol::Change};
 
@@ -76,8 +73,4 @@ fn lost(id: JobId, reason: LostReason) -> Error {
         Fate::NotSent,
         format!("job {id} is not reserved any more: {reason}"),
     )
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,13 +4,13 @@ use std::{
     future::poll_fn,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Poll, ready},
 };
 
-use queue_core::{Limit, Span, Stream, within};
+use queue_core::{Limit, Span, Stream, lock, within};
 use tokio::time::sleep;
 
 use crate::{
@@ -226,7 +226,7 @@ impl Client {
     /// Counts a call that failed.
     pub(crate) fn count<T>(&self, outcome: &Result<T>) {
         if let Err(error) = outcome {
-            self.inner.failures.lock().unwrap_or_else(PoisonError::into_inner).failed(error.kind());
+            lock(&self.inner.failures).failed(error.kind());
             trace::failed(error);
         }
     }
@@ -234,8 +234,7 @@ impl Client {
     /// What this client and its clones have done so far, over all their connections.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        let mut metrics =
-            self.inner.failures.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut metrics = lock(&self.inner.failures).clone();
         self.inner.links.iter().for_each(|link| link.add_metrics(&mut metrics));
         metrics
     }

@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use queue_core::{Quick, Signal, now};
+use queue_core::{Quick, Signal, lock, now};
 
 use crate::{
     CrashLedger, Failure, FunctionName, GrabbedJob, JobContext, keys::Keys, trace, work::Failed,
@@ -140,11 +140,11 @@ impl Dispatch {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tasks)
     }
 }
 

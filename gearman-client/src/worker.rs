@@ -1,9 +1,10 @@
 //! The async worker.
 
+mod context;
+mod grabbed;
+
 use std::{
     future::{Future, poll_fn},
-    ops::Deref,
-    panic::resume_unwind,
     pin::pin,
     sync::Arc,
     task::{Context, Poll},
@@ -11,20 +12,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use queue_core::Signal;
-use tokio::{
-    task::{JoinSet, spawn_blocking},
-    time::timeout,
-};
+use queue_core::{Signal, in_thread};
+use tokio::{task::JoinSet, time::timeout};
 
+pub use self::{context::JobContext, grabbed::GrabbedJob};
 use crate::{
-    Error, Failure, FunctionName, JobLimit, LostReason, Result, WorkerHandle, WorkerOptions,
-    WorkerReport,
-    dispatch::Dispatch,
-    lane::Lane,
-    protocol::client::route::no_server,
-    protocol::{Assignment, End, Report},
-    worker_events::Teller,
+    Error, Failure, FunctionName, JobLimit, Result, WorkerHandle, WorkerOptions, WorkerReport,
+    dispatch::Dispatch, lane::Lane, protocol::client::route::no_server,
 };
 
 /// A worker for one or more Gearman servers.
@@ -169,14 +163,10 @@ impl Worker {
         let run = move |job: JobContext| {
             let handler = handler.clone();
             async move {
-                match spawn_blocking(move || handler(job).map(Into::into)).await {
-                    Ok(outcome) => outcome,
-                    Err(error) => match error.try_into_panic() {
-                        Ok(panic) => resume_unwind(panic),
-                        // The runtime ends.
-                        Err(_) => Err::<Bytes, Failure>(Failure::Fail),
-                    },
-                }
+                // Without one, the runtime ends.
+                in_thread(move || handler(job).map(Into::into))
+                    .await
+                    .unwrap_or(Err::<Bytes, Failure>(Failure::Fail))
             }
         };
         self.register(function, run)
@@ -430,213 +420,6 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.give_up();
-    }
-}
-
-/// A job as its handler sees it, with ways to report on it. Cloning is cheap.
-#[derive(Clone)]
-pub struct JobContext {
-    assignment: Arc<Assignment>,
-    lane: Arc<Lane>,
-}
-
-impl JobContext {
-    /// Tells the submitters how far the job is (`WORK_STATUS`).
-    ///
-    /// # Errors
-    ///
-    /// `JobLost`; `InvalidInput` when `denominator` is 0.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped before it is ready, it has sent nothing.
-    pub async fn status(&self, numerator: u64, denominator: u64) -> Result<()> {
-        self.say(Report::Status(numerator, denominator)).await
-    }
-
-    /// Sends the submitters a piece of the result (`WORK_DATA`).
-    ///
-    /// # Errors
-    ///
-    /// `JobLost`.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped before it is ready, it has sent nothing.
-    pub async fn data(&self, data: impl AsRef<[u8]>) -> Result<()> {
-        self.say(Report::Data(data.as_ref())).await
-    }
-
-    /// Sends the submitters a warning (`WORK_WARNING`).
-    ///
-    /// # Errors
-    ///
-    /// `JobLost`.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped before it is ready, it has sent nothing.
-    pub async fn warning(&self, data: impl AsRef<[u8]>) -> Result<()> {
-        self.say(Report::Warning(data.as_ref())).await
-    }
-
-    /// Whether the connection that brought the job is gone, so that its outcome will not be sent, or the time is over that
-    /// was announced for it: others run the job.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.lane.why_lost(&self.assignment.handle).is_some()
-    }
-
-    /// Waits until the connection that brought the job is gone, or its announced time is over, and says which. For `select!`, to abandon work whose result
-    /// nobody takes.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping it does no harm.
-    pub async fn lost(&self) -> LostReason {
-        self.lane.lost(&self.assignment.handle).await
-    }
-
-    /// Whether the worker was told to stop. The job may still end, within the [grace](WorkerOptions::grace).
-    #[must_use]
-    pub fn is_stopping(&self) -> bool {
-        self.lane.dispatch().stopping.is_set()
-    }
-
-    /// Waits until the worker is told to stop: a handler that takes long can then come to an early end, within the
-    /// [grace](WorkerOptions::grace).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping it does no harm.
-    pub async fn stopping(&self) {
-        self.lane.dispatch().stopping.wait().await;
-    }
-
-    async fn say(&self, report: Report<'_>) -> Result<()> {
-        poll_fn(|cx| self.lane.poll_say(cx, &self.assignment.handle, report)).await
-    }
-}
-
-impl Deref for JobContext {
-    type Target = Assignment;
-
-    fn deref(&self) -> &Assignment {
-        &self.assignment
-    }
-}
-
-/// A job that was taken by hand. Dropped without an end, it is failed.
-#[must_use = "the job has to be completed or failed"]
-pub struct GrabbedJob {
-    context: JobContext,
-    has_ended: bool,
-}
-
-impl GrabbedJob {
-    pub(crate) fn new(assignment: Assignment, lane: Arc<Lane>) -> Self {
-        let context = JobContext { assignment: Arc::new(assignment), lane };
-        GrabbedJob { context, has_ended: false }
-    }
-
-    pub(crate) fn context(&self) -> JobContext {
-        self.context.clone()
-    }
-
-    /// A handler begins with it.
-    pub(crate) fn begin(&self) {
-        self.context.lane.begin(&self.context.assignment.handle);
-    }
-
-    pub(crate) fn teller(&self) -> &Teller {
-        self.context.lane.teller()
-    }
-
-    fn is_held(&self) -> bool {
-        self.context.lane.holds(&self.context.assignment.handle)
-    }
-
-    /// Nobody takes it any more: it goes back to the server.
-    pub(crate) fn leave(mut self) {
-        self.has_ended = true;
-        self.context.lane.leave_job(&self.context.assignment.handle);
-    }
-
-    /// Ends the job with its result (`WORK_COMPLETE`), and asks for the next one in the same write.
-    ///
-    /// The server does not acknowledge results: `Ok` says that this one is on its way. The worker's report tells at the
-    /// end what became of it.
-    ///
-    /// # Errors
-    ///
-    /// `JobLost` when the connection that held the job is gone.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped before it is ready, the job is failed.
-    pub async fn complete(self, result: impl AsRef<[u8]>) -> Result<()> {
-        self.end(End::Complete(result.as_ref())).await
-    }
-
-    /// Ends the job as failed (`WORK_FAIL`).
-    ///
-    /// # Errors
-    ///
-    /// As [`complete`](Self::complete).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped before it is ready, the job is failed.
-    pub async fn fail(self) -> Result<()> {
-        self.end(End::Fail).await
-    }
-
-    /// Ends the job as failed, with what went wrong (`WORK_EXCEPTION`).
-    ///
-    /// # Errors
-    ///
-    /// As [`complete`](Self::complete).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped before it is ready, the job is failed.
-    pub async fn exception(self, what: impl AsRef<[u8]>) -> Result<()> {
-        self.end(End::Exception(what.as_ref())).await
-    }
-
-    pub(crate) async fn end(mut self, end: End<'_>) -> Result<()> {
-        let JobContext { assignment, lane } = &self.context;
-        let outcome = poll_fn(|cx| lane.poll_finish(cx, &assignment.handle, end)).await;
-        self.has_ended = true;
-        outcome
-    }
-}
-
-impl Deref for GrabbedJob {
-    type Target = JobContext;
-
-    fn deref(&self) -> &JobContext {
-        &self.context
-    }
-}
-
-impl Drop for GrabbedJob {
-    fn drop(&mut self) {
-        if !self.has_ended {
-            self.context.lane.drop_job(&self.context.assignment.handle);
-        }
-    }
-}
-
-impl std::fmt::Debug for GrabbedJob {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("GrabbedJob").field(&self.context.assignment).finish()
-    }
-}
-
-impl std::fmt::Debug for JobContext {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("JobContext").field(&self.assignment).finish()
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a worker tells of itself while it runs.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use queue_core::{Observer, Outage};
+use queue_core::{Observer, Outage, lock};
 
 use crate::{
     Address, Assignment, Error, ErrorKind, FunctionName, JobHandle, WorkerOptions,
@@ -65,14 +65,13 @@ impl Teller {
     }
 
     fn connected(&self) {
-        self.outage.lock().unwrap_or_else(PoisonError::into_inner).ends();
+        lock(&self.outage).ends();
         self.tell(|| WorkerEventKind::Connected);
     }
 
     fn disconnected(&self, error: &Error) {
         trace::lost(&self.server, error);
-        let is_new =
-            self.outage.lock().unwrap_or_else(PoisonError::into_inner).is_new(error.kind());
+        let is_new = lock(&self.outage).is_new(error.kind());
         if is_new {
             self.tell(|| WorkerEventKind::Disconnected(error.share()));
         }

@@ -2,10 +2,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
-use queue_core::Signal;
+use queue_core::{Signal, lock};
 
 use crate::{
     ConnectionState, Metrics, WorkerReport,
@@ -106,7 +106,7 @@ impl Default for Seen {
 
 impl Gauge {
     pub(crate) fn update<T>(&self, step: impl FnOnce(&mut Seen) -> T) -> T {
-        step(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        step(&mut lock(&self.0))
     }
 
     pub(crate) fn report(&self) -> WorkerReport {

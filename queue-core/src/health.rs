@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Backoff, Io, Pulse, RetryPolicy};
+use crate::{Backoff, Io, Pulse, RetryPolicy, earliest};
 
 /// What a role knows of the server behind its connection: whether the connection is new, how long an attempt may take,
 /// and when the next one may begin.
@@ -62,6 +62,18 @@ impl Health {
     pub fn attempt(&mut self, server: usize, now: Instant) -> Pulse {
         self.dialing.get_or_insert(now);
         Pulse::Dial { server, by: self.give_up_at(), ask: None }
+    }
+
+    /// The connection for a call that has to be over at `by`. Its first attempt does not wait for those of the call before.
+    pub fn dial_for_call(&mut self, is_first: bool, by: Option<Instant>, now: Instant) -> Pulse {
+        let pulse = if is_first { self.attempt(0, now) } else { self.dial(0, now) };
+        match pulse {
+            Pulse::Dial { server, by: within, ask } => {
+                Pulse::Dial { server, by: earliest([within, by]), ask }
+            }
+            Pulse::Close(until) => Pulse::Close(earliest([until, by])),
+            other => other,
+        }
     }
 
     /// Whether the attempt under way takes longer than it may, and nobody has said what came of it.

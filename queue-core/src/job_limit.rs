@@ -2,9 +2,11 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     task::{Context, Poll, Waker},
 };
+
+use crate::lock;
 
 /// So many jobs, and not one more: what workers that share it may take from their servers altogether.
 ///
@@ -70,7 +72,7 @@ impl JobLimit {
 
     fn lock(&self) -> MutexGuard<'_, Count> {
         // Two numbers cannot be left half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

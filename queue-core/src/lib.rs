@@ -32,6 +32,7 @@ mod health;
 mod io;
 mod job_limit;
 mod limit;
+mod lock;
 mod made_of;
 mod metrics;
 #[cfg(feature = "tokio")]
@@ -61,6 +62,8 @@ mod signal;
 mod socket;
 mod span;
 mod stop;
+#[cfg(feature = "tokio")]
+mod tasks;
 mod text;
 #[cfg(feature = "__rustls")]
 mod tls;
@@ -74,6 +77,8 @@ pub use self::net::{Connector, Stream, Timer, connect, within};
 pub use self::pump::{Dialing, Wire};
 #[cfg(feature = "tokio")]
 pub use self::shared::{Driver, Serve, Shared, runtime};
+#[cfg(feature = "tokio")]
+pub use self::tasks::{in_thread, join_until};
 #[cfg(feature = "__rustls")]
 pub use self::tls::TlsOptions;
 pub use self::{
@@ -91,6 +96,7 @@ pub use self::{
     io::{End, Io},
     job_limit::{Claim, Claims, JobLimit},
     limit::{Limit, Until, WRITE_STEP},
+    lock::lock,
     metrics::{ConnectionState, Metrics},
     observer::Observer,
     options::ServerOptions,

@@ -2,14 +2,14 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     task::{Context, Poll, Waker},
     time::Instant,
 };
 
 use tokio::runtime::Handle;
 
-use crate::{Error, Io, Pulse, Role, Wire};
+use crate::{Error, Io, Pulse, Role, Wire, lock};
 
 /// The runtime of this task, on which `what`, such as a client, has tasks of its own.
 ///
@@ -40,7 +40,7 @@ impl<R: Role> Shared<R> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<R>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Changes the role. `step` also says whether its task has to see to that; it is woken outside of the lock.
@@ -138,6 +138,22 @@ impl<S: Serve> Driver<S> {
     #[must_use]
     pub fn new(shared: S, wire: Wire<S::Failure>) -> Self {
         Driver { shared, wire, is_over: false }
+    }
+}
+
+impl<S: Serve + Send + 'static> Driver<S>
+where
+    S::Failure: Send,
+{
+    /// Starts it on the runtime of this task, where `what` is, such as a client. Without a runtime it is dropped here, which
+    /// tells those who wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`runtime`].
+    pub fn start(self, what: &str) -> Result<(), Error> {
+        runtime(what)?.spawn(self);
+        Ok(())
     }
 }
 

@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use crate::lock;
+
 /// Something that happens once, such as a stop. What waits for it holds nothing when it is dropped.
 #[derive(Debug, Default)]
 pub struct Signal {
@@ -53,7 +55,7 @@ impl Signal {
     }
 
     fn lock(&self) -> MutexGuard<'_, bool> {
-        self.is_set.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.is_set)
     }
 }
 

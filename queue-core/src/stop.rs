@@ -2,13 +2,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU8, Ordering},
     },
     task::Waker,
 };
 
-use crate::Signal;
+use crate::{Signal, lock};
 
 /// How a worker stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Stop {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Option<Waker>>> {
-        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.sleepers)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The blocking client.
 
+mod requests;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,12 +10,8 @@ use queue_core::{ConnectionState, Epoch, Limit, blocking::Transport};
 use super::{Stream, http::Http, link::Link};
 
 use crate::{
-    Address, ConnectOptions, Deadline, Delivery, Error, ErrorKind, MessageId, Metrics, Push,
-    QueueName, QueueStats, Refusal, RequestId, Result, Stats,
-    protocol::{
-        Action, Request, Success,
-        client::{Answer, Ask},
-    },
+    Address, ConnectOptions, Deadline, Error, MessageId, Metrics, Push, QueueName, Result,
+    protocol::client::{Answer, Ask},
     trace,
 };
 
@@ -35,7 +33,7 @@ use crate::{
 /// When the connection is lost, the call that notices fails and says what became of its request ([`Error::fate`]), unless
 /// the request certainly did not reach the server: then it goes over a new connection, within the
 /// [retry policy](crate::RetryPolicy). A [`count`](Self::count), and over WebSocket a [`pull`](Self::pull), is sent again
-/// whatever became of the connection. What a lost WebSocket had pulled is the server's again ([`JobLost`](ErrorKind::JobLost)).
+/// whatever became of the connection. What a lost WebSocket had pulled is the server's again ([`JobLost`](crate::ErrorKind::JobLost)).
 pub struct Client {
     options: ConnectOptions,
     way: Way,
@@ -115,14 +113,6 @@ impl Client {
         self.run(ask, self.options.total_limit())
     }
 
-    fn plain<Q>(&mut self, action: Action, queue: Q, body: Bytes) -> Result<Answer>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.run_in_total(Ask::Plain(action, queue.try_into()?, body))
-    }
-
     /// What a call that starts now has for it all.
     pub(super) fn total_limit(&self) -> Limit {
         self.options.total_limit()
@@ -139,306 +129,6 @@ impl Client {
     /// Pushes a message, and waits.
     pub(super) fn push(&mut self, push: Push) -> Result<MessageId> {
         self.run_in_total(push.into_ask())?.pushed()
-    }
-
-    /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Gives its number in the queue.
-    ///
-    /// # Errors
-    ///
-    /// `Refused(QueueNotFound)`: nothing but [`create_queue`](Self::create_queue) makes a queue. `InvalidInput` for a body that
-    /// the transport cannot carry: over 65,535 bytes in binary frames, no UTF-8 in JSON. A failure of the connection, where
-    /// [`fate`](Error::fate) tells whether the message may be there.
-    pub fn lpush<Q>(&mut self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.plain(Action::Lpush, queue, body.into())?.pushed()
-    }
-
-    /// Adds a message at the right end of a queue (`rpush`); see [`lpush`](Self::lpush).
-    ///
-    /// # Errors
-    ///
-    /// As [`lpush`](Self::lpush).
-    pub fn rpush<Q>(&mut self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.plain(Action::Rpush, queue, body.into())?.pushed()
-    }
-
-    /// Takes the leftmost message of a queue, and waits as long as it takes for one (`pull`). Whoever waits longest has the
-    /// next message. A connection that is lost meanwhile is made again, within the retry policy.
-    ///
-    /// A queue that is deleted while a pull waits never answers it, not even when it is made again.
-    ///
-    /// # Errors
-    ///
-    /// `Refused(QueueNotFound)`, and a failure of the connection; over HTTP [`request_id`](Error::request_id) then has the id
-    /// that the message is found by, should the server have sent one. `Unsupported` over HTTP when too many pulls were given up.
-    pub fn pull<Q>(&mut self, queue: Q) -> Result<Delivery>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.run(Ask::Pull(queue.try_into()?), Limit::never())?.message()
-    }
-
-    /// The same for at most this time; `None` when no message came. What comes too late goes to the next pull of the queue by
-    /// this client: a pull cannot be taken back. Over a thousand pulls that nobody waits for any more, a WebSocket is closed to
-    /// give their messages back.
-    ///
-    /// Over HTTP the queue is counted, at growing intervals of up to a second, and pulled from once there is a message. Should
-    /// another client be quicker, this may take up to the reply timeout longer.
-    ///
-    /// # Errors
-    ///
-    /// As [`pull`](Self::pull).
-    pub fn pull_within<Q>(&mut self, queue: Q, time: Duration) -> Result<Option<Delivery>>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        let limit = Limit::of(Deadline::Total, Some(time));
-        self.run(Ask::Pull(queue.try_into()?), limit)?.delivery()
-    }
-
-    /// Takes the leftmost message of a queue if there is one: `count`, and then a pull for at most the reply timeout, because
-    /// others may be quicker.
-    ///
-    /// # Errors
-    ///
-    /// As [`pull`](Self::pull).
-    pub fn try_pull<Q>(&mut self, queue: Q) -> Result<Option<Delivery>>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.run_in_total(Ask::TryPull(queue.try_into()?))?.delivery()
-    }
-
-    fn settle(&mut self, action: Action, delivery: &Delivery) -> Result<()> {
-        let (queue, id) = (delivery.queue().clone(), *delivery.request_id());
-        self.run_in_total(Ask::Settle(action, queue, id, delivery.epoch()))?.done()
-    }
-
-    /// Removes a message that was pulled (`delete`).
-    ///
-    /// # Errors
-    ///
-    /// `JobLost` when the connection that pulled it is gone. `Refused(NotPulled)` when it is settled already.
-    pub fn delete(&mut self, delivery: &Delivery) -> Result<()> {
-        self.settle(Action::Delete, delivery)
-    }
-
-    /// Puts a message that was pulled back at the left end of its queue (`lcancel`).
-    ///
-    /// The server wakes no pull that waits: the message lies there until the next pull or push.
-    ///
-    /// # Errors
-    ///
-    /// As [`delete`](Self::delete).
-    pub fn lcancel(&mut self, delivery: &Delivery) -> Result<()> {
-        self.settle(Action::Lcancel, delivery)
-    }
-
-    /// Puts a message that was pulled back at the right end of its queue (`rcancel`); see [`lcancel`](Self::lcancel).
-    ///
-    /// # Errors
-    ///
-    /// As [`delete`](Self::delete).
-    pub fn rcancel(&mut self, delivery: &Delivery) -> Result<()> {
-        self.settle(Action::Rcancel, delivery)
-    }
-
-    /// How many messages are ready (`count`). Pulled ones are not counted, and no pulls that wait.
-    ///
-    /// # Errors
-    ///
-    /// `Refused(QueueNotFound)`, and a failure of the connection.
-    pub fn count<Q>(&mut self, queue: Q) -> Result<u32>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.plain(Action::Count, queue, Bytes::new())?.counted()
-    }
-
-    /// Removes all messages that are ready, and says how many (`clear`). Pulled ones stay with whoever pulled them.
-    ///
-    /// # Errors
-    ///
-    /// As [`count`](Self::count).
-    pub fn clear<Q>(&mut self, queue: Q) -> Result<u32>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.plain(Action::Clear, queue, Bytes::new())?.counted()
-    }
-
-    /// Creates a queue (`createqueue`).
-    ///
-    /// # Errors
-    ///
-    /// `Refused(QueueExists)`; see [`ensure_queue`](Self::ensure_queue).
-    pub fn create_queue<Q>(&mut self, queue: Q) -> Result<()>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.plain(Action::CreateQueue, queue, Bytes::new())?.done()
-    }
-
-    /// Creates a queue unless it exists. Whether it was created.
-    ///
-    /// # Errors
-    ///
-    /// A failure of the connection.
-    pub fn ensure_queue<Q>(&mut self, queue: Q) -> Result<bool>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        match self.create_queue(queue) {
-            Err(error) if *error.kind() == ErrorKind::Refused(Refusal::QueueExists) => Ok(false),
-            outcome => outcome.map(|()| true),
-        }
-    }
-
-    /// Removes a queue and its ready messages (`deletequeue`). Pulls that wait for it are never answered.
-    ///
-    /// # Errors
-    ///
-    /// As [`count`](Self::count).
-    pub fn delete_queue<Q>(&mut self, queue: Q) -> Result<()>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.plain(Action::DeleteQueue, queue, Bytes::new())?.done()
-    }
-
-    /// Asks for a sign of life: the server is alive, and speaks the protocol.
-    ///
-    /// # Errors
-    ///
-    /// A failure of the connection.
-    pub fn ping(&mut self) -> Result<()> {
-        self.run_in_total(Ask::Ping)?.done()
-    }
-
-    /// Sends any request as it is, and waits for its answer: a pull as long as it takes.
-    ///
-    /// # Errors
-    ///
-    /// What the server refused, and any failure of the connection. `InvalidInput` for an id that is under way, or a pull by a
-    /// number that this client has used.
-    pub fn call(&mut self, request: Request) -> Result<Success> {
-        let limit = match request.action() {
-            Action::Pull => Limit::never(),
-            _ => self.options.total_limit(),
-        };
-        self.run(Ask::Raw(request), limit)?.success()
-    }
-
-    /// Takes the leftmost message by a pull of this id, over HTTP: the message can be found by it whatever becomes of the call.
-    ///
-    /// # Errors
-    ///
-    /// As [`pull`](Self::pull). `Unsupported` over WebSocket, where a message goes back when the connection ends.
-    pub fn pull_with_id<Q>(&mut self, queue: Q, id: RequestId) -> Result<Delivery>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.by_id(Action::Pull, queue.try_into()?, &id)?.message()
-    }
-
-    /// Removes the message that the pull of this id brought, over HTTP.
-    ///
-    /// # Errors
-    ///
-    /// `Refused(NotPulled)`. `Unsupported` over WebSocket, where only the connection that pulled a message can act on it.
-    pub fn delete_pulled<Q>(&mut self, queue: Q, id: &RequestId) -> Result<()>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.by_id(Action::Delete, queue.try_into()?, id)?.done()
-    }
-
-    /// Puts the message that the pull of this id brought back at the left end, over HTTP. The queue has to be the one that it
-    /// was pulled from: the server moves it to another, and loses it when there is none.
-    ///
-    /// # Errors
-    ///
-    /// As [`delete_pulled`](Self::delete_pulled).
-    pub fn lcancel_pulled<Q>(&mut self, queue: Q, id: &RequestId) -> Result<()>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.by_id(Action::Lcancel, queue.try_into()?, id)?.done()
-    }
-
-    /// The same at the right end; see [`lcancel_pulled`](Self::lcancel_pulled).
-    ///
-    /// # Errors
-    ///
-    /// As [`delete_pulled`](Self::delete_pulled).
-    pub fn rcancel_pulled<Q>(&mut self, queue: Q, id: &RequestId) -> Result<()>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.by_id(Action::Rcancel, queue.try_into()?, id)?.done()
-    }
-
-    /// Puts a message back that a pull over HTTP brought to nobody: [`lcancel_pulled`](Self::lcancel_pulled).
-    ///
-    /// # Errors
-    ///
-    /// As [`delete_pulled`](Self::delete_pulled).
-    pub fn recover<Q>(&mut self, queue: Q, id: &RequestId) -> Result<()>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.lcancel_pulled(queue, id)
-    }
-
-    fn by_id(&mut self, action: Action, queue: QueueName, id: &RequestId) -> Result<Answer> {
-        self.options.check_by_id(action)?;
-        self.run_in_total(Ask::Settle(action, queue, *id, None))
-    }
-
-    /// What the server tells of itself and of up to 100 queues, from its status page: the only place that tells of pulls that
-    /// wait, of pulled messages, and which queues there are. It is asked over HTTP, whatever the transport, at the same address.
-    ///
-    /// It is made for people: a queue whose name holds the text of a whole row of the page may pass for another.
-    ///
-    /// # Errors
-    ///
-    /// `Protocol` for another page, or when the server did not get to its queues. A failure of the connection.
-    pub fn stats(&mut self) -> Result<Stats> {
-        Stats::parse(&self.page(None)?)
-    }
-
-    /// The same for one queue; `None` when there is no such queue.
-    ///
-    /// # Errors
-    ///
-    /// As [`stats`](Self::stats), and `InvalidInput` for a name that makes a request of over 512 bytes in its line.
-    pub fn queue_stats<Q>(&mut self, queue: Q) -> Result<Option<QueueStats>>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        let queue = queue.try_into()?;
-        QueueStats::parse(&self.page(Some(&queue))?, &queue)
     }
 
     fn page(&mut self, queue: Option<&QueueName>) -> Result<Bytes> {

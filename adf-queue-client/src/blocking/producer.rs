@@ -2,11 +2,11 @@
 
 use std::{
     fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
 };
 
 use bytes::Bytes;
-use queue_core::{Limit, now};
+use queue_core::{Limit, lock, now};
 
 use super::link::Link;
 use crate::{
@@ -189,11 +189,11 @@ impl Producer {
     }
 
     fn router(&self) -> MutexGuard<'_, Router> {
-        self.router.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.router)
     }
 
     fn counted(&self) -> MutexGuard<'_, ProducerReport> {
-        self.report.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.report)
     }
 
     /// What it has done so far.
@@ -214,7 +214,7 @@ impl Pool {
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Link>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.idle)
     }
 }
 

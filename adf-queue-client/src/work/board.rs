@@ -3,12 +3,12 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Instant,
 };
 
 use foldhash::fast::FixedState;
-use queue_core::{Haste, JobLimit, Observer, Outage, Stop};
+use queue_core::{Haste, JobLimit, Observer, Outage, Stop, lock};
 
 use crate::{
     Address, ConnectionState, Decision, JobContext, LostReason, Metrics, WorkerEvent,
@@ -262,8 +262,4 @@ impl Seen {
         }
         true
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

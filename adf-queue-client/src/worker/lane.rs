@@ -2,12 +2,12 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     task::{Context, Waker},
     time::Instant,
 };
 
-use queue_core::{Driver, Io, Pulse, Serve, Shared, Wire, contain, now};
+use queue_core::{Driver, Io, Pulse, Serve, Shared, Wire, contain, lock, now};
 use tokio::task::JoinSet;
 
 use super::Handlers;
@@ -69,7 +69,7 @@ impl Lane {
     }
 
     fn tasks(&self) -> MutexGuard<'_, Tasks> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tasks)
     }
 
     /// Runs the handler of a message, in a task of its own unless it has proved quick.

@@ -15,8 +15,13 @@ const ALONE: [&str; 2] = ["check_connection", "set_total_timeout"];
 
 #[test]
 fn the_two_clients_have_the_same_methods() {
-    let faces = [include_str!("../../src/client.rs"), include_str!("../../src/blocking/client.rs")];
-    let [tokio, mut blocking] = faces.map(methods);
+    let tokio = [include_str!("../../src/client.rs"), include_str!("../../src/client/requests.rs")];
+    let blocking = [
+        include_str!("../../src/blocking/client.rs"),
+        include_str!("../../src/blocking/client/requests.rs"),
+    ];
+    let [tokio, mut blocking] =
+        [tokio, blocking].map(|files| files.into_iter().flat_map(methods).collect::<Vec<_>>());
     assert!(tokio.len() > 25, "{tokio:?}");
     blocking.retain(|method| !ALONE.contains(method));
     assert_eq!(tokio, blocking);

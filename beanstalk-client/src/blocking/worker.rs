@@ -11,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use queue_core::after;
+use queue_core::{after, lock};
 
 pub use self::context::JobContext;
 use self::{
@@ -23,7 +23,6 @@ use crate::{
     WorkerOptions, WorkerReport,
     protocol::Quota,
     worker_board::{Board, Lane},
-    worker_view::lock,
 };
 
 /// Runs a handler for every job that comes, and tells the server what became of it.

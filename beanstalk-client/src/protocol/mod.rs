@@ -43,6 +43,7 @@
 mod client;
 mod command;
 mod commands;
+mod parser;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod producer;
 mod response;

@@ -2,11 +2,11 @@
 
 use std::{
     ops::Deref,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use queue_core::Signal;
+use queue_core::{Signal, lock};
 
 use super::lane::{Lane, Post};
 use crate::{
@@ -131,7 +131,7 @@ impl Deref for GrabbedJob {
 impl Drop for GrabbedJob {
     fn drop(&mut self) {
         if let Some(dropped) = self.dropped.take() {
-            let mut dropped = dropped.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut dropped = lock(&dropped);
             dropped.push((self.lane, self.assignment.handle.clone()));
         }
     }

@@ -10,7 +10,7 @@ use std::{
 use queue_core::{
     Io, Limit, Pulse, after,
     blocking::{Drive, Wire, connect},
-    now,
+    lock, now,
 };
 
 use crate::{
@@ -54,7 +54,7 @@ const GLANCE: Duration = Duration::from_millis(1);
 impl Post {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing in the state is left half done by a panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Changes the role, or looks at it.

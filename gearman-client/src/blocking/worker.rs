@@ -1,23 +1,20 @@
 //! The blocking worker.
 
-use std::{
-    sync::{Arc, PoisonError},
-    thread,
-    time::{Duration, Instant},
-};
+mod by_hand;
+
+use std::{sync::Arc, thread, time::Duration};
 
 use bytes::Bytes;
-use queue_core::{Signal, after, now};
+use queue_core::Signal;
 
 use super::{
-    held::{Dropped, GrabbedJob, JobContext},
+    held::{Dropped, JobContext},
     lane::Lane,
     serve::{Handlers, Registered, Shop},
 };
 use crate::{
-    Error, Failure, FunctionName, LostReason, Result, WorkerHandle, WorkerOptions, WorkerReport,
+    Error, Failure, FunctionName, Result, WorkerHandle, WorkerOptions, WorkerReport,
     protocol::client::route::no_server,
-    protocol::{Assignment, End, Report, worker::work::job_lost},
 };
 
 /// A worker for one or more Gearman servers.
@@ -44,12 +41,6 @@ pub struct Worker {
     stop: Arc<Signal>,
     dropped: Dropped,
 }
-
-/// The longest pause between two looks at several servers.
-const PAUSE: Duration = Duration::from_millis(20);
-
-/// How long each of several servers is listened to.
-const GLANCE: Duration = Duration::from_millis(1);
 
 impl Worker {
     /// Connects to the servers: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, [`Servers`](crate::Servers) or
@@ -267,109 +258,6 @@ impl Worker {
         WorkerHandle::new(self.lanes.iter().map(|lane| &lane.post().gauge), &self.stop)
     }
 
-    /// The next job of a function that was announced with [`can_do`](Self::can_do); `None` when none came within
-    /// `timeout`, or at once when none can come any more: the worker is told to [stop](WorkerHandle::stop), or its
-    /// [limit](WorkerOptions::limit) is reached.
-    ///
-    /// Up to [`slots`](WorkerOptions::slots) jobs of each connection can be held at once. End each with
-    /// [`complete`](Self::complete), [`fail`](Self::fail) or [`exception`](Self::exception).
-    ///
-    /// # Errors
-    ///
-    /// When no server can be reached at the end of the timeout.
-    pub fn next_job(&mut self, timeout: Duration) -> Result<Option<GrabbedJob>> {
-        let next = self.next_assignment(timeout)?;
-        Ok(next.map(|(lane, assignment)| GrabbedJob {
-            assignment,
-            lane,
-            dropped: Some(self.dropped.clone()),
-        }))
-    }
-
-    /// Ends a job with its result (`WORK_COMPLETE`), and asks for the next one in the same write, unless there is to be
-    /// none.
-    ///
-    /// The server does not acknowledge results: `Ok` says that this one was written.
-    ///
-    /// # Errors
-    ///
-    /// `JobLost` when the connection that held the job is gone; a failure of the connection.
-    pub fn complete(&mut self, job: GrabbedJob, result: impl AsRef<[u8]>) -> Result<()> {
-        self.end(job, End::Complete(result.as_ref()))
-    }
-
-    /// Ends a job as failed (`WORK_FAIL`).
-    ///
-    /// # Errors
-    ///
-    /// As [`complete`](Self::complete).
-    pub fn fail(&mut self, job: GrabbedJob) -> Result<()> {
-        self.end(job, End::Fail)
-    }
-
-    /// Ends a job as failed, with what went wrong (`WORK_EXCEPTION`).
-    ///
-    /// # Errors
-    ///
-    /// As [`complete`](Self::complete).
-    pub fn exception(&mut self, job: GrabbedJob, what: impl AsRef<[u8]>) -> Result<()> {
-        self.end(job, End::Exception(what.as_ref()))
-    }
-
-    fn end(&mut self, mut job: GrabbedJob, end: End<'_>) -> Result<()> {
-        job.dropped = None;
-        self.heed_stop();
-        let lane = self.lanes.get_mut(job.lane).ok_or_else(|| job_lost(&job.handle))?;
-        lane.finish(&job.handle, end)?;
-        lane.flush()
-    }
-
-    /// Tells the submitters how far a job is (`WORK_STATUS`).
-    ///
-    /// # Errors
-    ///
-    /// `JobLost`; `InvalidInput` when `denominator` is 0; a failure of the connection.
-    pub fn status(&mut self, job: &GrabbedJob, numerator: u64, denominator: u64) -> Result<()> {
-        self.report(job, Report::Status(numerator, denominator))
-    }
-
-    /// Sends the submitters a piece of the result (`WORK_DATA`).
-    ///
-    /// # Errors
-    ///
-    /// `JobLost`; a failure of the connection.
-    pub fn data(&mut self, job: &GrabbedJob, data: impl AsRef<[u8]>) -> Result<()> {
-        self.report(job, Report::Data(data.as_ref()))
-    }
-
-    /// Sends the submitters a warning (`WORK_WARNING`).
-    ///
-    /// # Errors
-    ///
-    /// `JobLost`; a failure of the connection.
-    pub fn warning(&mut self, job: &GrabbedJob, data: impl AsRef<[u8]>) -> Result<()> {
-        self.report(job, Report::Warning(data.as_ref()))
-    }
-
-    fn report(&mut self, job: &GrabbedJob, report: Report<'_>) -> Result<()> {
-        let lane = self.lanes.get_mut(job.lane).ok_or_else(|| job_lost(&job.handle))?;
-        lane.report(&job.handle, report)
-    }
-
-    /// Whether the connection that brought a job is gone, as far as can be seen without waiting. Its end will not be sent
-    /// then: others run it.
-    #[must_use]
-    pub fn is_lost(&mut self, job: &GrabbedJob) -> bool {
-        self.lanes.get_mut(job.lane).is_none_or(|lane| lane.is_lost(&job.handle))
-    }
-
-    /// Waits until the connection that brought a job is gone, at most for `timeout`, and says why; `None` when it is not
-    /// gone.
-    #[must_use]
-    pub fn wait_lost(&mut self, job: &GrabbedJob, timeout: Duration) -> Option<LostReason> {
-        self.lanes.get_mut(job.lane)?.wait_lost(&job.handle, timeout)
-    }
-
     /// Waits until every server has read what was sent so far, and the results among it are accounted for. A server that
     /// was never tried is connected to first; one that cannot be reached was sent nothing, and is left out.
     ///
@@ -408,42 +296,6 @@ impl Worker {
         self.lanes.iter().filter(|lane| lane.is_connected()).count()
     }
 
-    /// The next job of any server.
-    fn next_assignment(&mut self, timeout: Duration) -> Result<Option<(usize, Assignment)>> {
-        let until = after(now(), timeout);
-        self.lanes.iter().for_each(Lane::start);
-        let mut pause = GLANCE;
-        loop {
-            self.fail_dropped();
-            if let Some(next) = self.take_arrived() {
-                return Ok(Some(next));
-            }
-            self.heed_stop();
-            if self.is_ending() && !self.lanes.iter().any(Lane::is_asking) {
-                return Ok(None);
-            }
-            if self.sweep(until) {
-                pause = GLANCE;
-                continue;
-            }
-            let left = until.saturating_duration_since(now());
-            if left.is_zero() {
-                if self.connected() == 0 {
-                    return Err(self
-                        .lanes
-                        .iter()
-                        .find_map(Lane::failure)
-                        .unwrap_or_else(no_server));
-                }
-                return Ok(None);
-            }
-            if self.lanes.len() > 1 || self.connected() == 0 {
-                thread::sleep(left.min(pause));
-                pause = (pause * 2).min(PAUSE);
-            }
-        }
-    }
-
     /// Whether no further job is to be asked for.
     fn is_ending(&self) -> bool {
         let Worker { handlers, options, stop, .. } = self;
@@ -454,47 +306,6 @@ impl Worker {
     fn heed_stop(&mut self) {
         if self.stop.is_set() {
             self.lanes.iter().for_each(Lane::stop);
-        }
-    }
-
-    /// Looks at every server once, beginning with another one each time; whether a job came. With a single server this
-    /// waits for it.
-    fn sweep(&mut self, until: Instant) -> bool {
-        let count = self.lanes.len();
-        self.turn = self.turn.wrapping_add(1);
-        for offset in 0..count {
-            let index = self.turn.wrapping_add(offset) % count;
-            let Some(lane) = self.lanes.get_mut(index) else { continue };
-            lane.look_for_jobs(if count > 1 { until.min(now() + GLANCE) } else { until });
-            if lane.has_jobs() {
-                // More are asked for while this one is worked on; the next server is looked at first next time.
-                let _ = lane.flush();
-                return true;
-            }
-        }
-        false
-    }
-
-    /// A job that has come and is still ours: while it waited here the server may have given it to others. A limit has
-    /// counted it, though: whoever counts along gets it, and is told so by its end.
-    fn take_arrived(&mut self) -> Option<(usize, Assignment)> {
-        let is_counted = self.options.limit.is_some();
-        self.lanes.iter_mut().enumerate().find_map(|(index, lane)| {
-            std::iter::from_fn(|| {
-                lane.next().map(|job| (is_counted || lane.holds(&job.handle), job))
-            })
-            .find_map(|(is_given, job)| is_given.then_some((index, job)))
-        })
-    }
-
-    /// Fails the jobs that were dropped without an end.
-    fn fail_dropped(&mut self) {
-        let dropped =
-            std::mem::take(&mut *self.dropped.lock().unwrap_or_else(PoisonError::into_inner));
-        for (index, handle) in dropped {
-            if let Some(lane) = self.lanes.get_mut(index) {
-                let _ = lane.finish(&handle, End::Fail).and_then(|()| lane.flush());
-            }
         }
     }
 }

@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use crate::lock;
+
 /// Jobs `T` for handlers that run in threads of their own, which are made when they are needed.
 #[derive(Debug)]
 pub struct Desk<T> {
@@ -52,7 +54,7 @@ impl<T> Default for Desk<T> {
 
 impl<T> Desk<T> {
     fn lock(&self) -> MutexGuard<'_, Queue<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// There will be no more jobs once this is dropped. Those that are here are still run.

@@ -3,7 +3,7 @@
 use std::{
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard},
     thread::{self, Scope},
     time::{Duration, Instant},
 };
@@ -11,7 +11,7 @@ use std::{
 use queue_core::{
     Io, Pulse, Role,
     blocking::{Desk, Drive, Wire},
-    now,
+    lock, now,
 };
 
 use super::{Handler, Handlers};
@@ -211,7 +211,7 @@ struct Mail {
 
 impl Mail {
     fn lock(&self) -> MutexGuard<'_, Vec<(Key, Option<Decision>)>> {
-        self.decisions.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.decisions)
     }
 
     fn put(&self, key: Key, decision: Option<Decision>) {

@@ -12,6 +12,7 @@ mod link;
 pub(crate) mod link_proof;
 #[cfg(test)]
 pub(crate) mod link_tests;
+mod loss;
 pub(crate) mod pool;
 pub(crate) mod pulling;
 mod pulls;

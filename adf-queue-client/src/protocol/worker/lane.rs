@@ -1,15 +1,16 @@
 //! What decides about a worker's connections to one server.
 
+mod asking;
+
 use std::{
     mem,
     task::{Poll, Waker},
     time::{Duration, Instant},
 };
 
-use queue_core::{
-    Claim, ConnectionState, Epoch, Io, JobLimit, Limit, Pulse, Role, after, earliest,
-};
+use queue_core::{ConnectionState, Epoch, Io, JobLimit, Limit, Pulse, Role, after, earliest};
 
+use self::asking::SHARED;
 use super::{
     claimed::Claimed,
     held::{Hold, Key},
@@ -18,10 +19,7 @@ use super::{
 use crate::{
     ConnectOptions, Delivery, Error, ErrorKind, JobFate, LostReason, Metrics, QueueName, Refusal,
     Result, WorkerEventKind,
-    protocol::{
-        Action,
-        client::{Answer, Ask, Link},
-    },
+    protocol::client::{Answer, Ask, Link},
 };
 
 /// The worker role on the connections to one server: what to pull and when, which handler begins with what, what the server
@@ -102,13 +100,6 @@ enum Life {
     Leaving,
     Over,
 }
-
-/// So many messages at most are settled at a time, before more are pulled.
-const MAX_ASKED: usize = 256;
-/// So many pulls at most wait for what there is room for, however much that is.
-const MAX_PULLS: usize = 256;
-/// How long to wait for what others have asked of a limit, or for what is there and does not come.
-const SHARED: Duration = Duration::from_millis(10);
 
 impl Lane {
     /// A worker of these queues.
@@ -418,109 +409,6 @@ impl Lane {
             self.lines.iter_mut().for_each(Line::wet);
         }
         self.link.is_open() && self.lines.iter().all(|line| line.is_dry)
-    }
-
-    /// How many messages may be held for handlers.
-    fn capacity(&self) -> usize {
-        self.terms.slots.saturating_add(self.terms.prefetch)
-    }
-
-    fn has_room(&self) -> bool {
-        self.hold.taken() < self.capacity() && self.hold.asked() < MAX_ASKED && !self.is_draining
-    }
-
-    /// Asks for messages.
-    fn ask(&mut self, now: Instant) {
-        for index in 0..self.lines.len() {
-            if !self.has_room() {
-                return;
-            }
-            self.ask_line(index, now);
-        }
-        self.ask_more(now);
-    }
-
-    /// One pull for each queue waits by now. As many as there is room for go after them, where it is known that they use up
-    /// nothing of a limit for nothing.
-    fn ask_more(&mut self, now: Instant) {
-        let until_empty = self.terms.until_empty;
-        if self.claimed.is_limited() && !until_empty {
-            return;
-        }
-        let most = self.capacity().saturating_sub(self.hold.taken()).min(MAX_PULLS);
-        let mut left = most.saturating_sub(self.pulls());
-        let is_served = |line: &Line| {
-            let has_more = !until_empty || line.known > 0;
-            has_more && !line.pulls.is_empty() && line.resting(now).is_none()
-        };
-        while left > 0 {
-            let lines = self.lines.iter_mut().enumerate().filter(|(_, line)| is_served(line));
-            let Some((index, line)) = lines.min_by_key(|(_, line)| line.pulls.len()) else {
-                return;
-            };
-            line.known = line.known.saturating_sub(1);
-            self.pull(index, now);
-            left -= 1;
-        }
-    }
-
-    fn ask_line(&mut self, index: usize, now: Instant) {
-        // Of several queues, only those that have something may use up a limit.
-        let looks_first = self.terms.until_empty
-            || self.claimed.is_limited() && (self.terms.is_one_of_many || self.lines.len() > 1);
-        let is_last = self.terms.until_empty && self.hold.is_empty();
-        let Some(line) = self.lines.get_mut(index) else { return };
-        if line.look.is_some() || line.resting(now).is_some() {
-            return;
-        }
-        let look = match line.pulls.is_empty() {
-            true if line.known > 0 => {
-                line.known -= 1;
-                return self.pull(index, now);
-            }
-            true if looks_first => Look::First,
-            true => return self.pull(index, now),
-            false if !self.link.is_open() => return,
-            false if mem::take(&mut line.has_returned) => Look::Returned,
-            false if line.look_at.is_some_and(|at| at <= now) => Look::Again,
-            false if is_last && !line.is_dry => Look::Last,
-            false => return,
-        };
-        let ask = Ask::Plain(Action::Count, line.queue.clone(), bytes::Bytes::new());
-        match self.begin(ask, now) {
-            Ok(task) => {
-                if let Some(line) = self.lines.get_mut(index) {
-                    line.look = Some((task, look));
-                }
-            }
-            Err(error) => self.refused(index, error, now),
-        }
-    }
-
-    fn pull(&mut self, index: usize, now: Instant) {
-        let Some(line) = self.lines.get_mut(index) else { return };
-        match self.claimed.ask() {
-            Claim::Granted => {}
-            Claim::Later => return line.rest_for(SHARED, now),
-            Claim::Never => {
-                // It ends.
-                self.is_changed = true;
-                return;
-            }
-        }
-        let queue = line.queue.clone();
-        line.look_in(self.terms.recheck, now);
-        match self.begin(Ask::Pull(queue), now) {
-            Ok(task) => {
-                if let Some(line) = self.lines.get_mut(index) {
-                    line.pulls.push_back(task);
-                }
-            }
-            Err(error) => {
-                self.claimed.give_back();
-                self.refused(index, error, now);
-            }
-        }
     }
 
     /// When there is something to do that no byte tells.

@@ -1,7 +1,6 @@
 //! Waiting: of those who wait, one moves the bytes of each connection.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
     task::{Poll, Waker},
     time::Instant,
 };
@@ -49,7 +48,7 @@ impl Shared {
         poll: &mut impl FnMut(&mut Outbox) -> Poll<T>,
     ) -> Option<T> {
         let _resigns = Resigns { outbox: &self.outbox, server };
-        let mut wire = self.wires.get(server).map(lock)?;
+        let mut wire = self.wires.get(server).map(queue_core::lock)?;
         let mut lane = Lane { outbox: &self.outbox, server, poll, outcome: None };
         match wire.drive(&mut lane, until, |lane| lane.outcome.take()) {
             Drive::Done(outcome) => Some(outcome),
@@ -66,11 +65,6 @@ impl Shared {
         }
         self.outbox.with(|outbox| outbox.report())
     }
-}
-
-/// Nothing behind these locks is left half done by a panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A lane as the one who leads sees it: what he waits for is looked at under the same lock.

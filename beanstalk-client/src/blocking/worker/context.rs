@@ -6,13 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::Signal;
+use queue_core::{Signal, lock};
 
 use super::desk::{Ask, Desk};
 use crate::{
     Address, Job, JobStats, LostReason, Result,
     protocol::{JobKey, Taken},
-    worker_view::{View, lock},
+    worker_view::View,
 };
 
 /// A job as its handler sees it: the [`Job`] itself, and its reservation. Cloning is cheap.

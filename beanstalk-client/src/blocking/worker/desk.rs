@@ -9,13 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use queue_core::lock;
+
 use super::context::JobContext;
-use crate::{
-    Outcome, WorkerEventKind,
-    protocol::JobKey,
-    worker_board::Board,
-    worker_view::{View, lock},
-};
+use crate::{Outcome, WorkerEventKind, protocol::JobKey, worker_board::Board, worker_view::View};
 
 /// What a handler gives: the outcome, and the words of a failure.
 pub(super) type Ended = (Outcome, Option<String>);

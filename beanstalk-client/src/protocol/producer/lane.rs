@@ -8,7 +8,7 @@ use queue_core::{Health, Io, Overdue, Pace};
 use super::log::Log;
 use crate::{
     ConnectOptions, Error,
-    protocol::{Command, Epoch, Stats, response::Parser},
+    protocol::{Command, Epoch, Stats, parser::Parser},
 };
 
 #[derive(Debug)]

@@ -11,6 +11,7 @@ mod exchange;
 mod lane;
 #[cfg(feature = "blocking")]
 mod lead;
+mod line;
 mod log;
 mod room;
 mod slots;
@@ -233,52 +234,6 @@ impl Outbox {
         Ok(())
     }
 
-    /// Waits for room; the slot is [granted](Self::poll_room) it in turn.
-    pub(crate) fn stand_in_line<B: AsRef<[u8]>>(
-        &mut self,
-        put: &Put<B>,
-        deadline: Option<Instant>,
-        waker: &Waker,
-    ) -> SlotId {
-        let waiting = Slot::InLine { weight: weight(put), deadline, waker: waker.clone() };
-        let slot = self.slots.open(waiting);
-        self.line.push_back(slot);
-        self.line_due = earliest([self.line_due, deadline]);
-        // Whoever drives has to know of the deadline.
-        for lane in &mut self.lanes {
-            lane.nudge(&mut self.wakers);
-        }
-        slot
-    }
-
-    /// Whether a slot has room now; then its put is added. An error frees the slot.
-    pub(crate) fn poll_room<B: AsRef<[u8]>>(
-        &mut self,
-        slot: SlotId,
-        put: &Put<B>,
-        tube: &TubeName,
-        (policy, deadline): (&Policy, Option<Instant>),
-        now: Instant,
-        waker: &Waker,
-    ) -> Poll<Result<()>> {
-        match self.slots.get(slot) {
-            Some(Slot::InLine { waker: present, .. }) => {
-                present.clone_from(waker);
-                return Poll::Pending;
-            }
-            Some(Slot::Granted { weight }) => self.room.leave(*weight),
-            _ => return Poll::Ready(self.take_outcome(slot).map(drop)),
-        }
-        let added = self
-            .refuse_if_closing()
-            .and_then(|()| self.add(slot, put, tube, policy, deadline, now));
-        if added.is_err() {
-            self.slots.close(slot);
-            self.grant();
-        }
-        Poll::Ready(added)
-    }
-
     /// The answer to a put; it frees the slot.
     pub(crate) fn poll_answer(&mut self, slot: SlotId, waker: &Waker) -> Poll<Result<Inserted>> {
         if let Some(Slot::Queued { waker: present, .. }) = self.slots.get(slot) {
@@ -315,26 +270,6 @@ impl Outbox {
             }
             _ => drop(self.slots.close(slot)),
         }
-    }
-
-    /// Gives room to those who wait for it, in turn.
-    fn grant(&mut self) {
-        while let Some(slot) = self.line.front().copied() {
-            if let Some(state @ Slot::InLine { .. }) = self.slots.get(slot) {
-                let Slot::InLine { weight, .. } = *state else { return };
-                if !self.room.fits(weight) {
-                    return;
-                }
-                self.room.enter(weight);
-                if let Slot::InLine { waker, .. } =
-                    std::mem::replace(state, Slot::Granted { weight })
-                {
-                    self.wakers.push(waker);
-                }
-            }
-            self.line.pop_front();
-        }
-        self.line_due = None;
     }
 
     /// The server for a put. Where none can be used, the put waits for the one that is tried first.

@@ -228,22 +228,13 @@ impl AdminSession {
         (call.attempts, call.end, call.has_failed) = (call.attempts - 1, None, true);
     }
 
-    /// The first attempt of a call does not wait for those of the call before.
     fn dial(&mut self, now: Instant) -> Pulse {
         if self.health.is_overdue(now) {
             self.fail(Error::timed_out(Deadline::Connect), now);
         }
-        let Some(call) = &self.call else { return Pulse::Close(None) };
-        let pulse = match call.has_failed {
-            false => self.health.attempt(0, now),
-            true => self.health.dial(0, now),
-        };
-        match pulse {
-            Pulse::Dial { server, by, ask } => {
-                Pulse::Dial { server, by: earliest([by, call.total.at]), ask }
-            }
-            Pulse::Close(until) => Pulse::Close(earliest([until, call.total.at])),
-            other => other,
+        match &self.call {
+            Some(call) => self.health.dial_for_call(!call.has_failed, call.total.at, now),
+            None => Pulse::Close(None),
         }
     }
 

@@ -1,0 +1,179 @@
+//! How a task begins: what is refused, what is here already, and what has to be sent.
+
+use std::{mem, time::Instant};
+
+use queue_core::{Epoch, Limit};
+
+use super::{Link, Waiter, job_lost, note_failure, only_one_stream};
+use crate::{
+    Delivery, Error, ErrorKind, Fate, QueueName, RequestId, Result,
+    protocol::{
+        Action, Asked, Request,
+        client::{
+            ask::{Answer, Ask},
+            batch::Batch,
+            task::{Message, Stage, Task},
+        },
+        session::encoded,
+    },
+};
+
+impl Link {
+    /// Begins a task, which has to be over by its limit. A pull that is late gives [`Answer::Nothing`], anything else the
+    /// error of the limit.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be sent.
+    pub(crate) fn begin(&mut self, mut ask: Ask, limit: Limit, now: Instant) -> Result<u64> {
+        let number = self.last_task + 1;
+        let begun = self.stage(&mut ask, number).inspect_err(|error| {
+            self.metrics.failed(error.kind().counted());
+        });
+        let action = ask.action();
+        let stage = begun.map_err(|error| match action {
+            Some(action) => error.with_action(action),
+            None => error,
+        })?;
+        self.last_task = number;
+        let task = Task { ask, stage, limit, tries: 0, waker: None };
+        if !task.is_done() {
+            self.unfinished += 1;
+            self.is_urgent = true;
+            self.limits.extend(limit.at.map(|at| (at, number)));
+        }
+        match (&task.stage, &task.ask) {
+            (Stage::Queued(message), _) => {
+                self.queued.insert(number);
+                self.names.extend(message.as_ref().map(Message::name));
+            }
+            (Stage::Batch(_), _) => self.queued.insert(number),
+            (Stage::Pulling, Ask::Pull(queue)) => self.pulls.join(queue, number),
+            _ => {}
+        }
+        self.tasks.insert(number, task);
+        if self.session.is_none() && !self.is_patient {
+            self.health.hurry(now);
+        }
+        Ok(number)
+    }
+
+    fn stage(&mut self, ask: &mut Ask, number: u64) -> Result<Stage> {
+        let is_over = !self.can_dial && self.epoch.is_some() && self.session.is_none();
+        if is_over && !matches!(ask, Ask::Settle(..)) {
+            return Err(only_one_stream());
+        }
+        Ok(match ask {
+            Ask::Ready if self.is_open() => Stage::Done(Ok(Answer::Yes)),
+            Ask::Ready | Ask::Ping => Stage::Queued(None),
+            Ask::Plain(action, queue, body) => {
+                let id = self.ids.next();
+                self.queued(&Request::new(*action, id, queue.clone(), body.clone()))?
+            }
+            Ask::Pushes(pushes) => {
+                let Link { encoding, ids, metrics, .. } = self;
+                let mut batch = Batch::new(mem::take(pushes), *encoding, ids, |error| {
+                    note_failure(metrics, Some(error));
+                });
+                match batch.undone() {
+                    0 => Stage::Done(Ok(Answer::Pushed(batch.take_outcomes()))),
+                    _ => Stage::Batch(batch),
+                }
+            }
+            Ask::Raw(request) => {
+                self.ids.note(request)?;
+                self.check_unused(request.action(), request.id())?;
+                self.queued(request)?
+            }
+            Ask::Settle(action, queue, id, epoch) => {
+                self.check_held(*epoch)?;
+                let request = Request::new(*action, *id, queue.clone(), bytes::Bytes::new());
+                match self.queued(&request)? {
+                    Stage::Queued(Some(message)) if self.take_over(&message, number) => {
+                        Stage::Sent(message)
+                    }
+                    stage => {
+                        self.check_unused(*action, id)?;
+                        stage
+                    }
+                }
+            }
+            Ask::Pull(queue) => match self.take_kept(queue) {
+                Some(delivery) => Stage::Done(Ok(Answer::Delivery(delivery))),
+                None => {
+                    // What cannot be written is told now, and not when it is sent.
+                    let queue = queue.as_str();
+                    self.encoding.check(&Asked {
+                        action: Action::Pull,
+                        id: "",
+                        queue,
+                        body: b"",
+                    })?;
+                    Stage::Pulling
+                }
+            },
+            Ask::TryPull(queue) => match self.take_kept(queue) {
+                Some(delivery) => Stage::Done(Ok(Answer::Delivery(delivery))),
+                None => {
+                    let id = self.ids.next();
+                    self.queued(&Request::count(id, queue.clone()))?
+                }
+            },
+        })
+    }
+
+    fn queued(&self, request: &Request) -> Result<Stage> {
+        let frame = encoded(self.encoding, request)?;
+        let (action, id) = (request.action(), *request.id());
+        Ok(Stage::Queued(Some(Message { action, id, frame })))
+    }
+
+    /// Whether the same request is under way for a caller who has gone: its answer is this task's from now on.
+    fn take_over(&mut self, message: &Message, number: u64) -> bool {
+        let Some(session) = &mut self.session else { return false };
+        let is_gone = match session.waiter(message.action, &message.id) {
+            Some(Waiter::Task(caller)) => !self.tasks.contains_key(caller),
+            _ => false,
+        };
+        is_gone && session.hand_on(message.action, &message.id, Waiter::Task(number))
+    }
+
+    /// The server answers the one as it would answer the other, so there must not be two.
+    fn check_unused(&self, action: Action, id: &RequestId) -> Result<()> {
+        let is_sent = self.session.as_ref().is_some_and(|session| session.has(action, id));
+        let is_queued = self.names.contains(&(action, *id))
+            || (action.is_push() && self.ids.may_be_given(id) && self.is_in_batch(id));
+        if !is_sent && !is_queued {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "a {action} with the request id {id} is under way already: wait for its answer"
+        )))
+    }
+
+    fn is_in_batch(&self, id: &RequestId) -> bool {
+        self.tasks.values().any(|task| match &task.stage {
+            Stage::Batch(batch) => batch.has(id),
+            _ => false,
+        })
+    }
+
+    /// The server knows a pulled message only on the connection that it was pulled on.
+    fn check_held(&self, epoch: Option<Epoch>) -> Result<()> {
+        match epoch {
+            None => Err(Error::new(
+                ErrorKind::JobLost,
+                Fate::NotSent,
+                "the message was pulled over HTTP: act on it there",
+            )),
+            epoch if epoch == self.epoch && self.is_open() => Ok(()),
+            _ => Err(job_lost()),
+        }
+    }
+
+    /// A message that was pulled for a caller who has gone.
+    fn take_kept(&mut self, queue: &QueueName) -> Option<Delivery> {
+        let kept = self.pulls.take_kept(queue)?;
+        Some(self.delivery(queue, kept))
+    }
+}

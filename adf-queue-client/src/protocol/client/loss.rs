@@ -1,0 +1,181 @@
+//! The end of a connection, and what becomes of the tasks that it leaves.
+
+use std::{mem, time::Instant};
+
+use queue_core::{End, Io};
+
+use super::{
+    Link,
+    ask::Ask,
+    link::{Waiter, job_lost},
+    task::Stage,
+};
+use crate::{Error, ErrorKind, Fate, error::lost, trace};
+
+impl Link {
+    /// Looks whether the connection has ended, or is to end, or could not be made.
+    pub(super) fn end(&mut self, io: &mut Io<Error>, now: Instant) {
+        let doom = self.doom.take();
+        let end = io.take_end();
+        if self.leave_by.is_some() && matches!(end, Some(End::Lost(_))) {
+            // The server may be quicker to close than this side: that is no loss.
+            self.session = None;
+            return;
+        }
+        let is_abandoned = matches!(end, Some(End::Abandoned));
+        let error = match end {
+            Some(End::NotConnected(error)) => return self.fail(&error, now),
+            Some(End::Lost(error)) => Some(lost(error)),
+            Some(End::Abandoned) => Some(abandoned()),
+            None => None,
+        };
+        if let Some(error) = doom.or(error)
+            && self.session.is_some()
+        {
+            self.lose(&error, io, now);
+        }
+        if is_abandoned {
+            self.is_moved = false;
+            self.health.abandoned();
+            for number in self.all_tasks() {
+                self.finish(number, Err(abandoned().with_fate(Fate::NotSent)));
+            }
+        }
+    }
+
+    /// The connection is of no use any more.
+    pub(super) fn lose(&mut self, error: &Error, io: &Io<Error>, now: Instant) {
+        let Some(mut session) = self.session.take() else { return };
+        trace::connection_lost(&self.options.address, Some(error));
+        self.open_by = None;
+        // One connection may have been unlucky: a server that has just been restarted need not be waited for.
+        let is_lucky = self.has_served || !mem::replace(&mut self.is_unproven, true);
+        if session.is_open() && is_lucky {
+            self.health.lost();
+        } else {
+            self.back_off(now);
+        }
+        self.last_error = Some(error.share());
+        self.failure = Some(error.share());
+        self.pulls.reset();
+        let (unanswered, pinging) = session.end(io);
+        for one in unanswered {
+            match (one.waiter, one.place) {
+                (Waiter::Task(number), None) => self.sent_in_vain(number, one.fate, error),
+                // What was not sent stays in its batch.
+                (Waiter::Task(number), Some(place)) if one.fate != Fate::NotSent => {
+                    self.settle_place(number, place, Err(error.share().with_fate(one.fate)));
+                }
+                _ => {}
+            }
+        }
+        let pings = pinging.into_iter().filter_map(|waiter| match waiter {
+            Waiter::Task(number) => Some(number),
+            Waiter::Pull(_) | Waiter::Check(_) => None,
+        });
+        for number in pings {
+            self.sent_in_vain(number, Fate::Unknown, error);
+        }
+        self.not_sent(&error.share().with_fate(Fate::NotSent), session.is_open());
+        self.queue_again();
+    }
+
+    /// The connection was lost under the request of a task.
+    pub(super) fn sent_in_vain(&mut self, number: u64, fate: Fate, error: &Error) {
+        let Some(task) = self.tasks.get(&number) else { return };
+        let told = error.share().with_fate(fate);
+        match fate {
+            Fate::NotSent => self.retry(number, &told, false),
+            _ if task.ask.is_repeatable() => self.retry(number, &told, is_fatal(error)),
+            _ => self.finish(number, Err(told)),
+        }
+    }
+
+    /// The connection was lost without the requests of these tasks. A server that does not upgrade it would not upgrade the
+    /// next one, and what was pulled, and could not be read, would come again.
+    pub(super) fn not_sent(&mut self, error: &Error, is_upgraded: bool) {
+        for number in self.all_tasks() {
+            let Some(task) = self.tasks.get(&number) else { continue };
+            let is_last = is_fatal(error);
+            match (&task.stage, &task.ask) {
+                (Stage::Sent(_) | Stage::Checking(_) | Stage::Pinging, _) => {}
+                (_, Ask::Ready) if is_upgraded => {}
+                (Stage::Pulling, _) => self.retry(number, error, is_last),
+                _ => self.retry(number, error, is_last && !is_upgraded),
+            }
+        }
+    }
+
+    /// What was sent, and goes on, is sent again.
+    pub(super) fn queue_again(&mut self) {
+        let again = self.tasks.iter_mut().filter_map(|(number, task)| {
+            task.stage = match mem::replace(&mut task.stage, Stage::Pinging) {
+                Stage::Sent(message) | Stage::Checking(message) => {
+                    self.names.insert(message.name());
+                    Stage::Queued(Some(message))
+                }
+                Stage::Pinging => Stage::Queued(None),
+                Stage::Batch(batch) if batch.is_sent => Stage::Batch(batch.unsent()),
+                other => {
+                    task.stage = other;
+                    return None;
+                }
+            };
+            Some(*number)
+        });
+        self.queued.extend(again);
+    }
+
+    /// No connection could be made.
+    pub(super) fn fail(&mut self, error: &Error, now: Instant) {
+        self.dialed_at = None;
+        self.back_off(now);
+        self.last_error = Some(error.share());
+        self.failure = Some(error.share());
+        let error = error.share().with_fate(Fate::NotSent);
+        for number in self.all_tasks() {
+            self.retry(number, &error, is_fatal(&error));
+        }
+    }
+
+    pub(super) fn back_off(&mut self, now: Instant) {
+        self.health.failed(now);
+        if let Some(until) = self.health.quarantine(now) {
+            trace::backing_off(&self.options.address, until.saturating_duration_since(now));
+        }
+    }
+
+    /// An attempt at a task was in vain, and the server has not acted. Another one may follow.
+    pub(super) fn retry(&mut self, number: u64, error: &Error, is_last: bool) {
+        let attempts = self.options.retry.attempts();
+        let Some(task) = self.tasks.get_mut(&number).filter(|task| !task.is_done()) else { return };
+        if let Ask::Settle(..) = task.ask {
+            return self.finish(number, Err(job_lost()));
+        }
+        task.tries = task.tries.saturating_add(1);
+        if matches!(task.ask, Ask::Ready) || task.tries > attempts || is_last {
+            self.finish(number, Err(error.share()));
+        }
+    }
+
+    /// In the order in which they began.
+    pub(super) fn all_tasks(&self) -> Vec<u64> {
+        let going_on = self.tasks.iter().filter(|(_, task)| !task.is_done());
+        let mut numbers: Vec<u64> = going_on.map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+}
+
+/// Whether the same would happen over another connection again.
+fn is_fatal(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Protocol | ErrorKind::MessageTooLarge | ErrorKind::InvalidInput | ErrorKind::Tls
+    )
+}
+
+fn abandoned() -> Error {
+    let why = "the client's runtime has ended";
+    Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why)
+}

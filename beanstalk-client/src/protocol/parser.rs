@@ -1,0 +1,437 @@
+//! The incremental parser that finds replies in a stream of bytes.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use queue_core::{Io, decimal};
+
+use crate::{
+    Error, Job, JobId, JobRef,
+    error::excerpt,
+    protocol::{Epoch, Response},
+};
+
+/// The longest reply line that is accepted, in bytes. The server's own lines stay below 250.
+const MAX_LINE: usize = 1024;
+
+/// A text of the server may have so many bytes whatever the limit for bodies is: its statistics are needed with any.
+const TEXT: usize = 64 * 1024;
+
+/// Finds replies in the bytes that were read, in whatever pieces they came.
+#[derive(Debug)]
+pub(crate) struct Parser {
+    /// Bytes of the present line that were searched for its end already.
+    scanned: usize,
+    state: State,
+    epoch: Epoch,
+    max_body: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Line,
+    Body { head: Head, size: usize },
+    Discard { job: JobRef, size: u64, left: u64 },
+}
+
+/// The reply line in front of a body.
+#[derive(Debug, Clone, Copy)]
+enum Head {
+    /// With a reservation it is `RESERVED`, without one `FOUND`.
+    Job(JobRef),
+    Ok,
+}
+
+/// What a skipped body is read by.
+const SKIPPED: usize = 16 * 1024;
+
+impl Parser {
+    pub(crate) fn new(epoch: Epoch, max_body: usize) -> Self {
+        Parser { scanned: 0, state: State::Line, epoch, max_body }
+    }
+
+    /// Whether the stream stands between two replies.
+    pub(crate) fn is_at_boundary<F>(&self, io: &Io<F>) -> bool {
+        io.data().is_empty() && matches!(self.state, State::Line)
+    }
+
+    /// The most bytes that the largest reply has.
+    #[cfg(any(test, feature = "tokio", feature = "blocking"))]
+    pub(crate) fn largest_reply(&self) -> usize {
+        self.max_text().saturating_add(2 * MAX_LINE)
+    }
+
+    /// The most bytes that a text of the server, or a body, may have.
+    fn max_text(&self) -> usize {
+        self.max_body.max(TEXT)
+    }
+
+    /// How many bytes of a body a reply with this line announces.
+    pub(super) fn body_after(&mut self, line: &[u8]) -> Result<Option<u64>, Error> {
+        self.begin(Bytes::copy_from_slice(line))?;
+        Ok(match self.state {
+            State::Line => None,
+            State::Body { size, .. } => Some(size as u64),
+            State::Discard { size, .. } => Some(size),
+        })
+    }
+
+    /// The next whole reply, or `None` if more bytes are needed.
+    pub(crate) fn next<F>(&mut self, io: &mut Io<F>) -> Result<Option<Response>, Error> {
+        loop {
+            match self.state {
+                State::Line => {
+                    let Some(line) = self.take_line(io)? else { return Ok(None) };
+                    if let Some(response) = self.begin(line)? {
+                        return Ok(Some(response));
+                    }
+                }
+                State::Body { head, size } => return self.take_body(io, head, size),
+                State::Discard { job, size, left } => {
+                    let n = left.min(io.data().len() as u64);
+                    io.take(usize::try_from(n).unwrap_or(usize::MAX));
+                    if n < left {
+                        self.state = State::Discard { job, size, left: left - n };
+                        io.want(SKIPPED);
+                        return Ok(None);
+                    }
+                    self.state = State::Line;
+                    return Ok(Some(Response::BodyTooLarge { job, size, limit: self.max_body }));
+                }
+            }
+        }
+    }
+
+    /// Takes the next line off the buffer, without its CRLF.
+    fn take_line<F>(&mut self, io: &mut Io<F>) -> Result<Option<Bytes>, Error> {
+        let data = io.data();
+        let fresh = data.get(self.scanned..).unwrap_or_default();
+        let Some(at) = fresh.iter().position(|&byte| byte == b'\n') else {
+            self.scanned = data.len();
+            if data.len() > MAX_LINE {
+                return Err(too_long());
+            }
+            return Ok(None);
+        };
+        let end = self.scanned + at;
+        self.scanned = 0;
+        if end > MAX_LINE {
+            return Err(too_long());
+        }
+        let mut line = io.take(end + 1);
+        line.truncate(end);
+        if line.last() != Some(&b'\r') {
+            return Err(Error::protocol("the reply line does not end with CRLF")
+                .with_detail(excerpt(&line)));
+        }
+        line.truncate(end.saturating_sub(1));
+        Ok(Some(line))
+    }
+
+    /// Reads a reply line: a whole reply, or the start of one with a body.
+    fn begin(&mut self, line: Bytes) -> Result<Option<Response>, Error> {
+        let mut words = line.split(|&byte| byte == b' ');
+        let word = words.next().unwrap_or_default();
+        let first = words.next();
+        let second = words.next();
+        let extra = words.next().is_some();
+        if let Some(response) = bare(word) {
+            // Known words that take no argument; with one they belong to some extension.
+            return Ok(Some(if first.is_none() { response } else { Response::Other(line) }));
+        }
+        let bad = || Error::protocol("the reply line is not valid").with_detail(excerpt(&line));
+        let number = |word: Option<&[u8]>| word.and_then(decimal).ok_or_else(bad);
+        let exact = |given: bool| if given { Err(bad()) } else { Ok(()) };
+        let response = match word {
+            b"INSERTED" => Response::Inserted(number(first)?.into()),
+            b"BURIED" => {
+                exact(second.is_some())?;
+                Response::Buried(first.map(|id| number(Some(id))).transpose()?.map(JobId::from))
+            }
+            b"KICKED" => {
+                exact(second.is_some())?;
+                Response::Kicked(first.map(|count| number(Some(count))).transpose()?)
+            }
+            b"WATCHING" => {
+                exact(second.is_some())?;
+                Response::Watching(number(first)?)
+            }
+            b"USING" if first.is_some() => Response::Using(line.slice("USING ".len()..)),
+            b"RESERVED" | b"FOUND" => {
+                exact(extra)?;
+                let id = JobId::from(number(first)?);
+                let reserved = word == b"RESERVED";
+                let job = JobRef { id, reservation: reserved.then_some(self.epoch) };
+                self.expect_body(Head::Job(job), job, number(second)?);
+                return Ok(None);
+            }
+            b"OK" => {
+                exact(second.is_some())?;
+                let size = number(first)?;
+                let limit = self.max_text();
+                if let Some(size) = usize::try_from(size).ok().filter(|size| *size <= limit) {
+                    self.state = State::Body { head: Head::Ok, size };
+                    return Ok(None);
+                }
+                return Err(Error::protocol(format!(
+                    "reply of {size} bytes is larger than the limit of {limit} (raise max_body_size if this is expected)",
+                )));
+            }
+            _ => Response::Other(line.clone()),
+        };
+        Ok(Some(response))
+    }
+
+    fn expect_body(&mut self, head: Head, job: JobRef, size: u64) {
+        self.state = match usize::try_from(size) {
+            Ok(size) if size <= self.max_body => State::Body { head, size },
+            _ => State::Discard { job, size, left: size.saturating_add(2) },
+        };
+    }
+
+    fn take_body<F>(
+        &mut self,
+        io: &mut Io<F>,
+        head: Head,
+        size: usize,
+    ) -> Result<Option<Response>, Error> {
+        let whole = size.saturating_add(2);
+        let missing = whole.saturating_sub(io.data().len());
+        if missing > 0 {
+            io.want(missing);
+            return Ok(None);
+        }
+        let mut body = io.take(whole);
+        self.state = State::Line;
+        let end = body.get(size..).and_then(|end| <[u8; 2]>::try_from(end).ok());
+        body.truncate(size);
+        Ok(Some(match (head, end.as_ref()) {
+            (Head::Job(JobRef { id, reservation }), Some(b"\r\n")) => {
+                let job = Job { id, body, reservation };
+                if reservation.is_some() { Response::Reserved(job) } else { Response::Found(job) }
+            }
+            (Head::Ok, Some(b"\r\n")) => Response::Ok(body),
+            (Head::Job(job), Some(b"\0\0" | b"\r\0")) => Response::BodyDamaged { job, body },
+            _ => return Err(Error::protocol("the body of the reply is not followed by CRLF")),
+        }))
+    }
+}
+
+/// A parser with a receive buffer of its own.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    pub(crate) parser: Parser,
+    own: Box<Io<Infallible>>,
+}
+
+impl Decoder {
+    pub(crate) fn new(epoch: Epoch, max_body: usize) -> Self {
+        Decoder { parser: Parser::new(epoch, max_body), own: Box::default() }
+    }
+
+    /// Room for the next read.
+    pub(crate) fn space(&mut self) -> &mut [u8] {
+        self.own.space()
+    }
+
+    /// Notes that the first `n` bytes of [`space`](Self::space) were read.
+    pub(crate) fn received(&mut self, n: usize) {
+        self.own.came(n);
+    }
+
+    /// Whether the stream stands between two replies.
+    pub(crate) fn is_at_boundary(&self) -> bool {
+        self.parser.is_at_boundary(&self.own)
+    }
+
+    /// The next whole reply, or `None` if more bytes are needed.
+    pub(crate) fn next(&mut self) -> Result<Option<Response>, Error> {
+        self.parser.next(&mut self.own)
+    }
+}
+
+fn too_long() -> Error {
+    Error::protocol(format!("the reply line is longer than {MAX_LINE} bytes"))
+}
+
+/// The replies that are one word.
+fn bare(word: &[u8]) -> Option<Response> {
+    Some(match word {
+        b"DELETED" => Response::Deleted,
+        b"RELEASED" => Response::Released,
+        b"TOUCHED" => Response::Touched,
+        b"NOT_IGNORED" => Response::NotIgnored,
+        b"PAUSED" => Response::Paused,
+        b"TIMED_OUT" => Response::TimedOut,
+        b"DEADLINE_SOON" => Response::DeadlineSoon,
+        b"NOT_FOUND" => Response::NotFound,
+        b"EXPECTED_CRLF" => Response::ExpectedCrlf,
+        b"JOB_TOO_BIG" => Response::JobTooBig,
+        b"DRAINING" => Response::Draining,
+        b"OUT_OF_MEMORY" => Response::OutOfMemory,
+        b"INTERNAL_ERROR" => Response::InternalError,
+        b"BAD_FORMAT" => Response::BadFormat,
+        b"UNKNOWN_COMMAND" => Response::UnknownCommand,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_line_tells_how_long_its_body_is() {
+        for (line, len) in [
+            ("OK 12", Some(12)),
+            ("RESERVED 1 18446744073709551615", Some(u64::MAX)),
+            ("FOUND 1 0", Some(0)),
+            ("INSERTED 1", None),
+            ("NOT_FOUND", None),
+            ("WELCOME 1 2", None),
+        ] {
+            assert_eq!(super::Response::body_after(line.as_bytes()).unwrap(), len, "{line}");
+        }
+        assert!(super::Response::body_after(b"FOUND 1 x").is_err());
+    }
+
+    use std::sync::LazyLock;
+
+    use super::*;
+
+    fn decode_in_pieces(
+        input: &[u8],
+        piece: usize,
+        max_body: usize,
+    ) -> Result<Vec<Response>, Error> {
+        static CONNECTION: LazyLock<Epoch> = LazyLock::new(Epoch::next);
+        let mut decoder = Decoder::new(*CONNECTION, max_body);
+        let mut found = Vec::new();
+        for chunk in input.chunks(piece) {
+            let mut chunk = chunk;
+            while !chunk.is_empty() {
+                let space = decoder.space();
+                let n = chunk.len().min(space.len());
+                space[..n].copy_from_slice(&chunk[..n]);
+                decoder.received(n);
+                chunk = &chunk[n..];
+                while let Some(response) = decoder.next()? {
+                    found.push(response);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn one(line: &str) -> Result<Response, Error> {
+        decode_in_pieces(line.as_bytes(), 4096, 1 << 20).map(|mut found| found.remove(0))
+    }
+
+    #[test]
+    fn a_text_that_may_come_does_not_fill_the_buffer() {
+        for max_body in [0, 10, 2 * TEXT] {
+            let mut decoder = Decoder::new(Epoch::next(), max_body);
+            let mut feed = |bytes: &[u8]| {
+                for &byte in bytes {
+                    decoder.space()[0] = byte;
+                    decoder.received(1);
+                }
+                let most = decoder.parser.largest_reply();
+                (decoder.own.data().len() > most, decoder.next().ok().flatten())
+            };
+            assert_eq!(feed(format!("OK {TEXT}\r\n").as_bytes()), (false, None));
+            assert_eq!(feed(&vec![b'x'; TEXT]), (false, None), "{max_body}");
+            let whole = feed(b"\r\n");
+            assert!(matches!(whole, (false, Some(Response::Ok(text))) if text.len() == TEXT));
+            let (is_full, _) = feed(&vec![b'x'; max_body.max(TEXT) + 2 * MAX_LINE + 1]);
+            assert!(is_full, "{max_body}");
+        }
+    }
+
+    #[test]
+    fn replies_are_the_same_however_the_bytes_are_cut() {
+        let body = vec![b'\n'; 100_000];
+        let mut input =
+            b"INSERTED 7\r\nRESERVED 7 6\r\na\r\nb\r\n\r\nOK 4\r\n---\n\r\nFOUND 8 0\r\n\r\n"
+                .to_vec();
+        input.extend(format!("FOUND 9 {}\r\n", body.len()).bytes());
+        input.extend(&body);
+        input.extend(b"\r\nWATCHING 3\r\n");
+        let whole = decode_in_pieces(&input, input.len(), 1 << 20).unwrap();
+        assert_eq!(whole.len(), 6);
+        assert!(matches!(&whole[1], Response::Reserved(job) if job.body == "a\r\nb\r\n"));
+        assert!(matches!(&whole[4], Response::Found(job) if job.body == body));
+        for piece in [1, 2, 3, 5, 7, 64, 1000, 65_536] {
+            assert_eq!(decode_in_pieces(&input, piece, 1 << 20).unwrap(), whole, "{piece}");
+        }
+    }
+
+    #[test]
+    fn numbers_in_replies_are_strict() {
+        for bad in [
+            "INSERTED\r\n",
+            "INSERTED x\r\n",
+            "INSERTED -1\r\n",
+            "INSERTED 18446744073709551616\r\n",
+            "INSERTED 007\r\n",
+            "RESERVED 1\r\n",
+            "RESERVED 1 +2\r\n",
+            "RESERVED 1 2 3\r\n",
+            "FOUND 1 2x\r\n",
+            "OK\r\n",
+            "OK 1 2\r\n",
+            "WATCHING one\r\n",
+            "KICKED 1 2\r\n",
+        ] {
+            assert_eq!(one(bad).unwrap_err().kind(), crate::ErrorKind::Protocol, "{bad:?}");
+        }
+        assert_eq!(one("INSERTED 5 READY 10\r\n").unwrap(), Response::Inserted(5.into()));
+        assert_eq!(
+            one("INSERTED 18446744073709551615\r\n").unwrap(),
+            Response::Inserted(u64::MAX.into())
+        );
+    }
+
+    #[test]
+    fn unknown_words_survive() {
+        for line in ["OUT_OF_STORAGE", "DELETED_BATCH 3 1", "DELETED now", "", "\u{e9}"] {
+            let found = one(&format!("{line}\r\n")).unwrap();
+            assert_eq!(found, Response::Other(Bytes::copy_from_slice(line.as_bytes())));
+        }
+    }
+
+    #[test]
+    fn an_endless_line_is_an_error_not_a_buffer() {
+        let error = decode_in_pieces(&[b'x'; 5000], 100, 1 << 20).unwrap_err();
+        assert_eq!(error.to_string(), "the reply line is longer than 1024 bytes");
+    }
+
+    #[test]
+    fn a_body_over_the_limit_is_skipped_and_the_stream_stays_in_step() {
+        let mut input = b"RESERVED 3 5000\r\n".to_vec();
+        input.extend([b'x'; 5000]);
+        input.extend(b"\r\nDELETED\r\n");
+        for piece in [1, 100, 6000] {
+            let found = decode_in_pieces(&input, piece, 1000).unwrap();
+            assert!(matches!(
+                found[..],
+                [Response::BodyTooLarge { size: 5000, limit: 1000, job }, Response::Deleted]
+                    if job.id().get() == 3 && job.reservation.is_some()
+            ));
+        }
+    }
+
+    #[test]
+    fn an_announced_length_allocates_nothing() {
+        let mut decoder = Decoder::new(Epoch::next(), usize::MAX);
+        let line = b"RESERVED 1 1073741824\r\n";
+        decoder.space()[..line.len()].copy_from_slice(line);
+        decoder.received(line.len());
+        assert_eq!(decoder.next().unwrap(), None);
+        assert!(decoder.space().len() <= 64 << 10);
+    }
+
+    #[test]
+    fn a_body_without_crlf_is_a_protocol_error() {
+        assert!(one("FOUND 1 2\r\nabXY").is_err());
+        assert!(one("DELETED\n").is_err());
+    }
+}

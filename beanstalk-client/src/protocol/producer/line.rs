@@ -1,0 +1,79 @@
+//! Callers that find the queue full, and wait for room in the order in which they came.
+
+use std::{
+    task::{Poll, Waker},
+    time::Instant,
+};
+
+use queue_core::earliest;
+
+use super::{Outbox, Policy, SlotId, slots::Slot, weight};
+use crate::{Result, TubeName, protocol::Put};
+
+impl Outbox {
+    /// Waits for room; the slot is [granted](Self::poll_room) it in turn.
+    pub(crate) fn stand_in_line<B: AsRef<[u8]>>(
+        &mut self,
+        put: &Put<B>,
+        deadline: Option<Instant>,
+        waker: &Waker,
+    ) -> SlotId {
+        let waiting = Slot::InLine { weight: weight(put), deadline, waker: waker.clone() };
+        let slot = self.slots.open(waiting);
+        self.line.push_back(slot);
+        self.line_due = earliest([self.line_due, deadline]);
+        // Whoever drives has to know of the deadline.
+        for lane in &mut self.lanes {
+            lane.nudge(&mut self.wakers);
+        }
+        slot
+    }
+
+    /// Whether a slot has room now; then its put is added. An error frees the slot.
+    pub(crate) fn poll_room<B: AsRef<[u8]>>(
+        &mut self,
+        slot: SlotId,
+        put: &Put<B>,
+        tube: &TubeName,
+        (policy, deadline): (&Policy, Option<Instant>),
+        now: Instant,
+        waker: &Waker,
+    ) -> Poll<Result<()>> {
+        match self.slots.get(slot) {
+            Some(Slot::InLine { waker: present, .. }) => {
+                present.clone_from(waker);
+                return Poll::Pending;
+            }
+            Some(Slot::Granted { weight }) => self.room.leave(*weight),
+            _ => return Poll::Ready(self.take_outcome(slot).map(drop)),
+        }
+        let added = self
+            .refuse_if_closing()
+            .and_then(|()| self.add(slot, put, tube, policy, deadline, now));
+        if added.is_err() {
+            self.slots.close(slot);
+            self.grant();
+        }
+        Poll::Ready(added)
+    }
+
+    /// Gives room to those who wait for it, in turn.
+    pub(super) fn grant(&mut self) {
+        while let Some(slot) = self.line.front().copied() {
+            if let Some(state @ Slot::InLine { .. }) = self.slots.get(slot) {
+                let Slot::InLine { weight, .. } = *state else { return };
+                if !self.room.fits(weight) {
+                    return;
+                }
+                self.room.enter(weight);
+                if let Slot::InLine { waker, .. } =
+                    std::mem::replace(state, Slot::Granted { weight })
+                {
+                    self.wakers.push(waker);
+                }
+            }
+            self.line.pop_front();
+        }
+        self.line_due = None;
+    }
+}

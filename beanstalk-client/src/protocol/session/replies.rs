@@ -1,0 +1,216 @@
+//! What the replies are to, and what they change.
+
+use queue_core::Io;
+
+use super::{Health, Meaning, Pending, Session, Ticket, ended, poisoned};
+use crate::{
+    Error, ErrorKind, Fate,
+    protocol::{Command, Effect, Response},
+};
+
+impl Session {
+    /// The reply to `ticket`, once it is here; `None` if more bytes are needed. Tickets are asked for in order; the
+    /// replies to the ones that were passed over take effect and are dropped.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when the bytes are no reply, `ConnectionLost` when the stream ended before it. Both poison.
+    pub fn reply(&mut self, ticket: Ticket) -> Result<Option<Response>, Error> {
+        loop {
+            match self.next_reply(ticket)? {
+                Some((number, response)) if number == ticket => return Ok(Some(response)),
+                Some(_) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// As [`reply`](Self::reply), from the bytes that a pump has read.
+    ///
+    /// # Errors
+    ///
+    /// As [`reply`](Self::reply).
+    pub fn reply_in<F>(
+        &mut self,
+        ticket: Ticket,
+        io: &mut Io<F>,
+    ) -> Result<Option<Response>, Error> {
+        self.follow(io);
+        while let Some((number, response)) = self.next_reply_in(ticket, io)? {
+            if number == ticket {
+                return Ok(Some(response));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes in the replies to the commands before this one, which nobody waits for, so that they need no room.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn pass_over_in<F>(&mut self, ticket: Ticket, io: &mut Io<F>) -> Result<(), Error> {
+        self.follow(io);
+        while self.answered < ticket.0 && self.next_reply_in(ticket, io)?.is_some() {}
+        Ok(())
+    }
+
+    /// The same for all commands that were sent so far.
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
+    pub(crate) fn pass_over_all_in<F>(&mut self, io: &mut Io<F>) -> Result<(), Error> {
+        if !self.may_be_answered() {
+            return Ok(());
+        }
+        self.pass_over_in(Ticket(self.answered + self.pending.len() as u64), io)
+    }
+
+    fn next_reply_in<F>(
+        &mut self,
+        ticket: Ticket,
+        io: &mut Io<F>,
+    ) -> Result<Option<(Ticket, Response)>, Error> {
+        self.refuse_poisoned(ticket)?;
+        let decoded = self.decoder.parser.next(io);
+        self.sort(ticket, decoded)
+    }
+
+    /// The reply that comes next, and its number, for somebody who waits for that of `ticket`.
+    fn next_reply(&mut self, ticket: Ticket) -> Result<Option<(Ticket, Response)>, Error> {
+        self.refuse_poisoned(ticket)?;
+        let decoded = self.decoder.next();
+        self.sort(ticket, decoded)
+    }
+
+    fn refuse_poisoned(&mut self, ticket: Ticket) -> Result<(), Error> {
+        match self.health {
+            Health::Poisoned => Err(self.fail(ticket, poisoned())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives a reply its number, and lets it take effect.
+    fn sort(
+        &mut self,
+        ticket: Ticket,
+        decoded: Result<Option<Response>, Error>,
+    ) -> Result<Option<(Ticket, Response)>, Error> {
+        let response = match decoded {
+            Ok(Some(response)) => response,
+            Ok(None) if self.end_of_stream => match self.pending.front() {
+                Some(Pending { meaning: Meaning::Command(Effect::Quit), .. })
+                    if self.decoder.is_at_boundary() =>
+                {
+                    Response::Closed
+                }
+                _ => return Err(self.fail(ticket, ended())),
+            },
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(self.fail(ticket, error)),
+        };
+        let Some(answered) = self.take_begun() else {
+            let error = Error::protocol("a reply came that answers no command");
+            return Err(self.fail(ticket, error));
+        };
+        let number = Ticket(self.answered);
+        self.answered += 1;
+        self.metrics.replies += 1;
+        if answered.may_be_cut && matches!(response, Response::BadFormat | Response::UnknownCommand)
+        {
+            // What the server made of the rest of the line gets a reply, too: the next one would be out of step.
+            self.poison();
+        }
+        self.take_effect(answered.meaning, &response, number == ticket)
+            .map_err(|error| self.fail(ticket, error))?;
+        Ok(Some((number, response)))
+    }
+
+    /// Takes the oldest command, for its reply. None can have come before its first byte was sent; the last one need not
+    /// have been, since some refusals come as soon as the command line is read.
+    fn take_begun(&mut self) -> Option<Pending> {
+        if self.sent <= self.answered_to {
+            return None;
+        }
+        let oldest = self.pending.pop_front()?;
+        self.answered_to = oldest.end;
+        Some(oldest)
+    }
+
+    fn take_effect(
+        &mut self,
+        meaning: Meaning,
+        response: &Response,
+        wanted: bool,
+    ) -> Result<(), Error> {
+        let effect = match meaning {
+            Meaning::Command(effect) => effect,
+            Meaning::Restore => {
+                return match response {
+                    Response::Using(_) | Response::Watching(_) => Ok(()),
+                    other => Err(Error::protocol(format!(
+                        "the server answered {} when the used tube and the watch list were restored",
+                        other.word()
+                    ))),
+                };
+            }
+        };
+        match (effect, response) {
+            (Effect::Use(tube), Response::Using(_)) => self.used = tube,
+            (Effect::Watch(tube), Response::Watching(_)) if !self.watched.contains(&tube) => {
+                self.watched.push(tube);
+                self.give_orphans_back();
+            }
+            (Effect::Ignore(tube), Response::Watching(_)) if self.watched.contains(&tube) => {
+                self.watched.retain(|t| *t != tube);
+                self.give_orphans_back();
+            }
+            (
+                Effect::Put,
+                Response::BadFormat | Response::UnknownCommand | Response::ExpectedCrlf,
+            ) => self.poison(),
+            (Effect::Reserve, Response::Reserved(job)) if !wanted => {
+                self.keep_orphan(job.clone());
+            }
+            // Nobody will run it, and no reserve may be given it: closing gives it back with its priority unchanged.
+            (Effect::ReserveJob, Response::Reserved(_))
+            | (
+                Effect::Reserve | Effect::ReserveJob,
+                Response::BodyTooLarge { .. } | Response::BodyDamaged { .. },
+            ) if !wanted => {
+                self.close_after_replies();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Decodes the reply to `command`. A reply that cannot belong to it poisons the connection.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the server refused.
+    pub fn decode<C: Command>(
+        &mut self,
+        command: &C,
+        response: Response,
+    ) -> Result<C::Reply, Error> {
+        command.decode(response).map_err(|error| {
+            if error.kind() == ErrorKind::Protocol {
+                self.poison();
+            }
+            error.with_command(command.name())
+        })
+    }
+
+    /// Poisons the connection and says what became of the command with this ticket.
+    #[must_use]
+    pub fn fail(&mut self, ticket: Ticket, error: Error) -> Error {
+        self.poison();
+        error.with_fate(self.fate(ticket))
+    }
+
+    /// Whether the server can have acted on a command that has no reply yet: only if its last byte was taken.
+    pub(super) fn fate(&self, ticket: Ticket) -> Fate {
+        let index = ticket.0.checked_sub(self.answered).and_then(|n| usize::try_from(n).ok());
+        match index.and_then(|index| self.pending.get(index)) {
+            Some(pending) if pending.end > self.sent => Fate::NotSent,
+            _ => Fate::Unknown,
+        }
+    }
+}

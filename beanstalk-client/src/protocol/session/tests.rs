@@ -1,0 +1,191 @@
+//! The state of one connection, byte by byte.
+
+use super::*;
+use crate::protocol::{Delete, Ignore, Put, Quit, Reserve, Response, StatsTube, Use, Watch};
+
+fn feed(session: &mut Session, bytes: &[u8]) {
+    let space = session.space();
+    space[..bytes.len()].copy_from_slice(bytes);
+    session.received(bytes.len());
+}
+
+fn flush(session: &mut Session) -> Vec<u8> {
+    let bytes = session.outgoing().to_vec();
+    session.sent(bytes.len());
+    bytes
+}
+
+fn tube(name: &str) -> TubeName {
+    name.try_into().unwrap()
+}
+
+fn put(body: &[u8]) -> Put<&[u8]> {
+    Put::new(body, crate::PutOptions::default()).unwrap()
+}
+
+#[test]
+fn a_session_whose_bytes_a_pump_moves_keeps_no_bytes_of_its_own() {
+    let (mut session, mut io) = (Session::new(1024), Io::<()>::default());
+    io.opened();
+    let first = session.send(&put(b"a")).unwrap();
+    let second = session.send(&Delete::new(5)).unwrap();
+    session.queue_in(&mut io);
+    assert_eq!(session.outgoing(), b"");
+    io.took("put 1024 0 60 1\r\na\r\n".len(), queue_core::now());
+    let feed = |io: &mut Io<()>, bytes: &[u8]| {
+        io.space()[..bytes.len()].copy_from_slice(bytes);
+        io.came(bytes.len());
+    };
+    feed(&mut io, b"INSERTED 1\r\nDELE");
+    assert_eq!(session.reply_in(first, &mut io).unwrap(), Some(Response::Inserted(1.into())));
+    assert_eq!(session.reply_in(second, &mut io).unwrap(), None);
+    feed(&mut io, b"TED\r\n");
+    let error = session.reply_in(second, &mut io).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Protocol, Fate::NotSent));
+    assert!(io.data().is_empty() && session.outgoing().is_empty());
+    let metrics = session.metrics();
+    assert_eq!((metrics.bytes_in, metrics.bytes_out), (io.received(), io.sent()));
+}
+
+#[test]
+fn a_passed_over_reply_does_not_shift_the_next_one() {
+    let mut session = Session::new(1024);
+    session.send(&put(b"a")).unwrap();
+    let second = session.send(&Delete::new(5)).unwrap();
+    flush(&mut session);
+    feed(&mut session, b"INSERTED 1\r\nDELETED\r\n");
+    assert_eq!(session.reply(second).unwrap(), Some(Response::Deleted));
+}
+
+#[test]
+fn fate_follows_the_last_byte() {
+    let mut session = Session::new(1024);
+    let first = session.send(&Delete::new(1)).unwrap();
+    let second = session.send(&Delete::new(2)).unwrap();
+    session.sent("delete 1\r\ndelete 2\r".len());
+    let lost = || Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "gone");
+    assert_eq!(session.fail(first, lost()).fate(), Fate::Unknown);
+    assert_eq!(session.fail(second, lost()).fate(), Fate::NotSent);
+    assert!(!session.is_open());
+}
+
+#[test]
+fn reopen_restores_the_used_tube_and_the_watch_list() {
+    let mut session = Session::new(1024);
+    session.send(&Use(tube("out"))).unwrap();
+    session.send(&Watch(tube("a"))).unwrap();
+    session.send(&Watch(tube("a"))).unwrap();
+    let last = session.send(&Ignore(tube("default"))).unwrap();
+    flush(&mut session);
+    feed(&mut session, b"USING out\r\nWATCHING 2\r\nWATCHING 2\r\nWATCHING 1\r\n");
+    assert!(session.reply(last).unwrap().is_some());
+    let old = session.epoch();
+    session.poison();
+    session.reopen();
+    assert_ne!(session.epoch(), old);
+    let ticket = session.send(&Reserve).unwrap();
+    assert_eq!(flush(&mut session), b"use out\r\nwatch a\r\nignore default\r\nreserve\r\n");
+    feed(&mut session, b"USING out\r\nWATCHING 2\r\nWATCHING 1\r\nTIMED_OUT\r\n");
+    assert_eq!(session.reply(ticket).unwrap(), Some(Response::TimedOut));
+}
+
+#[test]
+fn a_refused_restore_is_an_error_not_a_silent_default() {
+    let mut session = Session::new(1024);
+    let first = session.send(&Use(tube("out"))).unwrap();
+    flush(&mut session);
+    feed(&mut session, b"USING out\r\n");
+    session.reply(first).unwrap();
+    session.reopen();
+    let ticket = session.send(&put(b"a")).unwrap();
+    flush(&mut session);
+    feed(&mut session, b"OUT_OF_MEMORY\r\nINSERTED 1\r\n");
+    assert_eq!(session.reply(ticket).unwrap_err().kind(), ErrorKind::Protocol);
+    assert!(!session.is_open());
+}
+
+#[test]
+fn a_refused_put_line_poisons() {
+    for (reply, open) in [("BAD_FORMAT", false), ("EXPECTED_CRLF", false), ("JOB_TOO_BIG", true)] {
+        let mut session = Session::new(1024);
+        let ticket = session.send(&put(b"a")).unwrap();
+        flush(&mut session);
+        feed(&mut session, format!("{reply}\r\n").as_bytes());
+        assert!(session.reply(ticket).unwrap().is_some());
+        assert_eq!(session.is_open(), open, "{reply}");
+    }
+}
+
+#[test]
+fn a_refused_line_that_an_old_server_may_have_cut_poisons() {
+    for (length, reply, open) in [
+        (195, "BAD_FORMAT", true),
+        (196, "BAD_FORMAT", false),
+        (200, "UNKNOWN_COMMAND", false),
+        (200, "NOT_FOUND", true),
+    ] {
+        let mut session = Session::new(1024);
+        let ticket = session.send(&StatsTube(tube(&"t".repeat(length)))).unwrap();
+        let behind = session.send(&Delete::new(5)).unwrap();
+        flush(&mut session);
+        feed(&mut session, format!("{reply}\r\nUNKNOWN_COMMAND\r\nDELETED\r\n").as_bytes());
+        assert!(session.reply(ticket).unwrap().is_some());
+        assert_eq!(session.is_open(), open, "{length} {reply}");
+        let next = session.reply(behind).map(|reply| reply.unwrap()).map_err(|e| e.fate());
+        assert_eq!(next, if open { Ok(Response::UnknownCommand) } else { Err(Fate::Unknown) });
+    }
+    // A long body is no long line.
+    let mut session = Session::new(1024);
+    session.send(&put(&[b'x'; 500])).unwrap();
+    assert!(!session.pending[0].may_be_cut);
+}
+
+#[test]
+fn a_reply_that_comes_before_its_command_was_begun_poisons() {
+    let mut session = Session::new(1024);
+    let first = session.send(&put(b"a")).unwrap();
+    let second = session.send(&put(b"b")).unwrap();
+    // Some refusals come as soon as the line is read.
+    session.sent(3);
+    feed(&mut session, b"INSERTED 1\r\nINSERTED 2\r\n");
+    assert_eq!(session.reply(first).unwrap(), Some(Response::Inserted(1.into())));
+    let error = session.reply(second).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Protocol, Fate::NotSent));
+    assert!(!session.is_open());
+}
+
+#[test]
+fn a_reservation_is_only_good_on_its_connection() {
+    let mut session = Session::new(1024);
+    let ticket = session.send(&Reserve).unwrap();
+    flush(&mut session);
+    feed(&mut session, b"RESERVED 7 2\r\nhi\r\n");
+    let Some(Response::Reserved(job)) = session.reply(ticket).unwrap() else { panic!() };
+    session.reopen();
+    let error = session.send(&Delete::new(&job)).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::JobLost, Fate::NotSent));
+    assert_eq!(session.outgoing(), b"");
+    assert!(session.send(&Delete::new(job.id)).is_ok());
+}
+
+#[test]
+fn unsolicited_bytes_are_noticed_and_end_of_stream_is_an_answer_only_to_quit() {
+    let mut session = Session::new(1024);
+    feed(&mut session, b"DELETED\r\n");
+    assert!(session.has_unsolicited_bytes());
+
+    let mut session = Session::new(1024);
+    let quit = session.send(&Quit).unwrap();
+    flush(&mut session);
+    assert_eq!(session.reply(quit).unwrap(), None);
+    session.end_of_stream();
+    assert_eq!(session.reply(quit).unwrap(), Some(Response::Closed));
+
+    let mut session = Session::new(1024);
+    let ticket = session.send(&Reserve).unwrap();
+    flush(&mut session);
+    feed(&mut session, b"RESERVED 1 10\r\nabc");
+    session.end_of_stream();
+    let error = session.reply(ticket).unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
+}

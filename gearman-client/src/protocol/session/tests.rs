@@ -1,0 +1,227 @@
+//! Packets of one connection, in every order.
+
+use super::*;
+use crate::{
+    ErrorKind, FunctionName, SubmitOptions,
+    protocol::{Echo, GetStatus, Magic, Submit},
+};
+
+fn session() -> Session<u32> {
+    Session::new(Arc::default())
+}
+
+fn packet(packet_type: PacketType, arguments: &[&str]) -> Packet {
+    Packet::new(Magic::Response, packet_type, arguments).unwrap()
+}
+
+fn foreground() -> Submit<&'static str> {
+    let function = FunctionName::try_from("f").unwrap();
+    Submit::foreground(function, "data", SubmitOptions::default()).unwrap()
+}
+
+/// Who got it, and how it reads.
+fn accept(session: &mut Session<u32>, packet: Packet) -> Option<(u32, String)> {
+    match session.accept(packet).unwrap() {
+        Delivery::Answer(waiter, packet) | Delivery::Created(waiter, packet) => {
+            Some((waiter, packet.packet_type.to_string()))
+        }
+        Delivery::Event(waiter, event) => Some((waiter, format!("{event:?}"))),
+        Delivery::Nobody => None,
+    }
+}
+
+fn got(waiter: u32, what: &str) -> Option<(u32, String)> {
+    Some((waiter, what.to_owned()))
+}
+
+#[test]
+fn answers_come_in_the_order_of_the_requests() {
+    let mut session = session();
+    session.send(&Echo("a"), 1);
+    session.send(&GetStatus("H:x:1".parse().unwrap()), 2);
+    session.send(&Echo("b"), 3);
+    let status = packet(PacketType::StatusRes, &["H:x:1", "0", "0", "0", "0"]);
+    assert_eq!(accept(&mut session, packet(PacketType::EchoRes, &["a"])), got(1, "ECHO_RES"));
+    assert_eq!(accept(&mut session, status), got(2, "STATUS_RES"));
+    let error = packet(PacketType::Error, &["X", "y"]);
+    assert_eq!(accept(&mut session, error), got(3, "ERROR"));
+    assert_eq!(session.pending(), 0);
+}
+
+fn asking() -> Session<u32> {
+    let mut session = session();
+    session.ask_for_exceptions();
+    session.send(&foreground(), 1);
+    session.send(&Echo("a"), 2);
+    session
+}
+
+fn error(code: &str) -> Packet {
+    packet(PacketType::Error, &[code, "text"])
+}
+
+#[test]
+fn exceptions_are_asked_for_first_and_nobody_waits_for_the_answer() {
+    let mut session = asking();
+    assert!(session.outgoing().starts_with(b"\0REQ\0\0\0\x1a\0\0\0\x0aexceptions\0REQ"));
+    assert_eq!((session.pending(), session.has_exceptions()), (2, None));
+    assert_eq!(accept(&mut session, packet(PacketType::OptionRes, &["exceptions"])), None);
+    assert_eq!((session.pending(), session.has_exceptions()), (2, Some(true)));
+    let created = packet(PacketType::JobCreated, &["H:x:1"]);
+    assert_eq!(accept(&mut session, created), got(1, "JOB_CREATED"));
+    // It is asked once.
+    assert!(session.accept(packet(PacketType::OptionRes, &["exceptions"])).is_err());
+}
+
+#[test]
+fn quirk_a_server_may_be_silent_about_exceptions() {
+    let mut session = asking();
+    let created = packet(PacketType::JobCreated, &["H:x:1"]);
+    assert_eq!(accept(&mut session, created), got(1, "JOB_CREATED"));
+    assert_eq!(session.has_exceptions(), Some(false));
+    assert_eq!(accept(&mut session, error("INVALID_COMMAND")), got(2, "ERROR"));
+    assert_eq!(session.pending(), 0);
+    // The first answer may be a refusal, too.
+    let mut session = asking();
+    assert_eq!(accept(&mut session, error("QUEUE_ERROR")), got(1, "ERROR"));
+    assert_eq!(accept(&mut session, packet(PacketType::EchoRes, &["a"])), got(2, "ECHO_RES"));
+}
+
+#[test]
+fn quirk_a_server_may_refuse_exceptions() {
+    for code in ["UNKNOWN_OPTION", "unknown_option", "INVALID_COMMAND"] {
+        let mut session = asking();
+        assert_eq!(accept(&mut session, error(code)), None, "{code}");
+        assert_eq!(session.has_exceptions(), Some(false));
+        assert_eq!(accept(&mut session, error("QUEUE_ERROR")), got(1, "ERROR"));
+        assert_eq!(accept(&mut session, error(code)), got(2, "ERROR"), "only one was for that");
+    }
+    let mut session = session();
+    session.ask_for_exceptions();
+    assert_eq!(accept(&mut session, error("server_error")), None);
+    session.send(&Echo("a"), 1);
+    assert_eq!(accept(&mut session, error("server_error")), got(1, "ERROR"));
+}
+
+#[test]
+fn quirk_a_server_may_answer_late_about_exceptions() {
+    for late in [packet(PacketType::OptionRes, &["exceptions"]), error("UNKNOWN_OPTION")] {
+        let mut session = asking();
+        let granted = late.packet_type == PacketType::OptionRes;
+        let created = packet(PacketType::JobCreated, &["H:x:1"]);
+        assert_eq!(accept(&mut session, created), got(1, "JOB_CREATED"));
+        assert_eq!(accept(&mut session, late), None);
+        assert_eq!(session.has_exceptions(), Some(granted));
+        assert_eq!(accept(&mut session, packet(PacketType::EchoRes, &["a"])), got(2, "ECHO_RES"));
+    }
+}
+
+#[test]
+fn a_request_waits_for_its_answer_from_its_last_byte_on() {
+    let mut session = session();
+    session.send(&Echo("large"), 1);
+    session.sent(session.outgoing().len() - 1);
+    assert!(!session.is_waiting());
+    session.sent(1);
+    assert!(session.is_waiting());
+    accept(&mut session, packet(PacketType::EchoRes, &["large"]));
+    assert!(!session.is_waiting());
+}
+
+#[test]
+fn an_answer_out_of_turn_is_a_protocol_error() {
+    let mut one = session();
+    one.send(&Echo("a"), 1);
+    let error = one.accept(packet(PacketType::JobCreated, &["H:x:1"])).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Protocol);
+    assert_eq!(error.to_string(), "the server answered ECHO_REQ with JOB_CREATED");
+    assert!(session().accept(packet(PacketType::EchoRes, &["a"])).is_err());
+    assert!(session().accept(packet(PacketType::Other(77), &["a"])).is_err());
+}
+
+#[test]
+fn quirk_noop_and_error_may_come_at_any_time() {
+    let mut session = session();
+    assert_eq!(accept(&mut session, packet(PacketType::Noop, &[])), None);
+    assert_eq!(accept(&mut session, packet(PacketType::Error, &["JOB_NOT_FOUND", ""])), None);
+    session.send(&Echo("a"), 1);
+    assert_eq!(accept(&mut session, packet(PacketType::Noop, &[])), None);
+    assert_eq!(accept(&mut session, packet(PacketType::EchoRes, &["a"])), got(1, "ECHO_RES"));
+}
+
+#[test]
+fn events_find_their_job_in_any_order() {
+    let mut session = session();
+    session.send(&foreground(), 1);
+    session.send(&foreground(), 2);
+    accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+    accept(&mut session, packet(PacketType::JobCreated, &["H:x:2"]));
+    let data = packet(PacketType::WorkData, &["H:x:2", "ab"]);
+    assert_eq!(accept(&mut session, data), got(2, "Data(2 bytes)"));
+    let complete = packet(PacketType::WorkComplete, &["H:x:2", ""]);
+    assert_eq!(accept(&mut session, complete), got(2, "Complete(0 bytes)"));
+    assert_eq!(accept(&mut session, packet(PacketType::WorkFail, &["H:x:1"])), got(1, "Fail"));
+    assert_eq!(session.running(), 0);
+}
+
+#[test]
+fn quirk_the_handle_of_work_fail_may_end_with_a_nul() {
+    let mut session = session();
+    session.send(&foreground(), 1);
+    accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+    let fail = packet(PacketType::WorkFail, &["H:x:1\0"]);
+    assert_eq!(accept(&mut session, fail), got(1, "Fail"));
+}
+
+#[test]
+fn quirk_joined_submissions_get_every_packet_once_each() {
+    let mut session = session();
+    for waiter in [1, 2] {
+        session.send(&foreground(), waiter);
+        accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+    }
+    let data = || packet(PacketType::WorkData, &["H:x:1", "a"]);
+    assert_eq!(accept(&mut session, data()), got(1, "Data(1 bytes)"));
+    assert_eq!(accept(&mut session, data()), got(2, "Data(1 bytes)"));
+    session.send(&foreground(), 3);
+    accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+    let complete = || packet(PacketType::WorkComplete, &["H:x:1", "r"]);
+    for waiter in [1, 2, 3] {
+        assert_eq!(accept(&mut session, complete()), got(waiter, "Complete(1 bytes)"));
+    }
+    assert_eq!(accept(&mut session, complete()), None);
+}
+
+#[test]
+fn quirk_a_result_after_a_cancelling_failure_is_for_nobody() {
+    let mut session = session();
+    session.send(&foreground(), 1);
+    accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+    assert_eq!(accept(&mut session, packet(PacketType::WorkFail, &["H:x:1"])), got(1, "Fail"));
+    assert_eq!(accept(&mut session, packet(PacketType::WorkComplete, &["H:x:1", "r"])), None);
+}
+
+#[test]
+fn quirk_progress_may_be_no_number() {
+    let mut session = session();
+    session.send(&foreground(), 1);
+    accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+    let status = packet(PacketType::WorkStatus, &["H:x:1", "half", "-1"]);
+    let Delivery::Event(1, JobEvent::Status(progress)) = session.accept(status).unwrap() else {
+        panic!("it is for the submitter");
+    };
+    assert_eq!((progress.numerator(), progress.raw()), (None, (&b"half"[..], &b"-1"[..])));
+}
+
+#[test]
+fn fate_follows_the_last_byte() {
+    let mut session = session();
+    session.send(&foreground(), 0);
+    session.sent(session.outgoing().len());
+    accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
+    session.send(&Echo("one"), 1);
+    session.send(&Echo("two"), 2);
+    session.sent(session.outgoing().len() - 1);
+    let lost: Vec<_> = session.close().into_iter().map(|lost| (lost.waiter, lost.fate)).collect();
+    assert_eq!(lost, [(1, Fate::Unknown), (2, Fate::NotSent), (0, Fate::Unknown)]);
+}

@@ -1,0 +1,108 @@
+//! A job as its handler sees it.
+
+use std::{future::poll_fn, ops::Deref, sync::Arc};
+
+use crate::{
+    LostReason, Result,
+    lane::Lane,
+    protocol::{Assignment, Report},
+};
+
+/// A job as its handler sees it, with ways to report on it. Cloning is cheap.
+#[derive(Clone)]
+pub struct JobContext {
+    pub(super) assignment: Arc<Assignment>,
+    pub(super) lane: Arc<Lane>,
+}
+
+impl JobContext {
+    /// Tells the submitters how far the job is (`WORK_STATUS`).
+    ///
+    /// # Errors
+    ///
+    /// `JobLost`; `InvalidInput` when `denominator` is 0.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, it has sent nothing.
+    pub async fn status(&self, numerator: u64, denominator: u64) -> Result<()> {
+        self.say(Report::Status(numerator, denominator)).await
+    }
+
+    /// Sends the submitters a piece of the result (`WORK_DATA`).
+    ///
+    /// # Errors
+    ///
+    /// `JobLost`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, it has sent nothing.
+    pub async fn data(&self, data: impl AsRef<[u8]>) -> Result<()> {
+        self.say(Report::Data(data.as_ref())).await
+    }
+
+    /// Sends the submitters a warning (`WORK_WARNING`).
+    ///
+    /// # Errors
+    ///
+    /// `JobLost`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it is ready, it has sent nothing.
+    pub async fn warning(&self, data: impl AsRef<[u8]>) -> Result<()> {
+        self.say(Report::Warning(data.as_ref())).await
+    }
+
+    /// Whether the connection that brought the job is gone, so that its outcome will not be sent, or the time is over that
+    /// was announced for it: others run the job.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.lane.why_lost(&self.assignment.handle).is_some()
+    }
+
+    /// Waits until the connection that brought the job is gone, or its announced time is over, and says which. For `select!`, to abandon work whose result
+    /// nobody takes.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    pub async fn lost(&self) -> LostReason {
+        self.lane.lost(&self.assignment.handle).await
+    }
+
+    /// Whether the worker was told to stop. The job may still end, within the [grace](WorkerOptions::grace).
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.lane.dispatch().stopping.is_set()
+    }
+
+    /// Waits until the worker is told to stop: a handler that takes long can then come to an early end, within the
+    /// [grace](WorkerOptions::grace).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it does no harm.
+    pub async fn stopping(&self) {
+        self.lane.dispatch().stopping.wait().await;
+    }
+
+    async fn say(&self, report: Report<'_>) -> Result<()> {
+        poll_fn(|cx| self.lane.poll_say(cx, &self.assignment.handle, report)).await
+    }
+}
+
+impl Deref for JobContext {
+    type Target = Assignment;
+
+    fn deref(&self) -> &Assignment {
+        &self.assignment
+    }
+}
+
+impl std::fmt::Debug for JobContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("JobContext").field(&self.assignment).finish()
+    }
+}
