@@ -72,14 +72,14 @@ impl JobContext {
         self.lane.lost(&self.assignment.handle).await
     }
 
-    /// Whether the worker was told to stop. The job may still end, within the [grace](WorkerOptions::grace).
+    /// Whether the worker was told to stop. The job may still end, within the [grace](crate::WorkerOptions::grace).
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.lane.dispatch().stopping.is_set()
     }
 
     /// Waits until the worker is told to stop: a handler that takes long can then come to an early end, within the
-    /// [grace](WorkerOptions::grace).
+    /// [grace](crate::WorkerOptions::grace).
     ///
     /// # Cancel safety
     ///

@@ -2,12 +2,12 @@
 
 use std::{
     io::ErrorKind::{ConnectionReset, UnexpectedEof},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use queue_core::{
-    End, Io, Limit, Pulse, Random, RetryPolicy, Role,
-    proof::{Faults, Peer, Proof, Steady},
+    End, Limit, Pulse, Random, RetryPolicy,
+    proof::{ByHand, Faults, Peer, Proof},
 };
 
 use super::exchange::{Exchange, HttpRequest, Reply};
@@ -67,44 +67,44 @@ fn delivered() -> String {
 }
 
 struct Bench {
-    role: Steady<Exchange>,
-    io: Io<Error>,
-    now: Instant,
+    hand: ByHand<Exchange>,
 }
 
 impl Bench {
     fn new() -> Self {
-        let role = Steady(Exchange::new(options(), 0));
-        Bench { role, io: Io::default(), now: queue_core::now() }
+        Bench { hand: ByHand::new(Exchange::new(options(), 0)) }
     }
 
     fn begin(&mut self, ask: HttpRequest) {
-        self.role.0.begin(ask, Limit::never(), self.now);
+        self.hand.role.0.begin(ask, Limit::never(), self.hand.now);
     }
 
     fn begin_within(&mut self, ask: HttpRequest, time: Duration) {
-        self.role.0.begin(ask, Limit::until(Deadline::Total, Some(self.now + time)), self.now);
+        self.hand.role.0.begin(
+            ask,
+            Limit::until(Deadline::Total, Some(self.hand.now + time)),
+            self.hand.now,
+        );
     }
 
     fn turn(&mut self) -> Pulse {
-        self.role.exchange(&mut self.io, self.now)
+        self.hand.turn()
     }
 
     /// The connection that the role wants is made.
     fn dialed(&mut self) {
         let pulse = self.turn();
         assert!(matches!(pulse, Pulse::Dial { .. }), "{pulse:?}");
-        self.io.opened();
+        self.hand.opens();
     }
 
     /// The request, written once it was seen that nothing is here.
     fn written(&mut self) -> String {
         assert_eq!(self.turn(), Pulse::Peek);
-        self.io.looked(self.now);
+        self.hand.looked();
         let pulse = self.turn();
         assert!(matches!(pulse, Pulse::Go(_)), "{pulse:?}");
-        let sent = String::from_utf8(self.io.unsent().to_vec()).unwrap();
-        self.io.took(sent.len(), self.now);
+        let sent = String::from_utf8(self.hand.takes_all()).unwrap();
         self.turn();
         sent
     }
@@ -123,25 +123,22 @@ impl Bench {
         let mut bench = Bench::asked(count());
         bench.comes(counted(0).as_bytes());
         bench.outcome().unwrap();
-        bench.now += SECOND / 10;
+        bench.hand.now += SECOND / 10;
         bench
     }
 
     fn comes(&mut self, bytes: &[u8]) {
-        for part in bytes.chunks(512) {
-            self.io.space()[..part.len()].copy_from_slice(part);
-            self.io.came(part.len());
-        }
+        self.hand.comes(bytes);
         self.turn();
     }
 
     fn breaks(&mut self, why: std::io::ErrorKind) -> Pulse {
-        self.io.ended(End::Lost(why.into()));
+        self.hand.loses(why);
         self.turn()
     }
 
     fn outcome(&mut self) -> Result<Success> {
-        match self.role.0.outcome().expect("the request has an end")? {
+        match self.hand.role.0.outcome().expect("the request has an end")? {
             Reply::Success(_, success) => Ok(success),
             Reply::Page(page) => panic!("{page:?}"),
         }
@@ -165,29 +162,29 @@ fn a_connection_is_made_for_the_first_request_and_kept_for_the_next() {
     );
     bench.comes(counted(7).as_bytes());
     assert_eq!(bench.outcome().unwrap(), Success::Counted(7));
-    assert_eq!(bench.turn(), Pulse::Rest(Some(bench.now + 5 * SECOND)));
-    bench.now += 4 * SECOND;
-    assert!(bench.role.0.is_kept(bench.now));
+    assert_eq!(bench.turn(), Pulse::Rest(Some(bench.hand.now + 5 * SECOND)));
+    bench.hand.now += 4 * SECOND;
+    assert!(bench.hand.role.0.is_kept(bench.hand.now));
     bench.begin(count());
     bench.written();
     bench.comes(counted(8).as_bytes());
-    assert_eq!((bench.outcome().unwrap(), bench.io.epoch()), (Success::Counted(8), 1));
+    assert_eq!((bench.outcome().unwrap(), bench.hand.io().epoch()), (Success::Counted(8), 1));
 }
 
 /// Row 11: the server closes a connection that was idle for 10 seconds.
 #[test]
 fn a_connection_is_used_no_more_once_it_was_idle_for_5_seconds() {
     let mut bench = Bench::kept();
-    bench.now += 5 * SECOND;
-    assert!(!bench.role.0.is_kept(bench.now));
+    bench.hand.now += 5 * SECOND;
+    assert!(!bench.hand.role.0.is_kept(bench.hand.now));
     let mut unused = Bench::kept();
-    unused.now += 5 * SECOND;
+    unused.hand.now += 5 * SECOND;
     assert_eq!(unused.turn(), Pulse::Close(None));
     bench.begin(count());
     bench.dialed();
     bench.written();
     bench.comes(counted(1).as_bytes());
-    assert_eq!((bench.outcome().unwrap(), bench.io.epoch()), (Success::Counted(1), 2));
+    assert_eq!((bench.outcome().unwrap(), bench.hand.io().epoch()), (Success::Counted(1), 2));
 }
 
 /// Row 11.
@@ -259,14 +256,14 @@ fn only_what_was_not_sent_whole_is_sent_again() {
     bench.begin(push());
     bench.dialed();
     bench.turn();
-    bench.io.looked(bench.now);
+    bench.hand.looked();
     bench.turn();
-    let whole = bench.io.unsent().len();
-    bench.io.took(whole - 1, bench.now);
+    let whole = bench.hand.unsent().len();
+    bench.hand.takes(whole - 1);
     let Pulse::Close(Some(until)) = bench.breaks(ConnectionReset) else {
         panic!("a server that fails is waited for")
     };
-    bench.now = until;
+    bench.hand.now = until;
     bench.dialed();
     assert_eq!(bench.written().len(), whole);
     assert_eq!(bench.breaks(ConnectionReset), Pulse::Close(None));
@@ -279,7 +276,7 @@ fn a_kept_connection_that_ends_in_silence_is_replaced_for_what_may_be_done_twice
     bench.begin(count());
     bench.written();
     assert!(matches!(bench.breaks(UnexpectedEof), Pulse::Dial { .. }));
-    bench.io.opened();
+    bench.hand.opens();
     bench.written();
     bench.comes(counted(5).as_bytes());
     assert_eq!(bench.outcome().unwrap(), Success::Counted(5));
@@ -305,7 +302,7 @@ fn a_kept_connection_that_has_ended_is_noticed_before_anything_is_sent() {
     bench.begin(push());
     assert_eq!(bench.turn(), Pulse::Peek);
     assert!(matches!(bench.breaks(UnexpectedEof), Pulse::Dial { .. }));
-    bench.io.opened();
+    bench.hand.opens();
     bench.written();
     bench.comes(pushed(1).as_bytes());
     assert_eq!(bench.outcome().unwrap(), Success::Pushed(1.into()));
@@ -327,7 +324,7 @@ fn a_connection_on_which_something_came_unasked_is_not_used_again() {
 fn a_server_that_goes_silent_behind_the_head_meets_the_deadline() {
     let mut bench = Bench::asked(count());
     bench.comes(format!("{HEAD}\n").as_bytes());
-    bench.now += 10 * SECOND;
+    bench.hand.now += 10 * SECOND;
     assert_eq!(bench.turn(), Pulse::Close(None));
     let error = bench.error();
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
@@ -338,9 +335,9 @@ fn a_server_that_goes_silent_behind_the_head_meets_the_deadline() {
 fn a_pull_waits_as_long_as_it_takes() {
     let mut bench = Bench::asked(pull());
     assert_eq!(bench.turn(), Pulse::Go(None));
-    bench.now += 3600 * SECOND;
+    bench.hand.now += 3600 * SECOND;
     bench.comes(format!("{HEAD}\n").as_bytes());
-    bench.now += 24 * 3600 * SECOND;
+    bench.hand.now += 24 * 3600 * SECOND;
     assert_eq!(bench.turn(), Pulse::Go(None));
     bench.comes(delivered().split_once("\n\n").unwrap().1.as_bytes());
     assert!(matches!(bench.outcome().unwrap(), Success::Delivered(_)));
@@ -353,22 +350,26 @@ fn a_pull_that_is_given_up_waits_for_the_next_caller() {
     bench.begin_within(pull(), 3 * SECOND);
     bench.dialed();
     bench.written();
-    bench.now += 3 * SECOND;
+    bench.hand.now += 3 * SECOND;
     assert_eq!(bench.turn(), Pulse::Go(None));
     let error = bench.error();
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::Timeout(Deadline::Total), Fate::Unknown));
     assert_eq!(error.request_id().unwrap().as_str(), "h3");
-    assert_eq!(bench.role.0.given_up(&bench.io).unwrap().queue().as_str(), "/j");
-    bench.role.0.adopt(Limit::until(Deadline::Total, Some(bench.now + SECOND)), bench.now);
+    assert_eq!(bench.hand.role.0.given_up(bench.hand.io()).unwrap().queue().as_str(), "/j");
+    bench
+        .hand
+        .role
+        .0
+        .adopt(Limit::until(Deadline::Total, Some(bench.hand.now + SECOND)), bench.hand.now);
     assert_eq!(bench.turn(), Pulse::Look);
     bench.comes(delivered().as_bytes());
     let Reply::Success(request, Success::Delivered(message)) =
-        bench.role.0.outcome().unwrap().unwrap()
+        bench.hand.role.0.outcome().unwrap().unwrap()
     else {
         panic!("a message")
     };
     assert_eq!((request.id().as_str(), &message.body[..]), ("h3", &b"hi"[..]));
-    assert!(bench.role.0.given_up(&bench.io).is_none());
+    assert!(bench.hand.role.0.given_up(bench.hand.io()).is_none());
 }
 
 #[test]
@@ -378,10 +379,14 @@ fn what_came_for_a_pull_without_a_caller_is_read_before_the_next_is_late() {
         bench.begin_within(pull(), 3 * SECOND);
         bench.dialed();
         bench.written();
-        bench.now += 3 * SECOND;
+        bench.hand.now += 3 * SECOND;
         bench.turn();
         bench.error();
-        bench.role.0.adopt(Limit::until(Deadline::Total, Some(bench.now)), bench.now);
+        bench
+            .hand
+            .role
+            .0
+            .adopt(Limit::until(Deadline::Total, Some(bench.hand.now)), bench.hand.now);
         assert_eq!(bench.turn(), Pulse::Look);
         match comes {
             true => {
@@ -389,10 +394,13 @@ fn what_came_for_a_pull_without_a_caller_is_read_before_the_next_is_late() {
                 assert!(matches!(bench.outcome().unwrap(), Success::Delivered(_)));
             }
             false => {
-                bench.io.looked(bench.now);
+                bench.hand.looked();
                 assert_eq!(bench.turn(), Pulse::Go(None));
                 assert_eq!(bench.error().kind(), &ErrorKind::Timeout(Deadline::Total));
-                assert!(bench.role.0.given_up(&bench.io).is_some(), "for the next but one");
+                assert!(
+                    bench.hand.role.0.given_up(bench.hand.io()).is_some(),
+                    "for the next but one"
+                );
             }
         }
     }
@@ -404,13 +412,13 @@ fn a_pull_that_did_not_leave_is_given_up_whole() {
     bench.begin_within(pull(), 3 * SECOND);
     bench.dialed();
     bench.turn();
-    bench.io.looked(bench.now);
+    bench.hand.looked();
     bench.turn();
-    bench.io.took(20, bench.now);
-    bench.now += 3 * SECOND;
+    bench.hand.takes(20);
+    bench.hand.now += 3 * SECOND;
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.error().fate(), Fate::NotSent);
-    assert!(bench.role.0.given_up(&bench.io).is_none());
+    assert!(bench.hand.role.0.given_up(bench.hand.io()).is_none());
 }
 
 #[test]
@@ -419,7 +427,7 @@ fn other_requests_end_with_their_caller_and_so_does_their_connection() {
     bench.begin_within(push(), 3 * SECOND);
     bench.dialed();
     bench.written();
-    bench.now += 3 * SECOND;
+    bench.hand.now += 3 * SECOND;
     assert_eq!(bench.turn(), Pulse::Close(None));
     let error = bench.error();
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::Timeout(Deadline::Total), Fate::Unknown));
@@ -433,12 +441,12 @@ fn a_server_that_cannot_be_reached_is_tried_as_often_as_the_policy_says() {
         loop {
             match bench.turn() {
                 Pulse::Dial { .. } => break,
-                Pulse::Close(Some(until)) => bench.now = until,
+                Pulse::Close(Some(until)) => bench.hand.now = until,
                 other => panic!("attempt {attempt}: {other:?}"),
             }
         }
         let refused = Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
-        bench.io.ended(End::NotConnected(refused));
+        bench.hand.ends(End::NotConnected(refused));
     }
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.error().kind(), &ErrorKind::Connect);
@@ -474,7 +482,11 @@ fn a_refusal_is_one_whatever_the_status_says() {
     let json = r#"{"queue":"/j","count":0,"result":"queue not exists.","action":"count","requestid":"h1"}"#;
     bench.comes(answer(json, "keep-alive").as_bytes());
     assert_eq!(bench.error().kind(), &ErrorKind::Refused(Refusal::QueueNotFound));
-    assert_eq!(bench.turn(), Pulse::Rest(Some(bench.now + 5 * SECOND)), "the connection is fine");
+    assert_eq!(
+        bench.turn(),
+        Pulse::Rest(Some(bench.hand.now + 5 * SECOND)),
+        "the connection is fine"
+    );
 }
 
 #[test]
@@ -492,9 +504,9 @@ fn an_answer_before_the_end_of_the_request_counts() {
     bench.begin(push());
     bench.dialed();
     bench.turn();
-    bench.io.looked(bench.now);
+    bench.hand.looked();
     bench.turn();
-    bench.io.took(10, bench.now);
+    bench.hand.takes(10);
     bench.comes(
         b"HTTP/1.1 413 Request Entity Too Large\nConnection: keep-alive\nContent-Length: 1\n\nx",
     );

@@ -2,7 +2,7 @@
 
 use std::{
     task::{Poll, Waker},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use fixtures::{
@@ -10,7 +10,7 @@ use fixtures::{
     adf_queue::{Quirks, Server},
     offline::Offline,
 };
-use queue_core::{ConnectionState, End, Io, Limit, Pulse, Role, proof::Steady};
+use queue_core::{ConnectionState, End, Limit, Pulse, proof::ByHand};
 
 use super::{Answer, Ask, Link, connection::MAX_SPARE};
 use crate::{
@@ -73,9 +73,7 @@ pub(crate) fn refused() -> Error {
 
 /// A link and its connection to a server, moved by hand.
 struct Bench {
-    link: Steady<Link>,
-    io: Io<Error>,
-    now: Instant,
+    hand: ByHand<Link>,
     server: Offline,
     connection: Option<ConnectionId>,
 }
@@ -86,8 +84,7 @@ impl Bench {
     }
 
     fn on(options: ConnectOptions, server: Offline) -> Self {
-        let link = Steady(Link::new(options));
-        Bench { link, io: Io::default(), now: Instant::now(), server, connection: None }
+        Bench { hand: ByHand::new(Link::new(options)), server, connection: None }
     }
 
     /// One that is connected and upgraded.
@@ -98,19 +95,18 @@ impl Bench {
     }
 
     fn turn(&mut self) -> Pulse {
-        self.io.wake.clear();
-        self.link.exchange(&mut self.io, self.now)
+        self.hand.turn()
     }
 
     fn link(&mut self) -> &mut Link {
-        &mut self.link.0
+        &mut self.hand.role.0
     }
 
     /// A new connection, upgraded.
     fn connect(&mut self) {
         self.attach();
         self.go();
-        let now = self.now;
+        let now = self.hand.now;
         assert_eq!(self.link().connection_state(now), ConnectionState::Ready);
     }
 
@@ -118,7 +114,7 @@ impl Bench {
         if let Some(old) = self.connection.take() {
             self.server.hang_up(old);
         }
-        self.io.opened();
+        self.hand.opens();
         self.connection = Some(self.server.connect());
     }
 
@@ -133,17 +129,15 @@ impl Bench {
     }
 
     fn write(&mut self) -> usize {
-        let (bytes, id) = (self.io.unsent().to_vec(), self.connection.unwrap());
+        let (bytes, id) = (self.hand.takes_all(), self.connection.unwrap());
         self.server.send(id, &bytes);
-        self.io.took(bytes.len(), self.now);
         bytes.len()
     }
 
     /// What is written goes, and nothing comes.
     fn go_unanswered(&mut self) {
         self.turn();
-        let unwritten = self.io.unwritten();
-        self.io.took(unwritten, self.now);
+        self.hand.takes_all();
     }
 
     fn read(&mut self) -> usize {
@@ -152,34 +146,28 @@ impl Bench {
         bytes.len()
     }
 
-    fn comes(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let space = self.io.space();
-            let n = space.len().min(bytes.len());
-            space[..n].copy_from_slice(&bytes[..n]);
-            self.io.came(n);
-            bytes = &bytes[n..];
-        }
+    fn comes(&mut self, bytes: &[u8]) {
+        self.hand.comes(bytes);
     }
 
     fn lose(&mut self) {
         self.server.hang_up(self.connection.take().unwrap());
-        self.io.ended(reset());
+        self.hand.ends(reset());
     }
 
     fn begin(&mut self, ask: Ask) -> u64 {
-        let now = self.now;
+        let now = self.hand.now;
         self.link().begin(ask, Limit::never(), now).unwrap()
     }
 
     fn begin_for(&mut self, ask: Ask, time: Duration) -> u64 {
-        let limit = Limit::until(Deadline::Total, Some(self.now + time));
-        let now = self.now;
+        let limit = Limit::until(Deadline::Total, Some(self.hand.now + time));
+        let now = self.hand.now;
         self.link().begin(ask, limit, now).unwrap()
     }
 
     fn refused(&mut self, ask: Ask) -> Error {
-        let now = self.now;
+        let now = self.hand.now;
         self.link().begin(ask, Limit::never(), now).unwrap_err()
     }
 
@@ -216,19 +204,19 @@ fn nothing_is_sent_before_the_server_has_upgraded_the_connection() {
     let mut bench = Bench::new(options());
     assert_eq!(bench.turn(), Pulse::Close(None), "nobody wants a connection");
     let number = bench.begin(count());
-    let by = Some(bench.now + 5 * SECOND);
+    let by = Some(bench.hand.now + 5 * SECOND);
     assert_eq!(bench.turn(), Pulse::Dial { server: 0, by, ask: None });
     bench.attach();
     assert!(matches!(bench.turn(), Pulse::Go(until) if until == by), "it has to be upgraded");
-    let asked = String::from_utf8(bench.io.unsent().to_vec()).unwrap();
+    let asked = String::from_utf8(bench.hand.unsent().to_vec()).unwrap();
     assert!(asked.starts_with("GET /queue/bin HTTP/1.1\r\nHost: server:1\r\n"), "{asked}");
     assert!(asked.ends_with("\r\n\r\n"), "{asked}");
     bench.write();
     bench.turn();
-    assert!(bench.io.is_drained(), "the answer to the upgrade has not come");
+    assert!(bench.hand.io().is_drained(), "the answer to the upgrade has not come");
     bench.read();
     bench.turn();
-    assert_eq!(bench.io.unsent()[0], 0x82, "a binary frame");
+    assert_eq!(bench.hand.unsent()[0], 0x82, "a binary frame");
     bench.go();
     assert_eq!(bench.outcome(number).unwrap().unwrap().counted().unwrap(), 0);
 }
@@ -238,9 +226,9 @@ fn a_server_that_never_upgrades_is_given_up_within_the_connect_timeout() {
     let mut bench = Bench::new(options());
     let number = bench.begin(Ask::Ready);
     bench.turn();
-    bench.io.opened();
+    bench.hand.opens();
     bench.turn();
-    bench.now += 5 * SECOND;
+    bench.hand.now += 5 * SECOND;
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.error(number), (ErrorKind::Timeout(Deadline::Connect), Fate::NotSent));
 }
@@ -250,10 +238,10 @@ fn the_connect_timeout_covers_the_connection_and_its_upgrade() {
     let mut bench = Bench::new(options());
     let number = bench.begin(Ask::Ready);
     bench.turn();
-    bench.now += 3 * SECOND;
-    bench.io.opened();
-    assert_eq!(bench.turn(), Pulse::Go(Some(bench.now + 2 * SECOND)));
-    bench.now += 2 * SECOND;
+    bench.hand.now += 3 * SECOND;
+    bench.hand.opens();
+    assert_eq!(bench.turn(), Pulse::Go(Some(bench.hand.now + 2 * SECOND)));
+    bench.hand.now += 2 * SECOND;
     bench.turn();
     assert_eq!(bench.error(number).0, ErrorKind::Timeout(Deadline::Connect));
 }
@@ -263,7 +251,7 @@ fn something_else_than_a_queue_server_is_told_at_once() {
     let mut bench = Bench::new(options());
     let (ready, push) = (bench.begin(Ask::Ready), bench.begin(push("x")));
     bench.turn();
-    bench.io.opened();
+    bench.hand.opens();
     bench.turn();
     bench.comes(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>");
     bench.turn();
@@ -309,10 +297,10 @@ fn the_last_byte_decides_the_fate_of_a_request() {
     let mut bench = Bench::open(never);
     let (one, two) = (bench.begin(push("one")), bench.begin(push("two")));
     bench.turn();
-    let half = bench.io.unwritten() / 2;
-    bench.io.took(half, bench.now);
+    let half = bench.hand.unsent().len() / 2;
+    bench.hand.takes(half);
     let queued = bench.begin(push("queued"));
-    bench.io.ended(reset());
+    bench.hand.ends(reset());
     bench.turn();
     assert_eq!(bench.error(one), (ErrorKind::ConnectionLost, Fate::Unknown));
     assert_eq!(bench.error(two), (ErrorKind::ConnectionLost, Fate::NotSent));
@@ -325,7 +313,7 @@ fn a_request_whose_time_is_over_while_it_is_written_has_an_unknown_fate() {
     let mut bench = Bench::open(options());
     let late = bench.begin_for(push("late"), SECOND);
     bench.turn();
-    bench.now += SECOND;
+    bench.hand.now += SECOND;
     let queued = bench.begin_for(push("queued"), Duration::ZERO);
     bench.turn();
     assert_eq!(bench.error(late), (ErrorKind::Timeout(Deadline::Total), Fate::Unknown));
@@ -341,8 +329,8 @@ fn what_was_not_sent_whole_goes_over_the_next_connection_and_a_push_that_was_doe
     let (one, two) = (bench.begin(push("one")), bench.begin(push("two")));
     let asked = bench.begin(count());
     bench.turn();
-    let half = bench.io.unwritten() / 2;
-    bench.io.took(half, bench.now);
+    let half = bench.hand.unsent().len() / 2;
+    bench.hand.takes(half);
     bench.lose();
     assert!(
         matches!(bench.turn(), Pulse::Dial { .. }),
@@ -360,7 +348,7 @@ fn a_pull_that_was_given_up_stays_under_way_and_its_message_is_the_next_callers(
     let mut bench = Bench::open(options());
     let late = bench.begin_for(Ask::Pull(queue()), SECOND);
     bench.go();
-    bench.now += SECOND;
+    bench.hand.now += SECOND;
     bench.go();
     assert!(matches!(bench.outcome(late), Some(Ok(Answer::Nothing))));
     let gone = bench.begin(Ask::Pull(queue()));
@@ -416,7 +404,7 @@ fn too_many_pulls_for_nobody_end_the_connection_which_gives_all_messages_back() 
     }
     bench.go();
     assert_eq!(bench.link().pulls.spare(), MAX_SPARE);
-    let now = bench.now;
+    let now = bench.hand.now;
     assert_eq!(bench.link().connection_state(now), ConnectionState::Ready);
     bench.link().leave(pulls[0]);
     assert_eq!(bench.turn(), Pulse::Close(None), "nobody wants another one");
@@ -523,7 +511,7 @@ fn a_pull_that_waits_is_sent_again_over_the_next_connection() {
     for _ in 0..10 {
         bench.lose();
         assert!(matches!(bench.turn(), Pulse::Dial { .. } | Pulse::Close(Some(_))));
-        bench.now += SECOND;
+        bench.hand.now += SECOND;
         bench.turn();
         bench.connect();
         bench.ask(count()).unwrap();
@@ -542,9 +530,9 @@ fn a_server_that_cannot_be_reached_ends_a_pull_within_the_retry_policy() {
     while bench.outcome_is_open(pull) {
         if let Pulse::Dial { .. } = bench.turn() {
             attempts += 1;
-            bench.io.ended(End::NotConnected(refused()));
+            bench.hand.ends(End::NotConnected(refused()));
         }
-        bench.now += SECOND;
+        bench.hand.now += SECOND;
         assert!(attempts < 10);
     }
     assert_eq!((attempts, bench.error(pull).0), (3, ErrorKind::Connect));
@@ -554,23 +542,23 @@ fn a_server_that_cannot_be_reached_ends_a_pull_within_the_retry_policy() {
 fn a_silent_server_is_asked_for_a_sign_of_life_and_given_up() {
     let mut bench = Bench::open(options().ping_interval(Some(30 * SECOND)));
     let pull = bench.begin(Ask::Pull(queue()));
-    let at = bench.now + 30 * SECOND;
+    let at = bench.hand.now + 30 * SECOND;
     assert_eq!(bench.go(), Pulse::Go(Some(at)));
-    bench.now = at;
+    bench.hand.now = at;
     bench.turn();
-    assert_eq!(bench.io.unsent()[0], 0x89, "a ping");
+    assert_eq!(bench.hand.unsent()[0], 0x89, "a ping");
     bench.write();
     // The server's pong holds nothing of the ping, and is a sign of life all the same.
     bench.read();
-    assert_eq!(bench.turn(), Pulse::Go(Some(bench.now + 30 * SECOND)));
-    bench.now += 30 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Go(Some(bench.hand.now + 30 * SECOND)));
+    bench.hand.now += 30 * SECOND;
     bench.turn();
-    let bytes = bench.io.unwritten();
-    bench.io.took(bytes, bench.now);
-    assert_eq!(bench.turn(), Pulse::Go(Some(bench.now + 10 * SECOND)));
-    bench.now += 10 * SECOND;
+    let bytes = bench.hand.unsent().len();
+    bench.hand.takes(bytes);
+    assert_eq!(bench.turn(), Pulse::Go(Some(bench.hand.now + 10 * SECOND)));
+    bench.hand.now += 10 * SECOND;
     assert_eq!(bench.turn(), Pulse::Look);
-    bench.io.looked(bench.now);
+    bench.hand.looked();
     assert!(matches!(bench.turn(), Pulse::Dial { .. }), "the pull goes over another connection");
     assert!(bench.outcome_is_open(pull));
 }
@@ -581,16 +569,16 @@ fn a_request_that_gets_no_answer_is_late_whatever_else_comes() {
     // The real server answers no such request; this one stands for all that it is silent on.
     let lost = bench.begin(push("lost"));
     bench.turn();
-    let bytes = bench.io.unwritten();
-    bench.io.took(bytes, bench.now);
+    let bytes = bench.hand.unsent().len();
+    bench.hand.takes(bytes);
     for _ in 0..9 {
-        bench.now += SECOND;
+        bench.hand.now += SECOND;
         bench.ask(count()).unwrap();
         assert!(bench.outcome_is_open(lost));
     }
-    bench.now += SECOND;
+    bench.hand.now += SECOND;
     assert_eq!(bench.turn(), Pulse::Look);
-    bench.io.looked(bench.now);
+    bench.hand.looked();
     bench.turn();
     assert_eq!(bench.error(lost), (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
 }
@@ -604,7 +592,7 @@ fn an_answer_that_nobody_asked_for_ends_the_connection() {
     bench.comes(b"\x82\x10\x06\0\x0299\0\x02/q\0\x02ok\0\0\0\0");
     bench.turn();
     assert_eq!(bench.error(pushed), (ErrorKind::Protocol, Fate::Unknown));
-    let now = bench.now;
+    let now = bench.hand.now;
     assert_ne!(bench.link().connection_state(now), ConnectionState::Ready);
 }
 
@@ -680,11 +668,11 @@ fn a_delete_whose_caller_has_gone_is_the_next_callers() {
 #[test]
 fn an_idle_connection_is_looked_at_before_it_is_written_to() {
     let mut bench = Bench::open(options());
-    bench.now += 2 * SECOND;
+    bench.hand.now += 2 * SECOND;
     assert_eq!(bench.turn(), Pulse::Rest(None));
     let pushed = bench.begin(push("x"));
     assert_eq!(bench.turn(), Pulse::Peek);
-    assert!(bench.io.is_drained());
+    assert!(bench.hand.io().is_drained());
     bench.lose();
     bench.turn();
     assert!(bench.outcome_is_open(pushed), "nothing was sent");
@@ -704,7 +692,7 @@ fn the_same_seed_gives_the_same_bytes() {
         let mut bytes = Vec::new();
         for _ in 0..8 {
             bench.turn();
-            bytes.extend_from_slice(bench.io.unsent());
+            bytes.extend_from_slice(bench.hand.unsent());
             bench.write();
             bench.read();
         }
@@ -721,14 +709,14 @@ fn a_client_that_goes_says_so_and_does_not_wait_for_an_answer() {
     bench.pull();
     bench.link().close();
     assert!(matches!(bench.turn(), Pulse::HalfClose(Some(_))));
-    assert_eq!((bench.io.unsent()[0], bench.io.unwritten()), (0x88, 8), "a close");
+    assert_eq!((bench.hand.unsent()[0], bench.hand.unsent().len()), (0x88, 8), "a close");
     bench.write();
     assert_eq!(bench.turn(), Pulse::Over);
     // One that cannot be told is not waited for.
     let mut bench = Bench::open(options());
     bench.link().close();
     bench.turn();
-    bench.now += SECOND;
+    bench.hand.now += SECOND;
     assert_eq!(bench.turn(), Pulse::Over);
 }
 
@@ -751,13 +739,13 @@ fn a_pump_that_goes_away_is_followed_by_another_one() {
     let (sent, pull) = (bench.begin(push("x")), bench.begin(Ask::Pull(queue())));
     bench.turn();
     bench.write();
-    bench.io.abandoned();
+    bench.hand.abandoned();
     bench.turn();
     assert_eq!(bench.error(sent), (ErrorKind::ConnectionLost, Fate::Unknown));
     assert_eq!(bench.error(pull).0, ErrorKind::ConnectionLost);
     bench.begin(count());
     assert!(bench.link().claim() && !bench.link().claim(), "one of them has to see to it");
-    bench.io = Io::default();
+    bench.hand.pump_anew();
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
     bench.connect();
 }
@@ -769,22 +757,22 @@ fn a_flood_of_pings_is_answered_one_at_a_time() {
         bench.comes(b"\x89\x04ping");
     }
     bench.turn();
-    assert_eq!((bench.io.unsent()[0], bench.io.unwritten()), (0x8a, 10), "one pong");
+    assert_eq!((bench.hand.unsent()[0], bench.hand.unsent().len()), (0x8a, 10), "one pong");
     for _ in 0..1000 {
         bench.comes(b"\x89\x04ping");
     }
     bench.turn();
-    assert_eq!(bench.io.unwritten(), 10, "the first was not taken");
+    assert_eq!(bench.hand.unsent().len(), 10, "the first was not taken");
 }
 
 impl Bench {
     fn epoch(&self) -> Option<queue_core::Epoch> {
-        self.link.0.epoch()
+        self.hand.role.0.epoch()
     }
 
     /// Whether a task goes on.
     fn outcome_is_open(&self, number: u64) -> bool {
-        self.link.0.tasks.get(&number).is_some_and(|task| !task.is_done())
+        self.hand.role.0.tasks.get(&number).is_some_and(|task| !task.is_done())
     }
 }
 
@@ -841,11 +829,11 @@ fn of_pushes_that_go_together_those_that_were_not_sent_go_over_the_next_connecti
     let mut bench = Bench::open(options());
     let batch = bench.begin(pushes(&["one", "two", "three"]));
     bench.turn();
-    let half = bench.io.unwritten() / 2;
-    let written = bench.io.unsent()[..half].to_vec();
+    let half = bench.hand.unsent().len() / 2;
+    let written = bench.hand.unsent()[..half].to_vec();
     let connection = bench.connection.unwrap();
     bench.server.send(connection, &written);
-    bench.io.took(half, bench.now);
+    bench.hand.takes(half);
     bench.lose();
     bench.turn();
     assert!(bench.outcome(batch).is_none(), "two of them go on");
@@ -862,8 +850,8 @@ fn pushes_that_go_together_are_tried_as_often_as_one_alone() {
     let mut bench = Bench::open(options().retry(RetryPolicy::never()));
     let batch = bench.begin(pushes(&["one", "two"]));
     bench.turn();
-    let half = bench.io.unwritten() / 2;
-    bench.io.took(half, bench.now);
+    let half = bench.hand.unsent().len() / 2;
+    bench.hand.takes(half);
     let queued = bench.begin(pushes(&["queued"]));
     bench.lose();
     bench.turn();
@@ -879,7 +867,7 @@ fn pushes_that_go_together_end_at_their_limit_and_answers_that_come_later_are_no
     let batch = bench.begin_for(pushes(&["one", "two"]), SECOND);
     bench.turn();
     let queued = bench.begin_for(pushes(&["queued"]), Duration::ZERO);
-    bench.now += SECOND;
+    bench.hand.now += SECOND;
     bench.turn();
     let [unknown, not_sent] =
         [Fate::Unknown, Fate::NotSent].map(|fate| Err((ErrorKind::Timeout(Deadline::Total), fate)));

@@ -8,7 +8,7 @@ use std::{
 use fixtures::{beanstalkd::Server, gearmand::broker::ConnectionId, offline::Offline};
 use queue_core::{
     End, Random,
-    proof::{Faults, Peer, Proof, Steady},
+    proof::{ByHand, Faults, Peer, Proof},
 };
 
 use super::*;
@@ -233,51 +233,45 @@ fn pair(proof: &mut Run, steps: usize) -> Option<()> {
 }
 
 /// The role by itself, with time and bytes by hand.
-struct Hand {
-    role: Steady<ClientSession>,
-    io: Io<Error>,
-    now: Instant,
+struct Bench {
+    hand: ByHand<ClientSession>,
 }
 
-impl Hand {
+impl Bench {
     fn new(options: ConnectOptions) -> Self {
-        let role = Steady(ClientSession::new(options, true));
-        let mut hand = Hand { role, io: Io::default(), now: queue_core::now() };
-        hand.role.0.connect();
-        assert!(matches!(hand.ask(), Pulse::Dial { server: 0, by: Some(_), .. }));
-        hand.io.opened();
-        hand.ask();
-        assert!(hand.role.0.ready().is_some_and(|outcome| outcome.is_ok()));
-        hand
+        let mut bench = Bench { hand: ByHand::new(ClientSession::new(options, true)) };
+        bench.hand.role.0.connect();
+        assert!(matches!(bench.ask(), Pulse::Dial { server: 0, by: Some(_), .. }));
+        bench.hand.opens();
+        bench.ask();
+        assert!(bench.hand.role.0.ready().is_some_and(|outcome| outcome.is_ok()));
+        bench
     }
 
     fn ask(&mut self) -> Pulse {
-        self.role.exchange(&mut self.io, self.now)
+        self.hand.turn()
     }
 
     /// Begins a command, and has it written; what was written.
     fn begin<C: Command>(&mut self, command: &C) -> String {
-        self.role.0.begin(command);
+        self.hand.role.0.begin(command);
         self.ask();
         self.write()
     }
 
     fn write(&mut self) -> String {
-        let unsent = String::from_utf8(self.io.unsent().to_vec()).unwrap();
-        self.io.took(unsent.len(), self.now);
-        unsent
+        String::from_utf8(self.hand.takes_all()).unwrap()
     }
 
     /// What comes, and what the caller has of it.
     fn hear(&mut self, bytes: &str) -> Option<Result<Response>> {
-        self.io.space()[..bytes.len()].copy_from_slice(bytes.as_bytes());
-        self.io.came(bytes.len());
+        self.hand.comes(bytes.as_bytes());
         self.ask();
-        self.role.0.reply()
+        self.hand.role.0.reply()
     }
 
     fn lose(&mut self) -> Pulse {
-        self.io.ended(End::Lost(std::io::ErrorKind::ConnectionReset.into()));
+        self.hand.loses(std::io::ErrorKind::ConnectionReset);
         self.ask()
     }
 }
@@ -288,91 +282,91 @@ fn put(body: &str) -> Put<&str> {
 
 #[test]
 fn a_command_that_was_not_sent_whole_is_sent_again_behind_what_is_restored() {
-    let mut hand = Hand::new(options());
-    hand.begin(&Use("mine".try_into().unwrap()));
-    assert!(hand.hear("USING mine\r\n").is_some());
-    hand.role.0.begin(&put("body"));
-    hand.ask();
-    hand.io.took(5, hand.now);
+    let mut bench = Bench::new(options());
+    bench.begin(&Use("mine".try_into().unwrap()));
+    assert!(bench.hear("USING mine\r\n").is_some());
+    bench.hand.role.0.begin(&put("body"));
+    bench.ask();
+    bench.hand.takes(5);
     // The connection has served, so the next one is made at once.
-    assert!(matches!(hand.lose(), Pulse::Dial { server: 0, .. }));
-    hand.io.opened();
-    hand.ask();
-    assert_eq!(hand.write(), "use mine\r\nput 1024 0 60 4\r\nbody\r\n");
-    let reply = hand.hear("USING mine\r\nINSERTED 7\r\n");
+    assert!(matches!(bench.lose(), Pulse::Dial { server: 0, .. }));
+    bench.hand.opens();
+    bench.ask();
+    assert_eq!(bench.write(), "use mine\r\nput 1024 0 60 4\r\nbody\r\n");
+    let reply = bench.hear("USING mine\r\nINSERTED 7\r\n");
     assert_eq!(reply.unwrap().unwrap(), Response::Inserted(7.into()));
 }
 
 #[test]
 fn a_command_on_a_job_and_one_of_unknown_fate_are_never_repeated() {
-    let mut hand = Hand::new(options());
-    hand.role.0.begin(&Delete::new(JobId::from(7)));
-    hand.ask();
-    hand.io.took(5, hand.now);
-    assert_eq!(hand.lose(), Pulse::Close(None));
-    let error = hand.role.0.reply().unwrap().unwrap_err();
+    let mut bench = Bench::new(options());
+    bench.hand.role.0.begin(&Delete::new(JobId::from(7)));
+    bench.ask();
+    bench.hand.takes(5);
+    assert_eq!(bench.lose(), Pulse::Close(None));
+    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
     assert_eq!((error.fate(), error.command()), (Fate::NotSent, Some("delete")));
-    let mut hand = Hand::new(options());
-    hand.begin(&put("body"));
-    assert_eq!(hand.lose(), Pulse::Close(None));
-    assert_eq!(hand.role.0.reply().unwrap().unwrap_err().fate(), Fate::Unknown);
+    let mut bench = Bench::new(options());
+    bench.begin(&put("body"));
+    assert_eq!(bench.lose(), Pulse::Close(None));
+    assert_eq!(bench.hand.role.0.reply().unwrap().unwrap_err().fate(), Fate::Unknown);
 }
 
 #[test]
 fn attempts_are_bounded_and_the_last_failure_is_the_outcome() {
-    let mut hand = Hand::new(options());
-    hand.role.0.begin(&put("body"));
-    hand.ask();
-    let mut pulse = hand.lose();
+    let mut bench = Bench::new(options());
+    bench.hand.role.0.begin(&put("body"));
+    bench.ask();
+    let mut pulse = bench.lose();
     let mut attempts = 0;
     while let Some(at) = pulse.until() {
-        hand.now = at;
+        bench.hand.now = at;
         if matches!(pulse, Pulse::Dial { .. }) {
             attempts += 1;
-            hand.io.ended(End::NotConnected(closed("no way")));
+            bench.hand.ends(End::NotConnected(closed("no way")));
         }
-        pulse = hand.ask();
+        pulse = bench.ask();
     }
-    let error = hand.role.0.reply().unwrap().unwrap_err();
+    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
     assert_eq!((attempts, error.to_string().as_str()), (3, "put: no way"));
 }
 
 /// The future of the first call was dropped, and nobody asked for a long time what came of its attempt.
 #[test]
 fn the_attempt_of_a_call_that_was_dropped_is_not_charged_to_the_next() {
-    let mut hand = Hand::new(options().retry(RetryPolicy::never()));
-    hand.role.0.begin(&put("dropped"));
-    hand.ask();
-    assert!(matches!(hand.lose(), Pulse::Close(None)), "no second attempt is allowed");
-    assert!(hand.role.0.reply().unwrap().is_err());
-    hand.role.0.connect();
-    assert!(matches!(hand.ask(), Pulse::Dial { .. }));
-    hand.now += 3600 * SECOND;
-    hand.role.0.connect();
-    hand.io.ended(End::NotConnected(closed("an hour ago")));
-    let Pulse::Dial { by: Some(by), .. } = hand.ask() else { panic!("it has its own attempt") };
-    assert!(by > hand.now);
-    hand.io.ended(End::NotConnected(closed("now")));
-    hand.ask();
-    let error = hand.role.0.reply().unwrap().unwrap_err();
+    let mut bench = Bench::new(options().retry(RetryPolicy::never()));
+    bench.hand.role.0.begin(&put("dropped"));
+    bench.ask();
+    assert!(matches!(bench.lose(), Pulse::Close(None)), "no second attempt is allowed");
+    assert!(bench.hand.role.0.reply().unwrap().is_err());
+    bench.hand.role.0.connect();
+    assert!(matches!(bench.ask(), Pulse::Dial { .. }));
+    bench.hand.now += 3600 * SECOND;
+    bench.hand.role.0.connect();
+    bench.hand.ends(End::NotConnected(closed("an hour ago")));
+    let Pulse::Dial { by: Some(by), .. } = bench.ask() else { panic!("it has its own attempt") };
+    assert!(by > bench.hand.now);
+    bench.hand.ends(End::NotConnected(closed("now")));
+    bench.ask();
+    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
     assert_eq!(error.to_string(), "now");
 }
 
 #[test]
 fn a_total_deadline_tells_the_last_failure_once() {
     let options = options().total_timeout(Some(10 * SECOND));
-    let mut hand = Hand::new(options.retry(RetryPolicy::new(100).backoff(SECOND, SECOND)));
-    hand.role.0.begin(&put("body"));
-    hand.ask();
-    let mut pulse = hand.lose();
+    let mut bench = Bench::new(options.retry(RetryPolicy::new(100).backoff(SECOND, SECOND)));
+    bench.hand.role.0.begin(&put("body"));
+    bench.ask();
+    let mut pulse = bench.lose();
     while let Some(at) = pulse.until() {
-        hand.now = at;
+        bench.hand.now = at;
         if matches!(pulse, Pulse::Dial { .. }) {
-            hand.io.ended(End::NotConnected(closed("no way")));
+            bench.hand.ends(End::NotConnected(closed("no way")));
         }
-        pulse = hand.ask();
+        pulse = bench.ask();
     }
-    let error = hand.role.0.reply().unwrap().unwrap_err();
+    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total));
     assert_eq!(error.to_string(), "put: not done within the total timeout: no way");
     assert!(std::error::Error::source(&error).is_none());
@@ -380,57 +374,56 @@ fn a_total_deadline_tells_the_last_failure_once() {
 
 #[test]
 fn a_reserve_takes_over_an_earlier_one_and_asks_whether_its_job_is_still_held() {
-    let mut hand = Hand::new(options());
-    assert_eq!(hand.begin(&Reserve), "reserve\r\n");
+    let mut bench = Bench::new(options());
+    assert_eq!(bench.begin(&Reserve), "reserve\r\n");
     let wait = ReserveWithTimeout::new(10 * SECOND).unwrap();
-    assert_eq!(hand.begin(&wait), "", "nothing is sent behind one that waits");
-    assert!(hand.hear("RESERVED 7 2\r\nhi\r\n").is_none());
-    assert_eq!(hand.write(), "touch 7\r\n");
-    let reply = hand.hear("TOUCHED\r\n").unwrap().unwrap();
+    assert_eq!(bench.begin(&wait), "", "nothing is sent behind one that waits");
+    assert!(bench.hear("RESERVED 7 2\r\nhi\r\n").is_none());
+    assert_eq!(bench.write(), "touch 7\r\n");
+    let reply = bench.hear("TOUCHED\r\n").unwrap().unwrap();
     assert!(matches!(reply, Response::Reserved(job) if job.id == 7.into()));
     // A job that is not held any more is nobody's.
-    hand.begin(&Reserve);
-    hand.begin(&wait);
-    hand.hear("RESERVED 8 2\r\nhi\r\n");
-    assert_eq!(hand.write(), "touch 8\r\n");
-    assert!(hand.hear("NOT_FOUND\r\n").is_none());
-    assert_eq!(hand.write(), "reserve-with-timeout 10\r\n");
+    bench.begin(&Reserve);
+    bench.begin(&wait);
+    bench.hear("RESERVED 8 2\r\nhi\r\n");
+    assert_eq!(bench.write(), "touch 8\r\n");
+    assert!(bench.hear("NOT_FOUND\r\n").is_none());
+    assert_eq!(bench.write(), "reserve-with-timeout 10\r\n");
 }
 
 #[test]
 fn a_reserve_that_may_not_wait_any_longer_looks_once_more_and_leaves_the_earlier_one() {
-    let mut hand = Hand::new(options());
-    hand.begin(&Reserve);
-    hand.begin(&ReserveWithTimeout::new(Duration::ZERO).unwrap());
-    assert_eq!(hand.ask(), Pulse::Look);
-    hand.io.looked(hand.now);
-    assert_eq!(hand.ask(), Pulse::Rest(None));
-    assert_eq!(hand.role.0.reply().unwrap().unwrap(), Response::TimedOut);
+    let mut bench = Bench::new(options());
+    bench.begin(&Reserve);
+    bench.begin(&ReserveWithTimeout::new(Duration::ZERO).unwrap());
+    assert_eq!(bench.ask(), Pulse::Look);
+    bench.hand.looked();
+    assert_eq!(bench.ask(), Pulse::Rest(None));
+    assert_eq!(bench.hand.role.0.reply().unwrap().unwrap(), Response::TimedOut);
     // What came meanwhile is the next one's.
-    hand.now += SECOND;
-    hand.begin(&ReserveWithTimeout::new(Duration::ZERO).unwrap());
-    assert_eq!(hand.ask(), Pulse::Look);
-    hand.hear("RESERVED 7 2\r\nhi\r\n");
-    assert_eq!(hand.write(), "touch 7\r\n");
+    bench.hand.now += SECOND;
+    bench.begin(&ReserveWithTimeout::new(Duration::ZERO).unwrap());
+    assert_eq!(bench.ask(), Pulse::Look);
+    bench.hear("RESERVED 7 2\r\nhi\r\n");
+    assert_eq!(bench.write(), "touch 7\r\n");
 }
 
 /// The body of a reply for a caller who is gone is skipped as it comes, and this one has no end.
 #[test]
 fn a_flood_does_not_keep_a_reserve_that_may_not_wait_any_longer() {
-    let mut hand = Hand::new(options());
-    hand.begin(&Reserve);
-    hand.begin(&ReserveWithTimeout::new(SECOND).unwrap());
-    assert!(hand.hear(&format!("RESERVED 7 {}\r\n", u64::MAX / 2)).is_none());
-    hand.now += SECOND;
+    let mut bench = Bench::new(options());
+    bench.begin(&Reserve);
+    bench.begin(&ReserveWithTimeout::new(SECOND).unwrap());
+    assert!(bench.hear(&format!("RESERVED 7 {}\r\n", u64::MAX / 2)).is_none());
+    bench.hand.now += SECOND;
     let mut looks = 0;
-    while hand.ask() == Pulse::Look {
-        let n = hand.io.space().len();
-        hand.io.came(n);
+    while bench.ask() == Pulse::Look {
+        bench.hand.floods();
         looks += 1;
         assert!(looks < 100_000);
     }
     assert!(looks > 1, "{looks}");
-    assert_eq!(hand.role.0.reply().unwrap().unwrap(), Response::TimedOut);
+    assert_eq!(bench.hand.role.0.reply().unwrap().unwrap(), Response::TimedOut);
 }
 
 /// The time in which nobody calls is the server's, too; but what has come meanwhile is read before that.
@@ -438,32 +431,32 @@ fn a_flood_does_not_keep_a_reserve_that_may_not_wait_any_longer() {
 fn an_earlier_reserve_is_overdue_only_when_nothing_of_its_reply_has_come() {
     let wait = ReserveWithTimeout::new(5 * SECOND).unwrap();
     let left = || {
-        let mut hand = Hand::new(options().reply_timeout(10 * SECOND));
-        hand.begin(&wait);
+        let mut bench = Bench::new(options().reply_timeout(10 * SECOND));
+        bench.begin(&wait);
         // The first one that waits for it.
-        hand.begin(&wait);
-        hand.now += 3600 * SECOND;
-        hand.role.0.begin(&wait);
-        assert_eq!(hand.ask(), Pulse::Look);
-        hand
+        bench.begin(&wait);
+        bench.hand.now += 3600 * SECOND;
+        bench.hand.role.0.begin(&wait);
+        assert_eq!(bench.ask(), Pulse::Look);
+        bench
     };
-    let mut hand = left();
-    hand.io.looked(hand.now);
-    assert_eq!(hand.ask(), Pulse::Close(None));
-    let error = hand.role.0.reply().unwrap().unwrap_err();
+    let mut bench = left();
+    bench.hand.looked();
+    assert_eq!(bench.ask(), Pulse::Close(None));
+    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
-    let mut hand = left();
-    assert!(hand.hear("RESERVED 7 2\r\n").is_none());
-    let rest = hand.ask().until().unwrap();
-    assert!(rest > hand.now, "its rest has its time");
-    hand.hear("hi\r\n");
-    assert_eq!(hand.write(), "touch 7\r\n");
+    let mut bench = left();
+    assert!(bench.hear("RESERVED 7 2\r\n").is_none());
+    let rest = bench.ask().until().unwrap();
+    assert!(rest > bench.hand.now, "its rest has its time");
+    bench.hear("hi\r\n");
+    assert_eq!(bench.write(), "touch 7\r\n");
     // Bytes that come now and then do not put it off for ever.
-    let mut hand = left();
+    let mut bench = left();
     let mut late = 0;
-    while hand.role.0.task.is_some() {
-        hand.hear("R");
-        hand.now += SECOND;
+    while bench.hand.role.0.task.is_some() {
+        bench.hear("R");
+        bench.hand.now += SECOND;
         late += 1;
         assert!(late < 100);
     }
@@ -471,60 +464,60 @@ fn an_earlier_reserve_is_overdue_only_when_nothing_of_its_reply_has_come() {
 
 #[test]
 fn a_command_behind_a_reserve_that_waits_ends_the_sending_side() {
-    let mut hand = Hand::new(options());
-    hand.begin(&Reserve);
-    hand.role.0.begin(&ListTubeUsed);
-    assert!(matches!(hand.ask(), Pulse::HalfClose(Some(_))));
-    assert_eq!(hand.write(), "list-tube-used\r\n");
-    let reply = hand.hear("TIMED_OUT\r\nUSING default\r\n");
+    let mut bench = Bench::new(options());
+    bench.begin(&Reserve);
+    bench.hand.role.0.begin(&ListTubeUsed);
+    assert!(matches!(bench.ask(), Pulse::HalfClose(Some(_))));
+    assert_eq!(bench.write(), "list-tube-used\r\n");
+    let reply = bench.hear("TIMED_OUT\r\nUSING default\r\n");
     assert_eq!(reply.unwrap().unwrap(), Response::Using("default".into()));
-    assert_eq!(hand.ask(), Pulse::Close(None), "the connection is not used again");
+    assert_eq!(bench.ask(), Pulse::Close(None), "the connection is not used again");
 }
 
 #[test]
 fn a_dropped_reserve_by_id_closes_the_connection() {
-    let mut hand = Hand::new(options());
-    hand.begin(&ReserveJob(7.into()));
-    hand.begin(&ListTubesWatched);
+    let mut bench = Bench::new(options());
+    bench.begin(&ReserveJob(7.into()));
+    bench.begin(&ListTubesWatched);
     let list = "---\n- default\n";
     let replies = format!("RESERVED 7 2\r\nhi\r\nOK {}\r\n{list}\r\n", list.len());
-    assert!(hand.hear(&replies).unwrap().is_ok());
-    assert_eq!(hand.ask(), Pulse::Close(None));
+    assert!(bench.hear(&replies).unwrap().is_ok());
+    assert_eq!(bench.ask(), Pulse::Close(None));
 }
 
 #[test]
 fn a_connection_that_was_idle_is_looked_at_before_it_is_used() {
-    let mut hand = Hand::new(options());
-    hand.begin(&put("a"));
-    hand.hear("INSERTED 1\r\n");
-    hand.now += 5 * SECOND;
-    hand.role.0.begin(&put("b"));
-    assert_eq!(hand.ask(), Pulse::Peek);
-    hand.io.ended(End::Lost(std::io::ErrorKind::UnexpectedEof.into()));
-    assert!(matches!(hand.ask(), Pulse::Dial { server: 0, .. }), "nothing was sent on it");
-    hand.io.opened();
-    hand.ask();
-    assert_eq!(hand.write(), "put 1024 0 60 1\r\nb\r\n");
+    let mut bench = Bench::new(options());
+    bench.begin(&put("a"));
+    bench.hear("INSERTED 1\r\n");
+    bench.hand.now += 5 * SECOND;
+    bench.hand.role.0.begin(&put("b"));
+    assert_eq!(bench.ask(), Pulse::Peek);
+    bench.hand.loses(std::io::ErrorKind::UnexpectedEof);
+    assert!(matches!(bench.ask(), Pulse::Dial { server: 0, .. }), "nothing was sent on it");
+    bench.hand.opens();
+    bench.ask();
+    assert_eq!(bench.write(), "put 1024 0 60 1\r\nb\r\n");
 }
 
 #[test]
 fn the_end_of_the_stream_is_the_reply_to_quit() {
-    let mut hand = Hand::new(options());
-    hand.begin(&Quit);
-    hand.io.ended(End::Lost(std::io::ErrorKind::UnexpectedEof.into()));
-    assert_eq!(hand.ask(), Pulse::Close(None));
-    assert_eq!(hand.role.0.reply().unwrap().unwrap(), Response::Closed);
+    let mut bench = Bench::new(options());
+    bench.begin(&Quit);
+    bench.hand.loses(std::io::ErrorKind::UnexpectedEof);
+    assert_eq!(bench.ask(), Pulse::Close(None));
+    assert_eq!(bench.hand.role.0.reply().unwrap().unwrap(), Response::Closed);
 }
 
 #[test]
 fn a_reply_to_a_command_that_is_written_at_once_is_due_from_then_on() {
-    let mut hand = Hand::new(options().reply_timeout(3 * SECOND).write_timeout(100 * SECOND));
-    hand.role.0.begin(&Ignore("a".try_into().unwrap()));
-    let start = hand.now;
-    assert_eq!(hand.ask().until(), Some(start + 3 * SECOND));
-    hand.write();
-    hand.now += 3 * SECOND;
-    assert_eq!(hand.ask(), Pulse::Close(None));
-    let error = hand.role.0.reply().unwrap().unwrap_err();
+    let mut bench = Bench::new(options().reply_timeout(3 * SECOND).write_timeout(100 * SECOND));
+    bench.hand.role.0.begin(&Ignore("a".try_into().unwrap()));
+    let start = bench.hand.now;
+    assert_eq!(bench.ask().until(), Some(start + 3 * SECOND));
+    bench.write();
+    bench.hand.now += 3 * SECOND;
+    assert_eq!(bench.ask(), Pulse::Close(None));
+    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
 }

@@ -22,10 +22,10 @@ const GLANCE: Duration = Duration::from_millis(1);
 
 impl Worker {
     /// The next job of a function that was announced with [`can_do`](Self::can_do); `None` when none came within
-    /// `timeout`, or at once when none can come any more: the worker is told to [stop](WorkerHandle::stop), or its
-    /// [limit](WorkerOptions::limit) is reached.
+    /// `timeout`, or at once when none can come any more: the worker is told to [stop](crate::WorkerHandle::stop), or its
+    /// [limit](crate::WorkerOptions::limit) is reached.
     ///
-    /// Up to [`slots`](WorkerOptions::slots) jobs of each connection can be held at once. End each with
+    /// Up to [`slots`](crate::WorkerOptions::slots) jobs of each connection can be held at once. End each with
     /// [`complete`](Self::complete), [`fail`](Self::fail) or [`exception`](Self::exception).
     ///
     /// # Errors

@@ -1,11 +1,11 @@
 //! Tests of the admin role, without sockets and clocks.
 #![cfg(any(feature = "tokio", feature = "blocking"))]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use queue_core::{
-    End, Io, Pulse, Random, Role,
-    proof::{Faults, Peer, Proof, Steady},
+    Pulse, Random,
+    proof::{ByHand, Faults, Peer, Proof},
 };
 
 use super::{AdminCommand, AdminReply, AdminSession};
@@ -19,44 +19,38 @@ fn options() -> ConnectOptions {
 }
 
 struct Bench {
-    session: Steady<AdminSession>,
-    io: Io<Error>,
-    now: Instant,
+    hand: ByHand<AdminSession>,
 }
 
 impl Bench {
     fn open() -> Self {
-        let mut io = Io::default();
-        io.opened();
-        let session = Steady(AdminSession::new(options()));
-        Bench { session, io, now: queue_core::now() }
+        let mut hand = ByHand::new(AdminSession::new(options()));
+        hand.opens();
+        Bench { hand }
     }
 
     fn begin(&mut self, command: &AdminCommand) {
-        self.session.0.begin(command, self.now).unwrap();
+        self.hand.role.0.begin(command, self.hand.now).unwrap();
     }
 
     fn turn(&mut self) -> Pulse {
-        self.session.exchange(&mut self.io, self.now)
+        self.hand.turn()
     }
 
     /// The command is written, once it was seen that nothing is here.
     fn written(&mut self) -> Vec<u8> {
         assert_eq!(self.turn(), Pulse::Peek);
-        self.io.looked(self.now);
+        self.hand.looked();
         assert!(matches!(self.turn(), Pulse::Go(_)));
-        let sent = self.io.unsent().to_vec();
-        self.io.took(sent.len(), self.now);
-        sent
+        self.hand.takes_all()
     }
 
     fn comes(&mut self, text: &str) {
-        self.io.space()[..text.len()].copy_from_slice(text.as_bytes());
-        self.io.came(text.len());
+        self.hand.comes(text.as_bytes());
     }
 
     fn outcome(&mut self) -> Result<AdminReply> {
-        self.session.0.outcome().unwrap()
+        self.hand.role.0.outcome().unwrap()
     }
 }
 
@@ -100,21 +94,21 @@ fn only_what_was_not_sent_whole_is_sent_again() {
     let mut bench = Bench::open();
     bench.begin(&AdminCommand::Version);
     bench.turn();
-    bench.io.looked(bench.now);
+    bench.hand.looked();
     bench.turn();
-    bench.io.took(3, bench.now);
-    bench.io.ended(End::Lost(std::io::ErrorKind::ConnectionReset.into()));
+    bench.hand.takes(3);
+    bench.hand.loses(std::io::ErrorKind::ConnectionReset);
     let Pulse::Close(Some(until)) = bench.turn() else {
         panic!("a server that fails is waited for")
     };
-    bench.now = until;
+    bench.hand.now = until;
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-    bench.io.opened();
+    bench.hand.opens();
     bench.turn();
-    bench.io.looked(bench.now);
+    bench.hand.looked();
     bench.turn();
-    bench.io.took("version\r\n".len(), bench.now);
-    bench.io.ended(End::Lost(std::io::ErrorKind::ConnectionReset.into()));
+    bench.hand.takes("version\r\n".len());
+    bench.hand.loses(std::io::ErrorKind::ConnectionReset);
     assert_eq!(bench.turn(), Pulse::Close(None));
     let error = bench.outcome().unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
@@ -127,7 +121,7 @@ fn a_silent_server_meets_the_deadline() {
     bench.begin(&AdminCommand::Version);
     bench.written();
     bench.turn();
-    bench.now += 10 * SECOND;
+    bench.hand.now += 10 * SECOND;
     assert_eq!(bench.turn(), Pulse::Close(None));
     let error = bench.outcome().unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));

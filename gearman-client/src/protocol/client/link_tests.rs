@@ -3,13 +3,13 @@
 use std::{
     collections::HashMap,
     task::{Poll, Waker},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::BytesMut;
 use queue_core::{
-    End, Io, Pulse, Random, Role,
-    proof::{Faults, Peer, Proof, Steady},
+    End, Pulse, Random,
+    proof::{ByHand, Faults, Peer, Proof},
 };
 
 use super::{Link, Mail, answer};
@@ -31,31 +31,28 @@ fn options() -> ConnectOptions {
 
 /// A link and its connection, moved by hand.
 struct Bench {
-    link: Steady<Link>,
-    io: Io<Error>,
-    now: Instant,
+    hand: ByHand<Link>,
 }
 
 impl Bench {
     fn new(options: ConnectOptions) -> Self {
-        Bench { link: Steady(Link::new(options)), io: Io::default(), now: Instant::now() }
+        Bench { hand: ByHand::new(Link::new(options)) }
     }
 
     /// One that is connected.
     fn open(options: ConnectOptions) -> Self {
         let mut bench = Bench::new(options);
-        bench.io.opened();
+        bench.hand.opens();
         assert_eq!(bench.turn(), Pulse::Rest(None));
         bench
     }
 
     fn turn(&mut self) -> Pulse {
-        self.io.wake.clear();
-        self.link.exchange(&mut self.io, self.now)
+        self.hand.turn()
     }
 
     fn link(&mut self) -> &mut Link {
-        &mut self.link.0
+        &mut self.hand.role.0
     }
 
     fn echo(&mut self, text: &str) -> u32 {
@@ -69,18 +66,16 @@ impl Bench {
     /// What is written, by packets.
     fn written(&mut self) -> Vec<PacketType> {
         let mut decoder = Decoder::new(Magic::Request, 1 << 20);
-        let bytes = self.io.unsent().to_vec();
+        let bytes = self.hand.takes_all();
         decoder.space()[..bytes.len()].copy_from_slice(&bytes);
         decoder.received(bytes.len());
-        self.io.took(bytes.len(), self.now);
         std::iter::from_fn(|| decoder.next().unwrap()).map(|packet| packet.packet_type).collect()
     }
 
     fn comes(&mut self, packet_type: PacketType, arguments: &[&str]) {
         let mut wire = BytesMut::new();
         Packet::new(Magic::Response, packet_type, arguments).unwrap().encode(&mut wire);
-        self.io.space()[..wire.len()].copy_from_slice(&wire);
-        self.io.came(wire.len());
+        self.hand.comes(&wire);
     }
 
     fn mail(&mut self, slot: u32) -> Option<Mail> {
@@ -103,7 +98,7 @@ fn requests_of_all_callers_go_out_behind_the_greeting_in_one_write() {
     let mut bench = Bench::open(options());
     assert!(bench.written().is_empty(), "nobody asks for anything");
     let (one, two) = (bench.echo("one"), bench.echo("two"));
-    assert_eq!(bench.turn(), Pulse::Go(Some(bench.now + 5 * SECOND)));
+    assert_eq!(bench.turn(), Pulse::Go(Some(bench.hand.now + 5 * SECOND)));
     assert_eq!(bench.written(), [PacketType::OptionReq, PacketType::EchoReq, PacketType::EchoReq]);
     bench.comes(PacketType::OptionRes, &["exceptions"]);
     bench.comes(PacketType::EchoRes, &["one"]);
@@ -125,11 +120,11 @@ fn a_caller_without_a_connection_hears_of_the_attempt_that_began_with_it() {
     assert!(bench.link().claim() && !bench.link().claim(), "one of them has to see to it");
     assert_eq!(
         bench.turn(),
-        Pulse::Dial { server: 0, by: Some(bench.now + 5 * SECOND), ask: None }
+        Pulse::Dial { server: 0, by: Some(bench.hand.now + 5 * SECOND), ask: None }
     );
-    bench.io.ended(End::NotConnected(Error::new(ErrorKind::Connect, Fate::NotSent, "refused")));
+    bench.hand.ends(End::NotConnected(Error::new(ErrorKind::Connect, Fate::NotSent, "refused")));
     assert_eq!(bench.turn(), Pulse::Close(None));
-    let now = bench.now;
+    let now = bench.hand.now;
     assert!(bench.link().quarantine(now).is_some());
     let Poll::Ready(Err(error)) = bench.link().poll_room(&mut seen, Waker::noop()) else {
         panic!()
@@ -139,7 +134,7 @@ fn a_caller_without_a_connection_hears_of_the_attempt_that_began_with_it() {
     assert!(bench.link().poll_room(&mut None, Waker::noop()).is_pending());
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
     // A pump that says nothing has taken too long.
-    bench.now += 6 * SECOND;
+    bench.hand.now += 6 * SECOND;
     assert_eq!(bench.turn(), Pulse::Close(None));
 }
 
@@ -148,9 +143,9 @@ fn the_last_byte_decides_the_fate_of_a_request() {
     let mut bench = Bench::open(options().exceptions(false));
     let (one, two) = (bench.echo("one"), bench.echo("two"));
     bench.turn();
-    bench.io.took(29, bench.now);
+    bench.hand.takes(29);
     let queued = bench.echo("queued");
-    bench.io.ended(End::Lost(std::io::ErrorKind::ConnectionReset.into()));
+    bench.hand.loses(std::io::ErrorKind::ConnectionReset);
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.lost(one), (ErrorKind::ConnectionLost, Fate::Unknown));
     assert_eq!(bench.lost(two), (ErrorKind::ConnectionLost, Fate::NotSent));
@@ -178,9 +173,9 @@ fn an_overdue_answer_is_looked_for_before_the_connection_is_given_up() {
     let slot = bench.echo("late");
     bench.turn();
     bench.written();
-    let due = bench.now + 10 * SECOND;
+    let due = bench.hand.now + 10 * SECOND;
     assert_eq!(bench.turn(), Pulse::Go(Some(due)));
-    bench.now = due;
+    bench.hand.now = due;
     assert_eq!(bench.turn(), Pulse::Look);
     bench.comes(PacketType::EchoRes, &["late"]);
     assert_eq!(bench.turn(), Pulse::Rest(None));
@@ -190,9 +185,9 @@ fn an_overdue_answer_is_looked_for_before_the_connection_is_given_up() {
     bench.turn();
     bench.written();
     bench.turn();
-    bench.now += 10 * SECOND;
+    bench.hand.now += 10 * SECOND;
     assert_eq!(bench.turn(), Pulse::Look);
-    bench.io.looked(bench.now);
+    bench.hand.looked();
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.lost(slot), (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
 }
@@ -204,7 +199,7 @@ fn a_flood_does_not_put_off_the_end_of_a_silent_server() {
     bench.turn();
     bench.written();
     bench.turn();
-    bench.now += 10 * SECOND;
+    bench.hand.now += 10 * SECOND;
     let mut looks = 0;
     while bench.turn() == Pulse::Look {
         for _ in 0..60 {
@@ -219,20 +214,20 @@ fn a_flood_does_not_put_off_the_end_of_a_silent_server() {
 #[test]
 fn an_idle_connection_is_looked_at_before_it_is_written_to() {
     let mut bench = Bench::open(options());
-    bench.now += 2 * SECOND;
+    bench.hand.now += 2 * SECOND;
     assert_eq!(bench.turn(), Pulse::Rest(None));
     let slot = bench.echo("still there?");
     assert_eq!(bench.turn(), Pulse::Peek);
     assert!(bench.written().is_empty());
-    bench.io.ended(End::Lost(std::io::ErrorKind::UnexpectedEof.into()));
+    bench.hand.loses(std::io::ErrorKind::UnexpectedEof);
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.lost(slot).1, Fate::NotSent);
 
     let mut bench = Bench::open(options());
-    bench.now += 2 * SECOND;
+    bench.hand.now += 2 * SECOND;
     bench.echo("still there?");
     assert_eq!(bench.turn(), Pulse::Peek);
-    bench.io.looked(bench.now);
+    bench.hand.looked();
     assert!(matches!(bench.turn(), Pulse::Go(_)));
     assert!(!bench.written().is_empty());
 }
@@ -251,8 +246,8 @@ fn a_connection_that_is_to_end_serves_nobody_and_is_made_again() {
     assert_eq!(bench.lost(slot), (ErrorKind::Protocol, Fate::Unknown));
     assert!(bench.link().poll_room(&mut seen, Waker::noop()).is_pending(), "not its connection");
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-    bench.io.closed();
-    bench.io.opened();
+    bench.hand.closes();
+    bench.hand.opens();
     bench.turn();
     bench.link().disconnect(origin.epoch, &Error::protocol("out of step"));
     assert!(bench.link().is_open(), "another connection");
@@ -264,14 +259,14 @@ fn a_pump_that_goes_away_is_followed_by_another_one() {
     let slot = bench.echo("one");
     bench.turn();
     bench.written();
-    bench.io.abandoned();
+    bench.hand.abandoned();
     bench.turn();
     assert_eq!(bench.lost(slot), (ErrorKind::ConnectionLost, Fate::Unknown));
     assert!(bench.link().poll_room(&mut None, Waker::noop()).is_pending());
     assert!(bench.link().claim());
-    bench.io = Io::default();
+    bench.hand.pump_anew();
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-    bench.io.opened();
+    bench.hand.opens();
     assert_eq!(bench.turn(), Pulse::Rest(None));
     bench.echo("two");
     bench.turn();
@@ -288,10 +283,10 @@ fn while_many_are_on_their_way_the_next_ones_wait_for_company() {
     assert_eq!(bench.written().len(), 17);
     bench.echo("next");
     let Pulse::Go(Some(until)) = bench.turn() else { panic!() };
-    assert!(bench.io.is_drained() && until < bench.now + SECOND);
+    assert!(bench.hand.io().is_drained() && until < bench.hand.now + SECOND);
     bench.echo("company");
     assert!(!bench.link().wakes_pump(), "the pump looks for itself");
-    bench.now = until;
+    bench.hand.now = until;
     bench.turn();
     assert_eq!(bench.written(), [PacketType::EchoReq; 2]);
 }

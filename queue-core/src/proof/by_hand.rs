@@ -1,0 +1,106 @@
+//! A role whose connection a test moves by hand.
+
+use std::{io, time::Instant};
+
+use super::Steady;
+use crate::{End, Io, Pulse, Role};
+
+/// A role and its connection, moved by hand: what comes, how much of what is unsent goes, and how late it is, is for the
+/// test to say.
+#[derive(Debug)]
+pub struct ByHand<R: Role> {
+    /// The role.
+    pub role: Steady<R>,
+    /// How late it is.
+    pub now: Instant,
+    io: Io<R::Failure>,
+}
+
+impl<R: Role> ByHand<R> {
+    /// A role without a connection.
+    pub fn new(role: R) -> Self {
+        ByHand { role: Steady(role), now: crate::now(), io: Io::default() }
+    }
+
+    /// Asks the role.
+    pub fn turn(&mut self) -> Pulse {
+        self.io.wake.clear();
+        self.role.exchange(&mut self.io, self.now)
+    }
+
+    /// A connection was made.
+    pub fn opens(&mut self) {
+        self.io.opened();
+    }
+
+    /// There is no connection any more.
+    pub fn closes(&mut self) {
+        self.io.closed();
+    }
+
+    /// The connection has ended, or the attempt to make one.
+    pub fn ends(&mut self, why: End<R::Failure>) {
+        self.io.ended(why);
+    }
+
+    /// The connection is lost, in this way.
+    pub fn loses(&mut self, why: io::ErrorKind) {
+        self.ends(End::Lost(why.into()));
+    }
+
+    /// The pump is dropped, and another one follows.
+    pub fn abandoned(&mut self) {
+        self.io.abandoned();
+    }
+
+    /// Another pump comes, which has no connection.
+    pub fn pump_anew(&mut self) {
+        self.io = Io::default();
+    }
+
+    /// These bytes come.
+    pub fn comes(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let space = self.io.space();
+            let (piece, rest) = bytes.split_at(bytes.len().min(space.len()));
+            space.iter_mut().zip(piece).for_each(|(place, byte)| *place = *byte);
+            self.io.came(piece.len());
+            bytes = rest;
+        }
+    }
+
+    /// As many bytes come as are read at a time, all of them zero.
+    pub fn floods(&mut self) {
+        let n = self.io.space().len();
+        self.io.came(n);
+    }
+
+    /// What is here was read, and no more.
+    pub fn looked(&mut self) {
+        self.io.looked(self.now);
+    }
+
+    /// What the role wants to be written.
+    #[must_use]
+    pub fn unsent(&self) -> &[u8] {
+        self.io.unsent()
+    }
+
+    /// So many bytes of it are written.
+    pub fn takes(&mut self, n: usize) {
+        self.io.took(n, self.now);
+    }
+
+    /// All of it is written.
+    pub fn takes_all(&mut self) -> Vec<u8> {
+        let all = self.io.unsent().to_vec();
+        self.takes(all.len());
+        all
+    }
+
+    /// What the role sees of the connection.
+    #[must_use]
+    pub fn io(&self) -> &Io<R::Failure> {
+        &self.io
+    }
+}
