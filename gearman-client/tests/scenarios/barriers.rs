@@ -64,8 +64,9 @@ fn a_barrier_leaves_out_a_server_that_cannot_be_reached<F: Face>() {
     worker.complete(job, "").unwrap();
     worker.barrier().unwrap();
     drop(server);
-    // It was there, and then there is nobody.
-    assert_eq!(worker.barrier().unwrap_err().kind(), ErrorKind::ConnectionLost);
+    // It was there, and then there is nobody; whoever is late finds only that it cannot be reached again.
+    let kind = worker.barrier().unwrap_err().kind();
+    assert!(matches!(kind, ErrorKind::ConnectionLost | ErrorKind::Connect), "{kind:?}");
     assert!(worker.barrier().is_err());
     let report = worker.stop();
     assert_eq!((report.completed, report.unknown), (1, 0), "{report}");
