@@ -161,6 +161,7 @@ impl GlobalArgs {
             terminal,
             force_raw: self.force_raw,
             null: false,
+            upright: false,
             colors: &[],
         })
     }
@@ -168,8 +169,13 @@ impl GlobalArgs {
     /// `style` with what these flags say explicitly: one line of a session on top of the session's own.
     #[must_use]
     pub fn restyle(&self, style: &Style) -> Style {
+        // A line for every value is for people, unless another format is asked for.
+        let usual = match style.format {
+            Format::Plain | Format::Name if style.upright => Format::Table,
+            format => format,
+        };
         Style {
-            format: self.output.unwrap_or(style.format),
+            format: self.output.unwrap_or(usual),
             encoding: self.encoding.unwrap_or(style.encoding),
             decode: self.decode.or(style.decode),
             columns: self.columns.clone().or_else(|| style.columns.clone()),
@@ -183,6 +189,7 @@ impl GlobalArgs {
             terminal: style.terminal,
             force_raw: style.force_raw || self.force_raw,
             null: false,
+            upright: style.upright,
             colors: style.colors,
         }
     }

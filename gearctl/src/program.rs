@@ -97,7 +97,8 @@ asks what becomes of them.
 A script (stdin, -f, -e) stops at the first error with that error's exit code. # starts a comment, <<END takes the
 lines up to END as a workload, `expect 'workers>=1' functions mail` fails with exit 1 unless it is so, ${NAME} is what
 --var says. For a person, results that are higher than the screen go to the pager, and \\e opens the editor. !CMD runs a
-line of the shell, :watch repeats a command.
+line of the shell, CMD | SHELL COMMAND feeds one, CMD > FILE and CMD >> FILE write files; :watch and `3 CMD` repeat a
+command, CMD \\G shows a line for every value. A person's sessions begin with the commands in ~/.config/gearctl/replrc.
 
 Examples:
   gearctl repl

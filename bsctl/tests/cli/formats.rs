@@ -47,7 +47,6 @@ pub(crate) const SUCCEEDS: &[(&str, &[&str])] = &[
     ("bench", &["bench", "--msgs", "5"]),
     ("top", &["top", "--once"]),
     ("exporter", &["exporter", "--once"]),
-    ("top", &["top", "--once"]),
     ("tap", &["tap", "--dry-run", "--replay", TRANSCRIPT]),
     ("serve", &["serve", "--print-addr", "--", "true"]),
     ("context add", &["context", "add", "new", "-n"]),

@@ -137,7 +137,6 @@ macro_rules! tool_contract {
                 the_embedded_server_lives_as_long_as_the_session,
                 connect_goes_to_other_servers,
                 a_connect_that_fails_keeps_the_good_connection,
-                what_a_shell_would_redirect_is_refused,
                 watch_repeats_a_command,
                 a_condition_that_did_not_come_true_is_124,
                 only_commands_that_look_are_repeated_outside_of_a_session,
@@ -146,6 +145,7 @@ macro_rules! tool_contract {
             $crate::tool_contract! { @case session
                 a_variable_is_never_run_by_a_shell,
                 shell_commands_run_where_they_are_allowed,
+                results_go_where_the_line_says,
                 watch_outlives_a_lost_connection,
             }
             $crate::tool_contract! { @case settings
@@ -214,6 +214,8 @@ macro_rules! tool_contract {
                 results_that_are_too_high_go_to_the_pager,
                 a_command_can_be_edited_with_the_editor,
                 control_c_ends_a_watch_and_nothing_else,
+                a_session_begins_as_its_person_likes,
+                bodies_of_several_lines_have_a_prompt_of_their_own,
                 what_is_shown_on_a_terminal_is_made_for_it,
                 ping_shows_each_answer_as_it_comes_and_what_came_at_the_end,
                 results_that_come_one_by_one_are_their_own_progress,

@@ -132,23 +132,33 @@ pub fn a_connect_that_fails_keeps_the_good_connection<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&one), 2);
 }
 
-/// Results would go elsewhere than the line says, and the signs would be bodies.
-pub fn what_a_shell_would_redirect_is_refused<T: Tool>(case: &Case<T>) {
+/// To files and to other programs, and nowhere where shell commands are off.
+#[cfg(unix)]
+pub fn results_go_where_the_line_says<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
-    let (add, list) = (case.add, case.list);
-    for (line, sign) in [
-        (format!("{list} > f"), ">"),
-        (format!("{list} >>f"), ">>"),
-        (format!("{list} | head -1"), "|"),
-        (format!("{add} hello > f"), ">"),
-        (format!("2 {add} hello |cat"), "|"),
-    ] {
-        let ended = repl(&case.program, &address, &[], line).exits(2);
-        assert!(ended.err.contains(&format!("`{sign}`")), "{ended:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("results");
+    let (add, list, name) = (case.add, case.list, file.display());
+    let text = format!(
+        "{add} \">\"\n{add} a>b|c\n{list} > '{name}'\n{list} -o json >> \"{name}\"\n{list} | tr a-z A-Z\n{list} \\G\n"
+    );
+    let ended = repl(&case.program, &address, &[], text).exits(0);
+    assert_eq!((case.jobs)(&server), 2);
+    let written = std::fs::read_to_string(&file).unwrap();
+    let (plain, json) = written.split_once('[').unwrap();
+    assert!(plain.contains("mail\t"), "{written}");
+    assert!(serde_json::from_str::<serde_json::Value>(&format!("[{json}")).is_ok(), "{written}");
+    let out = ended.out();
+    assert!(out.contains("MAIL\t") && out.contains("name:") && !out.contains("mail\t"), "{out}");
+    // Nothing is sent that cannot go where it should, and nothing at all by a script without a shell.
+    let lost = format!("{add} lost > '{name}/x'");
+    let ended = repl(&case.program, &address, &[], lost).exits(74);
+    assert!(ended.err.contains("results/x"), "{ended:?}");
+    for line in [format!("{add} hello > f"), format!("2 {add} hello |cat")] {
+        let ended = repl(&case.program, &address, &["--no-shell"], line).exits(2);
+        assert!(ended.err.contains("--no-shell"), "{ended:?}");
     }
-    assert_eq!((case.jobs)(&server), 0);
-    let text = format!("{add} \">\"\n{add} a>b|c\n!echo x | cat > /dev/null\n");
-    repl(&case.program, &address, &[], text).exits(0);
+    repl(&case.program, &address, &[], format!("{list} | head -c 1 > /dev/null\n{list}")).exits(0);
     assert_eq!((case.jobs)(&server), 2);
 }
 

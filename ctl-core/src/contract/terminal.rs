@@ -203,6 +203,51 @@ pub fn control_c_ends_a_watch_and_nothing_else<T: Tool>(case: &Case<T>) {
     terminal.leaves();
 }
 
+/// By a file of theirs; what is wrong in it is told, and keeps nobody from working.
+pub fn a_session_begins_as_its_person_likes<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let config = tempfile::tempdir().unwrap();
+    let folder = config.path().join(case.program.name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let rc = ":set prompt '[%a]$ '\n# my own\nnope\n:set prompt never\n";
+    std::fs::write(folder.join("replrc"), rc).unwrap();
+    let path = config.path().display().to_string();
+    let variables = [("NO_COLOR", "1"), ("XDG_CONFIG_HOME", path.as_str())];
+    let mut terminal = Terminal::run(&case.program, &address, &variables, &["repl"]);
+    terminal.sees("replrc:3: ");
+    terminal.sees(&format!("[{address}]$ "));
+    terminal.says(":set prompt '%x'", "behind % stands a letter");
+    terminal.says(":set prompt default", &address);
+    terminal.sees("> ");
+    terminal.says(&format!("{} > '{path}/list'", case.list), READS);
+    terminal.says(&format!("{} \\G", case.nothing), READS);
+    assert!(std::fs::exists(format!("{path}/list")).unwrap());
+    terminal.leaves();
+    let mut terminal = Terminal::run(&case.program, &address, &variables, &["repl", "--no-replrc"]);
+    terminal.sees("> ");
+    terminal.leaves();
+    // A script is what it says, wherever it runs.
+    let mut script = case.program.command(&[case.program.flag, &address, "repl", "-e", ":set"]);
+    let ran = super::program::ended(script.env("XDG_CONFIG_HOME", &path).spawn().unwrap());
+    assert!(ran.exits(0).err.is_empty());
+}
+
+/// Ctrl-C gives the whole command up.
+pub fn bodies_of_several_lines_have_a_prompt_of_their_own<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let mut terminal = Terminal::plain(&case.program, &address);
+    terminal.says(&format!("{} <<END", case.add), "...> ");
+    terminal.says("one \"line", "...> ");
+    terminal.says("help", "...> ");
+    terminal.says("END", READS);
+    assert_eq!((case.jobs)(&server), 1);
+    terminal.says(&format!("{} <<END", case.add), "...> ");
+    terminal.interrupts();
+    terminal.says(&format!("{} two", case.add), READS);
+    assert_eq!((case.jobs)(&server), 2);
+    terminal.leaves();
+}
+
 /// A person sees that there is nothing, where the result ends, and whole words.
 pub fn what_is_shown_on_a_terminal_is_made_for_it<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::process::ChildStdin;
 use std::time::Duration;
 
 /// Where an [`Output`](super::Output) writes to.
@@ -46,6 +47,12 @@ impl Destination {
     #[must_use]
     pub fn file(name: impl Into<String>, file: &File) -> Self {
         Self::of(name.into(), file.try_clone().ok())
+    }
+
+    /// What a child reads as its stdin, with the name that messages use.
+    #[must_use]
+    pub fn pipe(name: impl Into<String>, stdin: &ChildStdin) -> Self {
+        Self::of(name.into(), system::handle(stdin))
     }
 
     /// Memory that stands for stdout.
@@ -122,14 +129,18 @@ fn arrival_in_pipe(pipe: &File) -> io::Result<Arrival> {
 mod system {
     use std::fs::{File, Metadata};
     use std::io;
-    use std::os::fd::AsFd as _;
+    use std::os::fd::AsFd;
     use std::time::Duration;
 
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::io::Errno;
 
     pub(super) fn stdout() -> Option<File> {
-        io::stdout().as_fd().try_clone_to_owned().ok().map(File::from)
+        handle(&io::stdout())
+    }
+
+    pub(super) fn handle(of: &impl AsFd) -> Option<File> {
+        of.as_fd().try_clone_to_owned().ok().map(File::from)
     }
 
     /// Only Linux answers FIONREAD at the writing end of a pipe.
@@ -171,11 +182,21 @@ mod system {
     #[cfg(windows)]
     pub(super) fn stdout() -> Option<File> {
         use std::os::windows::io::AsHandle as _;
-        io::stdout().as_handle().try_clone_to_owned().ok().map(File::from)
+        handle(&io::stdout())
+    }
+
+    #[cfg(windows)]
+    pub(super) fn handle(of: &impl std::os::windows::io::AsHandle) -> Option<File> {
+        of.as_handle().try_clone_to_owned().ok().map(File::from)
     }
 
     #[cfg(not(windows))]
     pub(super) fn stdout() -> Option<File> {
+        None
+    }
+
+    #[cfg(not(windows))]
+    pub(super) fn handle<T>(_: &T) -> Option<File> {
         None
     }
 

@@ -13,6 +13,7 @@ use crate::error::CliError;
 pub struct List<'a> {
     out: &'a mut Output,
     shape: &'static Shape,
+    layout: Layout,
     /// The columns of tables and plain lines.
     columns: Vec<Column>,
     /// Keys that JSON is restricted to, when `--columns` was given.
@@ -41,9 +42,11 @@ impl<'a> List<'a> {
             None => shape.columns.iter().filter(|c| shown(c, out.style.format)).copied().collect(),
         };
         let selected = selected.map(|keys| keys.into_iter().map(str::to_owned).collect());
+        let layout = if out.style.upright { Layout::Block } else { shape.layout };
         Ok(Self {
             out,
             shape,
+            layout,
             columns,
             selected,
             sort_by,
@@ -86,7 +89,7 @@ impl<'a> List<'a> {
         self.out.rows += 1;
         self.decode(&mut record);
         let waits = matches!(self.out.style.format, Format::Table | Format::Wide)
-            && self.shape.layout == Layout::Row;
+            && self.layout == Layout::Row;
         if let (Some(widths), true, None) = (&mut self.live, waits, self.sort_by) {
             let text = table::next_row(&self.columns, &record, self.out.look(), widths)?;
             self.out.text(&text)?;
@@ -128,9 +131,7 @@ impl<'a> List<'a> {
         let format = self.out.style.format;
         self.sort_by.is_none()
             && match format {
-                Format::Table | Format::Wide => {
-                    self.shape.layout == Layout::Block || self.live.is_some()
-                }
+                Format::Table | Format::Wide => self.layout == Layout::Block || self.live.is_some(),
                 Format::Json | Format::Yaml => self.eager,
                 Format::Plain | Format::Ndjson | Format::Name | Format::Raw => true,
             }
@@ -165,7 +166,7 @@ impl<'a> List<'a> {
         }
         let is_empty =
             self.pushed == 0 && kept.is_empty() && self.live.as_ref().is_none_or(Vec::is_empty);
-        match (self.out.style.format, self.shape.layout) {
+        match (self.out.style.format, self.layout) {
             (Format::Table | Format::Wide, _) if is_empty && self.out.style.terminal => {
                 // A person who sees nothing does not know whether something is still to come.
                 let nothing = Role::Faint.paint("(none)", self.out.style.color);

@@ -83,6 +83,8 @@ pub struct Style {
     pub force_raw: bool,
     /// Whether raw bodies are followed by NUL.
     pub null: bool,
+    /// Whether tables have a line for every value, not a row for every result.
+    pub upright: bool,
     /// Words that have a colour in the tables of this tool, beside those of every tool.
     pub colors: &'static [(&'static str, Role)],
 }
@@ -100,6 +102,16 @@ impl Style {
     pub fn decoding(&self) -> Decode {
         let usual = if self.terminal { Decode::Auto } else { Decode::None };
         self.decode.unwrap_or(usual)
+    }
+
+    /// The same for a reader that is no terminal.
+    #[must_use]
+    pub fn in_a_pipe(&self) -> Self {
+        let format = match self.format {
+            Format::Table | Format::Wide => Format::Plain,
+            other => other,
+        };
+        Self { format, terminal: false, color: false, ..self.clone() }
     }
 
     /// Shows bare names or ids where a table would be shown: what a command has made is what people and scripts want to
@@ -124,6 +136,7 @@ impl Default for Style {
             terminal: false,
             force_raw: false,
             null: false,
+            upright: false,
             colors: &[],
         }
     }

@@ -33,6 +33,10 @@ pub struct SessionArgs {
     #[arg(long)]
     pub(super) no_shell: bool,
 
+    /// Do not run the commands of the rc file first
+    #[arg(long)]
+    pub(super) no_replrc: bool,
+
     /// Never send results to a pager
     #[arg(long)]
     pub(super) no_pager: bool,

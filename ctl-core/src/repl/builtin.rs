@@ -65,7 +65,7 @@ pub fn commands(formats: &'static [&'static str], addresses: &'static str) -> Ve
             .arg(words().required(true)),
         Command::new(":set")
             .about("Show or change settings; -e and +e: stop at errors or go on")
-            .after_help("Examples: :set autotouch on, :set nohints, :set +e")
+            .after_help("Examples: :set autotouch on, :set nohints, :set +e, :set prompt '%a %t%r> '\nA prompt shows %a the address, %t the used tube, %r what is held, %w what is watched or waited for, %c the context, %d what\nelse there is to know; :set prompt default is the usual one.")
             .arg(optional("setting", SETTING).allow_hyphen_values(true))
             .arg(optional("value", SETTING_VALUE).allow_hyphen_values(true)),
         Command::new(":source")

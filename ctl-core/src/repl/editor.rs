@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::io::{self, IsTerminal};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use clap::Command;
 use rustyline::completion::{Completer, Pair};
@@ -16,12 +16,15 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{
     Behavior, Cmd, ColorMode, CompletionType, Config, Context, Helper, KeyCode, KeyEvent, Modifiers,
 };
+use unicode_width::UnicodeWidthStr;
 
 use super::complete::{Values, complete};
 use super::hint::hint;
 use super::history::MAX_ENTRIES;
-use super::lexer::{self, LexError};
+use super::lexer::{self, LexError, Open};
 use super::prompt::Prompt;
+use super::source::MAX_STATEMENT;
+use crate::color::Role;
 use crate::error::CliError;
 
 /// What a line editor needs to know.
@@ -42,6 +45,67 @@ pub struct EditorSetup {
 pub struct Editor {
     inner: rustyline::Editor<Assistant, MemHistory>,
     color: bool,
+    /// The prompt of the line that is edited now.
+    current: Current,
+}
+
+/// A prompt on the screen, if there is one.
+type Current = Arc<Mutex<Option<Arc<Live>>>>;
+
+/// A prompt that can change while its line is edited, to others of the same width: the editor asks for it whenever it
+/// draws the line.
+struct Live {
+    first: Version,
+    width: usize,
+}
+
+struct Version {
+    plain: String,
+    styled: String,
+    next: OnceLock<Box<Version>>,
+}
+
+/// A line that is edited for so long sees no more of them.
+const VERSIONS: usize = 1000;
+
+impl Live {
+    fn new(prompt: &Prompt) -> Self {
+        Self { first: Version::new(prompt), width: prompt.plain().width() }
+    }
+
+    /// One that is wider stays away.
+    fn change(&self, prompt: &Prompt) {
+        if let Some(prompt) = prompt.fitted(self.width)
+            && self.versions().count() < VERSIONS
+            && let Some(last) = self.versions().last()
+        {
+            let _ = last.next.set(Box::new(Version::new(&prompt)));
+        }
+    }
+
+    fn versions(&self) -> impl Iterator<Item = &Version> {
+        std::iter::successors(Some(&self.first), |version| version.next.get().map(|next| &**next))
+    }
+
+    fn last(&self) -> &Version {
+        self.versions().last().unwrap_or(&self.first)
+    }
+}
+
+impl Version {
+    fn new(prompt: &Prompt) -> Self {
+        Self { plain: prompt.plain(), styled: prompt.styled(), next: OnceLock::new() }
+    }
+}
+
+impl rustyline::Prompt for Live {
+    fn raw(&self) -> &str {
+        &self.last().plain
+    }
+
+    fn styled(&self) -> &str {
+        &self.last().styled
+    }
 }
 
 /// What came from the terminal.
@@ -74,24 +138,50 @@ impl Editor {
         let history = MemHistory::with_config(&config);
         let mut inner = rustyline::Editor::with_history(config, history).map_err(unusable)?;
         let (grammar, values, hints) = (setup.grammar, setup.values, setup.hints);
-        let assistant = Assistant { grammar, values, color, hints, prompt: Cell::default() };
+        let (prompt, in_body) = (Cell::default(), Cell::default());
+        let assistant = Assistant { grammar, values, color, hints, prompt, in_body };
         inner.set_helper(Some(assistant));
         inner.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
         for entry in setup.history {
             remember(&mut inner, &entry);
         }
-        Ok(Self { inner, color })
+        Ok(Self { inner, color, current: Current::default() })
     }
 
-    /// Reads one text, with quotes, brackets and `<<` bodies complete.
+    /// Reads one text, with quotes, brackets and `<<` bodies complete. The lines of a body have a prompt of their own.
     ///
     /// # Errors
     /// The terminal fails: exit 74. Input that is not UTF-8: exit 65.
     pub fn read(&mut self, prompt: &Prompt) -> Result<Edited, CliError> {
+        let mut text = match self.line(prompt, false)? {
+            Edited::Text(text) => text,
+            other => return Ok(other),
+        };
+        let more = Prompt::new().role(Role::Faint, if self.color { "…" } else { "..." }).text("> ");
+        while what_is_open(&text).is_some_and(|open| matches!(open, Open::Heredoc { .. })) {
+            match self.line(&more, true)? {
+                Edited::Text(line) if text.len() + line.len() < MAX_STATEMENT => {
+                    text.push(b'\n');
+                    text.extend_from_slice(&line);
+                }
+                Edited::Interrupted => return Ok(Edited::Interrupted),
+                // What is missing is told as of any other text.
+                Edited::Text(_) | Edited::End => break,
+            }
+        }
+        Ok(Edited::Text(text))
+    }
+
+    fn line(&mut self, prompt: &Prompt, in_body: bool) -> Result<Edited, CliError> {
         if let Some(assistant) = self.inner.helper() {
             assistant.prompt.set(prompt.plain().chars().count());
+            assistant.in_body.set(in_body);
         }
-        edited(self.inner.readline(&(prompt.plain(), prompt.styled())))
+        let live = Arc::new(Live::new(prompt));
+        *lock(&self.current) = Some(Arc::clone(&live));
+        let read = self.inner.readline(&*live);
+        *lock(&self.current) = None;
+        edited(read)
     }
 
     /// Asks a question, without history and completion.
@@ -121,7 +211,7 @@ impl Editor {
     /// A way to print above the edited line from other threads.
     pub fn notices(&mut self) -> Notices {
         match self.inner.create_external_printer() {
-            Ok(printer) => Notices::to(Box::new(printer)),
+            Ok(printer) => Notices::to(Box::new(printer), Arc::clone(&self.current)),
             // Not both ends are terminals: there is no line to keep whole.
             Err(_) => Notices::stderr(),
         }
@@ -173,30 +263,41 @@ fn unusable(error: ReadlineError) -> CliError {
 #[derive(Clone)]
 pub struct Notices {
     printer: Option<Arc<Mutex<Box<dyn rustyline::ExternalPrinter + Send>>>>,
+    current: Current,
 }
 
 impl Notices {
     /// Lines go to stderr as they are: nothing is being edited.
     #[must_use]
     pub fn stderr() -> Self {
-        Self { printer: None }
+        Self { printer: None, current: Current::default() }
     }
 
-    fn to(printer: Box<dyn rustyline::ExternalPrinter + Send>) -> Self {
-        Self { printer: Some(Arc::new(Mutex::new(printer))) }
+    fn to(printer: Box<dyn rustyline::ExternalPrinter + Send>, current: Current) -> Self {
+        Self { printer: Some(Arc::new(Mutex::new(printer))), current }
+    }
+
+    /// The prompt before the edited line is this one from the next printed line on.
+    pub fn change_prompt(&self, prompt: &Prompt) {
+        if let Some(live) = &*lock(&self.current) {
+            live.change(prompt);
+        }
     }
 
     /// Prints one line; what could act on a terminal is escaped. Do not hold a lock that the reader of
     /// the terminal needs: this may wait for it.
     pub fn print(&self, text: &str) {
         let line = format!("{}\n", crate::escape::line(text));
-        let printed = self.printer.as_ref().is_some_and(|printer| {
-            printer.lock().unwrap_or_else(PoisonError::into_inner).print(line.clone()).is_ok()
-        });
+        let printed =
+            self.printer.as_ref().is_some_and(|printer| lock(printer).print(line.clone()).is_ok());
         if !printed {
             eprint!("{line}");
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What helps while a line is typed.
@@ -207,6 +308,8 @@ struct Assistant {
     hints: Rc<Cell<bool>>,
     /// How wide the prompt is.
     prompt: Cell<usize>,
+    /// Whether the line is one of a body, which is no command.
+    in_body: Cell<bool>,
 }
 
 impl Helper for Assistant {}
@@ -220,6 +323,9 @@ impl Completer for Assistant {
         pos: usize,
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
+        if self.in_body.get() {
+            return Ok((pos, Vec::new()));
+        }
         let text = line.get(..pos).unwrap_or(line);
         let (start, candidates) = complete(&self.grammar, self.values.as_ref(), text);
         let pair =
@@ -249,7 +355,12 @@ impl Hinter for Assistant {
 
     fn hint(&self, line: &str, pos: usize, context: &Context<'_>) -> Option<Suggestion> {
         // Without colours nobody could tell a hint from what was typed.
-        if !self.hints.get() || !self.color || pos < line.len() || line.trim().is_empty() {
+        if self.in_body.get()
+            || !self.hints.get()
+            || !self.color
+            || pos < line.len()
+            || line.trim().is_empty()
+        {
             return None;
         }
         let width = terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
@@ -297,7 +408,10 @@ impl Highlighter for Assistant {
 
 impl Validator for Assistant {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(if is_open(context.input()) {
+        let open = what_is_open(context.input().as_bytes());
+        // The lines of a body are read one by one.
+        let goes_on = open.is_some_and(|open| !matches!(open, Open::Heredoc { .. }));
+        Ok(if goes_on && !self.in_body.get() {
             ValidationResult::Incomplete
         } else {
             ValidationResult::Valid(None)
@@ -305,17 +419,17 @@ impl Validator for Assistant {
     }
 }
 
-/// Whether the text ends inside of quotes, brackets, a `<<` body, or after a backslash.
-fn is_open(text: &str) -> bool {
-    let mut rest = text.as_bytes();
+/// The quotes, brackets, `<<` body or backslash that the text ends in.
+fn what_is_open(text: &[u8]) -> Option<Open> {
+    let mut rest = text;
     while !rest.is_empty() {
         match lexer::next_statement(rest) {
             Ok(statement) => rest = rest.get(statement.used.max(1)..).unwrap_or_default(),
-            Err(LexError::Incomplete(_)) => return true,
-            Err(LexError::Invalid(_)) => return false,
+            Err(LexError::Incomplete(open)) => return Some(open),
+            Err(LexError::Invalid(_)) => return None,
         }
     }
-    false
+    None
 }
 
 #[cfg(test)]
@@ -335,13 +449,26 @@ mod tests {
             "put a\nput \"",
             "put <<E\nE\nput '",
         ] {
-            assert!(is_open(open), "{open}");
+            assert!(what_is_open(open.as_bytes()).is_some(), "{open}");
         }
         for done in
             ["", "put a", "put \"a\nb\"", "put <<E\nx\nE", "put \"a\"b", "put a\nput b", "put {\n}"]
         {
-            assert!(!is_open(done), "{done}");
+            assert!(what_is_open(done.as_bytes()).is_none(), "{done}");
         }
+    }
+
+    #[test]
+    fn a_prompt_changes_to_one_of_the_same_width() {
+        use rustyline::Prompt as _;
+        let prompt = |text: &str| Prompt::new().text(text).text("> ");
+        let live = Live::new(&prompt("one:1 mail"));
+        live.change(&prompt("gone"));
+        assert_eq!(live.raw(), "gone      > ");
+        live.change(&prompt("much wider than it was"));
+        assert_eq!(live.raw(), "gone      > ");
+        (0..2 * VERSIONS).for_each(|n| live.change(&prompt(&n.to_string())));
+        assert_eq!(live.versions().count(), VERSIONS);
     }
 
     #[test]

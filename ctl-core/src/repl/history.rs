@@ -33,7 +33,8 @@ impl HistoryFile {
         let path = match override_ {
             Some("" | "/dev/null") => None,
             Some(path) => Some(PathBuf::from(path)),
-            None => state_home(var).map(|home| home.join(tool).join("history")),
+            None => folder(var, "XDG_STATE_HOME", ".local/state")
+                .map(|folder| folder.join(tool).join("history")),
         };
         Self { path }
     }
@@ -137,13 +138,18 @@ fn without_long_bodies(text: &[u8], statement: &Statement) -> String {
     statement.words.iter().map(shorten).collect::<Vec<_>>().join(" ")
 }
 
-fn state_home(var: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+/// What a person keeps for a purpose: the folder that the variable names, or this one in their home.
+pub(super) fn folder(
+    var: impl Fn(&str) -> Option<String>,
+    variable: &str,
+    in_home: &str,
+) -> Option<PathBuf> {
     let set = |name: &str| var(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     // The XDG base directory specification: a relative path is to be ignored.
-    if let Some(home) = set("XDG_STATE_HOME").filter(|path| path.is_absolute()) {
-        return Some(home);
+    if let Some(folder) = set(variable).filter(|path| path.is_absolute()) {
+        return Some(folder);
     }
-    set("HOME").map(|home| home.join(".local").join("state")).or_else(|| set("LOCALAPPDATA"))
+    set("HOME").map(|home| home.join(in_home)).or_else(|| set("LOCALAPPDATA"))
 }
 
 fn escape(entry: &str) -> String {

@@ -18,6 +18,7 @@ use super::help::Group;
 use super::lexer::Word;
 use super::on_exit;
 use super::pager::{self, Pager};
+use super::prompt::Prompts;
 use super::shell::{Leaving, Setting, Shell, Terminal};
 use super::sink::Written;
 use super::tree::{self, FORMATS};
@@ -27,7 +28,7 @@ use crate::color::Role;
 use crate::error::{CliError, Exit};
 use crate::escape;
 use crate::link::{Dialer, Link};
-use crate::output::{Format, Output, Record, Style};
+use crate::output::{Destination, Format, Output, Record, Style};
 use crate::ping::PATIENCE;
 use crate::signals::Interrupts;
 use crate::tool::Tool;
@@ -49,8 +50,8 @@ pub(super) struct Host<'s, G: Guest> {
     pub(super) written: Written,
     /// Whether the person is being waited for: then a signal must wake the line editor.
     pub(super) waiting: &'s AtomicBool,
-    /// Whether the terminal has more than ASCII and one colour.
-    pub(super) rich: bool,
+    /// How prompts look.
+    pub(super) prompts: Prompts,
     /// Whether a person is there.
     pub(super) person: bool,
     /// The flags that the session was started with.
@@ -59,6 +60,8 @@ pub(super) struct Host<'s, G: Guest> {
     pub(super) style: Style,
     pub(super) known_settings: KnownSettings,
     pub(super) pager: Pager,
+    /// The way to stdout and its style, while results go elsewhere.
+    pub(super) usual: Option<(Output, Style)>,
     /// How long the pager has had the screen.
     pub(super) reading: Duration,
 }
@@ -78,11 +81,7 @@ impl<G: Guest> Shell for Host<'_, G> {
         say_loss(&mut *guest);
         self.end_open_line();
         self.waiting.store(true, Ordering::SeqCst);
-        let prompt = guest.prompt(self.rich);
-        match guest.parts().tool.settings().mark() {
-            Some((mark, role)) => prompt.after(role, format!("{mark} ")),
-            None => prompt,
-        }
+        self.prompts.of(&mut *guest)
     }
 
     fn run(
@@ -134,6 +133,29 @@ impl<G: Guest> Shell for Host<'_, G> {
         captured.json()
     }
 
+    fn divert(&mut self, sink: Box<dyn Write + Send>, destination: Destination) {
+        let style = self.style.in_a_pipe();
+        let out = Output::to(sink, style.clone()).at(destination);
+        let usual_style = std::mem::replace(&mut self.style, style);
+        let mut guest = lock(self.shared);
+        let usual = std::mem::replace(&mut guest.parts().tool.out, out);
+        self.usual = Some((usual, usual_style));
+        self.written.page(true);
+    }
+
+    fn undivert(&mut self) -> Result<(), CliError> {
+        let Some((out, style)) = self.usual.take() else { return Ok(()) };
+        self.style = style;
+        self.written.page(false);
+        let mut guest = lock(self.shared);
+        let mut diverted = std::mem::replace(&mut guest.parts().tool.out, out);
+        diverted.flush()
+    }
+
+    fn upright(&mut self, on: bool) {
+        self.style.upright = on;
+    }
+
     fn settings(&self) -> Vec<Setting> {
         let mut guest = lock(self.shared);
         let mut settings = guest.settings();
@@ -156,12 +178,19 @@ impl<G: Guest> Shell for Host<'_, G> {
             allowed: pager::WORDS,
             about: "when results go to the pager: auto is when they are higher than the screen",
         });
+        settings.push(Setting {
+            name: "prompt",
+            value: self.prompts.word(),
+            allowed: &[],
+            about: "how prompts look, such as '%c %a %t%r> '",
+        });
         settings
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), CliError> {
         match name {
             "pager" => self.pager.set(value),
+            "prompt" => self.prompts.set(value)?,
             ON_EXIT => lock(self.shared).parts().on_exit.set(value),
             "format" => {
                 let format = <Format as clap::ValueEnum>::from_str(value, true);

@@ -11,6 +11,8 @@
 //! | `json:{…}`, `b64:…`, `hex:…` | checked JSON, decoded base64, decoded hex |
 //! | `<<END`, `<<-END` | the following lines up to `END`, joined by LF; `<<-` drops leading tabs |
 //! | `! …` | at the start of a statement: the word `!`, and the rest of the line as it is, for a shell |
+//! | `CMD | …` | the word `|`, and the rest of the line as it is, for a shell |
+//! | `CMD > F`, `CMD >> F` | the word `>` or `>>` at the start of a word, whatever follows |
 //! | `# …` | a comment, up to the end of the line |
 //! | `\` at the end of a line | the next line continues this one |
 //!
@@ -47,12 +49,16 @@ pub struct Word {
 }
 
 impl Word {
-    /// The sign with which a shell would write a file or feed another program, if this is one. In quotes it is data.
+    fn new(bytes: Vec<u8>, literal: bool, start: usize, end: usize) -> Self {
+        Self { bytes, literal, start, end, heredoc: false, filled: false }
+    }
+
+    /// The sign behind which results go to a file or to another program, if this is one. In quotes it is data.
     #[must_use]
     pub fn redirection(&self) -> Option<&'static str> {
         let is_data = self.literal || self.heredoc || self.filled;
         let signs = [">>", ">", "|"];
-        signs.into_iter().find(|sign| !is_data && self.bytes.starts_with(sign.as_bytes()))
+        signs.into_iter().find(|sign| !is_data && self.bytes == sign.as_bytes())
     }
 }
 
@@ -133,9 +139,13 @@ pub fn next_statement(text: &[u8]) -> Result<Statement, LexError> {
     let mut heredocs = Vec::new();
     while lexer.skip_blanks()? {
         let start = lexer.at;
-        if words.is_empty() && lexer.peek() == Some(b'!') {
+        if words.is_empty() && lexer.peek() == Some(b'!') || lexer.peek() == Some(b'|') {
             words.extend(lexer.shell_line());
             break;
+        }
+        if let Some(sign) = lexer.file_sign() {
+            words.push(sign);
+            continue;
         }
         match lexer.heredoc_start() {
             Some((tag, strip_tabs)) => {
@@ -221,21 +231,23 @@ impl Lexer<'_> {
         }
     }
 
-    /// The `!` here and the rest of its line.
+    /// The `!` or `|` here, and the rest of its line.
     fn shell_line(&mut self) -> [Word; 2] {
         let (start, len) = (self.at, self.rest().iter().position(|byte| *byte == b'\n'));
         let end = len.map_or(self.text.len(), |len| start + len);
+        let sign = self.text.get(start..start + 1).unwrap_or_default().to_vec();
         let line = self.text.get(start + 1..end).unwrap_or_default().trim_ascii().to_vec();
         self.at = end;
-        let word = |bytes, literal, start, end| Word {
-            bytes,
-            literal,
-            start,
-            end,
-            heredoc: false,
-            filled: false,
-        };
-        [word(b"!".to_vec(), false, start, start + 1), word(line, true, start + 1, end)]
+        [Word::new(sign, false, start, start + 1), Word::new(line, true, start + 1, end)]
+    }
+
+    /// The `>` or `>>` here.
+    fn file_sign(&mut self) -> Option<Word> {
+        let signs: [&[u8]; 2] = [b">>", b">"];
+        let sign = signs.into_iter().find(|sign| self.rest().starts_with(sign))?;
+        let start = self.at;
+        self.at += sign.len();
+        Some(Word::new(sign.to_vec(), false, start, self.at))
     }
 
     fn word(&mut self) -> Result<Word, LexError> {
@@ -250,7 +262,7 @@ impl Lexer<'_> {
             }
             None => self.plain()?,
         };
-        Ok(Word { bytes, literal, start, end: self.at, heredoc: false, filled: false })
+        Ok(Word::new(bytes, literal, start, self.at))
     }
 
     fn plain(&mut self) -> Result<Vec<u8>, LexError> {

@@ -29,6 +29,7 @@ pub(crate) mod place;
 pub mod plain;
 mod prompt;
 pub mod reconnect;
+mod redirect;
 pub mod session;
 pub mod shell;
 mod sink;

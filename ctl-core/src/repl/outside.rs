@@ -35,11 +35,13 @@ pub(super) fn shell(line: &Word, vars: &Vars, person: bool) -> Result<(), CliErr
     if status.success() {
         return Ok(());
     }
-    Err(CliError::new(
-        Exit::Negative,
-        "COMMAND_FAILED",
-        format!("the shell command {}", how(status)),
-    ))
+    Err(failed(status))
+}
+
+/// The error of a line of the shell that ended so.
+pub(super) fn failed(status: ExitStatus) -> CliError {
+    let message = format!("the shell command {}", how(status));
+    CliError::new(Exit::Negative, "COMMAND_FAILED", message)
 }
 
 /// A command that runs a line of the shell.
@@ -96,7 +98,7 @@ fn how(status: ExitStatus) -> String {
     }
 }
 
-fn cannot_start(program: &str, error: &io::Error) -> CliError {
+pub(super) fn cannot_start(program: &str, error: &io::Error) -> CliError {
     CliError::new(Exit::Negative, "COMMAND_FAILED", format!("cannot start {program}: {error}"))
 }
 

@@ -14,6 +14,7 @@ use super::editor::Edited;
 use super::expect::Condition;
 use super::history::{self, Keep};
 use super::lexer::{self, LexError, Statement, Word};
+use super::redirect::{self, Target, Way};
 use super::shell::{Leaving, Shell, Terminal};
 use super::source::{Input, Lines, ReadLines, Script};
 use super::vars::Vars;
@@ -86,11 +87,27 @@ impl<'s, S: Shell> Session<'s, S> {
         })
     }
 
+    /// Runs the commands of a file, if there is one, up to the first error, which is told. True to leave.
+    ///
+    /// # Errors
+    /// stdout is closed.
+    pub fn prepare(&mut self, file: &Path) -> Result<bool, CliError> {
+        let (name, script) = match open(file) {
+            Ok(opened) => opened,
+            Err(error) if error.exit == Exit::NoInput => return Ok(false),
+            Err(error) => return self.survive(error).map(|()| false),
+        };
+        let flow = self.lines(&name, script)?;
+        self.shell.interrupts().clear();
+        Ok(matches!(flow, Flow::Leave))
+    }
+
     /// Talks with a person until they leave.
     ///
     /// # Errors
     /// The terminal fails, or stdout is closed.
     pub fn interactive(&mut self, terminal: &mut dyn Terminal) -> Result<Exit, CliError> {
+        terminal.set_hints(self.hints);
         let mut interruptions: Vec<Instant> = Vec::new();
         loop {
             let prompt = self.shell.prompt();
@@ -311,16 +328,17 @@ impl<'s, S: Shell> Session<'s, S> {
         words: &[Word],
         terminal: Option<&mut dyn Terminal>,
     ) -> Result<Flow, CliError> {
+        if let (words, Some(target)) = redirect::split(words)? {
+            return self.redirected(words, target, terminal);
+        }
+        if let Some(words) = upright(words) {
+            self.shell.upright(true);
+            let ran = self.execute(words, terminal);
+            self.shell.upright(false);
+            return ran;
+        }
         if let Some((times, words)) = again::repetition(words) {
             return self.repeat(times, words, terminal);
-        }
-        if let Some(sign) = words.iter().find_map(Word::redirection) {
-            let text = format!(
-                "`{sign}` does not work here: a line of a session writes no files and feeds no programs"
-            );
-            return Err(CliError::usage(text)
-                .hint(format!("\"{sign}\" in quotes, where the character itself is meant"))
-                .hint("! and a line for the shell, where the tool can be run again"));
         }
         let matches = match grammar::parse(self.shell.grammar(), words)? {
             grammar::Parsed::Matches(matches) => matches,
@@ -373,6 +391,42 @@ impl<'s, S: Shell> Session<'s, S> {
             }
         }
         Ok(Flow::Next)
+    }
+
+    /// Runs a line whose results go elsewhere. Nothing is sent unless they can go there.
+    fn redirected(
+        &mut self,
+        words: &[Word],
+        target: Target,
+        terminal: Option<&mut dyn Terminal>,
+    ) -> Result<Flow, CliError> {
+        if self.rules.no_shell {
+            let text = "results go to no file and no program: this session has --no-shell";
+            return Err(CliError::usage(text));
+        }
+        // A line that cannot be run leaves files as they are.
+        let mut command = upright(words).unwrap_or(words);
+        while let Some((_, rest)) = again::repetition(command) {
+            command = rest;
+        }
+        grammar::parse(self.shell.grammar(), command)?;
+        let Way { sink, destination, reader } = target.open(&self.rules.vars)?;
+        self.shell.divert(sink, destination);
+        let ran = self.execute(words, terminal);
+        let written = self.shell.undivert();
+        let read = redirect::end(reader);
+        self.shell.interrupts().check()?;
+        match (ran, written) {
+            // It is not this session's stdout that is closed.
+            (Err(error), _) if error.is_broken_pipe() => {
+                let text = "the shell command stopped reading before all results were written";
+                Err(CliError::new(Exit::Io, "IO", text))
+            }
+            // What only looks is over when nobody looks any more.
+            (Ok(flow), Err(error)) if error.is_broken_pipe() => read.map(|()| flow),
+            (Ok(flow), written) => written.and(read).map(|()| flow),
+            (Err(error), _) => Err(error),
+        }
     }
 
     fn outside(&mut self, line: Option<&Word>, person: bool) -> Result<(), CliError> {
@@ -439,6 +493,12 @@ pub fn open(file: &Path) -> Result<(String, FileScript), CliError> {
     let name = file.display().to_string();
     let opened = File::open(file).map_err(|error| CliError::reading(&name, &error))?;
     Ok((name, Script::new(ReadLines(BufReader::new(opened)))))
+}
+
+/// The words before a `\\G` at the end, which shows each result with a line for every value.
+fn upright(words: &[Word]) -> Option<&[Word]> {
+    let (last, words) = words.split_last()?;
+    (!last.literal && last.bytes == b"\\G" && !words.is_empty()).then_some(words)
 }
 
 fn lex_error(error: &LexError) -> CliError {

@@ -1,5 +1,6 @@
 //! What a session needs of its tool and of the person in front of it.
 
+use std::io::Write;
 use std::time::Duration;
 
 use clap::{ArgMatches, Command};
@@ -11,6 +12,7 @@ use super::help::Group;
 use super::history::Keep;
 use super::lexer::Word;
 use crate::error::{CliError, Exit};
+use crate::output::Destination;
 use crate::signals::Interrupts;
 
 /// What a tool adds to make a session of its own.
@@ -42,6 +44,18 @@ pub trait Shell {
     /// # Errors
     /// As [`Shell::run`].
     fn result(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Value, CliError>;
+
+    /// Sends results to `sink` from now on, in the format of a pipe.
+    fn divert(&mut self, sink: Box<dyn Write + Send>, destination: Destination);
+
+    /// Sends results to stdout again, and gives up where they went.
+    ///
+    /// # Errors
+    /// Something could not be written there.
+    fn undivert(&mut self) -> Result<(), CliError>;
+
+    /// Whether results have a line for every value from now on, where they would be rows.
+    fn upright(&mut self, on: bool);
 
     /// The tool's settings.
     fn settings(&self) -> Vec<Setting>;

@@ -11,10 +11,11 @@ use super::args::SessionArgs;
 use super::editor::Notices;
 use super::ending::Ending;
 use super::guest::{Guest, Interactive, Parts, RunLine, last_words, lock};
-use super::history::HistoryFile;
+use super::history::{HistoryFile, folder};
 use super::host::Host;
 use super::known::KnownNames;
 use super::pager::Pager;
+use super::prompt::Prompts;
 use super::session::{Rules, Session, open};
 use super::sink::{Sink, Written};
 use super::source::{ReadLines, Script, StdinLines};
@@ -54,7 +55,7 @@ pub fn run<T: Interactive>(
         return Err(CliError::usage("this is a session already"));
     }
     let strict = args.strict;
-    let start = Start::new(args)?;
+    let start = Start::new(args, T::PROGRAM.name)?;
     context.session = Some(T::Session::default());
     context.set_interrupts(start.interrupts.clone());
     let sink = Sink::new(start.written.clone());
@@ -75,6 +76,8 @@ pub fn run<T: Interactive>(
 struct Start {
     from: Origin,
     rules: Rules,
+    /// The commands that a person has in each session first.
+    rc: Option<PathBuf>,
     no_pager: bool,
     interrupts: Interrupts,
     ending: Ending,
@@ -83,7 +86,7 @@ struct Start {
 
 impl Start {
     /// Catches the signals.
-    fn new(args: SessionArgs) -> Result<Self, CliError> {
+    fn new(args: SessionArgs, tool: &str) -> Result<Self, CliError> {
         let rules = Rules {
             keep_going: args.keep_going,
             echo: args.echo,
@@ -96,8 +99,11 @@ impl Start {
         let interrupts = Interrupts::install(false)?;
         let ending = Ending::install()?;
         let no_pager = args.no_pager;
+        let environment = Environment::process();
+        let folder = folder(|name| environment.var(name), "XDG_CONFIG_HOME", ".config");
+        let rc = folder.filter(|_| !args.no_replrc).map(|folder| folder.join(tool).join("replrc"));
         let (from, written) = (source(args), Written::default());
-        Ok(Self { from, rules, no_pager, interrupts, ending, written })
+        Ok(Self { from, rules, rc, no_pager, interrupts, ending, written })
     }
 
     /// Runs the session to its end. The second value says whether something was left to itself.
@@ -111,6 +117,7 @@ impl Start {
         let prefix = G::Tool::PROGRAM.prefix;
         let pager = Pager::new(prefix, self.no_pager, &Environment::process());
         let written = self.written;
+        let prompts = Prompts::new(person && style.color);
         let host = Host {
             shared: &shared,
             grammar: tree::grammar::<G::Tool>(),
@@ -120,12 +127,13 @@ impl Start {
             ending: self.ending.clone(),
             written: written.clone(),
             waiting: &waiting,
-            rich: person && style.color,
+            prompts: prompts.clone(),
             person,
             globals,
             style,
             known_settings: KnownSettings::default(),
             pager,
+            usual: None,
             reading: Duration::ZERO,
         };
         let ending = self.ending;
@@ -134,6 +142,7 @@ impl Start {
                 let watcher = Watcher {
                     shared: &shared,
                     notices,
+                    prompts,
                     ending,
                     written,
                     waiting: &waiting,
@@ -143,7 +152,7 @@ impl Start {
                 Watching { over: &over, thread: handle.thread().clone() }
             };
             match self.from {
-                Origin::Person => converse(host, self.rules, start),
+                Origin::Person => converse(host, self.rules, self.rc, start),
                 from => script(host, self.rules, from, start),
             }
         })?;
@@ -215,6 +224,7 @@ fn script<'s, G: Guest>(
 fn converse<'s, G: Guest>(
     mut host: Host<'_, G>,
     rules: Rules,
+    rc: Option<PathBuf>,
     watch: impl FnOnce(Notices) -> Watching<'s>,
 ) -> Result<Exit, CliError> {
     greet(&mut *lock(host.shared));
@@ -225,7 +235,12 @@ fn converse<'s, G: Guest>(
     // Ended before the person is dropped would be too early, after it too late: the thread may be
     // waiting for the terminal to print.
     let watching = watch(person.notices());
-    let result = Session::new(&mut host, rules).interactive(&mut person);
+    let mut session = Session::new(&mut host, rules);
+    let result = match rc.map(|file| session.prepare(&file)).unwrap_or(Ok(false)) {
+        Ok(true) => Ok(Exit::Done),
+        Ok(false) => session.interactive(&mut person),
+        Err(error) => Err(error),
+    };
     drop(person);
     drop(watching);
     result
@@ -261,7 +276,7 @@ fn meet<G: Guest>(host: &Host<'_, G>) -> Result<(Person, Option<CliError>), CliE
             verbs: tree::visible(&host.grammar),
             groups: G::Tool::WORDS.groups,
         }),
-        color: host.rich,
+        color: host.prompts.rich,
         history,
         interrupts: host.interrupts.clone(),
     })

@@ -5,7 +5,7 @@
 //! Words in single quotes, `b64:` and `hex:` words and here documents with a quoted end (`<<'END'`) stay as they are.
 //! `$${` stands for `${`. Without any variable nothing is looked for.
 //!
-//! Into a line for the shell (`!`) nothing is put: the shell would run what a value holds. It has the variables in its
+//! Into a line for the shell (`!`, or behind `|`) nothing is put: the shell would run what a value holds. It has the variables in its
 //! environment, so that `!echo "$name"` works.
 
 use std::collections::BTreeMap;
@@ -66,7 +66,8 @@ impl Vars {
         if self.0.is_empty() || is_shell {
             return Ok(());
         }
-        for word in &mut statement.words {
+        let shell = statement.words.iter().position(|word| word.redirection() == Some("|"));
+        for word in statement.words.iter_mut().take(shell.unwrap_or(usize::MAX)) {
             if takes_values(text, word) && find(&word.bytes, b"${").is_some() {
                 word.literal |= word.bytes.starts_with(b"${");
                 word.bytes = self.filled(&word.bytes)?;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::editor::Notices;
 use super::ending::{Ending, wake_editor};
 use super::guest::Guest;
+use super::prompt::{Prompt, Prompts};
 use super::sink::Written;
 
 /// How often it looks.
@@ -18,6 +19,7 @@ const PERIOD: Duration = Duration::from_millis(200);
 pub(super) struct Watcher<'s, G> {
     pub(super) shared: &'s Mutex<G>,
     pub(super) notices: Notices,
+    pub(super) prompts: Prompts,
     pub(super) ending: Ending,
     pub(super) written: Written,
     /// Whether the person is being waited for.
@@ -29,12 +31,17 @@ pub(super) struct Watcher<'s, G> {
 impl<G: Guest> Watcher<'_, G> {
     /// Watches until the session is over.
     pub(super) fn run(&self) {
-        let mut unsaid = Vec::new();
+        let (mut unsaid, mut stale) = (Vec::new(), None);
         while !self.over.load(Ordering::SeqCst) {
             thread::park_timeout(PERIOD);
-            unsaid.extend(self.look());
+            let (said, prompt) = self.look();
+            unsaid.extend(said);
+            stale = prompt.or(stale);
             // Said only now that the state is free, and the screen: printing waits for the line editor.
             if !self.written.is_paging() {
+                if let Some(prompt) = stale.take() {
+                    self.notices.change_prompt(&prompt);
+                }
                 for said in unsaid.drain(..) {
                     self.notices.print(&said);
                 }
@@ -45,12 +52,16 @@ impl<G: Guest> Watcher<'_, G> {
         }
     }
 
-    /// A command that is running looks after the session itself.
-    fn look(&self) -> Vec<String> {
-        match self.shared.try_lock() {
-            Ok(mut guest) => guest.tick(Instant::now()),
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().tick(Instant::now()),
-            Err(TryLockError::WouldBlock) => Vec::new(),
-        }
+    /// What is to be said, and the prompt that is true now. A command that is running looks after the session itself.
+    fn look(&self) -> (Vec<String>, Option<Prompt>) {
+        let mut guest = match self.shared.try_lock() {
+            Ok(guest) => guest,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return (Vec::new(), None),
+        };
+        let said = guest.tick(Instant::now());
+        let is_stale = !said.is_empty() && self.waiting.load(Ordering::SeqCst);
+        let prompt = is_stale.then(|| self.prompts.of(&mut *guest));
+        (said, prompt)
     }
 }

@@ -69,8 +69,12 @@ pub fn partial(text: &[u8]) -> Option<Partial> {
             }
         }
         let start = lexer.at;
-        if words.is_empty() && lexer.peek() == Some(b'!') {
+        if words.is_empty() && lexer.peek() == Some(b'!') || lexer.peek() == Some(b'|') {
             // What follows is the shell's.
+            return None;
+        }
+        if lexer.file_sign().is_some() {
+            // What follows is no argument.
             return None;
         }
         match lexer.word() {

@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 use std::fs;
+use std::io::Write;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use serde_json::json;
@@ -7,6 +8,7 @@ use serde_json::json;
 use super::super::shell::Setting;
 use super::super::{Prompt, builtin};
 use super::*;
+use crate::output::Destination;
 use crate::signals::Interrupts;
 
 /// A shell whose only commands are `say TEXT`, `fail CODE`, `secret`, `interrupt`.
@@ -19,6 +21,8 @@ struct Fake {
     stays: bool,
     color: String,
     rows: u64,
+    diverted: Option<Box<dyn Write + Send>>,
+    is_upright: bool,
 }
 
 impl Fake {
@@ -43,6 +47,8 @@ impl Fake {
             stays: false,
             color: "red".into(),
             rows: 0,
+            diverted: None,
+            is_upright: false,
         }
     }
 }
@@ -86,7 +92,12 @@ impl Shell for Fake {
             }
             Some(("stop", _)) => Ok(Exit::Negative),
             _ => {
-                self.said.push(texts(matches).join(" "));
+                let text = texts(matches).join(if self.is_upright { "|" } else { " " });
+                if let Some(sink) = &mut self.diverted {
+                    writeln!(sink, "{text}").map_err(|error| CliError::writing("x", &error))?;
+                    return Ok(Exit::Done);
+                }
+                self.said.push(text);
                 self.rows += 3_u64.saturating_sub(self.said.len() as u64);
                 Ok(Exit::Done)
             }
@@ -95,6 +106,19 @@ impl Shell for Fake {
 
     fn result(&mut self, matches: &ArgMatches, _: &[Word]) -> Result<Value, CliError> {
         Ok(json!({"words": texts(matches).len(), "name": "x"}))
+    }
+
+    fn divert(&mut self, sink: Box<dyn Write + Send>, _: Destination) {
+        self.diverted = Some(sink);
+    }
+
+    fn undivert(&mut self) -> Result<(), CliError> {
+        let flushed = self.diverted.take().map_or(Ok(()), |mut sink| sink.flush());
+        flushed.map_err(|error| CliError::writing("x", &error))
+    }
+
+    fn upright(&mut self, on: bool) {
+        self.is_upright = on;
     }
 
     fn settings(&self) -> Vec<Setting> {
@@ -431,6 +455,54 @@ fn variables_are_filled_into_words() {
     assert_eq!(fake.stderr, ["stdin:2: there is no variable `nobody` (there are: who)"]);
     let (_, fake) = script("say ${who}", Rules::default());
     assert_eq!(fake.said, ["${who}"], "without variables nothing is looked for");
+}
+
+#[cfg(unix)]
+#[test]
+fn results_go_where_the_line_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a file");
+    let name = file.display();
+    let text = format!(
+        "say a > \"{name}\"\n2 say b '>' >> '{name}'\nsay c | sed s/^/+/ >> '{name}'\nsay d \\G\nsay e f \\G >> '{name}'\nsay g"
+    );
+    let (exit, fake) = script(&text, Rules::default());
+    assert_eq!(
+        (exit, fake.said),
+        (Exit::Done, vec!["d".to_owned(), "g".to_owned()]),
+        "{:?}",
+        fake.stderr
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), "a\nb >\nb >\n+c\ne|f\n");
+    // What cannot be run leaves the file as it is, and what cannot be written runs nothing.
+    for (line, exit) in [
+        (format!("nope > '{name}'"), 2),
+        (format!("say x > '{name}/x'"), 74),
+        ("say x | exit 3".to_owned(), 1),
+        ("fail 9 | cat".to_owned(), 9),
+        ("say x |".to_owned(), 2),
+    ] {
+        let (ended, fake) = script(&line, Rules::default());
+        assert_eq!((ended.code(), fake.said.len()), (exit, 0), "{line}: {:?}", fake.stderr);
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 5);
+    for line in [format!("say x > '{name}'"), "say x | cat".to_owned()] {
+        let (ended, fake) = script(&line, Rules { no_shell: true, ..Rules::default() });
+        assert_eq!(ended, Exit::Usage);
+        assert!(fake.stderr[0].contains("--no-shell"), "{:?}", fake.stderr);
+    }
+}
+
+#[test]
+fn a_variable_is_a_name_of_a_file_and_no_part_of_a_shell_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f; exit 9").display().to_string();
+    let vars = [("file".to_owned(), file.clone())].into_iter().collect();
+    let rules = Rules { vars, ..Rules::default() };
+    let text = "say a >${file}\nsay b | cat >> \"$file\"\nsay c > ${nobody}";
+    let (exit, fake) = script(text, rules);
+    assert_eq!((exit, fake.said.len()), (Exit::Usage, 0), "{:?}", fake.stderr);
+    assert_eq!(fs::read_to_string(file).unwrap(), "a\nb\n");
 }
 
 #[cfg(unix)]
