@@ -8,7 +8,9 @@ use clap::{Args, Command};
 #[cfg(feature = "tls")]
 pub use queue_core::TlsOptions as Tls;
 
-use crate::config::{Settings, keys};
+use crate::config::Settings;
+#[cfg(feature = "tls")]
+use crate::config::keys;
 use crate::error::CliError;
 #[cfg(feature = "tls")]
 use crate::error::Exit;
