@@ -11,8 +11,9 @@ use ctl_core::tap::TapArgs;
 use ctl_core::top::TopArgs;
 
 use crate::commands::{
-    bench, check, clear, delete, drain, export, exporter, finish, import, job, jobs, kick, pause,
-    peek, pop, put, raw, reserve, server, smoke, stats, tap, top, tubes, wait, work,
+    bench, bury_all, check, clear, delete, drain, export, exporter, finish, import, job, jobs,
+    kick, pause, peek, pop, populate, put, raw, reserve, retry, server, smoke, stats, tail, tap,
+    top, transfer, tubes, wait, work,
 };
 use crate::link::Link;
 use crate::program;
@@ -42,12 +43,18 @@ pub enum Command {
     /// Put jobs into a tube (put)
     #[command(visible_aliases = ["add", "enqueue"], after_help = put::HELP)]
     Put(put::PutArgs),
+    /// Put test data (put)
+    #[command(after_help = populate::HELP)]
+    Populate(populate::PopulateArgs),
     /// Take jobs and give them back or finish them (reserve-with-timeout, reserve-job)
     #[command(after_help = reserve::HELP)]
     Reserve(reserve::ReserveArgs),
     /// Take jobs for good: write, then delete (reserve-with-timeout, delete)
     #[command(after_help = pop::HELP)]
     Pop(pop::PopArgs),
+    /// Show jobs as they come (stats, stats-job, peek; reserve-with-timeout with --action)
+    #[command(visible_alias = "follow", after_help = tail::HELP)]
+    Tail(tail::TailArgs),
     /// Run a command for every job (reserve-with-timeout, touch, delete, release, bury)
     #[command(after_help = work::HELP)]
     Work(Box<work::WorkArgs>),
@@ -99,6 +106,21 @@ pub enum Command {
     /// Move the jobs of tubes into a file or pipe (as clear, written before deleted)
     #[command(after_help = drain::HELP)]
     Drain(drain::DrainArgs),
+    /// Move jobs into another tube or to another server (as drain, put there before deleted)
+    #[command(after_help = transfer::MOVE_HELP)]
+    Move(transfer::MoveArgs),
+    /// Copy jobs into another tube or to another server (stats-job and peek for every id, put)
+    #[command(after_help = transfer::COPY_HELP)]
+    Copy(transfer::CopyArgs),
+    /// Put the jobs of a tube again, as new ones (put, delete)
+    #[command(after_help = transfer::REQUEUE_HELP)]
+    Requeue(transfer::RequeueArgs),
+    /// Bring all buried jobs of a tube back (kick, kick-job)
+    #[command(after_help = retry::HELP)]
+    Retry(retry::RetryArgs),
+    /// Set the ready jobs of tubes aside (reserve-with-timeout, bury)
+    #[command(after_help = bury_all::HELP)]
+    BuryAll(bury_all::BuryAllArgs),
     /// Write jobs as NDJSON records (stats-job and peek for every id)
     #[command(after_help = export::HELP)]
     Export(export::ExportArgs),
@@ -158,6 +180,8 @@ impl ctl_core::tool::Tool for Bsctl {
         match command {
             Command::Reserve(args) => args.gives_back(),
             Command::Put(_)
+            | Command::Populate(_)
+            | Command::Copy(_)
             | Command::Exporter(_)
             | Command::Import(_)
             | Command::Smoke(_)
@@ -181,6 +205,7 @@ impl ctl_core::tool::Tool for Bsctl {
                 | Command::Top(_)
                 | Command::Wait(_)
         ) || matches!(command, Command::Export(args) if !args.drains())
+            || matches!(command, Command::Tail(args) if args.only_looks())
     }
 
     fn repeats(command: &Command) -> bool {
@@ -191,8 +216,10 @@ impl ctl_core::tool::Tool for Bsctl {
 fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
     match command {
         Command::Put(args) => put::run(tool, args),
+        Command::Populate(args) => populate::run(tool, args),
         Command::Reserve(args) => reserve::run(tool, args),
         Command::Pop(args) => pop::run(tool, args),
+        Command::Tail(args) => tail::run(tool, args),
         Command::Work(args) => work::run(tool, *args),
         Command::Peek(args) => peek::run(tool, args),
         Command::Jobs(args) => jobs::run(tool, args),
@@ -210,6 +237,11 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Resume(args) => pause::resume(tool, args),
         Command::Clear(args) => clear::run(tool, args),
         Command::Drain(args) => drain::run(tool, args),
+        Command::Move(args) => transfer::run_move(tool, args),
+        Command::Copy(args) => transfer::run_copy(tool, args),
+        Command::Requeue(args) => transfer::run_requeue(tool, args),
+        Command::Retry(args) => retry::run(tool, args),
+        Command::BuryAll(args) => bury_all::run(tool, args),
         Command::Export(args) => export::run(tool, args),
         Command::Import(args) => import::run(tool, args),
         Command::Smoke(SmokeArgs {}) => smoke::run(tool),

@@ -7,6 +7,7 @@ pub mod hidden;
 pub mod jobs;
 pub mod leaving;
 pub mod link;
+pub mod mover;
 pub mod names;
 pub mod producer;
 pub mod program;

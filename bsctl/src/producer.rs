@@ -7,6 +7,8 @@ use beanstalk_client::{Error, Inserted, JobRef, PutOptions, TubeName};
 use bytes::BytesMut;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::intake::settle;
+use ctl_core::messages::Messages;
+use ctl_core::units;
 
 use crate::error::{UNKNOWN_COMMAND, cli_error};
 use crate::jobs::Described;
@@ -84,7 +86,14 @@ const LARGEST: u64 = 1 << 30;
 /// # Errors
 /// Exit 65.
 pub fn check_size(job: &NewJob, limit: u64) -> Result<(), CliError> {
-    let length = u64::try_from(job.body.len()).unwrap_or(u64::MAX);
+    check_length(job.body.len() as u64, limit)
+}
+
+/// Refuses bodies of so many bytes if they are larger than the server takes.
+///
+/// # Errors
+/// Exit 65.
+pub fn check_length(length: u64, limit: u64) -> Result<(), CliError> {
     if length <= limit {
         return Ok(());
     }
@@ -133,6 +142,19 @@ pub fn put_batch(
         }
     }
     settle(jobs, [], report)
+}
+
+/// Warns of new jobs that the server buried for want of memory, and gives how the command ends then.
+#[must_use]
+pub fn after_refusals(messages: &Messages, refused: u64, exit: Exit) -> Exit {
+    if refused == 0 {
+        return exit;
+    }
+    messages.warn(format!(
+        "the server was out of memory and buried {}: kick brings jobs back",
+        units::count(refused, "new job")
+    ));
+    if exit.is_done() { Exit::TryAgain } else { exit }
 }
 
 /// An element of the pipeline.

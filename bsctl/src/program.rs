@@ -20,11 +20,14 @@ pub const PROGRAM: Program = Program {
     about: "Talk to beanstalkd: put, take, inspect and move jobs, from scripts and by hand",
     tree: cli::tree::<Bsctl>,
     groups: &[
-        ("Produce", &["put"]),
-        ("Consume", &["reserve", "pop", "work"]),
+        ("Produce", &["put", "populate"]),
+        ("Consume", &["reserve", "pop", "tail", "work"]),
         ("Inspect", &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server"]),
         ("Change state", &["delete", "kick", "bury", "release", "touch", "pause", "resume"]),
-        ("Bulk", &["clear", "drain", "export", "import"]),
+        (
+            "Bulk",
+            &["clear", "drain", "move", "copy", "requeue", "retry", "bury-all", "export", "import"],
+        ),
         (
             "Observe",
             &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap", "bench"],

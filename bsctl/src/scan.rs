@@ -364,7 +364,10 @@ fn expected(link: &mut Link, wanted: &Wanted) -> Result<u64, CliError> {
 }
 
 /// The ids of the first jobs of every list of every tube.
-fn heads(link: &mut Link) -> Result<Vec<u64>, CliError> {
+///
+/// # Errors
+/// The failure of the connection.
+pub fn heads(link: &mut Link) -> Result<Vec<u64>, CliError> {
     let used = link.client()?.used_tube().clone();
     let mut commands = Vec::new();
     for tube in link.call(ListTubes)? {

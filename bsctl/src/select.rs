@@ -138,9 +138,9 @@ pub fn select(tool: &mut Tool, wanted: &Wanted, gate: &Gate) -> Result<Found, Cl
 }
 
 /// Says that there may be more jobs.
-pub fn tell_missing(tool: &Tool, found: &Found) {
-    if found.missing > 0 {
-        let more = units::count(found.missing, "job");
+pub fn tell_missing(tool: &Tool, missing: u64) {
+    if missing > 0 {
+        let more = units::count(missing, "job");
         tool.messages.warn(format!("the server counts {more} more that were not found"));
     }
 }

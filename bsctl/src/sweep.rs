@@ -1,20 +1,24 @@
-//! Removing the jobs of one tube and state. beanstalkd has no command for it: ready jobs are reserved and
-//! deleted in batches, delayed and buried ones are deleted one by one from the head of their list.
+//! Taking jobs out of tubes. beanstalkd has no command for it: ready jobs are reserved in batches, delayed and buried ones
+//! are taken one by one from the head of their list, and those that filters choose by their ids.
 
-use beanstalk_client::protocol::{AnyCommand, Command, Delete, PeekBuried, PeekDelayed, PeekReady};
-use beanstalk_client::{Job, JobRef, TubeName, TubeStats};
+mod heads;
+mod ids;
+mod plan;
+mod way;
+
+use beanstalk_client::{TubeName, TubeStats};
 use clap::ValueEnum;
-use ctl_core::bulk::Bulk;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::Handover;
 use ctl_core::units;
 
-use crate::error::NOT_FOUND;
-use crate::leaving::{hand_over, show};
 use crate::link::Link;
-use crate::seen::{Seen, damaged};
-use crate::taker::{bury_damaged, delete_all, reserve_ready};
 use crate::tube_stats::{self, Answer};
+
+pub use self::heads::sweep;
+pub(crate) use self::ids::delete;
+use self::ids::sweep_ids;
+pub use self::plan::{Plan, SweepArgs, chosen};
+pub use self::way::{Nowhere, Way};
 
 /// A state that jobs can be removed in. Reserved jobs belong to their connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -65,6 +69,8 @@ pub struct Target {
 pub struct Targets {
     /// What is to be removed.
     pub found: Vec<Target>,
+    /// How many jobs their workers have, which nobody else can take.
+    pub reserved: u64,
     /// Tubes that do not exist.
     pub missing: Vec<TubeName>,
     /// Why tubes are left as they are: the server cannot be asked about them.
@@ -88,6 +94,7 @@ pub fn targets(link: &mut Link, tubes: &[TubeName], states: &[State]) -> Result<
     for (tube, answer) in tubes.iter().zip(tube_stats::ask(link, tubes)?) {
         match answer {
             Answer::Stats(stats) => {
+                targets.reserved += stats.current_jobs_reserved;
                 let of = |&state: &State| Target {
                     tube: tube.clone(),
                     state,
@@ -124,102 +131,4 @@ pub fn describe(targets: &[Target]) -> String {
     let place = units::which("tube", &tubes);
     let detail = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
     format!("{}{detail} from {place}", units::count(total, "job"))
-}
-
-/// Removes the jobs of one target, at most `most`. With `leaving` they are deleted when they have
-/// arrived where they go to. A job whose body
-/// the server lost in a crash cannot be kept: it is a failure, and stays, buried. With nothing to keep it is deleted
-/// like the others.
-///
-/// # Errors
-/// The failure of the connection, or of writing.
-pub fn sweep(
-    link: &mut Link,
-    target: &Target,
-    most: u64,
-    window: usize,
-    bulk: &mut Bulk,
-    mut leaving: Option<&mut Handover<'_, JobRef>>,
-) -> Result<(), CliError> {
-    let mut left = most;
-    if target.state == State::Ready {
-        link.watch_only(std::slice::from_ref(&target.tube))?;
-        while left > 0 && bulk.gate().is_open() {
-            let most = usize::try_from(left).unwrap_or(window).min(window);
-            let batch = leaving.as_mut().map_or(most, |leaving| leaving.window(most));
-            let taken = reserve_ready(link, batch, &[])?;
-            let count = taken.jobs.len() + taken.damaged.len();
-            if count == 0 {
-                break;
-            }
-            if let Some(leaving) = &mut leaving {
-                hand_over(link, leaving, &taken.jobs, false, bulk)?;
-                bury_damaged(link, &taken.damaged, bulk)?;
-            } else {
-                delete_all(link, taken.damaged, bulk)?;
-                delete_all(link, &taken.jobs, bulk)?;
-            }
-            left = left.saturating_sub(count as u64);
-        }
-    }
-    // What a pause keeps from being reserved is reached at the head, too.
-    link.use_tube(&target.tube)?;
-    match target.state {
-        State::Ready => heads(link, &PeekReady, left, bulk, leaving),
-        State::Delayed => heads(link, &PeekDelayed, left, bulk, leaving),
-        State::Buried => heads(link, &PeekBuried, left, bulk, leaving),
-    }
-}
-
-/// Deletes from the head of a list; each delete goes out together with the next look.
-fn heads<P: Command<Reply = Option<Job>>>(
-    link: &mut Link,
-    peek: &P,
-    mut left: u64,
-    bulk: &mut Bulk,
-    mut leaving: Option<&mut Handover<'_, JobRef>>,
-) -> Result<(), CliError> {
-    let gate = bulk.gate();
-    if left == 0 || !gate.is_open() {
-        return Ok(());
-    }
-    let mut head = Seen::ask(link, peek)?;
-    while let Some(seen) = head {
-        if left == 0 || !gate.is_open() {
-            break;
-        }
-        left -= 1;
-        let id = seen.job().id();
-        if let Some(leaving) = &mut leaving {
-            match &seen {
-                Seen::Whole(job) => show(link, leaving, job)?,
-                // It stays, in the way of the jobs behind it.
-                Seen::Damaged(job, _) => {
-                    return bulk.failure(format!("job {id}"), damaged(*job));
-                }
-            }
-        }
-        let (deleted, next) = link.pair(Delete::new(id), AnyCommand::new(peek))?;
-        let gone = match deleted {
-            Ok(()) => {
-                bulk.success();
-                true
-            }
-            // Somebody else took it in between.
-            Err(error) if error.code == NOT_FOUND => {
-                bulk.skip();
-                false
-            }
-            Err(error) => {
-                bulk.failure(format!("job {id}"), error)?;
-                false
-            }
-        };
-        head = Seen::of(peek, next?)?;
-        let stuck = !gone && head.as_ref().is_some_and(|next| next.job().id() == id);
-        if stuck {
-            break;
-        }
-    }
-    Ok(())
 }

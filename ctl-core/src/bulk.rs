@@ -138,6 +138,12 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// Closes with a signal, for work that has nothing to count.
+    #[must_use]
+    pub fn of(interrupts: &Interrupts) -> Self {
+        Self { closed: Arc::default(), stops: false, interrupts: interrupts.clone(), pace: None }
+    }
+
     /// Waits until it is the turn of `count` more, where there is a pace; gives whether they may be taken.
     #[must_use]
     pub fn turn(&self, count: usize) -> bool {

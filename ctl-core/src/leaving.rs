@@ -35,6 +35,25 @@ pub trait Source {
     fn nothing(&self) -> CliError;
 }
 
+/// Names in an error.
+const NAMED: usize = 20;
+
+/// Adds to an error which of what was to go elsewhere (each a `noun`) may be both where it was and in `target`.
+#[must_use]
+pub fn doubting(error: CliError, noun: &str, names: &[impl ToString], target: &str) -> CliError {
+    if names.is_empty() {
+        return error;
+    }
+    let named: Vec<String> = names.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let all = named.join(", ");
+    let (s, they) = if names.len() == 1 { ("", "it was") } else { ("s", "they were") };
+    error.remark(format!("({noun}{s} {all}{more} may be both where {they} and in {target})"))
+}
+
 /// Jobs that are held at once.
 const WINDOW: usize = 100;
 
@@ -68,4 +87,20 @@ pub fn pop<S: Source>(
         bulk = bulk.after(out.finish(&mut |_| Ok(())))?;
     }
     bulk.finish_quietly()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_there_twice_is_named_and_bounded() {
+        let said = |names: Vec<u64>| {
+            doubting(CliError::unavailable("lost"), "job", &names, "tube b").message
+        };
+        assert_eq!(said(vec![]), "lost");
+        assert_eq!(said(vec![7]), "lost (job 7 may be both where it was and in tube b)");
+        let many = said((1..=25).collect());
+        assert!(many.contains("jobs 1, 2,") && many.contains("20 and 5 more may be"), "{many}");
+    }
 }

@@ -22,7 +22,7 @@ use crate::error::cli_error;
 use crate::link::Link;
 use crate::names;
 use crate::producer::max_job_size;
-use crate::sweep::{State, sweep, targets};
+use crate::sweep::{Nowhere, State, sweep, targets};
 use crate::taker::reserve_ready;
 use crate::tool::Tool;
 use crate::tube_stats::{self, Answer};
@@ -267,7 +267,7 @@ fn empty(link: &mut Link, tube: &TubeName, messages: &Messages) -> Result<bool, 
         messages,
     );
     for target in found.found.iter().filter(|target| target.count > 0) {
-        sweep(link, target, target.count, BATCH, &mut bulk, None)?;
+        sweep(link, target, target.count, BATCH, &mut bulk, &mut Nowhere)?;
     }
     bulk.finish_silently()?;
     link.watch_only(&[TubeName::default()])?;

@@ -5,22 +5,22 @@ use std::ffi::OsString;
 use beanstalk_client::protocol::ListTubes;
 use bytes::Bytes;
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::bulk::{Action, Bulk, BulkArgs, Gate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::named::{self, Several};
-use ctl_core::progress::Progress;
 use ctl_core::records;
 
-use super::clear::SweepArgs;
 use super::drain::drain;
 use crate::jobs::{self, JOBS_WITH_BODY};
 use crate::names::Tube;
-use crate::scan::{Wanted, fetch, find};
-use crate::sweep::State;
+use crate::scan::{AnyState, Wanted, fetch};
+use crate::select::{SelectArgs, filter_help, select, tell_missing};
+use crate::sweep::{State, SweepArgs};
 use crate::tool::Tool;
 
 /// The end of `export --help`.
-pub const HELP: &str = "\
+pub const HELP: &str = concat!(
+    "\
 Protocol: --scan asks stats-job and peek for every id and changes nothing; --drain is `drain`: it takes the jobs
 out of the queue.
 One record per line:
@@ -28,10 +28,15 @@ One record per line:
    \"timeouts\":0,\"releases\":0,\"buries\":0,\"kicks\":0,\"body\":\"...\"}
 `body_base64` stands in place of `body` when the bytes are not UTF-8. `import` reads the same.
 A scan is no snapshot: jobs that come and go meanwhile may be missing or be there twice after an import.
+",
+    filter_help!(),
+    "
 
 Examples:
   bsctl export > all.ndjson
-  bsctl export mail | bsctl -a other:11300 import - --keep-state";
+  bsctl export mail --state buried --filter 'age>1d'
+  bsctl export mail | bsctl -a other:11300 import - --keep-state"
+);
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]
@@ -39,6 +44,13 @@ Examples:
 pub struct ExportArgs {
     #[command(flatten)]
     tubes: Several<Tube>,
+
+    /// Only jobs in these states, separated by commas [default: all; with --drain all but reserved]
+    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    state: Vec<AnyState>,
+
+    #[command(flatten)]
+    select: SelectArgs,
 
     /// Read only (the default)
     #[arg(long, conflicts_with = "drain")]
@@ -70,30 +82,24 @@ pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
         if tubes.is_empty() {
             tubes = tool.link.call(ListTubes)?;
         }
-        let state = vec![State::Ready, State::Delayed, State::Buried];
-        let sweep = SweepArgs { state, until_empty: false };
-        return drain(tool, &tubes, &OsString::from("-"), &sweep, &args.bulk);
+        let states = [State::Ready, State::Delayed, State::Buried];
+        let is_taken =
+            |state: &State| args.state.is_empty() || args.state.contains(&AnyState::from(*state));
+        let state = states.into_iter().filter(is_taken).collect();
+        let sweep = SweepArgs { state, until_empty: false, select: args.select };
+        return drain(tool, tubes, &OsString::from("-"), &sweep, &args.bulk);
     }
     records::prepare(tool, records::STDOUT.as_ref())?;
-    let wanted = Wanted { tubes: args.tubes.given()?, ..Wanted::default() };
+    let tubes = args.tubes.given()?;
+    let filters = args.select.read()?;
+    let wanted = Wanted { tubes, states: args.state, filters, ..Wanted::default() };
     let interrupts = tool.interrupts()?;
     let when = tool.globals.progress.unwrap_or_default();
-    let asking = Bulk::start(
-        Action { past: "asked", noun: "id", place: String::new() },
-        args.bulk.on_error,
-        None,
-        ctl_core::args::ProgressWhen::Never,
-        interrupts.clone(),
-        &tool.messages,
-    );
-    let gate = asking.gate();
-    let mut progress = Progress::start(when, &tool.messages, "asking ids", None);
-    let found = find(&mut tool.link, &wanted, &gate, &mut progress)?;
-    progress.finish();
+    let found = select(tool, &wanted, &Gate::of(&interrupts))?;
     if let Some(exit) = interrupts.requested() {
         return Ok(exit);
     }
-    let mut ids = found.ids;
+    let (mut ids, missing) = (found.ids, found.missing);
     if let Some(limit) = args.bulk.limit {
         ids.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     }
@@ -117,12 +123,7 @@ pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
         }
     }
     list.finish()?;
-    if found.missing > 0 {
-        tool.messages.warn(format!(
-            "the server counts {} more that were not found",
-            ctl_core::units::count(found.missing, "job")
-        ));
-    }
+    tell_missing(tool, missing);
     let exit = bulk.finish_quietly()?;
-    Ok(if exit.is_done() && found.missing > 0 { Exit::Partial } else { exit })
+    Ok(if exit.is_done() && missing > 0 { Exit::Partial } else { exit })
 }

@@ -10,14 +10,13 @@ use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::{Argument, Meter};
 use ctl_core::intake::{self, Batches, Cut};
-use ctl_core::units;
 
 use super::server::knows_reserve_job;
 use crate::hidden::Hidden;
 use crate::jobs::{self, Described};
 use crate::link::Link;
 use crate::names;
-use crate::producer::{Defaults, NewJob, check_size, max_job_size, put_batch};
+use crate::producer::{Defaults, NewJob, after_refusals, check_size, max_job_size, put_batch};
 use crate::tool::Tool;
 
 /// The end of `import --help`.
@@ -122,14 +121,7 @@ fn import(
         Ok(())
     });
     let exit = bulk.after(imported)?.finish(&mut tool.out)?;
-    if buried == 0 {
-        return Ok(exit);
-    }
-    tool.messages.warn(format!(
-        "the server was out of memory and buried {}: kick brings jobs back",
-        units::count(buried, "new job")
-    ));
-    Ok(if exit.is_done() { Exit::TryAgain } else { exit })
+    Ok(after_refusals(&tool.messages, buried, exit))
 }
 
 /// Puts a batch, then buries those that were; gives the number of jobs that the server buried for want of memory.

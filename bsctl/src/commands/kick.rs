@@ -7,6 +7,7 @@ use beanstalk_client::{Job, TubeName, TubeStats};
 use clap::{ArgGroup, Args, ValueEnum};
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::filter::Filters;
 use ctl_core::named::{self, One};
 use ctl_core::output::Record;
 use ctl_core::units;
@@ -16,11 +17,15 @@ use crate::error::NOT_FOUND;
 use crate::jobs;
 use crate::link::Link;
 use crate::names::{self, Tube};
+use crate::scan::{AnyState, Wanted};
+use crate::select::{SelectArgs, filter_help};
+use crate::sweep::chosen;
 use crate::tool::{Tool, tube_or_used};
 use crate::tube_stats::{self, Answer};
 
 /// The end of `kick --help`.
-pub const HELP: &str = "\
+pub const HELP: &str = concat!(
+    "\
 Protocol: use TUBE and kick N; kick-job ID.
 The server's kick takes buried jobs if there are any, and delayed ones only otherwise: without --state that
 is what happens here. --state buried never kicks a delayed job, and --state delayed never a buried one: as long
@@ -28,11 +33,17 @@ as the tube has jobs of the other state, jobs are kicked one by one by id.
 -c is 1 unless given. --all on many jobs asks first.
 With --all-tubes, tubes that the server cannot be asked about (names over 195 bytes, before 1.11) are named and stay as
 they are; the exit code is 3 then.
+With filters, those that fit are kicked one by one by id, buried and delayed ones unless --state says which.
+",
+    filter_help!(),
+    "
 
 Examples:
   bsctl kick -t mail -c 10
   bsctl kick -t mail --state buried --all
-  bsctl kick --job 42 43";
+  bsctl kick -t mail --all --filter 'body~=timeout'
+  bsctl kick --job 42 43"
+);
 
 /// Arguments of `kick`.
 #[derive(Debug, Args)]
@@ -55,7 +66,8 @@ pub struct KickArgs {
     state: Option<KickState>,
 
     /// These jobs, or - for ids on stdin
-    #[arg(long, value_name = "ID", num_args = 1.., group = "how-many", conflicts_with = named::NAMES)]
+    #[arg(long, value_name = "ID", num_args = 1.., group = "how-many",
+          conflicts_with_all = [named::NAMES, "filters", "older_than"])]
     job: Vec<String>,
 
     /// In every tube
@@ -63,7 +75,26 @@ pub struct KickArgs {
     all_tubes: bool,
 
     #[command(flatten)]
+    select: SelectArgs,
+
+    #[command(flatten)]
     bulk: BulkArgs,
+}
+
+impl KickArgs {
+    /// All buried jobs of a tube that fit.
+    pub(super) fn buried(tube: One<Tube>, select: SelectArgs, bulk: BulkArgs) -> Self {
+        Self {
+            tube,
+            count: None,
+            all: true,
+            state: Some(KickState::Buried),
+            job: Vec::new(),
+            all_tubes: false,
+            select,
+            bulk,
+        }
+    }
 }
 
 /// A state that jobs can be kicked out of.
@@ -98,6 +129,10 @@ pub fn run(tool: &mut Tool, args: KickArgs) -> Result<Exit, CliError> {
         let given = args.tube.given()?;
         vec![tube_or_used(tool, given)?]
     };
+    let filters = args.select.read()?;
+    if !filters.is_empty() {
+        return kick_fitting(tool, tubes, filters, &args);
+    }
     kick_tubes(tool, &tubes, &args)
 }
 
@@ -136,12 +171,62 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
     let mut left = most;
     for (tube, _) in &plans {
         let done = bulk.succeeded();
-        let kicked = kick_tube(&mut tool.link, tube, args.state, left, &mut bulk);
+        let way = (args.state, step(&args.bulk));
+        let kicked = kick_tube(&mut tool.link, tube, way, left, &mut bulk);
         bulk = bulk.after(kicked)?;
         left = left.saturating_sub(bulk.succeeded() - done);
     }
     let exit = bulk.finish(&mut tool.out)?;
     Ok(if exit.is_done() { end } else { exit })
+}
+
+/// Kicks those that fit, one by one by id.
+fn kick_fitting(
+    tool: &mut Tool,
+    tubes: Vec<TubeName>,
+    filters: Filters,
+    args: &KickArgs,
+) -> Result<Exit, CliError> {
+    let states = match args.state {
+        Some(KickState::Buried) => vec![AnyState::Buried],
+        Some(KickState::Delayed) => vec![AnyState::Delayed],
+        None => vec![AnyState::Buried, AnyState::Delayed],
+    };
+    let place = match &*tubes {
+        [tube] if !args.all_tubes => {
+            if tool.link.call(StatsTube(tube.clone()))?.is_none() {
+                return Err(jobs::no_tube(tube));
+            }
+            format!("in tube {tube} that fit {filters}")
+        }
+        _ => format!("in all tubes that fit {filters}"),
+    };
+    let tubes = if args.all_tubes { Vec::new() } else { tubes };
+    let wanted = Wanted { tubes, states, filters, ..Wanted::default() };
+    let asked = if args.all { None } else { Some(args.count.unwrap_or(1)) };
+    let ids = limited(limited(chosen(tool, &wanted)?, asked), args.bulk.limit);
+    if tool.globals.dry_run {
+        return would(tool, "kick", &ids);
+    }
+    confirm(tool, args, ids.len() as u64, &place)?;
+    let action = Action { past: "kicked", noun: "job", place };
+    let mut bulk = super::delete::start(tool, action, &args.bulk, ids.len())?;
+    let gate = bulk.gate();
+    let kicked = ids
+        .chunks(args.bulk.window())
+        .take_while(|chunk| gate.turn(chunk.len()))
+        .try_for_each(|chunk| {
+            let replies = tool.link.pipeline(chunk.iter().copied().map(KickJob::new))?;
+            chunk.iter().zip(replies).try_for_each(|(id, reply)| match reply {
+                // It is neither buried nor delayed any more.
+                Err(error) if error.code == NOT_FOUND => {
+                    bulk.skip();
+                    Ok(())
+                }
+                reply => bulk.count(format!("job {id}"), reply.map(drop)),
+            })
+        });
+    bulk.after(kicked)?.finish(&mut tool.out)
 }
 
 fn confirm(tool: &mut Tool, args: &KickArgs, count: u64, place: &str) -> Result<(), CliError> {
@@ -173,18 +258,26 @@ fn kickable(stats: &TubeStats, state: Option<KickState>) -> u64 {
 fn kick_tube(
     link: &mut Link,
     tube: &TubeName,
-    state: Option<KickState>,
+    (state, step): (Option<KickState>, u64),
     most: u64,
     bulk: &mut Bulk,
 ) -> Result<(), CliError> {
     link.use_tube(tube)?;
-    let Some(state) = state else {
-        let kicked = if most == 0 { 0 } else { link.call(Kick(most))? };
-        bulk.successes(kicked);
-        return Ok(());
-    };
     let mut left = most;
     let gate = bulk.gate();
+    let state = match (state, step) {
+        (Some(state), _) => state,
+        // The server itself takes buried jobs or, where there are none, delayed ones.
+        (None, STEP) => {
+            let kicked = if most == 0 { 0 } else { link.call(Kick(most))? };
+            bulk.successes(kicked);
+            return Ok(());
+        }
+        (None, _) => match link.call(StatsTube(tube.clone()))? {
+            Some(stats) if stats.current_jobs_buried == 0 => KickState::Delayed,
+            _ => KickState::Buried,
+        },
+    };
     while left > 0 && gate.is_open() {
         let Some(stats) = link.call(StatsTube(tube.clone()))? else { return Ok(()) };
         let there = kickable(&stats, Some(state));
@@ -193,7 +286,11 @@ fn kick_tube(
             0
         } else if others == 0 {
             // Nothing else is there that the server could kick instead.
-            let kicked = link.call(Kick(left.min(there).min(STEP)))?;
+            let step = left.min(there).min(step);
+            if !gate.turn(usize::try_from(step).unwrap_or(usize::MAX)) {
+                return Ok(());
+            }
+            let kicked = link.call(Kick(step))?;
             bulk.successes(kicked);
             kicked
         } else {
@@ -212,6 +309,11 @@ fn kick_tube(
 
 /// Jobs kicked between two looks at the counts.
 const STEP: u64 = 1000;
+
+/// How many are kicked at once: fewer where there is a pace to be kept.
+fn step(args: &BulkArgs) -> u64 {
+    if args.rate.is_some() { args.window() as u64 } else { STEP }
+}
 
 impl KickState {
     fn other(self) -> Self {
@@ -233,7 +335,7 @@ fn one_by_one<P: Command<Reply = Option<Job>> + Clone>(
     let mut kicked = 0;
     let mut head = link.call(peek.clone())?;
     while let Some(job) = head.take() {
-        if kicked == most || !gate.is_open() {
+        if kicked == most || !gate.turn(1) {
             break;
         }
         let (reply, next) = link.pair(KickJob::new(job.id), peek.clone())?;

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub mod bench;
+pub mod bury_all;
 pub mod check;
 pub mod clear;
 pub mod delete;
@@ -15,14 +16,18 @@ pub mod kick;
 pub mod pause;
 pub mod peek;
 pub mod pop;
+pub mod populate;
 pub mod put;
 pub mod raw;
 pub mod reserve;
+pub mod retry;
 pub mod server;
 pub mod smoke;
 pub mod stats;
+pub mod tail;
 pub mod tap;
 pub mod top;
+pub mod transfer;
 pub mod tubes;
 pub mod wait;
 pub mod work;

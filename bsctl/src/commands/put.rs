@@ -1,6 +1,6 @@
 //! `put`: jobs from arguments, files, stdin.
 
-mod lanes;
+pub(super) mod lanes;
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use ctl_core::units;
 use self::lanes::Event;
 use crate::jobs;
 use crate::names;
-use crate::producer::{Defaults, NewJob, check_size, max_job_size};
+use crate::producer::{Defaults, NewJob, after_refusals, check_size, max_job_size};
 use crate::tool::{Tool, tube_or_used};
 
 /// The end of `put --help`.
@@ -208,12 +208,5 @@ fn put_all(
     };
     let exit = bulk.after(done)?.finish_quietly()?;
     list.finish()?;
-    if buried == 0 {
-        return Ok(exit);
-    }
-    tool.messages.warn(format!(
-        "the server was out of memory and buried {}: kick brings jobs back",
-        units::count(buried, "new job")
-    ));
-    Ok(if exit.is_done() { Exit::TryAgain } else { exit })
+    Ok(after_refusals(&tool.messages, buried, exit))
 }

@@ -108,7 +108,10 @@ pub(super) const ON_LAST_JOB: &[&str] = &["release", "bury", "delete"];
 pub(super) const WORDS: Words = Words {
     groups: GROUPS,
     reads: &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server", "ping", "reserved"],
-    renames: &["put", "use", "watch", "ignore", "delete", "pop", "clear", "drain", "import"],
+    renames: &[
+        "put", "use", "watch", "ignore", "delete", "pop", "clear", "drain", "import", "populate",
+        "move", "copy",
+    ],
     secrets: &["raw"],
     left_out: &["work"],
     line_flags: &[],
@@ -118,13 +121,13 @@ pub(super) const WORDS: Words = Words {
 
 /// The groups of `help`.
 const GROUPS: &[Group] = &[
-    Group { name: "produce", title: "Adding jobs", verbs: &["use", "put", "import"] },
+    Group { name: "produce", title: "Adding jobs", verbs: &["use", "put", "populate", "import"] },
     Group {
         name: "consume",
         title: "Taking jobs, and what can be done with a reserved one",
         verbs: &[
             "watch", "ignore", "reserve", "reserved", "touch", "hold", "unhold", "delete",
-            "release", "bury", "save", ":save", "pop",
+            "release", "bury", "save", ":save", "pop", "tail",
         ],
     },
     Group {
@@ -135,7 +138,10 @@ const GROUPS: &[Group] = &[
     Group {
         name: "bulk",
         title: "Acting on many jobs or on whole tubes",
-        verbs: &["kick", "pause", "resume", "clear", "drain", "export"],
+        verbs: &[
+            "kick", "retry", "bury-all", "pause", "resume", "clear", "drain", "move", "copy",
+            "requeue", "export",
+        ],
     },
     Group {
         name: "observe",

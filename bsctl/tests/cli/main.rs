@@ -31,6 +31,7 @@ mod shortage;
 mod smoke;
 #[cfg(unix)]
 mod tap;
+mod transfer;
 mod wait;
 #[cfg(not(windows))]
 mod work;

@@ -19,7 +19,7 @@ use crate::producer::{NewJob, put_batch};
 const EVENTS: usize = 1024;
 
 /// What became of a record, or of a batch.
-pub(super) enum Event {
+pub(in crate::commands) enum Event {
     /// A job is in the queue.
     Put {
         record: Record,
@@ -38,7 +38,7 @@ pub(super) enum Event {
 ///
 /// # Errors
 /// The failure of the connection, or of `absorb`.
-pub(super) fn one(
+pub(in crate::commands) fn one(
     link: &mut Link,
     source: &mut Batches<NewJob>,
     gate: &Gate,
@@ -53,7 +53,7 @@ pub(super) fn one(
 ///
 /// # Errors
 /// The failure of a connection, or of `absorb`.
-pub(super) fn several(
+pub(in crate::commands) fn several(
     count: u16,
     link: &mut Link,
     source: Batches<NewJob>,

@@ -1,0 +1,93 @@
+//! `bury-all`: set the ready jobs of a tube aside.
+
+use beanstalk_client::Job;
+use beanstalk_client::protocol::ReserveJob;
+use clap::Args;
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::named::Several;
+
+use crate::link::Link;
+use crate::names::Tube;
+use crate::select::{SelectArgs, filter_help};
+use crate::sweep::{Plan, State, SweepArgs, Way};
+use crate::taker::{bury_all, stats_of};
+use crate::tool::Tool;
+
+/// The end of `bury-all --help`.
+pub const HELP: &str = concat!(
+    "\
+Protocol: reserve-with-timeout 0, stats-job and bury; with filters stats-job for every id and reserve-job (server 1.12 or
+later).
+Only a reserved job can be buried, so each is reserved first: the counters `reserves` and `buries` grow by one. Jobs keep
+their priorities. As many are buried as there were at the start; retry or kick brings them back. It asks first; --yes
+answers.
+",
+    filter_help!(),
+    "
+
+Examples:
+  bsctl bury-all mail
+  bsctl bury-all mail --filter 'reserves>=3' --dry-run"
+);
+
+/// Arguments of `bury-all`.
+#[derive(Debug, Args)]
+pub struct BuryAllArgs {
+    #[command(flatten)]
+    tubes: Several<Tube>,
+
+    #[command(flatten)]
+    select: SelectArgs,
+
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+/// Runs `bury-all`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: BuryAllArgs) -> Result<Exit, CliError> {
+    let tubes = args.tubes.names()?;
+    let sweep = SweepArgs { state: vec![State::Ready], until_empty: false, select: args.select };
+    let plan = Plan::make(tool, tubes, &sweep, &args.bulk, false)?;
+    if tool.globals.dry_run {
+        return plan.would(tool, "bury", "");
+    }
+    if !plan.is_empty() {
+        let address = tool.link.dialer.address()?;
+        let question = format!("bury {} on {address}", plan.describe());
+        tool.confirm().many(&question, &tool.messages)?;
+    }
+    let action = Action { past: "buried", noun: "job", place: plan.place() };
+    let mut bulk = tool.bulk(action, &args.bulk, Some(plan.total()))?;
+    let swept = plan.run(tool.link.side(), &mut bulk, &mut Aside);
+    bulk.after(swept)?.finish(&mut tool.out).map(|exit| plan.exit(exit))
+}
+
+/// Jobs are buried where they are.
+struct Aside;
+
+impl Way for Aside {
+    fn take(&mut self, link: &mut Link, jobs: &[Job], bulk: &mut Bulk) -> Result<(), CliError> {
+        let stats = stats_of(link, jobs)?;
+        bury_all(link, jobs, &stats, bulk)
+    }
+
+    /// What a pause keeps from being reserved can be reserved by its id.
+    fn keep(
+        &mut self,
+        link: &mut Link,
+        jobs: &[Job],
+        bulk: &mut Bulk,
+    ) -> Result<Vec<bool>, CliError> {
+        for job in jobs {
+            match link.call(ReserveJob(job.id))? {
+                Some(job) => self.take(link, &[job], bulk)?,
+                None => bulk.skip(),
+            }
+        }
+        Ok(vec![false; jobs.len()])
+    }
+}

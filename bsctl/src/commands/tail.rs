@@ -1,0 +1,352 @@
+//! `tail`: jobs as they come.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use beanstalk_client::protocol::{Release, Stats};
+use beanstalk_client::{Job, JobRef, JobStats, ReleaseOptions, TubeName};
+use clap::{Args, ValueEnum};
+use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::filter::Filters;
+use ctl_core::named::{self, Several};
+use ctl_core::output::{Format, Handover, List};
+use ctl_core::signals::Interrupts;
+use ctl_core::units;
+
+use crate::error::{NOT_FOUND, cli_error};
+use crate::jobs::{self, BODIES};
+use crate::leaving::hand_over;
+use crate::link::{Link, SLICE};
+use crate::names::Tube;
+use crate::scan::{Wanted, fetch, heads};
+use crate::select::{Candidate, SelectArgs, filter_help};
+use crate::taker::{Taker, bury_all, reserve_ready, stats_of};
+use crate::tool::Tool;
+
+/// The end of `tail --help`.
+pub const HELP: &str = concat!(
+    "\
+Protocol: stats, and stats-job and peek for the ids that follow (--action peek); else reserve-with-timeout, stats-job and
+release, bury or delete.
+peek shows what is put from now on and changes nothing. beanstalkd tells nobody of new jobs, so it is asked again and again
+(--interval): a job that comes and goes in between is not seen. On a server that was restarted with its log, it begins behind
+the newest job that is found.
+The others take what is ready, and disturb: `reserves` grows. release looks at up to 100 jobs at a time and gives them back,
+so that `releases` grows as well and workers may find the tube empty for a moment; bury and delete keep every job from its
+workers, and ask first. A job is deleted when it has been written, as `pop` does.
+Ctrl-C ends it.
+",
+    filter_help!(),
+    "
+
+Examples:
+  bsctl tail -t mail
+  bsctl tail -t mail -t sms --filter 'body~=error' -o ndjson
+  bsctl tail -t mail-failed --action delete --yes -o ndjson >> failed.ndjson"
+);
+
+/// Arguments of `tail`.
+#[derive(Debug, Args)]
+#[command(mut_args(named::described("The tubes [default: all for peek, else default]")))]
+pub struct TailArgs {
+    #[command(flatten)]
+    tubes: Several<Tube>,
+
+    /// What becomes of the jobs
+    #[arg(long, value_name = "ACTION", default_value = "peek")]
+    action: Then,
+
+    /// End after N jobs
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+
+    /// Pause between two looks
+    #[arg(short, long, value_name = "DUR", default_value = "500ms", value_parser = units::duration)]
+    interval: Duration,
+
+    /// Bodies only, each followed by NUL
+    #[arg(short = '0', long = "null")]
+    null: bool,
+
+    #[command(flatten)]
+    select: SelectArgs,
+}
+
+/// The value of `--action`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Then {
+    /// Nothing: they are only looked at.
+    Peek,
+    /// They are taken and given back.
+    Release,
+    /// They are buried.
+    Bury,
+    /// They are deleted.
+    Delete,
+}
+
+impl TailArgs {
+    /// Whether it changes nothing.
+    #[must_use]
+    pub fn only_looks(&self) -> bool {
+        self.action == Then::Peek
+    }
+}
+
+/// Jobs that are taken at once.
+const WINDOW: usize = 100;
+/// Ids that are looked at together, and how many behind the newest that is known.
+const CHUNK: u64 = 1000;
+/// So many jobs are remembered as shown.
+const REMEMBERED: usize = 100_000;
+
+/// Runs `tail`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
+    tool.refuse_dry_run("tail", "without --action it only looks")?;
+    let filters = args.select.read()?;
+    if !filters.is_empty() && matches!(args.action, Then::Bury | Then::Delete) {
+        return Err(CliError::usage(
+            "filters cannot choose what is taken: a job has to be reserved before it can be looked at",
+        )
+        .hint("bsctl drain --filter, or bury-all --filter"));
+    }
+    if args.null {
+        tool.out.style.format = Format::Raw;
+        tool.out.style.null = true;
+    }
+    let mut tubes = args.tubes.given()?;
+    if tubes.is_empty() && !args.only_looks() {
+        tubes.push(TubeName::default());
+    }
+    if matches!(args.action, Then::Bury | Then::Delete) {
+        let (tubes, address) = (units::which("tube", &tubes), tool.link.dialer.address()?);
+        let verb = if args.action == Then::Bury { "bury" } else { "delete" };
+        let question = format!("{verb} every job that comes into {tubes} on {address}");
+        tool.confirm().many(&question, &tool.messages)?;
+    }
+    let interrupts = tool.interrupts()?;
+    let left = args.count.unwrap_or(u64::MAX);
+    match args.action {
+        Then::Peek => {
+            let wanted = Wanted { tubes, filters, ..Wanted::default() };
+            let list = stream(tool.out.list(&BODIES)?)?;
+            Looker { link: &mut tool.link, wanted, list, left }.run(args.interval, &interrupts)
+        }
+        Then::Release => {
+            let link = tool.link.side();
+            link.watch_only(&tubes)?;
+            let list = stream(tool.out.list(&BODIES)?)?;
+            let shown = BTreeSet::new();
+            Passer { link, filters, list, left, shown }.run(args.interval, &interrupts)
+        }
+        Then::Bury | Then::Delete => take(tool, &tubes, args.action, left, &interrupts),
+    }
+}
+
+/// A list whose rows are seen as they come.
+fn stream(list: List<'_>) -> Result<List<'_>, CliError> {
+    let list = list.eager();
+    if list.streams() {
+        return Ok(list);
+    }
+    Err(CliError::usage("--sort-by cannot be used with tail, which has no end")
+        .hint("bsctl jobs --sort-by, for the jobs that there are"))
+}
+
+/// Ends a list that goes on until it is interrupted.
+fn end(list: List<'_>, interrupts: &Interrupts) -> Result<Exit, CliError> {
+    list.finish()?;
+    Ok(interrupts.requested().unwrap_or(Exit::Done))
+}
+
+/// Looks at what is put from now on.
+struct Looker<'a> {
+    link: &'a mut Link,
+    wanted: Wanted,
+    list: List<'a>,
+    left: u64,
+}
+
+impl Looker<'_> {
+    fn run(mut self, interval: Duration, interrupts: &Interrupts) -> Result<Exit, CliError> {
+        let mut puts = self.link.call(Stats)?.total_jobs;
+        let mut next = newest(self.link, puts)?.saturating_add(1);
+        while self.left > 0 && interrupts.sleep(interval).is_ok() {
+            let now = self.link.call(Stats)?.total_jobs;
+            // A server that was restarted counts from 0 again.
+            let new = now.checked_sub(puts).unwrap_or(now);
+            puts = now;
+            let end = next.saturating_add(new);
+            while next < end && self.left > 0 {
+                let last = end.min(next.saturating_add(WINDOW as u64));
+                self.show(next, last)?;
+                next = last;
+            }
+        }
+        end(self.list, interrupts)
+    }
+
+    fn show(&mut self, from: u64, to: u64) -> Result<(), CliError> {
+        let ids: Vec<_> = (from..to).map(Into::into).collect();
+        for (stats, body) in fetch(self.link, &ids, &self.wanted, true)? {
+            if self.left == 0 {
+                break;
+            }
+            let record = jobs::record(&stats);
+            self.list.push(match body {
+                Some(Ok(body)) => record.with_body(body),
+                _ => record,
+            })?;
+            self.left -= 1;
+        }
+        self.list.flush()
+    }
+}
+
+/// The newest id that is known: the count of puts, unless there are jobs above.
+fn newest(link: &mut Link, puts: u64) -> Result<u64, CliError> {
+    let mut newest = heads(link)?.into_iter().fold(puts, u64::max);
+    if newest == puts {
+        return Ok(newest);
+    }
+    loop {
+        let ids = newest.saturating_add(1)..newest.saturating_add(CHUNK);
+        let ids: Vec<_> = ids.map(Into::into).collect();
+        let above = fetch(link, &ids, &Wanted::default(), false)?;
+        match above.last() {
+            Some((stats, _)) => newest = stats.id.get(),
+            None => return Ok(newest),
+        }
+    }
+}
+
+/// Takes jobs, shows them, and gives them back.
+struct Passer<'a> {
+    link: &'a mut Link,
+    filters: Filters,
+    list: List<'a>,
+    left: u64,
+    shown: BTreeSet<u64>,
+}
+
+impl Passer<'_> {
+    fn run(mut self, interval: Duration, interrupts: &Interrupts) -> Result<Exit, CliError> {
+        while self.left > 0 && interrupts.requested().is_none() {
+            let taken = reserve_ready(self.link, WINDOW, &[])?.jobs;
+            let stats = stats_of(self.link, &taken)?;
+            // Given back before the output is waited for.
+            self.release(&taken, &stats)?;
+            for (job, stats) in taken.iter().zip(&stats) {
+                self.show(job, stats.as_ref())?;
+            }
+            self.list.flush()?;
+            if self.left > 0 && interrupts.sleep(interval).is_err() {
+                break;
+            }
+        }
+        end(self.list, interrupts)
+    }
+
+    fn release(&mut self, jobs: &[Job], stats: &[Option<JobStats>]) -> Result<(), CliError> {
+        let releases: Result<Vec<Release>, _> = jobs
+            .iter()
+            .zip(stats)
+            .map(|(job, stats)| {
+                let pri = stats.as_ref().map(|stats| stats.pri).unwrap_or_default();
+                Release::new(job, ReleaseOptions::new(pri)).map_err(cli_error)
+            })
+            .collect();
+        for reply in self.link.pipeline(releases?)? {
+            match reply {
+                Ok(_) => {}
+                // Its time was over.
+                Err(error) if error.code == NOT_FOUND => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, job: &Job, stats: Option<&JobStats>) -> Result<(), CliError> {
+        let fits = |stats: &JobStats| {
+            self.filters.fit(&Candidate { stats, body: Some(job.body.as_ref()) })
+        };
+        if self.left == 0 || !stats.is_none_or(fits) || !self.shown.insert(job.id.get()) {
+            return Ok(());
+        }
+        if self.shown.len() > REMEMBERED {
+            self.shown.pop_first();
+        }
+        self.left -= 1;
+        self.list.push(jobs::record_with_body(job.id, stats, &job.body))
+    }
+}
+
+/// Takes every job that comes for good.
+fn take(
+    tool: &mut Tool,
+    tubes: &[TubeName],
+    then: Then,
+    mut left: u64,
+    interrupts: &Interrupts,
+) -> Result<Exit, CliError> {
+    let past = if then == Then::Bury { "buried" } else { "deleted" };
+    let action = Action { past, noun: "job", place: String::new() };
+    let mut bulk = tool.bulk(action, OnError::Continue, None)?;
+    let link = tool.link.side();
+    link.watch_only(tubes)?;
+    let list = stream(tool.out.list(&BODIES)?)?;
+    bulk.beside(&list);
+    let mut sink = match then {
+        Then::Delete => Sink::Leaving(Handover::new(list, interrupts.clone(), &tool.messages)?),
+        _ => Sink::Shown(list),
+    };
+    while left > 0 && interrupts.requested().is_none() {
+        let taker = Taker::new(Some(SLICE), interrupts.clone(), &tool.messages);
+        let most = usize::try_from(left).unwrap_or(WINDOW).min(WINDOW);
+        let taken = taker.next(link, sink.window(most), &[])?;
+        left -= taken.len() as u64;
+        let taken = sink.take(link, &taken, &mut bulk);
+        bulk = bulk.after(taken)?;
+    }
+    let ended = match sink {
+        Sink::Leaving(mut out) => out.finish(&mut |_| Ok(())),
+        Sink::Shown(list) => list.finish(),
+    };
+    bulk.after(ended)?.finish_quietly()
+}
+
+/// Where jobs go that are taken.
+enum Sink<'a> {
+    /// Written first, then deleted.
+    Leaving(Handover<'a, JobRef>),
+    /// Written first, then buried.
+    Shown(List<'a>),
+}
+
+impl Sink<'_> {
+    fn window(&mut self, most: usize) -> usize {
+        match self {
+            Self::Leaving(out) => out.window(most),
+            Self::Shown(_) => most,
+        }
+    }
+
+    fn take(&mut self, link: &mut Link, taken: &[Job], bulk: &mut Bulk) -> Result<(), CliError> {
+        match self {
+            Self::Leaving(out) => hand_over(link, out, taken, false, bulk),
+            Self::Shown(list) => {
+                let stats = stats_of(link, taken)?;
+                for (job, stats) in taken.iter().zip(&stats) {
+                    list.push(jobs::record_with_body(job.id, stats.as_ref(), &job.body))?;
+                }
+                list.flush()?;
+                bury_all(link, taken, &stats, bulk)
+            }
+        }
+    }
+}

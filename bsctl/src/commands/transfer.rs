@@ -1,0 +1,287 @@
+//! `move`, `copy` and `requeue`: jobs from one tube into another, or anew into their own.
+
+use beanstalk_client::TubeName;
+use bytes::Bytes;
+use clap::Args;
+use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::named::One;
+use ctl_core::output::Record;
+use ctl_core::units;
+
+use crate::mover::{Changes, Mover, Original};
+use crate::names::{self, Tube};
+use crate::producer::after_refusals;
+use crate::scan::{Wanted, fetch};
+use crate::select::{SelectArgs, filter_help};
+use crate::sweep::{Plan, State, SweepArgs, chosen};
+use crate::tool::Tool;
+
+/// The end of `move --help`.
+pub const MOVE_HELP: &str = concat!(
+    "\
+Protocol: as drain, then use TUBE and put at the target; reserve-job and bury for buried jobs (server 1.12 or later).
+A job is put at its target first, and deleted where it was when the server has confirmed that: none is lost. Should this
+process or a connection end in between, jobs may be there twice, at most --batch of them; the error names those that it
+knows of. Ready jobs are reserved meanwhile; of a delayed or buried one that somebody else takes in between, the copy is
+taken back. Jobs get new ids and their counters start at 0. Delayed jobs keep what is left of their delay, buried ones are
+buried again; --ready makes them all ready. Reserved jobs belong to their workers and stay.
+As many jobs go as there were at the start; --until-empty goes on until there are none. It asks first; --yes answers.
+",
+    filter_help!(),
+    "
+
+Examples:
+  bsctl move --from mail --to mail-old --state buried
+  bsctl move --from mail --to-addr other:11300 --rate 100/s
+  bsctl move --from mail --to slow --filter 'body~=newsletter' --pri 5000"
+);
+
+/// The end of `copy --help`.
+pub const COPY_HELP: &str = concat!(
+    "\
+Protocol: stats-job and peek for every id, which change nothing; then use TUBE and put at the target; reserve-job and bury
+for buried jobs (server 1.12 or later).
+The jobs themselves stay as they are; their copies have new ids and counters from 0. Delayed jobs keep what is left of their
+delay, buried ones are buried; --ready makes them all ready. What comes and goes meanwhile may be left out. After an
+interruption, what was copied is there; the error names jobs of which that is not known.
+",
+    filter_help!(),
+    "
+
+Examples:
+  bsctl copy --from mail --to mail-test --limit 100
+  bsctl copy --from mail --to-addr other:11300 --state ready"
+);
+
+/// The end of `requeue --help`.
+pub const REQUEUE_HELP: &str = concat!(
+    "\
+Protocol: as move, within one tube.
+Each job is put again, and then deleted: it is ready or delayed (--delay), has a new id, and its counters start at 0. With
+--pri and --ttr it gets others. To bring jobs back with id and counters, kick or retry them.
+As with move none is lost, and after an abort jobs may be there twice. It asks first; --yes answers.
+",
+    filter_help!(),
+    "
+
+Examples:
+  bsctl requeue mail
+  bsctl requeue mail --state ready --filter 'pri<100' --pri 1024"
+);
+
+/// Where to, for `move` and `copy`.
+#[derive(Debug, Args)]
+pub struct WhereArgs {
+    /// The tube that the jobs are in
+    #[arg(long, value_name = "TUBE")]
+    from: String,
+
+    /// The tube that they go into [default: one of the same name, with --to-addr]
+    #[arg(long, value_name = "TUBE", required_unless_present = "to_addr")]
+    to: Option<String>,
+
+    /// Another server, which the target is on
+    #[arg(long, value_name = "ADDR")]
+    to_addr: Option<String>,
+
+    /// Jobs become ready, whatever they were
+    #[arg(long)]
+    ready: bool,
+
+    #[command(flatten)]
+    changes: Changes,
+}
+
+/// Arguments of `move`.
+#[derive(Debug, Args)]
+pub struct MoveArgs {
+    #[command(flatten)]
+    place: WhereArgs,
+
+    #[command(flatten)]
+    sweep: SweepArgs,
+
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+/// Arguments of `copy`.
+#[derive(Debug, Args)]
+pub struct CopyArgs {
+    #[command(flatten)]
+    place: WhereArgs,
+
+    /// Only jobs in these states, separated by commas
+    #[arg(
+        long,
+        value_name = "STATE",
+        value_delimiter = ',',
+        default_value = "ready,delayed,buried"
+    )]
+    state: Vec<State>,
+
+    #[command(flatten)]
+    select: SelectArgs,
+
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+/// Arguments of `requeue`.
+#[derive(Debug, Args)]
+pub struct RequeueArgs {
+    #[command(flatten)]
+    tube: One<Tube>,
+
+    /// Only jobs in these states, separated by commas
+    #[arg(long, value_name = "STATE", value_delimiter = ',', default_value = "buried")]
+    state: Vec<State>,
+
+    #[command(flatten)]
+    changes: Changes,
+
+    #[command(flatten)]
+    select: SelectArgs,
+
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+/// Where jobs come from and go to.
+struct Route {
+    from: TubeName,
+    mover: Mover,
+    /// "to tube mail", with the server where that is another one.
+    place: String,
+}
+
+impl WhereArgs {
+    fn route(&self, tool: &mut Tool, states: &[State]) -> Result<Route, CliError> {
+        let from = names::tube(&self.from)?;
+        let to = self.to.as_deref().map(names::tube).transpose()?.unwrap_or_else(|| from.clone());
+        let address = tool.link.dialer.address()?;
+        let is_elsewhere = self.to_addr.as_deref().is_some_and(|to| to != address);
+        if from == to && !is_elsewhere {
+            return Err(CliError::usage(format!("the jobs of tube {from} are in tube {to}"))
+                .hint("another tube, or --to-addr for another server")
+                .hint(format!("bsctl requeue {from}, to put jobs into their own tube again")));
+        }
+        let buries = !self.ready && self.changes.delay.is_none() && states.contains(&State::Buried);
+        let server = self.to_addr.as_deref();
+        let (to_tube, changes) = (to.clone(), self.changes.clone());
+        let mut mover = Mover::new(tool.link.side(), server, to_tube, changes, buries)?;
+        if self.ready {
+            mover = mover.making_ready();
+        }
+        let place = match is_elsewhere {
+            true => format!("to tube {to} on {}", mover.address()?),
+            false => format!("to tube {to}"),
+        };
+        Ok(Route { from, mover, place })
+    }
+}
+
+/// Runs `move`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run_move(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
+    args.sweep.select.read()?;
+    let route = args.place.route(tool, &args.sweep.state)?;
+    let plan = Plan::make(tool, vec![route.from.clone()], &args.sweep, &args.bulk, false)?;
+    relocate(tool, ("move", "moved"), route, &plan, &args.bulk)
+}
+
+/// Runs `requeue`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run_requeue(tool: &mut Tool, args: RequeueArgs) -> Result<Exit, CliError> {
+    let tube = args.tube.name()?;
+    args.select.read()?;
+    let link = tool.link.side();
+    let mover = Mover::new(link, None, tube.clone(), args.changes.clone(), false)?.making_ready();
+    let place = "as new jobs".to_owned();
+    let route = Route { from: tube.clone(), mover, place };
+    // Of buried ones none comes back to the list that they are taken from. Others would, and are looked up before.
+    let by_id = args.state != [State::Buried];
+    let sweep = SweepArgs { state: args.state, until_empty: false, select: args.select };
+    let plan = Plan::make(tool, vec![tube], &sweep, &args.bulk, by_id)?;
+    relocate(tool, ("requeue", "requeued"), route, &plan, &args.bulk)
+}
+
+fn relocate(
+    tool: &mut Tool,
+    (verb, past): (&str, &'static str),
+    mut route: Route,
+    plan: &Plan,
+    args: &BulkArgs,
+) -> Result<Exit, CliError> {
+    let place = route.place;
+    if tool.globals.dry_run {
+        return plan.would(tool, verb, &format!(" {place}"));
+    }
+    if !plan.is_empty() {
+        let address = tool.link.dialer.address()?;
+        let what = plan.describe();
+        let question = format!("{verb} {what} on {address} {place}");
+        tool.confirm().many(&question, &tool.messages)?;
+    }
+    let place = format!("{} {place}", plan.place());
+    let action = Action { past, noun: "job", place };
+    let mut bulk = tool.bulk(action, args, Some(plan.total()))?;
+    let swept = plan.run(tool.link.side(), &mut bulk, &mut route.mover);
+    let bulk = bulk.after(route.mover.ends(swept))?;
+    let exit = bulk.finish(&mut tool.out).map(|exit| plan.exit(exit))?;
+    Ok(after_refusals(&tool.messages, route.mover.refused(), exit))
+}
+
+/// Runs `copy`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run_copy(tool: &mut Tool, args: CopyArgs) -> Result<Exit, CliError> {
+    let filters = args.select.read()?;
+    let mut route = args.place.route(tool, &args.state)?;
+    let states = args.state.iter().copied().map(Into::into).collect();
+    let tubes = vec![route.from.clone()];
+    let wanted = Wanted { tubes, states, filters, ..Wanted::default() };
+    let mut ids = chosen(tool, &wanted)?;
+    let limit = args.bulk.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    ids.truncate(limit.unwrap_or(usize::MAX));
+    let place = format!("from tube {} {}", route.from, route.place);
+    if tool.globals.dry_run {
+        let record = Record::new().with("dry_run", true).with("jobs", ids.len());
+        let sentence = format!("would copy {} {place}", units::count(ids.len() as u64, "job"));
+        return tool.out.done_with(&record, &["jobs"], &sentence);
+    }
+    let action = Action { past: "copied", noun: "job", place };
+    let mut bulk = tool.bulk(action, &args.bulk, Some(ids.len() as u64))?;
+    let gate = bulk.gate();
+    let link = tool.link.side();
+    let copied = ids
+        .chunks(args.bulk.window())
+        .take_while(|chunk| gate.turn(chunk.len()))
+        .try_for_each(|chunk| {
+            let found = fetch(link, chunk, &wanted, true)?;
+            (found.len()..chunk.len()).for_each(|_| bulk.skip());
+            let mut whole: Vec<(_, Bytes)> = Vec::with_capacity(found.len());
+            for (stats, body) in found {
+                match body {
+                    Some(Ok(body)) => whole.push((stats, body)),
+                    Some(Err(error)) => bulk.failure(format!("job {}", stats.id), error)?,
+                    None => bulk.skip(),
+                }
+            }
+            let jobs: Vec<Original<'_>> = whole
+                .iter()
+                .map(|(stats, body)| Original { id: stats.id, body, stats: Some(stats) })
+                .collect();
+            route.mover.put(&jobs, &mut bulk)?;
+            route.mover.keep_both(&mut bulk);
+            route.mover.check()
+        });
+    let exit = bulk.after(route.mover.ends(copied))?.finish(&mut tool.out)?;
+    Ok(after_refusals(&tool.messages, route.mover.refused(), exit))
+}

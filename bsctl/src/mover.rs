@@ -1,0 +1,366 @@
+//! Jobs that go from one tube into another: put there first, and deleted where they were when the server has confirmed it.
+//! So none is lost; one whose fate is not known may be there twice, and is named.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use beanstalk_client::protocol::{Bury, Delete, ReserveJob};
+use beanstalk_client::{Job, JobId, JobStats, Priority, TubeName};
+use clap::Args;
+use ctl_core::bulk::Bulk;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::leaving::doubting;
+use ctl_core::link::Link as _;
+use ctl_core::units;
+
+use crate::commands::server::knows_reserve_job;
+use crate::error::NOT_FOUND;
+use crate::link::Link;
+use crate::producer::{Defaults, NewJob, check_size, max_job_size, put_batch};
+use crate::sweep::{Way, delete};
+use crate::taker::stats_of;
+
+/// What jobs become at their target.
+#[derive(Debug, Clone, Args)]
+pub struct Changes {
+    /// New priority [default: the job's own]
+    #[arg(short, long, value_name = "N")]
+    pub pri: Option<u32>,
+
+    /// Stay delayed this long [default: what is left of the job's own delay]
+    #[arg(short, long, value_name = "DUR", value_parser = units::duration)]
+    pub delay: Option<Duration>,
+
+    /// New time to run [default: the job's own]
+    #[arg(short = 'r', long, value_name = "DUR", value_parser = units::duration)]
+    pub ttr: Option<Duration>,
+}
+
+/// Puts copies of jobs into a tube.
+pub struct Mover {
+    /// Of its own, so that it disturbs nothing where the jobs come from.
+    to: Link,
+    tube: TubeName,
+    changes: Changes,
+    /// Whether buried and delayed jobs stay so.
+    keeps_state: bool,
+    limit: u64,
+    /// The new jobs of those that have not been deleted yet.
+    copies: BTreeMap<JobId, JobId>,
+    /// Why nothing more can be put.
+    broken: Option<CliError>,
+    /// Jobs of which a copy may be there, although nobody has confirmed it, or may not be deleted.
+    doubtful: Vec<JobId>,
+    /// New jobs that the server buried for want of memory.
+    refused: u64,
+}
+
+/// A job that is to be copied.
+pub struct Original<'a> {
+    /// Which.
+    pub id: JobId,
+    /// Its body.
+    pub body: &'a [u8],
+    /// What the server says about it; none when it has gone meanwhile.
+    pub stats: Option<&'a JobStats>,
+}
+
+/// A job to be put, and what is to be known of it then.
+struct Copy {
+    from: JobId,
+    job: NewJob,
+    bury: Option<Priority>,
+}
+
+/// A copy that is to be buried stays delayed until it is: no worker can take it in between.
+const UNTIL_BURIED: Duration = Duration::from_secs(24 * 3600);
+
+impl Mover {
+    /// Into `tube`, over a connection of its own to `address`, or where `from` goes.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or jobs cannot be buried there although they may have to be: exit 76.
+    pub fn new(
+        from: &Link,
+        address: Option<&str>,
+        tube: TubeName,
+        changes: Changes,
+        buries: bool,
+    ) -> Result<Self, CliError> {
+        let mut to = from.sibling();
+        if let Some(address) = address {
+            to.dialer.retarget(address.to_owned());
+        }
+        let limit = max_job_size(&mut to)?;
+        if buries && !knows_reserve_job(&mut to)? {
+            let why = "the server does not have reserve-job (1.12 or later), without which no job can be buried again";
+            return Err(CliError::new(Exit::Protocol, "UNSUPPORTED", why)
+                .hint("--ready, for jobs that become ready")
+                .hint("--state ready,delayed"));
+        }
+        Ok(Self {
+            to,
+            tube,
+            changes,
+            keeps_state: true,
+            limit,
+            copies: BTreeMap::new(),
+            broken: None,
+            doubtful: Vec::new(),
+            refused: 0,
+        })
+    }
+
+    /// Every job becomes ready, or delayed if a delay is asked for.
+    #[must_use]
+    pub fn making_ready(mut self) -> Self {
+        self.keeps_state = false;
+        self
+    }
+
+    /// Where it puts them.
+    ///
+    /// # Errors
+    /// As [`Dialer::address`](ctl_core::link::Dialer::address).
+    pub fn address(&mut self) -> Result<String, CliError> {
+        self.to.dialer.address()
+    }
+
+    /// How many new jobs the server has buried because it was out of memory.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Puts copies, and gives which have been confirmed. Bodies and statistics are those of the jobs.
+    ///
+    /// # Errors
+    /// Nothing more can be done.
+    pub fn put(&mut self, jobs: &[Original<'_>], bulk: &mut Bulk) -> Result<Vec<bool>, CliError> {
+        let mut copies = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let Some(stats) = job.stats else {
+                bulk.skip();
+                continue;
+            };
+            let copy = self.copy(job, stats);
+            match check_size(&copy.job, self.limit) {
+                Ok(()) => copies.push(copy),
+                Err(error) => bulk.failure(copy.job.label.clone(), error)?,
+            }
+        }
+        self.put_all(copies, bulk)?;
+        Ok(jobs.iter().map(|job| self.copies.contains_key(&job.id)).collect())
+    }
+
+    /// What a broken connection leaves: the error, with the jobs that may be there twice.
+    ///
+    /// # Errors
+    /// That.
+    pub fn check(&mut self) -> Result<(), CliError> {
+        let Some(error) = self.broken.take() else { return Ok(()) };
+        let doubtful = std::mem::take(&mut self.doubtful);
+        Err(doubting(error, "job", &doubtful, &format!("tube {}", self.tube)))
+    }
+
+    /// How work with it ends: with why nothing more could be put, first.
+    ///
+    /// # Errors
+    /// As [`Mover::check`], or that of the work.
+    pub fn ends(&mut self, work: Result<(), CliError>) -> Result<(), CliError> {
+        // What is confirmed and not deleted is where it was as well.
+        if work.is_err() || self.broken.is_some() {
+            self.doubtful.extend(std::mem::take(&mut self.copies).into_keys());
+        }
+        match work {
+            Ok(()) => self.check(),
+            Err(error) => {
+                self.broken.get_or_insert(error);
+                self.check()
+            }
+        }
+    }
+
+    /// Forgets the copies: the jobs themselves stay.
+    pub fn keep_both(&mut self, bulk: &mut Bulk) {
+        for _ in std::mem::take(&mut self.copies) {
+            bulk.success();
+        }
+    }
+
+    fn copy(&self, job: &Original<'_>, stats: &JobStats) -> Copy {
+        let state = if self.keeps_state { stats.state.as_str() } else { "ready" };
+        let left = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        let pri = self.changes.pri.map_or(stats.pri, Priority::from);
+        let bury = (state == "buried" && self.changes.delay.is_none()).then_some(pri);
+        let delay = match (bury, state) {
+            (Some(_), _) => UNTIL_BURIED,
+            (None, "delayed") => self.changes.delay.unwrap_or_else(|| left(stats.time_left)),
+            (None, _) => self.changes.delay.unwrap_or_default(),
+        };
+        let ttr = self.changes.ttr.unwrap_or_else(|| left(stats.ttr));
+        let defaults = Defaults { tube: self.tube.clone(), pri: pri.get(), delay, ttr };
+        let label = format!("job {}", job.id);
+        Copy { from: job.id, job: defaults.job(job.body.to_vec(), label), bury }
+    }
+
+    fn put_all(&mut self, copies: Vec<Copy>, bulk: &mut Bulk) -> Result<(), CliError> {
+        let (mut ids, mut jobs, mut bury) = (Vec::new(), Vec::new(), Vec::new());
+        for copy in copies {
+            ids.push((copy.from, copy.bury));
+            jobs.push(copy.job);
+        }
+        let (mut froms, mut refused) = (ids.into_iter(), 0);
+        let (broken, doubtful, copies) = (&mut self.broken, &mut self.doubtful, &mut self.copies);
+        put_batch(&mut self.to, &jobs, |job, outcome| {
+            let Some((from, wish)) = froms.next() else { return Ok(()) };
+            match outcome {
+                Ok(inserted) => {
+                    copies.insert(from, inserted.id());
+                    match wish {
+                        // Out of memory, the server has buried it already.
+                        Some(pri) if !inserted.is_buried() => bury.push((from, inserted.id(), pri)),
+                        Some(_) => {}
+                        None => refused += u64::from(inserted.is_buried()),
+                    }
+                }
+                Err(error) if error.ends_everything() => {
+                    if error.is_unknown {
+                        doubtful.push(from);
+                    }
+                    broken.get_or_insert(error);
+                }
+                Err(error) => bulk.failure(job.label.clone(), error)?,
+            }
+            Ok(())
+        })?;
+        self.refused += refused;
+        self.bury(&bury, bulk)
+    }
+
+    /// Buries copies; one that cannot be is taken back.
+    fn bury(
+        &mut self,
+        copies: &[(JobId, JobId, Priority)],
+        bulk: &mut Bulk,
+    ) -> Result<(), CliError> {
+        if copies.is_empty() {
+            return Ok(());
+        }
+        let mut held = Vec::with_capacity(copies.len());
+        let replies: Vec<_> =
+            self.to.pipeline(copies.iter().map(|(_, id, _)| ReserveJob(*id)))?.collect();
+        for (&(from, copy, pri), reply) in copies.iter().zip(replies) {
+            match reply {
+                Ok(Some(job)) => held.push((from, job, pri)),
+                Ok(None) => self.unburied(from, copy, CliError::not_found("it is gone"), bulk)?,
+                Err(error) => self.unburied(from, copy, error, bulk)?,
+            }
+        }
+        let commands = held.iter().map(|(_, job, pri)| Bury::new(job, *pri));
+        let replies: Vec<_> = self.to.pipeline(commands)?.collect();
+        for ((from, job, _), reply) in held.iter().zip(replies) {
+            if let Err(error) = reply {
+                self.unburied(*from, job.id, error, bulk)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn unburied(
+        &mut self,
+        from: JobId,
+        copy: JobId,
+        error: CliError,
+        bulk: &mut Bulk,
+    ) -> Result<(), CliError> {
+        self.copies.remove(&from);
+        if error.ends_everything() {
+            self.doubtful.push(from);
+            self.broken.get_or_insert(error);
+            return Ok(());
+        }
+        let error = match self.to.call(Delete::new(copy)) {
+            Ok(()) => error,
+            Err(_) => error.remark(format!("(its copy, job {copy}, stays)")),
+        };
+        bulk.failure(format!("job {from}"), error.context("its copy could not be buried"))
+    }
+
+    /// A job that was copied is somebody else's by now: its copy must not be there as well.
+    fn take_back(&mut self, id: JobId, bulk: &mut Bulk) -> Result<(), CliError> {
+        let Some(copy) = self.copies.remove(&id) else {
+            bulk.skip();
+            return Ok(());
+        };
+        match self.to.call(Delete::new(copy)) {
+            Ok(()) => {
+                bulk.skip();
+                Ok(())
+            }
+            Err(error) if error.code == NOT_FOUND => {
+                let tube = &self.tube;
+                let why = format!(
+                    "somebody took it in between, and its copy, job {copy} in tube {tube}, as well: it is there twice"
+                );
+                bulk.failure(format!("job {id}"), CliError::new(Exit::Negative, "DUPLICATED", why))
+            }
+            Err(error) => {
+                self.doubtful.push(id);
+                self.broken.get_or_insert(error);
+                self.check()
+            }
+        }
+    }
+}
+
+impl Way for Mover {
+    fn take(&mut self, link: &mut Link, jobs: &[Job], bulk: &mut Bulk) -> Result<(), CliError> {
+        let kept = self.keep(link, jobs, bulk)?;
+        let kept = jobs.iter().zip(kept).filter(|(_, is_kept)| *is_kept);
+        // By id alone: one whose time was over meanwhile can still be deleted while it is ready.
+        let kept: Vec<JobId> = kept.map(|(job, _)| job.id).collect();
+        delete(link, &kept, bulk, self)
+    }
+
+    fn keep(
+        &mut self,
+        link: &mut Link,
+        jobs: &[Job],
+        bulk: &mut Bulk,
+    ) -> Result<Vec<bool>, CliError> {
+        self.check()?;
+        let stats = stats_of(link, jobs)?;
+        let originals: Vec<Original<'_>> = jobs
+            .iter()
+            .zip(&stats)
+            .map(|(job, stats)| Original { id: job.id, body: &job.body, stats: stats.as_ref() })
+            .collect();
+        self.put(&originals, bulk)
+    }
+
+    fn deleted(
+        &mut self,
+        id: JobId,
+        reply: Result<(), CliError>,
+        bulk: &mut Bulk,
+    ) -> Result<(), CliError> {
+        match reply {
+            Ok(()) => {
+                self.copies.remove(&id);
+                bulk.success();
+                Ok(())
+            }
+            Err(error) if error.code == NOT_FOUND => self.take_back(id, bulk),
+            Err(error) => {
+                self.doubtful.push(id);
+                self.copies.remove(&id);
+                if error.ends_everything() {
+                    self.broken.get_or_insert(error);
+                    return Ok(());
+                }
+                bulk.failure(format!("job {id}"), error)
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Jobs from the heads of their lists: ready ones are reserved in batches, delayed and buried ones are taken one by one.
+
+use std::slice;
+
+use beanstalk_client::Job;
+use beanstalk_client::protocol::{AnyCommand, Command, Delete, PeekBuried, PeekDelayed, PeekReady};
+use ctl_core::bulk::Bulk;
+use ctl_core::error::CliError;
+
+use super::{State, Target, Way};
+use crate::link::Link;
+use crate::seen::{Seen, damaged};
+use crate::taker::{bury_damaged, delete_all, reserve_ready};
+
+/// Takes the jobs of one target, at most `most`, and deletes them when they have arrived. A job whose body the server lost
+/// in a crash cannot be kept: it is a failure, and stays, buried. With nothing to keep it is deleted like the others.
+///
+/// # Errors
+/// The failure of the connection, or what `way` gives.
+pub fn sweep(
+    link: &mut Link,
+    target: &Target,
+    most: u64,
+    window: usize,
+    bulk: &mut Bulk,
+    way: &mut dyn Way,
+) -> Result<(), CliError> {
+    let (mut left, gate) = (most, bulk.gate());
+    if target.state == State::Ready {
+        link.watch_only(slice::from_ref(&target.tube))?;
+        while left > 0 {
+            let most = usize::try_from(left).unwrap_or(window).min(window);
+            let most = way.window(most);
+            if !gate.turn(most) {
+                return Ok(());
+            }
+            let taken = reserve_ready(link, most, &[])?;
+            let count = taken.jobs.len() + taken.damaged.len();
+            if count == 0 {
+                break;
+            }
+            if way.needs_bodies() {
+                way.take(link, &taken.jobs, bulk)?;
+                bury_damaged(link, &taken.damaged, bulk)?;
+            } else {
+                delete_all(link, taken.damaged, bulk)?;
+                way.take(link, &taken.jobs, bulk)?;
+            }
+            left = left.saturating_sub(count as u64);
+        }
+    }
+    // What a pause keeps from being reserved is reached at the head, too.
+    link.use_tube(&target.tube)?;
+    match target.state {
+        State::Ready => heads(link, &PeekReady, left, bulk, way),
+        State::Delayed => heads(link, &PeekDelayed, left, bulk, way),
+        State::Buried => heads(link, &PeekBuried, left, bulk, way),
+    }
+}
+
+/// Deletes from the head of a list; each delete goes out together with the next look.
+fn heads<P: Command<Reply = Option<Job>>>(
+    link: &mut Link,
+    peek: &P,
+    mut left: u64,
+    bulk: &mut Bulk,
+    way: &mut dyn Way,
+) -> Result<(), CliError> {
+    let gate = bulk.gate();
+    if left == 0 || !gate.is_open() {
+        return Ok(());
+    }
+    let mut head = Seen::ask(link, peek)?;
+    while let Some(seen) = head {
+        if left == 0 || !gate.turn(1) {
+            break;
+        }
+        left -= 1;
+        let id = seen.job().id();
+        if way.needs_bodies() {
+            match &seen {
+                Seen::Whole(job) => {
+                    let kept = way.keep(link, slice::from_ref(job), bulk)?;
+                    if kept != [true] {
+                        head = Seen::ask(link, peek)?;
+                        // If it stays there, it is in the way of the jobs behind it.
+                        if head.as_ref().is_some_and(|next| next.job().id() == id) {
+                            return Ok(());
+                        }
+                        continue;
+                    }
+                }
+                Seen::Damaged(job, _) => {
+                    return bulk.failure(format!("job {id}"), damaged(*job));
+                }
+            }
+        }
+        let (deleted, next) = match link.pair(Delete::new(id), AnyCommand::new(peek)) {
+            Ok(replies) => replies,
+            // Nobody knows whether it was deleted.
+            Err(error) => return way.deleted(id, Err(error), bulk),
+        };
+        let is_gone = deleted.is_ok();
+        let ends = deleted.as_ref().is_err_and(CliError::ends_everything);
+        way.deleted(id, deleted, bulk)?;
+        if ends {
+            return Ok(());
+        }
+        head = Seen::of(peek, next?)?;
+        let is_stuck = !is_gone && head.as_ref().is_some_and(|next| next.job().id() == id);
+        if is_stuck {
+            break;
+        }
+    }
+    Ok(())
+}

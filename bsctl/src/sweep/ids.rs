@@ -1,0 +1,98 @@
+//! Jobs by their ids, which leaves all others as they are.
+
+use beanstalk_client::protocol::{AnyCommand, Command, Delete, Peek, ReserveJob};
+use beanstalk_client::{Job, JobId, JobRef, JobStats};
+use ctl_core::bulk::Bulk;
+use ctl_core::error::CliError;
+
+use super::{State, Way};
+use crate::commands::server::knows_reserve_job;
+use crate::link::Link;
+use crate::scan::{Wanted, fetch};
+use crate::seen::{Seen, damaged};
+use crate::taker::bury_damaged;
+
+/// Takes these jobs, as far as they are still wanted, and deletes them when they have arrived. Ready ones whose bodies are
+/// needed are reserved before (server 1.12 or later), so that nobody else works on them meanwhile.
+///
+/// # Errors
+/// The failure of the connection, or what `way` gives.
+pub(super) fn sweep_ids(
+    link: &mut Link,
+    ids: &[JobId],
+    wanted: &Wanted,
+    window: usize,
+    bulk: &mut Bulk,
+    way: &mut dyn Way,
+) -> Result<(), CliError> {
+    let reserves = way.needs_bodies() && knows_reserve_job(link)?;
+    let (mut rest, gate) = (ids, bulk.gate());
+    while !rest.is_empty() {
+        let (chunk, behind) = rest.split_at(way.window(window).clamp(1, rest.len()));
+        if !gate.turn(chunk.len()) {
+            break;
+        }
+        rest = behind;
+        let found = fetch(link, chunk, wanted, false)?;
+        // Gone, or not what was wanted any more.
+        (found.len()..chunk.len()).for_each(|_| bulk.skip());
+        if !way.needs_bodies() {
+            let all: Vec<JobId> = found.into_iter().map(|(stats, _)| stats.id).collect();
+            delete(link, &all, bulk, way)?;
+            continue;
+        }
+        let (ready, others): (Vec<_>, Vec<_>) = found
+            .into_iter()
+            .partition(|(stats, _)| reserves && stats.state.as_str() == State::Ready.word());
+        let of = |jobs: Vec<(JobStats, _)>| jobs.into_iter().map(|(stats, _)| stats.id).collect();
+        let (ready, others): (Vec<JobId>, Vec<JobId>) = (of(ready), of(others));
+        let (jobs, broken) = ask(link, &ready, ReserveJob, bulk)?;
+        way.take(link, &jobs, bulk)?;
+        bury_damaged(link, &broken, bulk)?;
+        let (jobs, broken) = ask(link, &others, Peek, bulk)?;
+        for job in broken {
+            bulk.failure(format!("job {}", job.id()), damaged(job))?;
+        }
+        let kept = way.keep(link, &jobs, bulk)?;
+        let kept = jobs.iter().zip(kept).filter(|(_, is_kept)| *is_kept);
+        let kept: Vec<JobId> = kept.map(|(job, _)| job.id).collect();
+        delete(link, &kept, bulk, way)?;
+    }
+    Ok(())
+}
+
+/// The jobs, and those whose body is lost; those that somebody else was quicker with are passed over.
+fn ask<C: Command<Reply = Option<Job>>>(
+    link: &mut Link,
+    ids: &[JobId],
+    command: impl Fn(JobId) -> C,
+    bulk: &mut Bulk,
+) -> Result<(Vec<Job>, Vec<JobRef>), CliError> {
+    let (mut jobs, mut broken) = (Vec::new(), Vec::new());
+    let commands: Vec<C> = ids.iter().map(|id| command(*id)).collect();
+    let replies = link.pipeline(commands.iter().map(AnyCommand::new))?;
+    for (command, reply) in commands.iter().zip(replies) {
+        match Seen::of(command, reply?)? {
+            Some(Seen::Whole(job)) => jobs.push(job),
+            Some(Seen::Damaged(job, _)) => broken.push(job),
+            None => bulk.skip(),
+        }
+    }
+    Ok((jobs, broken))
+}
+
+/// Deletes jobs that nobody holds.
+pub(crate) fn delete(
+    link: &mut Link,
+    ids: &[JobId],
+    bulk: &mut Bulk,
+    way: &mut dyn Way,
+) -> Result<(), CliError> {
+    let replies = link.pipeline(ids.iter().map(|id| Delete::new(*id)))?;
+    // All are told of, also when one ends everything.
+    let mut outcome = Ok(());
+    for (id, reply) in ids.iter().zip(replies) {
+        outcome = outcome.and(way.deleted(*id, reply, bulk));
+    }
+    outcome
+}

@@ -1,0 +1,183 @@
+//! What a command is going to take out of tubes, as counted at the start.
+
+use beanstalk_client::{JobId, TubeName};
+use clap::Args;
+use ctl_core::bulk::{Bulk, BulkArgs, Gate};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::output::Record;
+use ctl_core::units;
+
+use super::{State, Targets, Way, describe, sweep, sweep_ids, targets};
+use crate::link::Link;
+use crate::scan::Wanted;
+use crate::select::{SelectArgs, select, tell_missing};
+use crate::tool::Tool;
+
+/// What commands share that take jobs out of tubes.
+#[derive(Debug, Clone, Args)]
+pub struct SweepArgs {
+    /// Only jobs in these states, separated by commas
+    #[arg(
+        long,
+        value_name = "STATE",
+        value_delimiter = ',',
+        default_value = "ready,delayed,buried"
+    )]
+    pub state: Vec<State>,
+
+    /// Go on until there are no more, also with those that are put meanwhile
+    #[arg(long, conflicts_with_all = ["filters", "older_than"])]
+    pub until_empty: bool,
+
+    /// Which of them.
+    #[command(flatten)]
+    pub select: SelectArgs,
+}
+
+/// What is to be taken.
+pub struct Plan {
+    tubes: Vec<TubeName>,
+    targets: Targets,
+    /// The jobs that fit, where there are filters.
+    chosen: Option<(Vec<JobId>, Wanted)>,
+    until_empty: bool,
+    limit: u64,
+    window: usize,
+}
+
+impl Plan {
+    /// Counts what there is. A tube that does not exist has no jobs, which is said, and so is which tubes stay as they are,
+    /// and how many jobs are reserved. With `by_id` the jobs are looked up even without filters.
+    ///
+    /// # Errors
+    /// A filter is not valid: exit 2. The failure of the connection.
+    pub fn make(
+        tool: &mut Tool,
+        tubes: Vec<TubeName>,
+        args: &SweepArgs,
+        bulk: &BulkArgs,
+        by_id: bool,
+    ) -> Result<Self, CliError> {
+        let filters = args.select.read()?;
+        let targets = targets(&mut tool.link, &tubes, &args.state)?;
+        for tube in &targets.missing {
+            tool.messages.note(format!("tube {tube} does not exist, so it has no jobs"));
+        }
+        for error in &targets.left {
+            tool.messages.warn(&error.message);
+        }
+        if targets.reserved > 0 {
+            let (jobs, they) = (units::count(targets.reserved, "reserved job"), targets.reserved);
+            let stay = if they == 1 { "stays with its worker" } else { "stay with their workers" };
+            tool.messages.note(format!("{jobs} {stay}"));
+        }
+        let chosen = if filters.is_empty() && !by_id {
+            None
+        } else {
+            let mut there: Vec<TubeName> =
+                targets.found.iter().map(|target| target.tube.clone()).collect();
+            there.dedup();
+            let states = args.state.iter().copied().map(Into::into).collect();
+            let is_none = there.is_empty();
+            let wanted = Wanted { tubes: there, states, filters, ..Wanted::default() };
+            // No tube at all would mean every tube.
+            let ids = if is_none { Vec::new() } else { chosen(tool, &wanted)? };
+            Some((ids, wanted))
+        };
+        let (until_empty, limit) = (args.until_empty, bulk.limit.unwrap_or(u64::MAX));
+        Ok(Self { tubes, targets, chosen, until_empty, limit, window: bulk.window() })
+    }
+
+    /// How many jobs the command is going to act on.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        let total = match &self.chosen {
+            Some((ids, _)) => ids.len() as u64,
+            None => self.targets.found.iter().map(|target| target.count).sum(),
+        };
+        total.min(self.limit)
+    }
+
+    /// Whether there is nothing to be asked about.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.total() == 0 && !self.until_empty
+    }
+
+    /// "12 jobs (10 ready, 2 buried) from tube mail", or "3 jobs from tube mail that fit 'age>1h'".
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match &self.chosen {
+            Some((_, wanted)) => {
+                let jobs = units::count(self.total(), "job");
+                let that_fit = match wanted.filters.is_empty() {
+                    true => String::new(),
+                    false => format!(" that fit {}", wanted.filters),
+                };
+                format!("{jobs} {}{that_fit}", self.place())
+            }
+            None => {
+                let all = describe(&self.targets.found);
+                let there: u64 = self.targets.found.iter().map(|target| target.count).sum();
+                if self.limit < there { format!("{} of {all}", self.limit) } else { all }
+            }
+        }
+    }
+
+    /// "from tube mail", for one tube or several.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("from {}", units::which("tube", &self.tubes))
+    }
+
+    /// What a dry run says.
+    ///
+    /// # Errors
+    /// Failures of writing.
+    pub fn would(&self, tool: &mut Tool, verb: &str, rest: &str) -> Result<Exit, CliError> {
+        let total = self.total();
+        let record = Record::new().with("dry_run", true).with("jobs", total);
+        let sentence = format!("would {verb} {}{rest}", self.describe());
+        tool.out.done_with(&record, &["jobs"], &sentence)?;
+        Ok(self.exit(Exit::Done))
+    }
+
+    /// Takes them.
+    ///
+    /// # Errors
+    /// The failure of the connection, or what `way` gives.
+    pub fn run(&self, link: &mut Link, bulk: &mut Bulk, way: &mut dyn Way) -> Result<(), CliError> {
+        if let Some((ids, wanted)) = &self.chosen {
+            let most = usize::try_from(self.limit).unwrap_or(usize::MAX).min(ids.len());
+            let ids = ids.get(..most).unwrap_or_default();
+            return sweep_ids(link, ids, wanted, self.window, bulk, way);
+        }
+        let mut left = self.limit;
+        for target in &self.targets.found {
+            let done = bulk.succeeded();
+            let most = if self.until_empty { left } else { target.count.min(left) };
+            sweep(link, target, most, self.window, bulk, way)?;
+            left = left.saturating_sub(bulk.succeeded() - done);
+        }
+        Ok(())
+    }
+
+    /// How a command ends that came to `exit`: with 3 when tubes were left as they are.
+    #[must_use]
+    pub fn exit(&self, exit: Exit) -> Exit {
+        self.targets.exit(exit)
+    }
+}
+
+/// The jobs that fit.
+///
+/// # Errors
+/// The failure of the connection; a signal.
+pub fn chosen(tool: &mut Tool, wanted: &Wanted) -> Result<Vec<JobId>, CliError> {
+    let interrupts = tool.interrupts()?;
+    let gate = Gate::of(&interrupts);
+    let found = select(tool, wanted, &gate)?;
+    interrupts.check()?;
+    tell_missing(tool, found.missing);
+    Ok(found.ids)
+}

@@ -1,0 +1,435 @@
+//! `move`, `copy`, `requeue`, `retry`, `bury-all`, `tail`, `populate`, and the filters and pace of bulk commands.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use beanstalk_client::{JobStats, PutOptions};
+use fixtures::beanstalkd::{Server, Version};
+use fixtures::fault::Fault;
+
+use crate::harness::*;
+
+/// Every job of a server: its statistics, by its body.
+fn all(address: &str) -> Vec<(String, JobStats)> {
+    let mut client = client(address);
+    let newest = client.stats().unwrap().total_jobs;
+    let mut jobs = Vec::new();
+    for id in 1..=newest {
+        let Some(stats) = client.stats_job(id).unwrap() else { continue };
+        let body = client.peek(id).unwrap().unwrap().body;
+        jobs.push((String::from_utf8(body.to_vec()).unwrap(), stats));
+    }
+    jobs.sort_by(|one, other| one.0.cmp(&other.0));
+    jobs
+}
+
+/// Body, tube and state of every job.
+fn places(address: &str) -> Vec<String> {
+    let shown =
+        |(body, stats): (String, JobStats)| format!("{body} {} {}", stats.tube, stats.state);
+    all(address).into_iter().map(shown).collect()
+}
+
+/// A job in each state that can be moved, and a reserved one.
+fn filled(address: &str) -> beanstalk_client::blocking::Client {
+    put(address, "a", "held");
+    let mut holder = client(address);
+    holder.watch("a").unwrap();
+    holder.reserve().unwrap().job().unwrap();
+    let options = PutOptions::default().priority(7u32).ttr(Duration::from_secs(9));
+    put_with(address, "a", "r1", options);
+    put(address, "a", "r2");
+    put_delayed(address, "a", "d");
+    put_buried(address, "a", "b");
+    holder
+}
+
+#[test]
+fn move_keeps_what_jobs_are_and_leaves_those_of_others() {
+    on_both(|address| {
+        let _holder = filled(address);
+        let line = ["move", "--from", "a", "--to", "b", "-o", "json"];
+        let ran = bsctl(address, &line).exits(2);
+        assert!(
+            ran.err.contains("move 4 jobs (2 ready, 1 delayed, 1 buried) from tube a"),
+            "{}",
+            ran.err
+        );
+        assert!(ran.err.contains("to tube b"), "{}", ran.err);
+        let dry = bsctl(address, &[&line[..], &["--dry-run"]].concat()).exits(0).json();
+        assert_eq!(dry["jobs"], 4);
+        let ran = bsctl(address, &[&line[..], &["--yes"]].concat()).exits(0);
+        assert_eq!((&ran.json()["succeeded"], &ran.json()["attempted"]), (&4.into(), &4.into()));
+        assert!(ran.err.contains("1 reserved job stays with its worker"), "{}", ran.err);
+        assert_eq!(
+            places(address),
+            ["b b buried", "d b delayed", "held a reserved", "r1 b ready", "r2 b ready"]
+        );
+        let jobs: BTreeMap<_, _> = all(address).into_iter().collect();
+        assert_eq!((jobs["r1"].pri.get(), jobs["r1"].ttr), (7, 9));
+        assert_eq!((jobs["b"].pri.get(), jobs["b"].kicks), (1024, 0));
+        assert!((3590..=3600).contains(&jobs["d"].time_left), "{:?}", jobs["d"]);
+    });
+}
+
+#[test]
+fn move_to_another_server_with_other_options() {
+    on_both(|address| {
+        let target = Server::start().unwrap();
+        let _holder = filled(address);
+        let to = target.address();
+        let line = [
+            "move",
+            "--from",
+            "a",
+            "--to-addr",
+            to,
+            "--ready",
+            "--pri",
+            "3",
+            "--ttr",
+            "5m",
+            "--yes",
+        ];
+        bsctl(address, &line).exits(0);
+        assert_eq!(places(address), ["held a reserved"]);
+        assert_eq!(places(to), ["b a ready", "d a ready", "r1 a ready", "r2 a ready"]);
+        assert!(all(to).iter().all(|(_, stats)| (stats.pri.get(), stats.ttr) == (3, 300)));
+    });
+}
+
+#[test]
+fn jobs_keep_their_order() {
+    on_both(|address| {
+        for n in 0..250 {
+            put(address, "a", format!("{n:03}"));
+        }
+        bsctl(address, &["move", "--from", "a", "--to", "b", "--yes", "--batch", "40"]).exits(0);
+        let order = bsctl(address, &["pop", "-t", "b", "-c", "250", "-o", "raw"]).exits(0);
+        let expected: String = (0..250).map(|n| format!("{n:03}")).collect();
+        assert_eq!(order.out(), expected);
+    });
+}
+
+#[test]
+fn filters_choose_what_is_moved_cleared_drained_kicked_and_buried() {
+    on_both(|address| {
+        for (body, pri) in [("keep", 5u32), ("x1", 50), ("x2", 500), ("x3", 5000)] {
+            put_with(address, "a", body, PutOptions::default().priority(pri));
+        }
+        put_buried(address, "a", "x4");
+        put_buried(address, "a", "old");
+        let line =
+            ["move", "--from", "a", "--to", "b", "--filter", "body~=^x", "--filter", "pri<=1024"];
+        let ran = bsctl(address, &line).exits(2);
+        assert!(
+            ran.err.contains("3 jobs from tube a that fit 'body~=^x' and 'pri<=1024'"),
+            "{}",
+            ran.err
+        );
+        bsctl(address, &[&line[..], &["--yes"]].concat()).exits(0);
+        assert_eq!(
+            places(address),
+            [
+                "keep a ready",
+                "old a buried",
+                "x1 b ready",
+                "x2 b ready",
+                "x3 a ready",
+                "x4 b buried"
+            ]
+        );
+        let untouched = &all(address)[0].1;
+        assert_eq!((untouched.reserves, untouched.releases), (0, 0), "others are left alone");
+        let drained = bsctl(address, &["drain", "b", "--filter", "pri<100", "--yes"]).exits(0);
+        assert_eq!(drained.lines().len(), 1);
+        assert!(drained.out().contains("\"x1\""), "{}", drained.out());
+        bsctl(address, &["clear", "b", "--filter", "state==ready", "--yes"]).exits(0);
+        bsctl(address, &["clear", "a", "--older-than", "1h", "--yes"]).exits(0);
+        bsctl(address, &["bury-all", "a", "--filter", "body==keep", "--yes"]).exits(0);
+        bsctl(address, &["kick", "b", "--all", "--filter", "buries>0"]).exits(0);
+        bsctl(address, &["retry", "a", "--filter", "body==old"]).exits(0);
+        bsctl(address, &["retry", "nowhere", "--filter", "body==old"]).exits(1);
+        assert_eq!(places(address), ["keep a buried", "old a ready", "x3 a ready", "x4 b ready"]);
+        let all = bsctl(address, &["export", "--state", "ready", "--filter", "tube==a"]).exits(0);
+        assert_eq!(all.lines().len(), 2);
+        bsctl(address, &["clear", "a", "--until-empty", "--filter", "pri<1", "--yes"]).exits(2);
+    });
+}
+
+#[test]
+fn copy_leaves_everything_as_it_was() {
+    on_both(|address| {
+        let _holder = filled(address);
+        let before = all(address);
+        let report =
+            bsctl(address, &["copy", "--from", "a", "--to", "b", "-o", "json"]).exits(0).json();
+        assert_eq!(report["succeeded"], 4);
+        let (copies, originals): (Vec<_>, Vec<_>) =
+            all(address).into_iter().partition(|(_, stats)| stats.tube == "b");
+        let counters = |jobs: &[(String, JobStats)]| -> Vec<_> {
+            jobs.iter()
+                .map(|(body, s)| (body.clone(), s.state.to_string(), s.reserves, s.kicks))
+                .collect()
+        };
+        assert_eq!(counters(&originals), counters(&before));
+        let states: Vec<_> = copies.iter().map(|(body, s)| format!("{body} {}", s.state)).collect();
+        assert_eq!(states, ["b buried", "d delayed", "r1 ready", "r2 ready"]);
+        let ran = bsctl(address, &["copy", "--from", "a", "--to", "a"]).exits(2);
+        assert!(ran.err.contains("requeue"), "{}", ran.err);
+    });
+}
+
+#[test]
+fn requeue_makes_new_jobs_once_each() {
+    on_both(|address| {
+        let old = put_buried(address, "a", "b");
+        put_buried(address, "a", "c");
+        let waiting = put_delayed(address, "a", "d");
+        bsctl(address, &["requeue", "a", "--yes"]).exits(0);
+        assert_eq!(state(address, old), "gone");
+        assert_eq!(places(address), ["b a ready", "c a ready", "d a delayed"]);
+        let line =
+            ["requeue", "a", "--state", "ready,delayed", "--pri", "1", "--yes", "-o", "json"];
+        let report = bsctl(address, &line).exits(0).json();
+        assert_eq!(report["succeeded"], 3);
+        assert_eq!(state(address, waiting), "gone");
+        assert_eq!(places(address), ["b a ready", "c a ready", "d a ready"]);
+        assert!(all(address).iter().all(|(_, stats)| stats.pri.get() == 1));
+    });
+}
+
+#[test]
+fn bury_all_and_retry_are_there_and_back() {
+    on_both(|address| {
+        for n in 0..5u32 {
+            put_with(address, "a", n.to_string(), PutOptions::default().priority(n));
+        }
+        let ran = bsctl(address, &["bury-all", "a", "--limit", "4"]).exits(2);
+        assert!(ran.err.contains("bury 4 of 5 jobs (5 ready) from tube a"), "{}", ran.err);
+        bsctl(address, &["bury-all", "a", "--yes", "--limit", "4"]).exits(0);
+        let states: Vec<_> =
+            all(address).iter().map(|(_, s)| (s.state.to_string(), s.pri.get())).collect();
+        let buried = |pri| ("buried".to_owned(), pri);
+        assert_eq!(states, [buried(0), buried(1), buried(2), buried(3), ("ready".to_owned(), 4)]);
+        bsctl(address, &["retry", "a"]).exits(0);
+        assert!(all(address).iter().all(|(_, s)| s.state.as_str() == "ready"));
+        bsctl(address, &["pause", "a", "1h"]).exits(0);
+        bsctl(address, &["bury-all", "a", "--yes"]).exits(0);
+        assert!(
+            all(address).iter().all(|(_, s)| s.state.as_str() == "buried"),
+            "also while paused"
+        );
+    });
+}
+
+#[test]
+fn a_job_that_somebody_else_takes_in_between_is_not_there_twice() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    put_buried(address, "a", "x");
+    server.faults().add(Fault::nth(1).of("delete").reply("NOT_FOUND"));
+    let report = bsctl(address, &["move", "--from", "a", "--to", "b", "--yes", "-o", "json"])
+        .exits(0)
+        .json();
+    assert_eq!((&report["succeeded"], &report["skipped"]), (&0.into(), &1.into()));
+    assert_eq!(places(address), ["x a buried"], "its copy was taken back");
+}
+
+#[test]
+fn a_lost_connection_names_the_jobs_that_may_be_there_twice() {
+    let (server, target) = (Server::start().unwrap(), Server::start().unwrap());
+    let (address, to) = (server.address(), target.address());
+    let ids: Vec<_> = (0..5).map(|n| put(address, "a", n.to_string())).collect();
+    // The third put arrives, and its answer does not.
+    target.faults().add(Fault::nth(3).of("put").cut_after(0));
+    let line = ["move", "--from", "a", "--to-addr", to, "--yes", "-o", "json"];
+    let ran = bsctl(address, &line).exits(69);
+    let message = ran.error_alone()["message"].to_string();
+    let named = format!("job {} may be both", ids[2]);
+    assert!(message.contains(&named) || message.contains(&format!("jobs {}", ids[2])), "{message}");
+    let everything: Vec<String> = [places(address), places(to)].concat();
+    for n in 0..5 {
+        assert!(everything.iter().any(|place| place.starts_with(&n.to_string())), "{everything:?}");
+    }
+    // The same again brings the rest over.
+    bsctl(address, &["move", "--from", "a", "--to-addr", to, "--yes"]).exits(0);
+    assert!(places(address).is_empty());
+    let bodies: std::collections::BTreeSet<_> = all(to).into_iter().map(|(body, _)| body).collect();
+    assert_eq!(bodies.len(), 5);
+}
+
+#[test]
+fn what_the_target_does_not_take_stays_where_it_is() {
+    let (server, target) = (Server::start().unwrap(), Server::start().unwrap());
+    let (address, to) = (server.address(), target.address());
+    for n in 0..3 {
+        put(address, "a", n.to_string());
+    }
+    target.faults().add(Fault::nth(2).of("put").reply("DRAINING"));
+    let line = ["move", "--from", "a", "--to-addr", to, "--yes"];
+    bsctl(address, &line).exits(3);
+    assert_eq!(
+        (places(address), places(to)),
+        (vec!["1 a ready".into()], vec!["0 a ready".into(), "2 a ready".into()])
+    );
+    let old = Server::builder().version(Version::V1_11).start().unwrap();
+    put_buried(address, "b", "x");
+    let ran =
+        bsctl(address, &["move", "--from", "b", "--to-addr", old.address(), "--yes"]).exits(76);
+    assert!(ran.err.contains("--ready"), "{}", ran.err);
+    bsctl(address, &["move", "--from", "b", "--to-addr", old.address(), "--yes", "--ready"])
+        .exits(0);
+    assert_eq!(places(old.address()), ["x b ready"]);
+    let ran =
+        bsctl(address, &["move", "--from", "a", "--to-addr", &dead_address(), "--yes"]).exits(69);
+    assert!(ran.err.contains("127.0.0.1"), "{}", ran.err);
+    assert_eq!(places(address), ["1 a ready"]);
+}
+
+/// Killed in the middle, every job is at its source or at its target.
+#[cfg(unix)]
+#[test]
+fn a_move_that_is_killed_loses_nothing() {
+    on_both(|address| {
+        const JOBS: usize = 600;
+        let mut producer = client(address);
+        producer.use_tube("a").unwrap();
+        for n in 0..JOBS {
+            let _ = producer.put(format!("{n:04}"), PutOptions::default()).unwrap();
+        }
+        let target = Server::start().unwrap();
+        let line = [
+            "-a",
+            address,
+            "move",
+            "--from",
+            "a",
+            "--to-addr",
+            target.address(),
+            "--yes",
+            "--batch",
+            "7",
+        ];
+        let mut child = command(&line).spawn().unwrap();
+        // Some have arrived, and many have not.
+        let start = Instant::now();
+        while target.view().jobs < 50 && start.elapsed() < Duration::from_secs(60) {
+            thread::yield_now();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // The server gives back what the killed one held, when it sees that it is gone.
+        while client(address).stats().unwrap().current_jobs_reserved > 0 {
+            assert!(start.elapsed() < Duration::from_secs(60), "jobs stay reserved");
+        }
+        let mut bodies: Vec<String> = [all(address), all(target.address())]
+            .concat()
+            .into_iter()
+            .map(|(body, _)| body)
+            .collect();
+        bodies.sort_unstable();
+        let doubled = bodies.len();
+        bodies.dedup();
+        assert_eq!(bodies.len(), JOBS, "none is lost");
+        assert!(doubled - JOBS <= 7, "at most a batch is there twice: {}", doubled - JOBS);
+    });
+}
+
+#[test]
+fn tail_shows_what_is_put_from_now_on() {
+    on_both(|address| {
+        put(address, "a", "before");
+        let line = [
+            "-a", address, "tail", "a", "-c", "2", "-i", "10ms", "-o", "ndjson", "--filter",
+            "body!=no",
+        ];
+        let mut child = command(&line).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (found, start) = (
+            thread::spawn(move || lines.by_ref().take(2).map(Result::unwrap).collect::<Vec<_>>()),
+            Instant::now(),
+        );
+        // Until it looks, which nobody can see from here.
+        while !found.is_finished() {
+            put(address, "b", "other");
+            put(address, "a", "no");
+            put(address, "a", "new");
+            assert!(start.elapsed() < Duration::from_secs(60));
+            thread::sleep(Duration::from_millis(20));
+        }
+        let found = found.join().unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        assert!(
+            found.iter().all(|line| line.contains("\"new\"") && line.contains("\"tube\":\"a\"")),
+            "{found:?}"
+        );
+        assert_eq!(client(address).stats().unwrap().cmd_reserve, 0);
+    });
+}
+
+#[test]
+fn tail_takes_jobs_when_it_is_told_to() {
+    on_both(|address| {
+        for n in 0..3 {
+            put(address, "a", n.to_string());
+        }
+        let tail = |arguments: &[&str]| {
+            let line = [&["tail", "a", "-o", "raw", "-i", "10ms"][..], arguments].concat();
+            bsctl(address, &line)
+        };
+        tail(&["--action", "delete", "-c", "1"]).exits(2);
+        tail(&["--action", "delete", "-c", "1", "--yes", "--filter", "pri<1"]).exits(2);
+        assert_eq!(tail(&["--action", "release", "-c", "3"]).exits(0).out(), "012");
+        assert_eq!(places(address), ["0 a ready", "1 a ready", "2 a ready"]);
+        assert_eq!(tail(&["--action", "bury", "-c", "1", "--yes"]).exits(0).out(), "0");
+        assert_eq!(tail(&["--action", "delete", "-c", "2", "--yes"]).exits(0).out(), "12");
+        assert_eq!(places(address), ["0 a buried"]);
+    });
+}
+
+#[test]
+fn populate_makes_the_same_jobs_from_the_same_seed() {
+    on_both(|address| {
+        for tube in ["a", "b"] {
+            let line = [
+                "populate", tube, "--count", "30", "--size", "10..2k", "--seed", "7", "-o", "json",
+            ];
+            let report = bsctl(address, &line).exits(0).json();
+            assert_eq!(report["succeeded"], 30);
+        }
+        let bodies = |tube: &str| -> Vec<String> {
+            all(address)
+                .into_iter()
+                .filter(|(_, s)| s.tube == *tube)
+                .map(|(body, _)| body)
+                .collect()
+        };
+        assert_eq!(bodies("a"), bodies("b"));
+        assert!(bodies("a").iter().all(|body| (10..=2048).contains(&body.len())));
+        let ran = bsctl(address, &["populate", "a", "--count", "1", "--size", "1k..2g"]).exits(65);
+        assert!(ran.err.contains("max-job-size"), "{}", ran.err);
+        bsctl(address, &["populate", "a", "--count", "0.5"]).exits(2);
+        bsctl(address, &["populate", "a"]).exits(2);
+    });
+}
+
+#[test]
+fn a_pace_is_kept() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let took = |line: &[&str]| {
+        let start = Instant::now();
+        bsctl(address, line).exits(0);
+        start.elapsed()
+    };
+    // Nine pauses of a tenth of a second lie between ten jobs, however fast the machine.
+    let least = Duration::from_millis(900);
+    assert!(took(&["populate", "a", "--count", "10", "--rate", "10/s"]) >= least);
+    assert!(took(&["move", "--from", "a", "--to", "b", "--yes", "--rate", "600/m"]) >= least);
+    assert!(took(&["clear", "b", "--yes", "--rate", "10"]) >= least);
+    let ran = bsctl(address, &["clear", "b", "--yes", "--rate", "0/s"]).exits(2);
+    assert!(ran.err.contains("100/s"), "{}", ran.err);
+}
