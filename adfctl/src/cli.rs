@@ -13,7 +13,7 @@ use ctl_core::top::TopArgs;
 use crate::commands::settle::Fate;
 use crate::commands::{
     bench, check, clear, count, drain, export, exporter, import, pop, pull, push, queue, queues,
-    raw, settle, smoke, tap, top, wait, work,
+    raw, settle, smoke, tap, top, transfer, wait, work,
 };
 use crate::link::Link;
 use crate::program;
@@ -89,6 +89,12 @@ pub enum Command {
     /// Take messages out of queues into a file or a pipe (pull, delete)
     #[command(after_help = drain::HELP)]
     Drain(drain::DrainArgs),
+    /// Move messages into another queue or to another server (pull, rpush, delete)
+    #[command(after_help = transfer::MOVE_HELP)]
+    Move(transfer::TransferArgs),
+    /// Copy messages into another queue or to another server, and give them back (pull, rpush)
+    #[command(after_help = transfer::COPY_HELP)]
+    Copy(transfer::TransferArgs),
     /// Write the messages of queues as records, and give them back (pull)
     #[command(after_help = export::HELP)]
     Export(export::ExportArgs),
@@ -144,6 +150,8 @@ impl ctl_core::tool::Tool for Adfctl {
             Command::Queue(args) => queue::run(tool, &args),
             Command::Clear(args) => clear::run(tool, &args),
             Command::Drain(args) => drain::run(tool, &args),
+            Command::Move(args) => transfer::run_move(tool, &args),
+            Command::Copy(args) => transfer::run_copy(tool, &args),
             Command::Export(args) => export::run(tool, &args),
             Command::Import(args) => import::run(tool, args),
             Command::Smoke(SmokeArgs {}) => smoke::run(tool),

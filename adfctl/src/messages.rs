@@ -1,7 +1,9 @@
 //! Message records: what `pull`, `pop` and `export` write, and what `push` and `import` read.
 
 use adf_queue_client::{Delivery, QueueName, Transport};
+use ctl_core::envelope::{self, ENVELOPE};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::filter::{Field, Fields, Kind, Value};
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::records::{self, Body};
 use serde::Deserialize;
@@ -19,6 +21,44 @@ pub static BODIES: Shape = Shape::blocks(
         Column::new("body", "BODY"),
     ],
 );
+
+/// The part of help texts about filters.
+macro_rules! filter_help {
+    () => {
+        "\
+Filters: FIELD OP VALUE with id, queue, duplications, size, body, and of what is in a body envelope.class,
+envelope.attempts, envelope.arguments.NAME, ..; == != < <= > >=, and ~= !~ with a regular expression. Sizes as 64k."
+    };
+}
+pub(crate) use filter_help;
+
+/// A message as filters see it.
+pub struct Candidate<'a>(pub &'a Delivery);
+
+impl Fields for Candidate<'_> {
+    const NOUN: &'static str = "message";
+
+    const FIELDS: &'static [Field] = &[
+        Field::new("id", Kind::Whole),
+        Field::new("queue", Kind::Text),
+        Field::new("duplications", Kind::Whole),
+        Field::new("size", Kind::Size),
+        Field::new("body", Kind::Text),
+        envelope::FIELD,
+    ];
+
+    fn value(&self, field: &str, beneath: &[String]) -> Option<Value<'_>> {
+        Some(match field {
+            "id" => Value::Whole(self.0.message_id().get()),
+            "queue" => Value::text(self.0.queue().as_str()),
+            "duplications" => Value::Whole(self.0.duplications().into()),
+            "size" => Value::size(self.0.body()),
+            "body" => Value::text(self.0.body()),
+            ENVELOPE => return envelope::value(self.0.body(), beneath),
+            _ => return None,
+        })
+    }
+}
 
 /// The version of the record that [`record`] writes.
 const VERSION: u64 = 1;

@@ -23,7 +23,7 @@ pub const PROGRAM: Program = Program {
         ("Consume", &["pull", "pop", "work"]),
         ("Settle what was pulled over HTTP", &["delete", "lcancel", "rcancel", "recover"]),
         ("Queues", &["queues", "count", "queue"]),
-        ("Bulk", &["clear", "drain", "export", "import"]),
+        ("Bulk", &["clear", "drain", "move", "copy", "export", "import"]),
         (
             "Observe",
             &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap", "bench"],

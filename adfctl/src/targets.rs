@@ -57,8 +57,22 @@ impl Targets {
         verb: &str,
         limit: Option<u64>,
     ) -> Result<Exit, CliError> {
+        self.would_with(out, verb, limit, "")
+    }
+
+    /// The same with an end of the sentence.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn would_with(
+        &self,
+        out: &mut Output,
+        verb: &str,
+        limit: Option<u64>,
+        rest: &str,
+    ) -> Result<Exit, CliError> {
         let record = Record::new().with("dry_run", true).with("messages", self.total(limit));
-        let sentence = format!("would {verb} {}", self.describe(limit));
+        let sentence = format!("would {verb} {}{rest}", self.describe(limit));
         out.done_with(&record, &["messages"], &sentence)
     }
 }

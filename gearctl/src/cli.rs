@@ -11,8 +11,8 @@ use ctl_core::tap::TapArgs;
 use ctl_core::top::TopArgs;
 
 use crate::commands::{
-    bench, cancel, check, drain, exporter, function, functions, job, jobs, map, raw, run, server,
-    shutdown, smoke, submit, tap, top, wait, work, workers,
+    bench, borrow, cancel, check, drain, exporter, function, functions, import, job, jobs, map,
+    raw, run, server, shutdown, smoke, submit, tap, top, wait, work, workers,
 };
 use crate::link::Link;
 use crate::program;
@@ -84,6 +84,18 @@ pub enum Command {
     /// Remove queued jobs (GRAB_JOB_UNIQ, WORK_COMPLETE, WORK_FAIL)
     #[command(visible_aliases = ["clear", "purge"], after_help = drain::HELP)]
     Drain(drain::DrainArgs),
+    /// Make queued jobs jobs of another function or server (as drain, submitted there before ended)
+    #[command(after_help = drain::relocate::HELP)]
+    Move(drain::relocate::MoveArgs),
+    /// Look at the next jobs, which their server may drop for it (GRAB_JOB_UNIQ)
+    #[command(after_help = borrow::PEEK_HELP)]
+    Peek(borrow::PeekArgs),
+    /// Write queued jobs as records and give them back, which may drop them (GRAB_JOB_UNIQ)
+    #[command(after_help = borrow::EXPORT_HELP)]
+    Export(borrow::ExportArgs),
+    /// Submit the jobs of records as background jobs (SUBMIT_JOB_BG)
+    #[command(after_help = import::HELP)]
+    Import(import::ImportArgs),
     /// Check that client, worker, network and server work together (SUBMIT_JOB to WORK_COMPLETE)
     #[command(after_help = smoke::HELP)]
     Smoke(SmokeArgs),
@@ -140,6 +152,10 @@ impl ctl_core::tool::Tool for Gearctl {
             Command::Jobs(args) => jobs::run(tool, args),
             Command::UniqueJobs(args) => jobs::run_unique(tool, args),
             Command::Drain(args) => drain::run(tool, args),
+            Command::Move(args) => drain::relocate::run(tool, args),
+            Command::Peek(args) => borrow::peek(tool, args),
+            Command::Export(args) => borrow::export(tool, args),
+            Command::Import(args) => import::run(tool, args),
             Command::Cancel(args) => cancel::run(tool, args),
             Command::Functions(args) => functions::run(tool, args),
             Command::Function(args) => function::run(tool, args),
@@ -170,6 +186,7 @@ impl ctl_core::tool::Tool for Gearctl {
             Command::Run(_)
             | Command::Submit(_)
             | Command::Map(_)
+            | Command::Import(_)
             | Command::Smoke(_)
             | Command::Exporter(_) => true,
             _ => false,

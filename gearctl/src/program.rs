@@ -21,9 +21,9 @@ pub const PROGRAM: Program = Program {
     groups: &[
         ("Submit", &["run", "submit", "map"]),
         ("Work", &["work"]),
-        ("Jobs", &["job", "jobs", "unique-jobs", "cancel"]),
+        ("Jobs", &["job", "jobs", "unique-jobs", "peek", "cancel"]),
         ("Functions and workers", &["functions", "function", "workers"]),
-        ("Bulk", &["drain"]),
+        ("Bulk", &["drain", "move", "export", "import"]),
         (
             "Observe",
             &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap", "bench"],

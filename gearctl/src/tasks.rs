@@ -7,6 +7,7 @@ use clap::Args;
 use ctl_core::bulk::Rate;
 use ctl_core::error::CliError;
 use ctl_core::input::{self, Argument, Framing, Input};
+use ctl_core::intake::{self, Cut};
 use ctl_core::messages::Messages;
 use ctl_core::named::{self, Leading};
 use ctl_core::records::{Body, is_blank};
@@ -172,6 +173,41 @@ impl TaskArgs {
     }
 }
 
+/// The jobs of records in a file or on stdin; `function` wins over what a record says.
+///
+/// # Errors
+/// The file is missing: exit 66.
+pub fn records(
+    from: OsString,
+    function: Option<FunctionName>,
+    priority: Priority,
+    input: &mut Input,
+) -> Result<Tasks, CliError> {
+    let (records, _) = intake::records(Argument::Read(from), Cut::Ndjson, MAX_WORKLOAD, input)?;
+    let options = SubmitOptions::default().priority(priority);
+    Ok(intake::items(records, move |label, line| {
+        described(label, line, function.as_ref(), options)
+    }))
+}
+
+fn described(
+    label: &str,
+    line: Vec<u8>,
+    function: Option<&FunctionName>,
+    options: SubmitOptions,
+) -> Result<Task, CliError> {
+    let record = Described::read(&line)?;
+    let own = record.function.as_deref().map(names::function).transpose()?;
+    let no_function =
+        || CliError::bad_data("job record without `function`").hint("--function FUNCTION");
+    let function = function.cloned().or(own).ok_or_else(no_function)?;
+    let workload = Vec::new();
+    let label = label.to_owned();
+    let mut task = Task { label, function, workload, options, reducer: None };
+    record.complete(&mut task)?;
+    Ok(task)
+}
+
 /// How bytes become a job.
 #[derive(Clone)]
 struct Form {
@@ -201,16 +237,27 @@ impl Form {
     }
 
     fn describe(&self, task: &mut Task) -> Result<(), CliError> {
-        let record: Described = serde_json::from_slice(&task.workload)
-            .map_err(|error| CliError::bad_data(format!("not a job record: {error}")))?;
-        task.workload = record.body.bytes("job")?;
+        let record = Described::read(&task.workload)?;
         if let Some(function) = &record.function {
             task.function = names::function(function)?;
         }
-        if let Some(priority) = &record.priority {
+        record.complete(task)
+    }
+}
+
+impl Described {
+    fn read(line: &[u8]) -> Result<Self, CliError> {
+        serde_json::from_slice(line)
+            .map_err(|error| CliError::bad_data(format!("not a job record: {error}")))
+    }
+
+    /// What it says beside the function.
+    fn complete(self, task: &mut Task) -> Result<(), CliError> {
+        task.workload = self.body.bytes("job")?;
+        if let Some(priority) = &self.priority {
             task.options = task.options.priority(priority.parse().map_err(cli_error)?);
         }
-        if let Some(unique) = &record.unique {
+        if let Some(unique) = &self.unique {
             task.options = task.options.unique(Unique::Id(names::unique(unique)?));
         }
         Ok(())

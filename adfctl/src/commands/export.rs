@@ -1,28 +1,30 @@
 //! `export`: the messages of queues as NDJSON records. The protocol can look at a message only by pulling it, so each is
 //! pulled, written, and given back with all others.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use adf_queue_client::protocol::Request;
-use adf_queue_client::{QueueName, RequestId};
+use adf_queue_client::{Delivery, QueueName, RequestId};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::filter::{FilterArgs, Filters};
 use ctl_core::link::Link as _;
 use ctl_core::named::Several;
-use ctl_core::output::List;
 use ctl_core::{records, units};
 
 use super::queues::list;
 use crate::link::Link;
-use crate::messages::{BODIES, check_whole, label, record};
+use crate::messages::{BODIES, Candidate, check_whole, filter_help, label, record};
 use crate::names::{Queue, queue};
 use crate::taker::SLICE;
 use crate::targets::Targets;
 use crate::tool::Tool;
 
 /// The end of `export --help`.
-pub const HELP: &str = "\
+pub const HELP: &str = concat!(
+    "\
 Protocol: count and pull, then the end of the connection, which gives every message back where it was.
 The server shows a message only to who pulls it. So the messages of a queue are pulled, written one after the other, and
 given back together; until then nobody else gets them, and each counts one delivery more (duplications). Pulls that wait
@@ -32,16 +34,25 @@ Over HTTP nothing gives messages back, so only WebSocket will do; `drain` takes 
 replaces what is not UTF-8, so a message that may have had such bytes is a failure there.
 Without a QUEUE these are the queues of the status page, which has 100 at most (exit 3 when there are more).
 Records are those of `drain`, and `import` reads them.
+With filters every message is pulled as well, and those that fit are written, --limit of them at most.
+",
+    filter_help!(),
+    "
 
 Examples:
   adfctl export > all.ndjson
-  adfctl export /mail | adfctl -s other import - --create";
+  adfctl export /mail --filter 'body~=timeout'
+  adfctl export /mail | adfctl -s other import - --create"
+);
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     #[command(flatten)]
     queues: Several<Queue>,
+
+    #[command(flatten)]
+    filter: FilterArgs,
 
     #[command(flatten)]
     bulk: BulkArgs,
@@ -53,16 +64,9 @@ pub struct ExportArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
     records::prepare(tool, records::STDOUT.as_ref())?;
-    if tool.link.side().is_http()? {
-        let why = "over HTTP nothing gives pulled messages back in one step, so their order could not be kept";
-        return Err(CliError::new(
-            Exit::Usage,
-            "UNSUPPORTED",
-            format!("export needs WebSocket: {why}"),
-        )
-        .hint("an address without http://, for WebSocket")
-        .hint("adfctl drain, which takes the messages for good"));
-    }
+    let filters = args.filter.read::<Candidate<'_>>()?;
+    require_websocket(tool.link.side(), "export")
+        .map_err(|error| error.hint("adfctl drain, which takes the messages for good"))?;
     let (queues, incomplete) = match args.queues.given()? {
         queues if queues.is_empty() => every_queue(tool)?,
         queues => (queues, None),
@@ -80,9 +84,14 @@ pub fn run(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
         // A connection of its own: closing it gives back nothing but these.
         let mut link = tool.link.sibling();
         let mut pulled = Pulled::default();
-        let exported =
-            export(&mut link, &queue, ready.min(left), &mut pulled, &mut bulk, &mut list);
-        left = left.saturating_sub(pulled.count);
+        let before = bulk.succeeded();
+        let look = Look { queue: &queue, ready, most: left, filters: &filters };
+        let exported = look.at(&mut link, &mut pulled, &mut bulk, |_, message, bulk| {
+            list.push(record(&message))?;
+            bulk.success();
+            Ok(())
+        });
+        left = left.saturating_sub(bulk.succeeded() - before);
         let returned = give_back(&mut link, &queue, &pulled);
         bulk = bulk.after(exported.and(returned))?;
     }
@@ -100,9 +109,23 @@ fn every_queue(tool: &mut Tool) -> Result<(Vec<QueueName>, Option<String>), CliE
     Ok((names.collect::<Result<_, CliError>>()?, listed.incomplete))
 }
 
-/// What an export has pulled from a queue.
+/// Refuses HTTP for a command that gives back what it has pulled.
+///
+/// # Errors
+/// It is HTTP: exit 2. The address is wrong: exit 2.
+pub(super) fn require_websocket(link: &mut Link, command: &str) -> Result<(), CliError> {
+    if !link.is_http()? {
+        return Ok(());
+    }
+    let why = "over HTTP nothing gives pulled messages back in one step, so their order could not be kept";
+    let why = format!("{command} needs WebSocket: {why}");
+    Err(CliError::new(Exit::Usage, "UNSUPPORTED", why)
+        .hint("an address without http://, for WebSocket"))
+}
+
+/// What has been pulled from a queue and is to be given back.
 #[derive(Default)]
-struct Pulled {
+pub(super) struct Pulled {
     count: u64,
     /// The pulls that brought the messages, in their order, as far as there is room.
     ids: Vec<RequestId>,
@@ -110,38 +133,63 @@ struct Pulled {
     waiting: u64,
 }
 
+impl Pulled {
+    /// These have been deleted, and are not to be given back.
+    pub(super) fn forget(&mut self, settled: &HashSet<RequestId>) {
+        self.count = self.count.saturating_sub(settled.len() as u64);
+        self.ids.retain(|id| !settled.contains(id));
+    }
+}
+
 /// The ids of so many pulls are kept.
 const MOST_KEPT: usize = 100_000;
 
-fn export(
-    link: &mut Link,
-    queue: &QueueName,
-    most: u64,
-    pulled: &mut Pulled,
-    bulk: &mut Bulk,
-    list: &mut List<'_>,
-) -> Result<(), CliError> {
-    let (gate, transport) = (bulk.gate(), link.transport()?);
-    while pulled.count < most && gate.turn(1) {
-        let pull = format!("pull {queue}");
-        let pull = link.ask(pull, |client| client.pull_within(queue.clone(), SLICE))?;
-        let Some(message) = pull else {
-            pulled.waiting += 1;
-            return Ok(());
-        };
-        pulled.count += 1;
-        if pulled.ids.len() < MOST_KEPT {
-            pulled.ids.push(*message.request_id());
-        }
-        match check_whole(&message, transport) {
-            Ok(()) => {
-                list.push(record(&message))?;
-                bulk.success();
+/// A look at the messages of a queue.
+pub(super) struct Look<'a> {
+    pub(super) queue: &'a QueueName,
+    /// So many are pulled at most.
+    pub(super) ready: u64,
+    /// So many that fit are wanted at most.
+    pub(super) most: u64,
+    pub(super) filters: &'a Filters,
+}
+
+impl Look<'_> {
+    /// Pulls messages and gives those that fit and are whole to `each`.
+    ///
+    /// # Errors
+    /// The failure of the connection, or what `each` gives.
+    pub(super) fn at(
+        &self,
+        link: &mut Link,
+        pulled: &mut Pulled,
+        bulk: &mut Bulk,
+        mut each: impl FnMut(&mut Link, Delivery, &mut Bulk) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        let (gate, transport, queue) = (bulk.gate(), link.transport()?, self.queue);
+        let mut fitting = 0;
+        while pulled.count < self.ready && fitting < self.most && gate.turn(1) {
+            let pull = format!("pull {queue}");
+            let pull = link.ask(pull, |client| client.pull_within(queue.clone(), SLICE))?;
+            let Some(message) = pull else {
+                pulled.waiting += 1;
+                return Ok(());
+            };
+            pulled.count += 1;
+            if pulled.ids.len() < MOST_KEPT {
+                pulled.ids.push(*message.request_id());
             }
-            Err(error) => bulk.failure(label(&message), error)?,
+            if !self.filters.fit(&Candidate(&message)) {
+                continue;
+            }
+            fitting += 1;
+            match check_whole(&message, transport) {
+                Ok(()) => each(link, message, bulk)?,
+                Err(error) => bulk.failure(label(&message), error)?,
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// What a pull is given to reach the server.
@@ -150,7 +198,11 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 /// Gives everything back by closing the connection, which the server does in one step, the last message first. Each of them
 /// wakes a pull that waits, so those would have the last messages. Where there are such pulls, messages are therefore put back
 /// one by one, which wakes nobody, and then each pull is woken by one of a connection that ends at once.
-fn give_back(link: &mut Link, queue: &QueueName, pulled: &Pulled) -> Result<(), CliError> {
+pub(super) fn give_back(
+    link: &mut Link,
+    queue: &QueueName,
+    pulled: &Pulled,
+) -> Result<(), CliError> {
     let stats = link.queue_stats(queue)?;
     let waiting = stats.map_or(0, |stats| stats.waiting).saturating_sub(pulled.waiting);
     if waiting == 0 || pulled.count == 0 {

@@ -18,5 +18,6 @@ pub mod settle;
 pub mod smoke;
 pub mod tap;
 pub mod top;
+pub mod transfer;
 pub mod wait;
 pub mod work;

@@ -84,7 +84,7 @@ Example: lcancel all";
 pub(super) const WORDS: Words = Words {
     groups: GROUPS,
     reads: &["queues", "count", "ping", "pulled"],
-    renames: &["push", "queue", "pop", "clear", "drain", "import"],
+    renames: &["push", "queue", "pop", "clear", "drain", "import", "move", "copy"],
     secrets: &["raw"],
     left_out: &["work"],
     line_flags: &[],
@@ -105,7 +105,7 @@ const GROUPS: &[Group] = &[
     Group {
         name: "queues",
         title: "Queues and what is in them",
-        verbs: &["queues", "count", "queue", "clear", "drain", "export", "raw"],
+        verbs: &["queues", "count", "queue", "clear", "drain", "move", "copy", "export", "raw"],
     },
     Group {
         name: "observe",

@@ -31,6 +31,7 @@ mod tap;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(unix)]
+mod transfer;
 mod work;
 
 /// What the contract and the tour type.

@@ -1,5 +1,6 @@
 //! `drain`: take the queued jobs of functions away, as a worker that does not do the work.
 
+pub mod relocate;
 mod slots;
 mod waiting;
 
@@ -17,6 +18,7 @@ use gearman_client::FunctionName;
 use super::functions::status_of;
 use crate::names::{Function, show_function};
 use crate::tool::Tool;
+use relocate::Resubmit;
 use slots::{News, Slots, Taken};
 
 /// The end of `drain --help`.
@@ -26,7 +28,7 @@ No server has a command that empties a function (`function drop` leaves its jobs
 nothing with its jobs. With --to a job is ended when its record has arrived: in a file when it is on the disk, in a pipe when
 its reader has read it. So an interruption, a full disk or a closed pipe loses nothing: at worst a job is in the file and
 still in the queue. A job that the reader of a pipe leaves unread is waited for, and a note says so after 10 s; only the
-last one is ended then, read or not. With more connections (-j) more jobs share one wait for the disk. The records are those of `submit --ndjson`; the
+last one is ended then, read or not. With more connections (-j) more jobs share one wait for the disk. The records are those that `import` reads; the
 server does not tell a job's priority.
 Clients may wait for the results of foreground jobs. While there is such a job nothing is drained, unless --as fail tells
 those clients that their job failed, or --background-only leaves such jobs alone: they are given back at the end, which
@@ -37,7 +39,7 @@ a later time, stay. It asks first; --yes answers.
 
 Examples:
   gearctl drain mail --yes
-  gearctl drain mail --to mail.ndjson --yes && gearctl submit mail --ndjson @mail.ndjson
+  gearctl drain mail --to mail.ndjson --yes && gearctl import mail.ndjson
   gearctl drain mail --as fail --yes";
 
 /// Arguments of `drain`.
@@ -54,6 +56,13 @@ pub struct DrainArgs {
     #[arg(long = "as", value_name = "HOW")]
     end: Option<End>,
 
+    #[command(flatten)]
+    take: TakeArgs,
+}
+
+/// How jobs are taken.
+#[derive(Debug, Args)]
+pub(super) struct TakeArgs {
     /// Leave jobs alone that clients wait for
     #[arg(long)]
     background_only: bool,
@@ -79,6 +88,18 @@ pub struct DrainArgs {
     rate: Option<Rate>,
 }
 
+impl TakeArgs {
+    /// How many jobs that is going to be.
+    fn total(&self, targets: &[Target]) -> u64 {
+        let queued: u64 = targets.iter().map(|target| target.queued).sum();
+        queued.min(self.limit.unwrap_or(u64::MAX))
+    }
+
+    fn manner(&self) -> Manner {
+        Manner { on_error: self.on_error, rate: self.rate }
+    }
+}
+
 /// The value of `--as`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum End {
@@ -88,7 +109,7 @@ pub(super) enum End {
     Fail,
 }
 
-static RECORDS: Shape = Shape::rows(
+pub(super) static RECORDS: Shape = Shape::rows(
     "handle",
     &[
         Column::new("handle", "HANDLE"),
@@ -99,9 +120,30 @@ static RECORDS: Shape = Shape::rows(
 );
 
 /// A function with the number of its queued jobs.
-struct Target {
-    function: FunctionName,
-    queued: u64,
+pub(super) struct Target {
+    pub(super) function: FunctionName,
+    pub(super) queued: u64,
+}
+
+/// A job as a record that `submit --ndjson` and `import` read.
+pub(super) fn record(handle: &str, function: &FunctionName, unique: &str, body: &[u8]) -> Record {
+    let unique = Some(unique).filter(|unique| !unique.is_empty());
+    Record::new()
+        .with("v", 1)
+        .with("handle", handle)
+        .with("function", show_function(function))
+        .with("unique", unique)
+        .with_body(body.to_vec())
+}
+
+/// What becomes of a job that was taken, before it is ended.
+enum Way<'a, 'b> {
+    /// Nothing.
+    End,
+    /// Its record is written.
+    Write(&'a mut Handover<'b, Taken>),
+    /// It is submitted anew.
+    Submit(&'a mut Resubmit),
 }
 
 /// Runs `drain`.
@@ -112,40 +154,33 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     if let Some(to) = &args.to {
         records::prepare(tool, to)?;
     }
-    let targets = targets(tool, &args)?;
-    let queued: u64 = targets.iter().map(|target| target.queued).sum();
-    let total = queued.min(args.limit.unwrap_or(u64::MAX));
-    let what = describe(&targets, args.limit);
+    let (take, end) = (&args.take, args.end.unwrap_or(End::Complete));
+    let targets = targets(tool, args.functions.names()?)?;
+    let total = take.total(&targets);
+    let what = describe(&targets, take.limit);
     if tool.globals.dry_run {
         let record = Record::new().with("dry_run", true).with("jobs", total);
         return tool.out.done_with(&record, &["jobs"], &format!("would drain {what}"));
     }
-    if args.background_only {
-        waiting::require_lookout(&mut tool.link)?;
-    } else if args.end != Some(End::Fail) {
-        waiting::refuse(&mut tool.link)?;
-    }
-    if total > 0 || args.until_empty {
-        let address = tool.link.dialer.address()?;
-        tool.confirm().many(&format!("drain {what} on {address}"), &tool.messages)?;
-    }
+    let address = tool.link.dialer.address()?;
+    agree(tool, take, end, total, &format!("drain {what} on {address}"))?;
     let interrupts = tool.interrupts()?;
     let names: Vec<String> = targets.iter().map(|target| show_function(&target.function)).collect();
     let action = Action { past: "drained", noun: "job", place: format!("of {}", names.join(", ")) };
-    let mut bulk =
-        tool.bulk(action, Manner { on_error: args.on_error, rate: args.rate }, Some(total))?;
+    let mut bulk = tool.bulk(action, take.manner(), Some(total))?;
     let mut file = match &args.to {
         Some(to) => records::create(to, &tool.out.style)?,
         None => None,
     };
-    let mut slots = Slots::new(&mut tool.link, &args, &bulk.gate(), &tool.messages)?;
+    let mut slots = Slots::new(&mut tool.link, take, end, &bulk.gate(), &tool.messages)?;
     let drained = if args.to.is_some() {
         let out = file.as_mut().unwrap_or(&mut tool.out);
         let mut handover = Handover::new(out.list(&RECORDS)?, interrupts, &tool.messages)?;
-        let drained = drain(&mut slots, &targets, &args, &mut bulk, Some(&mut handover));
+        let way = &mut Way::Write(&mut handover);
+        let drained = drain(&mut slots, &targets, take, &mut bulk, way);
         drained.and_then(|()| handover.finish(&mut go_on))
     } else {
-        drain(&mut slots, &targets, &args, &mut bulk, None)
+        drain(&mut slots, &targets, take, &mut bulk, &mut Way::End)
     };
     drop(slots);
     let bulk = bulk.after(drained)?;
@@ -155,8 +190,30 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     }
 }
 
-fn targets(tool: &mut Tool, args: &DrainArgs) -> Result<Vec<Target>, CliError> {
-    let functions = args.functions.names()?;
+/// Refuses to take jobs that clients wait for, and asks.
+fn agree(
+    tool: &mut Tool,
+    take: &TakeArgs,
+    end: End,
+    total: u64,
+    question: &str,
+) -> Result<(), CliError> {
+    if take.background_only {
+        waiting::require_lookout(&mut tool.link)?;
+    } else if end != End::Fail {
+        waiting::refuse(&mut tool.link)?;
+    }
+    if total > 0 || take.until_empty {
+        tool.confirm().many(question, &tool.messages)?;
+    }
+    Ok(())
+}
+
+/// Counts the queued jobs of functions.
+pub(super) fn targets(
+    tool: &mut Tool,
+    functions: Vec<FunctionName>,
+) -> Result<Vec<Target>, CliError> {
     let look = |function: FunctionName| {
         let status = status_of(&mut tool.link, &function)?;
         let queued = status.map_or(0, |status| u64::try_from(status.queued()).unwrap_or(0));
@@ -181,9 +238,9 @@ fn describe(targets: &[Target], limit: Option<u64>) -> String {
 fn drain(
     slots: &mut Slots<'_>,
     targets: &[Target],
-    args: &DrainArgs,
+    args: &TakeArgs,
     bulk: &mut Bulk,
-    mut handover: Option<&mut Handover<'_, Taken>>,
+    way: &mut Way<'_, '_>,
 ) -> Result<(), CliError> {
     let mut left = args.limit.unwrap_or(u64::MAX);
     for target in targets {
@@ -192,17 +249,23 @@ fn drain(
             continue;
         }
         let all_news = slots.start(&target.function, most)?;
-        while let Some(news) = next(&all_news, handover.as_deref_mut())? {
+        while let Some(news) = next(&all_news, way)? {
             match news {
                 News::Taken(job) => {
                     left = left.saturating_sub(1);
-                    let Some(handover) = handover.as_deref_mut() else {
-                        job.go_on();
-                        continue;
-                    };
                     // Not told to go on, the slot gives the job back.
-                    let record = job.record(&target.function);
-                    handover.push(record, format!("job {}", job.handle()), job, &mut go_on)?;
+                    match way {
+                        Way::End => job.go_on(),
+                        Way::Write(handover) => {
+                            let record = job.record(&target.function);
+                            let name = format!("job {}", job.handle());
+                            handover.push(record, name, job, &mut go_on)?;
+                        }
+                        Way::Submit(resubmit) => {
+                            resubmit.submit(&job)?;
+                            job.go_on();
+                        }
+                    }
                 }
                 News::Ended => bulk.success(),
                 News::LeftAlone => bulk.skip(),
@@ -215,14 +278,11 @@ fn drain(
 }
 
 /// The next of the slots' news. While there is none, slots wait for their jobs to be safe, all of them by then.
-fn next(
-    news: &Receiver<News>,
-    handover: Option<&mut Handover<'_, Taken>>,
-) -> Result<Option<News>, CliError> {
+fn next(news: &Receiver<News>, way: &mut Way<'_, '_>) -> Result<Option<News>, CliError> {
     if let Ok(news) = news.try_recv() {
         return Ok(Some(news));
     }
-    if let Some(handover) = handover {
+    if let Way::Write(handover) = way {
         handover.settle(&mut go_on)?;
     }
     Ok(news.recv().ok())

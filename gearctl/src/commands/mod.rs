@@ -1,12 +1,14 @@
 //! One file per command.
 
 pub mod bench;
+pub mod borrow;
 pub mod cancel;
 pub mod check;
 pub mod drain;
 pub mod exporter;
 pub mod function;
 pub mod functions;
+pub mod import;
 pub mod job;
 pub mod jobs;
 pub mod map;

@@ -8,13 +8,14 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::signals::Interrupts;
 use ctl_core::units;
+use gearman_client::blocking::Client;
 use gearman_client::protocol::GetStatus;
 use gearman_client::{JobHandle, Priority};
 
 use crate::error::cli_error;
 use crate::names::{show_function, show_handle, show_unique};
 use crate::pool::{Kind, Pool, What};
-use crate::tasks::TaskArgs;
+use crate::tasks::{TaskArgs, Tasks};
 use crate::tool::Tool;
 
 /// The end of `submit --help`.
@@ -90,10 +91,39 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     let place = format!("to {function}");
     let action = Action { past: "submitted", noun: "job", place };
     let manner = Manner { on_error: args.on_error, rate: args.task.rate };
+    let is_single = args.task.is_single();
+    let submission = Submission { tasks, at, is_single, function: Some(function) };
+    let (exit, handles) = submit_all(tool, clients, submission, action, manner)?;
+    if args.wait {
+        wait(tool, handles, &interrupts)?;
+    }
+    Ok(exit)
+}
+
+/// Background jobs.
+pub(super) struct Submission {
+    pub(super) tasks: Tasks,
+    /// Not before this time.
+    pub(super) at: Option<SystemTime>,
+    /// Whether there is exactly one.
+    pub(super) is_single: bool,
+    /// What a session calls the function of them all.
+    pub(super) function: Option<String>,
+}
+
+/// Submits jobs and prints their handles, which it gives as well.
+pub(super) fn submit_all(
+    tool: &mut Tool,
+    clients: Vec<Client>,
+    submission: Submission,
+    action: Action,
+    manner: Manner,
+) -> Result<(Exit, Vec<JobHandle>), CliError> {
+    let Submission { tasks, at, is_single, function } = submission;
     let mut bulk = tool.bulk(action, manner, None)?;
     let mut pool = Pool::start(clients, tasks, Kind::Background { at }, None, &bulk.gate())?;
     tool.out.style.prefer_names();
-    let mut pending = Vec::new();
+    let mut handles = Vec::new();
     let mut list = tool.out.list(&SUBMITTED)?;
     bulk.beside(&list);
     loop {
@@ -102,10 +132,8 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
         let outcome = match news.what {
             What::Taken(handle, unique) => {
                 bulk.success();
-                if args.wait {
-                    pending.push(handle.clone());
-                }
-                if let Some(session) = &mut tool.session {
+                handles.push(handle.clone());
+                if let (Some(session), Some(function)) = (&mut tool.session, &function) {
                     session.submitted(handle.clone(), function.clone());
                 }
                 let record = Record::new()
@@ -115,7 +143,7 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
                 list.push(record)
             }
             What::Error(error) => match bulk.failure(news.label, error) {
-                Err(error) if args.task.is_single() => return Err(error),
+                Err(error) if is_single => return Err(error),
                 other => other,
             },
             What::Event(_) => Ok(()),
@@ -125,8 +153,7 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     let exit = bulk.finish_quietly()?;
     list.finish()?;
     tool.out.flush()?;
-    wait(tool, pending, &interrupts)?;
-    Ok(exit)
+    Ok((exit, handles))
 }
 
 /// How often the server is asked about the jobs that are waited for.
@@ -159,20 +186,17 @@ fn wait(
 }
 
 /// The connections: one, or as many as jobs may be under way.
-pub(super) fn connect(
-    tool: &mut Tool,
-    task: &TaskArgs,
-) -> Result<Vec<gearman_client::blocking::Client>, CliError> {
-    let count = if task.is_single() { 1 } else { task.jobs };
+pub(super) fn connect(tool: &mut Tool, task: &TaskArgs) -> Result<Vec<Client>, CliError> {
+    clients(tool, if task.is_single() { 1 } else { task.jobs })
+}
+
+/// So many connections.
+pub(super) fn clients(tool: &mut Tool, count: u16) -> Result<Vec<Client>, CliError> {
     (0..count).map(|_| tool.link.open_client()).collect()
 }
 
 /// What a dry run says.
-pub(super) fn would(
-    tool: &mut Tool,
-    tasks: crate::tasks::Tasks,
-    verb: &str,
-) -> Result<Exit, CliError> {
+pub(super) fn would(tool: &mut Tool, tasks: Tasks, verb: &str) -> Result<Exit, CliError> {
     let mut jobs = 0_u64;
     for task in tasks {
         task.map_err(|(label, error)| error.context(label))?;

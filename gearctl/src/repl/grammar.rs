@@ -68,7 +68,10 @@ pub(super) const WORDS: Words = Words {
         ":jobs",
         "attach",
     ],
-    renames: &["run", "start", "submit", "map", "function", "work", "smoke", "drain", "raw"],
+    renames: &[
+        "run", "start", "submit", "map", "function", "work", "smoke", "drain", "move", "import",
+        "raw",
+    ],
     secrets: &["raw"],
     left_out: &[],
     line_flags: &["timeout"],
@@ -103,7 +106,7 @@ const GROUPS: &[Group] = &[
     Group {
         name: "change",
         title: "Changing what the server has",
-        verbs: &["cancel", "function", "drain", "shutdown"],
+        verbs: &["cancel", "peek", "function", "drain", "move", "export", "import", "shutdown"],
     },
     Group {
         name: "observe",

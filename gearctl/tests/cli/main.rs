@@ -26,6 +26,7 @@ mod shortage;
 mod tap;
 #[cfg(feature = "tls")]
 mod tls;
+mod transfer;
 mod work;
 
 ctl_core::tool_contract!(

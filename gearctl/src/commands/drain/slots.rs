@@ -14,10 +14,10 @@ use gearman_client::blocking::{GrabbedJob, Worker};
 use gearman_client::{FunctionName, Grab, JobLimit, WorkerOptions};
 
 use super::waiting::{Lookout, refusal};
-use super::{DrainArgs, End};
+use super::{End, TakeArgs, record};
 use crate::error::cli_error;
 use crate::link::Link;
-use crate::names::{show_function, show_handle};
+use crate::names::show_handle;
 
 /// How long nothing may come until there is nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -51,13 +51,17 @@ pub(super) struct Taken {
 impl Taken {
     /// The job as a record that `submit --ndjson` reads.
     pub(super) fn record(&self, function: &FunctionName) -> Record {
-        let unique = Some(self.unique.as_str()).filter(|unique| !unique.is_empty());
-        Record::new()
-            .with("v", 1)
-            .with("handle", self.handle.as_str())
-            .with("function", show_function(function))
-            .with("unique", unique)
-            .with_body(self.workload.to_vec())
+        record(&self.handle, function, &self.unique, &self.workload)
+    }
+
+    /// Its unique id; empty without one.
+    pub(super) fn unique(&self) -> &str {
+        &self.unique
+    }
+
+    /// Its workload.
+    pub(super) fn workload(&self) -> &[u8] {
+        &self.workload
     }
 
     /// What messages call it.
@@ -89,14 +93,14 @@ struct Plan {
 impl<'a> Slots<'a> {
     pub(super) fn new(
         link: &'a mut Link,
-        args: &DrainArgs,
+        args: &TakeArgs,
+        end: End,
         gate: &Gate,
         messages: &Messages,
     ) -> Result<Self, CliError> {
         // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
         link.client()?;
-        let plan =
-            Plan { end: args.end.unwrap_or(End::Complete), background_only: args.background_only };
+        let plan = Plan { end, background_only: args.background_only };
         Ok(Self { link, count: args.jobs, plan, gate: gate.clone(), messages: messages.clone() })
     }
 

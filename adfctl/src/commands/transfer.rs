@@ -1,0 +1,246 @@
+//! `move` and `copy`: messages from one queue into another.
+
+use std::collections::HashSet;
+
+use adf_queue_client::{Delivery, Push, QueueName, RequestId};
+use clap::Args;
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::filter::{FilterArgs, Filters};
+use ctl_core::leaving::doubting;
+use ctl_core::link::Link as _;
+
+use super::export::{Look, Pulled, give_back, require_websocket};
+use crate::link::Link;
+use crate::messages::{Candidate, filter_help, label};
+use crate::names;
+use crate::producer::{NewMessage, push_batch};
+use crate::targets::Targets;
+use crate::tool::Tool;
+
+/// The end of `move --help`.
+pub const MOVE_HELP: &str = concat!(
+    "\
+Protocol: count and pull, rpush at the target, then delete; createqueue with --create.
+A message is pushed to the right end of its target, in order, and deleted where it was when the server has confirmed that:
+none is lost. Should this process or a connection end in between, messages may be there twice, at most --batch of them; the
+error names those that it knows of. Messages get new ids, and their deliveries count from 0 again. Those that do not fit the
+filters, or that the target does not take, are pulled as well and given back at the end, in their place; each counts one
+delivery more (duplications). This needs WebSocket, as with export.
+As many messages are looked at as there were at the start. Those that somebody has pulled stay with whoever that is.
+It asks first; --yes answers.
+",
+    filter_help!(),
+    "
+
+Examples:
+  adfctl move --from /mail --to /mail-old
+  adfctl move --from /mail --to-server other:6230 --create --rate 100/s
+  adfctl move --from /mail --to /failed --filter 'duplications>5'"
+);
+
+/// The end of `copy --help`.
+pub const COPY_HELP: &str = concat!(
+    "\
+Protocol: count and pull, rpush at the target, then the end of the connection, which gives every message back where it was.
+The server shows a message only to who pulls it: until the end nobody else gets these, and each counts one delivery more
+(duplications), as with export. This needs WebSocket. Copies have new ids and are added at the right end of their queue.
+",
+    filter_help!(),
+    "
+
+Examples:
+  adfctl copy --from /mail --to /mail-test --create --limit 100
+  adfctl copy --from /mail --to-server other:6230"
+);
+
+/// Arguments of `move` and `copy`.
+#[derive(Debug, Args)]
+pub struct TransferArgs {
+    /// The queue that the messages are in
+    #[arg(long, value_name = "QUEUE")]
+    from: String,
+
+    /// The queue that they go into [default: one of the same name, with --to-server]
+    #[arg(long, value_name = "QUEUE", required_unless_present = "to_server")]
+    to: Option<String>,
+
+    /// Another server, which the target is on
+    #[arg(long, value_name = "ADDR")]
+    to_server: Option<String>,
+
+    /// Create the target if it does not exist
+    #[arg(long)]
+    create: bool,
+
+    #[command(flatten)]
+    filter: FilterArgs,
+
+    #[command(flatten)]
+    bulk: BulkArgs,
+}
+
+/// Runs `move`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run_move(tool: &mut Tool, args: &TransferArgs) -> Result<Exit, CliError> {
+    run(tool, args, ("move", "moved"), true)
+}
+
+/// Runs `copy`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run_copy(tool: &mut Tool, args: &TransferArgs) -> Result<Exit, CliError> {
+    run(tool, args, ("copy", "copied"), false)
+}
+
+fn run(
+    tool: &mut Tool,
+    args: &TransferArgs,
+    (verb, past): (&str, &'static str),
+    deletes: bool,
+) -> Result<Exit, CliError> {
+    let filters = args.filter.read::<Candidate<'_>>()?;
+    let from = names::queue(&args.from)?;
+    let to = args.to.as_deref().map(names::queue).transpose()?.unwrap_or_else(|| from.clone());
+    let address = tool.link.dialer.address()?;
+    let elsewhere = args.to_server.as_deref().filter(|to| *to != address);
+    if from == to && elsewhere.is_none() {
+        return Err(CliError::usage(format!("the messages of {from} are in {to}"))
+            .hint("another queue, or --to-server for another server"));
+    }
+    require_websocket(tool.link.side(), verb)?;
+    let targets = Targets::count(&mut tool.link, vec![from.clone()])?;
+    let limit = args.bulk.limit;
+    let that_fit = match filters.is_empty() {
+        true => String::new(),
+        false => format!(", those that fit {filters},"),
+    };
+    // A connection of its own: closing it gives back nothing but these.
+    let mut target = tool.link.sibling();
+    if let Some(elsewhere) = elsewhere {
+        target.dialer.retarget(elsewhere.to_owned());
+    }
+    let mut place = format!("to queue {to}");
+    if elsewhere.is_some() {
+        place.push_str(&format!(" on {}", target.dialer.address()?));
+    }
+    if tool.globals.dry_run {
+        return targets.would_with(&mut tool.out, verb, limit, &format!("{that_fit} {place}"));
+    }
+    // Before anything is pulled it is known that somebody is there.
+    if args.create {
+        target.ask(format!("createqueue {to}"), |client| client.ensure_queue(to.clone()))?;
+    } else {
+        target.ask(format!("count {to}"), |client| client.count(to.clone()))?;
+    }
+    let ready = targets.total(None);
+    if deletes && ready > 0 {
+        let what = targets.describe(limit);
+        let question = format!("{verb} {what} on {address}{that_fit} {place}");
+        tool.confirm().many(&question, &tool.messages)?;
+    }
+    let most = limit.unwrap_or(u64::MAX);
+    let total = filters.is_empty().then(|| ready.min(most));
+    let action = Action { past, noun: "message", place: format!("{} {place}", targets.place()) };
+    let mut bulk = tool.bulk(action, &args.bulk, total)?;
+    let mut transfer = Transfer {
+        target,
+        from,
+        to,
+        deletes,
+        window: args.bulk.window(),
+        doubtful: Vec::new(),
+        settled: HashSet::new(),
+    };
+    let mut link = tool.link.sibling();
+    let transferred = transfer.run(&mut link, (ready, most), &filters, &mut bulk);
+    bulk.after(transferred)?.finish(&mut tool.out)
+}
+
+/// Messages on their way.
+struct Transfer {
+    target: Link,
+    from: QueueName,
+    to: QueueName,
+    deletes: bool,
+    window: usize,
+    /// Messages that may be there twice.
+    doubtful: Vec<u64>,
+    /// The pulls of messages that are deleted.
+    settled: HashSet<RequestId>,
+}
+
+impl Transfer {
+    fn run(
+        &mut self,
+        link: &mut Link,
+        (ready, most): (u64, u64),
+        filters: &Filters,
+        bulk: &mut Bulk,
+    ) -> Result<(), CliError> {
+        let mut pulled = Pulled::default();
+        let (from, window) = (self.from.clone(), self.window);
+        let look = Look { queue: &from, ready, most, filters };
+        let mut waiting: Vec<Delivery> = Vec::new();
+        let looked = look.at(link, &mut pulled, bulk, |link, message, bulk| {
+            waiting.push(message);
+            if waiting.len() < window {
+                return Ok(());
+            }
+            self.send(link, std::mem::take(&mut waiting), bulk)
+        });
+        let sent = looked.and_then(|()| self.send(link, waiting, bulk));
+        pulled.forget(&self.settled);
+        let returned = give_back(link, &from, &pulled);
+        sent.map_err(|error| {
+            let doubtful = std::mem::take(&mut self.doubtful);
+            doubting(error, "message", &doubtful, &format!("queue {}", self.to))
+        })
+        .and(returned)
+    }
+
+    /// Pushes messages and deletes those that have been confirmed.
+    fn send(
+        &mut self,
+        link: &mut Link,
+        messages: Vec<Delivery>,
+        bulk: &mut Bulk,
+    ) -> Result<(), CliError> {
+        let of = |message: &Delivery| {
+            let push = Push::right(self.to.clone(), message.body().to_vec());
+            NewMessage { push, label: label(message) }
+        };
+        let pushes = messages.iter().map(of).collect();
+        let (mut confirmed, mut rest, mut broken) = (Vec::new(), messages.iter(), None);
+        push_batch(&mut self.target, pushes, |label, _, outcome| {
+            let Some(message) = rest.next() else { return Ok(()) };
+            match outcome {
+                Ok(_) => confirmed.push(message),
+                Err(error) if error.ends_everything() => {
+                    if error.is_unknown {
+                        self.doubtful.push(message.message_id().get());
+                    }
+                    broken.get_or_insert(error);
+                }
+                Err(error) => bulk.failure(label, error)?,
+            }
+            Ok(())
+        })?;
+        for message in confirmed {
+            let deleted = if self.deletes { link.delete(message) } else { Ok(()) };
+            match &deleted {
+                Err(_) => self.doubtful.push(message.message_id().get()),
+                Ok(()) if self.deletes => drop(self.settled.insert(*message.request_id())),
+                Ok(()) => {}
+            }
+            match deleted {
+                Err(error) if error.ends_everything() => broken = broken.or(Some(error)),
+                outcome => bulk.count(label(message), outcome)?,
+            }
+        }
+        broken.map_or(Ok(()), Err)
+    }
+}

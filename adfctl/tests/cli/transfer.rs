@@ -1,0 +1,145 @@
+//! `move`, `copy`, the filters of `export`, and the pace of `push`.
+
+use std::time::{Duration, Instant};
+
+use fixtures::adf_queue::Server;
+use fixtures::fault::Fault;
+
+use crate::harness::*;
+
+/// A queue with these messages.
+fn filled(site: &Site, base: &str, bodies: &[&str]) -> Queue {
+    let queue = site.queue(base);
+    adfctl(site.address(), &[&["push", &queue.name], bodies].concat()).exits(0);
+    queue
+}
+
+/// The bodies of a queue's messages, in order.
+fn bodies(address: &str, queue: &str) -> Vec<String> {
+    let ran = adfctl(address, &["export", queue]).exits(0);
+    let body = |line: &&str| {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        record["body"].as_str().unwrap().to_owned()
+    };
+    ran.lines().iter().map(body).collect()
+}
+
+#[test]
+fn move_takes_messages_over_in_order() {
+    on_both(|site| {
+        let (address, from) = (site.address(), filled(site, "from", &["1", "2", "3", "4"]));
+        let to = filled(site, "to", &["0"]);
+        let line = ["move", "--from", &from.name, "--to", &to.name, "--batch", "3", "-o", "json"];
+        let ran = adfctl(address, &line).exits(2);
+        assert!(ran.err.contains("move 4 messages from queue"), "{}", ran.err);
+        let dry = adfctl(address, &[&line[..], &["--dry-run"]].concat()).exits(0).json();
+        assert_eq!(dry["messages"], 4);
+        let report = adfctl(address, &[&line[..], &["--yes"]].concat()).exits(0).json();
+        assert_eq!((&report["succeeded"], &report["failed"]), (&4.into(), &0.into()));
+        assert_eq!(bodies(address, &to.name), ["0", "1", "2", "3", "4"]);
+        assert_eq!(ready(address, &from.name), 0);
+    });
+}
+
+#[test]
+fn filters_leave_the_others_where_they_are() {
+    on_both(|site| {
+        let all = ["a1", "b1", "a2", "b2", "a3"];
+        let (address, from) = (site.address(), filled(site, "from", &all));
+        let to = site.queue("to");
+        let line = [
+            "move", "--from", &from.name, "--to", &to.name, "--filter", "body~=^a", "--limit", "2",
+            "--yes",
+        ];
+        adfctl(address, &line).exits(0);
+        assert_eq!(bodies(address, &to.name), ["a1", "a2"]);
+        assert_eq!(bodies(address, &from.name), ["b1", "b2", "a3"]);
+        let ran =
+            adfctl(address, &["export", &from.name, "--filter", "body!~b", "--filter", "size==2"])
+                .exits(0);
+        assert_eq!(ran.lines().len(), 1);
+        let ran = adfctl(address, &["export", &from.name, "--filter", "pri<1"]).exits(2);
+        assert!(
+            ran.err.contains("the fields of a message are id, queue, duplications"),
+            "{}",
+            ran.err
+        );
+    });
+}
+
+#[test]
+fn copy_gives_everything_back() {
+    on_both(|site| {
+        let (address, from) = (site.address(), filled(site, "from", &["1", "2", "3"]));
+        let to = site.no_queue("to");
+        let line = ["copy", "--from", &from.name, "--to", &to.name];
+        let ran = adfctl(address, &line).exits(1);
+        assert!(ran.err.contains("does not exist"), "{}", ran.err);
+        adfctl(address, &[&line[..], &["--create", "--limit", "2"]].concat()).exits(0);
+        assert_eq!(bodies(address, &to.name), ["1", "2"]);
+        assert_eq!(bodies(address, &from.name), ["1", "2", "3"]);
+        adfctl(address, &["copy", "--from", &from.name, "--to", &from.name]).exits(2);
+        adfctl(&site.http(), &["copy", "--from", &from.name, "--to", &to.name]).exits(2);
+    });
+}
+
+#[test]
+fn messages_go_to_another_server() {
+    on_both(|site| {
+        let target = Server::start().unwrap();
+        let (address, from) = (site.address(), filled(site, "from", &["1", "2"]));
+        let line =
+            ["move", "--from", &from.name, "--to-server", target.address(), "--create", "--yes"];
+        adfctl(address, &line).exits(0);
+        assert_eq!(bodies(target.address(), &from.name), ["1", "2"]);
+        assert_eq!(ready(address, &from.name), 0);
+    });
+}
+
+#[test]
+fn a_lost_connection_loses_nothing_and_names_what_may_be_there_twice() {
+    let (server, target) = (Server::start().unwrap(), Server::start().unwrap());
+    let (address, to) = (server.address(), target.address());
+    adfctl(address, &["push", "/q", "1", "2", "3", "--create"]).exits(0);
+    adfctl(to, &["queue", "create", "/q"]).exits(0);
+    target.faults().add(Fault::nth(2).of("rpush").cut_after(0));
+    let line = ["move", "--from", "/q", "--to-server", to, "--yes", "-o", "json"];
+    let ran = adfctl(address, &line).exits(69);
+    let message = ran.error_alone()["message"].to_string();
+    assert!(message.contains("may be both where") && message.contains("queue /q"), "{message}");
+    let mut all = [bodies(address, "/q"), bodies(to, "/q")].concat();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all, ["1", "2", "3"]);
+    adfctl(address, &["move", "--from", "/q", "--to-server", to, "--yes"]).exits(0);
+    assert_eq!(ready(address, "/q"), 0);
+}
+
+#[test]
+fn a_pace_is_kept() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let took = |line: &[&str]| {
+        let start = Instant::now();
+        adfctl(address, line).exits(0);
+        start.elapsed()
+    };
+    // Nine pauses of a tenth of a second lie between ten messages, however fast the machine.
+    let least = Duration::from_millis(900);
+    assert!(took(&["push", "/q", "x", "-c", "10", "--create", "--rate", "10/s"]) >= least);
+    assert!(
+        took(&[
+            "move",
+            "--from",
+            "/q",
+            "--to-server",
+            address,
+            "--to",
+            "/r",
+            "--create",
+            "--yes",
+            "--rate",
+            "600/m"
+        ]) >= least
+    );
+}

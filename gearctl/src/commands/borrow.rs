@@ -1,0 +1,227 @@
+//! `peek` and `export`: jobs are shown only to workers, so they are taken, shown, and given back.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ctl_core::bulk::{Action, Bulk, Manner, OnError, Rate};
+use ctl_core::error::{CliError, Exit};
+use ctl_core::named::{One, Several};
+use ctl_core::output::{List, Record};
+use ctl_core::{records, units};
+use gearman_client::blocking::{GrabbedJob, Worker};
+use gearman_client::{FunctionName, Grab, JobLimit, WorkerOptions};
+
+use super::drain::{RECORDS, targets};
+use crate::error::cli_error;
+use crate::link::Link;
+use crate::names::{Function, show_function, show_handle};
+use crate::tool::Tool;
+
+/// The end of `peek --help`.
+pub const PEEK_HELP: &str = "\
+Protocol: CAN_DO, GRAB_JOB_UNIQ, then the end of the connection.
+A Gearman server shows a job to nobody but a worker. So this is a worker that takes the next jobs, shows them, and goes away,
+upon which the server queues them again: each counts a retry more (RETRIES of `jobs`), and it may DROP them. gearmand does
+that with --job-retries, when a job's retries are used up; since 2026 `--job-retries 0` drops it at once, and no command tells
+how the server is set. The client of a dropped foreground job is told that it failed. Therefore it asks first; --yes answers.
+
+Examples:
+  gearctl peek mail --yes
+  gearctl peek mail --yes -c 10 -o ndjson";
+
+/// The end of `export --help`.
+pub const EXPORT_HELP: &str = "\
+Protocol: as peek, for all queued jobs of functions.
+The jobs are taken, written, and given back together when the connection ends. Until then no worker gets them; each counts a
+retry more, and the server may DROP it, as `peek --help` says. Therefore it asks first; --yes answers. `drain --to` takes
+jobs for good, and loses none.
+The records are those of drain, which import and submit --ndjson read. The server does not tell a job's priority, so they
+have none. At most 10,000 jobs or 256 MiB of a function are held at once; where there are more, the exit code is 3.
+
+Examples:
+  gearctl export mail --yes > mail.ndjson
+  gearctl export mail --yes | gearctl -s other import -";
+
+/// Arguments of `peek`.
+#[derive(Debug, Args)]
+pub struct PeekArgs {
+    #[command(flatten)]
+    function: One<Function>,
+
+    /// Up to N jobs
+    #[arg(short, long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(1..=1000))]
+    count: u64,
+}
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    #[command(flatten)]
+    functions: Several<Function>,
+
+    /// Process at most N items
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+
+    /// At most so many jobs in a second (N/s), minute (N/m) or hour (N/h), at an even pace
+    #[arg(long, value_name = "N/s")]
+    rate: Option<Rate>,
+}
+
+/// What is held at once: jobs, and bytes.
+const MOST: (u64, usize) = (10_000, 256 << 20);
+/// How long nothing may come until there is nothing.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often a waiting worker looks for signals.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// Runs `peek`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
+    let function = args.function.name()?;
+    tool.refuse_dry_run("peek", "gearctl functions shows how many jobs there are")?;
+    let name = show_function(&function);
+    ask(tool, &format!("take {} of {name} for a moment", units::count(args.count, "job")))?;
+    let action = Action { past: "looked at", noun: "job", place: format!("of {name}") };
+    let mut bulk = tool.bulk(action, OnError::Stop, None)?;
+    let mut list = tool.out.list(&RECORDS)?.eager();
+    let taken = borrow(&mut tool.link, &function, args.count, &mut bulk, &mut list);
+    bulk = bulk.after(taken.map(drop))?;
+    if bulk.succeeded() == 0 {
+        let why = format!("no job of {name} is queued");
+        return Err(CliError::not_found(why).hint("gearctl functions, to see where jobs are"));
+    }
+    list.finish()?;
+    bulk.finish_silently()
+}
+
+/// Runs `export`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
+    records::prepare(tool, records::STDOUT.as_ref())?;
+    let targets = targets(tool, args.functions.names()?)?;
+    let queued: u64 = targets.iter().map(|target| target.queued).sum();
+    let total = queued.min(args.limit.unwrap_or(u64::MAX));
+    let jobs = units::count(total, "job");
+    if tool.globals.dry_run {
+        let record = Record::new().with("dry_run", true).with("jobs", total);
+        return tool.out.done_with(&record, &["jobs"], &format!("would export {jobs}"));
+    }
+    if total > 0 {
+        ask(tool, &format!("take {jobs} for a moment"))?;
+    }
+    let action = Action { past: "exported", noun: "job", place: String::new() };
+    let manner = Manner { on_error: OnError::Stop, rate: args.rate };
+    let mut bulk = tool.bulk(action, manner, Some(total))?;
+    let mut list = tool.out.list(&RECORDS)?.eager();
+    bulk.beside(&list);
+    let (mut left, mut is_all) = (total, true);
+    for target in &targets {
+        let most = target.queued.min(left);
+        let taken = borrow(&mut tool.link, &target.function, most, &mut bulk, &mut list);
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(error) => return Err(bulk.abort(error)),
+        };
+        left = left.saturating_sub(taken.count);
+        if taken.is_full {
+            is_all = false;
+            let name = show_function(&target.function);
+            tool.messages.warn(format!(
+                "{name} has more than the {} that are held at once: drain --to takes them all",
+                units::count(taken.count, "job")
+            ));
+        }
+    }
+    list.finish()?;
+    let exit = bulk.finish_quietly()?;
+    Ok(if exit.is_done() && !is_all { Exit::Partial } else { exit })
+}
+
+fn ask(tool: &mut Tool, what: &str) -> Result<(), CliError> {
+    let address = tool.link.dialer.address()?;
+    let question = format!(
+        "{what} from {address}, which may drop jobs that a worker leaves (--job-retries of gearmand)"
+    );
+    tool.confirm().many(&question, &tool.messages)
+}
+
+/// What was taken.
+struct Borrowed {
+    count: u64,
+    /// Whether there was no room for more.
+    is_full: bool,
+}
+
+/// Takes up to `most` jobs, writes their records, and gives them back by closing the connection.
+fn borrow(
+    link: &mut Link,
+    function: &FunctionName,
+    most: u64,
+    bulk: &mut Bulk,
+    list: &mut List<'_>,
+) -> Result<Borrowed, CliError> {
+    let mut borrowed = Borrowed { count: 0, is_full: false };
+    if most == 0 {
+        return Ok(borrowed);
+    }
+    // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
+    link.client()?;
+    let slots = most.min(MOST.0);
+    let options = WorkerOptions::new(link.first_server()?)
+        .slots(usize::try_from(slots).unwrap_or(usize::MAX))
+        .limit(JobLimit::new(slots))
+        .grab(Grab::Uniq);
+    let mut worker = Worker::connect(options).map_err(cli_error)?;
+    worker.can_do(function.clone(), None).map_err(cli_error)?;
+    let (mut held, mut bytes): (Vec<GrabbedJob>, usize) = (Vec::new(), 0);
+    let taken = loop {
+        if borrowed.count == most {
+            break Ok(());
+        }
+        if borrowed.count == slots || bytes > MOST.1 {
+            borrowed.is_full = true;
+            break Ok(());
+        }
+        if !bulk.gate().turn(1) {
+            break Ok(());
+        }
+        let job = match next(&mut worker, bulk) {
+            Ok(Some(job)) => job,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        };
+        borrowed.count += 1;
+        bytes = bytes.saturating_add(job.workload.len());
+        let written = list.push(record(&job, function));
+        held.push(job);
+        match written {
+            Ok(()) => bulk.success(),
+            Err(error) => break Err(error),
+        }
+    };
+    // Closing gives the jobs back; then they must not be failed any more.
+    drop(worker);
+    drop(held);
+    taken.map(|()| borrowed)
+}
+
+fn next(worker: &mut Worker, bulk: &Bulk) -> Result<Option<GrabbedJob>, CliError> {
+    let start = Instant::now();
+    loop {
+        let job = worker.next_job(SLICE).map_err(cli_error)?;
+        if job.is_some() || start.elapsed() >= PATIENCE || !bulk.gate().is_open() {
+            return Ok(job);
+        }
+    }
+}
+
+fn record(job: &GrabbedJob, function: &FunctionName) -> Record {
+    let unique = String::from_utf8_lossy(&job.unique);
+    super::drain::record(&show_handle(&job.handle), function, &unique, &job.workload)
+}

@@ -1,0 +1,136 @@
+//! `move`: queued jobs become background jobs of another function, or of another server.
+
+use clap::Args;
+use ctl_core::bulk::Action;
+use ctl_core::error::{CliError, Exit};
+use ctl_core::leaving::doubting;
+use ctl_core::link::Link as _;
+use ctl_core::named::One;
+use ctl_core::output::Record;
+use gearman_client::blocking::Client;
+use gearman_client::{FunctionName, Priority, SubmitOptions, UniqueId};
+
+use super::slots::{Slots, Taken};
+use super::{End, TakeArgs, Way, agree, describe, drain, targets};
+use crate::error::cli_error;
+use crate::names::{self, Function, show_function};
+use crate::tool::Tool;
+
+/// The end of `move --help`.
+pub const HELP: &str = "\
+Protocol: as drain, with SUBMIT_JOB_BG, SUBMIT_JOB_HIGH_BG or SUBMIT_JOB_LOW_BG before WORK_COMPLETE.
+No server can rename or move a job, so this is a worker: it takes a job, submits it anew, and ends it when the server has
+confirmed that. So none is lost; should this process or a connection end in between, a job may be there twice, at most one
+per connection (-j). Jobs keep their unique ids: a server that still has the copy makes one job of both when the move is
+run again. Their priority is not told to workers, so --priority says it for all; time limits and reducers are not kept.
+A job that cannot be submitted is given back by closing the connection, which counts as a retry: gearmand with --job-retries
+may drop it then. Since 2026 `--job-retries 0` drops it at once, and no command tells how the server is set.
+Nobody would have the results of foreground jobs: while clients wait for one nothing is moved, unless --background-only
+leaves such jobs alone, as with drain. Cancelled jobs vanish. Running jobs, and jobs for a later time, stay.
+It asks first; --yes answers.
+
+Examples:
+  gearctl move resize resize-slow --priority low
+  gearctl move resize --to-server other:4730 --rate 50/s --yes";
+
+/// Arguments of `move`.
+#[derive(Debug, Args)]
+pub struct MoveArgs {
+    #[command(flatten)]
+    function: One<Function>,
+
+    /// The new function [default: the same, with --to-server]
+    #[arg(value_name = "FUNCTION", required_unless_present = "to_server")]
+    new: Option<String>,
+
+    /// Another server, which the jobs go to
+    #[arg(long, value_name = "ADDR")]
+    to_server: Option<String>,
+
+    /// high, normal or low
+    #[arg(long, value_name = "PRIORITY", default_value = "normal")]
+    priority: Priority,
+
+    #[command(flatten)]
+    take: TakeArgs,
+}
+
+/// Runs `move`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
+    let function = args.function.name()?;
+    let new = args.new.as_deref().map(names::function).transpose()?;
+    let new = new.unwrap_or_else(|| function.clone());
+    let address = tool.link.dialer.address()?;
+    let elsewhere = args.to_server.as_deref().filter(|to| *to != address);
+    if new == function && elsewhere.is_none() {
+        let name = show_function(&new);
+        return Err(CliError::usage(format!("the jobs of {name} are jobs of {name}"))
+            .hint("another function, or --to-server for another server"));
+    }
+    let mut to = tool.link.sibling();
+    let mut place = format!("to {}", show_function(&new));
+    if let Some(elsewhere) = elsewhere {
+        to.dialer.retarget(elsewhere.to_owned());
+        place.push_str(&format!(" on {}", to.dialer.address()?));
+    }
+    let targets = targets(tool, vec![function.clone()])?;
+    let total = args.take.total(&targets);
+    let what = describe(&targets, args.take.limit);
+    if tool.globals.dry_run {
+        let record = Record::new().with("dry_run", true).with("jobs", total);
+        return tool.out.done_with(&record, &["jobs"], &format!("would move {what} {place}"));
+    }
+    let mut resubmit = Resubmit {
+        client: to.open_client()?,
+        function: new,
+        options: SubmitOptions::default().priority(args.priority),
+        place: place.clone(),
+    };
+    let question = format!("move {what} on {address} {place}");
+    agree(tool, &args.take, End::Complete, total, &question)?;
+    let place = format!("of {} {place}", show_function(&function));
+    let action = Action { past: "moved", noun: "job", place };
+    let mut bulk = tool.bulk(action, args.take.manner(), Some(total))?;
+    let gate = bulk.gate();
+    let mut slots = Slots::new(&mut tool.link, &args.take, End::Complete, &gate, &tool.messages)?;
+    let mut way = Way::Submit(&mut resubmit);
+    let moved = drain(&mut slots, &targets, &args.take, &mut bulk, &mut way);
+    drop(slots);
+    bulk.after(moved)?.finish(&mut tool.out)
+}
+
+/// Submits jobs anew.
+pub(super) struct Resubmit {
+    client: Client,
+    function: FunctionName,
+    options: SubmitOptions,
+    place: String,
+}
+
+impl Resubmit {
+    /// Submits a job, which stays where it is as well until it is told to go on.
+    ///
+    /// # Errors
+    /// It is not certain that the server has it.
+    pub(super) fn submit(&mut self, job: &Taken) -> Result<(), CliError> {
+        let mut options = self.options;
+        if let Ok(unique) = UniqueId::try_from(job.unique()) {
+            options = options.unique(unique);
+        }
+        let function = self.function.clone();
+        match self.client.submit_background(function, job.workload(), options) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let error = cli_error(error);
+                let doubtful = error.is_unknown;
+                let error = error.context(format!("job {} was given back", job.handle()));
+                let place = self.place.strip_prefix("to ").unwrap_or_default();
+                let names: &[&str] = if doubtful { &[job.handle()] } else { &[] };
+                Err(doubting(error, "job", names, place))
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `import`: submit the records that `export` and `drain` wrote.
+
+use std::ffi::OsString;
+
+use clap::Args;
+use ctl_core::bulk::{Action, Manner, OnError, Rate};
+use ctl_core::error::{CliError, Exit};
+use gearman_client::Priority;
+
+use super::submit::{Submission, clients, submit_all, would};
+use crate::names;
+use crate::tasks;
+use crate::tool::Tool;
+
+/// The end of `import --help`.
+pub const HELP: &str = "\
+Protocol: SUBMIT_JOB_BG, SUBMIT_JOB_HIGH_BG, SUBMIT_JOB_LOW_BG.
+Jobs are submitted as background jobs and get new handles; nobody waits for their results. They keep function, unique id and
+workload; a record's priority counts where it has one (those of export and drain have none), else --priority. Of records with
+the same function and unique id the server makes one job, also of those that it has already.
+
+Examples:
+  gearctl import mail.ndjson --priority low
+  gearctl drain mail --to - --yes | gearctl -s other import -";
+
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// A file of records, or - for stdin
+    #[arg(value_name = "FILE|-", default_value = "-")]
+    from: OsString,
+
+    /// Submit all jobs to this function
+    #[arg(short, long, value_name = "FUNCTION")]
+    function: Option<String>,
+
+    /// high, normal or low
+    #[arg(long, value_name = "PRIORITY", default_value = "normal")]
+    priority: Priority,
+
+    /// Jobs under way at once, each over its own connection
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: u16,
+
+    /// Process at most N items
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+
+    /// What to do when an item fails
+    #[arg(long, value_name = "WHAT", default_value = "continue")]
+    on_error: OnError,
+
+    /// At most so many jobs in a second (N/s), minute (N/m) or hour (N/h), at an even pace
+    #[arg(long, value_name = "N/s")]
+    rate: Option<Rate>,
+}
+
+/// Runs `import`.
+///
+/// # Errors
+/// As documented in the table of exit codes.
+pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
+    let function = args.function.as_deref().map(names::function).transpose()?;
+    let tasks = tasks::records(args.from, function, args.priority, &mut tool.input)?;
+    let limit = args.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let tasks: tasks::Tasks = Box::new(tasks.take(limit));
+    if tool.globals.dry_run {
+        return would(tool, tasks, "import");
+    }
+    let clients = clients(tool, args.jobs)?;
+    let action = Action { past: "imported", noun: "job", place: String::new() };
+    let manner = Manner { on_error: args.on_error, rate: args.rate };
+    let submission = Submission { tasks, at: None, is_single: false, function: None };
+    let (exit, _) = submit_all(tool, clients, submission, action, manner)?;
+    Ok(exit)
+}

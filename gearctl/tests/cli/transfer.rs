@@ -1,0 +1,120 @@
+//! `move`, `peek`, `export` and `import`, and the pace of `submit`.
+
+use std::time::{Duration, Instant};
+
+use fixtures::gearmand::Server;
+use serde_json::Value;
+
+use crate::harness::*;
+
+fn queued(address: &str, function: &str) -> i64 {
+    let rows = gearctl(address, &["functions", function, "-o", "json"]).exits(0).json();
+    rows[0]["queued"].as_i64().unwrap_or(0)
+}
+
+/// The bodies of the jobs of a function, sorted; the jobs are gone then.
+fn drained(address: &str, function: &str) -> Vec<String> {
+    let ran = gearctl(address, &["drain", function, "--to", "-", "--yes"]).exits(0);
+    let body = |line: &&str| {
+        let record: Value = serde_json::from_str(line).unwrap();
+        record["body"].as_str().unwrap().to_owned()
+    };
+    let mut all: Vec<String> = ran.lines().iter().map(body).collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn move_makes_jobs_those_of_another_function() {
+    on_both(|server| {
+        let address = server.address();
+        for n in 0..5 {
+            queue(address, "old", n.to_string().as_bytes());
+        }
+        gearctl_with(address, &["submit", "old", "-u", "mine"], b"5").exits(0);
+        let line = ["move", "old", "new", "--priority", "low", "-o", "json"];
+        let ran = gearctl(address, &line).exits(2);
+        assert!(ran.err.contains("move 6 jobs of old on"), "{}", ran.err);
+        assert_eq!(gearctl(address, &[&line[..], &["-n"]].concat()).exits(0).json()["jobs"], 6);
+        let report = gearctl(address, &[&line[..], &["--yes"]].concat()).exits(0).json();
+        assert_eq!(report["succeeded"], 6);
+        assert_eq!((queued(address, "old"), queued(address, "new")), (0, 6));
+        let unique = gearctl(address, &["job", "--unique", "mine", "-o", "json"]);
+        assert!(unique.out().contains("true"), "the unique id is kept: {}", unique.out());
+        assert_eq!(drained(address, "new"), ["0", "1", "2", "3", "4", "5"]);
+        let ran = gearctl(address, &["move", "old", "old", "--yes"]).exits(2);
+        assert!(ran.err.contains("--to-server"), "{}", ran.err);
+        gearctl(address, &["move", "old"]).exits(2);
+    });
+}
+
+#[test]
+fn jobs_go_to_another_server_and_stay_when_it_is_not_there() {
+    on_both(|server| {
+        let address = server.address();
+        let target = Server::start().unwrap();
+        for n in 0..3 {
+            queue(address, "mail", n.to_string().as_bytes());
+        }
+        let nobody = fixtures::Port::take().unwrap().address().to_string();
+        gearctl(address, &["move", "mail", "--to-server", &nobody, "--yes"]).exits(69);
+        assert_eq!(queued(address, "mail"), 3);
+        gearctl(address, &["move", "mail", "--to-server", target.address(), "--yes"]).exits(0);
+        assert_eq!(queued(address, "mail"), 0);
+        assert_eq!(drained(target.address(), "mail"), ["0", "1", "2"]);
+    });
+}
+
+#[test]
+fn peek_and_export_show_jobs_and_give_them_back() {
+    on_both(|server| {
+        let address = server.address();
+        for n in 0..3 {
+            queue(address, "mail", n.to_string().as_bytes());
+        }
+        for line in [&["peek", "mail"][..], &["export", "mail"]] {
+            let ran = gearctl(address, line).exits(2);
+            assert!(ran.err.contains("--yes") && ran.err.contains("drop"), "{}", ran.err);
+        }
+        let back = || eventually("the jobs", || (queued(address, "mail") == 3).then_some(()));
+        let ran = gearctl(address, &["peek", "mail", "--yes", "-c", "2", "-o", "json"]).exits(0);
+        assert_eq!(ran.json().as_array().unwrap().len(), 2);
+        back();
+        let ran = gearctl(address, &["export", "mail", "--yes"]).exits(0);
+        assert_eq!(ran.lines().len(), 3);
+        back();
+        let ran = gearctl(address, &["peek", "nobody", "--yes"]).exits(1);
+        assert!(ran.err.contains("nobody"), "{}", ran.err);
+        // What was exported is imported, to another function and as it is.
+        let exported = ran_of(&gearctl(address, &["drain", "mail", "--to", "-", "--yes"]).exits(0));
+        gearctl_with(address, &["import", "-", "-f", "copy"], exported.as_bytes()).exits(0);
+        assert_eq!(drained(address, "copy"), ["0", "1", "2"]);
+        let line = ["import", "-", "--priority", "high", "--limit", "2"];
+        let ran = gearctl_with(address, &line, exported.as_bytes()).exits(0);
+        assert_eq!(ran.lines().len(), 2, "a handle of each");
+        assert_eq!(queued(address, "mail"), 2);
+        gearctl_with(address, &["import"], br#"{"body":"x"}"#).exits(65);
+        let would = gearctl_with(address, &["import", "-n", "-o", "json"], exported.as_bytes());
+        assert_eq!(would.exits(0).json()["jobs"], 3);
+    });
+}
+
+fn ran_of(ran: &Ran) -> String {
+    ran.out().to_owned()
+}
+
+#[test]
+fn a_pace_is_kept() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let took = |line: &[&str]| {
+        let start = Instant::now();
+        gearctl_with(address, line, b"0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n").exits(0);
+        start.elapsed()
+    };
+    // Nine pauses of a tenth of a second lie between ten jobs, however fast the machine.
+    let least = Duration::from_millis(900);
+    assert!(took(&["submit", "a", "--lines", "--rate", "10/s", "-j", "3"]) >= least);
+    assert!(took(&["move", "a", "b", "--yes", "--rate", "600/m"]) >= least);
+    assert!(took(&["drain", "b", "--yes", "--rate", "10"]) >= least);
+}
