@@ -9,11 +9,12 @@ use ctl_core::settings::doctor::Diagnosis;
 use ctl_core::smoke::SmokeArgs;
 use ctl_core::tap::TapArgs;
 use ctl_core::top::TopArgs;
+use ctl_core::web::WebArgs;
 
 use crate::commands::settle::Fate;
 use crate::commands::{
     bench, check, clear, count, drain, export, exporter, import, pop, pull, push, queue, queues,
-    raw, settle, smoke, tap, top, transfer, wait, work,
+    raw, settle, smoke, tap, top, transfer, wait, web, work,
 };
 use crate::link::Link;
 use crate::program;
@@ -116,6 +117,9 @@ pub enum Command {
     /// Serve metrics for Prometheus, and counts for autoscalers (status page)
     #[command(after_help = exporter::HELP)]
     Exporter(ExporterArgs),
+    /// Show servers and queues on a page for a browser, live (as top, and commands of this tool)
+    #[command(after_help = web::HELP)]
+    Web(WebArgs),
     /// Show what applications and the server say to each other, through a relay (any action)
     #[command(after_help = tap::HELP)]
     Tap(TapArgs),
@@ -160,6 +164,9 @@ impl ctl_core::tool::Tool for Adfctl {
             Command::Wait(args) => wait::run(tool, &args),
             Command::Top(args) => ctl_core::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
             Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),
+            Command::Web(args) => {
+                ctl_core::web::run(tool, &args, &exporter::EXPORTS, &top::BOARD, &web::SITE)
+            }
             Command::Tap(args) => ctl_core::tap::run(tool, &args, tap::Messages::default),
             Command::Raw(args) => raw::run(tool, &args),
         }
@@ -171,6 +178,9 @@ impl ctl_core::tool::Tool for Adfctl {
 
     fn only_adds(command: &Command) -> bool {
         match command {
+            // What the page does asks by itself.
+            Command::Web(_) => true,
+            Command::Tap(args) => !args.replays(),
             Command::Pull(args) => args.gives_back(),
             Command::Queue(args) => args.only_adds(),
             Command::Push(_)

@@ -26,7 +26,7 @@ pub const PROGRAM: Program = Program {
         ("Bulk", &["clear", "drain", "move", "copy", "export", "import"]),
         (
             "Observe",
-            &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap", "bench"],
+            &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap", "web", "bench"],
         ),
         ("Tool", &["repl", "raw", "serve", "context", "config", "doctor", "completions", "man"]),
     ],

@@ -9,11 +9,12 @@ use ctl_core::settings::doctor::Diagnosis;
 use ctl_core::smoke::SmokeArgs;
 use ctl_core::tap::TapArgs;
 use ctl_core::top::TopArgs;
+use ctl_core::web::WebArgs;
 
 use crate::commands::{
     bench, bury_all, check, clear, delete, drain, export, exporter, finish, import, job, jobs,
     kick, pause, peek, pop, populate, put, raw, reserve, retry, server, smoke, stats, tail, tap,
-    top, transfer, tubes, wait, work,
+    top, transfer, tubes, wait, web, work,
 };
 use crate::link::Link;
 use crate::program;
@@ -142,6 +143,9 @@ pub enum Command {
     /// Serve metrics for Prometheus, and counts for autoscalers (stats, list-tubes, stats-tube)
     #[command(after_help = exporter::HELP)]
     Exporter(ExporterArgs),
+    /// Show servers and queues on a page for a browser, live (as top, and commands of this tool)
+    #[command(after_help = web::HELP)]
+    Web(WebArgs),
     /// Show what applications and the server say to each other, through a relay (any command)
     #[command(after_help = tap::HELP)]
     Tap(TapArgs),
@@ -178,6 +182,9 @@ impl ctl_core::tool::Tool for Bsctl {
 
     fn only_adds(command: &Command) -> bool {
         match command {
+            // What the page does asks by itself.
+            Command::Web(_) => true,
+            Command::Tap(args) => !args.replays(),
             Command::Reserve(args) => args.gives_back(),
             Command::Put(_)
             | Command::Populate(_)
@@ -250,6 +257,9 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Wait(args) => wait::run(tool, args),
         Command::Top(args) => ctl_core::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
         Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),
+        Command::Web(args) => {
+            ctl_core::web::run(tool, &args, &exporter::EXPORTS, &top::BOARD, &web::SITE)
+        }
         Command::Tap(args) => ctl_core::tap::run(tool, &args, tap::Lines::default),
         Command::Raw(args) => raw::run(tool, args),
     }

@@ -30,7 +30,7 @@ pub const PROGRAM: Program = Program {
         ),
         (
             "Observe",
-            &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap", "bench"],
+            &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap", "web", "bench"],
         ),
         ("Tool", &["repl", "raw", "serve", "context", "config", "doctor", "completions", "man"]),
     ],

@@ -54,5 +54,6 @@ pub mod top;
 pub mod units;
 pub mod wait;
 pub mod watch;
+pub mod web;
 pub mod who;
 pub mod work;

@@ -104,6 +104,18 @@ impl<T: Tool> Context<T> {
         })
     }
 
+    /// For one command beside others, with its own way out and no person who could be asked.
+    pub(crate) fn beside(
+        globals: GlobalArgs,
+        link: T::Link,
+        out: Output,
+        messages: Messages,
+        input: Input,
+    ) -> Self {
+        let interrupts = Some(Interrupts::none());
+        Self { globals, link, out, messages, input, session: None, interrupts }
+    }
+
     /// Ctrl-C, SIGTERM and SIGHUP for long commands. The first call catches the signals; before it they end the process.
     ///
     /// # Errors

@@ -9,10 +9,11 @@ use ctl_core::settings::doctor::Diagnosis;
 use ctl_core::smoke::SmokeArgs;
 use ctl_core::tap::TapArgs;
 use ctl_core::top::TopArgs;
+use ctl_core::web::WebArgs;
 
 use crate::commands::{
     bench, borrow, cancel, check, drain, exporter, function, functions, import, job, jobs, map,
-    raw, run, server, shutdown, smoke, submit, tap, top, wait, work, workers,
+    raw, run, server, shutdown, smoke, submit, tap, top, wait, web, work, workers,
 };
 use crate::link::Link;
 use crate::program;
@@ -111,6 +112,9 @@ pub enum Command {
     /// Serve metrics for Prometheus, and counts for autoscalers (status)
     #[command(after_help = exporter::HELP)]
     Exporter(ExporterArgs),
+    /// Show servers and queues on a page for a browser, live (as top, and commands of this tool)
+    #[command(after_help = web::HELP)]
+    Web(WebArgs),
     /// Show what applications and the server say to each other, through a relay (any packet)
     #[command(after_help = tap::HELP)]
     Tap(TapArgs),
@@ -166,6 +170,9 @@ impl ctl_core::tool::Tool for Gearctl {
             Command::Wait(args) => wait::run(tool, args),
             Command::Top(args) => ctl_core::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
             Command::Exporter(args) => ctl_core::exporter::run(tool, &args, &exporter::EXPORTS),
+            Command::Web(args) => {
+                ctl_core::web::run(tool, &args, &exporter::EXPORTS, &top::BOARD, &web::SITE)
+            }
             Command::Tap(args) => ctl_core::tap::run(tool, &args, tap::Packets::default),
             Command::Server(args) => server::run(tool, args),
             Command::Version(args) => server::version(tool, args),
@@ -182,6 +189,9 @@ impl ctl_core::tool::Tool for Gearctl {
 
     fn only_adds(command: &Command) -> bool {
         match command {
+            // What the page does asks by itself.
+            Command::Web(_) => true,
+            Command::Tap(args) => !args.replays(),
             Command::Function(args) => args.only_adds(),
             Command::Run(_)
             | Command::Submit(_)

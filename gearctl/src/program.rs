@@ -26,7 +26,7 @@ pub const PROGRAM: Program = Program {
         ("Bulk", &["drain", "move", "export", "import"]),
         (
             "Observe",
-            &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap", "bench"],
+            &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap", "web", "bench"],
         ),
         ("Server", &["server", "version", "pid", "verbose", "shutdown"]),
         ("Tool", &["repl", "raw", "serve", "context", "config", "doctor", "completions", "man"]),

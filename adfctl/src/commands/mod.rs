@@ -20,4 +20,5 @@ pub mod tap;
 pub mod top;
 pub mod transfer;
 pub mod wait;
+pub mod web;
 pub mod work;

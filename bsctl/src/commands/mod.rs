@@ -30,4 +30,5 @@ pub mod top;
 pub mod transfer;
 pub mod tubes;
 pub mod wait;
+pub mod web;
 pub mod work;

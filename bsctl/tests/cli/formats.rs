@@ -74,6 +74,7 @@ pub(crate) const SUCCEEDS: &[(&str, &[&str])] = &[
 /// Commands that cannot succeed outside of a session.
 const NEVER_SUCCEEDS: &[(&str, &[&str])] = &[
     ("touch", &["touch", "1"]),
+    ("web", &["web", "--listen", "127.0.0.1:x"]),
     ("context copy", &["context", "copy", "none", "new"]),
     ("context edit", &["context", "edit", "none"]),
     ("context previous", &["context", "previous"]),
@@ -84,7 +85,7 @@ const NEVER_SUCCEEDS: &[(&str, &[&str])] = &[
 ];
 
 /// Commands that need no server, or whose result it is that none answers.
-const OFFLINE: &[&str] = &["touch", "tap", "serve", "doctor", "completions", "man", "docs"];
+const OFFLINE: &[&str] = &["touch", "tap", "web", "serve", "doctor", "completions", "man", "docs"];
 
 /// Whether a command asks no server.
 pub(crate) fn is_offline(name: &str) -> bool {

@@ -33,6 +33,8 @@ mod smoke;
 mod tap;
 mod transfer;
 mod wait;
+#[cfg(unix)]
+mod web;
 #[cfg(not(windows))]
 mod work;
 

@@ -39,6 +39,8 @@ pub mod top;
 #[cfg(unix)]
 pub mod tour;
 #[cfg(unix)]
+pub mod web;
+#[cfg(unix)]
 pub mod work;
 
 use self::program::Program;
@@ -184,6 +186,13 @@ macro_rules! tool_contract {
             $crate::tool_contract! { @case tap
                 what_passes_a_tap_is_shown_recorded_and_played_back,
                 what_a_tap_cannot_do_is_said,
+            }
+            #[cfg(unix)]
+            $crate::tool_contract! { @case web
+                a_page_shows_what_the_servers_have_to_do,
+                only_its_own_page_may_ask,
+                a_page_changes_something_where_that_is_allowed,
+                other_machines_need_a_token,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case shells

@@ -58,6 +58,7 @@ const LEFT_OUT: &[&str] = &[
     "bench",
     "exporter",
     "tap",
+    "web",
     "context",
     "config",
     "completions",

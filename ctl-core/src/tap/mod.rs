@@ -83,6 +83,14 @@ pub struct TapArgs {
     replay: Option<PathBuf>,
 }
 
+impl TapArgs {
+    /// Whether the tap says something to the server itself.
+    #[must_use]
+    pub fn replays(&self) -> bool {
+        self.replay.is_some()
+    }
+}
+
 /// Lines that may wait to be shown.
 const ROOM: usize = 8192;
 /// How often it is looked for signals, and what was written is flushed.

@@ -187,7 +187,7 @@ const HISTORY: usize = 60;
 const NEWS: Duration = Duration::from_secs(60);
 
 /// What is known of all servers.
-pub(super) struct Known {
+pub(crate) struct Known {
     /// What the tool is called, and what it calls a queue.
     pub(super) tool: &'static str,
     pub(super) noun: &'static str,
@@ -225,7 +225,7 @@ struct Queue {
 }
 
 impl Known {
-    pub(super) fn new<'a>(
+    pub(crate) fn new<'a>(
         board: &'static Board,
         (tool, noun): (&'static str, &'static str),
         addresses: impl Iterator<Item = &'a str>,
@@ -234,7 +234,7 @@ impl Known {
     }
 
     /// Takes what a server said, or why it did not.
-    pub(super) fn take(&mut self, server: usize, look: Result<Look, CliError>) {
+    pub(crate) fn take(&mut self, server: usize, look: Result<Look, CliError>) {
         let Some(server) = self.servers.get_mut(server) else { return };
         server.looks += 1;
         match look {

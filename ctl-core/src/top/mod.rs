@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use clap::Args;
 
-use self::board::Known;
+pub(crate) use self::board::Known;
 pub use self::board::{Board, Figure, Row, Source, Unit, columns};
 use self::pace::Pace;
 use self::screen::{Happened, Screen};
+pub(crate) use self::snapshot::document;
 use self::view::{Action, View};
 use crate::error::{CliError, Exit};
 use crate::exporter::{Choice, Collector, Exports, Look};

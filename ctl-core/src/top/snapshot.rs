@@ -88,7 +88,7 @@ fn number(figure: &Figure, value: Option<f64>) -> Value {
 }
 
 /// `{"ts": .., "servers": [..], "tubes": [..]}`.
-fn document(out: &Output, known: &Known) -> Result<Value, CliError> {
+pub(crate) fn document(out: &Output, known: &Known) -> Result<Value, CliError> {
     let board = known.board;
     let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
     let servers: Vec<Value> =

@@ -21,5 +21,6 @@ pub mod submit;
 pub mod tap;
 pub mod top;
 pub mod wait;
+pub mod web;
 pub mod work;
 pub mod workers;

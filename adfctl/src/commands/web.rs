@@ -1,0 +1,59 @@
+//! `web`: what the page shows of queues, and what it does with them.
+
+use ctl_core::web::{Action, Field, Kind, Site, View};
+
+/// The end of `web --help`.
+pub const HELP: &str = "\
+Protocol: the status page while a page is open; what else it shows and does are commands of adfctl, with the same counts,
+confirmations and refusals. The server shows no message to anybody who does not pull it, so the page shows none.
+The page is in the program: it asks nobody but this address, and shows names as text. Servers and queues are live, with the
+history since the page was opened. Without --write it only looks; with it, messages are pushed, and queues cleared and
+deleted, after it was shown what would be done.
+It answers to its address and localhost (and --host NAME), and changes something for its own page only. Other machines
+are let in with --allow-remote and a token; the connection is not encrypted: put a proxy with TLS before it.
+
+Examples:
+  adfctl web
+  adfctl web --listen 127.0.0.1:8031 --write
+  adfctl web --listen 0.0.0.0:8030 --allow-remote --token-file /etc/adfctl.token";
+
+/// What the page shows and does.
+pub static SITE: Site = Site {
+    views: &[View {
+        name: "Queue",
+        line: &["queues", "--queue={queue}"],
+        fields: &[],
+        pages: None,
+        actions: &[],
+    }],
+    server: &[View {
+        name: "All queues",
+        line: &["queues"],
+        fields: &[],
+        pages: None,
+        actions: &[],
+    }],
+    actions: &[
+        Action {
+            name: "push",
+            line: &["push", "--queue={queue}", "-"],
+            fields: &[Field::new("body", Kind::Body)],
+            is_of_queue: true,
+            asks: false,
+        },
+        Action {
+            name: "clear",
+            line: &["clear", "--queue={queue}"],
+            fields: &[],
+            is_of_queue: true,
+            asks: true,
+        },
+        Action {
+            name: "delete queue",
+            line: &["queue", "delete", "--queue={queue}"],
+            fields: &[],
+            is_of_queue: true,
+            asks: true,
+        },
+    ],
+};

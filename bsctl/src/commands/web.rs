@@ -1,0 +1,151 @@
+//! `web`: what the page shows of tubes and jobs, and what it does with them.
+
+use ctl_core::web::{Action, Field, Kind, Site, View};
+
+/// The end of `web --help`.
+pub const HELP: &str = "\
+Protocol: stats, list-tubes and stats-tube while a page is open; jobs and actions are commands of bsctl, with the same
+counts, confirmations and refusals.
+The page is in the program: it asks nobody but this address, and shows names and bodies as text. Servers and tubes are live,
+with the history since the page was opened. Without --write it only looks; with it, jobs are put, kicked, buried, released
+and deleted, and tubes paused and cleared, each after it was shown what would be done.
+It answers to its address and localhost (and --host NAME), and changes something for its own page only. Other machines
+are let in with --allow-remote and a token; the connection is not encrypted: put a proxy with TLS before it.
+
+Examples:
+  bsctl web
+  bsctl -a one:11300,two:11300 web --listen 127.0.0.1:8031 --write
+  bsctl web --listen 0.0.0.0:8030 --allow-remote --token-file /etc/bsctl.token";
+
+const ID: Field = Field::new("id", Kind::Number);
+const STATES: Kind = Kind::Word(&["ready", "reserved", "delayed", "buried"]);
+
+/// What the page shows and does.
+pub static SITE: Site = Site {
+    views: &[
+        View {
+            name: "Jobs",
+            line: &[
+                "jobs",
+                "--tube={queue}",
+                "--state={state}",
+                "--filter={filter}",
+                "--to-id={to}",
+                "--limit={limit}",
+                "--with-body",
+            ],
+            fields: &[
+                Field::new("state", STATES),
+                Field::new("filter", Kind::Text),
+                Field::new("limit", Kind::Number).or("50"),
+                Field::new("to", Kind::Number),
+            ],
+            pages: Some(("id", "to")),
+            actions: &["kick job", "bury", "release", "delete"],
+        },
+        View {
+            name: "Statistics",
+            line: &["stats-tube", "--tube={queue}"],
+            fields: &[],
+            pages: None,
+            actions: &[],
+        },
+    ],
+    server: &[
+        View {
+            name: "Statistics of the server",
+            line: &["stats"],
+            fields: &[],
+            pages: None,
+            actions: &[],
+        },
+        View { name: "What it is", line: &["server"], fields: &[], pages: None, actions: &[] },
+    ],
+    actions: &[
+        Action {
+            name: "put",
+            line: &[
+                "put",
+                "--tube={queue}",
+                "--pri={priority}",
+                "--delay={delay}",
+                "--ttr={ttr}",
+                "-",
+            ],
+            fields: &[
+                Field::new("body", Kind::Body),
+                Field::new("priority", Kind::Number).or("1024"),
+                Field::new("delay", Kind::Text).or("0s"),
+                Field::new("ttr", Kind::Text).or("60s"),
+            ],
+            is_of_queue: true,
+            asks: false,
+        },
+        Action {
+            name: "kick",
+            line: &["kick", "--tube={queue}", "--state={state}", "--count={count}"],
+            fields: &[
+                Field::new("state", Kind::Word(&["buried", "delayed"])),
+                Field::new("count", Kind::Number).or("1"),
+            ],
+            is_of_queue: true,
+            asks: true,
+        },
+        Action {
+            name: "retry all buried",
+            line: &["kick", "--tube={queue}", "--state=buried", "--all"],
+            fields: &[],
+            is_of_queue: true,
+            asks: true,
+        },
+        Action {
+            name: "pause",
+            line: &["pause", "--tube={queue}", "{time}"],
+            fields: &[Field::new("time", Kind::Text).or("10m")],
+            is_of_queue: true,
+            asks: true,
+        },
+        Action {
+            name: "resume",
+            line: &["resume", "--tube={queue}"],
+            fields: &[],
+            is_of_queue: true,
+            asks: true,
+        },
+        Action {
+            name: "clear",
+            line: &["clear", "--tube={queue}", "--state={state}"],
+            fields: &[Field::new("state", Kind::Word(&["ready", "delayed", "buried"]))],
+            is_of_queue: true,
+            asks: true,
+        },
+        Action {
+            name: "kick job",
+            line: &["kick", "--job={id}"],
+            fields: &[ID],
+            is_of_queue: false,
+            asks: true,
+        },
+        Action {
+            name: "bury",
+            line: &["bury", "{id}"],
+            fields: &[ID],
+            is_of_queue: false,
+            asks: true,
+        },
+        Action {
+            name: "release",
+            line: &["release", "{id}"],
+            fields: &[ID],
+            is_of_queue: false,
+            asks: true,
+        },
+        Action {
+            name: "delete",
+            line: &["delete", "{id}"],
+            fields: &[ID],
+            is_of_queue: false,
+            asks: true,
+        },
+    ],
+};

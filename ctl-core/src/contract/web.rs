@@ -1,0 +1,227 @@
+//! `web`, as a browser and as somebody who is none.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Child;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::Case;
+use super::program::{Program, ended, signal};
+use crate::tool::Tool;
+
+/// A running page.
+pub struct Web {
+    child: Child,
+    /// Where it is.
+    pub address: String,
+}
+
+impl Web {
+    /// The page of a program, for these servers.
+    #[must_use]
+    pub fn start(program: &Program, servers: &str, flags: &[&str]) -> Self {
+        let line = [program.flag, servers, "web", "--listen", "127.0.0.1:0", "--print-addr"];
+        let mut child = program.command(&[&line[..], flags].concat()).spawn().unwrap();
+        let mut address = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        Self { child, address: address.trim_end().to_owned() }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+    }
+
+    /// The status, the head and the body of the answer.
+    fn ask(&self, request: &str) -> (u16, String, String) {
+        let mut stream = self.connect();
+        // One that refuses does not read it all.
+        let _ = stream.write_all(request.as_bytes());
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8(answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        (status.unwrap_or_default(), head.to_ascii_lowercase(), body.to_owned())
+    }
+
+    fn get(&self, path: &str) -> (u16, String, String) {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address))
+    }
+
+    /// What the page knows from the start.
+    #[must_use]
+    pub fn title(&self) -> Value {
+        serde_json::from_str(&self.get("/title").2).unwrap()
+    }
+
+    /// What the page asks for, with these headers beside that of the host.
+    fn post(&self, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
+        let headers: String =
+            headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let length = body.len();
+        let head = format!("POST {path} HTTP/1.1\r\n{headers}Content-Length: {length}\r\n\r\n");
+        let (status, _, body) = self.ask(&format!("{head}{body}"));
+        (status, body)
+    }
+
+    /// The same as the page does it.
+    pub fn does(&self, path: &str, asked: &Value) -> (u16, Value) {
+        let (token, own) = (self.title()["token"].clone(), format!("http://{}", self.address));
+        let token = token.as_str().unwrap();
+        let headers = [("Host", &*self.address), ("Origin", &*own), ("X-Page-Token", token)];
+        let (status, body) = self.post(path, &headers, &asked.to_string());
+        (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
+    }
+
+    /// The first picture of a stream, and the stream.
+    fn picture(&self) -> (Value, TcpStream) {
+        let mut stream = self.connect();
+        let host = &self.address;
+        write!(stream, "GET /live HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+        let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        let mut events =
+            lines.filter_map(|line| line.unwrap().strip_prefix("data: ").map(str::to_owned));
+        (serde_json::from_str(&events.next().unwrap()).unwrap(), stream)
+    }
+
+    /// Ends it by a signal.
+    pub fn end(self) {
+        signal(&self.child, Signal::TERM);
+        ended(self.child).exits(143);
+    }
+}
+
+/// The page loads nothing but itself, and the stream has the queues.
+pub fn a_page_shows_what_the_servers_have_to_do<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    case.program.at(&address, &add).exits(0);
+    let web = Web::start(&case.program, &format!("{address},127.0.0.1:1"), &[]);
+    for path in ["/", "/page.js", "/page.css"] {
+        let (status, head, body) = web.get(path);
+        assert_eq!(status, 200, "{path}");
+        assert!(head.contains("content-security-policy: default-src 'none'"), "{head}");
+        assert!(!head.contains("unsafe-inline") && head.contains("nosniff"), "{head}");
+        // Nothing that the policy would forbid, and nobody else is asked.
+        for forbidden in [" style=", " onclick=", "<script>", "innerHTML", "https://", "eval("] {
+            assert!(!body.contains(forbidden), "{path}: {forbidden}");
+        }
+    }
+    let (picture, _stream) = web.picture();
+    let servers = picture["servers"].as_array().unwrap();
+    assert_eq!(servers.iter().filter(|server| server["up"] == true).count(), 1, "{picture}");
+    let queues = picture[format!("{}s", case.noun)].as_array().unwrap();
+    let is_mail = |queue: &Value| queue["name"].as_str().unwrap().ends_with("mail");
+    assert!(queues.iter().any(is_mail), "{picture}");
+    // The streams are bounded, and one that ends makes room.
+    let streams: Vec<TcpStream> = (1..16).map(|_| web.picture().1).collect();
+    assert_eq!(web.get("/live").0, 503);
+    drop(streams);
+    web.end();
+}
+
+/// Each request that a page of somebody else could send is refused, and each that is too large.
+pub fn only_its_own_page_may_ask<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let web = Web::start(&case.program, &address, &["--write"]);
+    let title = web.title();
+    let (token, host) = (title["token"].as_str().unwrap(), web.address.as_str());
+    let own = format!("http://{host}");
+    let action = &title["site"]["actions"][0]["name"];
+    let asked = json!({ "server": address, "name": action, "queue": "mail", "values": { "body": "x" }, "confirm": "" });
+    let asked = asked.to_string();
+    let evil = "evil.example:80";
+    for (headers, status) in [
+        (&[("Host", evil), ("Origin", &own), ("X-Page-Token", token)][..], 421),
+        (&[("Host", host), ("Origin", "http://evil.example"), ("X-Page-Token", token)], 403),
+        (&[("Host", host), ("Origin", "null"), ("X-Page-Token", token)], 403),
+        (&[("Host", host), ("X-Page-Token", token)], 403),
+        (&[("Host", host), ("Origin", &own)], 403),
+        (&[("Host", host), ("Origin", &own), ("X-Page-Token", "guess")], 403),
+    ] {
+        for path in ["/act", "/view"] {
+            assert_eq!(web.post(path, headers, &asked).0, status, "{path} {headers:?}");
+        }
+    }
+    assert_eq!((case.jobs)(&server), 0);
+    assert_eq!(web.ask(&format!("GET /title HTTP/1.1\r\nHost: {evil}\r\n\r\n")).0, 421);
+    assert_eq!(web.ask(&format!("DELETE / HTTP/1.1\r\nHost: {host}\r\n\r\n")).0, 405);
+    assert_eq!(web.get("/nothing").0, 404);
+    let headers = [("Host", host), ("Origin", &*own), ("X-Page-Token", token)];
+    assert_eq!(web.post("/act", &headers, &"x".repeat(300 << 10)).0, 413);
+    assert_eq!(web.post("/act", &headers, "{}").0, 400);
+    web.end();
+}
+
+/// The page does what a command does, and only with `--write`.
+pub fn a_page_changes_something_where_that_is_allowed<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    case.program.at(&address, &add).exits(0);
+    let names = ["put", "submit", "push"];
+    let asked = |name: &str, server: &str| {
+        let mail = if case.noun == "queue" { "/mail" } else { "mail" };
+        let queue = if case.add.contains(" mail") && case.noun == "queue" { "mail" } else { mail };
+        json!({ "server": server, "name": name, "queue": queue, "values": { "body": "@x" }, "confirm": "" })
+    };
+    let web = Web::start(&case.program, &address, &[]);
+    assert_eq!(web.title()["site"]["actions"], json!([]));
+    let server_name = web.picture().0["servers"][0]["server"].as_str().unwrap().to_owned();
+    for name in names {
+        let (status, refused) = web.does("/act", &asked(name, &server_name));
+        assert_eq!(status, 422);
+        assert!(refused["error"]["message"].as_str().unwrap().contains("only looks"), "{refused}");
+    }
+    web.end();
+    let web = Web::start(&case.program, &address, &["--write"]);
+    let name = web.title()["site"]["actions"][0]["name"].as_str().unwrap().to_owned();
+    let (status, done) = web.does("/act", &asked(&name, &server_name));
+    assert_eq!((status, &done["done"]), (200, &true.into()), "{done}");
+    assert_eq!((case.jobs)(&server), 2);
+    let (status, refused) = web.does("/act", &asked("shutdown", &server_name));
+    assert_eq!(status, 422, "{refused}");
+    let (status, refused) = web.does("/act", &asked(&name, "127.0.0.1:1"));
+    assert_eq!(status, 422, "{refused}");
+    for view in web.title()["site"]["views"].as_array().unwrap() {
+        let mut asked = asked(view["name"].as_str().unwrap(), &server_name);
+        asked["values"] = json!({});
+        let (status, shown) = web.does("/view", &asked);
+        assert_eq!(status, 200, "{shown}");
+        assert!(shown["result"].is_array() || shown["result"].is_object(), "{shown}");
+    }
+    web.end();
+}
+
+/// Without a token nobody but this machine is let in.
+pub fn other_machines_need_a_token<T: Tool>(case: &Case<T>) {
+    let refused = |flags: &[&str], why: &str| {
+        let line = [&[case.program.flag, "127.0.0.1:1", "web"], flags].concat();
+        let ran = case.program.bare(&line).exits(2);
+        assert!(ran.err.contains(why), "{flags:?}: {}", ran.err);
+    };
+    refused(&["--listen", "0.0.0.0:0"], "without --allow-remote");
+    refused(&["--listen", "0.0.0.0:0", "--allow-remote"], "--token-file");
+    refused(&["--token", "short"], "too short");
+    refused(&["--interval", "1ms"], "100ms");
+    let (_server, address) = Case::<T>::server();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "0123456789abcdef\n").unwrap();
+    let web = Web::start(&case.program, &address, &["--token-file", file.to_str().unwrap()]);
+    let asked = |authorization: &str| {
+        let host = &web.address;
+        web.ask(&format!(
+            "GET / HTTP/1.1\r\nHost: {host}\r\nAuthorization: {authorization}\r\n\r\n"
+        ))
+        .0
+    };
+    let basic = |text: &str| format!("Basic {}", crate::output::base64(text.as_bytes()));
+    assert_eq!((asked("x"), asked(&basic("a:wrong"))), (401, 401));
+    assert_eq!(asked(&basic("a:0123456789abcdef")), 200);
+    web.end();
+}

@@ -1,0 +1,319 @@
+"use strict";
+// Everything that comes from a server is set as text, never as markup.
+const $ = (id) => document.getElementById(id);
+const HISTORY = 300;
+let title, last, at = null, sort = null;
+const history = new Map();
+
+function make(tag, text, attributes = {}) {
+  const element = document.createElement(tag);
+  if (text !== undefined && text !== null) element.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
+function shown(value, unit) {
+  if (value === null || value === undefined) return "";
+  if (unit === "seconds") {
+    const s = Math.floor(value);
+    if (s < 60) return s + " s";
+    if (s < 3600) return Math.floor(s / 60) + " min " + (s % 60) + " s";
+    if (s < 86400) return Math.floor(s / 3600) + " h " + Math.floor((s % 3600) / 60) + " min";
+    return Math.floor(s / 86400) + " d " + Math.floor((s % 86400) / 3600) + " h";
+  }
+  if (typeof value === "number") return value.toLocaleString("en", { maximumFractionDigits: 1 });
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+function spark(values, what) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("class", "spark");
+  svg.setAttribute("viewBox", "0 0 100 20");
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("role", "img");
+  const most = Math.max(1, ...values), first = values[0] ?? 0, now = values[values.length - 1] ?? 0;
+  svg.setAttribute("aria-label", `${what}: from ${first} to ${now}, at most ${Math.max(0, ...values)}`);
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
+  const step = values.length > 1 ? 100 / (values.length - 1) : 0;
+  line.setAttribute("points", values.map((v, i) => `${i * step},${19 - 18 * v / most}`).join(" "));
+  line.setAttribute("vector-effect", "non-scaling-stroke");
+  svg.append(line);
+  return svg;
+}
+
+function note(key, value) {
+  const values = history.get(key) ?? [];
+  values.push(value ?? 0);
+  if (values.length > HISTORY) values.shift();
+  history.set(key, values);
+}
+
+const keyOf = (queue) => JSON.stringify([queue.server ?? last.servers[0].server, queue.name]);
+const queues = () => (last ? last[title.noun + "s"] : []).map((q) => ({ server: last.servers[0].server, ...q }));
+
+function headings(table, names) {
+  const row = make("tr");
+  for (const [text, isNumber, key] of names) {
+    const cell = make("th", key ? undefined : text, { scope: "col" });
+    if (isNumber) cell.className = "number";
+    if (key) {
+      const button = make("button", text, { type: "button" });
+      button.onclick = () => { sort = { key, down: sort?.key === key ? !sort.down : isNumber }; show(); };
+      cell.append(button);
+      if (sort?.key === key) cell.setAttribute("aria-sort", sort.down ? "descending" : "ascending");
+    }
+    row.append(cell);
+  }
+  table.tHead.replaceChildren(row);
+}
+
+function showServers() {
+  const table = $("servers"), figures = title.serverFigures;
+  headings(table, [["Server"], ["Version"], ...figures.map((f) => [f.title, true]), ["History"]]);
+  table.tBodies[0].replaceChildren(...last.servers.map((server) => {
+    const row = make("tr");
+    row.append(make("th", server.server, { scope: "row" }));
+    if (!server.up) {
+      row.append(make("td", server.error, { class: "bad", colspan: figures.length + 2 }));
+      return row;
+    }
+    row.append(make("td", server.version));
+    for (const figure of figures) row.append(make("td", shown(server[figure.key], figure.unit), { class: "number" }));
+    const cell = make("td");
+    cell.append(spark(history.get(server.server) ?? [], figures[0].title));
+    row.append(cell);
+    return row;
+  }));
+}
+
+function showQueues() {
+  const wanted = $("search").value.toLowerCase(), several = last.servers.length > 1;
+  const rows = queues().filter((q) => q.name.toLowerCase().includes(wanted));
+  if (sort) {
+    const value = (q) => q[sort.key] ?? "";
+    rows.sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (sort.down ? -1 : 1));
+  }
+  const table = $("queues");
+  headings(table, [
+    [title.noun, false, "name"], ...(several ? [["Server", false, "server"]] : []),
+    ...title.figures.map((f) => [f.title, true, f.key]), ["History"], ["Problem", false, "problem"],
+  ]);
+  const focused = document.activeElement?.dataset?.queue;
+  table.tBodies[0].replaceChildren(...rows.map((queue) => {
+    const row = make("tr"), name = make("th", undefined, { scope: "row" }), key = keyOf(queue);
+    const link = make("a", queue.name, { href: "#/" + encodeURIComponent(queue.server) + "/" + encodeURIComponent(queue.name) });
+    link.dataset.queue = key;
+    name.append(link);
+    row.append(name);
+    if (several) row.append(make("td", queue.server));
+    for (const figure of title.figures) row.append(make("td", shown(queue[figure.key], figure.unit), { class: "number" }));
+    const cell = make("td");
+    cell.append(spark(history.get(key) ?? [], title.figures[0].title));
+    row.append(cell, make("td", queue.problem, queue.problem ? { class: "bad" } : {}));
+    return row;
+  }));
+  if (focused) [...table.querySelectorAll("a")].find((a) => a.dataset.queue === focused)?.focus();
+}
+
+function showFigures() {
+  const queue = queues().find((q) => q.server === at.server && q.name === at.queue);
+  $("figures").replaceChildren(...title.figures.map((figure) => {
+    const item = make("div");
+    item.append(make("dt", figure.title));
+    const value = make("dd", queue ? shown(queue[figure.key], figure.unit) || "–" : "gone");
+    if (queue) value.append(" ", spark(history.get(keyOf(queue) + figure.key) ?? [], figure.title));
+    item.append(value);
+    return item;
+  }));
+}
+
+function show() {
+  if (!title || !last) return;
+  showServers();
+  $("list").hidden = at !== null;
+  $("detail").hidden = at === null;
+  at === null ? showQueues() : showFigures();
+}
+
+async function ask(path, body) {
+  const answer = await fetch(path, {
+    method: "POST", headers: { "Content-Type": "application/json", "X-Page-Token": title.token }, body: JSON.stringify(body),
+  });
+  const text = await answer.text();
+  let document;
+  try { document = JSON.parse(text); } catch { return { error: { message: text.trim(), hints: [] } }; }
+  return document;
+}
+
+const why = (error) => [error.message, ...(error.hints ?? []).map((hint) => "try: " + hint)].join("\n");
+
+function input(field) {
+  let control;
+  if (field.kind === "word") {
+    control = make("select");
+    control.append(...["", ...field.words].map((word) => make("option", word || "any", { value: word })));
+  } else {
+    control = make(field.kind === "body" ? "textarea" : "input", undefined, { autocomplete: "off" });
+    if (field.kind === "number") control.inputMode = "numeric";
+  }
+  control.value = field.default;
+  control.name = field.name;
+  const label = make("label", field.name);
+  label.append(control);
+  return [label, control];
+}
+
+function cells(value) {
+  const text = value !== null && typeof value === "object" ? JSON.stringify(value) : shown(value);
+  return make("td", typeof value === "number" ? String(value) : text, typeof value === "number" ? { class: "number" } : {});
+}
+
+function viewOf(view, target, queue) {
+  const section = make("section"), form = make("form", undefined, { class: "fields" });
+  section.append(make("h3", view.name), form);
+  const inputs = view.fields.filter((field) => field.name !== view.pages?.field).map(input);
+  form.append(...inputs.map(([label]) => label), make("button", "Show", { type: "submit" }));
+  const state = make("p", "", { role: "status" }), wide = make("div", undefined, { class: "wide" });
+  const older = make("button", "Next page", { type: "button" });
+  older.hidden = true;
+  section.append(state, wide, older);
+  let next = null;
+  async function load(from) {
+    state.textContent = "asking…";
+    const values = Object.fromEntries(inputs.map(([, control]) => [control.name, control.value]));
+    if (from !== null && view.pages) values[view.pages.field] = String(from);
+    const answer = await ask("view", { server: target(), name: view.name, queue: queue(), values });
+    if (answer.error) { state.textContent = why(answer.error); wide.replaceChildren(); older.hidden = true; return; }
+    const rows = Array.isArray(answer.result) ? answer.result : Object.entries(answer.result).map(([name, value]) => ({ name, value }));
+    state.textContent = `${rows.length} rows` + (answer.messages ? "\n" + answer.messages.trim() : "");
+    const keys = [...new Set(rows.flatMap(Object.keys))].filter((key) => key !== "v");
+    const table = make("table");
+    table.createTHead();
+    table.append(make("tbody"));
+    headings(table, [...keys.map((key) => [key]), ...(view.actions.length ? [["Actions"]] : [])]);
+    table.tBodies[0].append(...rows.map((row) => {
+      const line = make("tr");
+      for (const key of keys) {
+        const cell = cells(row[key]);
+        if (key.startsWith("body")) cell.className = "body";
+        line.append(cell);
+      }
+      if (view.actions.length) {
+        const cell = make("td");
+        for (const name of view.actions) {
+          const button = make("button", name, { type: "button", "aria-label": `${name} ${row.id}` });
+          button.onclick = () => act(name, target(), queue(), { id: String(row.id) }, () => load(from));
+          cell.append(button, " ");
+        }
+        line.append(cell);
+      }
+      return line;
+    }));
+    wide.replaceChildren(table);
+    const ids = view.pages ? rows.map((row) => row[view.pages.column]).filter((id) => id > 1) : [];
+    next = ids.length ? Math.min(...ids) - 1 : null;
+    older.hidden = next === null;
+  }
+  form.onsubmit = (event) => { event.preventDefault(); load(null); };
+  older.onclick = () => load(next);
+  if (queue()) load(null);
+  return section;
+}
+
+function act(name, server, queue, given, done) {
+  const action = title.site.actions.find((one) => one.name === name);
+  const inputs = action.fields.filter((field) => !(field.name in given)).map(input);
+  $("dialog-title").textContent = [name, given.id, queue, "on", server].filter(Boolean).join(" ");
+  $("fields").replaceChildren(...inputs.map(([label]) => label));
+  $("question").textContent = "";
+  $("confirm").value = "";
+  $("typed").hidden = true;
+  let asked = !action.asks;
+  const freeze = (is) => inputs.forEach(([, control]) => { control.disabled = is; });
+  $("form").onsubmit = async (event) => {
+    event.preventDefault();
+    $("go").disabled = true;
+    const values = { ...given, ...Object.fromEntries(inputs.map(([, control]) => [control.name, control.value])) };
+    const confirm = asked ? $("confirm").value : null;
+    const answer = await ask("act", { server, name, queue, values, confirm });
+    $("go").disabled = false;
+    if (answer.error) {
+      $("question").textContent = why(answer.error);
+      if ((answer.error.hints ?? []).some((hint) => hint.includes("--confirm="))) { $("typed").hidden = false; $("confirm").focus(); }
+      return;
+    }
+    const told = [typeof answer.result === "string" ? answer.result.trim() : JSON.stringify(answer.result), answer.messages.trim()].filter(Boolean).join("\n");
+    if (!asked) {
+      asked = true;
+      freeze(true);
+      $("question").textContent = "What would be done:\n" + told + "\nGo on?";
+      return;
+    }
+    $("dialog").close();
+    $("result").textContent = `${name}: ${told}`;
+    done?.();
+  };
+  $("dialog").showModal();
+}
+
+function route() {
+  const parts = location.hash.split("/").slice(1).map(decodeURIComponent);
+  at = parts.length === 2 && parts[1] ? { server: parts[0], queue: parts[1] } : null;
+  if (at) {
+    $("detail-title").textContent = `${title.noun} ${at.queue} on ${at.server}`;
+    const { server, queue } = at;
+    $("views").replaceChildren(...title.site.views.map((view) => viewOf(view, () => server, () => queue)));
+    $("actions").replaceChildren(...title.site.actions.filter((one) => one.ofQueue).map((one) => {
+      const button = make("button", one.name, { type: "button" });
+      button.onclick = () => act(one.name, server, queue, {});
+      return button;
+    }));
+  }
+  show();
+  if (at) $("detail-title").focus();
+}
+
+function came(event) {
+  last = JSON.parse(event.data);
+  const first = title.serverFigures[0].key, main = title.figures[0].key;
+  for (const server of last.servers) if (server.up) note(server.server, server[first]);
+  for (const queue of queues()) {
+    note(keyOf(queue), queue[main]);
+    for (const figure of title.figures) note(keyOf(queue) + figure.key, queue[figure.key]);
+  }
+  if (history.size > 50000) history.clear();
+  const away = last.servers.filter((server) => !server.up).length;
+  const text = away ? `${away} of ${last.servers.length} servers do not answer` : "live";
+  if ($("state").textContent !== text) $("state").textContent = text;
+  document.body.dataset.ready = "true";
+  show();
+}
+
+async function start() {
+  title = await (await fetch("title")).json();
+  document.title = $("title").textContent = title.tool + (title.write ? "" : " (read only)");
+  $("queues-title").textContent = title.noun[0].toUpperCase() + title.noun.slice(1) + "s";
+  $("search").oninput = show;
+  $("cancel").onclick = () => $("dialog").close();
+  window.onhashchange = route;
+  // One picture and no more, to print it or to look at it with a program.
+  if (location.search === "?still") came({ data: await (await fetch("picture")).text() });
+  else {
+    const events = new EventSource("live");
+    events.onmessage = came;
+    events.onerror = () => { $("state").textContent = "the tool does not answer; trying again"; };
+  }
+  const pick = make("select", undefined, { "aria-label": "Server" });
+  const views = title.site.server.map((view) => viewOf(view, () => pick.value, () => ""));
+  $("server-views").hidden = views.length === 0;
+  $("server-views").querySelector("div").append(pick, ...views);
+  $("server-views").ontoggle = () => {
+    if (last && pick.options.length !== last.servers.length) pick.replaceChildren(...last.servers.map((s) => make("option", s.server)));
+  };
+  route();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "/" && !/INPUT|TEXTAREA|SELECT/.test(event.target.tagName)) { event.preventDefault(); location.hash = "#/"; $("search").focus(); }
+});
+start();

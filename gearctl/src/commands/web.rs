@@ -1,0 +1,60 @@
+//! `web`: what the page shows of functions, workers and jobs, and what it does with them.
+
+use ctl_core::web::{Action, Field, Kind, Site, View};
+
+/// The end of `web --help`.
+pub const HELP: &str = "\
+Protocol: status, version and prioritystatus while a page is open; what else it shows and does are commands of gearctl, with
+the same counts, confirmations and refusals.
+The page is in the program: it asks nobody but this address, and shows names and data as text. Servers and functions are
+live, with the history since the page was opened. Without --write it only looks; with it, jobs are submitted, and functions
+limited and dropped, after it was shown what would be done.
+It answers to its address and localhost (and --host NAME), and changes something for its own page only. Other machines
+are let in with --allow-remote and a token; the connection is not encrypted: put a proxy with TLS before it.
+
+Examples:
+  gearctl web
+  gearctl -s one:4730,two:4730 web --listen 127.0.0.1:8031 --write
+  gearctl web --listen 0.0.0.0:8030 --allow-remote --token-file /etc/gearctl.token";
+
+/// What the page shows and does.
+pub static SITE: Site = Site {
+    views: &[View {
+        name: "Workers",
+        line: &["workers", "--function={queue}"],
+        fields: &[],
+        pages: None,
+        actions: &[],
+    }],
+    server: &[
+        View { name: "All workers", line: &["workers"], fields: &[], pages: None, actions: &[] },
+        View { name: "Jobs", line: &["jobs"], fields: &[], pages: None, actions: &[] },
+        View { name: "What it is", line: &["server"], fields: &[], pages: None, actions: &[] },
+    ],
+    actions: &[
+        Action {
+            name: "submit",
+            line: &["submit", "--function={queue}", "--priority={priority}", "-"],
+            fields: &[
+                Field::new("body", Kind::Body),
+                Field::new("priority", Kind::Word(&["high", "normal", "low"])).or("normal"),
+            ],
+            is_of_queue: true,
+            asks: false,
+        },
+        Action {
+            name: "limit",
+            line: &["function", "maxqueue", "{queue}", "{jobs}"],
+            fields: &[Field::new("jobs", Kind::Number)],
+            is_of_queue: true,
+            asks: true,
+        },
+        Action {
+            name: "drop",
+            line: &["function", "drop", "{queue}"],
+            fields: &[],
+            is_of_queue: true,
+            asks: true,
+        },
+    ],
+};
