@@ -30,7 +30,10 @@ pub const PROGRAM: Program = Program {
         ),
         (
             "Observe",
-            &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap", "web", "bench"],
+            &[
+                "top", "smoke", "check", "wait", "ping", "latency", "watch", "exporter", "tap",
+                "web", "bench",
+            ],
         ),
         ("Tool", &["repl", "raw", "serve", "context", "config", "doctor", "completions", "man"]),
     ],

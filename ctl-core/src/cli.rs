@@ -5,6 +5,7 @@ use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Su
 use crate::args::GlobalArgs;
 use crate::config::{SettingsArgs, keys};
 use crate::docs::commands::{CompletionsArgs, DocsArgs, ManArgs};
+use crate::latency::LatencyArgs;
 use crate::ping::PingArgs;
 use crate::program::Program;
 use crate::repl::args::SessionArgs;
@@ -62,6 +63,8 @@ pub enum Line<T: Tool> {
 pub enum Common {
     /// Measure a round trip to the server
     Ping(PingArgs),
+    /// Measure round trips for longer, and show how they are spread
+    Latency(LatencyArgs),
     /// Repeat a command that only looks
     Watch(WatchArgs),
     /// Work in a session
@@ -95,6 +98,7 @@ impl Common {
         match self {
             Self::Ping(_)
             | Self::Doctor(_)
+            | Self::Latency(_)
             | Self::Watch(_)
             | Self::Completions(_)
             | Self::Complete(_)
@@ -117,7 +121,9 @@ impl Common {
             | Self::Complete(_)
             | Self::Man(_)
             | Self::Docs(_) => true,
-            Self::Ping(_) | Self::Watch(_) | Self::Repl(_) | Self::Serve(_) => false,
+            Self::Ping(_) | Self::Latency(_) | Self::Watch(_) | Self::Repl(_) | Self::Serve(_) => {
+                false
+            }
         }
     }
 }
@@ -195,6 +201,15 @@ fn with_help(tree: Command, program: &Program) -> Command {
                 "{ping}\n\nExamples:\n  {name} ping\n  {name} ping --count 10 --interval 100ms"
             ))
         })
+    .mut_subcommand("latency", |command| {
+        let about = format!("Measure round trips for longer, and show how they are spread ({question})");
+        command.about(about).after_help(format!(
+            "A line for each stretch of time (--every) and server: the smallest, the average, the median, the 99th\n\
+             percentile and the largest, in milliseconds, until Ctrl-C; then a summary. In a pipe there is one line,\n\
+             unless --count says otherwise. A server that goes away is waited for.\n\nExamples:\n  \
+             {name} latency\n  {name} latency --interval 1ms --every 10s -o ndjson --count 60"
+        ))
+    })
         .mut_subcommand("watch", |command| command.after_help(watch))
         .mut_subcommand("repl", |command| {
             let command = command.about(repl_about).after_help(repl);

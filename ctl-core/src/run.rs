@@ -14,7 +14,6 @@ use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::messages::Messages;
 use crate::output::Output;
-use crate::ping;
 use crate::repl::guest::Interactive;
 use crate::repl::{start, unreadable};
 use crate::serve::{self, Requests, ServeArgs};
@@ -22,6 +21,7 @@ use crate::settings;
 use crate::shells;
 use crate::tool::Context;
 use crate::watch::{Repeat, watch};
+use crate::{latency, ping};
 
 /// Runs a whole command line, as the program does; the first word is the program's name.
 pub fn main<T: Interactive>(line: impl IntoIterator<Item = OsString>) -> Exit {
@@ -111,6 +111,7 @@ fn common<T: Interactive>(context: &mut Context<T>, command: Common) -> Result<E
     let out = &mut context.out;
     match command {
         Common::Ping(args) => ping::run(context, &args),
+        Common::Latency(args) => latency::run(context, &args),
         Common::Watch(args) => {
             let interrupts = context.interrupts()?;
             watch(context, &args, &interrupts)
@@ -161,7 +162,9 @@ impl<T: Interactive> Repeat for Context<T> {
         let (cli, _) = cli::parse::<T>(line)?;
         let repeats = |line: &Line<T>| match line {
             Line::Own(command) => T::repeats(command),
-            Line::Common(command) => matches!(command, Common::Watch(_)),
+            Line::Common(command) => {
+                matches!(command, Common::Watch(_) | Common::Latency(_))
+            }
         };
         let looks = |line: &Line<T>| reads_only(line) && !repeats(line);
         Ok(cli.command.filter(looks).map(|command| (cli.globals, command)))

@@ -26,7 +26,10 @@ pub const PROGRAM: Program = Program {
         ("Bulk", &["drain", "move", "export", "import"]),
         (
             "Observe",
-            &["top", "smoke", "check", "wait", "ping", "watch", "exporter", "tap", "web", "bench"],
+            &[
+                "top", "smoke", "check", "wait", "ping", "latency", "watch", "exporter", "tap",
+                "web", "bench",
+            ],
         ),
         ("Server", &["server", "version", "pid", "verbose", "shutdown"]),
         ("Tool", &["repl", "raw", "serve", "context", "config", "doctor", "completions", "man"]),

@@ -1,10 +1,13 @@
 //! `count`: how many messages are ready.
 
+use adf_queue_client::QueueName;
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::named::Several;
 use ctl_core::output::{Column, Record, Shape};
+use ctl_core::twice::{Twice, look_twice};
 
+use super::queues::FIGURES;
 use crate::names::Queue;
 use crate::tool::Tool;
 
@@ -12,6 +15,8 @@ use crate::tool::Tool;
 pub const HELP: &str = "\
 Protocol: count.
 Counts the messages that are ready. Those that somebody has pulled are not among them: adfctl queues shows these, too.
+
+--rates and --diff look twice, --interval apart: how the counts have changed, and how fast.
 
 Examples:
   adfctl count /mail
@@ -23,6 +28,9 @@ Examples:
 pub struct CountArgs {
     #[command(flatten)]
     queues: Several<Queue>,
+
+    #[command(flatten)]
+    twice: Twice,
 }
 
 static COUNTS: Shape =
@@ -34,6 +42,16 @@ static COUNTS: Shape =
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &CountArgs) -> Result<Exit, CliError> {
     let queues = args.queues.names_or_usual(tool.settings())?;
+    if args.twice.is_wanted()? {
+        return look_twice(tool, &args.twice, &FIGURES, |tool| {
+            let of = |queue: &QueueName| {
+                let asked = format!("count {queue}");
+                let ready = tool.link.ask(asked, |client| client.count(queue.clone()))?;
+                Ok(Record::new().with("name", queue.as_str()).with("ready", ready))
+            };
+            queues.iter().map(of).collect()
+        });
+    }
     let mut bulk = tool.bulk_of("counted", "queue", queues.len() as u64)?;
     let mut list = tool.out.list(&COUNTS)?;
     bulk.beside(&list);

@@ -5,8 +5,9 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::fleet::{self, Fleet};
 use ctl_core::glob::is_wanted;
 use ctl_core::named::{self, Several};
-use ctl_core::output::{Column, Shape};
+use ctl_core::output::{Column, Record, Shape};
 use ctl_core::settings::doctor::Diagnosis;
+use ctl_core::twice::{Figures, Twice, look_twice};
 
 use adf_queue_client::QueueStats;
 
@@ -23,8 +24,11 @@ WAITING are pulls that wait, also those whose client has gone; PULLED are messag
 Several servers are all asked, and each row says which it is from; one that does not answer is named, and its code the exit
 code.
 
+--rates and --diff look twice, --interval apart: which figures have changed, and how fast.
+
 Examples:
   adfctl queues
+  adfctl queues --rates --interval 10s
   adfctl queues '/mail*' -o json
   adfctl queues -o name";
 
@@ -34,6 +38,9 @@ Examples:
 pub struct QueuesArgs {
     #[command(flatten)]
     patterns: Several<Queue>,
+
+    #[command(flatten)]
+    twice: Twice,
 }
 
 /// Which server, where there are several; then the queue.
@@ -61,18 +68,19 @@ pub struct Listed {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &QueuesArgs) -> Result<Exit, CliError> {
     let patterns = args.patterns.texts();
+    if args.twice.is_wanted()? {
+        return look_twice(tool, &args.twice, &FIGURES, |tool| {
+            let listed = list(&mut tool.link, |queue| is_wanted(queue, &patterns))?;
+            Ok(listed.queues.iter().map(|queue| record(None, queue)).collect())
+        });
+    }
     let mut fleet = Fleet::of(tool)?;
     let all =
         fleet.ask(&mut tool.link, |link| self::list(link, |queue| is_wanted(queue, &patterns)))?;
     let mut list = tool.out.list(if fleet.is_several() { &OF_ALL } else { &OF_ONE })?;
     for (server, listed) in &all {
         for queue in &listed.queues {
-            let record = fleet::record(server.as_deref())
-                .with("name", queue.name.as_str())
-                .with("waiting", queue.waiting)
-                .with("pulled", queue.pulled)
-                .with("ready", queue.ready);
-            list.push(record)?;
+            list.push(record(server.as_deref(), queue))?;
         }
     }
     list.finish()?;
@@ -85,6 +93,18 @@ pub fn run(tool: &mut Tool, args: &QueuesArgs) -> Result<Exit, CliError> {
         }
     }
     Ok(exit)
+}
+
+/// The server counts nothing that only grows.
+pub const FIGURES: Figures =
+    Figures { noun: Some("queue"), only_grows: |_| false, leaves_out: &[] };
+
+fn record(server: Option<&str>, queue: &QueueStats) -> Record {
+    fleet::record(server)
+        .with("name", queue.name.as_str())
+        .with("waiting", queue.waiting)
+        .with("pulled", queue.pulled)
+        .with("ready", queue.ready)
 }
 
 /// The queues that are wanted.

@@ -40,6 +40,7 @@ const CASE: ctl_core::contract::Case<adfctl::Adfctl> = ctl_core::contract::Case 
     add: "push mail --create",
     add_to: "push --create",
     list: "queues",
+    figures: "count mail",
     nothing: "queues nobody",
     work: "work -Q mail",
     noun: "queue",

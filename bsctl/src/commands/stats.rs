@@ -8,9 +8,11 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::fleet::{Fleet, labelled};
 use ctl_core::named::Several;
 use ctl_core::output::{Column, Record, Shape};
+use ctl_core::twice::{Figures, Twice, look_twice};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::exporter::only_grows;
 use crate::jobs;
 use crate::names::Tube;
 use crate::tool::Tool;
@@ -24,8 +26,12 @@ counted nowhere.
 Several servers are all asked, and each row says which it is from; one that does not answer is named, and its code the exit
 code.
 
+--rates and --diff look twice, --interval apart: which figures have changed, and how fast. A server that was started
+again between the looks is told; rates of counters that went back are not known then.
+
 Examples:
   bsctl stats
+  bsctl stats --rates --interval 10s
   bsctl stats --columns current-jobs-ready,current-jobs-buried -o json
   bsctl -a one:11300,two:11300 stats -o wide";
 
@@ -34,19 +40,28 @@ pub const TUBE_HELP: &str = "\
 Protocol: stats-tube TUBE.
 A tube exists while it has jobs or somebody uses or watches it; its counters start again with it.
 
+--rates and --diff look twice, --interval apart: which figures have changed, and how fast.
+
 Examples:
   bsctl stats-tube mail
+  bsctl stats-tube mail --diff --interval 1m
   bsctl stats-tube mail sms --columns name,ready";
 
 /// Arguments of `stats`.
 #[derive(Debug, Args)]
-pub struct StatsArgs {}
+pub struct StatsArgs {
+    #[command(flatten)]
+    twice: Twice,
+}
 
 /// Arguments of `stats-tube`.
 #[derive(Debug, Args)]
 pub struct StatsTubeArgs {
     #[command(flatten)]
     tubes: Several<Tube>,
+
+    #[command(flatten)]
+    twice: Twice,
 }
 
 static TUBE: Shape = Shape::blocks(
@@ -94,7 +109,13 @@ static SERVERS: Shape = Shape::rows(
 ///
 /// # Errors
 /// As documented in the table of exit codes.
-pub fn run(tool: &mut Tool, _: StatsArgs) -> Result<Exit, CliError> {
+pub fn run(tool: &mut Tool, args: StatsArgs) -> Result<Exit, CliError> {
+    if args.twice.is_wanted()? {
+        return look_twice(tool, &args.twice, &figures(None), |tool| {
+            let stats = tool.link.call(Stats)?;
+            Ok(vec![record(&stats)?])
+        });
+    }
     let mut fleet = Fleet::of(tool)?;
     let all = fleet.ask(&mut tool.link, |link| record(&link.call(Stats)?))?;
     if !fleet.is_several() {
@@ -115,6 +136,17 @@ pub fn run(tool: &mut Tool, _: StatsArgs) -> Result<Exit, CliError> {
 /// As documented in the table of exit codes.
 pub fn run_tube(tool: &mut Tool, args: StatsTubeArgs) -> Result<Exit, CliError> {
     let tubes = args.tubes.names()?;
+    if args.twice.is_wanted()? {
+        return look_twice(tool, &args.twice, &figures(Some("tube")), |tool| {
+            let answers = tube_stats::ask(&mut tool.link, &tubes)?;
+            let of = |answer| match answer {
+                Answer::Stats(stats) => Some(record::<TubeStats>(&stats)),
+                Answer::Gone => None,
+                Answer::Unaskable(error) => Some(Err(error)),
+            };
+            answers.into_iter().filter_map(of).collect()
+        });
+    }
     let action = Action { past: "found", noun: "tube", place: String::new() };
     let mut bulk = tool.bulk(action, OnError::Continue, None)?;
     let mut list = tool.out.list(&TUBE)?;
@@ -133,6 +165,12 @@ pub fn run_tube(tool: &mut Tool, args: StatsTubeArgs) -> Result<Exit, CliError> 
     let exit = bulk.finish_silently()?;
     list.finish()?;
     Ok(exit)
+}
+
+/// How figures are compared.
+fn figures(noun: Option<&'static str>) -> Figures {
+    let leaves_out = &["uptime", "rusage-utime", "rusage-stime"];
+    Figures { noun, only_grows, leaves_out }
 }
 
 /// Statistics as a record: the server's keys in its order.

@@ -146,7 +146,7 @@ const GROUPS: &[Group] = &[
     Group {
         name: "observe",
         title: "Checks and waiting",
-        verbs: &["top", "smoke", "check", "wait", "ping"],
+        verbs: &["top", "smoke", "check", "wait", "ping", "latency"],
     },
     builtin::GROUP,
 ];

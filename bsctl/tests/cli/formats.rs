@@ -56,6 +56,7 @@ pub(crate) const SUCCEEDS: &[(&str, &[&str])] = &[
     ("top", &["top", "--once"]),
     ("exporter", &["exporter", "--once"]),
     ("tap", &["tap", "--dry-run", "--replay", TRANSCRIPT]),
+    ("latency", &["latency", "--every", "100ms", "-i", "1ms", "-c", "1"]),
     ("serve", &["serve", "--print-addr", "--", "true"]),
     ("context add", &["context", "add", "new", "-n"]),
     ("context ls", &["context", "ls"]),

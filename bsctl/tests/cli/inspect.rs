@@ -4,6 +4,7 @@ use beanstalk_client::protocol::{AnyCommand, Delete, Put};
 use beanstalk_client::{JobId, PutOptions};
 use fixtures::beanstalkd::{Server, Version};
 use fixtures::fault::Fault;
+use serde_json::json;
 
 use crate::harness::*;
 
@@ -477,4 +478,15 @@ fn several_servers_are_told_apart_and_a_dead_one_hides_nothing() {
     // What only one can be asked says so.
     let ran = bsctl(&alive, &["job", "1"]).exits(2);
     assert!(ran.err.contains("this asks one server"), "{}", ran.err);
+}
+
+#[test]
+fn rates_are_of_two_looks() {
+    let server = Server::start().unwrap();
+    let ran = bsctl(server.address(), &["stats", "--rates", "--interval", "10ms", "-o", "json"]);
+    let rows = ran.exits(0).json();
+    // The first look is what the second one counts.
+    let row = rows.as_array().unwrap().iter().find(|row| row["figure"] == "cmd-stats").unwrap();
+    assert_eq!((&row["change"], &row["name"]), (&json!(1), &json!(null)), "{rows}");
+    assert!(row["per_second"].as_f64() > Some(0.0), "{rows}");
 }

@@ -45,6 +45,7 @@ ctl_core::tool_contract!(
         add: "put -t mail",
         add_to: "put -t",
         list: "tubes",
+        figures: "stats-tube mail",
         nothing: "jobs --tube none",
         work: "work -t mail",
         noun: "tube",

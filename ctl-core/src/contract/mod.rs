@@ -62,6 +62,8 @@ pub struct Case<T: Tool> {
     pub add_to: &'static str,
     /// The command that lists the queues; patterns of names may follow.
     pub list: &'static str,
+    /// A command that shows figures of the queue `mail`.
+    pub figures: &'static str,
     /// A command that lists nothing.
     pub nothing: &'static str,
     /// The command that works for the queue `mail`; flags and a command follow.
@@ -181,6 +183,8 @@ macro_rules! tool_contract {
                 a_server_that_goes_away_comes_back_into_a_live_view,
                 a_session_goes_on_behind_a_live_view,
                 programs_get_snapshots,
+                latency_tells_how_round_trips_are_spread,
+                two_looks_tell_what_changed,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case tap

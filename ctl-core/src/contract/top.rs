@@ -145,3 +145,47 @@ pub fn programs_get_snapshots<T: Tool>(case: &Case<T>) {
     drop(lines);
     assert_eq!(ended(child).code, Some(0));
 }
+
+/// A line for each stretch of time, and a summary also after Ctrl-C.
+pub fn latency_tells_how_round_trips_are_spread<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let line = ["latency", "--every", "100ms", "-i", "1ms", "-o", "json"];
+    let twice = case.program.at(&address, &[&line[..], &["-c", "2"]].concat()).exits(0);
+    let rows = twice.json();
+    assert_eq!(rows.as_array().map(Vec::len), Some(2), "{rows}");
+    for row in rows.as_array().unwrap() {
+        let told = ["min_ms", "p50_ms", "p99_ms", "max_ms"].map(|key| row[key].as_f64().unwrap());
+        assert!(told.is_sorted() && row["n"].as_u64() > Some(0), "{row}");
+    }
+    assert!(twice.err.contains(" answered, min "), "{}", twice.err);
+    // In a pipe one line is enough.
+    assert_eq!(case.program.at(&address, &line[..5]).exits(0).lines().len(), 1);
+    case.program.at("127.0.0.1:1", &line).exits(69);
+    let some = format!("{address},127.0.0.1:1");
+    let some = case.program.at(&some, &line).exits(69);
+    assert_eq!(some.json().as_array().map(Vec::len), Some(2), "{}", some.out());
+    let words = ["latency", "--every", "100ms"];
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    terminal.sees("P99");
+    terminal.sees(&address);
+    terminal.sees(&address);
+    terminal.types("\u{3}");
+    terminal.sees(" p99 ");
+    assert_eq!(terminal.ends(), 130);
+}
+
+/// And one look is one look.
+pub fn two_looks_tell_what_changed<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    add(case, &address);
+    let figures: Vec<&str> = case.figures.split(' ').collect();
+    let look = |flags: &[&str]| case.program.at(&address, &[&figures[..], flags].concat());
+    assert_eq!(
+        look(&["--diff", "--interval", "0", "-o", "json"]).exits(0).json(),
+        serde_json::json!([])
+    );
+    assert_eq!(look(&["--rates", "--interval", "1ms"]).exits(0).out(), "");
+    assert!(look(&["--interval", "1s"]).exits(2).err.contains("--rates"));
+    look(&["--rates", "--diff"]).exits(2);
+    look(&["--diff", "--columns", "none"]).exits(2);
+}

@@ -8,7 +8,8 @@ use ctl_core::fleet::{self, Fleet};
 use ctl_core::glob::is_wanted;
 use ctl_core::messages::Messages;
 use ctl_core::named::{self, Several};
-use ctl_core::output::{Column, Format, Shape};
+use ctl_core::output::{Column, Format, Record, Shape};
+use ctl_core::twice::{Figures, Twice, look_twice};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionPriorities, FunctionStatus};
 
@@ -24,8 +25,11 @@ went away, until a worker asks for work: `gearctl jobs` shows those as ignored. 
 servers each has its rows, and SERVER says which.
 A count below zero is one that the server let wrap.
 
+--rates and --diff look twice, --interval apart: which counts have changed, and how fast.
+
 Examples:
   gearctl functions
+  gearctl functions --rates --interval 10s
   gearctl functions 'mail*' -o wide
   gearctl functions -o name";
 
@@ -35,6 +39,9 @@ Examples:
 pub struct FunctionsArgs {
     #[command(flatten)]
     patterns: Several<Function>,
+
+    #[command(flatten)]
+    twice: Twice,
 }
 
 /// Which server, where there are several; then the function.
@@ -63,6 +70,25 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
         && style.sort_by.is_none();
     let patterns = args.patterns.texts();
     let mut fleet = Fleet::of(tool)?;
+    if args.twice.is_wanted()? {
+        let figures = Figures { noun: Some("function"), only_grows: |_| false, leaves_out: &[] };
+        return look_twice(tool, &args.twice, &figures, |tool| {
+            let all = fleet.ask(&mut tool.link, statuses)?;
+            let rows = all.iter().flat_map(|(server, functions)| {
+                let wanted =
+                    functions.iter().map(|function| (show_function(&function.name), function));
+                let wanted = wanted.filter(|(name, _)| is_wanted(name, &patterns));
+                wanted.map(|(name, function)| {
+                    let name = match server {
+                        Some(server) => format!("{name} at {server}"),
+                        None => name,
+                    };
+                    counts(Record::new().with("name", name), function)
+                })
+            });
+            Ok(rows.collect())
+        });
+    }
     let messages = tool.messages.clone();
     let all = fleet.ask(&mut tool.link, |link| {
         let mut functions = statuses(link)?;
@@ -75,12 +101,9 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
     for (server, (functions, priorities)) in &all {
         for function in functions {
             let priority = priorities.get(&function.name);
-            let record = fleet::record(server.as_deref())
-                .with("name", show_function(&function.name))
-                .with("total", function.total)
-                .with("queued", function.queued())
-                .with("running", function.running)
-                .with("workers", function.workers)
+            let record =
+                fleet::record(server.as_deref()).with("name", show_function(&function.name));
+            let record = counts(record, function)
                 .with("high", priority.map(|row| row.high))
                 .with("normal", priority.map(|row| row.normal))
                 .with("low", priority.map(|row| row.low));
@@ -89,6 +112,14 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
     }
     list.finish()?;
     Ok(fleet.exit())
+}
+
+fn counts(record: Record, function: &FunctionStatus) -> Record {
+    record
+        .with("total", function.total)
+        .with("queued", function.queued())
+        .with("running", function.running)
+        .with("workers", function.workers)
 }
 
 fn known_priorities(link: &mut Link, messages: &Messages) -> Result<Priorities, CliError> {
