@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
+use hdrhistogram::Histogram;
 
 use crate::error::{CliError, Exit};
 use crate::link::Link;
@@ -13,7 +14,7 @@ use crate::messages::Messages;
 use crate::output::{Column, Record, Shape};
 use crate::ping::PATIENCE;
 use crate::tool::{Context, Tool};
-use crate::units;
+use crate::{times, units};
 
 /// Arguments of `latency`.
 #[derive(Debug, Args)]
@@ -72,13 +73,15 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit
     let (over, messages) = (AtomicBool::new(false), context.messages.clone());
     let mut list = context.out.list(&TIMES)?.live();
     let (addresses, links): (Vec<String>, Vec<T::Link>) = servers.into_iter().unzip();
-    let mut wholes: Vec<Times> = addresses.iter().map(|_| Times::default()).collect();
+    let blank = Times::new()?;
+    let mut wholes = vec![blank.clone(); addresses.len()];
     thread::scope(|scope| {
         let (lines, told) = mpsc::sync_channel(addresses.len());
         for (server, (link, address)) in links.into_iter().zip(&addresses).enumerate() {
             let meter = Meter { link, address, messages: &messages, over: &over };
-            let lines = lines.clone();
-            scope.spawn(move || meter.run(args, |times| lines.send((server, times)).is_ok()));
+            let (lines, times) = (lines.clone(), blank.clone());
+            scope
+                .spawn(move || meter.run(args, times, |times| lines.send((server, times)).is_ok()));
         }
         drop(lines);
         let mut left = most.map(|most| most.saturating_mul(addresses.len() as u64));
@@ -130,10 +133,9 @@ struct Meter<'m, L> {
 
 impl<L: Link> Meter<'_, L> {
     /// Tells what came of each stretch of time, the last one cut short by the end, until nobody wants to hear more.
-    fn run(mut self, args: &LatencyArgs, mut tell: impl FnMut(Times) -> bool) {
+    fn run(mut self, args: &LatencyArgs, mut times: Times, mut tell: impl FnMut(Times) -> bool) {
         let (mut n, mut is_down) = (0, false);
         let mut end = Instant::now() + args.every;
-        let mut times = Times::default();
         loop {
             n += 1;
             match self.link.connect().and_then(|()| self.link.ping(n)) {
@@ -160,7 +162,7 @@ impl<L: Link> Meter<'_, L> {
             let (is_over, now) = (self.over.load(Ordering::SeqCst), Instant::now());
             if is_over || now >= end {
                 end = now + args.every;
-                let is_heard = tell(std::mem::take(&mut times));
+                let is_heard = tell(times.take());
                 if is_over || !is_heard {
                     return;
                 }
@@ -169,79 +171,54 @@ impl<L: Link> Meter<'_, L> {
     }
 }
 
-/// The buckets of a doubling of time: each is about 1.6 % wide.
-const STEPS: u64 = 64;
-
-/// What round trips took, in buckets of nanoseconds that grow with the time.
-#[derive(Debug, Default)]
+/// What round trips took.
+#[derive(Debug, Clone)]
 struct Times {
-    counts: Vec<u64>,
-    n: u64,
+    histogram: Histogram<u64>,
     lost: u64,
-    sum: Duration,
-    min: Option<Duration>,
-    max: Duration,
 }
 
 impl Times {
+    fn new() -> Result<Self, CliError> {
+        Ok(Self { histogram: times::histogram()?, lost: 0 })
+    }
+
     fn came(&mut self, took: Duration) {
-        let bucket = bucket(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-        if self.counts.len() <= bucket {
-            self.counts.resize(bucket + 1, 0);
-        }
-        if let Some(count) = self.counts.get_mut(bucket) {
-            *count += 1;
-        }
-        self.n += 1;
-        self.sum += took;
-        self.min = Some(self.min.map_or(took, |min| min.min(took)));
-        self.max = self.max.max(took);
+        self.histogram.saturating_record(times::nanoseconds(took));
     }
 
     fn add(&mut self, other: &Self) {
-        if self.counts.len() < other.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
-        }
-        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
-            *count += more;
-        }
-        self.n += other.n;
+        // Both have the same bounds.
+        let _ = self.histogram.add(&other.histogram);
         self.lost += other.lost;
-        self.sum += other.sum;
-        self.min = match (self.min, other.min) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
-        self.max = self.max.max(other.max);
     }
 
-    /// What so many of a hundred took at most.
-    fn percentile(&self, percent: u64) -> Option<Duration> {
-        let wanted = (self.n * percent).div_ceil(100).max(1);
-        let mut seen = 0;
-        let at = self.counts.iter().position(|count| {
-            seen += count;
-            seen >= wanted
-        })?;
-        Some(Duration::from_nanos(upper(at)).clamp(self.min?, self.max))
+    /// These, which are forgotten here.
+    fn take(&mut self) -> Self {
+        let taken = self.clone();
+        self.histogram.clear();
+        self.lost = 0;
+        taken
     }
 
-    fn average(&self) -> Option<Duration> {
-        let nanoseconds = self.sum.as_nanos().checked_div(self.n.into())?;
-        Some(Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX)))
+    fn n(&self) -> u64 {
+        self.histogram.len()
     }
 
     /// What is told of them: the smallest, the average, two percentiles, the largest; none without an answer.
     fn told(&self) -> Option<[f64; 5]> {
-        let all =
-            [self.min?, self.average()?, self.percentile(50)?, self.percentile(99)?, self.max];
-        Some(all.map(units::milliseconds))
+        let times = &self.histogram;
+        // The average of times that fit is one of them.
+        let average = times.mean() as u64;
+        let [half, most] = [0.5, 0.99].map(|quantile| times.value_at_quantile(quantile));
+        let all = [times.min(), average, half, most, times.max()];
+        (!times.is_empty()).then(|| all.map(times::milliseconds))
     }
 
     fn record(&self, address: &str) -> Record {
         let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
         let record = Record::new().with("ts", now).with("server", address);
-        let record = record.with("n", self.n).with("lost", self.lost);
+        let record = record.with("n", self.n()).with("lost", self.lost);
         let keys = ["min_ms", "avg_ms", "p50_ms", "p99_ms", "max_ms"];
         keys.into_iter().enumerate().fold(record, |record, (at, key)| {
             record.with(key, self.told().and_then(|told| told.get(at).copied()))
@@ -249,8 +226,8 @@ impl Times {
     }
 
     fn summary(&self, address: &str) -> String {
-        let asked = self.n + self.lost;
-        let count = format!("{address}: {} of {asked} answered", self.n);
+        let asked = self.n() + self.lost;
+        let count = format!("{address}: {} of {asked} answered", self.n());
         match self.told() {
             Some([min, average, half, most, max]) => format!(
                 "{count}, min {min} ms, avg {average} ms, p50 {half} ms, p99 {most} ms, max {max} ms"
@@ -260,61 +237,30 @@ impl Times {
     }
 }
 
-/// The bucket of so many nanoseconds: one for each below 64, then 64 for each doubling.
-fn bucket(nanoseconds: u64) -> usize {
-    let log = nanoseconds.checked_ilog2();
-    let doublings = log.map_or(0, |log| (log + 1).saturating_sub(STEPS.ilog2()));
-    let step =
-        if doublings == 0 { nanoseconds } else { nanoseconds >> (doublings - 1) & (STEPS - 1) };
-    usize::try_from(u64::from(doublings) * STEPS + step).unwrap_or(usize::MAX)
-}
-
-/// The most nanoseconds of a bucket.
-fn upper(bucket: usize) -> u64 {
-    let bucket = bucket as u64;
-    let (doublings, step) = (bucket / STEPS, bucket % STEPS);
-    match doublings {
-        0 => step,
-        doublings => ((STEPS + step) << (doublings - 1)) + ((1 << (doublings - 1)) - 1),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_is_no_wider_than_a_sixtieth_of_its_time() {
-        let mut before = None;
-        for shift in 0..40 {
-            for part in 0..200_u64 {
-                let nanoseconds = (1 << shift) + (part << shift) / 200;
-                let at = bucket(nanoseconds);
-                assert!(before <= Some(at), "{nanoseconds}");
-                before = Some(at);
-                let upper = upper(at);
-                assert!(upper >= nanoseconds, "{nanoseconds} {upper}");
-                assert!((upper - nanoseconds) as f64 <= nanoseconds as f64 / 60.0, "{nanoseconds}");
-            }
-        }
-        assert_eq!(upper(bucket(u64::MAX)), u64::MAX);
-    }
-
-    #[test]
     fn percentiles_are_of_what_came_and_stretches_add_up() {
-        let mut first = Times::default();
+        let mut first = Times::new().unwrap();
         (1..=100).for_each(|ms| first.came(Duration::from_millis(ms)));
-        let [min, average, half, most, max] = first.told().unwrap();
-        assert_eq!((min, average, max), (1.0, 50.5, 100.0));
-        assert!((50.0..51.0).contains(&half) && (99.0..=100.0).contains(&most), "{half} {most}");
-        let mut second = Times { lost: 3, ..Times::default() };
+        let near = |told: Option<[f64; 5]>, expected: [f64; 5]| {
+            let told = told.unwrap();
+            let is_near =
+                |(told, expected): (&f64, &f64)| (told - expected).abs() <= expected / 500.0;
+            assert!(told.iter().zip(&expected).all(is_near), "{told:?} {expected:?}");
+        };
+        near(first.told(), [1.0, 50.5, 50.0, 99.0, 100.0]);
+        let mut second = Times { lost: 3, ..Times::new().unwrap() };
         assert_eq!(second.told(), None);
+        assert_eq!(second.summary("x"), "x: 0 of 3 answered");
         second.came(Duration::from_micros(500));
         second.add(&first);
-        assert_eq!((second.n, second.lost), (101, 3));
-        let [min, .., max] = second.told().unwrap();
-        assert_eq!((min, max), (0.5, 100.0));
+        assert_eq!((second.n(), second.lost), (101, 3));
+        near(second.told(), [0.5, 50.005, 50.0, 99.0, 100.0]);
         assert!(second.summary("x").starts_with("x: 101 of 104 answered, min 0.5 ms"));
-        assert_eq!(Times { lost: 2, ..Times::default() }.summary("x"), "x: 0 of 2 answered");
+        let taken = second.take();
+        assert_eq!((taken.n(), second.n(), second.lost), (101, 0, 0));
     }
 }

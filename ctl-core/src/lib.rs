@@ -49,6 +49,7 @@ pub mod signals;
 pub mod smoke;
 pub mod tap;
 pub mod thresholds;
+mod times;
 pub mod tls;
 pub mod tool;
 pub mod top;

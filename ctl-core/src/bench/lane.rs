@@ -10,11 +10,10 @@ use hdrhistogram::Histogram;
 
 use super::{Bodies, Client, SLICE, Shared};
 use crate::error::CliError;
+use crate::times;
 
 /// A client gives up after so many failures in a row.
 const MOST_FAILURES: u32 = 100;
-/// The longest time that is told apart.
-const LONGEST: Duration = Duration::from_secs(3600);
 
 /// What a client has measured.
 pub(super) struct Tally {
@@ -55,13 +54,6 @@ impl Tally {
         }
         self.end = self.end.max(other.end);
     }
-}
-
-/// For times that are measured.
-pub(super) fn histogram() -> Result<Histogram<u64>, CliError> {
-    let longest = u64::try_from(LONGEST.as_nanos()).unwrap_or(u64::MAX);
-    Histogram::new_with_bounds(1, longest, 3)
-        .map_err(|error| CliError::internal(format!("cannot measure times: {error}")))
 }
 
 pub(super) struct Lane<'a, C> {
@@ -149,8 +141,7 @@ impl<'a, C: Client> Lane<'a, C> {
             tally.end = Some(now);
             match outcome {
                 Ok(()) => {
-                    let took = u64::try_from((now - *due).as_nanos()).unwrap_or(u64::MAX);
-                    tally.times.saturating_record(took);
+                    tally.times.saturating_record(times::nanoseconds(now - *due));
                     tally.bytes += body.len() as u64;
                 }
                 Err(error) => tally.fail(error),

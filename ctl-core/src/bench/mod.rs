@@ -23,10 +23,10 @@ use crate::messages::Messages;
 use crate::progress::Progress;
 use crate::records;
 use crate::signals::Interrupts;
-use crate::units;
+use crate::{times, units};
 
 use self::compare::{Base, Limit};
-use self::lane::{Lane, Tally, histogram};
+use self::lane::{Lane, Tally};
 pub use self::report::Measured;
 
 /// Flags of every `bench`.
@@ -335,7 +335,7 @@ pub fn measure<C: Client>(
     (when, messages): (ProgressWhen, &Messages),
     interrupts: &Interrupts,
 ) -> Result<Measured, CliError> {
-    let blank = histogram()?;
+    let blank = times::histogram()?;
     let total = Some(plan.most).filter(|most| *most < u64::MAX);
     let mut progress = Progress::start(when, messages, plan.mode, total);
     let shared = Shared {

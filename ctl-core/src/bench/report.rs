@@ -10,6 +10,7 @@ use super::{Plan, Sizes};
 use crate::error::{CliError, Exit};
 use crate::output::{Column, Field, Record, Shape};
 use crate::signals::Interrupts;
+use crate::times::milliseconds;
 use crate::tool::{Context, Tool};
 use crate::units;
 
@@ -148,9 +149,7 @@ fn row(plan: &Plan, client: Value, tally: &Tally, begun: Instant) -> Record {
     let a_second =
         |count: u64| (seconds > 0.0).then(|| (count as f64 / seconds * 10.0).round() / 10.0);
     let times = &tally.times;
-    let ms = |nanoseconds: u64| {
-        (!times.is_empty()).then(|| units::milliseconds(Duration::from_nanos(nanoseconds)))
-    };
+    let ms = |nanoseconds: u64| (!times.is_empty()).then(|| milliseconds(nanoseconds));
     let errors: u64 = tally.errors.values().sum();
     let by_code = tally.errors.iter().map(|(code, count)| ((*code).to_owned(), (*count).into()));
     let mut record = Record::new()
