@@ -54,7 +54,7 @@ pub fn a_name_is_taken_by_place_and_by_flag<T: Interactive>() {
             );
             assert!(!is_positional || is_flag, "{} takes no -{letter}", command.get_name());
             // Where the place is taken by something else, the flag is the only way.
-            let is_taken = ["BODY", "FILE", "ID"]
+            let is_taken = ["BODY", "FILE", "ID", "MODE"]
                 .iter()
                 .any(|other| words.iter().any(|word| word.starts_with(other)));
             assert!(
