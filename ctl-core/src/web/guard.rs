@@ -106,29 +106,10 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 
 /// Something that nobody can guess.
 fn secret() -> Result<String, CliError> {
-    let failed = |error| CliError::internal(format!("there is no randomness: {error}"));
-    let bytes: [u8; 16] = random::bytes().map_err(failed)?;
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| CliError::internal(format!("there is no randomness: {error}")))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-mod random {
-    use std::collections::hash_map::RandomState;
-    use std::hash::{BuildHasher as _, Hasher as _};
-    use std::io;
-
-    /// Of the operating system, where it has a file of them; else of the keys that it gives to hash tables.
-    pub(super) fn bytes() -> io::Result<[u8; 16]> {
-        let mut bytes = [0; 16];
-        #[cfg(unix)]
-        {
-            use std::io::Read as _;
-            std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-        }
-        let fresh = || RandomState::new().build_hasher().finish().to_ne_bytes();
-        let more = [fresh(), fresh()].concat();
-        bytes.iter_mut().zip(more).for_each(|(byte, more)| *byte ^= more);
-        Ok(bytes)
-    }
 }
 
 /// The token that is asked for, if there is one.
