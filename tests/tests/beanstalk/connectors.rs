@@ -220,11 +220,13 @@ fn a_process_without_file_descriptors_gets_an_error_and_recovers() {
     }
     let server = Server::start().unwrap();
     let runtime = tests::face::runtime();
-    // One connection before, so that what is made once is there. It stays: the server, which is in this process, would close
-    // its end at any time, and leave a descriptor free.
+    // One connection before, so that what is made once is there. It stays and was answered: the server, which is in this
+    // process, would take or close its end at any time, and leave a descriptor free.
     let connect_async = || runtime.block_on(Client::connect(server.address()));
     let connect_blocking = || beanstalk_client::blocking::Client::connect(server.address());
-    let _before = (connect_async().unwrap(), connect_blocking().unwrap());
+    let mut before = (connect_async().unwrap(), connect_blocking().unwrap());
+    runtime.block_on(before.0.list_tube_used()).unwrap();
+    before.1.list_tube_used().unwrap();
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..limit }).unwrap();
     let mut hoard = Vec::new();
