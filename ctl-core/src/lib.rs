@@ -46,6 +46,7 @@ pub mod settings;
 pub mod shells;
 pub mod shortage;
 pub mod signals;
+pub mod sizes;
 pub mod smoke;
 pub mod tap;
 pub mod thresholds;

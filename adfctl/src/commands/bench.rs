@@ -120,7 +120,7 @@ fn measure(
     });
     let mut clients = clients.collect::<Result<Vec<_>, CliError>>()?;
     if let (Mode::Pull, Some(first)) = (mode, clients.first_mut()) {
-        first.fill(plan, interrupts)?;
+        plan.fill(interrupts, |bodies, done| first.push(bodies, done))?;
     }
     let progress = tool.globals.progress.unwrap_or_default();
     bench::measure(plan, clients, (progress, &tool.messages), interrupts)
@@ -132,27 +132,10 @@ struct BenchClient {
     queue: QueueName,
 }
 
-/// Messages pushed at once before the benchmark.
-const BATCH: usize = 500;
 /// How long no message comes until there is none.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl BenchClient {
-    /// Pushes the messages that are going to be pulled.
-    fn fill(&mut self, plan: &Plan, interrupts: &Interrupts) -> Result<(), CliError> {
-        let mut bodies = plan.bodies();
-        loop {
-            let batch: Vec<Bytes> = bodies.by_ref().take(BATCH).collect();
-            if batch.is_empty() {
-                return Ok(());
-            }
-            interrupts.check()?;
-            let mut failed = None;
-            self.push(&batch, &mut |outcome| failed = outcome.err().or(failed.take()))?;
-            failed.map_or(Ok(()), Err)?;
-        }
-    }
-
     fn push(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError> {
         let pushes = bodies.iter().map(|body| Push::right(self.queue.clone(), body.clone()));
         let outcomes = self.link.client()?.push_many(pushes.collect::<Vec<_>>());

@@ -137,7 +137,7 @@ fn measure(
     let clients = (0..plan.clients()).map(|_| BenchClient::new(tool.link.sibling(), mode, tube));
     let mut clients = clients.collect::<Result<Vec<_>, _>>()?;
     if let (Mode::Reserve, Some(first)) = (mode, clients.first_mut()) {
-        first.fill(plan, interrupts)?;
+        plan.fill(interrupts, |bodies, done| first.put(bodies, done))?;
     }
     let progress = tool.globals.progress.unwrap_or_default();
     bench::measure(plan, clients, (progress, &tool.messages), interrupts)
@@ -148,9 +148,6 @@ struct BenchClient {
     mode: Mode,
 }
 
-/// Jobs put in one pipeline before the benchmark.
-const BATCH: usize = 500;
-
 impl BenchClient {
     fn new(mut link: Link, mode: Mode, tube: &TubeName) -> Result<Self, CliError> {
         link.use_tube(tube)?;
@@ -158,21 +155,6 @@ impl BenchClient {
             link.watch_only(slice::from_ref(tube))?;
         }
         Ok(Self { link, mode })
-    }
-
-    /// Puts the jobs that are going to be taken.
-    fn fill(&mut self, plan: &Plan, interrupts: &Interrupts) -> Result<(), CliError> {
-        let mut bodies = plan.bodies();
-        loop {
-            let batch: Vec<Bytes> = bodies.by_ref().take(BATCH).collect();
-            if batch.is_empty() {
-                return Ok(());
-            }
-            interrupts.check()?;
-            let mut failed = None;
-            self.put(&batch, &mut |outcome| failed = outcome.err().or(failed.take()))?;
-            failed.map_or(Ok(()), Err)?;
-        }
     }
 
     fn put(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError> {
@@ -234,6 +216,9 @@ impl Client for BenchClient {
 
 /// How long jobs of connections that have just been closed are waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Jobs deleted at once after the benchmark.
+const BATCH: usize = 500;
 
 /// Deletes what is left, also after Ctrl-C.
 fn clean_up(link: &mut Link, tube: &TubeName, messages: &Messages) {

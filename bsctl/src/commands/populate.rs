@@ -1,6 +1,5 @@
 //! `populate`: test data.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,6 +8,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::intake::{Batches, Items};
 use ctl_core::named::One;
 use ctl_core::output::Record;
+use ctl_core::sizes::{Random, Sizes};
 use ctl_core::units;
 
 use super::put::lanes::{self, Event};
@@ -37,7 +37,7 @@ pub struct PopulateArgs {
     count: u64,
 
     /// Bytes of a body, or a range of sizes
-    #[arg(long, value_name = "SIZE|MIN..MAX", default_value = "1k")]
+    #[arg(long, value_name = "SIZE|MIN..MAX", default_value = "1k", value_parser = sizes)]
     size: Sizes,
 
     /// What bodies and sizes are made from
@@ -80,25 +80,9 @@ fn count(text: &str) -> Result<u64, String> {
     number.checked_mul(times).ok_or_else(rule)
 }
 
-/// Sizes from one to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Sizes {
-    least: u64,
-    most: u64,
-}
-
-impl FromStr for Sizes {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (least, most) = text.split_once("..").unwrap_or((text, text));
-        let most = most.strip_prefix('=').unwrap_or(most);
-        let (least, most) = (units::size(least)?, units::size(most)?);
-        if least > most {
-            return Err(format!("the range `{text}` ends before it begins"));
-        }
-        Ok(Self { least, most })
-    }
+/// `1k`, `1k..64k`, or `1k..=64k`.
+fn sizes(text: &str) -> Result<Sizes, String> {
+    text.replacen("..=", "..", 1).parse()
 }
 
 /// Runs `populate`.
@@ -116,7 +100,7 @@ pub fn run(tool: &mut Tool, args: PopulateArgs) -> Result<Exit, CliError> {
         return tool.out.done_with(&record, &["jobs"], &sentence);
     }
     let limit = max_job_size(&mut tool.link)?;
-    check_length(args.size.most, limit)?;
+    check_length(args.size.largest, limit)?;
     let interrupts = tool.interrupts()?;
     let action = Action { past: "put", noun: "job", place };
     let mut bulk = tool.bulk(action, &args.bulk, Some(count))?;
@@ -149,22 +133,21 @@ pub fn run(tool: &mut Tool, args: PopulateArgs) -> Result<Exit, CliError> {
 /// Bodies of pseudo-random letters and digits.
 struct Bodies {
     sizes: Sizes,
-    state: u64,
+    random: Random,
 }
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 impl Bodies {
     fn new(sizes: Sizes, seed: u64) -> Self {
-        Self { sizes, state: seed }
+        Self { sizes, random: Random::new(seed) }
     }
 
     fn job(&mut self, defaults: &Defaults, number: u64) -> NewJob {
-        let range = (self.sizes.most - self.sizes.least).saturating_add(1);
-        let size = self.sizes.least + self.next() % range;
+        let size = self.sizes.draw(&mut self.random);
         let mut body = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
         while (body.len() as u64) < size {
-            let mut bits = self.next();
+            let mut bits = self.random.next_u64();
             // Ten letters of six bits each.
             for _ in 0..10 {
                 let letter = LETTERS.get((bits & 63) as usize).copied().unwrap_or(b'A');
@@ -175,15 +158,6 @@ impl Bodies {
             }
         }
         defaults.job(body, format!("job {number}"))
-    }
-
-    /// SplitMix64.
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
     }
 }
 
@@ -197,10 +171,11 @@ mod tests {
         for text in ["", "-1", "k", "1.5k", "99999999999999999999k"] {
             assert!(count(text).unwrap_err().contains(&format!("`{text}`")));
         }
-        assert_eq!("1k..2k".parse(), Ok(Sizes { least: 1024, most: 2048 }));
-        assert_eq!("5".parse(), Ok(Sizes { least: 5, most: 5 }));
+        assert_eq!(sizes("1k..2k"), Ok(Sizes { smallest: 1024, largest: 2048 }));
+        assert_eq!(sizes("1k..=2k"), sizes("1k..2k"));
+        assert_eq!(sizes("5"), Ok(Sizes { smallest: 5, largest: 5 }));
         for text in ["", "..", "2..1", "x..2"] {
-            assert!(text.parse::<Sizes>().is_err(), "{text}");
+            assert!(sizes(text).is_err(), "{text}");
         }
     }
 
@@ -212,7 +187,7 @@ mod tests {
             delay: Duration::ZERO,
             ttr: Duration::ZERO,
         };
-        let sizes = Sizes { least: 3, most: 6 };
+        let sizes = Sizes { smallest: 3, largest: 6 };
         let made = |seed| {
             let mut bodies = Bodies::new(sizes, seed);
             (0..50).map(|n| bodies.job(&defaults, n).body).collect::<Vec<_>>()

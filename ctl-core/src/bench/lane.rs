@@ -68,7 +68,7 @@ pub(super) struct Lane<'a, C> {
 
 impl<'a, C: Client> Lane<'a, C> {
     pub(super) fn new(client: C, number: u64, shared: &'a Shared<'a>, tally: Tally) -> Self {
-        let bodies = shared.plan.sizes.bodies(number);
+        let bodies = Bodies::new(shared.plan.sizes, number);
         Self { client, shared, bodies, tally, failures: 0, next: number }
     }
 

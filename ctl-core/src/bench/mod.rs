@@ -9,7 +9,6 @@ mod report;
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,6 +22,7 @@ use crate::messages::Messages;
 use crate::progress::Progress;
 use crate::records;
 use crate::signals::Interrupts;
+use crate::sizes::{Random, Sizes};
 use crate::{times, units};
 
 use self::compare::{Base, Limit};
@@ -51,7 +51,7 @@ pub struct LoadArgs {
     warmup: Option<Duration>,
 
     /// Size of a body, or a range that sizes are drawn from, such as 1k..64k
-    #[arg(long, value_name = "SIZE", default_value = "128")]
+    #[arg(long, value_name = "SIZE", default_value = "128", value_parser = sizes)]
     size: Sizes,
 
     /// Operations that a client sends at once, before it waits for their answers
@@ -122,6 +122,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// What a server may be made to keep at most: of bodies, and of its own for each of them.
 const MOST_KEPT: u64 = 1 << 30;
 const OF_EACH: u64 = 256;
+/// Jobs that are left at once before the benchmark.
+const BATCH: u64 = 500;
 /// How often it is looked whether the run is to end.
 const SLICE: Duration = Duration::from_millis(20);
 
@@ -200,22 +202,33 @@ impl Plan {
         self.clients
     }
 
-    /// How many operations there are at most: for a mode that takes jobs, how many it needs.
-    #[must_use]
-    pub fn most(&self) -> u64 {
-        self.most
-    }
-
     /// Whether what the benchmark leaves behind stays.
     #[must_use]
     pub fn keeps(&self) -> bool {
         self.keeps
     }
 
-    /// The bodies of all operations that there can be, one after the other: those that a mode takes.
-    pub fn bodies(&self) -> impl Iterator<Item = Bytes> {
-        let mut bodies = self.sizes.bodies(0);
-        (0..self.most).map(move |_| bodies.next())
+    /// Leaves a job for each operation of a mode that takes them, before it is measured; `send` sends some at once, as
+    /// [`Client::perform`] does.
+    ///
+    /// # Errors
+    /// The first failure of `send`, or of one of its jobs; a signal.
+    pub fn fill(
+        &self,
+        interrupts: &Interrupts,
+        mut send: impl FnMut(&[Bytes], &mut Done<'_>) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        let mut bodies = Bodies::new(self.sizes, 0);
+        let mut left = self.most;
+        while left > 0 {
+            interrupts.check()?;
+            let batch: Vec<Bytes> = (0..left.min(BATCH)).map(|_| bodies.next()).collect();
+            left -= batch.len() as u64;
+            let mut failed = None;
+            send(&batch, &mut |outcome| failed = outcome.err().or(failed.take()))?;
+            failed.map_or(Ok(()), Err)?;
+        }
+        Ok(())
     }
 }
 
@@ -245,34 +258,15 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| format!("`{text}` is not a rate (examples: 100, 0.5)"))
 }
 
-/// The sizes of bodies, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Sizes {
-    smallest: u64,
-    largest: u64,
-}
+/// The largest body that a benchmark makes.
+const LARGEST: u64 = MOST_KEPT / 4;
 
-impl FromStr for Sizes {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (smallest, largest) = text.split_once("..").unwrap_or((text, text));
-        let sizes = Self { smallest: units::size(smallest)?, largest: units::size(largest)? };
-        if sizes.smallest > sizes.largest {
-            return Err(format!("`{text}` ends before it starts"));
-        }
-        if sizes.largest > MOST_KEPT / 4 {
-            return Err(format!("`{text}` is more than {}", units::show_size(MOST_KEPT / 4)));
-        }
-        Ok(sizes)
+fn sizes(text: &str) -> Result<Sizes, String> {
+    let sizes: Sizes = text.parse()?;
+    if sizes.largest > LARGEST {
+        return Err(format!("`{text}` is more than {}", units::show_size(LARGEST)));
     }
-}
-
-impl Sizes {
-    fn bodies(self, seed: u64) -> Bodies {
-        let text = (b' '..=b'~').cycle().take(usize::try_from(self.largest).unwrap_or(0));
-        Bodies { text: text.collect::<Vec<u8>>().into(), sizes: self, state: seed }
-    }
+    Ok(sizes)
 }
 
 /// Bodies of the sizes that were asked for, the same in each run.
@@ -280,17 +274,17 @@ struct Bodies {
     /// The longest one; the others are its beginning. Text, so that each transport carries it.
     text: Bytes,
     sizes: Sizes,
-    state: u64,
+    random: Random,
 }
 
 impl Bodies {
+    fn new(sizes: Sizes, seed: u64) -> Self {
+        let text = (b' '..=b'~').cycle().take(usize::try_from(sizes.largest).unwrap_or(0));
+        Self { text: text.collect::<Vec<u8>>().into(), sizes, random: Random::new(seed) }
+    }
+
     fn next(&mut self) -> Bytes {
-        // SplitMix64.
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let Sizes { smallest, largest } = self.sizes;
-        let size = smallest + (z ^ (z >> 31)) % (largest - smallest + 1);
+        let size = self.sizes.draw(&mut self.random);
         self.text.slice(..usize::try_from(size).unwrap_or(0).min(self.text.len()))
     }
 }

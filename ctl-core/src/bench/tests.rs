@@ -34,16 +34,16 @@ fn run<C: Client>(plan: &Plan, clients: Vec<C>) -> Measured {
 fn sizes_are_drawn_from_their_range_and_the_same_each_time() {
     let sizes: Sizes = "10..1k".parse().unwrap();
     let drawn = |seed| {
-        let mut bodies = sizes.bodies(seed);
+        let mut bodies = Bodies::new(sizes, seed);
         (0..1000).map(|_| bodies.next().len()).collect::<Vec<_>>()
     };
     assert_eq!(drawn(1), drawn(1));
     assert_ne!(drawn(1), drawn(2));
     assert!(drawn(1).iter().all(|size| (10..=1024).contains(size)));
     assert!(drawn(1).iter().any(|size| *size < 100) && drawn(1).iter().any(|size| *size > 900));
-    assert_eq!("128".parse::<Sizes>().unwrap().bodies(0).next().len(), 128);
+    assert_eq!(Bodies::new("128".parse().unwrap(), 0).next().len(), 128);
     for wrong in ["", "x", "2..1", "1..", "1g"] {
-        assert!(wrong.parse::<Sizes>().is_err(), "{wrong}");
+        assert!(super::sizes(wrong).is_err(), "{wrong}");
     }
 }
 

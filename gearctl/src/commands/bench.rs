@@ -127,7 +127,7 @@ fn measure(
     let link = &mut tool.link;
     if mode == Mode::Worker {
         let mut client = Submitter::new(link, mode, function)?;
-        client.fill(plan, interrupts)?;
+        plan.fill(interrupts, |bodies, done| client.submit(bodies, done))?;
     }
     let mut workers = Workers::default();
     let mut clients = Vec::new();
@@ -178,29 +178,11 @@ struct Submitter {
     function: FunctionName,
 }
 
-/// Jobs submitted at once before the benchmark.
-const BATCH: usize = 500;
-
 impl Submitter {
     fn new(link: &mut Link, mode: Mode, function: &FunctionName) -> Result<Self, CliError> {
         let mut client = Client::connect(link.first_server()?).map_err(cli_error)?;
         client.set_total_timeout(link.dialer.call_bound());
         Ok(Self { client, mode, function: function.clone() })
-    }
-
-    /// Submits the jobs that are going to be grabbed.
-    fn fill(&mut self, plan: &Plan, interrupts: &Interrupts) -> Result<(), CliError> {
-        let mut bodies = plan.bodies();
-        loop {
-            let batch: Vec<Bytes> = bodies.by_ref().take(BATCH).collect();
-            if batch.is_empty() {
-                return Ok(());
-            }
-            interrupts.check()?;
-            let mut failed = None;
-            self.submit(&batch, &mut |outcome| failed = outcome.err().or(failed.take()))?;
-            failed.map_or(Ok(()), Err)?;
-        }
     }
 
     fn submit(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError> {
