@@ -465,13 +465,10 @@ impl Judged {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{self, Write};
-    use std::sync::{Arc, Mutex};
-
     use clap::Parser;
 
     use super::*;
-    use crate::output::Style;
+    use crate::output::{Memory, Style};
 
     #[derive(Parser)]
     struct Line {
@@ -480,19 +477,6 @@ mod tests {
     }
 
     use crate::program::TOOL as PROGRAM;
-
-    #[derive(Clone, Default)]
-    struct Sink(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Sink {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     #[test]
     fn figures_that_came_are_reported_with_what_did_not() {
@@ -507,12 +491,12 @@ mod tests {
             let failure = Some(CliError::timeout("status: no reply"));
             let metrics = vec![Metric::new("rtt", 5.0, "ms")];
             let measured = Measured { metrics, failure, absent: None };
-            let sink = Sink::default();
+            let sink = Memory::default();
             let mut out = Output::to(Box::new(sink.clone()), Style::default());
             let title =
                 Title { name: "server", noun: "queue", many: false, missing: Missing::Crit };
             let verdict = conclude(&mut out, &PROGRAM, &flags, title, measured).unwrap();
-            let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+            let text = String::from_utf8(sink.bytes()).unwrap();
             assert_eq!(verdict.code(), exit, "{line:?}: {text}");
             assert!(
                 text.starts_with(&format!("TOOL {word} - TIMEOUT: status: no reply")),

@@ -28,6 +28,7 @@ pub mod intake;
 pub mod latency;
 pub mod leaving;
 pub mod link;
+mod listen;
 pub mod messages;
 pub mod named;
 pub mod names;

@@ -354,24 +354,12 @@ impl Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Sink(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Sink {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::output::Memory;
 
     fn captured(write: impl FnOnce(&Messages)) -> String {
-        let sink = Sink::default();
+        let sink = Memory::default();
         write(&Messages::to(Box::new(sink.clone()), "tool", false, false));
-        let bytes = sink.0.lock().unwrap().clone();
+        let bytes = sink.bytes();
         String::from_utf8(bytes).unwrap()
     }
 

@@ -4,7 +4,7 @@ mod child;
 mod requests;
 
 use std::ffi::OsString;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::{fmt, io};
@@ -13,6 +13,7 @@ use clap::Args;
 use fixtures::fault::{Fault, Faults};
 
 use crate::error::{CliError, Exit};
+use crate::listen;
 use crate::messages::Messages;
 use crate::notice::Notice;
 use crate::output::{Output, Record};
@@ -163,36 +164,10 @@ impl Service {
             return unix_socket(path.strip_prefix("//").unwrap_or(path));
         }
         let bare = self.schemes.iter().find_map(|scheme| wanted.strip_prefix(scheme));
-        let address = tcp_address(bare.unwrap_or(wanted), allow_remote, "mock")
+        let address = listen::address(bare.unwrap_or(wanted), allow_remote, "mock")
             .map_err(|error| error.hint("--listen 127.0.0.1:0 or unix:/path/to/socket"))?;
         Ok(Endpoint::Tcp(address))
     }
-}
-
-/// The address to listen on that `wanted` names: `:PORT` is one of this machine alone. `what` is what would listen there.
-///
-/// # Errors
-/// It is none, or other machines could reach it: exit 2.
-pub(crate) fn tcp_address(
-    wanted: &str,
-    allow_remote: bool,
-    what: &str,
-) -> Result<SocketAddr, CliError> {
-    let full = match wanted.strip_prefix(':') {
-        Some(port) => format!("127.0.0.1:{port}"),
-        None => wanted.to_owned(),
-    };
-    let wrong = |why: &str| CliError::usage(format!("cannot listen on `{wanted}`: {why}"));
-    let addresses: Vec<SocketAddr> =
-        full.to_socket_addrs().map_err(|error| wrong(&error.to_string()))?.collect();
-    let address = *addresses.first().ok_or_else(|| wrong("the name has no address"))?;
-    if address.ip().is_loopback() || allow_remote {
-        return Ok(address);
-    }
-    Err(CliError::usage(format!(
-        "refusing to listen on {} without --allow-remote (the {what} has no authentication)",
-        address.ip()
-    )))
 }
 
 fn until_ended(interrupts: &Interrupts, gone: impl Fn() -> bool) -> Exit {

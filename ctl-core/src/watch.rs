@@ -1,7 +1,5 @@
 //! `watch`: repeat a command that only looks.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
@@ -12,7 +10,7 @@ use crate::color::Role;
 use crate::error::{CliError, Exit};
 use crate::escape;
 use crate::messages::Messages;
-use crate::output::{Format, Output, Style};
+use crate::output::{Format, Memory, Output, Style};
 use crate::repl::expect::Condition;
 use crate::signals::Interrupts;
 use crate::units;
@@ -183,7 +181,7 @@ fn capture<T: Repeat>(
     format: Option<Format>,
 ) -> Result<String, CliError> {
     let (globals, command) = inner::<T>(line)?;
-    let buffer = Buffer::default();
+    let buffer = Memory::default();
     let style = globals.restyle(&tool.out().style);
     let style = Style { format: format.unwrap_or(style.format), ..style };
     let outer = std::mem::replace(tool.out(), Output::to(Box::new(buffer.clone()), style));
@@ -197,21 +195,7 @@ fn capture<T: Repeat>(
         Err(error) if error.exit == Exit::Negative => return Ok("null".to_owned()),
         Err(error) => return Err(error),
     }
-    let bytes = buffer.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-#[derive(Clone, Default)]
-struct Buffer(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Buffer {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+    Ok(buffer.text())
 }
 
 fn show(

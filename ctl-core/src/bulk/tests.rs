@@ -1,36 +1,21 @@
 use super::*;
-use crate::output::Style;
-use std::io::{self, Write};
-use std::sync::Mutex;
-
-#[derive(Clone, Default)]
-struct Sink(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+use crate::output::{Memory, Style};
 
 fn bulk(on_error: OnError, interrupts: Interrupts) -> Bulk {
-    bulk_into(Sink::default(), on_error, interrupts)
+    bulk_into(Memory::default(), on_error, interrupts)
 }
 
-fn bulk_into(sink: Sink, on_error: OnError, interrupts: Interrupts) -> Bulk {
+fn bulk_into(sink: Memory, on_error: OnError, interrupts: Interrupts) -> Bulk {
     let action = Action { past: "deleted", noun: "job", place: String::new() };
     let messages = Messages::to(Box::new(sink), "tool", false, false);
     Bulk::start(action, on_error, None, ProgressWhen::Never, interrupts, &messages)
 }
 
 fn report(bulk: Bulk) -> (Result<Exit, CliError>, String) {
-    let sink = Sink::default();
+    let sink = Memory::default();
     let style = Style { format: Format::Json, ..Style::default() };
     let exit = bulk.finish(&mut Output::to(Box::new(sink.clone()), style));
-    let bytes = sink.0.lock().unwrap().clone();
+    let bytes = sink.bytes();
     (exit, String::from_utf8(bytes).unwrap())
 }
 
@@ -62,7 +47,7 @@ fn when_everything_failed_the_first_failure_is_the_result() {
 
 /// Three failures, then a success or none: what went to stderr, and the error.
 fn said(succeeds: bool) -> (String, Option<CliError>) {
-    let sink = Sink::default();
+    let sink = Memory::default();
     let mut bulk = bulk_into(sink.clone(), OnError::Continue, Interrupts::none());
     for n in 1..=3 {
         bulk.failure(format!("job {n}"), CliError::not_found("gone")).unwrap();
@@ -71,7 +56,7 @@ fn said(succeeds: bool) -> (String, Option<CliError>) {
         bulk.success();
     }
     let error = bulk.finish_quietly().err();
-    let bytes = sink.0.lock().unwrap().clone();
+    let bytes = sink.bytes();
     (String::from_utf8(bytes).unwrap(), error)
 }
 
@@ -135,7 +120,7 @@ fn what_was_done_before_is_told_of_several_and_not_of_one() {
     for (total, succeeded, told) in
         [(Some(1), 0, None), (None, 0, None), (Some(2), 0, Some(0)), (None, 1, Some(1))]
     {
-        let sink = Sink::default();
+        let sink = Memory::default();
         let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
         let action = Action { past: "put", noun: "job", place: String::new() };
         let never = ProgressWhen::Never;
@@ -144,7 +129,7 @@ fn what_was_done_before_is_told_of_several_and_not_of_one() {
         (0..succeeded).for_each(|_| bulk.success());
         let error = bulk.failure("job", CliError::unavailable("lost")).unwrap_err();
         let _ = bulk.abort(error);
-        let said = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+        let said = String::from_utf8(sink.bytes()).unwrap();
         match told {
             None => assert_eq!(said, ""),
             Some(1) => assert!(said.contains("before that: put 1 job, 1 failed"), "{said}"),
@@ -156,14 +141,14 @@ fn what_was_done_before_is_told_of_several_and_not_of_one() {
 #[test]
 fn what_was_done_before_a_signal_is_told_where_stdout_has_figures() {
     for (format, told) in [(Format::Plain, true), (Format::Json, true), (Format::Table, false)] {
-        let (sink, interrupts) = (Sink::default(), Interrupts::none());
+        let (sink, interrupts) = (Memory::default(), Interrupts::none());
         let mut bulk = bulk_into(sink.clone(), OnError::Continue, interrupts.clone());
         bulk.success();
         interrupts.raise();
         let style = Style { format, ..Style::default() };
-        let exit = bulk.finish(&mut Output::to(Box::new(io::sink()), style)).unwrap();
+        let exit = bulk.finish(&mut Output::to(Box::new(std::io::sink()), style)).unwrap();
         assert_eq!(exit.code(), 130);
-        let said = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+        let said = String::from_utf8(sink.bytes()).unwrap();
         assert_eq!(said.starts_with("interrupted: deleted 1 job in "), told, "{format:?}: {said}");
     }
 }

@@ -105,6 +105,19 @@ impl<T: Tool> Collector<T> {
         Ok(Self { exports, names, choice, servers, messages })
     }
 
+    /// As [`Collector::new`], by the usual names.
+    ///
+    /// # Errors
+    /// As [`Collector::new`].
+    pub(crate) fn usual(
+        context: &mut Context<T>,
+        exports: &'static Exports<T>,
+        choice: Choice,
+    ) -> Result<Self, CliError> {
+        let names = exports.names(None)?;
+        Self::new(context, exports, names, choice)
+    }
+
     /// Says nothing of servers that come and go: the caller shows them.
     pub(crate) fn silence(&mut self) {
         self.messages = None;

@@ -5,7 +5,6 @@ mod http;
 mod metrics;
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 
 use clap::Args;
 use hyper::StatusCode;
@@ -17,8 +16,8 @@ pub(crate) use self::collect::{Collector, Look};
 use self::http::{Asked, Reply};
 pub use self::metrics::{Kind, Metrics};
 use crate::error::{CliError, Exit};
-use crate::output::{Column, Format, Output, Record, Shape};
-use crate::serve::tcp_address;
+use crate::listen;
+use crate::output::{Column, Format, Output, Shape};
 use crate::tool::{Context, Tool};
 
 /// Arguments of `exporter`.
@@ -93,18 +92,11 @@ pub fn run<T: Tool>(
         return print(&mut context.out, &exporter);
     }
     let interrupts = context.interrupts()?;
-    let wanted = tcp_address(&args.listen, args.allow_remote, "exporter")
-        .map_err(|error| error.hint("--listen 127.0.0.1:0"))?;
-    let busy = |error| {
-        CliError::unavailable(format!("cannot listen on {wanted}: {error}"))
-            .hint("--listen 127.0.0.1:0 takes a free port")
-    };
-    let listener = TcpListener::bind(wanted).map_err(busy)?;
-    let address = listener.local_addr().map_err(busy)?.to_string();
+    let wanted = listen::tcp_address(&args.listen, args.allow_remote, "exporter")?;
+    let (listener, address) = listen::bind(wanted)?;
     context.messages.note(format!("metrics on http://{address}/metrics"));
     if args.print_addr {
-        context.out.done(&Record::new().with("addr", address.as_str()), &address)?;
-        context.out.flush()?;
+        listen::print(&mut context.out, address)?;
     }
     http::serve(listener, &interrupts, move |asked| exporter.answer(asked))
 }
@@ -134,7 +126,7 @@ static METRICS: Shape =
     Shape::rows("metric", &[Column::new("metric", "METRIC"), Column::new("value", "VALUE")]);
 
 impl<T: Tool> Exports<T> {
-    fn names(&self, wanted: Option<&str>) -> Result<Names, CliError> {
+    pub(crate) fn names(&self, wanted: Option<&str>) -> Result<Names, CliError> {
         let found = match wanted {
             Some(wanted) => self.names.iter().find(|names| names.name == wanted),
             None => self.names.first(),

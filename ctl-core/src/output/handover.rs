@@ -332,12 +332,11 @@ impl<'a, J> Handover<'a, J> {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::io::{BufWriter, Read as _, Write};
+    use std::io::{BufWriter, Read as _};
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
-    use std::sync::{Arc, Mutex};
 
-    use super::super::{Column, Destination, Format, Output, Shape, Style};
+    use super::super::{Column, Destination, Format, Memory, Output, Shape, Style};
     use super::*;
 
     static NUMBERS: Shape = Shape::rows("n", &[Column::new("n", "N")]);
@@ -506,26 +505,14 @@ mod tests {
         assert_eq!((case.calls, case.left.len()), (1, 0));
     }
 
-    #[derive(Clone, Default)]
-    struct Said(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Said {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
     #[cfg(target_os = "linux")]
     #[test]
     fn that_a_reader_is_waited_for_is_said_once() {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let mut out = output(writer);
-        let said = Said::default();
+        let said = Memory::default();
         let messages = Messages::to(Box::new(said.clone()), "tool", false, false);
-        let said = || String::from_utf8(said.0.lock().unwrap().clone()).unwrap();
+        let said = || String::from_utf8(said.bytes()).unwrap();
         let interrupts = Interrupts::none();
         let list = out.list(&NUMBERS).unwrap();
         let mut handover = Handover::new(list, interrupts.clone(), &messages).unwrap();

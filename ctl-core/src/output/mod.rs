@@ -7,6 +7,7 @@ mod body;
 mod destination;
 mod handover;
 mod list;
+mod memory;
 mod object;
 mod record;
 mod table;
@@ -22,6 +23,7 @@ pub use body::{Encoding, Shown, base64, from_base64, from_hex, hex, is_text};
 pub use destination::Destination;
 pub use handover::{Handover, Leave};
 pub use list::List;
+pub(crate) use memory::Memory;
 pub use record::{BODY, Column, Field, Layout, Record, Shape, Show};
 
 use crate::color::Role;

@@ -1,21 +1,6 @@
-use std::sync::{Arc, Mutex};
-
 use serde_json::Value;
 
 use super::*;
-
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 static JOBS: Shape = Shape::rows(
     "id",
@@ -37,14 +22,14 @@ fn style(format: Format) -> Style {
 }
 
 fn written(style: Style, records: Vec<Record>) -> Result<Vec<u8>, CliError> {
-    let shared = Shared::default();
+    let shared = Memory::default();
     let mut out = Output::to(Box::new(shared.clone()), style);
     let mut list = out.list(&JOBS)?;
     for record in records {
         list.push(record)?;
     }
     list.finish()?;
-    let bytes = shared.0.lock().unwrap().clone();
+    let bytes = shared.bytes();
     Ok(bytes)
 }
 
@@ -106,12 +91,12 @@ fn names_and_raw_bodies() {
 #[test]
 fn a_result_that_ends_no_line_is_ended_on_a_terminal_only() {
     let ended = |terminal, body: &[u8]| {
-        let shared = Shared::default();
+        let shared = Memory::default();
         let style = Style { terminal, ..style(Format::Raw) };
         let mut out = Output::to(Box::new(shared.clone()), style);
         out.raw_body(body).unwrap();
         out.end_line().unwrap();
-        let shown = shared.0.lock().unwrap().clone();
+        let shown = shared.bytes();
         String::from_utf8(shown).unwrap()
     };
     assert_eq!(ended(true, b"x"), "x\n");
@@ -214,13 +199,13 @@ fn a_closed_reader_is_a_broken_pipe() {
 
 #[test]
 fn pairs_are_key_and_value_lines() {
-    let shared = Shared::default();
+    let shared = Memory::default();
     let mut out = Output::to(Box::new(shared.clone()), style(Format::Plain));
     out.pairs(Record::new().with("current-jobs-ready", 3).with("version", "1.13")).unwrap();
-    assert_eq!(shared.0.lock().unwrap().as_slice(), b"current-jobs-ready\t3\nversion\t1.13\n");
+    assert_eq!(shared.bytes(), b"current-jobs-ready\t3\nversion\t1.13\n");
     out.style.columns = Some(vec!["version".into()]);
     out.pairs(Record::new().with("current-jobs-ready", 3).with("version", "1.13")).unwrap();
-    assert!(shared.0.lock().unwrap().ends_with(b"\nversion\t1.13\nversion\t1.13\n"));
+    assert!(shared.bytes().ends_with(b"\nversion\t1.13\nversion\t1.13\n"));
 }
 
 #[test]

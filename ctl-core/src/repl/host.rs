@@ -1,8 +1,8 @@
 //! The shell of every tool: how the session's engine reaches the tool's state.
 
 use std::io::{self, Write};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
@@ -28,7 +28,7 @@ use crate::color::Role;
 use crate::error::{CliError, Exit};
 use crate::escape;
 use crate::link::{Dialer, Link};
-use crate::output::{Destination, Format, Output, Record, Style};
+use crate::output::{Destination, Format, Memory, Output, Record, Style};
 use crate::ping::PATIENCE;
 use crate::signals::Interrupts;
 use crate::tool::Tool;
@@ -118,7 +118,7 @@ impl<G: Guest> Shell for Host<'_, G> {
     }
 
     fn result(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Value, CliError> {
-        let captured = Captured::default();
+        let captured = Memory::default();
         let json = Style { format: Format::Json, ..Style::default() };
         let usual_style = std::mem::replace(&mut self.style, json.clone());
         let usual_out = {
@@ -130,7 +130,7 @@ impl<G: Guest> Shell for Host<'_, G> {
         lock(self.shared).parts().tool.out = usual_out;
         self.style = usual_style;
         result?;
-        captured.json()
+        document(&captured.bytes())
     }
 
     fn divert(&mut self, sink: Box<dyn Write + Send>, destination: Destination) {
@@ -544,29 +544,12 @@ fn print_script_error(error: &CliError, place: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// A result that is kept instead of shown.
-#[derive(Clone, Default)]
-struct Captured(Arc<Mutex<Vec<u8>>>);
-
-impl Captured {
-    fn json(&self) -> Result<Value, CliError> {
-        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if bytes.trim_ascii().is_empty() {
-            return Ok(Value::Null);
-        }
-        serde_json::from_slice(&bytes).map_err(|error| {
-            CliError::usage(format!("the result of this command is not JSON: {error}"))
-        })
+/// The result of a command that was kept instead of shown.
+fn document(bytes: &[u8]) -> Result<Value, CliError> {
+    if bytes.trim_ascii().is_empty() {
+        return Ok(Value::Null);
     }
-}
-
-impl Write for Captured {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    serde_json::from_slice(bytes).map_err(|error| {
+        CliError::usage(format!("the result of this command is not JSON: {error}"))
+    })
 }

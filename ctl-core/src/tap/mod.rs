@@ -30,9 +30,9 @@ use self::summary::Summary;
 use crate::error::{CliError, Exit};
 use crate::filter::FilterArgs;
 use crate::link::Link;
+use crate::listen;
 use crate::messages::Messages;
-use crate::output::{Column, Format, List, Output, Record, Shape, Style};
-use crate::serve::tcp_address;
+use crate::output::{Column, Format, List, Memory, Output, Record, Shape, Style};
 use crate::signals::Interrupts;
 use crate::tool::{Context, Tool};
 use crate::units;
@@ -145,14 +145,8 @@ pub fn run<T: Tool, D: Decoder>(
     context.refuse_dry_run("tap", "--replay FILE --dry-run, which reads a transcript")?;
     let choice = choice(context, args)?;
     let interrupts = context.interrupts()?;
-    let wanted = tcp_address(&args.listen, args.allow_remote, "tap")
-        .map_err(|error| error.hint("--listen 127.0.0.1:0"))?;
-    let busy = |error| {
-        CliError::unavailable(format!("cannot listen on {wanted}: {error}"))
-            .hint("--listen 127.0.0.1:0 takes a free port")
-    };
-    let listener = TcpListener::bind(wanted).map_err(busy)?;
-    let address = listener.local_addr().map_err(busy)?.to_string();
+    let wanted = listen::tcp_address(&args.listen, args.allow_remote, "tap")?;
+    let (listener, address) = listen::bind(wanted)?;
     let recorder = args.record.as_deref().map(|path| {
         let tool = T::PROGRAM.name;
         let remarks =
@@ -163,8 +157,7 @@ pub fn run<T: Tool, D: Decoder>(
     let messages = context.messages.stamped();
     messages.note(format!("tap on {address}, relaying to {to}: let applications connect to it"));
     if args.print_addr {
-        context.out.done(&Record::new().with("addr", address.as_str()), &address)?;
-        context.out.flush()?;
+        listen::print(&mut context.out, address)?;
     }
     let (lines, items) = sync_channel(ROOM);
     let news = Arc::new(News {
@@ -359,7 +352,7 @@ fn sum_up(
         records.into_iter().try_for_each(|record| list.push(record))?;
         list.finish()?;
     } else if !records.is_empty() {
-        let text = Text::default();
+        let text = Memory::default();
         let style = Style { format: Format::Table, ..Style::default() };
         let mut table = Output::to(Box::new(text.clone()), style);
         let mut list = table.list(&summary::SHAPE)?;
@@ -385,28 +378,6 @@ fn unrecorded(args: &TapArgs, error: &io::Error) -> CliError {
     match error.kind() {
         io::ErrorKind::AlreadyExists => failed.hint("another name: no file is overwritten"),
         _ => failed,
-    }
-}
-
-/// Text in memory.
-#[derive(Debug, Clone, Default)]
-struct Text(Arc<Mutex<Vec<u8>>>);
-
-impl Text {
-    fn text(&self) -> String {
-        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-}
-
-impl io::Write for Text {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -13,18 +13,16 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::connection::{Connection, News};
 use super::decoder::{Decoder, Side};
+use crate::listen::accept;
 
 /// Connections at once; others wait to be accepted.
 const CONNECTIONS: usize = 512;
 /// As much passes in one go.
 const CHUNK: usize = 32 << 10;
-/// How often it is looked whether to stop.
-const TICK: Duration = Duration::from_millis(50);
 
 /// Where the relay goes, and how long it tries.
 #[derive(Debug, Clone)]
@@ -46,44 +44,16 @@ pub(super) fn run<D: Decoder>(
 ) -> io::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    let done = runtime.block_on(accept(listener, target, news, stop, decoder));
+    let mut number = 0;
+    let is_over = || stop.load(Ordering::Relaxed);
+    let done = runtime.block_on(accept(listener, CONNECTIONS, is_over, |client, peer| {
+        number += 1;
+        let tapped = Connection::open(number, peer, decoder(), Arc::clone(news));
+        serve(client, target.clone(), tapped)
+    }));
     // A name may still be looked up.
     runtime.shutdown_background();
     done
-}
-
-async fn accept<D: Decoder>(
-    listener: TcpListener,
-    target: &Target,
-    news: &Arc<News>,
-    stop: &AtomicBool,
-    decoder: impl Fn() -> D,
-) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
-    let next = async || {
-        let permit = Arc::clone(&permits).acquire_owned().await.ok();
-        (listener.accept().await, permit)
-    };
-    let mut number = 0;
-    while !stop.load(Ordering::Relaxed) {
-        match timeout(TICK, next()).await {
-            Ok((Ok((client, peer)), permit)) => {
-                number += 1;
-                let tapped = Connection::open(number, peer, decoder(), Arc::clone(news));
-                let target = target.clone();
-                tokio::spawn(async move {
-                    serve(client, target, tapped).await;
-                    drop(permit);
-                });
-            }
-            // Such as a lack of file descriptors, which passes.
-            Ok((Err(_), _)) => sleep(TICK).await,
-            Err(_) => {}
-        }
-    }
-    Ok(())
 }
 
 /// One application's connection, until both sides have ended.

@@ -58,7 +58,8 @@ impl TopArgs {
 /// The shortest pause: a server has other things to do.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-fn pause(text: &str) -> Result<Duration, String> {
+/// A pause between two looks, as a flag gives it.
+pub(crate) fn pause(text: &str) -> Result<Duration, String> {
     let pause = units::duration(text)?;
     if pause < SHORTEST {
         return Err(format!("`{text}` is too short: the pause is at least 100ms"));
@@ -81,11 +82,9 @@ pub fn run<T: Tool>(
     // Columns that there are not are told before anything is asked.
     drop(context.out.list(board.shape)?);
     let sort = board.figure(context.out.style.sort_by.as_deref());
-    let names = exports.names.first().copied();
-    let names = names.ok_or_else(|| CliError::internal("an exporter without names"))?;
     // The second signal must not end it before the terminal is given back.
     let interrupts = context.gentle_interrupts()?;
-    let mut collector = Collector::new(context, exports, names, args.choice.clone())?;
+    let mut collector = Collector::usual(context, exports, args.choice.clone())?;
     if shows {
         collector.silence();
     }

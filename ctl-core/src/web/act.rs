@@ -1,7 +1,6 @@
 //! Runs the tool's own commands for the page.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -13,7 +12,7 @@ use crate::error::{CliError, Exit};
 use crate::input::Input;
 use crate::link::Link;
 use crate::messages::Messages;
-use crate::output::{Format, Output, Style};
+use crate::output::{Format, Memory, Output, Style};
 use crate::repl::guest::Interactive;
 use crate::run::dispatch;
 use crate::tool::Context;
@@ -99,7 +98,9 @@ impl<T: Interactive> Acts<T> {
         globals.verbose = 0;
         globals.timeout = self.globals.timeout;
         let style = Style { format: Format::Json, ..Style::default() };
-        let (out, messages) = (Text::default(), Text::default());
+        let why = "the result is too long for a page: choose less";
+        let memory = || Memory::bounded(MOST, why);
+        let (out, messages) = (memory(), memory());
         let mut context = Context::<T>::beside(
             globals,
             sibling,
@@ -198,32 +199,6 @@ fn name(value: &str, field: &str) -> Result<String, CliError> {
 
 fn invalid(field: &Field, why: &str) -> CliError {
     CliError::usage(format!("{} is not valid: {why}", field.name))
-}
-
-/// Text in memory, up to a bound.
-#[derive(Debug, Clone, Default)]
-struct Text(Arc<Mutex<Vec<u8>>>);
-
-impl Text {
-    fn text(&self) -> String {
-        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-}
-
-impl Write for Text {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len().saturating_add(bytes.len()) > MOST {
-            return Err(io::Error::other("the result is too long for a page: choose less"));
-        }
-        all.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -15,33 +15,26 @@ use hyper::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::header::{HeaderName, HeaderValue};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::act::{Acts, Asked};
 use super::guard::{Guard, Refusal};
 use super::live::Live;
 use crate::error::{CliError, Exit};
+use crate::listen::http;
 use crate::repl::guest::Interactive;
 use crate::signals::Interrupts;
 
-/// Connections at once; others wait to be accepted.
-const CONNECTIONS: usize = 64;
 /// Streams of events at once, and commands.
 const STREAMS: usize = 16;
 const COMMANDS: usize = 8;
 /// The largest request, in bytes.
 const LARGEST: usize = 256 << 10;
-/// How long the head of a request may take, and its body.
+/// How long the body of a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often signals are looked for.
-const TICK: Duration = Duration::from_millis(50);
 
 const PAGE: &str = include_str!("page.html");
 const SCRIPT: &str = include_str!("page.js");
@@ -76,13 +69,6 @@ pub(super) fn serve<T: Interactive>(
 where
     T::Link: Send,
 {
-    let failed = |error| CliError::internal(format!("cannot serve HTTP: {error}"));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .max_blocking_threads(COMMANDS)
-        .build()
-        .map_err(failed)?;
     let shared = Arc::new(Shared {
         guard,
         title,
@@ -91,65 +77,19 @@ where
         streams: Arc::new(Semaphore::new(STREAMS)),
         commands: Semaphore::new(COMMANDS),
     });
-    let exit = runtime.block_on(accept(listener, interrupts, &shared)).map_err(failed);
-    // A command under way still has a moment.
-    runtime.shutdown_timeout(Duration::from_secs(1));
-    exit
-}
-
-async fn accept<T: Interactive>(
-    listener: TcpListener,
-    interrupts: &Interrupts,
-    shared: &Arc<Shared<T>>,
-) -> std::io::Result<Exit> {
-    listener.set_nonblocking(true)?;
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
-    let next = async || {
-        let permit = Arc::clone(&permits).acquire_owned().await.ok();
-        (listener.accept().await, permit)
-    };
-    loop {
-        if let Some(exit) = interrupts.requested() {
-            return Ok(exit);
-        }
-        match timeout(TICK, next()).await {
-            Ok((Ok((stream, _)), permit)) => {
-                tokio::spawn(connection(stream, permit, Arc::clone(shared)));
-            }
-            // Such as a lack of file descriptors, which passes.
-            Ok((Err(_), _)) => sleep(TICK).await,
-            Err(_) => {}
-        }
-    }
-}
-
-async fn connection<T: Interactive>(
-    stream: TcpStream,
-    _permit: Option<OwnedSemaphorePermit>,
-    shared: Arc<Shared<T>>,
-) {
-    let service = service_fn(|request| {
+    http::serve(listener, COMMANDS, interrupts, |stream| {
         let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(respond(request, &shared).await) }
-    });
-    let serving = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
-        .keep_alive(false)
-        .max_buf_size(16 << 10)
-        .serve_connection(TokioIo::new(stream), service);
-    // Whoever goes away, or sends what is no request, is nobody's concern.
-    let _ = serving.await;
+        async move { http::answer(stream, |request| respond(request, Arc::clone(&shared))).await }
+    })
 }
 
 async fn respond<T: Interactive>(
     request: Request<Incoming>,
-    shared: &Arc<Shared<T>>,
+    shared: Arc<Shared<T>>,
 ) -> Response<Answer> {
     let changes = request.method() == Method::POST;
     let mut response = match shared.guard.check(request.headers(), changes) {
-        Ok(()) => route(request, shared).await,
+        Ok(()) => route(request, &shared).await,
         Err(refusal) => refused(refusal),
     };
     let headers = response.headers_mut();

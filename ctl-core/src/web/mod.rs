@@ -9,7 +9,6 @@ mod guard;
 mod http;
 mod live;
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,12 +21,10 @@ use self::live::Live;
 use crate::error::{CliError, Exit};
 use crate::exporter::{Choice, Collector, Exports};
 use crate::link::Link as _;
-use crate::output::Record;
+use crate::listen;
 use crate::repl::guest::Interactive;
-use crate::serve::tcp_address;
 use crate::tool::Context;
-use crate::top::Board;
-use crate::units;
+use crate::top::{self, Board};
 
 /// Arguments of `web`.
 #[derive(Debug, Args)]
@@ -61,7 +58,7 @@ pub struct WebArgs {
     print_addr: bool,
 
     /// Pause between two looks at the servers, at least 100ms
-    #[arg(short, long, value_name = "DUR", default_value = "2s", value_parser = units::duration)]
+    #[arg(short, long, value_name = "DUR", default_value = "2s", value_parser = top::pause)]
     interval: Duration,
 
     #[command(flatten)]
@@ -192,9 +189,6 @@ impl Site {
     }
 }
 
-/// The shortest pause: a server has other things to do.
-const SHORTEST: Duration = Duration::from_millis(100);
-
 /// Runs `web` until a signal comes.
 ///
 /// # Errors
@@ -207,37 +201,21 @@ pub fn run<T: Interactive>(
     site: &'static Site,
 ) -> Result<Exit, CliError> {
     context.refuse_dry_run("web", "without --write it changes nothing")?;
-    if args.interval < SHORTEST {
-        return Err(CliError::usage("the pause between two looks is at least 100ms"));
-    }
     let token = guard::token(args.token.as_deref(), args.token_file.as_deref(), &context.messages)?;
-    let wanted = tcp_address(&args.listen, true, "page")
-        .map_err(|error| error.hint("--listen 127.0.0.1:0"))?;
-    if !wanted.ip().is_loopback() {
-        tcp_address(&args.listen, args.allow_remote, "page")?;
-        if token.is_none() {
-            return Err(CliError::usage("other machines are let in with a token only")
-                .hint("--token-file FILE"));
-        }
+    let wanted = listen::tcp_address(&args.listen, args.allow_remote, "page")?;
+    if !wanted.ip().is_loopback() && token.is_none() {
+        return Err(CliError::usage("other machines are let in with a token only")
+            .hint("--token-file FILE"));
     }
-    let names = exports.names.first().copied();
-    let names = names.ok_or_else(|| CliError::internal("an exporter without names"))?;
     let interrupts = context.interrupts()?;
-    let mut collector = Collector::new(context, exports, names, args.choice.clone())?;
+    let mut collector = Collector::usual(context, exports, args.choice.clone())?;
     collector.silence();
     let links = context.link.each()?;
-    let busy = |error| {
-        CliError::unavailable(format!("cannot listen on {wanted}: {error}"))
-            .hint("--listen 127.0.0.1:0 takes a free port")
-    };
-    let listener = TcpListener::bind(wanted).map_err(busy)?;
-    let address = listener.local_addr().map_err(busy)?;
+    let (listener, address) = listen::bind(wanted)?;
     let guard = Guard::new(address, &args.host, token)?;
     context.messages.note(format!("a page on http://{address}/"));
     if args.print_addr {
-        let text = address.to_string();
-        context.out.done(&Record::new().with("addr", text.as_str()), &text)?;
-        context.out.flush()?;
+        listen::print(&mut context.out, address)?;
     }
     let title = json!({
         "tool": T::PROGRAM.name,
