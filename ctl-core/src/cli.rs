@@ -183,7 +183,8 @@ fn with_help(tree: Command, program: &Program) -> Command {
     let completions = format!(
         "Examples:\n  {name} completions bash > ~/.local/share/bash-completion/completions/{name}\n  \
          {name} completions zsh > ~/.zfunc/_{name}\n  \
-         {name} completions fish > ~/.config/fish/completions/{name}.fish"
+         {name} completions fish > ~/.config/fish/completions/{name}.fish\n  \
+         {name} completions nushell | save ($nu.user-autoload-dirs.0)/{name}.nu"
     );
     let man = format!(
         "Without --out the page of {name} itself goes to stdout; with it, one file per command is written.\n\n\

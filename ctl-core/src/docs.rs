@@ -2,28 +2,48 @@
 
 pub mod commands;
 
-use clap::{Arg, Command};
-use clap_complete::Shell;
+use clap::{Arg, Command, ValueEnum};
+use clap_complete::Shell as Static;
 
 use crate::error::{CliError, ExitCode};
 use crate::shells::{self, Asking};
+
+/// A shell that completes lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// Asks the tool.
+    Bash,
+    /// Knows the grammar only.
+    Elvish,
+    /// Asks the tool.
+    Fish,
+    /// Asks the tool.
+    #[value(alias = "nu")]
+    Nushell,
+    /// Knows the grammar only.
+    #[value(name = "powershell")]
+    PowerShell,
+    /// Asks the tool.
+    Zsh,
+}
 
 /// A completion script for one shell.
 #[must_use]
 pub fn completions(mut tree: Command, shell: Shell) -> String {
     let name = tree.get_name().to_owned();
-    let asking = match shell {
-        Shell::Bash => Some(Asking::Bash),
-        Shell::Zsh => Some(Asking::Zsh),
-        Shell::Fish => Some(Asking::Fish),
-        _ => None,
+    let mut fixed = |shell| {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut tree, name.clone(), &mut script);
+        String::from_utf8_lossy(&script).into_owned()
     };
-    if let Some(asking) = asking {
-        return shells::script(asking, &name);
+    match shell {
+        Shell::Bash => shells::script(Asking::Bash, &name),
+        Shell::Elvish => fixed(Static::Elvish),
+        Shell::Fish => shells::script(Asking::Fish, &name),
+        Shell::Nushell => shells::script(Asking::Nushell, &name),
+        Shell::PowerShell => fixed(Static::PowerShell),
+        Shell::Zsh => shells::script(Asking::Zsh, &name),
     }
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut tree, name, &mut script);
-    String::from_utf8_lossy(&script).into_owned()
 }
 
 /// The man pages of the tool and of every subcommand: file name and text.
@@ -274,7 +294,7 @@ mod tests {
     #[test]
     fn completions_name_the_commands() {
         for shell in [Shell::Elvish, Shell::PowerShell] {
-            assert!(completions(tree(), shell).contains("put"), "{shell}");
+            assert!(completions(tree(), shell).contains("put"), "{shell:?}");
         }
     }
 }

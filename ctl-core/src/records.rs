@@ -81,7 +81,7 @@ pub const STDOUT: &str = "-";
 fn choose_format(globals: &GlobalArgs, out: &mut Output) -> Result<(), CliError> {
     match globals.output {
         None => out.style.format = Format::Ndjson,
-        Some(Format::Ndjson | Format::Json | Format::Yaml) => {}
+        Some(format) if format.is_structured() => {}
         Some(_) => {
             return Err(CliError::usage("records are written as ndjson, json or yaml")
                 .hint("-o ndjson, which can be read back"));

@@ -24,6 +24,9 @@ pub enum Asking {
     Zsh,
     /// The words: those up to the cursor.
     Fish,
+    /// The words: those up to the cursor, as they were typed.
+    #[value(alias = "nu")]
+    Nushell,
 }
 
 /// Arguments of `complete`.
@@ -48,6 +51,7 @@ pub fn script(shell: Asking, name: &str) -> String {
         Asking::Bash => include_str!("shells/bash"),
         Asking::Zsh => include_str!("shells/zsh"),
         Asking::Fish => include_str!("shells/fish"),
+        Asking::Nushell => include_str!("shells/nushell"),
     };
     script.replace("TOOL", name)
 }
@@ -63,6 +67,7 @@ pub fn complete<T: Interactive>(
 ) -> Result<Exit, CliError> {
     let (words, divided) = match (args.shell, args.words.as_slice()) {
         (Asking::Bash, [dividers, line]) => typed_in_bash(dividers, line),
+        (Asking::Nushell, words) => (words.iter().map(typed_in_nushell).collect(), String::new()),
         (_, words) => (words.to_vec(), String::new()),
     };
     let mut tree = cli::tree::<T>();
@@ -93,6 +98,7 @@ pub fn complete<T: Interactive>(
             Asking::Bash => in_bash(word),
             Asking::Zsh => format!("{}:{about}", word.replace('\\', "\\\\").replace(':', "\\:")),
             Asking::Fish => format!("{word}\t{about}"),
+            Asking::Nushell => format!("{}\t{about}", in_nushell(word)),
         };
         context.out.text(&format!("{line}\n"))?;
     }
@@ -168,6 +174,24 @@ fn in_bash(word: &str) -> String {
     typed
 }
 
+/// A word without the quotes around it.
+fn typed_in_nushell(word: &OsString) -> OsString {
+    let Some(typed) = word.to_str() else { return word.clone() };
+    let quote = typed.chars().next().filter(|c| "'\"`".contains(*c));
+    let inner = quote.and_then(|quote| typed.strip_prefix(quote));
+    let inner =
+        inner.map(|inner| quote.and_then(|quote| inner.strip_suffix(quote)).unwrap_or(inner));
+    inner.unwrap_or(typed).into()
+}
+
+/// A word as it is typed in nushell.
+fn in_nushell(word: &str) -> String {
+    if word.chars().all(|c| c.is_alphanumeric() || "_-./,:@%+=~^".contains(c)) {
+        return word.to_owned();
+    }
+    format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,5 +211,18 @@ mod tests {
         assert_eq!(read("tool -a 1:2 put @f"), ("-a|1:2|put|@f".into(), String::new()));
         assert_eq!(read("tool clear a@b"), ("clear|a@b".into(), "a".into()));
         assert_eq!(in_bash("a b$(x)"), "a\\ b\\$\\(x\\)");
+    }
+
+    #[test]
+    fn a_word_of_nushell_has_quotes_or_none() {
+        let typed = |word: &str| typed_in_nushell(&word.into()).into_string().unwrap();
+        assert_eq!(
+            ["mail", "'a b'", "\"a", "`a`", "'", ""].map(typed),
+            ["mail", "a b", "a", "a", "", ""]
+        );
+        assert_eq!(
+            ["--output=json", "a b", "$(x)\""].map(in_nushell),
+            ["--output=json", "\"a b\"", "\"$(x)\\\"\""]
+        );
     }
 }

@@ -159,7 +159,7 @@ fn look<T: Repeat>(
     until: Option<&Condition>,
 ) -> Result<Frame, CliError> {
     let style = &tool.out().style;
-    let structured = matches!(style.format, Format::Json | Format::Ndjson | Format::Yaml);
+    let structured = style.format.is_structured();
     let text = if structured { String::new() } else { capture(tool, line, None)? };
     let value = if structured || until.is_some() {
         let json = capture(tool, line, Some(Format::Json))?;

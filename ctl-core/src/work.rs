@@ -321,7 +321,7 @@ pub fn log(
 
 /// Whether stdout is the commands': it has no documents and no record for each job.
 fn is_for_commands(out: &Output) -> bool {
-    !matches!(out.style.format, Format::Json | Format::Ndjson | Format::Yaml)
+    !out.style.format.is_structured()
 }
 
 /// Says how many jobs (each a `noun`) ended in which way: on stderr, because stdout is the commands' or has a record for

@@ -200,7 +200,7 @@ impl<'a> View<'a> {
     }
 
     fn is_document(&self) -> bool {
-        matches!(self.out.style.format, Format::Json | Format::Yaml)
+        self.out.style.format.has_records() && !self.is(Format::Ndjson)
     }
 
     /// One event as a record, under `-o ndjson`.

@@ -113,7 +113,7 @@ fn show(tool: &mut Tool, response: &Response) -> Result<(), CliError> {
             Some(body) => tool.out.raw_body(body)?,
             None => return Err(CliError::usage("-o raw prints bodies, and this reply has none")),
         },
-        Format::Json | Format::Ndjson | Format::Yaml => {
+        format if format.has_records() => {
             let record = Record::new().with("reply", line);
             let record = match body {
                 Some(body) => record.with_body(body.to_vec()),

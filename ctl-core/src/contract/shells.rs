@@ -58,12 +58,13 @@ pub fn files_are_left_to_the_shell_and_scripts_are_short<T: Tool>(case: &Case<T>
     for (line, code) in [
         (&["complete", "zsh", "--", "repl", "-f", ""][..], 3),
         (&["complete", "fish", "--", "drain", "--to", "x"], 3),
+        (&["complete", "nushell", "--", "drain", "--to", "'x"], 3),
         (&["complete", "zsh", "--", "nonsense", ""], 0),
         (&["complete", "zsh"], 0),
     ] {
         let _ = case.program.at("127.0.0.1:1", line).exits(code);
     }
-    for shell in ["bash", "zsh", "fish"] {
+    for shell in ["bash", "zsh", "fish", "nushell"] {
         let script = case.program.bare(&["completions", shell]).exits(0);
         assert!(script.out().contains(case.program.name) && script.bytes.len() < 2000, "{shell}");
     }

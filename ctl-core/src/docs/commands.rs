@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 
-use clap::Args;
-use clap_complete::Shell;
+use clap::{Args, ValueEnum as _};
 
+use super::Shell;
 use crate::error::{CliError, Exit};
-use crate::output::{Format, Output, Record};
+use crate::output::{Output, Record};
 use crate::program::Program;
 use crate::units;
 
@@ -49,7 +49,8 @@ pub fn completions(
     args: &CompletionsArgs,
 ) -> Result<Exit, CliError> {
     let script = super::completions((program.tree)(), args.shell);
-    document(out, Record::new().with("shell", args.shell.to_string()), "script", &script)
+    let shell = args.shell.to_possible_value().map(|value| value.get_name().to_owned());
+    document(out, Record::new().with("shell", shell), "script", &script)
 }
 
 /// Runs `man`.
@@ -102,7 +103,7 @@ fn document(
     text: &str,
 ) -> Result<Exit, CliError> {
     match out.style.format {
-        Format::Json | Format::Ndjson | Format::Yaml => {
+        format if format.is_structured() => {
             out.done(&record.with(key, text), "")?;
         }
         _ => out.text(text)?,

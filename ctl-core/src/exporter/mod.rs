@@ -17,7 +17,7 @@ use self::http::{Asked, Reply};
 pub use self::metrics::{Kind, Metrics};
 use crate::error::{CliError, Exit};
 use crate::listen;
-use crate::output::{Column, Format, Output, Shape};
+use crate::output::{Column, Output, Shape};
 use crate::tool::{Context, Tool};
 
 /// Arguments of `exporter`.
@@ -107,8 +107,8 @@ fn print<T: Tool>(out: &mut Output, exporter: &Exporter<T>) -> Result<Exit, CliE
     let are_all_down = failures.len() == exporter.0.addresses().len();
     let worst = failures.into_iter().max_by_key(|error| error.exit.code());
     match (out.style.format, worst) {
-        (Format::Json | Format::Ndjson | Format::Yaml, Some(worst)) if are_all_down => Err(worst),
-        (Format::Json | Format::Ndjson | Format::Yaml, worst) => {
+        (format, Some(worst)) if format.has_records() && are_all_down => Err(worst),
+        (format, worst) if format.has_records() => {
             let mut list = out.list(&METRICS)?;
             metrics.records().try_for_each(|record| list.push(record))?;
             list.finish()?;

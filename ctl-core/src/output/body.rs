@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use super::record::BODY;
 use crate::error::CliError;
 use crate::escape;
 
@@ -80,13 +81,28 @@ pub enum Shown<'a> {
 }
 
 impl Shown<'_> {
+    /// The key of a body in base64.
+    pub(super) const BASE64: &'static str = "body_base64";
+    /// The key of a body in hexadecimal.
+    pub(super) const HEX: &'static str = "body_hex";
+
     /// The key that tells the encoding.
     #[must_use]
     pub fn key(&self) -> &'static str {
         match self {
-            Self::Text(_) | Self::Parsed(_) => "body",
-            Self::Base64(_) => "body_base64",
-            Self::Hex(_) => "body_hex",
+            Self::Text(_) | Self::Parsed(_) => BODY,
+            Self::Base64(_) => Self::BASE64,
+            Self::Hex(_) => Self::HEX,
+        }
+    }
+
+    /// What stands under the key, as text; JSON stands as it was written.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Text(text) => (*text).to_owned(),
+            Self::Parsed(value) => value.to_string(),
+            Self::Base64(bytes) => base64(bytes),
+            Self::Hex(bytes) => hex(bytes),
         }
     }
 }

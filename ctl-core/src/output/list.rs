@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::object::Object;
 use super::record::{Column, Field, Layout, Record, Shape, Show};
-use super::{BODY, Format, Output, Style, no_body, table, unknown_column};
+use super::{BODY, Format, Output, Style, csv, no_body, table, unknown_column};
 use crate::color::Role;
 use crate::envelope::{self, Decode, ENVELOPE};
 use crate::error::CliError;
@@ -133,7 +133,7 @@ impl<'a> List<'a> {
             && match format {
                 Format::Table | Format::Wide => self.layout == Layout::Block || self.live.is_some(),
                 Format::Json | Format::Yaml => self.eager,
-                Format::Plain | Format::Ndjson | Format::Name | Format::Raw => true,
+                Format::Plain | Format::Ndjson | Format::Csv | Format::Name | Format::Raw => true,
             }
     }
 
@@ -214,6 +214,14 @@ impl<'a> List<'a> {
                 }
                 self.out.line(line)
             }
+            Format::Csv => {
+                let headings = csv::headings(self.keys(), self.out.style.encoding);
+                if self.pushed == 1 {
+                    self.out.csv_heading(&headings)?;
+                }
+                let fields = csv::fields(&record, &headings, self.out.style.encoding)?;
+                self.out.csv_line(fields)
+            }
             Format::Name => {
                 let mut line = Vec::new();
                 self.out.plain_field(record.get(self.shape.name), &mut line)?;
@@ -225,6 +233,11 @@ impl<'a> List<'a> {
             },
             Format::Json | Format::Ndjson | Format::Yaml => self.write_json(record),
         }
+    }
+
+    /// The keys of the columns.
+    fn keys(&self) -> impl Iterator<Item = &'static str> {
+        self.columns.iter().map(|column| column.key)
     }
 
     fn write_json(&mut self, mut record: Record) -> Result<(), CliError> {
@@ -266,6 +279,10 @@ impl<'a> List<'a> {
             Format::Json if self.pushed == 0 => self.text.push_str("[]\n"),
             Format::Json => self.text.push_str("\n]\n"),
             Format::Yaml if self.pushed == 0 && !self.single => self.text.push_str("[]\n"),
+            Format::Csv if self.pushed == 0 => {
+                let headings = csv::headings(self.keys(), self.out.style.encoding);
+                self.out.csv_heading(&headings)?;
+            }
             _ => {}
         }
         let text = std::mem::take(&mut self.text);
@@ -276,7 +293,7 @@ impl<'a> List<'a> {
 fn shown(column: &Column, format: Format) -> bool {
     match column.show {
         Show::Always => true,
-        Show::Wide => format == Format::Wide,
+        Show::Wide => matches!(format, Format::Wide | Format::Csv),
         Show::OnRequest => false,
     }
 }

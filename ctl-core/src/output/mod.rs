@@ -1,9 +1,10 @@
 //! Results on stdout: formats, bodies, and the one writer that every result goes through.
 //!
-//! stdout carries results only. `plain`, `json`, `ndjson`, `yaml`, `name` and `raw` are a contract;
+//! stdout carries results only. `plain`, `json`, `ndjson`, `yaml`, `csv`, `name` and `raw` are a contract;
 //! tables are for people and may change.
 
 mod body;
+mod csv;
 mod destination;
 mod handover;
 mod list;
@@ -47,6 +48,8 @@ pub enum Format {
     Ndjson,
     /// The same structure as JSON.
     Yaml,
+    /// Comma-separated values under a heading of JSON's keys.
+    Csv,
     /// Bare names or ids, one per line.
     #[value(alias = "id")]
     Name,
@@ -59,6 +62,18 @@ impl Format {
     #[must_use]
     pub fn is_json(self) -> bool {
         matches!(self, Self::Json | Self::Ndjson)
+    }
+
+    /// Whether results are written with their structure, as documents.
+    #[must_use]
+    pub fn is_structured(self) -> bool {
+        matches!(self, Self::Json | Self::Ndjson | Self::Yaml)
+    }
+
+    /// Whether a result is a record with all its fields, for programs.
+    #[must_use]
+    pub fn has_records(self) -> bool {
+        self.is_structured() || self == Self::Csv
     }
 }
 
@@ -251,6 +266,14 @@ impl Output {
                 let document = Object::new(&record, self.style.encoding)?;
                 self.document(&document)?;
             }
+            Format::Csv => {
+                self.csv_heading(&["key", "value"])?;
+                let keys: Vec<&str> = record.fields().map(|(key, _)| key).collect();
+                let values = csv::fields(&record, &keys, self.style.encoding)?;
+                for (key, value) in keys.into_iter().zip(values) {
+                    self.csv_line([key, &value])?;
+                }
+            }
             Format::Raw => return Err(no_body()),
         }
         self.flush()
@@ -293,6 +316,12 @@ impl Output {
                     self.plain_field(record.get(key), &mut line)?;
                 }
                 self.line(line)?;
+            }
+            Format::Csv => {
+                let keys = record.fields().map(|(key, _)| key);
+                let headings = csv::headings(keys, self.style.encoding);
+                self.csv_heading(&headings)?;
+                self.csv_line(csv::fields(record, &headings, self.style.encoding)?)?;
             }
             Format::Json | Format::Ndjson | Format::Yaml => {
                 let document = Object::new(record, self.style.encoding)?;
@@ -457,6 +486,20 @@ impl Output {
             },
         }
         Ok(())
+    }
+
+    /// The heading of comma-separated values, if one is wanted.
+    fn csv_heading(&mut self, keys: &[&str]) -> Result<(), CliError> {
+        if self.style.headers { self.csv_line(keys) } else { Ok(()) }
+    }
+
+    /// A line of comma-separated values.
+    fn csv_line(
+        &mut self,
+        fields: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> Result<(), CliError> {
+        let line = csv::line(fields)?;
+        self.bytes(&line)
     }
 
     /// A value as JSON, on one line for NDJSON. Large values are not copied on their way.

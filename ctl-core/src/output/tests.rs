@@ -53,6 +53,43 @@ fn plain_keeps_bytes_that_are_not_text() {
 }
 
 #[test]
+fn csv_has_a_heading_also_when_there_is_nothing() {
+    let lines = text(style(Format::Csv), vec![job(1, b"a,\"b\"\nc"), job(2, b"\xff")]);
+    let heading = "id,tube,age,body,body_base64\n";
+    assert_eq!(lines, format!("{heading}1,mail,5,\"a,\"\"b\"\"\nc\",\n2,mail,5,,/w==\n"));
+    assert_eq!(text(style(Format::Csv), vec![]), heading);
+    let bare = Style { headers: false, ..style(Format::Csv) };
+    assert_eq!(text(bare, vec![job(2, b"x")]), "2,mail,5,x,\n");
+}
+
+#[test]
+fn csv_names_the_encoding_of_bodies() {
+    let shown = |encoding, body: &[u8]| {
+        let columns = Some(vec!["id".to_owned(), "body".to_owned()]);
+        text(Style { encoding, columns, ..style(Format::Csv) }, vec![job(1, body)])
+    };
+    assert_eq!(shown(Encoding::Base64, b"hi"), "id,body_base64\n1,aGk=\n");
+    assert_eq!(shown(Encoding::Hex, b"hi"), "id,body_hex\n1,6869\n");
+    assert_eq!(shown(Encoding::Utf8, b"hi"), "id,body\n1,hi\n");
+    assert_eq!(shown(Encoding::Json, b"{\"a\": 1}"), "id,body,body_base64\n1,\"{\"\"a\"\":1}\",\n");
+}
+
+#[test]
+fn csv_of_bodies_that_act_on_a_terminal_is_base64() {
+    let lines = text(style(Format::Csv), vec![job(1, b"\x1b[2J")]);
+    assert!(lines.ends_with("1,mail,5,,G1sySg==\n"), "{lines}");
+}
+
+#[test]
+fn csv_of_names_and_values_and_of_an_outcome() {
+    let shared = Memory::default();
+    let mut out = Output::to(Box::new(shared.clone()), style(Format::Csv));
+    out.pairs(Record::new().with("a", 1).with("b", "x, y")).unwrap();
+    out.done_with(&Record::new().with("moved", 3).with("to", "t"), &["moved"], "moved 3").unwrap();
+    assert_eq!(shared.text(), "key,value\na,1\nb,\"x, y\"\nmoved,to\n3,t\n");
+}
+
+#[test]
 fn json_is_one_document_also_when_empty() {
     let list: Value = serde_json::from_str(&text(style(Format::Json), vec![job(1, b"x")])).unwrap();
     assert_eq!(

@@ -49,7 +49,8 @@ const START_FLAGS: &[&str] = &[
 const TIMEOUT: &str = "timeout";
 
 /// The formats of `:format`.
-pub const FORMATS: &[&str] = &["table", "wide", "plain", "json", "ndjson", "yaml", "name", "raw"];
+pub const FORMATS: &[&str] =
+    &["table", "wide", "plain", "json", "ndjson", "yaml", "csv", "name", "raw"];
 
 /// Commands of the command line that make no sense in any session; `:watch` repeats.
 const LEFT_OUT: &[&str] = &[

@@ -33,8 +33,11 @@ pub(super) fn all<T: Tool>(
                 context.out.document(&document)?;
             }
             _ => {
-                if looks > 1 {
-                    context.out.text("\n")?;
+                match (looks, context.out.style.format) {
+                    (1, _) => {}
+                    // One table, whose heading stands once.
+                    (_, Format::Csv) => context.out.style.headers = false,
+                    _ => context.out.text("\n")?,
                 }
                 rows(&mut context.out, known)?;
             }

@@ -81,7 +81,7 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     }
     let mut list = tool.out.list(&RESULTS)?;
     bulk.beside(&list);
-    let structured = tool.globals.output.is_some_and(Format::is_json);
+    let structured = tool.globals.output.is_some_and(Format::has_records);
     let mut jobs = Jobs::new(most, !list.streams());
     loop {
         let news = match pool.next(&interrupts) {

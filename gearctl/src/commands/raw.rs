@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::{Format, Record};
+use ctl_core::output::Record;
 use ctl_core::units;
 use gearman_client::protocol::{AdminCommand, AdminReply};
 use serde_json::Value;
@@ -120,7 +120,7 @@ fn text(tool: &mut Tool, line: &[u8]) -> Result<Exit, CliError> {
         }
     };
     match tool.out.style.format {
-        Format::Json | Format::Ndjson | Format::Yaml => {
+        format if format.is_structured() => {
             let texts: Vec<Value> =
                 lines.iter().map(|line| String::from_utf8_lossy(line).into()).collect();
             tool.out.document(&serde_json::json!({ "reply": texts }))?;

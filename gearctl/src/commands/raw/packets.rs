@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::{Argument, Input};
-use ctl_core::output::{Column, Format, List, Record, Shape, base64, from_base64, from_hex, hex};
+use ctl_core::output::{Column, List, Record, Shape, base64, from_base64, from_hex, hex};
 use gearman_client::UniqueId;
 use gearman_client::protocol::{Magic, Packet, PacketType};
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let bound = tool.link.dialer.timeout().unwrap_or(PATIENCE);
     let (mut connection, address) = tool.link.open_packets()?;
-    let structured = matches!(tool.out.style.format, Format::Json | Format::Ndjson | Format::Yaml);
+    let structured = tool.out.style.format.has_records();
     let trace = tool.link.dialer.trace();
     let barrier = Barrier::new();
     for packet in packets.iter().chain(&barrier.questions()?) {

@@ -1,0 +1,72 @@
+//! Comma-separated values (RFC 4180, lines that end with LF): a heading of keys, and a row for each record.
+//!
+//! The keys are those of JSON, a body's among them: `body` where it is text, else `body_base64`.
+
+use csv::WriterBuilder;
+use serde_json::Value;
+
+use super::record::{BODY, Field};
+use super::{Encoding, Record, Shown, table};
+use crate::error::CliError;
+use crate::escape;
+
+/// The headings that these fields have: one for each key that JSON would use.
+pub(super) fn headings<'a>(
+    keys: impl Iterator<Item = &'a str>,
+    encoding: Encoding,
+) -> Vec<&'a str> {
+    let keys = keys.flat_map(|key| match (key, encoding) {
+        (BODY, Encoding::Auto | Encoding::Json) => vec![BODY, Shown::BASE64],
+        (BODY, Encoding::Base64) => vec![Shown::BASE64],
+        (BODY, Encoding::Hex) => vec![Shown::HEX],
+        (key, _) => vec![key],
+    });
+    keys.collect()
+}
+
+/// The fields of a record under these headings.
+///
+/// # Errors
+/// `--encoding utf8` and a body is not UTF-8: exit 65.
+pub(super) fn fields(
+    record: &Record,
+    headings: &[&str],
+    encoding: Encoding,
+) -> Result<Vec<String>, CliError> {
+    let body = record.body().map(|body| shown(body, encoding)).transpose()?;
+    let field = |heading: &&str| match (&body, record.get(heading)) {
+        (Some((key, text)), _) if key == heading => text.clone(),
+        (_, Some(Field::Value(value))) => text(value),
+        _ => String::new(),
+    };
+    Ok(headings.iter().map(field).collect())
+}
+
+/// A value; what acts on a terminal is escaped, as in every format, and there is no way back.
+pub(super) fn text(value: &Value) -> String {
+    escape::bytes_view(table::value_text(value).as_bytes())
+}
+
+/// A body and its key. In base64 it also is where it would act on a terminal: CSV knows no escapes, and it must be read back.
+fn shown(body: &[u8], encoding: Encoding) -> Result<(&'static str, String), CliError> {
+    let mut shown = encoding.shown(body)?;
+    let acts = |text: &str| text.chars().any(|c| escape::acts(c) && !matches!(c, '\n' | '\t'));
+    if encoding != Encoding::Utf8 && acts(&shown.text()) {
+        shown = Shown::Base64(body);
+    }
+    Ok((shown.key(), escape::bytes_view(shown.text().as_bytes())))
+}
+
+/// One line.
+///
+/// # Errors
+/// None that a list in memory could meet; exit 70.
+pub(super) fn line(
+    fields: impl IntoIterator<Item = impl AsRef<[u8]>>,
+) -> Result<Vec<u8>, CliError> {
+    let failed =
+        |error: &dyn std::fmt::Display| CliError::internal(format!("cannot write CSV: {error}"));
+    let mut row = WriterBuilder::new().buffer_capacity(512).from_writer(Vec::new());
+    row.write_record(fields).map_err(|error| failed(&error))?;
+    row.into_inner().map_err(|error| failed(&error))
+}
