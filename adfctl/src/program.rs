@@ -43,6 +43,7 @@ pub const PROGRAM: Program = Program {
         ("ADFCTL_TIMEOUT", "as --timeout"),
         ("ADFCTL_OUTPUT", "as --output"),
         ("ADFCTL_LOG", "what is logged, as RUST_LOG: debug, or adfctl::protocol=trace"),
+        ("ADFCTL_LOG_FORMAT", "how lines on stderr are written: text or json"),
         ("ADFCTL_HISTFILE", "history of the REPL; empty or /dev/null for none"),
         ("ADFCTL_PAGER, PAGER", "pager of the REPL [default: less]"),
         ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),

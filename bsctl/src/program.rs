@@ -47,6 +47,7 @@ pub const PROGRAM: Program = Program {
         ("BSCTL_TIMEOUT", "as --timeout"),
         ("BSCTL_OUTPUT", "as --output"),
         ("BSCTL_LOG", "what is logged, as RUST_LOG: debug, or bsctl=info,bsctl::protocol=trace"),
+        ("BSCTL_LOG_FORMAT", "how lines on stderr are written: text or json"),
         ("BSCTL_CONFIRM_ABOVE", "kick --all asks above this number of jobs [default: 100]"),
         ("BSCTL_HISTFILE", "history of the REPL; empty or /dev/null for none"),
         ("BSCTL_PAGER, PAGER", "pager of the REPL [default: less]"),

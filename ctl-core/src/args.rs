@@ -8,6 +8,7 @@ use crate::color::ColorWhen;
 use crate::config::{Settings, keys, word};
 use crate::envelope::Decode;
 use crate::error::CliError;
+use crate::messages::LogFormat;
 use crate::output::{Encoding, Format, Style};
 use crate::units;
 
@@ -21,6 +22,8 @@ pub enum ProgressWhen {
     Bar,
     /// A line every five seconds.
     Plain,
+    /// An object every second, and at the end: ts, label, done, total, rate.
+    Json,
     /// Nothing.
     Never,
 }
@@ -108,7 +111,17 @@ pub struct GlobalArgs {
     )]
     pub color: Option<ColorWhen>,
 
-    /// Progress on stderr: auto, bar, plain, never
+    /// How lines on stderr are written: text, json [default: text]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "FMT",
+        hide_possible_values = true
+    )]
+    pub log_format: Option<LogFormat>,
+
+    /// Progress on stderr: auto, bar, plain, json, never
     #[arg(
         long,
         global = true,

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io;
 
+use serde_json::{Map, Value};
+
 use crate::{escape, process};
 
 /// How a command ended, as the process's exit code.
@@ -332,21 +334,25 @@ impl CliError {
     /// The error object that ends stderr under `-o json` and `-o ndjson`, on one line without the line end.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let mut error = serde_json::json!({
-            "code": self.code,
-            "message": self.message,
-            "exit": self.exit.code(),
-        });
-        if let Some(map) = error.as_object_mut() {
-            if !self.hints.is_empty() {
-                map.insert("hints".to_owned(), self.hints.clone().into());
-            }
-            if !self.counts.is_empty() {
-                let counts = self.counts.iter().map(|(name, count)| (*name, *count));
-                map.insert("counts".to_owned(), counts.collect());
-            }
+        serde_json::json!({ "error": self.to_object() }).to_string()
+    }
+
+    /// Its fields: `code`, `message`, `exit`, and `hints` and `counts` if it has some.
+    #[must_use]
+    pub fn to_object(&self) -> Map<String, Value> {
+        let mut fields = Map::from_iter([
+            ("code".to_owned(), self.code.into()),
+            ("message".to_owned(), self.message.as_str().into()),
+            ("exit".to_owned(), self.exit.code().into()),
+        ]);
+        if !self.hints.is_empty() {
+            fields.insert("hints".to_owned(), self.hints.clone().into());
         }
-        serde_json::json!({ "error": error }).to_string()
+        if !self.counts.is_empty() {
+            let counts = self.counts.iter().map(|(name, count)| (*name, *count));
+            fields.insert("counts".to_owned(), counts.collect());
+        }
+        fields
     }
 }
 

@@ -7,11 +7,13 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use clap::ValueEnum;
 use indicatif::ProgressBar;
+use serde_json::{Map, Value, json};
 
 use crate::args::GlobalArgs;
 use crate::color::Role;
-use crate::config::Environment;
+use crate::config::{Environment, word};
 use crate::error::{CliError, Exit};
 use crate::escape;
 
@@ -32,6 +34,19 @@ pub enum Level {
     Trace,
 }
 
+impl Level {
+    /// What lines that are objects call it.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Decision | Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
 /// The way to stderr; clones share it.
 #[derive(Clone)]
 pub struct Messages {
@@ -39,6 +54,18 @@ pub struct Messages {
     filter: Arc<Filter>,
     /// Lines begin with the time.
     stamps: bool,
+    /// Lines are objects.
+    format: LogFormat,
+}
+
+/// The value of `--log-format`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// An object a line: `ts`, `level`, `target`, `message`, and what belongs to the message.
+    Json,
 }
 
 struct Shared {
@@ -65,7 +92,10 @@ impl Messages {
         let terminal = io::stderr().is_terminal();
         let color = args.color.unwrap_or_default().decide(|name| environment.var(name), terminal);
         let messages = Self::to(Box::new(io::stderr()), program, color, terminal);
-        Ok(messages.with_filter(Filter::resolve(prefix, args, environment)?))
+        let flag = ("--log-format", args.log_format);
+        let format = environment.setting(flag, &[&format!("{prefix}_LOG_FORMAT")], word)?;
+        let format = format.map(|setting| setting.value).unwrap_or_default();
+        Ok(messages.with_filter(Filter::resolve(prefix, args, environment)?).with_format(format))
     }
 
     /// Writes to `sink` at the default level, for sessions and tests.
@@ -78,7 +108,14 @@ impl Messages {
     ) -> Self {
         let (sink, bar, held) = (Mutex::new(sink), Mutex::new(None), Mutex::new(None));
         let shared = Shared { sink, bar, held, program, color, terminal };
-        Self { shared: Arc::new(shared), filter: Arc::new(Filter::at(Level::Info)), stamps: false }
+        let filter = Arc::new(Filter::at(Level::Info));
+        Self { shared: Arc::new(shared), filter, stamps: false, format: LogFormat::Text }
+    }
+
+    /// The same stream with lines of this form.
+    #[must_use]
+    pub fn with_format(self, format: LogFormat) -> Self {
+        Self { format, ..self }
     }
 
     /// The same stream with another filter.
@@ -115,6 +152,11 @@ impl Messages {
         self.log(Level::Warn, self.shared.program, text.as_ref());
     }
 
+    /// As [`Messages::warn`]; lines that are objects have these fields as well.
+    pub fn warn_of(&self, text: impl AsRef<str>, fields: Map<String, Value>) {
+        self.log_of(Level::Warn, self.shared.program, text.as_ref(), fields);
+    }
+
     /// A decision of the tool, shown with `-v`.
     pub fn decision(&self, text: impl AsRef<str>) {
         self.log(Level::Decision, self.shared.program, text.as_ref());
@@ -135,10 +177,18 @@ impl Messages {
 
     /// A message of any level. Targets are paths such as `bsctl::protocol`.
     pub fn log(&self, level: Level, target: &str, text: &str) {
+        self.log_of(level, target, text, Map::new());
+    }
+
+    fn log_of(&self, level: Level, target: &str, text: &str, fields: Map<String, Value>) {
         if !self.shows(level, target) {
             return;
         }
         let text = escape::shorten(text);
+        if self.format == LogFormat::Json {
+            let said = json!({"level": level.word(), "target": target, "message": text});
+            return self.object(said, fields);
+        }
         let text = escape::lines(&text);
         let color = self.shared.color;
         let line = match level {
@@ -161,6 +211,10 @@ impl Messages {
             self.line(&escape::json(&error.to_json()));
             return;
         }
+        if self.format == LogFormat::Json {
+            let said = json!({"level": Level::Error.word(), "target": self.shared.program});
+            return self.object(said, error.to_object());
+        }
         let color = self.shared.color;
         let code =
             if error.exit == Exit::Usage { String::new() } else { format!("{}: ", error.code) };
@@ -174,6 +228,17 @@ impl Messages {
             ));
         }
         self.line(&text);
+    }
+
+    /// A line that is an object, with the time before all others; whoever calls this was asked for it.
+    pub(crate) fn object(&self, head: Value, fields: Map<String, Value>) {
+        let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+        let mut object = Map::from_iter([("ts".to_owned(), now.into())]);
+        if let Value::Object(head) = head {
+            object.extend(head);
+        }
+        object.extend(fields);
+        self.write(format!("{}\n", escape::json(&Value::Object(object).to_string())).as_bytes());
     }
 
     /// Ends the line on which a terminal has shown `^C`.
@@ -396,6 +461,28 @@ mod tests {
         assert_eq!(json.lines().count(), 1);
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(value["error"]["exit"], 1);
+    }
+
+    #[test]
+    fn lines_may_be_objects() {
+        let text = captured(|messages| {
+            let messages = messages.clone().with_format(LogFormat::Json).stamped();
+            messages.warn_of("job 7\x1b: exit 3", Map::from_iter([("exit".to_owned(), 3.into())]));
+            messages.decision("hidden");
+            messages.failure(&CliError::not_found("job 42 is not there").hint("job 43"), false);
+        });
+        assert!(!text.contains('\x1b'), "{text}");
+        let lines: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let [warning, failure] = lines.as_slice() else { panic!("{text}") };
+        assert_eq!(warning["level"], "warn");
+        assert_eq!(warning["message"], "job 7\x1b: exit 3");
+        assert_eq!(warning["exit"], 3);
+        assert!(humantime::parse_rfc3339(warning["ts"].as_str().unwrap()).is_ok(), "{text}");
+        assert_eq!(failure["level"], "error");
+        assert_eq!((&failure["code"], &failure["exit"]), (&json!("NOT_FOUND"), &json!(1)));
+        assert_eq!(failure["message"], "job 42 is not there");
+        assert_eq!(failure["hints"], json!(["job 43"]));
     }
 
     #[test]

@@ -5,11 +5,13 @@ mod rate;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::Value;
 
 use crate::args::ProgressWhen;
 use crate::escape;
 use crate::input::Meter;
 use crate::messages::Messages;
+use crate::output::Record;
 use crate::units;
 
 use self::rate::Rate;
@@ -35,12 +37,14 @@ pub struct Progress {
 enum Mode {
     Bar,
     Lines,
+    Objects,
     Hidden,
 }
 
 /// Commands faster than this show no progress.
 const PATIENCE: Duration = Duration::from_millis(300);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
+const OBJECT_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Progress {
     /// Starts measuring; `total` is none when it is not known.
@@ -56,6 +60,7 @@ impl Progress {
             ProgressWhen::Auto | ProgressWhen::Never => Mode::Hidden,
             ProgressWhen::Bar => Mode::Bar,
             ProgressWhen::Plain => Mode::Lines,
+            ProgressWhen::Json => Mode::Objects,
         };
         let started = Instant::now();
         Self {
@@ -116,6 +121,11 @@ impl Progress {
                     self.messages.note(self.line());
                 }
             }
+            (Mode::Objects, _) => {
+                if self.shown.unwrap_or(self.started).elapsed() >= OBJECT_INTERVAL {
+                    self.show_object(now);
+                }
+            }
         }
     }
 
@@ -140,15 +150,40 @@ impl Progress {
                     self.messages.note(format!("{}: {done}{whole}", self.label));
                 }
             }
+            (Mode::Objects, _) => {
+                if self.shown.is_none_or(|shown| shown.elapsed() >= OBJECT_INTERVAL) {
+                    self.show_object(Instant::now());
+                }
+            }
         }
     }
 
-    /// Removes the bar.
+    /// Removes the bar, or writes the last object.
     pub fn finish(&mut self) {
+        if self.mode == Mode::Objects {
+            self.show_object(Instant::now());
+            self.mode = Mode::Hidden;
+        }
         self.messages.set_bar(None);
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
+    }
+
+    /// Where it stands: `label`, `done`, `total` and `rate` (each second, null where it is not known); for a file how
+    /// many bytes of how many, too.
+    fn show_object(&mut self, now: Instant) {
+        self.shown = Some(now);
+        let fields = Record::new()
+            .with("label", self.label.as_str())
+            .with("done", self.done)
+            .with("total", self.total)
+            .with("rate", self.rate.per_second(now, self.done).map(|rate| rate.round() as u64));
+        let fields = match &self.meter {
+            Some(meter) => fields.with("bytes", meter.position()).with("size", meter.size()),
+            None => fields,
+        };
+        self.messages.object(Value::Null, fields.into());
     }
 
     fn show_bar(&mut self) {
@@ -212,6 +247,22 @@ impl Drop for Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Memory;
+
+    #[test]
+    fn an_object_says_how_far_it_came() {
+        let sink = Memory::default();
+        let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
+        let mut progress = Progress::start(ProgressWhen::Json, &messages, "kicking", Some(3));
+        progress.advance_by(2);
+        progress.finish();
+        drop(progress);
+        let text = sink.text();
+        let object: Value = serde_json::from_str(text.trim_end()).unwrap();
+        assert_eq!((&object["done"], &object["total"]), (&2.into(), &3.into()));
+        assert_eq!(object["label"], "kicking");
+        assert!(object["ts"].is_string() && object.get("rate").is_some(), "{text}");
+    }
 
     #[test]
     fn a_label_never_acts_on_a_terminal() {

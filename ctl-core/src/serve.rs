@@ -129,6 +129,8 @@ pub fn serve<S>(
     for fault in late.into_iter().chain(args.fail.iter().cloned()) {
         faults.try_add(fault).map_err(|error| CliError::usage(error.to_string()))?;
     }
+    let is_alone = args.command.is_empty();
+    let messages = if is_alone { &messages.stamped() } else { messages };
     messages.note(format!("in-memory {} on {address}", service.name));
     if args.print_addr {
         out.done(&Record::new().with("addr", address.as_str()), &address)?;
@@ -139,7 +141,7 @@ pub fn serve<S>(
     };
     let idle = || args.max_idle.is_some_and(|longest| requests.idle() >= longest);
     let gone = || parent.as_ref().is_some_and(Parent::is_gone) || idle();
-    let exit = if args.command.is_empty() {
+    let exit = if is_alone {
         until_ended(interrupts, gone)
     } else {
         child::run(&args.command, (variables, &address), interrupts, gone)?

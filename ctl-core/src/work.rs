@@ -287,7 +287,14 @@ impl CommandEnd {
         let time = self.time.map(|time| format!(" after {}", units::show_duration(time)));
         let words = self.words.as_ref().map(|words| format!(": {words}"));
         let (time, words) = (time.unwrap_or_default(), words.unwrap_or_default());
-        messages.warn(format!("{job}: {how}{time}, {fate}{words}"));
+        let fields = Record::new()
+            .with("job", job)
+            .with("exit", self.exit)
+            .with("signal", self.signal)
+            .with("ms", self.time.map(units::milliseconds))
+            .with("fate", fate)
+            .with("stderr", self.words.as_deref());
+        messages.warn_of(format!("{job}: {how}{time}, {fate}{words}"), fields.into());
     }
 }
 

@@ -48,6 +48,7 @@ pub const PROGRAM: Program = Program {
         ("GEARCTL_TIMEOUT", "as --timeout"),
         ("GEARCTL_OUTPUT", "as --output"),
         ("GEARCTL_LOG", "what is logged, as RUST_LOG: debug, or gearctl::protocol=trace"),
+        ("GEARCTL_LOG_FORMAT", "how lines on stderr are written: text or json"),
         ("GEARCTL_HISTFILE", "history of the REPL; empty or /dev/null for none"),
         ("GEARCTL_PAGER, PAGER", "pager of the REPL [default: less]"),
         ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),

@@ -208,6 +208,7 @@ macro_rules! tool_contract {
                 a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for,
                 a_job_that_does_not_end_well_is_told_on_a_line,
                 results_go_to_stdout_and_the_summary_to_stderr,
+                every_line_of_the_log_can_be_an_object,
             }
             #[cfg(target_os = "linux")]
             $crate::tool_contract! { @case work

@@ -60,6 +60,19 @@ pub fn results_go_to_stdout_and_the_summary_to_stderr<T: Tool>(case: &Case<T>) {
     assert!(record["ts"].as_str().unwrap().ends_with('Z'), "{record}");
 }
 
+/// Programs that collect logs read them.
+pub fn every_line_of_the_log_can_be_an_object<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let ran = work(case, &address, &["--log-format", "json"], "echo broken >&2; exit 3");
+    // What the command itself writes passes as it is.
+    let lines = ran.err.lines().filter(|line| *line != "broken");
+    let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert!(lines.iter().all(|line| line["ts"].is_string() && line["level"].is_string()));
+    let failed = lines.iter().find(|line| line["exit"] == 3).expect("the job that failed");
+    assert_eq!((&failed["level"], &failed["stderr"]), (&"warn".into(), &"broken".into()));
+    assert!(failed["ms"].is_number() && failed["fate"].is_string(), "{failed}");
+}
+
 /// It holds the output of its command open.
 #[cfg(target_os = "linux")]
 pub fn what_a_command_leaves_running_is_named_when_it_is_ended<T: Tool>(case: &Case<T>) {

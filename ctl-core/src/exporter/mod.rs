@@ -87,6 +87,9 @@ pub fn run<T: Tool>(
     exports: &'static Exports<T>,
 ) -> Result<Exit, CliError> {
     let names = exports.names(args.names.as_deref())?;
+    if !args.once {
+        context.messages = context.messages.stamped();
+    }
     let exporter = Exporter(Collector::new(context, exports, names, args.choice.clone())?);
     if args.once {
         return print(&mut context.out, &exporter);

@@ -106,6 +106,17 @@ impl From<Map<String, Value>> for Record {
     }
 }
 
+/// The fields that are values.
+impl From<Record> for Map<String, Value> {
+    fn from(record: Record) -> Self {
+        let values = record.fields.into_iter().filter_map(|(key, field)| match field {
+            Field::Value(value) => Some((key.into_owned(), value)),
+            Field::Body(_) => None,
+        });
+        values.collect()
+    }
+}
+
 /// The key of a job's body in a [`Record`].
 pub const BODY: &str = "body";
 

@@ -208,6 +208,7 @@ pub fn run<T: Interactive>(
             .hint("--token-file FILE"));
     }
     let interrupts = context.interrupts()?;
+    context.messages = context.messages.stamped();
     let mut collector = Collector::usual(context, exports, args.choice.clone())?;
     collector.silence();
     let links = context.link.each()?;
