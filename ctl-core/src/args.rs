@@ -174,6 +174,7 @@ impl GlobalArgs {
             terminal,
             force_raw: self.force_raw,
             null: false,
+            dump: None,
             upright: false,
             colors: &[],
         })
@@ -202,6 +203,7 @@ impl GlobalArgs {
             terminal: style.terminal,
             force_raw: style.force_raw || self.force_raw,
             null: false,
+            dump: None,
             upright: style.upright,
             colors: style.colors,
         }

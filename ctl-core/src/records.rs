@@ -117,13 +117,16 @@ pub fn create(path: &OsStr, style: &Style) -> Result<Option<Output>, CliError> {
     Ok(Some(Output::to(Box::new(BufWriter::new(file)), style).at(destination)))
 }
 
-/// Writes a body into a file that did not exist, readable by its owner only.
+/// Writes a body into a file that did not exist, readable by its owner only. It is on the disk when this returns.
 ///
 /// # Errors
 /// The file exists or cannot be written: exit 74.
 pub(crate) fn write_body(path: &Path, body: &[u8]) -> Result<(), CliError> {
-    let written = new_file(path.as_os_str())?.write_all(body);
-    written.map_err(|error| CliError::writing(&path.to_string_lossy(), &error))
+    let mut file = new_file(path.as_os_str())?;
+    let written = file.write_all(body).and_then(|()| file.sync_data());
+    written.map_err(|error| CliError::writing(&path.to_string_lossy(), &error))?;
+    sync_entry(path.as_os_str());
+    Ok(())
 }
 
 /// A file that did not exist, readable by its owner only.

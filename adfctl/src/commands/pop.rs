@@ -19,11 +19,14 @@ back to where they were (exit 74). Into anything but a file one message goes at 
 leaves the others in the queue; the one that it read last is named. A message that its reader leaves unread is waited
 for, and a note says so after 10 s; only the last of -c messages is deleted then, read or not.
 Only on Linux can it be seen what the reader of a pipe has read.
+With --dump a body is on the disk, in a file named for the message's number, before its message is deleted; no file is
+written over.
 Without --wait only what is ready now is taken; nothing there is exit 1. A --wait that runs out is exit 124.
 
 Examples:
   adfctl pop /mail -o raw > letter
   adfctl pop /files -c 100 -0 | xargs -0 rm --
+  adfctl pop /mail -c 100 --dump letters
   adfctl pop /mail --wait 1m -o ndjson";
 
 /// Arguments of `pop`.

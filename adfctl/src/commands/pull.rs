@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::named::One;
-use ctl_core::output::{Format, Handover};
+use ctl_core::output::{BodiesArgs, Handover};
 use ctl_core::units;
 
 use crate::leaving::hand_over;
@@ -69,9 +69,8 @@ pub struct TakeArgs {
           value_parser = clap::value_parser!(u64).range(1..))]
     pub count: u64,
 
-    /// Bodies only, each followed by NUL, for xargs -0
-    #[arg(short = '0', long = "null")]
-    null: bool,
+    #[command(flatten)]
+    bodies: BodiesArgs,
 }
 
 impl TakeArgs {
@@ -80,10 +79,7 @@ impl TakeArgs {
     /// # Errors
     /// No queue is named, or its name is illegal.
     pub fn prepare(&self, tool: &mut Tool) -> Result<Taker, CliError> {
-        if self.null {
-            tool.out.style.format = Format::Raw;
-            tool.out.style.null = true;
-        }
+        self.bodies.prepare(&mut tool.out)?;
         Ok(Taker::new(self.queue.name_or_usual(tool.settings())?, self.wait, tool.interrupts()?))
     }
 }

@@ -5,6 +5,7 @@ use beanstalk_client::protocol::{Peek, PeekBuried, PeekDelayed, PeekReady, Stats
 use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::output::BodiesArgs;
 
 use crate::jobs::{self, BODIES};
 use crate::names;
@@ -44,9 +45,8 @@ pub struct PeekArgs {
     #[arg(short, long, value_name = "TUBE", conflicts_with = "ids")]
     tube: Option<String>,
 
-    /// Bodies only, each followed by NUL
-    #[arg(short = '0', long = "null")]
-    null: bool,
+    #[command(flatten)]
+    bodies: BodiesArgs,
 }
 
 /// Runs `peek`.
@@ -54,10 +54,7 @@ pub struct PeekArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
-    if args.null {
-        tool.out.style.format = ctl_core::output::Format::Raw;
-        tool.out.style.null = true;
-    }
+    args.bodies.prepare(&mut tool.out)?;
     if args.ids.is_empty() { head(tool, &args) } else { by_id(tool, &args.ids) }
 }
 

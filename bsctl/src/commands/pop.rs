@@ -23,11 +23,13 @@ connection is closed and the jobs go back to the queue (exit 74). Into anything 
 that a reader that goes away leaves the others in the queue; the one that it read last is named. A job that its reader
 leaves unread is waited for, and a note says so after 10 s; only the last of -c jobs is deleted then, read or not.
 Only on Linux can it be seen what the reader of a pipe has read.
+With --dump a body is on the disk, in a file named for the job's id, before its job is deleted; no file is written over.
 Without --wait only what is ready now is taken; nothing there is exit 1. A --wait that runs out is exit 124.
 
 Examples:
   bsctl pop -t mail -o raw > letter
   bsctl pop -t files -c 100 -0 | xargs -0 rm --
+  bsctl pop -t mail -c 100 --dump letters
   bsctl pop -t mail --wait 1m -o ndjson";
 
 /// Arguments of `pop`.

@@ -9,7 +9,7 @@ use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::named::{self, Several};
-use ctl_core::output::{Format, Handover};
+use ctl_core::output::{BodiesArgs, Handover};
 use ctl_core::units;
 
 use crate::jobs::{self, BODIES};
@@ -64,9 +64,8 @@ pub struct TakeArgs {
           value_parser = clap::value_parser!(u64).range(1..))]
     pub count: u64,
 
-    /// Bodies only, each followed by NUL, for xargs -0
-    #[arg(short = '0', long = "null")]
-    pub null: bool,
+    #[command(flatten)]
+    bodies: BodiesArgs,
 }
 
 impl TakeArgs {
@@ -75,10 +74,7 @@ impl TakeArgs {
     /// # Errors
     /// An illegal name; the failure of the connection.
     pub fn prepare(&self, tool: &mut Tool) -> Result<(), CliError> {
-        if self.null {
-            tool.out.style.format = Format::Raw;
-            tool.out.style.null = true;
-        }
+        self.bodies.prepare(&mut tool.out)?;
         let tubes = match self.tubes.given()? {
             given if given.is_empty() => match tool.link.place() {
                 Some(place) if tool.session.is_some() => place.watched().to_vec(),

@@ -10,7 +10,7 @@ use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::filter::Filters;
 use ctl_core::named::{self, Several};
-use ctl_core::output::{Format, Handover, List};
+use ctl_core::output::{BodiesArgs, Handover, List};
 use ctl_core::signals::Interrupts;
 use ctl_core::units;
 
@@ -65,9 +65,8 @@ pub struct TailArgs {
     #[arg(short, long, value_name = "DUR", default_value = "500ms", value_parser = units::duration)]
     interval: Duration,
 
-    /// Bodies only, each followed by NUL
-    #[arg(short = '0', long = "null")]
-    null: bool,
+    #[command(flatten)]
+    bodies: BodiesArgs,
 
     #[command(flatten)]
     select: SelectArgs,
@@ -114,10 +113,7 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
         )
         .hint("bsctl drain --filter, or bury-all --filter"));
     }
-    if args.null {
-        tool.out.style.format = Format::Raw;
-        tool.out.style.null = true;
-    }
+    args.bodies.prepare(&mut tool.out)?;
     let mut tubes = args.tubes.given()?;
     if tubes.is_empty() && !args.only_looks() {
         tubes.push(TubeName::default());

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::object::Object;
 use super::record::{Column, Field, Layout, Record, Shape, Show};
-use super::{BODY, Format, Output, Style, csv, no_body, table, unknown_column};
+use super::{BODY, Format, Output, Style, bodies, csv, no_body, table, unknown_column};
 use crate::color::Role;
 use crate::envelope::{self, Decode, ENVELOPE};
 use crate::error::CliError;
@@ -36,11 +36,17 @@ impl<'a> List<'a> {
         if out.style.format == Format::Raw && shape.key_of(BODY).is_none() {
             return Err(no_body());
         }
-        let (selected, sort_by) = shape.chosen(&out.style)?;
-        let columns = match &selected {
+        let (mut selected, sort_by) = shape.chosen(&out.style)?;
+        let mut columns: Vec<Column> = match &selected {
             Some(keys) => keys.iter().filter_map(|key| shape.column_of(key)).copied().collect(),
             None => shape.columns.iter().filter(|c| shown(c, out.style.format)).copied().collect(),
         };
+        if out.style.dump.is_some() {
+            let body = columns.iter_mut().filter(|column| column.key == BODY);
+            body.for_each(|column| *column = bodies::FILE);
+            let body = selected.iter_mut().flatten().filter(|key| **key == BODY);
+            body.for_each(|key| *key = bodies::FILE.key);
+        }
         let selected = selected.map(|keys| keys.into_iter().map(str::to_owned).collect());
         let layout = if out.style.upright { Layout::Block } else { shape.layout };
         Ok(Self {
@@ -88,6 +94,9 @@ impl<'a> List<'a> {
     pub fn push(&mut self, mut record: Record) -> Result<(), CliError> {
         self.out.rows += 1;
         self.decode(&mut record);
+        if let Some(folder) = &self.out.style.dump {
+            bodies::dump(&mut record, self.shape.name, folder)?;
+        }
         let waits = matches!(self.out.style.format, Format::Table | Format::Wide)
             && self.layout == Layout::Row;
         if let (Some(widths), true, None) = (&mut self.live, waits, self.sort_by) {
@@ -198,7 +207,7 @@ impl<'a> List<'a> {
                 // What is no column, such as a format version, is for programs.
                 let all = || {
                     let keys = self.shape.columns.iter().map(|column| column.key);
-                    keys.chain([ENVELOPE]).map(str::to_owned).collect()
+                    keys.chain([ENVELOPE, bodies::FILE.key]).map(str::to_owned).collect()
                 };
                 record.select(&self.selected.clone().unwrap_or_else(all));
                 let block = table::block(&record, self.out.look())?;

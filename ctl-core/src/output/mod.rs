@@ -3,6 +3,7 @@
 //! stdout carries results only. `plain`, `json`, `ndjson`, `yaml`, `csv`, `name` and `raw` are a contract;
 //! tables are for people and may change.
 
+mod bodies;
 mod body;
 mod csv;
 mod destination;
@@ -14,12 +15,14 @@ mod record;
 mod table;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
 
+pub use bodies::BodiesArgs;
 pub use body::{Encoding, Shown, base64, from_base64, from_hex, hex, is_text};
 pub use destination::Destination;
 pub use handover::{Handover, Leave};
@@ -100,6 +103,8 @@ pub struct Style {
     pub force_raw: bool,
     /// Whether raw bodies are followed by NUL.
     pub null: bool,
+    /// The folder that each body goes to as a file, if they do.
+    pub dump: Option<PathBuf>,
     /// Whether tables have a line for every value, not a row for every result.
     pub upright: bool,
     /// Words that have a colour in the tables of this tool, beside those of every tool.
@@ -153,6 +158,7 @@ impl Default for Style {
             terminal: false,
             force_raw: false,
             null: false,
+            dump: None,
             upright: false,
             colors: &[],
         }

@@ -6,7 +6,7 @@ use clap::Args;
 use ctl_core::bulk::{Action, Bulk, Manner, OnError, Rate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::named::{One, Several};
-use ctl_core::output::{List, Record};
+use ctl_core::output::{BodiesArgs, List, Record};
 use ctl_core::{records, units};
 use gearman_client::blocking::{GrabbedJob, Worker};
 use gearman_client::{FunctionName, Grab, JobLimit, WorkerOptions};
@@ -27,7 +27,8 @@ how the server is set. The client of a dropped foreground job is told that it fa
 
 Examples:
   gearctl peek mail --yes
-  gearctl peek mail --yes -c 10 -o ndjson";
+  gearctl peek mail --yes -c 10 -o ndjson
+  gearctl peek mail --yes -c 10 --dump bodies";
 
 /// The end of `export --help`.
 pub const EXPORT_HELP: &str = "\
@@ -52,6 +53,9 @@ pub struct PeekArgs {
     #[arg(short, long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     count: u64,
+
+    #[command(flatten)]
+    bodies: BodiesArgs,
 }
 
 /// Arguments of `export`.
@@ -83,6 +87,7 @@ const SLICE: Duration = Duration::from_millis(100);
 pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
     let function = args.function.name()?;
     tool.refuse_dry_run("peek", "gearctl functions shows how many jobs there are")?;
+    args.bodies.prepare(&mut tool.out)?;
     let name = show_function(&function);
     ask(tool, &format!("take {} of {name} for a moment", units::count(args.count, "job")))?;
     let action = Action { past: "looked at", noun: "job", place: format!("of {name}") };
