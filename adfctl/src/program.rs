@@ -67,6 +67,7 @@ pub const PROGRAM: Program = Program {
         key: "ADFCTL_TLS_KEY",
     },
     service: Service { name: "Adf.QueueServer", port: 6230, schemes: &["tcp://", "adf://"] },
+    seed: &["import", "--create"],
     help: CommonHelp {
         ping: ("WebSocket ping, or the status page over HTTP", PING),
         watch: ("'ready==0'", WATCH),
@@ -115,8 +116,10 @@ this one's.
 --fail scripts faults as [VERB:]WHEN:ACTION,..: WHEN is nth=K, every=K, drawn=SEED/K or always; ACTION is a reply in
 capitals, reply=TEXT, delay=5ms, chunk=N, cut=N, reset=N, hang, duplicate, executed or unexecuted. Requests are counted from
 the start.
+--seed-file pushes records (see `import`) before anything else happens, and creates their queues.
 
 Examples:
+  adfctl serve --seed-file jobs.ndjson --port 0 --print-addr
   adfctl serve --latency 5ms --fail 'rpush:every=10:reply=not today.' --record requests.ndjson
   adfctl serve --port 6230
   adfctl serve --listen 127.0.0.1:0 --print-addr --ready-file /tmp/ready --exit-with-parent

@@ -72,6 +72,7 @@ pub const PROGRAM: Program = Program {
         key: "BSCTL_TLS_KEY",
     },
     service: Service { name: "beanstalkd", port: 11300, schemes: &["tcp://", "beanstalk://"] },
+    seed: &["import", "--keep-state"],
     help: CommonHelp {
         ping: ("list-tube-used", PING),
         watch: ("'ready==0'", WATCH),
@@ -122,8 +123,10 @@ its exit code becomes this one's.
 --fail scripts faults as [VERB:]WHEN:ACTION,..: WHEN is nth=K, every=K, drawn=SEED/K or always; ACTION is a reply in
 capitals, reply=TEXT, delay=5ms, chunk=N, cut=N, reset=N, hang, duplicate, executed or unexecuted. Requests are counted from
 the start.
+--seed-file puts records (see `import`) there before anything else happens, delayed and buried as they were.
 
 Examples:
+  bsctl serve --seed-file jobs.ndjson --port 0 --print-addr
   bsctl serve --latency 5ms --fail 'put:every=10:DRAINING' --record requests.ndjson
   bsctl serve --port 11300
   bsctl serve --listen 127.0.0.1:0 --print-addr --ready-file /tmp/ready --exit-with-parent

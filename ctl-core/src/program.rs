@@ -46,6 +46,8 @@ pub struct Program {
     pub tls: TlsNames,
     /// The in-memory server.
     pub service: Service,
+    /// The command that puts the records of a file, its last word, into a server.
+    pub seed: &'static [&'static str],
     /// What the help of the commands of every tool says here.
     pub help: CommonHelp,
     /// What exit codes mean beyond [`EXIT_CODES`].
@@ -326,6 +328,7 @@ pub(crate) const TOOL: Program = Program {
     queue: QueueKey { key: "tube", check: |_| Ok(()) },
     tls: TlsNames { scheme: "", authorities: "", revocations: "", certificate: "", key: "" },
     service: Service { name: "", port: 1, schemes: &[] },
+    seed: &[],
     help: CommonHelp {
         ping: ("", ""),
         watch: ("", ""),

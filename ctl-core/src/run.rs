@@ -1,7 +1,6 @@
 //! Running a tool: a whole command line, or one command of it.
 
-use std::ffi::OsString;
-
+use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use clap::{ArgMatches, FromArgMatches};
@@ -13,7 +12,7 @@ use crate::docs::commands;
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::messages::Messages;
-use crate::output::Output;
+use crate::output::{Output, Style};
 use crate::repl::guest::Interactive;
 use crate::repl::{start, unreadable};
 use crate::serve::{self, Requests, ServeArgs};
@@ -150,8 +149,32 @@ fn serve<T: Interactive>(context: &mut Context<T>, args: &ServeArgs) -> Result<E
         &mut context.out,
         &messages,
         |endpoint| T::Link::start(endpoint, log),
+        |file, address| seed::<T>(file, address, &messages),
         T::Link::faults,
     )
+}
+
+/// Puts the records of a file into the server at this address, by the tool's own command. Nothing but the address
+/// decides where they go.
+fn seed<T: Interactive>(file: &OsStr, address: &str, messages: &Messages) -> Result<(), CliError> {
+    let program = T::PROGRAM;
+    let words = [program.name, "--no-input", program.servers.flag, address];
+    let words = words.iter().chain(program.seed).chain(&["--on-error", "stop"]);
+    let line: Vec<OsString> = words.map(OsString::from).chain([file.to_owned()]).collect();
+    let unreadable = |error: clap::Error| CliError::internal(error.render().to_string());
+    let (cli, _) = cli::parse::<T>(&line).map_err(unreadable)?;
+    let settings = Settings::without_file(&program, &cli.settings, Environment::of(&[]));
+    let mut context = Context::<T>::new((&cli.connect, false), &cli.tls, &cli.globals, settings)?;
+    context.out = Output::to(Box::new(std::io::sink()), Style::default());
+    context.messages = messages.clone();
+    let Some(command) = cli.command else {
+        return Err(CliError::internal("no command that reads records"));
+    };
+    let exit = dispatch(&mut context, command)?;
+    match exit {
+        Exit::Done => Ok(()),
+        exit => Err(CliError::new(exit, "SEED", "the server did not take all of --seed-file")),
+    }
 }
 
 impl<T: Interactive> Repeat for Context<T> {

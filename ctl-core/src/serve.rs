@@ -3,7 +3,7 @@
 mod child;
 mod requests;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -62,6 +62,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
+    /// Begin with the jobs of this file of records, or - for stdin, as `import` reads them
+    #[arg(long, value_name = "FILE|-")]
+    seed_file: Option<OsString>,
+
     /// Stop after so long without a request
     #[arg(long, value_name = "DUR", value_parser = units::duration, conflicts_with = "command")]
     max_idle: Option<Duration>,
@@ -102,8 +106,8 @@ impl fmt::Display for Endpoint {
 }
 
 /// Serves until a signal comes, the parent ends or the command ends, which is told the address in these variables. `start`
-/// starts the server, which runs until it is dropped, and gives the address that it was bound to; `faults` are those of the
-/// server.
+/// starts the server, which runs until it is dropped, and gives the address that it was bound to; `seed` puts a file of
+/// records into the server at an address; `faults` are those of the server.
 ///
 /// # Errors
 /// An address that cannot be one or that `--allow-remote` is missing for, a fault on a request that the server does not know (2), one that cannot be bound (69), a
@@ -115,6 +119,7 @@ pub fn serve<S>(
     out: &mut Output,
     messages: &Messages,
     start: impl FnOnce(Endpoint) -> io::Result<(S, String)>,
+    seed: impl FnOnce(&OsStr, &str) -> Result<(), CliError>,
     faults: impl FnOnce(&S) -> Faults,
 ) -> Result<Exit, CliError> {
     let parent = if args.exit_with_parent { Some(Parent::now()?) } else { None };
@@ -124,6 +129,10 @@ pub fn serve<S>(
         CliError::unavailable(format!("cannot listen on {wanted}: {error}"))
             .hint("--port 0 takes a free port")
     })?;
+    if let Some(file) = &args.seed_file {
+        seed(file, &address)?;
+    }
+    requests.begin();
     let faults = faults(&server);
     let late = args.latency.map(|latency| Fault::always().delay(latency));
     for fault in late.into_iter().chain(args.fail.iter().cloned()) {

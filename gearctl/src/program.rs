@@ -72,6 +72,7 @@ pub const PROGRAM: Program = Program {
         key: "GEARMAN_CLIENT_KEY",
     },
     service: Service { name: "gearmand", port: 4730, schemes: &["tcp://", "gearman://"] },
+    seed: &["import"],
     help: CommonHelp {
         ping: ("ECHO_REQ, or GET_STATUS where that is unanswered", PING),
         watch: ("'queued==0'", WATCH),
@@ -120,8 +121,10 @@ the address, and its exit code becomes this one's.
 --fail scripts faults as [VERB:]WHEN:ACTION,..: WHEN is nth=K, every=K, drawn=SEED/K or always; ACTION is a reply in
 capitals, reply=TEXT, delay=5ms, chunk=N, cut=N, reset=N, hang, duplicate, executed or unexecuted. Requests are counted from
 the start.
+--seed-file submits records (see `import`) before anything else happens.
 
 Examples:
+  gearctl serve --seed-file jobs.ndjson --port 0 --print-addr
   gearctl serve --latency 5ms --fail 'SUBMIT_JOB_BG:every=10:hang' --record requests.ndjson
   gearctl serve --port 4730
   gearctl serve --listen 127.0.0.1:0 --print-addr --ready-file /tmp/ready --exit-with-parent

@@ -125,6 +125,7 @@ macro_rules! tool_contract {
                 embedded_and_an_address_exclude_each_other,
                 faults_are_scripted_and_requests_recorded,
                 a_server_that_nobody_uses_ends,
+                a_server_begins_with_the_records_of_a_file,
             }
             #[cfg(unix)]
             $crate::tool_contract! { @case bench

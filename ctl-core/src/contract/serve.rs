@@ -188,6 +188,37 @@ pub fn faults_are_scripted_and_requests_recorded<T: Tool>(case: &Case<T>) {
     assert!(case.program.bare(&failing).code != Some(0));
 }
 
+/// What one server had, another begins with, whatever the settings say about other servers.
+pub fn a_server_begins_with_the_records_of_a_file<T: Tool>(case: &Case<T>) {
+    let folder = tempfile::tempdir().unwrap();
+    let (records, requests) = (folder.path().join("records"), folder.path().join("requests"));
+    let (records, requests) = (records.to_str().unwrap(), requests.to_str().unwrap());
+    let (server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').collect();
+    for body in ["a", "b"] {
+        case.program.at(&address, &[&add[..], &[body]].concat()).exits(0);
+    }
+    case.program.at(&address, &["drain", "mail", "--to", records, "--yes"]).exits(0);
+    assert_eq!((case.jobs)(&server), 0);
+    let again = ["drain", "mail", "--to", "-", "--yes"];
+    let serve = ["serve", "--seed-file", records, "--record", requests, "--", case.program.path];
+    let mut command = case.program.command(&[&serve[..], &again].concat());
+    command.env(case.program.variables[0], "127.0.0.1:1");
+    let ran = super::program::ended(command.spawn().unwrap()).exits(0);
+    let bodies: Vec<_> = ran.lines().iter().map(|line| record(line)["body"].clone()).collect();
+    assert_eq!(bodies, ["a", "b"]);
+    let seen = std::fs::read_to_string(requests).unwrap();
+    assert!(!seen.is_empty() && seen.lines().all(|line| !record(line)["request"].is_null()));
+    std::fs::write(records, "{\"v\":1}\n").unwrap();
+    let ran = case.program.bare(&["serve", "--seed-file", records, "--", "true"]).exits(65);
+    assert!(ran.err.contains("record 1"), "{}", ran.err);
+    case.program.bare(&["serve", "--seed-file", "none", "--", "true"]).exits(66);
+}
+
+fn record(line: &str) -> serde_json::Value {
+    serde_json::from_str(line).unwrap()
+}
+
 /// `--max-idle`.
 pub fn a_server_that_nobody_uses_ends<T: Tool>(case: &Case<T>) {
     case.program.bare(&["serve", "--port", "0", "--max-idle", "50ms"]).exits(0);

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::json;
@@ -20,6 +20,8 @@ pub struct Requests {
     start: Instant,
     /// When the last one came, in milliseconds after the start.
     last: Arc<AtomicU64>,
+    /// Whether they are those of somebody else than this program.
+    are_others: Arc<AtomicBool>,
 }
 
 impl Requests {
@@ -32,7 +34,8 @@ impl Requests {
         trace: Trace,
         messages: &Messages,
     ) -> Result<(Self, Option<RequestLog>), CliError> {
-        let requests = Self { start: Instant::now(), last: Arc::default() };
+        let requests =
+            Self { start: Instant::now(), last: Arc::default(), are_others: Arc::default() };
         let file =
             args.record.as_ref().map(|path| records::new_file(path.as_os_str())).transpose()?;
         if !trace.is_on() && file.is_none() && args.max_idle.is_none() {
@@ -40,6 +43,9 @@ impl Requests {
         }
         let (seen, mut file, messages) = (requests.clone(), file, messages.clone());
         let log = move |connection: u64, request: &str| {
+            if !seen.are_others.load(Ordering::Relaxed) {
+                return;
+            }
             seen.last.store(seen.elapsed(), Ordering::Relaxed);
             if trace.is_on() {
                 trace.show(format_args!("{connection} > {request}"));
@@ -51,6 +57,12 @@ impl Requests {
             }
         };
         Ok((requests, Some(Box::new(log))))
+    }
+
+    /// From now on requests count.
+    pub(super) fn begin(&self) {
+        self.last.store(self.elapsed(), Ordering::Relaxed);
+        self.are_others.store(true, Ordering::Relaxed);
     }
 
     /// For how long none has come.
