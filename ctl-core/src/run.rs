@@ -149,8 +149,7 @@ fn serve<T: Interactive>(context: &mut Context<T>, args: &ServeArgs) -> Result<E
         &mut context.out,
         &messages,
         |endpoint| T::Link::start(endpoint, log),
-        |file, address| seed::<T>(file, address, &messages),
-        T::Link::faults,
+        (|file: &OsStr, address: &str| seed::<T>(file, address, &messages), T::Link::faults),
     )
 }
 

@@ -119,8 +119,7 @@ pub fn serve<S>(
     out: &mut Output,
     messages: &Messages,
     start: impl FnOnce(Endpoint) -> io::Result<(S, String)>,
-    seed: impl FnOnce(&OsStr, &str) -> Result<(), CliError>,
-    faults: impl FnOnce(&S) -> Faults,
+    (seed, faults): (impl FnOnce(&OsStr, &str) -> Result<(), CliError>, impl FnOnce(&S) -> Faults),
 ) -> Result<Exit, CliError> {
     let parent = if args.exit_with_parent { Some(Parent::now()?) } else { None };
     let wanted = service.wanted(args);
