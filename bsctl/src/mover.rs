@@ -10,7 +10,6 @@ use clap::Args;
 use ctl_core::bulk::Bulk;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::leaving::doubting;
-use ctl_core::link::Link as _;
 use ctl_core::units;
 
 use crate::commands::server::knows_reserve_job;
@@ -76,21 +75,16 @@ struct Copy {
 const UNTIL_BURIED: Duration = Duration::from_secs(24 * 3600);
 
 impl Mover {
-    /// Into `tube`, over a connection of its own to `address`, or where `from` goes.
+    /// Into `tube`, over a connection of its own.
     ///
     /// # Errors
     /// The server cannot be reached, or jobs cannot be buried there although they may have to be: exit 76.
     pub fn new(
-        from: &Link,
-        address: Option<&str>,
+        mut to: Link,
         tube: TubeName,
         changes: Changes,
         buries: bool,
     ) -> Result<Self, CliError> {
-        let mut to = from.sibling();
-        if let Some(address) = address {
-            to.dialer.retarget(address.to_owned());
-        }
         let limit = max_job_size(&mut to)?;
         if buries && !knows_reserve_job(&mut to)? {
             let why = "the server does not have reserve-job (1.12 or later), without which no job can be buried again";
@@ -116,14 +110,6 @@ impl Mover {
     pub fn making_ready(mut self) -> Self {
         self.keeps_state = false;
         self
-    }
-
-    /// Where it puts them.
-    ///
-    /// # Errors
-    /// As [`Dialer::address`](ctl_core::link::Dialer::address).
-    pub fn address(&mut self) -> Result<String, CliError> {
-        self.to.dialer.address()
     }
 
     /// How many new jobs the server has buried because it was out of memory.

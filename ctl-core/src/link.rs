@@ -100,6 +100,23 @@ pub trait Link: Sized + Send {
         Self::new(self.dialer().clone())
     }
 
+    /// Other connections, none yet open: to the server at `to`, with its address, or without it to the same servers. A
+    /// server that this link goes to already, whatever name it is given, is no other.
+    ///
+    /// # Errors
+    /// Those of [`Dialer::address`].
+    fn elsewhere(&mut self, to: Option<&str>) -> Result<(Self, Option<String>), CliError> {
+        let mut other = self.sibling();
+        let Some(to) = to else { return Ok((other, None)) };
+        other.dialer_mut().retarget(to.to_owned());
+        let address = other.dialer_mut().address()?;
+        let own = who::places(&self.dialer_mut().address()?);
+        match who::places(&address).is_disjoint(&own) {
+            true => Ok((other, Some(address))),
+            false => Ok((self.sibling(), None)),
+        }
+    }
+
     /// A link to each server alone, none yet connected, with its address.
     ///
     /// # Errors

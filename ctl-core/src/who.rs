@@ -1,6 +1,7 @@
 //! Who answers at an address where the server that was meant does not: found out by a request of HTTP, which every server
 //! of lines, packets or TLS answers in its own way, and none obeys.
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -104,13 +105,34 @@ impl Stranger {
     }
 }
 
+/// Where servers are, by everything that is known of these addresses (with commas between them): what they are called, and
+/// what their names mean here.
+pub(crate) fn places(addresses: &str) -> BTreeSet<String> {
+    let mut places = BTreeSet::new();
+    for address in addresses.split(',') {
+        places.insert(address.to_owned());
+        if let Some(path) = address.strip_prefix("unix:") {
+            let path = std::fs::canonicalize(path.trim_start_matches("//"));
+            places.extend(path.map(|path| path.to_string_lossy().into_owned()));
+        } else {
+            let found = host_and_port(address).to_socket_addrs();
+            places.extend(found.into_iter().flatten().map(|found| found.to_string()));
+        }
+    }
+    places
+}
+
+fn host_and_port(address: &str) -> &str {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    rest.split('/').next().unwrap_or(rest)
+}
+
 /// Who answers there, if it can be told in time.
 fn stranger(address: &str, bound: Duration) -> Option<Stranger> {
     let end = Instant::now() + bound;
     let left =
         || Some(end.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero());
-    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
-    let place = rest.split('/').next().unwrap_or(rest);
+    let place = host_and_port(address);
     let target = place.to_socket_addrs().ok()?.next()?;
     let mut stream = TcpStream::connect_timeout(&target, left()?).ok()?;
     stream.set_write_timeout(left()).ok()?;

@@ -106,7 +106,8 @@ fn run(
     let from = names::queue(&args.from)?;
     let to = args.to.as_deref().map(names::queue).transpose()?.unwrap_or_else(|| from.clone());
     let address = tool.link.dialer.address()?;
-    let elsewhere = args.to_server.as_deref().filter(|to| *to != address);
+    // A connection of its own: closing it gives back nothing but these.
+    let (mut target, elsewhere) = tool.link.elsewhere(args.to_server.as_deref())?;
     if from == to && elsewhere.is_none() {
         return Err(CliError::usage(format!("the messages of {from} are in {to}"))
             .hint("another queue, or --to-server for another server"));
@@ -118,14 +119,9 @@ fn run(
         true => String::new(),
         false => format!(", those that fit {filters},"),
     };
-    // A connection of its own: closing it gives back nothing but these.
-    let mut target = tool.link.sibling();
-    if let Some(elsewhere) = elsewhere {
-        target.dialer.retarget(elsewhere.to_owned());
-    }
     let mut place = format!("to queue {to}");
-    if elsewhere.is_some() {
-        place.push_str(&format!(" on {}", target.dialer.address()?));
+    if let Some(elsewhere) = elsewhere {
+        place.push_str(&format!(" on {elsewhere}"));
     }
     if tool.globals.dry_run {
         return targets.would_with(&mut tool.out, verb, limit, &format!("{that_fit} {place}"));

@@ -97,6 +97,18 @@ fn messages_go_to_another_server() {
 }
 
 #[test]
+fn a_server_by_another_name_is_no_other_server() {
+    on_both(|site| {
+        let (address, from) = (site.address(), filled(site, "alias", &["1"]));
+        let alias = format!("localhost:{}", address.rsplit(':').next().unwrap());
+        let line = ["move", "--from", &from.name, "--to-server", &alias, "--yes"];
+        let ran = adfctl(address, &line).exits(2);
+        assert!(ran.err.contains("are in"), "{}", ran.err);
+        assert_eq!(bodies(address, &from.name), ["1"]);
+    });
+}
+
+#[test]
 fn a_lost_connection_loses_nothing_and_names_what_may_be_there_twice() {
     let (server, target) = (Server::start().unwrap(), Server::start().unwrap());
     let (address, to) = (server.address(), target.address());

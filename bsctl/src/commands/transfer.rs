@@ -5,6 +5,7 @@ use bytes::Bytes;
 use clap::Args;
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
 use ctl_core::named::One;
 use ctl_core::output::Record;
 use ctl_core::units;
@@ -160,23 +161,21 @@ impl WhereArgs {
     fn route(&self, tool: &mut Tool, states: &[State]) -> Result<Route, CliError> {
         let from = names::tube(&self.from)?;
         let to = self.to.as_deref().map(names::tube).transpose()?.unwrap_or_else(|| from.clone());
-        let address = tool.link.dialer.address()?;
-        let is_elsewhere = self.to_addr.as_deref().is_some_and(|to| to != address);
-        if from == to && !is_elsewhere {
+        let (server, elsewhere) = tool.link.side().elsewhere(self.to_addr.as_deref())?;
+        if from == to && elsewhere.is_none() {
             return Err(CliError::usage(format!("the jobs of tube {from} are in tube {to}"))
                 .hint("another tube, or --to-addr for another server")
                 .hint(format!("bsctl requeue {from}, to put jobs into their own tube again")));
         }
         let buries = !self.ready && self.changes.delay.is_none() && states.contains(&State::Buried);
-        let server = self.to_addr.as_deref();
         let (to_tube, changes) = (to.clone(), self.changes.clone());
-        let mut mover = Mover::new(tool.link.side(), server, to_tube, changes, buries)?;
+        let mut mover = Mover::new(server, to_tube, changes, buries)?;
         if self.ready {
             mover = mover.making_ready();
         }
-        let place = match is_elsewhere {
-            true => format!("to tube {to} on {}", mover.address()?),
-            false => format!("to tube {to}"),
+        let place = match elsewhere {
+            Some(address) => format!("to tube {to} on {address}"),
+            None => format!("to tube {to}"),
         };
         Ok(Route { from, mover, place })
     }
@@ -200,8 +199,8 @@ pub fn run_move(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
 pub fn run_requeue(tool: &mut Tool, args: RequeueArgs) -> Result<Exit, CliError> {
     let tube = args.tube.name()?;
     args.select.read()?;
-    let link = tool.link.side();
-    let mover = Mover::new(link, None, tube.clone(), args.changes.clone(), false)?.making_ready();
+    let link = tool.link.side().sibling();
+    let mover = Mover::new(link, tube.clone(), args.changes.clone(), false)?.making_ready();
     let place = "as new jobs".to_owned();
     let route = Route { from: tube.clone(), mover, place };
     // Of buried ones none comes back to the list that they are taken from. Others would, and are looked up before.

@@ -239,6 +239,19 @@ fn a_job_that_somebody_else_takes_in_between_is_not_there_twice() {
 }
 
 #[test]
+fn a_server_by_another_name_is_no_other_server() {
+    on_both(|address| {
+        put(address, "a", "x");
+        let alias = format!("localhost:{}", address.rsplit(':').next().unwrap());
+        let ran = bsctl(address, &["move", "--from", "a", "--to-addr", &alias, "--yes"]).exits(2);
+        assert!(ran.err.contains("the jobs of tube a are in tube a"), "{}", ran.err);
+        let line = ["move", "--from", "a", "--to", "b", "--to-addr", &alias, "--yes", "-v"];
+        bsctl(address, &line).exits(0);
+        assert_eq!(bsctl(address, &["pop", "-t", "b", "-o", "raw"]).exits(0).out(), "x");
+    });
+}
+
+#[test]
 fn a_lost_connection_names_the_jobs_that_may_be_there_twice() {
     let (server, target) = (Server::start().unwrap(), Server::start().unwrap());
     let (address, to) = (server.address(), target.address());

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fixtures::gearmand::Server;
+use fixtures::proxy::Proxy;
 use serde_json::Value;
 
 use crate::harness::*;
@@ -62,6 +63,25 @@ fn jobs_go_to_another_server_and_stay_when_it_is_not_there() {
         gearctl(address, &["move", "mail", "--to-server", target.address(), "--yes"]).exits(0);
         assert_eq!(queued(address, "mail"), 0);
         assert_eq!(drained(target.address(), "mail"), ["0", "1", "2"]);
+    });
+}
+
+#[test]
+fn jobs_with_unique_ids_outlive_a_move_to_where_they_are() {
+    on_both(|server| {
+        let address = server.address();
+        let port = address.rsplit(':').next().unwrap();
+        let relay = Proxy::start(address.parse().unwrap()).unwrap();
+        gearctl_with(address, &["submit", "mail", "-u", "mine"], b"x").exits(0);
+        // The same server by another name is known before anything is taken, one behind a relay by its answer.
+        let alias = format!("localhost:{port}");
+        let ran = gearctl(address, &["move", "mail", "--to-server", &alias, "--yes"]).exits(2);
+        assert!(ran.err.contains("jobs of mail"), "{}", ran.err);
+        let line = ["move", "mail", "--to-server", &relay.address().to_string(), "--yes"];
+        let ran = gearctl(address, &line).exits(1);
+        assert!(ran.err.contains("SAME_SERVER"), "{}", ran.err);
+        eventually("the job", || (queued(address, "mail") == 1).then_some(()));
+        assert_eq!(drained(address, "mail"), ["x"]);
     });
 }
 

@@ -8,12 +8,12 @@ use ctl_core::link::Link as _;
 use ctl_core::named::One;
 use ctl_core::output::Record;
 use gearman_client::blocking::Client;
-use gearman_client::{FunctionName, Priority, SubmitOptions, UniqueId};
+use gearman_client::{FunctionName, JobHandle, Priority, SubmitOptions, UniqueId};
 
 use super::slots::{Slots, Taken};
 use super::{End, TakeArgs, Way, agree, describe, drain, targets};
 use crate::error::cli_error;
-use crate::names::{self, Function, show_function};
+use crate::names::{self, Function, show_function, show_handle};
 use crate::tool::Tool;
 
 /// The end of `move --help`.
@@ -64,17 +64,15 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
     let new = args.new.as_deref().map(names::function).transpose()?;
     let new = new.unwrap_or_else(|| function.clone());
     let address = tool.link.dialer.address()?;
-    let elsewhere = args.to_server.as_deref().filter(|to| *to != address);
+    let (mut to, elsewhere) = tool.link.elsewhere(args.to_server.as_deref())?;
     if new == function && elsewhere.is_none() {
         let name = show_function(&new);
         return Err(CliError::usage(format!("the jobs of {name} are jobs of {name}"))
             .hint("another function, or --to-server for another server"));
     }
-    let mut to = tool.link.sibling();
     let mut place = format!("to {}", show_function(&new));
     if let Some(elsewhere) = elsewhere {
-        to.dialer.retarget(elsewhere.to_owned());
-        place.push_str(&format!(" on {}", to.dialer.address()?));
+        place.push_str(&format!(" on {elsewhere}"));
     }
     let targets = targets(tool, vec![function.clone()])?;
     let total = args.take.total(&targets);
@@ -121,10 +119,10 @@ impl Resubmit {
             options = options.unique(unique);
         }
         let function = self.function.clone();
-        match self.client.submit_background(function, job.workload(), options) {
-            Ok(_) => Ok(()),
+        let submitted = self.client.submit_background(function, job.workload(), options);
+        match submitted.map_err(cli_error).and_then(|copy| self.check(&copy.handle, job)) {
+            Ok(()) => Ok(()),
             Err(error) => {
-                let error = cli_error(error);
                 let doubtful = error.is_unknown;
                 let error = error.context(format!("job {} was given back", job.handle()));
                 let place = self.place.strip_prefix("to ").unwrap_or_default();
@@ -132,5 +130,21 @@ impl Resubmit {
                 Err(doubting(error, "job", names, place))
             }
         }
+    }
+
+    /// A server that is reached by two ways makes one job of the new one and the one that is held here, by their unique
+    /// id: to end it would be to lose it. Two servers of one machine may also name a job alike, but there it does not run.
+    fn check(&mut self, copy: &JobHandle, job: &Taken) -> Result<(), CliError> {
+        if show_handle(copy) != job.handle() {
+            return Ok(());
+        }
+        let status = self.client.status(copy).map_err(cli_error)?;
+        if !status.is_running {
+            return Ok(());
+        }
+        let place = self.place.strip_prefix("to ").unwrap_or_default();
+        let why = format!("{place} is where its jobs are already, under another address");
+        Err(CliError::new(Exit::Negative, "SAME_SERVER", why)
+            .hint("another function, or another server"))
     }
 }
