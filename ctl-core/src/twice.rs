@@ -75,7 +75,11 @@ static RATES: Shape = Shape::rows(
     ],
 );
 
+/// What a look has found, and how the command ends that does not look again.
+pub type Look = (Vec<Record>, Exit);
+
 /// Looks twice and shows what changed. Records are told apart by their `name`. What began anew between the looks is told.
+/// The exit is that of the worse look.
 ///
 /// # Errors
 /// Those of `look`; a signal; failures of writing.
@@ -83,26 +87,26 @@ pub fn look_twice<T: Tool>(
     tool: &mut Context<T>,
     flags: &Twice,
     figures: &Figures,
-    mut look: impl FnMut(&mut Context<T>) -> Result<Vec<Record>, CliError>,
+    mut look: impl FnMut(&mut Context<T>) -> Result<Look, CliError>,
 ) -> Result<Exit, CliError> {
     let shape = if flags.rates { &RATES } else { &CHANGES };
     // Columns that there are not are told before anything is asked.
     drop(tool.out.list(shape)?);
     let interrupts = tool.interrupts()?;
-    let mut seen = || -> Result<(Instant, Vec<Record>), CliError> {
+    let mut seen = || -> Result<(Instant, Look), CliError> {
         let at = Instant::now();
-        look(tool).map(|records| (at, records))
+        look(tool).map(|found| (at, found))
     };
-    let (start, before) = seen()?;
+    let (start, (before, first)) = seen()?;
     interrupts.sleep(flags.interval.unwrap_or(Duration::from_secs(1)))?;
-    let (end, after) = seen()?;
+    let (end, (after, second)) = seen()?;
     let seconds = end.duration_since(start).as_secs_f64();
     let (changes, news) = changes(figures, (&before, &after), seconds);
     let mut list = tool.out.list(shape)?;
     changes.into_iter().try_for_each(|change| list.push(change))?;
     list.finish()?;
     news.into_iter().for_each(|news| tool.messages.warn(news));
-    Ok(Exit::Done)
+    Ok(if second.code() < first.code() { first } else { second })
 }
 
 /// A record for each figure that changed, and what else is to be told.

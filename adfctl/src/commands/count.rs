@@ -49,7 +49,7 @@ pub fn run(tool: &mut Tool, args: &CountArgs) -> Result<Exit, CliError> {
                 let ready = tool.link.ask(asked, |client| client.count(queue.clone()))?;
                 Ok(Record::new().with("name", queue.as_str()).with("ready", ready))
             };
-            queues.iter().map(of).collect()
+            Ok((queues.iter().map(of).collect::<Result<_, CliError>>()?, Exit::Done))
         });
     }
     let mut bulk = tool.bulk_of("counted", "queue", queues.len() as u64)?;

@@ -4,6 +4,7 @@ use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::fleet::{self, Fleet};
 use ctl_core::glob::is_wanted;
+use ctl_core::messages::Messages;
 use ctl_core::named::{self, Several};
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::settings::doctor::Diagnosis;
@@ -68,13 +69,24 @@ pub struct Listed {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &QueuesArgs) -> Result<Exit, CliError> {
     let patterns = args.patterns.texts();
+    let mut fleet = Fleet::of(tool)?;
     if args.twice.is_wanted()? {
         return look_twice(tool, &args.twice, &FIGURES, |tool| {
-            let listed = list(&mut tool.link, |queue| is_wanted(queue, &patterns))?;
-            Ok(listed.queues.iter().map(|queue| record(None, queue)).collect())
+            let all = fleet.ask(&mut tool.link, |link| {
+                self::list(link, |queue| is_wanted(queue, &patterns))
+            })?;
+            let exit = listed_exit(&fleet, &tool.messages, &all);
+            let rows = all.iter().flat_map(|(server, listed)| {
+                let name = |queue: &QueueStats| match server {
+                    Some(server) => format!("{} at {server}", queue.name),
+                    None => queue.name.to_string(),
+                };
+                let row = move |queue| counts(Record::new().with("name", name(queue)), queue);
+                listed.queues.iter().map(row)
+            });
+            Ok((rows.collect(), exit))
         });
     }
-    let mut fleet = Fleet::of(tool)?;
     let all =
         fleet.ask(&mut tool.link, |link| self::list(link, |queue| is_wanted(queue, &patterns)))?;
     let mut list = tool.out.list(if fleet.is_several() { &OF_ALL } else { &OF_ONE })?;
@@ -84,15 +96,20 @@ pub fn run(tool: &mut Tool, args: &QueuesArgs) -> Result<Exit, CliError> {
         }
     }
     list.finish()?;
+    Ok(listed_exit(&fleet, &tool.messages, &all))
+}
+
+/// Says which lists have not everything. The exit of the worst server.
+fn listed_exit(fleet: &Fleet<Link>, messages: &Messages, all: &[(Option<String>, Listed)]) -> Exit {
     let mut exit = fleet.exit();
     for (server, listed) in all {
-        let Some(why) = listed.incomplete else { continue };
-        tool.messages.warn(server.map_or(why.clone(), |server| format!("{server}: {why}")));
+        let Some(why) = &listed.incomplete else { continue };
+        messages.warn(server.as_ref().map_or(why.clone(), |server| format!("{server}: {why}")));
         if exit.is_done() {
             exit = Exit::Partial;
         }
     }
-    Ok(exit)
+    exit
 }
 
 /// The server counts nothing that only grows.
@@ -100,11 +117,11 @@ pub const FIGURES: Figures =
     Figures { noun: Some("queue"), only_grows: |_| false, leaves_out: &[] };
 
 fn record(server: Option<&str>, queue: &QueueStats) -> Record {
-    fleet::record(server)
-        .with("name", queue.name.as_str())
-        .with("waiting", queue.waiting)
-        .with("pulled", queue.pulled)
-        .with("ready", queue.ready)
+    counts(fleet::record(server).with("name", queue.name.as_str()), queue)
+}
+
+fn counts(record: Record, queue: &QueueStats) -> Record {
+    record.with("waiting", queue.waiting).with("pulled", queue.pulled).with("ready", queue.ready)
 }
 
 /// The queues that are wanted.

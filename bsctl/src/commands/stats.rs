@@ -1,5 +1,7 @@
 //! `stats` and `stats-tube`: the server's own figures.
 
+use std::collections::BTreeSet;
+
 use beanstalk_client::TubeStats;
 use beanstalk_client::protocol::Stats;
 use clap::Args;
@@ -110,13 +112,18 @@ static SERVERS: Shape = Shape::rows(
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: StatsArgs) -> Result<Exit, CliError> {
+    let mut fleet = Fleet::of(tool)?;
     if args.twice.is_wanted()? {
-        return look_twice(tool, &args.twice, &figures(None), |tool| {
-            let stats = tool.link.call(Stats)?;
-            Ok(vec![record(&stats)?])
+        let noun = fleet.is_several().then_some("server");
+        return look_twice(tool, &args.twice, &figures(noun), |tool| {
+            let all = fleet.ask(&mut tool.link, |link| record(&link.call(Stats)?))?;
+            let rows = all.into_iter().map(|(server, stats)| match server {
+                Some(server) => stats.led_by("name", server),
+                None => stats,
+            });
+            Ok((rows.collect(), fleet.exit()))
         });
     }
-    let mut fleet = Fleet::of(tool)?;
     let all = fleet.ask(&mut tool.link, |link| record(&link.call(Stats)?))?;
     if !fleet.is_several() {
         all.into_iter().try_for_each(|(_, stats)| tool.out.pairs(stats))?;
@@ -137,14 +144,23 @@ pub fn run(tool: &mut Tool, args: StatsArgs) -> Result<Exit, CliError> {
 pub fn run_tube(tool: &mut Tool, args: StatsTubeArgs) -> Result<Exit, CliError> {
     let tubes = args.tubes.names()?;
     if args.twice.is_wanted()? {
+        let mut missing = BTreeSet::new();
         return look_twice(tool, &args.twice, &figures(Some("tube")), |tool| {
+            let (mut found, mut exit) = (Vec::new(), Exit::Done);
             let answers = tube_stats::ask(&mut tool.link, &tubes)?;
-            let of = |answer| match answer {
-                Answer::Stats(stats) => Some(record::<TubeStats>(&stats)),
-                Answer::Gone => None,
-                Answer::Unaskable(error) => Some(Err(error)),
-            };
-            answers.into_iter().filter_map(of).collect()
+            for (tube, answer) in tubes.iter().zip(answers) {
+                match answer {
+                    Answer::Stats(stats) => found.push(record::<TubeStats>(&stats)?),
+                    Answer::Gone => {
+                        exit = Exit::Negative;
+                        if missing.insert(tube) {
+                            tool.messages.warn(jobs::no_tube(tube).message);
+                        }
+                    }
+                    Answer::Unaskable(error) => return Err(error),
+                }
+            }
+            Ok((found, exit))
         });
     }
     let action = Action { past: "found", noun: "tube", place: String::new() };

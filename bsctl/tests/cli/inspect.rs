@@ -489,4 +489,13 @@ fn rates_are_of_two_looks() {
     let row = rows.as_array().unwrap().iter().find(|row| row["figure"] == "cmd-stats").unwrap();
     assert_eq!((&row["change"], &row["name"]), (&json!(1), &json!(null)), "{rows}");
     assert!(row["per_second"].as_f64() > Some(0.0), "{rows}");
+    let line = ["stats-tube", "none", "--rates", "--interval", "1ms"];
+    let ran = bsctl(server.address(), &line).exits(1);
+    assert_eq!(ran.err.matches("tube none").count(), 1, "{}", ran.err);
+    // Of several servers one is not there.
+    let dead = dead_address();
+    let line = ["stats", "--diff", "--interval", "1ms", "-o", "json"];
+    let ran = bsctl(&format!("{},{dead}", server.address()), &line).exits(69);
+    assert_eq!(ran.json()[0]["name"], server.address(), "{}", ran.out());
+    assert!(ran.err.contains(&dead), "{}", ran.err);
 }

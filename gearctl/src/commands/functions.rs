@@ -86,7 +86,7 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
                     counts(Record::new().with("name", name), function)
                 })
             });
-            Ok(rows.collect())
+            Ok((rows.collect(), fleet.exit()))
         });
     }
     let messages = tool.messages.clone();
