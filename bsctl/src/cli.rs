@@ -216,7 +216,7 @@ impl ctl_core::tool::Tool for Bsctl {
     }
 
     fn repeats(command: &Command) -> bool {
-        matches!(command, Command::Top(_))
+        matches!(command, Command::Top(_) | Command::Tail(_))
     }
 }
 

@@ -59,6 +59,20 @@ pub fn usual_tube(tool: &Tool) -> Result<TubeName, CliError> {
     usual.map_or_else(|| Ok(TubeName::default()), |name| names::tube(&name))
 }
 
+/// These tubes, or those that the session watches, or the usual one.
+///
+/// # Errors
+/// The usual name is illegal.
+pub fn tubes_or_watched(tool: &Tool, given: Vec<TubeName>) -> Result<Vec<TubeName>, CliError> {
+    if !given.is_empty() {
+        return Ok(given);
+    }
+    match tool.link.place() {
+        Some(place) if tool.session.is_some() => Ok(place.watched().to_vec()),
+        _ => Ok(vec![usual_tube(tool)?]),
+    }
+}
+
 /// The session's reservation of this job, if it holds one.
 #[must_use]
 pub fn held(tool: &Tool, id: JobId) -> Option<&Held> {

@@ -1,6 +1,7 @@
 //! What the queue tools share: arguments, settings, output formats, messages, exit codes, confirmation,
 //! progress, bulk operations, and the REPL. It knows no queue.
 
+pub mod absence;
 pub mod args;
 pub mod bench;
 pub mod bulk;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::absence::Absence;
 use crate::args::GlobalArgs;
 use crate::color::Role;
 use crate::error::{CliError, Exit};
@@ -93,26 +94,15 @@ pub fn watch<T: Repeat>(
     let mut before = String::new();
     let mut looks = 0;
     let start = Instant::now();
-    // Why the last look showed nothing.
-    let mut lost: Option<CliError> = None;
+    let mut absence = Absence::new(tool.messages());
     let holds = loop {
         looks += 1;
-        let holds = match look(tool, &line, until.as_ref()) {
-            Ok(frame) => {
-                if lost.take().is_some() {
-                    tool.messages().note("the server is back");
-                }
+        let holds = match absence.settle(look(tool, &line, until.as_ref()))? {
+            Some(frame) => {
                 show(tool.out(), args, &frame, &mut before, &mut ticks)?;
                 frame.holds
             }
-            Err(error) if looks > 1 && error.exit == Exit::Unavailable => {
-                if lost.is_none() {
-                    tool.messages().warn(format!("{error}; trying again until it works"));
-                }
-                lost = Some(error);
-                false
-            }
-            Err(error) => return Err(error),
+            None => false,
         };
         let is_over = tool.timeout().is_some_and(|bound| start.elapsed() >= bound);
         let is_last = args.count.is_some_and(|count| looks >= count) || is_over && until.is_some();
@@ -124,7 +114,7 @@ pub fn watch<T: Repeat>(
         tool.out().document(&Value::Array(ticks))?;
     }
     tool.out().flush()?;
-    match (interrupts.requested(), lost, &args.until) {
+    match (interrupts.requested(), absence.why(), &args.until) {
         (Some(exit), ..) => Ok(exit),
         (None, Some(error), _) => Err(error),
         (None, None, Some(condition)) if !holds => {

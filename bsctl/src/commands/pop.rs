@@ -1,6 +1,6 @@
 //! `pop`: take jobs for good. A job is deleted only after its output has been written.
 
-use beanstalk_client::{Job, JobRef};
+use beanstalk_client::{Job, JobRef, TubeName};
 use clap::Args;
 use ctl_core::bulk::Bulk;
 use ctl_core::error::{CliError, Exit};
@@ -46,13 +46,13 @@ pub struct PopArgs {
 pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("pop", "bsctl peek --ready looks only")?;
     let interrupts = tool.interrupts()?;
-    args.take.prepare(tool)?;
+    let names = args.take.prepare(tool)?;
     let taker = Taker::new(args.take.wait, interrupts.clone(), &tool.messages);
     let mut bulk = tool.bulk_of("took", "job", args.take.count)?;
     let list = tool.out.list(&BODIES)?;
     bulk.beside(&list);
     let out = Handover::new(list, interrupts.clone(), &tool.messages)?;
-    let mut tubes = Tubes { link: tool.link.side(), taker, args: &args.take };
+    let mut tubes = Tubes { link: tool.link.side(), taker, args: &args.take, names: &names };
     leaving::pop(&mut tubes, out, args.take.count, bulk, &interrupts)
 }
 
@@ -61,6 +61,7 @@ struct Tubes<'a> {
     link: &'a mut Link,
     taker: Taker,
     args: &'a TakeArgs,
+    names: &'a [TubeName],
 }
 
 impl Source for Tubes<'_> {
@@ -82,6 +83,6 @@ impl Source for Tubes<'_> {
     }
 
     fn nothing(&self) -> CliError {
-        self.args.nothing()
+        self.args.nothing(self.names)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use beanstalk_client::protocol::ReserveJob;
-use beanstalk_client::{Job, JobId, JobStats};
+use beanstalk_client::{Job, JobId, JobStats, TubeName};
 use clap::{Args, ValueEnum};
 use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
@@ -16,7 +16,7 @@ use crate::jobs::{self, BODIES};
 use crate::leaving::hand_over;
 use crate::names::Tube;
 use crate::taker::{Taker, bury_all, stats_of, touch_all};
-use crate::tool::{Tool, usual_tube};
+use crate::tool::{Tool, tubes_or_watched};
 
 /// The end of `reserve --help`.
 pub const HELP: &str = "\
@@ -69,29 +69,22 @@ pub struct TakeArgs {
 }
 
 impl TakeArgs {
-    /// Sets the watch list and the output.
+    /// Sets the watch list, which it gives, and the output.
     ///
     /// # Errors
     /// An illegal name; the failure of the connection.
-    pub fn prepare(&self, tool: &mut Tool) -> Result<(), CliError> {
+    pub fn prepare(&self, tool: &mut Tool) -> Result<Vec<TubeName>, CliError> {
         self.bodies.prepare(&mut tool.out)?;
-        let tubes = match self.tubes.given()? {
-            given if given.is_empty() => match tool.link.place() {
-                Some(place) if tool.session.is_some() => place.watched().to_vec(),
-                _ => vec![usual_tube(tool)?],
-            },
-            given => given,
-        };
-        tool.link.side().watch_only(&tubes)
+        let tubes = tubes_or_watched(tool, self.tubes.given()?)?;
+        tool.link.side().watch_only(&tubes)?;
+        Ok(tubes)
     }
 
-    /// What it means that nothing came.
+    /// What it means that nothing came from these tubes.
     #[must_use]
-    pub fn nothing(&self) -> CliError {
-        let place = match self.tubes.texts().as_slice() {
-            [] => "tube default".to_owned(),
-            tubes => format!("tube {}", tubes.join(", ")),
-        };
+    pub fn nothing(&self, tubes: &[TubeName]) -> CliError {
+        let names: Vec<&str> = tubes.iter().map(TubeName::as_str).collect();
+        let place = format!("tube {}", names.join(", "));
         match self.wait {
             Some(wait) if !wait.is_zero() => CliError::timeout(format!(
                 "no job in {place} within {}",
@@ -135,14 +128,14 @@ enum Then {
 pub fn run(tool: &mut Tool, args: ReserveArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("reserve", "bsctl peek --ready looks only")?;
     let interrupts = tool.interrupts()?;
-    args.take.prepare(tool)?;
+    let tubes = args.take.prepare(tool)?;
     let held = match args.job {
         Some(id) => vec![take_one(tool, id.into())?],
         None => take_many(tool, &args.take)?,
     };
     if held.is_empty() {
         interrupts.check()?;
-        return Err(args.take.nothing());
+        return Err(args.take.nothing(&tubes));
     }
     if args.then == Then::Delete {
         return delete(tool, &held);

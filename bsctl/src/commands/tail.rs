@@ -6,6 +6,7 @@ use std::time::Duration;
 use beanstalk_client::protocol::{Release, Stats};
 use beanstalk_client::{Job, JobRef, JobStats, ReleaseOptions, TubeName};
 use clap::{Args, ValueEnum};
+use ctl_core::absence::Absence;
 use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::filter::Filters;
@@ -21,8 +22,8 @@ use crate::link::{Link, SLICE};
 use crate::names::Tube;
 use crate::scan::{Wanted, fetch, heads};
 use crate::select::{Candidate, SelectArgs, filter_help};
-use crate::taker::{Taker, bury_all, reserve_ready, stats_of};
-use crate::tool::Tool;
+use crate::taker::{Taker, bury_all, stats_of};
+use crate::tool::{Tool, tubes_or_watched};
 
 /// The end of `tail --help`.
 pub const HELP: &str = concat!(
@@ -35,7 +36,8 @@ the newest job that is found.
 The others take what is ready, and disturb: `reserves` grows. release looks at up to 100 jobs at a time and gives them back,
 so that `releases` grows as well and workers may find the tube empty for a moment; bury and delete keep every job from its
 workers, and ask first. A job is deleted when it has been written, as `pop` does.
-Ctrl-C ends it.
+A server that goes away is told of and waited for. With bury and delete, a connection that is lost
+while jobs are finished ends it: nobody can say what became of them. Ctrl-C ends it.
 ",
     filter_help!(),
     "
@@ -115,8 +117,8 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
     }
     args.bodies.prepare(&mut tool.out)?;
     let mut tubes = args.tubes.given()?;
-    if tubes.is_empty() && !args.only_looks() {
-        tubes.push(TubeName::default());
+    if !args.only_looks() {
+        tubes = tubes_or_watched(tool, tubes)?;
     }
     if matches!(args.action, Then::Bury | Then::Delete) {
         let (tubes, address) = (units::which("tube", &tubes), tool.link.dialer.address()?);
@@ -130,14 +132,26 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
         Then::Peek => {
             let wanted = Wanted { tubes, filters, ..Wanted::default() };
             let list = stream(tool.out.list(&BODIES)?)?;
-            Looker { link: &mut tool.link, wanted, list, left }.run(args.interval, &interrupts)
+            let absence = Absence::new(&tool.messages);
+            let place = Place { server: String::new(), puts: 0, next: 0, end: 0 };
+            Looker { link: &mut tool.link, wanted, list, left, place }.run(
+                absence,
+                args.interval,
+                &interrupts,
+            )
         }
         Then::Release => {
             let link = tool.link.side();
             link.watch_only(&tubes)?;
             let list = stream(tool.out.list(&BODIES)?)?;
-            let shown = BTreeSet::new();
-            Passer { link, filters, list, left, shown }.run(args.interval, &interrupts)
+            let absence = Absence::new(&tool.messages);
+            let taker = Taker::new(None, interrupts.clone(), &tool.messages);
+            let (server, shown) = (String::new(), BTreeSet::new());
+            Passer { link, taker, filters, list, left, server, shown }.run(
+                absence,
+                args.interval,
+                &interrupts,
+            )
         }
         Then::Bury | Then::Delete => take(tool, &tubes, args.action, left, &interrupts),
     }
@@ -159,31 +173,77 @@ fn end(list: List<'_>, interrupts: &Interrupts) -> Result<Exit, CliError> {
     Ok(interrupts.requested().unwrap_or(Exit::Done))
 }
 
+/// The pause before the next look: also one that is asked for without any must not flood a server that is away.
+fn pause(interval: Duration, is_away: bool) -> Duration {
+    if is_away { interval.max(SHORTEST) } else { interval }
+}
+
+/// The shortest pause while a server is away.
+const SHORTEST: Duration = Duration::from_millis(50);
+
 /// Looks at what is put from now on.
 struct Looker<'a> {
     link: &'a mut Link,
     wanted: Wanted,
     list: List<'a>,
     left: u64,
+    place: Place,
+}
+
+/// How far has been looked.
+struct Place {
+    /// The server's own id, which is another one after a restart.
+    server: String,
+    /// How many jobs had been put into it.
+    puts: u64,
+    /// The next id to be looked at.
+    next: u64,
+    /// The first id that is not there yet.
+    end: u64,
 }
 
 impl Looker<'_> {
-    fn run(mut self, interval: Duration, interrupts: &Interrupts) -> Result<Exit, CliError> {
-        let mut puts = self.link.call(Stats)?.total_jobs;
-        let mut next = newest(self.link, puts)?.saturating_add(1);
-        while self.left > 0 && interrupts.sleep(interval).is_ok() {
-            let now = self.link.call(Stats)?.total_jobs;
-            // A server that was restarted counts from 0 again.
-            let new = now.checked_sub(puts).unwrap_or(now);
-            puts = now;
-            let end = next.saturating_add(new);
-            while next < end && self.left > 0 {
-                let last = end.min(next.saturating_add(WINDOW as u64));
-                self.show(next, last)?;
-                next = last;
-            }
+    fn run(
+        mut self,
+        mut absence: Absence,
+        interval: Duration,
+        interrupts: &Interrupts,
+    ) -> Result<Exit, CliError> {
+        let begun = self.begin();
+        absence.settle(begun)?;
+        let mut is_away = false;
+        while self.left > 0 && interrupts.sleep(pause(interval, is_away)).is_ok() {
+            let seen = self.look();
+            is_away = absence.settle(seen)?.is_none();
         }
         end(self.list, interrupts)
+    }
+
+    fn begin(&mut self) -> Result<(), CliError> {
+        let stats = self.link.call(Stats)?;
+        let next = newest(self.link, stats.total_jobs)?.saturating_add(1);
+        self.place = Place { server: stats.id, puts: stats.total_jobs, next, end: next };
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<(), CliError> {
+        let stats = self.link.call(Stats)?;
+        let puts = stats.total_jobs;
+        match puts.checked_sub(self.place.puts).filter(|_| stats.id == self.place.server) {
+            Some(new) => self.place.end = self.place.end.saturating_add(new),
+            // It was restarted and counts from 0 again; its ids do so as well, unless it has a log.
+            None => {
+                self.place.end = newest(self.link, puts)?.saturating_add(1);
+                self.place.next = self.place.end.saturating_sub(puts).max(1);
+            }
+        }
+        (self.place.server, self.place.puts) = (stats.id, puts);
+        while self.place.next < self.place.end && self.left > 0 {
+            let last = self.place.end.min(self.place.next.saturating_add(WINDOW as u64));
+            self.show(self.place.next, last)?;
+            self.place.next = last;
+        }
+        Ok(())
     }
 
     fn show(&mut self, from: u64, to: u64) -> Result<(), CliError> {
@@ -223,28 +283,52 @@ fn newest(link: &mut Link, puts: u64) -> Result<u64, CliError> {
 /// Takes jobs, shows them, and gives them back.
 struct Passer<'a> {
     link: &'a mut Link,
+    taker: Taker,
     filters: Filters,
     list: List<'a>,
     left: u64,
+    /// The server's own id, which is another one after a restart.
+    server: String,
+    /// The ids that were shown.
     shown: BTreeSet<u64>,
 }
 
 impl Passer<'_> {
-    fn run(mut self, interval: Duration, interrupts: &Interrupts) -> Result<Exit, CliError> {
+    fn run(
+        mut self,
+        mut absence: Absence,
+        interval: Duration,
+        interrupts: &Interrupts,
+    ) -> Result<Exit, CliError> {
+        self.server = self.link.call(Stats)?.id;
+        let mut is_away = false;
         while self.left > 0 && interrupts.requested().is_none() {
-            let taken = reserve_ready(self.link, WINDOW, &[])?.jobs;
-            let stats = stats_of(self.link, &taken)?;
-            // Given back before the output is waited for.
-            self.release(&taken, &stats)?;
-            for (job, stats) in taken.iter().zip(&stats) {
-                self.show(job, stats.as_ref())?;
-            }
-            self.list.flush()?;
-            if self.left > 0 && interrupts.sleep(interval).is_err() {
+            let passed = self.pass(is_away);
+            is_away = absence.settle(passed)?.is_none();
+            if self.left > 0 && interrupts.sleep(pause(interval, is_away)).is_err() {
                 break;
             }
         }
         end(self.list, interrupts)
+    }
+
+    fn pass(&mut self, was_away: bool) -> Result<(), CliError> {
+        if was_away {
+            let server = self.link.call(Stats)?.id;
+            if server != self.server {
+                // Its ids may name other jobs now.
+                self.shown.clear();
+                self.server = server;
+            }
+        }
+        let taken = self.taker.next(self.link, WINDOW, &[])?;
+        let stats = stats_of(self.link, &taken)?;
+        // Given back before the output is waited for.
+        self.release(&taken, &stats)?;
+        for (job, stats) in taken.iter().zip(&stats) {
+            self.show(job, stats.as_ref())?;
+        }
+        self.list.flush()
     }
 
     fn release(&mut self, jobs: &[Job], stats: &[Option<JobStats>]) -> Result<(), CliError> {
@@ -293,8 +377,10 @@ fn take(
     let past = if then == Then::Bury { "buried" } else { "deleted" };
     let action = Action { past, noun: "job", place: String::new() };
     let mut bulk = tool.bulk(action, OnError::Continue, None)?;
+    let messages = tool.messages.clone();
     let link = tool.link.side();
-    link.watch_only(tubes)?;
+    let mut absence = Absence::new(&messages);
+    absence.settle(link.watch_only(tubes))?;
     let list = stream(tool.out.list(&BODIES)?)?;
     bulk.beside(&list);
     let mut sink = match then {
@@ -304,7 +390,12 @@ fn take(
     while left > 0 && interrupts.requested().is_none() {
         let taker = Taker::new(Some(SLICE), interrupts.clone(), &tool.messages);
         let most = usize::try_from(left).unwrap_or(WINDOW).min(WINDOW);
-        let taken = taker.next(link, sink.window(most), &[])?;
+        let taken = taker.next(link, sink.window(most), &[]);
+        let Some(taken) = absence.settle(taken)? else {
+            // A signal ends the loop.
+            let _ = interrupts.sleep(SHORTEST);
+            continue;
+        };
         left -= taken.len() as u64;
         let taken = sink.take(link, &taken, &mut bulk);
         bulk = bulk.after(taken)?;

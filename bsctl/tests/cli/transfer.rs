@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beanstalk_client::{JobStats, PutOptions};
-use fixtures::beanstalkd::{Server, Version};
+use beanstalk_client::{JobStats, PutOptions, TubeStats};
+use fixtures::beanstalkd::{Listen, Server, Version};
 use fixtures::fault::Fault;
 
 use crate::harness::*;
@@ -401,6 +401,85 @@ fn tail_takes_jobs_when_it_is_told_to() {
         assert_eq!(tail(&["--action", "delete", "-c", "2", "--yes"]).exits(0).out(), "12");
         assert_eq!(places(address), ["0 a buried"]);
     });
+}
+
+#[test]
+fn tail_takes_from_the_tubes_that_the_session_watches() {
+    on_both(|address| {
+        put(address, "a", "mine");
+        put(address, "default", "other");
+        let script = "watch a\nignore default\ntail --action release -c 1 -i 10ms -o raw\n";
+        let ran = bsctl_with(address, &["repl"], script.as_bytes()).exits(0);
+        assert!(ran.out().ends_with("\nmine"), "{}", ran.out());
+        let line = ["tail", "--action", "bury", "-c", "1", "-i", "10ms", "--yes", "-o", "raw"];
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.toml");
+        std::fs::write(&file, "[defaults]\ntube = \"a\"\n").unwrap();
+        let configured = ["--config", file.to_str().unwrap()];
+        let ran = bsctl(address, &[&configured[..], &line].concat()).exits(0);
+        assert_eq!(ran.out(), "mine");
+        let said = bsctl(address, &[&configured[..], &["reserve"]].concat()).exits(1).err;
+        assert!(said.contains("no job is ready in tube a"), "{said}");
+    });
+}
+
+#[test]
+fn tail_is_not_repeated_by_watch() {
+    let server = Server::start().unwrap();
+    let said = bsctl(server.address(), &["watch", "-c", "1", "--", "tail"]).exits(2).err;
+    assert!(said.contains("look once"), "{said}");
+}
+
+/// The server goes away, and another one with its address comes, whose ids begin at 1 again.
+#[cfg(unix)]
+#[test]
+fn tail_waits_for_a_server_that_goes_away() {
+    for action in ["peek", "release", "bury", "delete"] {
+        let takes = matches!(action, "bury" | "delete");
+        let server = Server::start().unwrap();
+        let address = server.address().to_owned();
+        let line = ["-a", &address, "tail", "a", "-i", "10ms", "-o", "raw", "--yes", "--action"];
+        let mut child =
+            command(&[&line[..], &[action, "-c", if takes { "1" } else { "2" }, "-v"]].concat())
+                .spawn()
+                .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut err = BufReader::new(child.stderr.take().unwrap());
+        let mut hears = |text: &str| {
+            let mut said = String::new();
+            while !said.contains(text) {
+                assert!(err.read_line(&mut said).unwrap() > 0, "it ended before {text:?}: {said}");
+            }
+        };
+        let mut shows = |address: &str| {
+            let mut first = [0];
+            thread::scope(|scope| {
+                let shown = scope.spawn(|| std::io::Read::read_exact(&mut out, &mut first));
+                while !shown.is_finished() {
+                    put(address, "a", "x");
+                    thread::sleep(Duration::from_millis(10));
+                }
+                shown.join().unwrap().unwrap();
+            });
+            assert_eq!(first, *b"x");
+        };
+        if takes {
+            let mut client = client(&address);
+            let waits = |tube: Option<TubeStats>| tube.is_some_and(|tube| tube.current_waiting > 0);
+            while !waits(client.stats_tube("a").unwrap()) {
+                thread::sleep(Duration::from_millis(10));
+            }
+        } else {
+            shows(&address);
+        }
+        drop(server);
+        hears("trying again until it works");
+        let listen = Listen::parse(&address, 0).unwrap();
+        let again = Server::builder().listen(listen).start().unwrap();
+        hears("the server is back");
+        shows(again.address());
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{action}");
+    }
 }
 
 #[test]
