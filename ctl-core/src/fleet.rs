@@ -108,6 +108,16 @@ pub fn record(server: Option<&str>) -> Record {
     labelled(server, Record::new())
 }
 
+/// What something is called that several servers may have: with its server, where there are several.
+#[must_use]
+pub fn name_at(name: impl Into<String>, server: Option<&str>) -> String {
+    let name = name.into();
+    match server {
+        Some(server) => format!("{name} at {server}"),
+        None => name,
+    }
+}
+
 /// This record, beginning with the server, where there are several.
 #[must_use]
 pub fn labelled(server: Option<&str>, record: Record) -> Record {

@@ -8,6 +8,7 @@ use ctl_core::output::{Column, Record, Shape};
 use ctl_core::twice::{Twice, look_twice};
 
 use super::queues::FIGURES;
+use crate::link::Link;
 use crate::names::Queue;
 use crate::tool::Tool;
 
@@ -43,29 +44,49 @@ static COUNTS: Shape =
 pub fn run(tool: &mut Tool, args: &CountArgs) -> Result<Exit, CliError> {
     let queues = args.queues.names_or_usual(tool.settings())?;
     if args.twice.is_wanted()? {
-        return look_twice(tool, &args.twice, &FIGURES, |tool| {
-            let of = |queue: &QueueName| {
-                let asked = format!("count {queue}");
-                let ready = tool.link.ask(asked, |client| client.count(queue.clone()))?;
-                Ok(Record::new().with("name", queue.as_str()).with("ready", ready))
-            };
-            Ok((queues.iter().map(of).collect::<Result<_, CliError>>()?, Exit::Done))
-        });
+        let mut last = Vec::new();
+        look_twice(tool, &args.twice, &FIGURES, |tool| {
+            last.clear();
+            let mut records = Vec::new();
+            for queue in &queues {
+                let counted = match count(&mut tool.link, queue) {
+                    Ok(ready) => {
+                        let record = Record::new().with("name", queue.as_str());
+                        records.push(record.with("ready", ready));
+                        Ok(())
+                    }
+                    Err(error) if error.ends_everything() => return Err(error),
+                    Err(error) => Err(error),
+                };
+                last.push((queue, counted));
+            }
+            Ok((records, Exit::Done))
+        })?;
+        let mut bulk = tool.bulk_of("counted", "queue", queues.len() as u64)?;
+        for (queue, counted) in last {
+            bulk.count(label(queue), counted)?;
+        }
+        return bulk.finish_silently();
     }
     let mut bulk = tool.bulk_of("counted", "queue", queues.len() as u64)?;
     let mut list = tool.out.list(&COUNTS)?;
     bulk.beside(&list);
-    let counted = queues.iter().try_for_each(|queue| {
-        let asked = format!("count {queue}");
-        match tool.link.ask(asked, |client| client.count(queue.clone())) {
-            Ok(ready) => {
-                bulk.success();
-                list.push(Record::new().with("ready", ready).with("queue", queue.as_str()))
-            }
-            Err(error) => bulk.failure(format!("queue {queue}"), error),
+    let counted = queues.iter().try_for_each(|queue| match count(&mut tool.link, queue) {
+        Ok(ready) => {
+            bulk.success();
+            list.push(Record::new().with("ready", ready).with("queue", queue.as_str()))
         }
+        Err(error) => bulk.failure(label(queue), error),
     });
     let exit = bulk.after(counted)?.finish_silently()?;
     list.finish()?;
     Ok(exit)
+}
+
+fn count(link: &mut Link, queue: &QueueName) -> Result<u32, CliError> {
+    link.ask(format!("count {queue}"), |client| client.count(queue.clone()))
+}
+
+fn label(queue: &QueueName) -> String {
+    format!("queue {queue}")
 }

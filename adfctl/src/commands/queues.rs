@@ -2,7 +2,7 @@
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::{self, Fleet};
+use ctl_core::fleet::{self, Answered, Fleet};
 use ctl_core::glob::is_wanted;
 use ctl_core::messages::Messages;
 use ctl_core::named::{self, Several};
@@ -69,58 +69,49 @@ pub struct Listed {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &QueuesArgs) -> Result<Exit, CliError> {
     let patterns = args.patterns.texts();
+    let wants = |queue: &str| is_wanted(queue, &patterns);
     let mut fleet = Fleet::of(tool)?;
     if args.twice.is_wanted()? {
-        return look_twice(tool, &args.twice, &FIGURES, |tool| {
-            let all = fleet.ask(&mut tool.link, |link| {
-                self::list(link, |queue| is_wanted(queue, &patterns))
-            })?;
-            let exit = listed_exit(&fleet, &tool.messages, &all);
-            let rows = all.iter().flat_map(|(server, listed)| {
-                let name = |queue: &QueueStats| match server {
-                    Some(server) => format!("{} at {server}", queue.name),
-                    None => queue.name.to_string(),
-                };
-                let row = move |queue| counts(Record::new().with("name", name(queue)), queue);
-                listed.queues.iter().map(row)
-            });
-            Ok((rows.collect(), exit))
-        });
+        let mut last = Vec::new();
+        let exit = look_twice(tool, &args.twice, &FIGURES, |tool| {
+            last = fleet.ask(&mut tool.link, |link| self::list(link, wants))?;
+            let of = |(server, listed): &Answered<Listed>| {
+                let name = |queue: &QueueStats| fleet::name_at(&*queue.name, server.as_deref());
+                let figures = |queue| figures(Record::new().with("name", name(queue)), queue);
+                listed.queues.iter().map(figures).collect::<Vec<_>>()
+            };
+            Ok((last.iter().flat_map(of).collect(), fleet.exit()))
+        })?;
+        return Ok(tell_incomplete(&tool.messages, last, exit));
     }
-    let all =
-        fleet.ask(&mut tool.link, |link| self::list(link, |queue| is_wanted(queue, &patterns)))?;
+    let all = fleet.ask(&mut tool.link, |link| self::list(link, wants))?;
     let mut list = tool.out.list(if fleet.is_several() { &OF_ALL } else { &OF_ONE })?;
     for (server, listed) in &all {
         for queue in &listed.queues {
-            list.push(record(server.as_deref(), queue))?;
+            let record = fleet::record(server.as_deref()).with("name", queue.name.as_str());
+            list.push(figures(record, queue))?;
         }
     }
     list.finish()?;
-    Ok(listed_exit(&fleet, &tool.messages, &all))
+    Ok(tell_incomplete(&tool.messages, all, fleet.exit()))
 }
 
-/// Says which lists have not everything. The exit of the worst server.
-fn listed_exit(fleet: &Fleet<Link>, messages: &Messages, all: &[(Option<String>, Listed)]) -> Exit {
-    let mut exit = fleet.exit();
+/// Says which servers may have more, and the exit with that.
+fn tell_incomplete(messages: &Messages, all: Vec<Answered<Listed>>, exit: Exit) -> Exit {
+    let mut is_complete = true;
     for (server, listed) in all {
-        let Some(why) = &listed.incomplete else { continue };
-        messages.warn(server.as_ref().map_or(why.clone(), |server| format!("{server}: {why}")));
-        if exit.is_done() {
-            exit = Exit::Partial;
-        }
+        let Some(why) = listed.incomplete else { continue };
+        messages.warn(server.map_or(why.clone(), |server| format!("{server}: {why}")));
+        is_complete = false;
     }
-    exit
+    if exit.is_done() && !is_complete { Exit::Partial } else { exit }
 }
 
 /// The server counts nothing that only grows.
 pub const FIGURES: Figures =
     Figures { noun: Some("queue"), only_grows: |_| false, leaves_out: &[] };
 
-fn record(server: Option<&str>, queue: &QueueStats) -> Record {
-    counts(fleet::record(server).with("name", queue.name.as_str()), queue)
-}
-
-fn counts(record: Record, queue: &QueueStats) -> Record {
+fn figures(record: Record, queue: &QueueStats) -> Record {
     record.with("waiting", queue.waiting).with("pulled", queue.pulled).with("ready", queue.ready)
 }
 

@@ -1,13 +1,11 @@
 //! `stats` and `stats-tube`: the server's own figures.
 
-use std::collections::BTreeSet;
-
-use beanstalk_client::TubeStats;
 use beanstalk_client::protocol::Stats;
+use beanstalk_client::{TubeName, TubeStats};
 use clap::Args;
-use ctl_core::bulk::{Action, OnError};
+use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::{Fleet, labelled};
+use ctl_core::fleet::{Answered, Fleet, labelled};
 use ctl_core::named::Several;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::twice::{Figures, Twice, look_twice};
@@ -117,11 +115,11 @@ pub fn run(tool: &mut Tool, args: StatsArgs) -> Result<Exit, CliError> {
         let noun = fleet.is_several().then_some("server");
         return look_twice(tool, &args.twice, &figures(noun), |tool| {
             let all = fleet.ask(&mut tool.link, |link| record(&link.call(Stats)?))?;
-            let rows = all.into_iter().map(|(server, stats)| match server {
+            let named = |(server, stats): Answered<Record>| match server {
                 Some(server) => stats.led_by("name", server),
                 None => stats,
-            });
-            Ok((rows.collect(), fleet.exit()))
+            };
+            Ok((all.into_iter().map(named).collect(), fleet.exit()))
         });
     }
     let all = fleet.ask(&mut tool.link, |link| record(&link.call(Stats)?))?;
@@ -144,43 +142,51 @@ pub fn run(tool: &mut Tool, args: StatsArgs) -> Result<Exit, CliError> {
 pub fn run_tube(tool: &mut Tool, args: StatsTubeArgs) -> Result<Exit, CliError> {
     let tubes = args.tubes.names()?;
     if args.twice.is_wanted()? {
-        let mut missing = BTreeSet::new();
-        return look_twice(tool, &args.twice, &figures(Some("tube")), |tool| {
-            let (mut found, mut exit) = (Vec::new(), Exit::Done);
-            let answers = tube_stats::ask(&mut tool.link, &tubes)?;
-            for (tube, answer) in tubes.iter().zip(answers) {
-                match answer {
-                    Answer::Stats(stats) => found.push(record::<TubeStats>(&stats)?),
-                    Answer::Gone => {
-                        exit = Exit::Negative;
-                        if missing.insert(tube) {
-                            tool.messages.warn(jobs::no_tube(tube).message);
-                        }
-                    }
-                    Answer::Unaskable(error) => return Err(error),
-                }
-            }
-            Ok((found, exit))
-        });
+        let mut last = Vec::new();
+        look_twice(tool, &args.twice, &figures(Some("tube")), |tool| {
+            last = tube_stats::ask(&mut tool.link, &tubes)?;
+            let of = |answer: &Answer| match answer {
+                Answer::Stats(stats) => Some(record::<TubeStats>(stats)),
+                Answer::Gone | Answer::Unaskable(_) => None,
+            };
+            Ok((last.iter().filter_map(of).collect::<Result<_, _>>()?, Exit::Done))
+        })?;
+        let mut bulk = tool.bulk(found(), OnError::Continue, None)?;
+        count(&tubes, last, &mut bulk, |_| Ok(()))?;
+        return bulk.finish_silently();
     }
-    let action = Action { past: "found", noun: "tube", place: String::new() };
-    let mut bulk = tool.bulk(action, OnError::Continue, None)?;
+    let mut bulk = tool.bulk(found(), OnError::Continue, None)?;
     let mut list = tool.out.list(&TUBE)?;
     bulk.beside(&list);
     let answers = tube_stats::ask(&mut tool.link, &tubes)?;
+    count(&tubes, answers, &mut bulk, |stats| list.push(record(stats)?))?;
+    let exit = bulk.finish_silently()?;
+    list.finish()?;
+    Ok(exit)
+}
+
+fn found() -> Action {
+    Action { past: "found", noun: "tube", place: String::new() }
+}
+
+/// Counts those that are there, which are shown, and names the others.
+fn count(
+    tubes: &[TubeName],
+    answers: Vec<Answer>,
+    bulk: &mut Bulk,
+    mut show: impl FnMut(&TubeStats) -> Result<(), CliError>,
+) -> Result<(), CliError> {
     for (tube, answer) in tubes.iter().zip(answers) {
         match answer {
             Answer::Stats(stats) => {
                 bulk.success();
-                list.push(record::<TubeStats>(&stats)?)?;
+                show(&stats)?;
             }
             Answer::Gone => bulk.failure(format!("tube {tube}"), jobs::no_tube(tube))?,
             Answer::Unaskable(error) => bulk.failure(format!("tube {tube}"), error)?,
         }
     }
-    let exit = bulk.finish_silently()?;
-    list.finish()?;
-    Ok(exit)
+    Ok(())
 }
 
 /// How figures are compared.

@@ -489,13 +489,21 @@ fn rates_are_of_two_looks() {
     let row = rows.as_array().unwrap().iter().find(|row| row["figure"] == "cmd-stats").unwrap();
     assert_eq!((&row["change"], &row["name"]), (&json!(1), &json!(null)), "{rows}");
     assert!(row["per_second"].as_f64() > Some(0.0), "{rows}");
-    let line = ["stats-tube", "none", "--rates", "--interval", "1ms"];
-    let ran = bsctl(server.address(), &line).exits(1);
-    assert_eq!(ran.err.matches("tube none").count(), 1, "{}", ran.err);
-    // Of several servers one is not there.
+    // What cannot be looked at is said, once, and is no success.
+    put(server.address(), "mail", "x");
+    let twice = |tubes: &[&str]| {
+        let line = [&["stats-tube", "--rates", "--interval", "1ms"], tubes].concat();
+        bsctl(server.address(), &line)
+    };
+    let ran = twice(&["mail", "gone"]).exits(3);
+    assert_eq!(ran.err.matches("tube gone").count(), 1, "{}", ran.err);
+    assert!(twice(&["gone"]).exits(1).err.contains("gone"));
+    // Several servers are all looked at.
     let dead = dead_address();
-    let line = ["stats", "--diff", "--interval", "1ms", "-o", "json"];
-    let ran = bsctl(&format!("{},{dead}", server.address()), &line).exits(69);
-    assert_eq!(ran.json()[0]["name"], server.address(), "{}", ran.out());
-    assert!(ran.err.contains(&dead), "{}", ran.err);
+    let all = format!("{},{dead}", server.address());
+    let ran = bsctl(&all, &["stats", "--diff", "--interval", "1ms", "-o", "json"]).exits(69);
+    let rows = ran.json();
+    let row = rows.as_array().unwrap().iter().find(|row| row["figure"] == "cmd-stats").unwrap();
+    assert_eq!(row["name"], server.address(), "{rows}");
+    assert_eq!(ran.err.matches(&dead).count(), 1, "{}", ran.err);
 }

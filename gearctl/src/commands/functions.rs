@@ -79,10 +79,7 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
                     functions.iter().map(|function| (show_function(&function.name), function));
                 let wanted = wanted.filter(|(name, _)| is_wanted(name, &patterns));
                 wanted.map(|(name, function)| {
-                    let name = match server {
-                        Some(server) => format!("{name} at {server}"),
-                        None => name,
-                    };
+                    let name = fleet::name_at(name, server.as_deref());
                     counts(Record::new().with("name", name), function)
                 })
             });
