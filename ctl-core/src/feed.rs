@@ -20,7 +20,7 @@ impl<T: Send + 'static> Feed<T> {
     /// Starts reading; at most `capacity` items wait for the consumer.
     ///
     /// # Errors
-    /// The operating system refuses a thread: exit 70.
+    /// The operating system refuses a thread: exit 75, or 70.
     pub fn start(
         items: impl Iterator<Item = T> + Send + 'static,
         capacity: usize,
@@ -37,7 +37,7 @@ impl<T: Send + 'static> Feed<T> {
         thread::Builder::new()
             .name("feed".to_owned())
             .spawn(read)
-            .map_err(|error| CliError::internal(format!("cannot start a thread: {error}")))?;
+            .map_err(|error| CliError::thread(&error))?;
         Ok(Self { receiver })
     }
 

@@ -164,7 +164,7 @@ impl<T: Send + 'static> Batches<T> {
     /// Of at most `window` items that are read ahead; `weigh` gives the bytes of one, and `limit` is the most that it has.
     ///
     /// # Errors
-    /// The operating system refuses a thread: exit 70.
+    /// The operating system refuses a thread: exit 75, or 70.
     pub fn read(
         items: Items<T>,
         limit: u64,

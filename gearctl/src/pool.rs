@@ -115,7 +115,7 @@ impl Pool {
     /// many bytes are kept for their turn, and what is more waits at the server.
     ///
     /// # Errors
-    /// The operating system refuses a thread: exit 70.
+    /// The operating system refuses a thread: exit 75, or 70.
     pub fn start(
         clients: Vec<Client>,
         tasks: Tasks,
@@ -144,7 +144,7 @@ impl Pool {
             thread::Builder::new()
                 .name("submit".to_owned())
                 .spawn(work)
-                .map_err(|error| CliError::internal(format!("cannot start a thread: {error}")))?;
+                .map_err(|error| CliError::thread(&error))?;
         }
         Ok(Self { receiver, order, room })
     }

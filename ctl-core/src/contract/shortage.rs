@@ -31,7 +31,7 @@ pub(super) fn by(user: Option<u32>, program: impl AsRef<std::ffi::OsStr>) -> Com
 /// Whoever runs the tool in a test: limits of processes bind everybody but root, and count all that a user has, so for
 /// root it is a user whom nobody else is. In a container there may be no more than 65,536.
 fn user(number: u32) -> Option<u32> {
-    assert!(number < 5);
+    assert!(number < 6);
     let user = 10_000 + number * 9_000 + std::process::id() % 9_000;
     rustix::process::getuid().is_root().then_some(user)
 }
@@ -48,7 +48,7 @@ pub(super) fn copied(program: &Program) -> (PathBuf, tempfile::TempDir) {
 }
 
 /// The tool with so many processes and threads, or all that it may have, in a folder that its user can read. Tests that
-/// run at the same time have different numbers, up to 4.
+/// run at the same time have different numbers, up to 5.
 #[must_use]
 pub fn limited(
     program: &Program,

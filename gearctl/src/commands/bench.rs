@@ -245,7 +245,7 @@ impl Workers {
             }
         };
         let thread = thread::Builder::new().name("worker".to_owned()).spawn(work);
-        let failed = |error| CliError::internal(format!("cannot start a thread: {error}"));
+        let failed = |error| CliError::thread(&error);
         self.threads.push(thread.map_err(failed)?);
         Ok(())
     }

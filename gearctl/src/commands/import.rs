@@ -5,9 +5,10 @@ use std::ffi::OsString;
 use clap::Args;
 use ctl_core::bulk::{Action, Manner, OnError, Rate};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::intake;
 use gearman_client::Priority;
 
-use super::submit::{Submission, clients, submit_all, would};
+use super::submit::{Submission, clients, submit_all};
 use crate::names;
 use crate::tasks;
 use crate::tool::Tool;
@@ -62,15 +63,13 @@ pub struct ImportArgs {
 pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     let function = args.function.as_deref().map(names::function).transpose()?;
     let tasks = tasks::records(args.from, function, args.priority, &mut tool.input)?;
-    let limit = args.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let tasks: tasks::Tasks = Box::new(tasks.take(limit));
+    let tasks = intake::take(tasks, args.limit);
     if tool.globals.dry_run {
-        return would(tool, tasks, "import");
+        return intake::would(&mut tool.out, tasks, ("import", "job", ""));
     }
     let clients = clients(tool, args.jobs)?;
     let action = Action { past: "imported", noun: "job", place: String::new() };
     let manner = Manner { on_error: args.on_error, rate: args.rate };
-    let submission = Submission { tasks, at: None, is_single: false, function: None };
-    let (exit, _) = submit_all(tool, clients, submission, action, manner)?;
-    Ok(exit)
+    let submission = Submission { tasks, at: None, is_single: false, function: None, keep: None };
+    submit_all(tool, clients, submission, action, manner)
 }

@@ -5,10 +5,11 @@ use std::collections::{HashMap, HashSet};
 use clap::Args;
 use ctl_core::bulk::{Action, Manner, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::intake::would;
 use ctl_core::output::{Column, Format, Record, Shape};
 use gearman_client::JobEvent;
 
-use super::submit::{connect, would};
+use super::submit::connect;
 use crate::names::show_handle;
 use crate::pool::{Kind, Pool, What};
 use crate::results::{KeepArgs, too_large, too_much};
@@ -64,7 +65,7 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     args.task.lines = !(args.task.null || args.task.ndjson);
     let tasks = args.task.tasks((&mut tool.input, &tool.messages), tool.link.dialer.timeout())?;
     if tool.globals.dry_run {
-        return would(tool, tasks, "map");
+        return would(&mut tool.out, tasks, ("map", "job", ""));
     }
     let clients = connect(tool, &args.task)?;
     let interrupts = tool.interrupts()?;

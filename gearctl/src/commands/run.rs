@@ -4,10 +4,11 @@ use clap::Args;
 use ctl_core::args::ProgressWhen;
 use ctl_core::bulk::{Action, Bulk, Manner, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::intake::would;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionStatus};
 
-use super::submit::{self, SubmitArgs, connect, would};
+use super::submit::{self, SubmitArgs, connect};
 use crate::link::Answer;
 use crate::names::show_function;
 use crate::pool::{Kind, Pool};
@@ -97,7 +98,7 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
     let timeout = tool.link.dialer.timeout();
     let tasks = args.task.tasks((&mut tool.input, &tool.messages), timeout)?;
     if tool.globals.dry_run {
-        return would(tool, tasks, "run").map(Started::Over);
+        return would(&mut tool.out, tasks, ("run", "job", "")).map(Started::Over);
     }
     args.task.note_first_body(&mut tool.link, &tool.messages)?;
     note_missing_worker(tool, &args.task.words()?.0);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use clap::Args;
 use ctl_core::bulk::{Action, Manner, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::intake::would;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::signals::Interrupts;
 use ctl_core::units;
@@ -82,7 +83,7 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     }
     let tasks = args.task.tasks((&mut tool.input, &tool.messages), None)?;
     if tool.globals.dry_run {
-        return would(tool, tasks, "submit");
+        return would(&mut tool.out, tasks, ("submit", "job", ""));
     }
     let interrupts = tool.interrupts()?;
     let clients = connect(tool, &args.task)?;
@@ -92,8 +93,10 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     let action = Action { past: "submitted", noun: "job", place };
     let manner = Manner { on_error: args.on_error, rate: args.task.rate };
     let is_single = args.task.is_single();
-    let submission = Submission { tasks, at, is_single, function: Some(function) };
-    let (exit, handles) = submit_all(tool, clients, submission, action, manner)?;
+    let mut handles = Vec::new();
+    let keep = args.wait.then_some(&mut handles);
+    let submission = Submission { tasks, at, is_single, function: Some(function), keep };
+    let exit = submit_all(tool, clients, submission, action, manner)?;
     if args.wait {
         wait(tool, handles, &interrupts)?;
     }
@@ -101,7 +104,7 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
 }
 
 /// Background jobs.
-pub(super) struct Submission {
+pub(super) struct Submission<'h> {
     pub(super) tasks: Tasks,
     /// Not before this time.
     pub(super) at: Option<SystemTime>,
@@ -109,21 +112,22 @@ pub(super) struct Submission {
     pub(super) is_single: bool,
     /// What a session calls the function of them all.
     pub(super) function: Option<String>,
+    /// Where their handles are kept, if they are wanted later.
+    pub(super) keep: Option<&'h mut Vec<JobHandle>>,
 }
 
-/// Submits jobs and prints their handles, which it gives as well.
+/// Submits jobs and prints their handles.
 pub(super) fn submit_all(
     tool: &mut Tool,
     clients: Vec<Client>,
-    submission: Submission,
+    submission: Submission<'_>,
     action: Action,
     manner: Manner,
-) -> Result<(Exit, Vec<JobHandle>), CliError> {
-    let Submission { tasks, at, is_single, function } = submission;
+) -> Result<Exit, CliError> {
+    let Submission { tasks, at, is_single, function, mut keep } = submission;
     let mut bulk = tool.bulk(action, manner, None)?;
     let mut pool = Pool::start(clients, tasks, Kind::Background { at }, None, &bulk.gate())?;
     tool.out.style.prefer_names();
-    let mut handles = Vec::new();
     let mut list = tool.out.list(&SUBMITTED)?;
     bulk.beside(&list);
     loop {
@@ -132,7 +136,9 @@ pub(super) fn submit_all(
         let outcome = match news.what {
             What::Taken(handle, unique) => {
                 bulk.success();
-                handles.push(handle.clone());
+                if let Some(handles) = &mut keep {
+                    handles.push(handle.clone());
+                }
                 if let (Some(session), Some(function)) = (&mut tool.session, &function) {
                     session.submitted(handle.clone(), function.clone());
                 }
@@ -153,7 +159,7 @@ pub(super) fn submit_all(
     let exit = bulk.finish_quietly()?;
     list.finish()?;
     tool.out.flush()?;
-    Ok((exit, handles))
+    Ok(exit)
 }
 
 /// How often the server is asked about the jobs that are waited for.
@@ -193,16 +199,4 @@ pub(super) fn connect(tool: &mut Tool, task: &TaskArgs) -> Result<Vec<Client>, C
 /// So many connections.
 pub(super) fn clients(tool: &mut Tool, count: u16) -> Result<Vec<Client>, CliError> {
     (0..count).map(|_| tool.link.open_client()).collect()
-}
-
-/// What a dry run says.
-pub(super) fn would(tool: &mut Tool, tasks: Tasks, verb: &str) -> Result<Exit, CliError> {
-    let mut jobs = 0_u64;
-    for task in tasks {
-        task.map_err(|(label, error)| error.context(label))?;
-        jobs += 1;
-    }
-    let record = Record::new().with("dry_run", true).with("jobs", jobs);
-    let sentence = format!("would {verb} {}", units::count(jobs, "job"));
-    tool.out.done_with(&record, &["jobs"], &sentence)
 }

@@ -79,3 +79,17 @@ fn what_a_server_is_can_be_asked_without_a_further_thread() {
         assert_eq!((&all["no-answer"], &all["prioritystatus"]), (&json!([]), &json!(true)));
     });
 }
+
+#[test]
+fn a_command_without_a_thread_says_that_trying_again_may_help() {
+    on_both(|server| {
+        queue(server.address(), "mail", b"x");
+        let of = |line: &[&str]| {
+            let (mut command, _folder) = limited(&PROGRAM, 5, Some(1));
+            let asked = command.args(["-s", server.address()]).args(line).output().unwrap();
+            assert_eq!(asked.status.code(), Some(75), "{line:?}: {asked:?}");
+        };
+        of(&["submit", "mail", "y"]);
+        of(&["drain", "mail", "--yes"]);
+    });
+}

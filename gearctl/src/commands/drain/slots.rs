@@ -139,7 +139,7 @@ impl<'a> Slots<'a> {
             thread::Builder::new()
                 .name("slot".to_owned())
                 .spawn(move || slot.run())
-                .map_err(|error| CliError::internal(format!("cannot start a thread: {error}")))?;
+                .map_err(|error| CliError::thread(&error))?;
         }
         Ok(news)
     }
