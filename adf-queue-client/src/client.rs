@@ -5,7 +5,7 @@ mod requests;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use queue_core::{ConnectionState, Epoch, Limit, Stream};
+use queue_core::{ConnectionState, Duplex, Epoch, Limit};
 
 use crate::{
     Address, ConnectOptions, Deadline, Error, MessageId, Metrics, Push, QueueName, Result,
@@ -107,7 +107,7 @@ impl Client {
     ///
     /// Dropping closes the stream.
     pub async fn from_stream(
-        stream: impl Stream + 'static,
+        stream: impl Duplex + 'static,
         options: ConnectOptions,
     ) -> Result<Self> {
         options.check_stream()?;

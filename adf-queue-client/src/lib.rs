@@ -70,6 +70,7 @@
 //! | `blocking` | yes | the blocking face: [`blocking`] | socket2 |
 //! | `tls` | no | `adfs://` and `https://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
+//! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
 //! | `tracing` | no | spans and events for connections and requests | tracing |
 //! | `serde` | no | `Serialize` for names, ids, transports and stats | |
 //!
@@ -97,6 +98,8 @@ mod producer;
 pub mod protocol;
 mod push;
 mod servers;
+#[cfg(feature = "stream")]
+mod streams;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod trace;
 mod work;
@@ -104,7 +107,7 @@ mod work;
 mod worker;
 
 #[cfg(feature = "tokio")]
-pub use queue_core::Stream;
+pub use queue_core::Duplex;
 #[cfg(feature = "__rustls")]
 pub use queue_core::TlsOptions;
 pub use queue_core::{

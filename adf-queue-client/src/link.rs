@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use queue_core::{ConnectionState, Driver, Epoch, Limit, Shared, Stream, Wire, now};
+use queue_core::{ConnectionState, Driver, Duplex, Epoch, Limit, Shared, Wire, now};
 
 use crate::{
     ConnectOptions, Error, Metrics, Result,
@@ -25,7 +25,7 @@ impl Link {
     }
 
     /// A link for one stream, which is connected.
-    pub(crate) fn for_stream(options: ConnectOptions, stream: Box<dyn Stream>) -> Result<Self> {
+    pub(crate) fn for_stream(options: ConnectOptions, stream: Box<dyn Duplex>) -> Result<Self> {
         let role = client::Link::for_stream(options.clone());
         let link = Link { role: Shared::new(role), options };
         link.drive(|wire| wire.over(stream))?;

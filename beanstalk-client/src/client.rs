@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, time::Duration};
 
-use queue_core::{Stream, Wire};
+use queue_core::{Duplex, Wire};
 
 use crate::{
     Address, ConnectOptions, Error, Metrics, PairReply, Result, TubeName,
@@ -57,7 +57,7 @@ impl Client {
 
     /// Uses a stream that the caller has connected. Such a client cannot reconnect; the address in `options` is only
     /// shown. A TCP stream should have `TCP_NODELAY` set.
-    pub fn from_stream(stream: impl Stream + 'static, options: ConnectOptions) -> Self {
+    pub fn from_stream(stream: impl Duplex + 'static, options: ConnectOptions) -> Self {
         let wire = Wire::to(&options).over(Box::new(stream));
         Client { role: ClientSession::new(options, false), wire }
     }

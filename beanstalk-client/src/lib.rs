@@ -76,6 +76,7 @@
 //! | `blocking` | yes | the blocking face: [`blocking::Client`] | socket2 |
 //! | `tls` | no | `beanstalks://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
+//! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
 //! | `tracing` | no | spans and events for connections, commands and jobs | tracing |
 //! | `serde` | no | `Serialize` for ids, names and statistics | serde |
 //!
@@ -102,6 +103,8 @@ mod producer_shared;
 pub mod protocol;
 mod servers;
 mod stats;
+#[cfg(feature = "stream")]
+mod streams;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod trace;
 mod types;
@@ -140,7 +143,7 @@ pub use self::{
     worker::{JobContext, Worker},
 };
 #[cfg(feature = "tokio")]
-pub use queue_core::Stream;
+pub use queue_core::Duplex;
 #[cfg(feature = "__rustls")]
 pub use queue_core::TlsOptions;
 pub use queue_core::{Endpoint, RetryPolicy, Selection, ServerOptions};

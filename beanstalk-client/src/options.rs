@@ -143,7 +143,7 @@ impl ConnectOptions {
     where
         C: Fn(Address) -> F + Send + Sync + 'static,
         F: Future<Output = io::Result<S>> + Send + 'static,
-        S: queue_core::Stream + 'static,
+        S: queue_core::Duplex + 'static,
     {
         self.server.set_connector(connect);
         self
@@ -156,7 +156,7 @@ impl ConnectOptions {
     pub fn blocking_connector<C, S>(mut self, connect: C) -> Self
     where
         C: Fn(&Address, Option<Duration>) -> io::Result<S> + Send + Sync + 'static,
-        S: queue_core::blocking::Stream + 'static,
+        S: queue_core::blocking::Duplex + 'static,
     {
         self.server.set_blocking_connector(connect);
         self

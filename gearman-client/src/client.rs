@@ -10,7 +10,7 @@ use std::{
     task::{Poll, ready},
 };
 
-use queue_core::{Limit, Span, Stream, lock, within};
+use queue_core::{Duplex, Limit, Span, lock, within};
 use tokio::time::sleep;
 
 use crate::{
@@ -106,7 +106,7 @@ impl Client {
     ///
     /// Dropping closes the stream.
     pub async fn from_stream(
-        stream: impl Stream + 'static,
+        stream: impl Duplex + 'static,
         options: ConnectOptions,
     ) -> Result<Self> {
         let router = Router::new(&Servers::from(&options));

@@ -82,6 +82,7 @@
 //! | `blocking` | yes | the blocking face: [`blocking`] | socket2 |
 //! | `tls` | no | `gearmans://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
+//! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
 //! | `tracing` | no | spans and events for connections, requests and jobs | tracing |
 //! | `serde` | no | `Serialize` for handles, names, statuses, rows and reports | serde |
 //!
@@ -126,6 +127,8 @@ mod requests;
 mod rows;
 mod servers;
 mod short;
+#[cfg(feature = "stream")]
+mod streams;
 mod submit;
 mod text;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -166,7 +169,7 @@ pub use self::{
     worker_handle::WorkerHandle,
 };
 #[cfg(feature = "tokio")]
-pub use queue_core::Stream;
+pub use queue_core::Duplex;
 #[cfg(feature = "__rustls")]
 pub use queue_core::TlsOptions;
 pub use queue_core::{ConnectionState, Endpoint, RetryPolicy, ServerOptions};

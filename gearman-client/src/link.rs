@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use queue_core::{Driver, Shared, Stream, Wire, now};
+use queue_core::{Driver, Duplex, Shared, Wire, now};
 
 use crate::{
     Address, ConnectOptions, ConnectionState, Error, ErrorKind, Metrics, Origin, Result,
@@ -43,7 +43,7 @@ impl Link {
     /// A link for one stream, which is connected.
     pub(crate) fn for_stream(
         options: ConnectOptions,
-        stream: Box<dyn Stream>,
+        stream: Box<dyn Duplex>,
     ) -> Result<Arc<Self>> {
         let role = client::Link::for_stream(options.clone());
         let link = Arc::new(Self::of(role, options));

@@ -62,6 +62,8 @@ mod signal;
 mod socket;
 mod span;
 mod stop;
+#[cfg(feature = "stream")]
+mod stream;
 #[cfg(feature = "tokio")]
 mod tasks;
 mod text;
@@ -72,11 +74,13 @@ mod wakers;
 mod watch;
 
 #[cfg(feature = "tokio")]
-pub use self::net::{Connector, Stream, Timer, connect, within};
+pub use self::net::{Connector, Duplex, Timer, connect, within};
 #[cfg(feature = "tokio")]
 pub use self::pump::{Dialing, Wire};
 #[cfg(feature = "tokio")]
 pub use self::shared::{Driver, Serve, Shared, runtime};
+#[cfg(feature = "stream")]
+pub use self::stream::unfold;
 #[cfg(feature = "tokio")]
 pub use self::tasks::{in_thread, join_until};
 #[cfg(feature = "__rustls")]

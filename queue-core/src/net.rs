@@ -25,11 +25,11 @@ use crate::{
 };
 
 /// A connected stream that a client can use: anything that reads, writes, and can be sent.
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
-type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send>>;
+type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Duplex>>> + Send>>;
 
 /// Makes the streams of a client, instead of the operating system.
 #[derive(Clone)]
@@ -41,11 +41,11 @@ impl Connector {
     where
         C: Fn() -> F + Send + Sync + 'static,
         F: Future<Output = io::Result<S>> + Send + 'static,
-        S: Stream + 'static,
+        S: Duplex + 'static,
     {
         Connector(Arc::new(move || {
             let connecting = connect();
-            Box::pin(async move { Ok(Box::new(connecting.await?) as Box<dyn Stream>) })
+            Box::pin(async move { Ok(Box::new(connecting.await?) as Box<dyn Duplex>) })
         }))
     }
 }
@@ -65,7 +65,7 @@ impl fmt::Debug for Connector {
 pub async fn connect<S: System>(
     options: &ServerOptions<S>,
     limit: Limit,
-) -> Result<Box<dyn Stream>, S::Error> {
+) -> Result<Box<dyn Duplex>, S::Error> {
     let attempt = async {
         let outcome = secured(options, limit).await.map_err(S::Error::from);
         S::connected(&options.address, outcome.as_ref().map(drop));
@@ -77,7 +77,7 @@ pub async fn connect<S: System>(
 async fn secured<S: System>(
     options: &ServerOptions<S>,
     limit: Limit,
-) -> Result<Box<dyn Stream>, Error> {
+) -> Result<Box<dyn Duplex>, Error> {
     let (dial, endpoint) = (&options.dial, options.address.endpoint());
     dial.check(&options.address)?;
     #[cfg(feature = "tls")]
@@ -96,7 +96,7 @@ async fn secured<S: System>(
 async fn transport<S: System>(
     options: &ServerOptions<S>,
     limit: Limit,
-) -> Result<Box<dyn Stream>, Error> {
+) -> Result<Box<dyn Duplex>, Error> {
     let dial = &options.dial;
     let cannot_connect = |error: io::Error| Error::cannot_connect(&options.address, error);
     if let Some(Connector(connector)) = &dial.connector {
@@ -166,9 +166,9 @@ async fn first_of(
 #[cfg(feature = "tls")]
 async fn tls(
     (config, name): crate::tls::Prepared,
-    transport: Box<dyn Stream>,
+    transport: Box<dyn Duplex>,
     limit: Limit,
-) -> Result<impl Stream, Error> {
+) -> Result<impl Duplex, Error> {
     let connector = tokio_rustls::TlsConnector::from(config);
     match within(limit, connector.connect(name, transport)).await {
         Ok(handshake) => handshake.map_err(crate::tls::handshake_failed),

@@ -54,7 +54,7 @@ impl<S: System> ServerOptions<S> {
     where
         C: Fn(Address<S>) -> F + Send + Sync + 'static,
         F: Future<Output = io::Result<T>> + Send + 'static,
-        T: crate::Stream + 'static,
+        T: crate::Duplex + 'static,
     {
         let address = self.address.clone();
         self.dial.connector = Some(crate::Connector::new(move || connect(address.clone())));
@@ -65,7 +65,7 @@ impl<S: System> ServerOptions<S> {
     pub fn set_blocking_connector<C, T>(&mut self, connect: C)
     where
         C: Fn(&Address<S>, Option<Duration>) -> io::Result<T> + Send + Sync + 'static,
-        T: crate::blocking::Stream + 'static,
+        T: crate::blocking::Duplex + 'static,
     {
         let address = self.address.clone();
         let connector = crate::blocking::Connector::new(move |left| connect(&address, left));

@@ -14,12 +14,12 @@ use tokio::{
 };
 
 use crate::{
-    Deadline, End, Error, Io, Limit, Pulse, Role, ServerOptions, Stream, System, WRITE_STEP,
+    Deadline, Duplex, End, Error, Io, Limit, Pulse, Role, ServerOptions, System, WRITE_STEP,
     connect, now, socket::reading,
 };
 
 /// An attempt to make a connection, which gives up by itself.
-pub type Dialing<F> = Pin<Box<dyn Future<Output = Result<Box<dyn Stream>, F>> + Send>>;
+pub type Dialing<F> = Pin<Box<dyn Future<Output = Result<Box<dyn Duplex>, F>> + Send>>;
 
 type Dialer<F> = Box<dyn FnMut(usize, Option<Instant>) -> Dialing<F> + Send>;
 
@@ -40,7 +40,7 @@ pub struct Wire<F> {
 enum Stage<F> {
     Closed,
     Dialing(usize, Dialing<F>),
-    Open(Box<dyn Stream>),
+    Open(Box<dyn Duplex>),
 }
 
 /// How often a role is asked before other tasks get their turn.
@@ -77,7 +77,7 @@ impl<F> Wire<F> {
 
     /// Uses a stream that is connected, until a role asks for another one.
     #[must_use]
-    pub fn over(mut self, stream: Box<dyn Stream>) -> Self {
+    pub fn over(mut self, stream: Box<dyn Duplex>) -> Self {
         self.open(stream);
         self
     }
@@ -182,7 +182,7 @@ impl<F> Wire<F> {
         true
     }
 
-    fn open(&mut self, stream: Box<dyn Stream>) {
+    fn open(&mut self, stream: Box<dyn Duplex>) {
         self.stage = Stage::Open(stream);
         (self.is_unflushed, self.is_half_closed) = (false, false);
         self.io.opened();

@@ -15,7 +15,7 @@ use std::{
 use bytes::BytesMut;
 
 use crate::{
-    Dialing, Driver, End, Health, Io, Pace, Pulse, RetryPolicy, Role, Shared, Stream, Wire,
+    Dialing, Driver, Duplex, End, Health, Io, Pace, Pulse, RetryPolicy, Role, Shared, Wire,
     blocking::{self, Drive, Transport},
     now,
     proof::{Faults, Peer, Proof},
@@ -224,7 +224,7 @@ fn async_wire(address: std::net::SocketAddr) -> Wire<String> {
     Wire::new(move |_, _| -> Dialing<String> {
         Box::pin(async move {
             let stream = tokio::net::TcpStream::connect(address).await;
-            Ok(Box::new(stream.map_err(|error| error.to_string())?) as Box<dyn Stream>)
+            Ok(Box::new(stream.map_err(|error| error.to_string())?) as Box<dyn Duplex>)
         })
     })
 }

@@ -216,7 +216,7 @@ impl Async {
     /// A client over a stream, with a runtime of its own.
     #[must_use]
     pub fn over(
-        stream: impl beanstalk_client::Stream + 'static,
+        stream: impl beanstalk_client::Duplex + 'static,
         options: ConnectOptions,
         runtime: Runtime,
     ) -> Self {
@@ -227,7 +227,7 @@ impl Async {
 impl Blocking {
     /// A client over a stream.
     #[must_use]
-    pub fn over(stream: impl blocking::Stream + 'static, options: ConnectOptions) -> Self {
+    pub fn over(stream: impl blocking::Duplex + 'static, options: ConnectOptions) -> Self {
         Blocking { client: blocking::Client::from_stream(stream, options).unwrap() }
     }
 }

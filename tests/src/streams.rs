@@ -139,7 +139,7 @@ impl Write for Scripted {
     }
 }
 
-impl blocking::Stream for Scripted {
+impl blocking::Duplex for Scripted {
     fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.read_timeout = timeout;
         Ok(())
@@ -216,7 +216,7 @@ impl Write for Flood {
     }
 }
 
-impl blocking::Stream for Flood {
+impl blocking::Duplex for Flood {
     fn set_read_timeout(&mut self, _: Option<Duration>) -> io::Result<()> {
         Ok(())
     }

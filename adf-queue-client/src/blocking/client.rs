@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use queue_core::{ConnectionState, Epoch, Limit, blocking::Transport};
 
-use super::{Stream, http::Http, link::Link};
+use super::{Duplex, http::Http, link::Link};
 
 use crate::{
     Address, ConnectOptions, Deadline, Error, MessageId, Metrics, Push, QueueName, Result,
@@ -89,7 +89,7 @@ impl Client {
     /// # Errors
     ///
     /// `Connect` when the stream takes no timeouts; any failure of the upgrade; `Unsupported` for a transport over HTTP, which needs more than one connection.
-    pub fn from_stream(stream: impl Stream + 'static, options: ConnectOptions) -> Result<Self> {
+    pub fn from_stream(stream: impl Duplex + 'static, options: ConnectOptions) -> Result<Self> {
         options.check_stream()?;
         let transport = Transport::new(Box::new(stream))
             .map_err(|error| queue_core::Error::cannot_connect(&options.address, error))?;

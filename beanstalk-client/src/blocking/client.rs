@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use queue_core::blocking::{Transport, Wire};
 
-use super::Stream;
+use super::Duplex;
 use crate::{
     Address, ConnectOptions, Error, Metrics, PairReply, Result, TubeName,
     protocol::{ClientSession, Command, Epoch, Response},
@@ -52,7 +52,7 @@ impl Client {
     /// # Errors
     ///
     /// `Connect` when the stream takes no timeouts.
-    pub fn from_stream(stream: impl Stream + 'static, options: ConnectOptions) -> Result<Self> {
+    pub fn from_stream(stream: impl Duplex + 'static, options: ConnectOptions) -> Result<Self> {
         let transport = Transport::new(Box::new(stream))
             .map_err(|error| queue_core::Error::cannot_connect(&options.address, error))?;
         let wire = Wire::to(&options).over(transport);

@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use queue_core::{Limit, Span, blocking::Transport};
 
-use super::{Stream, link::Link};
+use super::{Duplex, link::Link};
 use crate::{
     Address, ConnectOptions, ConnectionState, Deadline, Error, JobHandle, Metrics, Result, Servers,
     protocol::client::route::{Attempts, Router, Step, no_server},
@@ -74,7 +74,7 @@ impl Client {
     /// # Errors
     ///
     /// `Connect` when the stream takes no timeouts; any failure of the first exchange.
-    pub fn from_stream(stream: impl Stream + 'static, options: ConnectOptions) -> Result<Self> {
+    pub fn from_stream(stream: impl Duplex + 'static, options: ConnectOptions) -> Result<Self> {
         let transport = Transport::new(Box::new(stream))
             .map_err(|error| queue_core::Error::cannot_connect(&options.address, error))?;
         let router = Router::new(&Servers::from(&options));

@@ -12,7 +12,7 @@ mod requests;
 mod serve;
 mod worker;
 
-pub use queue_core::blocking::Stream;
+pub use queue_core::blocking::Duplex;
 
 pub use self::{
     admin::Admin,

@@ -136,7 +136,7 @@ impl Write for Noted<TcpStream> {
     }
 }
 
-impl blocking::Stream for Noted<TcpStream> {
+impl blocking::Duplex for Noted<TcpStream> {
     fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         TcpStream::set_read_timeout(&self.stream, timeout)
     }

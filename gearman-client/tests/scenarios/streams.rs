@@ -110,7 +110,7 @@ impl Write for Scripted {
     }
 }
 
-impl blocking::Stream for Scripted {
+impl blocking::Duplex for Scripted {
     fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.read_timeout = timeout;
         Ok(())

@@ -13,13 +13,13 @@ use socket2::SockRef;
 #[cfg(unix)]
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::{Stream, Transport, prompt::Prompt};
+use super::{Duplex, Transport, prompt::Prompt};
 use crate::{
     Dial, Endpoint, Error, Limit, ServerOptions, System,
     socket::{Attempts, no_answer_in_time, prepare},
 };
 
-type Connect = dyn Fn(Option<Duration>) -> io::Result<Box<dyn Stream>> + Send + Sync;
+type Connect = dyn Fn(Option<Duration>) -> io::Result<Box<dyn Duplex>> + Send + Sync;
 
 /// Makes the streams of a client, instead of the operating system.
 #[derive(Clone)]
@@ -30,7 +30,7 @@ impl Connector {
     pub fn new<C, S>(connect: C) -> Self
     where
         C: Fn(Option<Duration>) -> io::Result<S> + Send + Sync + 'static,
-        S: Stream + 'static,
+        S: Duplex + 'static,
     {
         Connector(Arc::new(move |left| Ok(Box::new(connect(left)?))))
     }
@@ -64,7 +64,7 @@ fn attempt<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Transp
 }
 
 #[cfg(feature = "__rustls")]
-fn secured<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn Stream>, Error> {
+fn secured<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn Duplex>, Error> {
     let Endpoint::Tls { host, .. } = options.address.endpoint() else {
         return plain(options, limit);
     };
@@ -73,7 +73,7 @@ fn secured<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dy
 }
 
 #[cfg(not(feature = "__rustls"))]
-fn secured<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn Stream>, Error> {
+fn secured<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn Duplex>, Error> {
     match options.address.endpoint() {
         Endpoint::Tls { .. } => Err(Error::no_tls()),
         _ => plain(options, limit),
@@ -81,7 +81,7 @@ fn secured<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dy
 }
 
 /// The stream below TLS.
-fn plain<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn Stream>, Error> {
+fn plain<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn Duplex>, Error> {
     let (dial, address) = (&options.dial, &options.address);
     if let Some(Connector(connector)) = &dial.blocking_connector {
         let stream =

@@ -2,9 +2,9 @@
 
 mod connect;
 mod desk;
+mod duplex;
 mod prompt;
 mod pump;
-mod stream;
 #[cfg(feature = "__rustls")]
 mod tls;
 mod transport;
@@ -12,7 +12,7 @@ mod transport;
 pub use self::{
     connect::{Connector, connect},
     desk::{Closing, Desk},
+    duplex::Duplex,
     pump::{Drive, Wire},
-    stream::Stream,
     transport::Transport,
 };

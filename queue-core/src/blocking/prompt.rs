@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::Stream;
+use super::Duplex;
 use crate::socket::Acks;
 
 /// A socket that acknowledges what came before it waits for more.
@@ -46,13 +46,13 @@ impl Write for Prompt {
     }
 }
 
-impl Stream for Prompt {
+impl Duplex for Prompt {
     fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        Stream::set_read_timeout(&mut self.socket, timeout)
+        Duplex::set_read_timeout(&mut self.socket, timeout)
     }
 
     fn set_write_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        Stream::set_write_timeout(&mut self.socket, timeout)
+        Duplex::set_write_timeout(&mut self.socket, timeout)
     }
 
     fn shutdown_write(&mut self) -> io::Result<()> {
@@ -76,7 +76,7 @@ mod tests {
     use crate::socket::tests::in_two_parts;
 
     /// The shortest time that an answer took.
-    fn shortest(address: SocketAddr, wrap: impl Fn(TcpStream) -> Box<dyn Stream>) -> Duration {
+    fn shortest(address: SocketAddr, wrap: impl Fn(TcpStream) -> Box<dyn Duplex>) -> Duration {
         let socket = TcpStream::connect(address).unwrap();
         socket.set_nodelay(true).unwrap();
         let mut stream = wrap(socket);

@@ -7,7 +7,7 @@ use std::{
 
 use rustls::ClientConnection;
 
-use super::Stream;
+use super::Duplex;
 use crate::{
     Error, Limit,
     tls::{NO_ANSWER, Prepared, handshake_failed},
@@ -25,9 +25,9 @@ pub(super) struct Tls<T> {
 /// The handshake, within a limit.
 pub(super) fn handshake(
     (config, name): Prepared,
-    stream: Box<dyn Stream>,
+    stream: Box<dyn Duplex>,
     limit: Limit,
-) -> Result<Tls<Box<dyn Stream>>, Error> {
+) -> Result<Tls<Box<dyn Duplex>>, Error> {
     let connection = ClientConnection::new(config, name)
         .map_err(|error| handshake_failed(io::Error::other(error)))?;
     let mut tls = Tls { connection, stream };
@@ -120,7 +120,7 @@ impl<T: Read + Write> Write for Tls<T> {
     }
 }
 
-impl<T: Stream> Stream for Tls<T> {
+impl<T: Duplex> Duplex for Tls<T> {
     fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.stream.set_read_timeout(timeout)
     }

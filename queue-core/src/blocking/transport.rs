@@ -2,12 +2,12 @@
 
 use std::{io, time::Duration};
 
-use super::Stream;
+use super::Duplex;
 use crate::{Until, socket::portion};
 
 /// A stream, and the timeouts that are set on it, so that they are only set when they have to change.
 pub struct Transport {
-    stream: Box<dyn Stream>,
+    stream: Box<dyn Duplex>,
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
     /// The stream has taken bytes since it was last flushed.
@@ -23,7 +23,7 @@ impl Transport {
     /// # Errors
     ///
     /// As the operating system says.
-    pub fn new(mut stream: Box<dyn Stream>) -> io::Result<Self> {
+    pub fn new(mut stream: Box<dyn Duplex>) -> io::Result<Self> {
         stream.set_read_timeout(None)?;
         stream.set_write_timeout(None)?;
         Ok(Transport { stream, read_timeout: None, write_timeout: None, unflushed: false })
@@ -99,7 +99,7 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// As the stream says; see [`Stream::shutdown_write`].
+    /// As the stream says; see [`Duplex::shutdown_write`].
     pub fn shutdown_write(&mut self) -> io::Result<()> {
         self.stream.shutdown_write()
     }
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    impl Stream for Greedy {
+    impl Duplex for Greedy {
         fn set_read_timeout(&mut self, _: Option<Duration>) -> io::Result<()> {
             Ok(())
         }

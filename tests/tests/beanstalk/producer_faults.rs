@@ -119,7 +119,7 @@ impl Write for Blind {
     }
 }
 
-impl blocking::Stream for Blind {
+impl blocking::Duplex for Blind {
     fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.0.set_read_timeout(timeout)
     }

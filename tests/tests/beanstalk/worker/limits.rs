@@ -192,7 +192,7 @@ impl Write for Slow {
     }
 }
 
-impl blocking::Stream for Slow {
+impl blocking::Duplex for Slow {
     fn set_read_timeout(&mut self, _: Option<Duration>) -> io::Result<()> {
         Ok(())
     }

@@ -14,7 +14,7 @@ use socket2::SockRef;
 ///
 /// It is implemented for `TcpStream` and, on Unix, `UnixStream`. A stream of another kind keeps the client's deadlines
 /// only as far as it implements the timeouts.
-pub trait Stream: Read + Write + Send {
+pub trait Duplex: Read + Write + Send {
     /// After this time without a byte, `read` fails with `WouldBlock` or `TimedOut`. `None` waits for ever.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ pub trait Stream: Read + Write + Send {
 
 macro_rules! socket_stream {
     ($type:ty) => {
-        impl Stream for $type {
+        impl Duplex for $type {
             fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
                 <$type>::set_read_timeout(self, timeout)
             }
@@ -82,7 +82,7 @@ fn next_byte<'a>(socket: impl Into<SockRef<'a>>) -> io::Result<usize> {
     socket.into().peek(&mut [std::mem::MaybeUninit::uninit()])
 }
 
-impl<S: Stream + ?Sized> Stream for Box<S> {
+impl<S: Duplex + ?Sized> Duplex for Box<S> {
     fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         (**self).set_read_timeout(timeout)
     }

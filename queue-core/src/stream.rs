@@ -1,0 +1,92 @@
+//! Streams of what an async call gives again and again.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use futures_core::Stream;
+
+/// A stream of what `step` gives, one call after the other, until it gives `None`.
+///
+/// A step that has begun stays under way from one poll to the next, so it need not be cancel safe. All steps use one
+/// allocation.
+pub fn unfold<S, T, F, R>(state: S, step: F) -> impl Stream<Item = T>
+where
+    F: FnMut(S) -> R,
+    R: Future<Output = Option<(T, S)>>,
+{
+    Unfold { state: Some(state), step, running: None, is_running: false }
+}
+
+struct Unfold<S, F, R> {
+    /// Between two steps.
+    state: Option<S>,
+    step: F,
+    /// The present step, or the place of the one before.
+    running: Option<Pin<Box<R>>>,
+    is_running: bool,
+}
+
+/// Nothing in it but the boxed step is ever pinned.
+impl<S, F, R> Unpin for Unfold<S, F, R> {}
+
+impl<S, T, F, R> Stream for Unfold<S, F, R>
+where
+    F: FnMut(S) -> R,
+    R: Future<Output = Option<(T, S)>>,
+{
+    type Item = T;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let this = self.get_mut();
+        if let Some(state) = this.state.take() {
+            let step = (this.step)(state);
+            match &mut this.running {
+                Some(place) => place.as_mut().set(step),
+                none => *none = Some(Box::pin(step)),
+            }
+            this.is_running = true;
+        }
+        let Some(running) = this.running.as_mut().filter(|_| this.is_running) else {
+            return Poll::Ready(None);
+        };
+        let given = ready!(running.as_mut().poll(cx));
+        this.is_running = false;
+        let Some((item, state)) = given else {
+            this.running = None;
+            return Poll::Ready(None);
+        };
+        this.state = Some(state);
+        Poll::Ready(Some(item))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, pin::pin};
+
+    use super::*;
+
+    /// A step that waits once before it gives something.
+    async fn count(left: u32) -> Option<(u32, u32)> {
+        let mut is_second = false;
+        poll_fn(|_| {
+            if std::mem::replace(&mut is_second, true) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        left.checked_sub(1).map(|next| (left, next))
+    }
+
+    #[test]
+    fn a_step_goes_on_from_poll_to_poll_and_the_end_stays_the_end() {
+        let mut stream = pin!(unfold(2, count));
+        let cx = &mut Context::from_waker(std::task::Waker::noop());
+        let polls: Vec<_> = (0..8).map(|_| stream.as_mut().poll_next(cx)).collect();
+        let (wait, end) = (Poll::Pending, Poll::Ready(None));
+        assert_eq!(
+            polls,
+            [wait, Poll::Ready(Some(2)), wait, Poll::Ready(Some(1)), wait, end, end, end]
+        );
+    }
+}
