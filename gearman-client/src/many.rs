@@ -226,7 +226,8 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
         self.send().await;
         let mail = self.mail().await?;
         let InFlight { request, sent, .. } = self.in_flight.pop_front()?;
-        let outcome = sent.and_then(|index| self.boxes.get(index)?.decode(&request, mail?));
+        let outcome = sent
+            .and_then(|index| self.boxes.get(index)?.decode(&request, mail.ok_or_else(no_server)?));
         let Err(error) = outcome else { return Some(outcome) };
         let outcome = if may_repeat(&error, false) {
             self.boxes.client.calling(&request, false, Limit::never()).await
@@ -252,28 +253,29 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
     }
 
     async fn send(&mut self) {
-        let from = self.in_flight.len() - self.unsent;
-        let run = self.in_flight.range(from..).map(|one| (&one.request, one.tag));
-        self.unsent -= self.boxes.send_run(run);
         while self.unsent > 0 {
-            let at = self.in_flight.len() - self.unsent;
-            let Some(next) = self.in_flight.get_mut(at) else { return };
-            next.sent = self.boxes.send(&next.request, next.tag).await;
-            self.unsent -= 1;
+            let from = self.in_flight.len() - self.unsent;
+            let run = self.in_flight.range(from..).map(|one| (&one.request, one.tag));
+            self.unsent -= match self.boxes.send_run(run) {
+                0 => {
+                    let Some(next) = self.in_flight.get_mut(from) else { return };
+                    next.sent = self.boxes.send(&next.request, next.tag).await;
+                    1
+                }
+                sent => sent,
+            };
         }
     }
 
-    /// The mail of the oldest request; `None` when there is none.
-    async fn mail(&mut self) -> Option<Result<Mail>> {
+    /// The mail of the oldest request, which has none if it could not be sent; `None` when there is no request.
+    async fn mail(&mut self) -> Option<Option<Mail>> {
         let InFlight { tag, sent, .. } = self.in_flight.front()?;
-        let place = match sent {
-            Ok(index) => self.boxes.get(*index).ok()?,
-            Err(error) => return Some(Err(error.share())),
-        };
+        let place = sent.as_ref().ok().and_then(|index| self.boxes.get(*index).ok());
+        let Some(place) = place else { return Some(None) };
         loop {
             let (to, mail) = poll_fn(|cx| place.poll_next(cx)).await;
             if to == *tag {
-                return Some(Ok(mail));
+                return Some(Some(mail));
             }
         }
     }
@@ -340,17 +342,20 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
     }
 
     async fn send(&mut self) {
-        let first = self.tags.wrapping_add(1);
-        let tags = std::iter::successors(Some(first), |tag| Some(tag.wrapping_add(1)));
-        let run = self.unsent.iter().map(|job| &job.submit).zip(tags);
-        for _ in 0..self.boxes.send_run(run) {
-            self.tags = self.tags.wrapping_add(1);
-            if let Some(job) = self.unsent.pop_front() {
+        while !self.unsent.is_empty() {
+            let first = self.tags.wrapping_add(1);
+            let tags = std::iter::successors(Some(first), |tag| Some(tag.wrapping_add(1)));
+            let run = self.unsent.iter().map(|job| &job.submit).zip(tags);
+            let sent = self.boxes.send_run(run);
+            for job in self.unsent.drain(..sent) {
+                self.tags = self.tags.wrapping_add(1);
                 self.batch.sent(job, 0, self.tags);
             }
-        }
-        while let Some(next) = self.unsent.front() {
-            self.tags = self.tags.wrapping_add(1);
+            if sent > 0 {
+                continue;
+            }
+            let Some(next) = self.unsent.front() else { return };
+            self.tags = first;
             let outcome = self.boxes.send(&next.submit, self.tags).await;
             let Some(job) = self.unsent.pop_front() else { return };
             match outcome {

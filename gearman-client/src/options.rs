@@ -90,8 +90,10 @@ impl ConnectOptions {
         self
     }
 
-    /// How many bytes of data and warnings of one job may wait until its submitter reads them; 64 MiB unless set. A job
-    /// that passes it gives [`Backlog`](crate::ErrorKind::Backlog).
+    /// How many bytes of events may wait until their submitter reads them, those of one job, or of all jobs of one
+    /// `submit_many` on a server; 64 MiB unless set. Results count, and are always kept. A job whose data or warnings
+    /// would pass it gives [`Backlog`](crate::ErrorKind::Backlog). The async `submit_many` takes all that waits in one
+    /// step and reads from that, so it may hold as much again.
     #[must_use]
     pub fn max_backlog(mut self, bytes: usize) -> Self {
         self.max_backlog = bytes;

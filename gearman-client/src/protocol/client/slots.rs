@@ -46,7 +46,7 @@ struct Slot {
 }
 
 impl Slots {
-    /// Keeps up to `max_backlog` bytes of what each job says.
+    /// Keeps up to `max_backlog` bytes of events in each, beside results.
     pub(super) fn new(max_backlog: usize) -> Self {
         Slots { list: Vec::new(), free: Vec::new(), max_backlog }
     }
