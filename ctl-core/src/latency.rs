@@ -61,6 +61,7 @@ static TIMES: Shape = Shape::rows(
 /// No server answers the first time (69, 124, 76); stdout fails (74).
 pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit, CliError> {
     context.link.dialer_mut().default_timeout(PATIENCE);
+    context.out.expect(&TIMES)?;
     let interrupts = context.interrupts()?;
     let mut servers: Vec<(String, T::Link)> = context.link.each()?;
     let firsts: Vec<Result<_, CliError>> =

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::args::GlobalArgs;
 use crate::error::{CliError, Exit};
-use crate::output::{Destination, Encoding, Format, Output, Style, from_base64, from_hex};
+use crate::output::{Destination, Encoding, Format, Output, Shape, Style, from_base64, from_hex};
 use crate::tool::{Context, Tool};
 
 /// The body in a record, in whichever form it is there: flattened into what else a record has.
@@ -64,15 +64,21 @@ pub fn is_blank(line: &Result<Vec<u8>, CliError>) -> bool {
     line.as_ref().is_ok_and(|bytes| bytes.trim_ascii().is_empty())
 }
 
-/// Prepares for records that go to `to`, a file or - for stdout, as NDJSON unless another structured format was asked for.
+/// Prepares for records of this shape that go to `to`, a file or - for stdout, as NDJSON unless another structured format was
+/// asked for.
 ///
 /// # Errors
-/// A format that cannot be read back, an encoding that loses something: exit 2.
-pub fn prepare<T: Tool>(tool: &mut Context<T>, to: &OsStr) -> Result<(), CliError> {
+/// A format that cannot be read back, an encoding that loses something, a column that there is not: exit 2.
+pub fn prepare<T: Tool>(
+    tool: &mut Context<T>,
+    to: &OsStr,
+    shape: &'static Shape,
+) -> Result<(), CliError> {
     if to == STDOUT {
         choose_format(&tool.globals, &mut tool.out)?;
     }
-    require_lossless(tool.out.style.encoding)
+    require_lossless(tool.out.style.encoding)?;
+    tool.out.expect(shape)
 }
 
 /// What stands for stdout in place of a file.

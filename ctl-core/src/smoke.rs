@@ -13,7 +13,8 @@ use crate::units;
 #[derive(Debug, Args)]
 pub struct SmokeArgs {}
 
-static STEPS: Shape = Shape::rows(
+/// The steps of a check, as rows.
+pub static STEPS: Shape = Shape::rows(
     "step",
     &[
         Column::new("step", "STEP"),

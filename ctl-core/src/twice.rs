@@ -91,7 +91,7 @@ pub fn look_twice<T: Tool>(
 ) -> Result<Exit, CliError> {
     let shape = if flags.rates { &RATES } else { &CHANGES };
     // Columns that there are not are told before anything is asked.
-    drop(tool.out.list(shape)?);
+    tool.out.expect(shape)?;
     let interrupts = tool.interrupts()?;
     let mut seen = || -> Result<(Instant, Look), CliError> {
         let at = Instant::now();

@@ -60,7 +60,7 @@ pub struct DrainArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &DrainArgs) -> Result<Exit, CliError> {
     let queues = args.queues.names()?;
-    records::prepare(tool, &args.to)?;
+    records::prepare(tool, &args.to, &BODIES)?;
     let limit = args.bulk.limit;
     let targets = Targets::count(&mut tool.link, queues)?;
     if tool.globals.dry_run {

@@ -63,7 +63,7 @@ pub struct ExportArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
-    records::prepare(tool, records::STDOUT.as_ref())?;
+    records::prepare(tool, records::STDOUT.as_ref(), &BODIES)?;
     let filters = args.filter.read::<Candidate<'_>>()?;
     require_websocket(tool.link.side(), "export")
         .map_err(|error| error.hint("adfctl drain, which takes the messages for good"))?;

@@ -79,7 +79,7 @@ impl TakeArgs {
     /// # Errors
     /// No queue is named, or its name is illegal.
     pub fn prepare(&self, tool: &mut Tool) -> Result<Taker, CliError> {
-        self.bodies.prepare(&mut tool.out)?;
+        self.bodies.prepare(&mut tool.out, &BODIES)?;
         Ok(Taker::new(self.queue.name_or_usual(tool.settings())?, self.wait, tool.interrupts()?))
     }
 }

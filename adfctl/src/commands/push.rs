@@ -92,6 +92,9 @@ const USUAL_LIMIT: usize = 65_535;
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PushArgs) -> Result<Exit, CliError> {
     let (queue, bodies) = args.queue.split(&args.bodies)?;
+    if !tool.globals.dry_run {
+        tool.out.expect(&PUSHED)?;
+    }
     if args.queue.is_by_flag() && !tool.globals.dry_run {
         let exists = |queue: &QueueName| matches!(tool.link.queue_stats(queue), Ok(Some(_)));
         named::note_first_body::<Queue>(&tool.messages, &bodies, exists);

@@ -84,8 +84,10 @@ pub fn run(tool: &mut Tool, args: &QueuesArgs) -> Result<Exit, CliError> {
         })?;
         return Ok(tell_incomplete(&tool.messages, last, exit));
     }
+    let shape = if fleet.is_several() { &OF_ALL } else { &OF_ONE };
+    tool.out.expect(shape)?;
     let all = fleet.ask(&mut tool.link, |link| self::list(link, wants))?;
-    let mut list = tool.out.list(if fleet.is_several() { &OF_ALL } else { &OF_ONE })?;
+    let mut list = tool.out.list(shape)?;
     for (server, listed) in &all {
         for queue in &listed.queues {
             let record = fleet::record(server.as_deref()).with("name", queue.name.as_str());

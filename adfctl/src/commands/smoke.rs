@@ -3,7 +3,7 @@
 use adf_queue_client::blocking::Client;
 use adf_queue_client::{Delivery, Error, QueueName, Transport};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::smoke::Steps;
+use ctl_core::smoke::{STEPS, Steps};
 
 use crate::link::Link;
 use crate::scratch;
@@ -27,6 +27,7 @@ Examples:
 /// # Errors
 /// The connection's failure; a failed step is exit 1 after the table.
 pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
+    tool.out.expect(&STEPS)?;
     let queue = scratch::queue("smoke")?;
     let link = tool.link.side();
     let transport = link.transport()?;

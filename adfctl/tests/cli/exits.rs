@@ -99,3 +99,25 @@ fn what_is_sent_and_answered_can_be_seen() {
     let ran = adfctl(server.address(), &["-vvv", "count", "/none"]).exits(1);
     assert!(ran.err.contains("< count: the server refused: queue not exists."), "{}", ran.err);
 }
+
+/// Nothing is pulled, pushed or asked for the sake of an output that cannot be.
+#[test]
+fn a_wrong_column_is_2_before_anything_is_sent() {
+    let address = dead_address();
+    let lines: [&[&str]; 10] = [
+        &["push", "/q", "x"],
+        &["pull", "/q"],
+        &["pop", "/q"],
+        &["queues"],
+        &["count", "/q"],
+        &["drain", "/q", "--yes"],
+        &["export", "/q"],
+        &["smoke"],
+        &["bench", "--msgs", "5"],
+        &["ping"],
+    ];
+    for line in lines {
+        let ran = adfctl(&address, &[line, &["--columns", "no-such"]].concat()).exits(2);
+        assert!(ran.err.contains("no-such"), "{line:?}: {}", ran.err);
+    }
+}

@@ -69,7 +69,7 @@ pub fn drain(
     sweep: &SweepArgs,
     args: &BulkArgs,
 ) -> Result<Exit, CliError> {
-    records::prepare(tool, to)?;
+    records::prepare(tool, to, &JOBS_WITH_BODY)?;
     let plan = Plan::make(tool, tubes, sweep, args, false)?;
     if tool.globals.dry_run {
         return plan.would(tool, "drain", "");

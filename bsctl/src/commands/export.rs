@@ -78,6 +78,11 @@ impl ExportArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     if args.drain {
+        if args.state.contains(&AnyState::Reserved) {
+            let why = "--drain cannot take reserved jobs: each belongs to the connection that reserved it";
+            return Err(CliError::usage(why)
+                .hint("--state ready,delayed,buried, or --scan to read reserved ones as well"));
+        }
         let mut tubes = args.tubes.given()?;
         if tubes.is_empty() {
             tubes = tool.link.call(ListTubes)?;
@@ -89,7 +94,7 @@ pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
         let sweep = SweepArgs { state, until_empty: false, select: args.select };
         return drain(tool, tubes, &OsString::from("-"), &sweep, &args.bulk);
     }
-    records::prepare(tool, records::STDOUT.as_ref())?;
+    records::prepare(tool, records::STDOUT.as_ref(), &JOBS_WITH_BODY)?;
     let tubes = args.tubes.given()?;
     let filters = args.select.read()?;
     let wanted = Wanted { tubes, states: args.state, filters, ..Wanted::default() };

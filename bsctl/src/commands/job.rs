@@ -56,6 +56,7 @@ static JOB: Shape = Shape::blocks(
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: JobArgs) -> Result<Exit, CliError> {
+    tool.out.expect(&JOB)?;
     let id = JobId::from(args.id);
     let missing = || {
         CliError::not_found(format!("job {id} does not exist"))

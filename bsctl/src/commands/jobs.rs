@@ -80,6 +80,7 @@ pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
     let raw = tool.out.style.format == ctl_core::output::Format::Raw;
     let with_body = args.with_body || raw;
     let shape = if with_body { &JOBS_WITH_BODY } else { &JOBS };
+    tool.out.expect(shape)?;
     let found = select(tool, &wanted, &gate)?;
     let mut list = tool.out.list(shape)?;
     bulk.beside(&list);

@@ -54,7 +54,7 @@ pub struct PeekArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
-    args.bodies.prepare(&mut tool.out)?;
+    args.bodies.prepare(&mut tool.out, &BODIES)?;
     if args.ids.is_empty() { head(tool, &args) } else { by_id(tool, &args.ids) }
 }
 

@@ -107,6 +107,9 @@ const USUAL_LIMIT: u64 = 65_535;
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
     let tube = args.tube.as_deref().map(names::tube).transpose()?;
+    if !tool.globals.dry_run {
+        tool.out.expect(&PUT)?;
+    }
     let defaults = Defaults {
         tube: tube_or_used(tool, tube.clone())?,
         pri: args.pri.unwrap_or(1024),

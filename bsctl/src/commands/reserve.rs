@@ -74,7 +74,7 @@ impl TakeArgs {
     /// # Errors
     /// An illegal name; the failure of the connection.
     pub fn prepare(&self, tool: &mut Tool) -> Result<Vec<TubeName>, CliError> {
-        self.bodies.prepare(&mut tool.out)?;
+        self.bodies.prepare(&mut tool.out, &BODIES)?;
         let tubes = tubes_or_watched(tool, self.tubes.given()?)?;
         tool.link.side().watch_only(&tubes)?;
         Ok(tubes)

@@ -9,7 +9,7 @@ use beanstalk_client::protocol::{
 use beanstalk_client::{JobRef, PutOptions, TubeName};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
-use ctl_core::smoke::{Steps, scratch_name};
+use ctl_core::smoke::{STEPS, Steps, scratch_name};
 
 use crate::error::cli_error;
 use crate::link::{Link, reply_line};
@@ -31,6 +31,7 @@ Examples:
 /// # Errors
 /// The connection's failure; a failed step is exit 1 after the table.
 pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
+    tool.out.expect(&STEPS)?;
     let tube = scratch_tube("smoke")?;
     let link = tool.link.side();
     link.client()?;

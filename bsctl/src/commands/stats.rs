@@ -122,6 +122,9 @@ pub fn run(tool: &mut Tool, args: StatsArgs) -> Result<Exit, CliError> {
             Ok((all.into_iter().map(named).collect(), fleet.exit()))
         });
     }
+    if fleet.is_several() {
+        tool.out.expect(&SERVERS)?;
+    }
     let all = fleet.ask(&mut tool.link, |link| record(&link.call(Stats)?))?;
     if !fleet.is_several() {
         all.into_iter().try_for_each(|(_, stats)| tool.out.pairs(stats))?;

@@ -115,7 +115,7 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
         )
         .hint("bsctl drain --filter, or bury-all --filter"));
     }
-    args.bodies.prepare(&mut tool.out)?;
+    args.bodies.prepare(&mut tool.out, &BODIES)?;
     let mut tubes = args.tubes.given()?;
     if !args.only_looks() {
         tubes = tubes_or_watched(tool, tubes)?;

@@ -71,6 +71,8 @@ static OF_ONE: Shape = Shape::rows("name", COLUMNS.split_at(1).1);
 pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
     let patterns = args.patterns.texts();
     let mut fleet = Fleet::of(tool)?;
+    let shape = if fleet.is_several() { &OF_ALL } else { &OF_ONE };
+    tool.out.expect(shape)?;
     let all = fleet.ask(&mut tool.link, |link| {
         let mut tubes = link.call(ListTubes)?;
         tubes.retain(|tube| is_wanted(tube.as_str(), &patterns));
@@ -78,7 +80,7 @@ pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
         let answers = tube_stats::ask(link, &tubes)?;
         Ok(tubes.into_iter().zip(answers).collect::<Vec<_>>())
     })?;
-    let mut list = tool.out.list(if fleet.is_several() { &OF_ALL } else { &OF_ONE })?;
+    let mut list = tool.out.list(shape)?;
     let mut exit = fleet.exit();
     for (server, tubes) in &all {
         let server = server.as_deref();

@@ -262,6 +262,22 @@ fn without_keep_state_everything_becomes_ready() {
 }
 
 #[test]
+fn draining_refuses_reserved_jobs_instead_of_doing_nothing() {
+    on_both(|address| {
+        put(address, "t", "x");
+        let mut holder = client(address);
+        holder.watch("t").unwrap();
+        holder.reserve().unwrap().job().unwrap();
+        for state in ["reserved", "ready,reserved"] {
+            let line = ["export", "t", "--drain", "--yes", "--state", state];
+            let said = bsctl(address, &line).exits(2).err;
+            assert!(said.contains("reserved") && said.contains("--scan"), "{said}");
+        }
+        bsctl(address, &["export", "t", "--state", "reserved", "-o", "ndjson"]).exits(0);
+    });
+}
+
+#[test]
 fn export_changes_nothing_and_export_drain_empties() {
     on_both(|address| {
         let id = put(address, "a", "1");

@@ -215,6 +215,30 @@ fn nothing_listens_is_69_with_one_error_object() {
     }
 }
 
+/// Nothing is asked, taken or changed for the sake of an output that cannot be: also without a server it is told.
+#[test]
+fn a_wrong_column_is_2_before_anything_is_sent() {
+    let dead = dead_address();
+    let mut told = BTreeSet::new();
+    for (name, arguments) in SUCCEEDS {
+        // What their columns are is known from the answer.
+        if is_offline(name) || ["repl", "watch", "stats", "server"].contains(name) {
+            continue;
+        }
+        let server = prepared();
+        let line = [&["--columns", "no-such"][..], arguments].concat();
+        let ran = bsctl_with(server.address(), &line, b"{\"body\":\"x\"}\n");
+        if ran.err.contains("no-such") {
+            let ran = bsctl_with(&dead, &line, b"{\"body\":\"x\"}\n").exits(2);
+            assert!(ran.err.contains("no-such"), "{name}: {}", ran.err);
+            told.insert(*name);
+        }
+    }
+    let least =
+        ["put", "reserve", "pop", "peek", "jobs", "job", "tubes", "drain", "export", "tail"];
+    assert!(least.iter().all(|name| told.contains(name)), "{told:?}");
+}
+
 #[test]
 fn a_wrong_flag_is_2_with_one_error_object() {
     for (name, arguments) in SUCCEEDS.iter().chain(NEVER_SUCCEEDS) {

@@ -27,7 +27,7 @@ use crate::{times, units};
 
 use self::compare::{Base, Limit};
 use self::lane::{Lane, Tally};
-pub use self::report::Measured;
+pub use self::report::{Measured, ROWS};
 
 /// Flags of every `bench`.
 #[derive(Debug, Args)]

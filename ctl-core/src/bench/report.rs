@@ -17,7 +17,8 @@ use crate::units;
 /// What the row of all clients is called.
 pub(super) const ALL: &str = "all";
 
-static ROWS: Shape = Shape::rows(
+/// The clients of a benchmark and all of them together, as rows.
+pub static ROWS: Shape = Shape::rows(
     "client",
     &[
         Column::new("client", "CLIENT"),

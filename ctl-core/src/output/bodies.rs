@@ -8,7 +8,7 @@ use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use super::record::{BODY, Column, Field, Record};
+use super::record::{BODY, Column, Field, Record, Shape};
 use super::{Format, Output, table};
 use crate::error::CliError;
 use crate::records;
@@ -32,15 +32,16 @@ impl BodiesArgs {
         self.null
     }
 
-    /// Sets the output; the folder is made if it is not there.
+    /// Sets the output for results of this shape; the folder is made if it is not there.
     ///
     /// # Errors
-    /// `-o raw` and files (2); a folder that cannot be made (74).
-    pub fn prepare(&self, out: &mut Output) -> Result<(), CliError> {
+    /// `-o raw` and files, a column that there is not (2); a folder that cannot be made (74).
+    pub fn prepare(&self, out: &mut Output, shape: &'static Shape) -> Result<(), CliError> {
         if self.null {
             out.style.format = Format::Raw;
             out.style.null = true;
         }
+        out.expect(shape)?;
         let Some(folder) = &self.dump else { return Ok(()) };
         if out.style.format == Format::Raw {
             return Err(CliError::usage("--dump writes bodies into files, and -o raw to stdout")

@@ -226,6 +226,14 @@ impl Output {
         List::new(self, shape)
     }
 
+    /// Refuses columns that results of this shape do not have, for what is told before anything is asked or changed.
+    ///
+    /// # Errors
+    /// As [`Output::list`].
+    pub fn expect(&mut self, shape: &'static Shape) -> Result<(), CliError> {
+        List::new(self, shape).map(drop)
+    }
+
     /// One result that is not a list: an object in JSON.
     ///
     /// # Errors

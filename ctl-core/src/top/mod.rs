@@ -80,7 +80,7 @@ pub fn run<T: Tool>(
     let is_table = matches!(context.out.style.format, Format::Table | Format::Wide);
     let shows = is_table && !args.once && context.out.style.terminal && screen::is_possible();
     // Columns that there are not are told before anything is asked.
-    drop(context.out.list(board.shape)?);
+    context.out.expect(board.shape)?;
     let sort = board.figure(context.out.style.sort_by.as_deref());
     // The second signal must not end it before the terminal is given back.
     let interrupts = context.gentle_interrupts()?;

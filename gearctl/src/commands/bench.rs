@@ -87,6 +87,7 @@ impl Mode {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("bench", "gearctl --embedded bench leaves the server alone")?;
+    tool.out.expect(&bench::ROWS)?;
     let interrupts = tool.interrupts()?;
     let function = match &args.function {
         Some(name) => names::function(name)?,

@@ -87,7 +87,7 @@ const SLICE: Duration = Duration::from_millis(100);
 pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
     let function = args.function.name()?;
     tool.refuse_dry_run("peek", "gearctl functions shows how many jobs there are")?;
-    args.bodies.prepare(&mut tool.out)?;
+    args.bodies.prepare(&mut tool.out, &RECORDS)?;
     let name = show_function(&function);
     ask(tool, &format!("take {} of {name} for a moment", units::count(args.count, "job")))?;
     let action = Action { past: "looked at", noun: "job", place: format!("of {name}") };
@@ -108,7 +108,7 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
-    records::prepare(tool, records::STDOUT.as_ref())?;
+    records::prepare(tool, records::STDOUT.as_ref(), &RECORDS)?;
     let targets = targets(tool, args.functions.names()?)?;
     let queued: u64 = targets.iter().map(|target| target.queued).sum();
     let total = queued.min(args.limit.unwrap_or(u64::MAX));

@@ -152,7 +152,7 @@ enum Way<'a, 'b> {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     if let Some(to) = &args.to {
-        records::prepare(tool, to)?;
+        records::prepare(tool, to, &RECORDS)?;
     }
     let (take, end) = (&args.take, args.end.unwrap_or(End::Complete));
     let targets = targets(tool, args.functions.names()?)?;

@@ -86,6 +86,8 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
             Ok((rows.collect(), fleet.exit()))
         });
     }
+    let shape = if fleet.is_several() { &OF_ALL } else { &OF_ONE };
+    tool.out.expect(shape)?;
     let messages = tool.messages.clone();
     let all = fleet.ask(&mut tool.link, |link| {
         let mut functions = statuses(link)?;
@@ -94,7 +96,7 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
         let priorities = if few { HashMap::new() } else { known_priorities(link, &messages)? };
         Ok((functions, priorities))
     })?;
-    let mut list = tool.out.list(if fleet.is_several() { &OF_ALL } else { &OF_ONE })?;
+    let mut list = tool.out.list(shape)?;
     for (server, (functions, priorities)) in &all {
         for function in functions {
             let priority = priorities.get(&function.name);

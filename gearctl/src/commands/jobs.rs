@@ -57,9 +57,11 @@ static UNIQUE_JOBS: Shape =
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, _: JobsArgs) -> Result<Exit, CliError> {
     let mut fleet = Fleet::of(tool)?;
+    let shape = if fleet.is_several() { &OF_ALL } else { &OF_ONE };
+    tool.out.expect(shape)?;
     let ask = |link: &mut Link| link.listing::<JobInfo>(&AdminCommand::ShowJobs);
     let all = fleet.ask(&mut tool.link, ask)?;
-    let mut list = tool.out.list(if fleet.is_several() { &OF_ALL } else { &OF_ONE })?;
+    let mut list = tool.out.list(shape)?;
     for (server, jobs) in &all {
         for job in jobs {
             let record = fleet::record(server.as_deref())
@@ -79,6 +81,7 @@ pub fn run(tool: &mut Tool, _: JobsArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run_unique(tool: &mut Tool, _: UniqueJobsArgs) -> Result<Exit, CliError> {
+    tool.out.expect(&UNIQUE_JOBS)?;
     let jobs = tool.link.listing::<UniqueJob>(&AdminCommand::ShowUniqueJobs)?;
     let mut list = tool.out.list(&UNIQUE_JOBS)?;
     for job in &jobs {

@@ -67,6 +67,7 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     if tool.globals.dry_run {
         return would(&mut tool.out, tasks, ("map", "job", ""));
     }
+    tool.out.expect(&RESULTS)?;
     let clients = connect(tool, &args.task)?;
     let interrupts = tool.interrupts()?;
     let action = Action { past: "mapped", noun: "job", place: String::new() };

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use ctl_core::error::{CliError, Exit};
-use ctl_core::smoke::Steps;
+use ctl_core::smoke::{STEPS, Steps};
 use gearman_client::blocking::Worker;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, Grab, SubmitOptions, WorkerInfo, WorkerOptions};
@@ -39,6 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// The connection's failure; a failed step is exit 1 after the table.
 pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
+    tool.out.expect(&STEPS)?;
     let function = scratch::function("smoke")?;
     let bound = tool.link.dialer.timeout().unwrap_or(PATIENCE);
     tool.link.client()?;

@@ -125,6 +125,7 @@ pub(super) fn submit_all(
     manner: Manner,
 ) -> Result<Exit, CliError> {
     let Submission { tasks, at, is_single, function, mut keep } = submission;
+    tool.out.expect(&SUBMITTED)?;
     let mut bulk = tool.bulk(action, manner, None)?;
     let mut pool = Pool::start(clients, tasks, Kind::Background { at }, None, &bulk.gate())?;
     tool.out.style.prefer_names();

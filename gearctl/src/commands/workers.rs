@@ -56,6 +56,8 @@ static OF_ONE: Shape = Shape::rows("id", COLUMNS.split_at(1).1);
 pub fn run(tool: &mut Tool, args: WorkersArgs) -> Result<Exit, CliError> {
     let function = args.function.given()?;
     let mut fleet = Fleet::of(tool)?;
+    let shape = if fleet.is_several() { &OF_ALL } else { &OF_ONE };
+    tool.out.expect(shape)?;
     let all = fleet.ask(&mut tool.link, |link| {
         let workers = link.listing::<WorkerInfo>(&AdminCommand::Workers)?;
         let busy: HashSet<FunctionName> = if args.idle {
@@ -66,7 +68,7 @@ pub fn run(tool: &mut Tool, args: WorkersArgs) -> Result<Exit, CliError> {
         };
         Ok((workers, busy))
     })?;
-    let mut list = tool.out.list(if fleet.is_several() { &OF_ALL } else { &OF_ONE })?;
+    let mut list = tool.out.list(shape)?;
     for (server, (workers, busy)) in &all {
         for worker in workers {
             let has = |function: &FunctionName| worker.functions.contains(function);

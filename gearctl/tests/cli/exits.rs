@@ -65,3 +65,24 @@ fn the_second_server_is_used_when_the_first_is_away() {
         bare(&["-s", &dead, "-s", server.address(), "submit", "f", "x"]).exits(0);
     });
 }
+
+/// Nothing is grabbed, submitted or asked for the sake of an output that cannot be.
+#[test]
+fn a_wrong_column_is_2_before_anything_is_sent() {
+    let address = dead_address();
+    let lines: [&[&str]; 9] = [
+        &["functions"],
+        &["workers"],
+        &["jobs"],
+        &["unique-jobs"],
+        &["drain", "f", "--yes", "--to", "-"],
+        &["export", "f", "--yes"],
+        &["smoke"],
+        &["bench", "--msgs", "5"],
+        &["ping"],
+    ];
+    for line in lines {
+        let ran = gearctl(&address, &[line, &["--columns", "no-such"]].concat()).exits(2);
+        assert!(ran.err.contains("no-such"), "{line:?}: {}", ran.err);
+    }
+}

@@ -46,6 +46,7 @@ pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
         let record = Record::new().with("dry_run", true).with("packets", wires);
         return tool.out.done_with(&record, &["packets"], &sentence);
     }
+    tool.out.expect(&PACKETS)?;
     let interrupts = tool.interrupts()?;
     let bound = tool.link.dialer.timeout().unwrap_or(PATIENCE);
     let (mut connection, address) = tool.link.open_packets()?;
