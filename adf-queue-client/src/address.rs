@@ -122,11 +122,7 @@ impl Transport {
 }
 
 #[cfg(feature = "serde")]
-impl serde::Serialize for Transport {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
+queue_core::serde_as_text!(Transport);
 
 impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

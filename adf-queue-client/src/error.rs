@@ -58,6 +58,8 @@ pub enum ErrorKind {
     Unsupported,
 }
 
+queue_core::named!(ErrorKind, Error, "kind of error": ErrorKind::InvalidInput, ErrorKind::Connect, ErrorKind::Tls, ErrorKind::ConnectionLost, ErrorKind::Protocol, ErrorKind::MessageTooLarge, ErrorKind::JobLost, ErrorKind::Unsupported, ErrorKind::Refused(Refusal::QueueNotFound), ErrorKind::Refused(Refusal::QueueExists), ErrorKind::Refused(Refusal::EmptyQueueName), ErrorKind::Refused(Refusal::NotPulled), ErrorKind::Refused(Refusal::Other(Box::default())), ErrorKind::Timeout(Deadline::Connect), ErrorKind::Timeout(Deadline::Write), ErrorKind::Timeout(Deadline::Reply), ErrorKind::Timeout(Deadline::Total), ErrorKind::Timeout(Deadline::Job));
+
 impl ErrorKind {
     /// A short name for logs and metrics, in snake case: `error.type` of OpenTelemetry.
     #[must_use]

@@ -72,7 +72,7 @@
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
 //! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
 //! | `tracing` | no | spans and events for connections and requests | tracing |
-//! | `serde` | no | `Serialize` for names, ids, transports and stats | |
+//! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, settings, reports, metrics and statistics | |
 //!
 //! Without features there is [`protocol`] and the types.
 #![deny(missing_docs)]
@@ -97,6 +97,9 @@ mod produce;
 mod producer;
 pub mod protocol;
 mod push;
+#[cfg(test)]
+#[cfg(feature = "serde")]
+mod serde_tests;
 mod servers;
 #[cfg(feature = "stream")]
 mod streams;

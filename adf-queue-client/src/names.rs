@@ -3,7 +3,7 @@
 use std::{collections::hash_map::RandomState, fmt, hash::BuildHasher, str::FromStr, sync::Arc};
 
 use arrayvec::ArrayString;
-use queue_core::excerpt;
+use queue_core::{decimal, excerpt};
 
 use crate::{Error, Result};
 
@@ -127,11 +127,7 @@ macro_rules! text {
         }
 
         #[cfg(feature = "serde")]
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(&self.0)
-            }
-        }
+        queue_core::serde_as_text!($name);
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -153,7 +149,7 @@ text!(QueueName RequestId);
 ///
 /// A message keeps it when it is returned, also to another queue, so it is no name for a message across queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct MessageId(u64);
 
 impl MessageId {
@@ -167,6 +163,20 @@ impl MessageId {
 impl From<u64> for MessageId {
     fn from(id: u64) -> Self {
         MessageId(id)
+    }
+}
+
+impl FromStr for MessageId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        decimal(text.as_bytes()).map(MessageId).ok_or_else(|| {
+            Error::invalid(format!(
+                "message id {} is not valid: an id is a whole number from 0 to {}",
+                excerpt(text.as_bytes()),
+                u64::MAX
+            ))
+        })
     }
 }
 

@@ -96,6 +96,7 @@ queue_core::from_servers!(ProducerOptions, Error: Servers, ConnectOptions, Addre
 
 /// What a producer has done so far. A push whose call was dropped is not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ProducerReport {
     /// Pushes that a server has acknowledged.

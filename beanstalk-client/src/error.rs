@@ -82,6 +82,8 @@ pub enum ErrorKind {
     Tls,
 }
 
+queue_core::named!(ErrorKind, Error, "kind of error": ErrorKind::NotFound, ErrorKind::NotIgnored, ErrorKind::JobTooBig, ErrorKind::Draining, ErrorKind::OutOfMemory, ErrorKind::InternalError, ErrorKind::BadFormat, ErrorKind::UnknownCommand, ErrorKind::ExpectedCrlf, ErrorKind::Unsupported, ErrorKind::UnexpectedReply, ErrorKind::InvalidInput, ErrorKind::Connect, ErrorKind::ConnectionLost, ErrorKind::Protocol, ErrorKind::BodyTooLarge, ErrorKind::BodyDamaged, ErrorKind::JobLost, ErrorKind::QueueFull, ErrorKind::Closed, ErrorKind::Tls, ErrorKind::Timeout(Deadline::Connect), ErrorKind::Timeout(Deadline::Write), ErrorKind::Timeout(Deadline::Reply), ErrorKind::Timeout(Deadline::Total), ErrorKind::Timeout(Deadline::Job));
+
 impl ErrorKind {
     /// A short name for logs and metrics, in snake case: `error.type` of OpenTelemetry.
     #[must_use]

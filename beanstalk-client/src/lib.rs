@@ -78,7 +78,7 @@
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
 //! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
 //! | `tracing` | no | spans and events for connections, commands and jobs | tracing |
-//! | `serde` | no | `Serialize` for ids, names and statistics | serde |
+//! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, settings, reports, metrics and statistics | serde |
 //!
 //! Without features there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no dependency.
 #![deny(missing_docs)]
@@ -101,6 +101,9 @@ mod producer_report;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod producer_shared;
 pub mod protocol;
+#[cfg(test)]
+#[cfg(feature = "serde")]
+mod serde_tests;
 mod servers;
 mod stats;
 #[cfg(feature = "stream")]

@@ -196,9 +196,16 @@ queue_core::from_servers!(ConnectOptions, Error: Address);
 /// let urgent = PutOptions::default().priority(0).ttr(Duration::from_secs(300));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default, deny_unknown_fields)
+)]
 pub struct PutOptions {
     priority: Priority,
+    #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
     delay: Duration,
+    #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
     ttr: Duration,
 }
 
@@ -247,8 +254,14 @@ impl Default for PutOptions {
 /// There is no default priority: `release` overwrites the job's, so the caller has to say which. `stats_job` tells the
 /// present one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 pub struct ReleaseOptions {
     priority: Priority,
+    #[cfg_attr(feature = "serde", serde(default, with = "queue_core::seconds"))]
     delay: Duration,
 }
 

@@ -14,6 +14,9 @@ pub enum Delivery {
     AtLeastOnce,
 }
 
+queue_core::words!(Delivery, Error, "delivery":
+    "at-most-once" = AtMostOnce, "at-least-once" = AtLeastOnce);
+
 /// How a producer works. Made from [`Servers`] or whatever they are made from; setters consume and return it.
 ///
 /// ```

@@ -21,11 +21,15 @@ pub enum ProducerState {
     Ready,
 }
 
+queue_core::words!(ProducerState, crate::Error, "state of a producer":
+    "closed" = Closed, "backoff" = Backoff, "idle" = Idle, "connecting" = Connecting, "ready" = Ready);
+
 /// What a producer has done so far.
 ///
 /// Every accepted put is counted once more when it is over: as `inserted`, `buried`, `refused`, `not_sent` or
 /// `unknown`. A put whose future was dropped counts, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ProducerReport {
     /// Puts that were let into the queue.
@@ -83,6 +87,7 @@ impl fmt::Display for ProducerReport {
 
 /// A producer's view of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ServerReport {
     /// Its address.

@@ -79,6 +79,15 @@ macro_rules! stats {
                 map.end()
             }
         }
+
+        /// Such a map. A key that is missing has its default, as in a reply that lacks it.
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = stats_text::Written::deserialize(deserializer)?;
+                Self::parse(text.0.as_bytes()).map_err(serde::de::Error::custom)
+            }
+        }
     };
 }
 
@@ -323,12 +332,16 @@ impl From<&str> for JobState {
     }
 }
 
-#[cfg(feature = "serde")]
-impl serde::Serialize for JobState {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
+impl FromStr for JobState {
+    type Err = std::convert::Infallible;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        Ok(word.into())
     }
 }
+
+#[cfg(feature = "serde")]
+queue_core::serde_as_text!(JobState);
 
 /// A whole number below zero.
 #[cfg(feature = "serde")]

@@ -12,7 +12,7 @@ use crate::{Error, protocol::Epoch};
 /// Ids start at 1 and are assigned in the order in which the server reads `put` lines. They start again at 1 when a
 /// server without a write-ahead log (`-b`) restarts, so an id is no name for ever.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(transparent))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct JobId(u64);
 
 impl JobId {
@@ -66,7 +66,7 @@ impl fmt::Debug for JobId {
 /// Jobs of one priority are reserved in the order of their ids. The server counts jobs below 1024 as "urgent" in its
 /// statistics. The default is 1024.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(transparent))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Priority(u32);
 
 impl Priority {
@@ -230,14 +230,11 @@ impl fmt::Debug for TubeName {
 }
 
 #[cfg(feature = "serde")]
-impl serde::Serialize for TubeName {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
+queue_core::serde_as_text!(TubeName);
 
 /// A whole number of seconds, as the wire carries delays and times to run: 0 to `u32::MAX`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Seconds(u32);
 
 impl Seconds {
@@ -353,6 +350,11 @@ impl From<&Job> for JobRef {
 
 /// What became of a `put`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 #[must_use = "a buried job waits for a kick: check is_buried()"]
 pub enum Inserted {
     /// `INSERTED`: the job is ready, or delayed as asked.
@@ -403,6 +405,11 @@ impl Reserved {
 
 /// What became of a `release`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Released {
     /// `RELEASED`: ready again, or delayed as asked.
     Queued,

@@ -71,8 +71,16 @@ pub enum Inspect {
     OnDemand,
 }
 
+queue_core::words!(Inspect, Error, "way to inspect jobs":
+    "suspects" = Suspects, "before" = Before, "on-demand" = OnDemand);
+
 /// How long a worker keeps a reservation alive by `touch` while the handler runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 #[non_exhaustive]
 pub enum Heartbeat {
     /// For as long as it runs.
@@ -80,7 +88,7 @@ pub enum Heartbeat {
     Always,
     /// For so long: after that the reservation runs out, the job goes to others, and the handler is told. Contains
     /// handlers that never return.
-    AtMost(Duration),
+    AtMost(#[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))] Duration),
     /// Not at all: a handler has the job's time to run, unless it touches the job itself.
     Never,
 }

@@ -246,6 +246,11 @@ impl Retries {
 
 /// Why a job is buried without being run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 #[non_exhaustive]
 pub enum Poison {
     /// It was reserved so often: probably it kills the process that runs it.

@@ -6,7 +6,7 @@ use crate::{Address, Error, JobId, Poison};
 
 /// What became of a worker's jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct WorkerReport {
     /// Deleted.
@@ -77,12 +77,17 @@ impl fmt::Display for WorkerReport {
 
 /// How a job ended for this worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 #[non_exhaustive]
 pub enum JobFate {
     /// The server has deleted it.
     Deleted,
     /// The server has it back, ready or, with this delay, delayed.
-    Released(Duration),
+    Released(#[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))] Duration),
     /// The server has buried it.
     Buried,
     /// It was given back without an outcome, by a stop.
@@ -91,6 +96,13 @@ pub enum JobFate {
     Lost(LostReason),
     /// The outcome was sent, but not acknowledged.
     Unknown,
+}
+
+impl fmt::Display for JobFate {
+    /// The [word](Self::word).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
 }
 
 impl JobFate {
@@ -110,6 +122,11 @@ impl JobFate {
 
 /// Why a reservation ended before its job did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 #[non_exhaustive]
 pub enum LostReason {
     /// Its time to run was over.
@@ -209,6 +226,11 @@ pub enum WorkerEventKind {
 
 /// What a slot is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 #[non_exhaustive]
 pub enum SlotState {
     /// It connects.
@@ -224,8 +246,21 @@ pub enum SlotState {
     Ended,
 }
 
+impl fmt::Display for SlotState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            SlotState::Connecting => "connecting",
+            SlotState::BackingOff => "backing off",
+            SlotState::Waiting => "waiting",
+            SlotState::Busy(held) => return write!(f, "busy with {held}"),
+            SlotState::Ended => "ended",
+        })
+    }
+}
+
 /// A slot, and what it is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct SlotStatus {
     /// The server it takes jobs from.

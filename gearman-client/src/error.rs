@@ -71,6 +71,8 @@ pub enum ErrorKind {
     Tls,
 }
 
+queue_core::named!(ErrorKind, Error, "kind of error": ErrorKind::QueueFull, ErrorKind::JobNotFound, ErrorKind::FunctionNotFound, ErrorKind::FunctionInUse, ErrorKind::UnknownOption, ErrorKind::ArgumentTooLarge, ErrorKind::Unsupported, ErrorKind::Server, ErrorKind::InvalidInput, ErrorKind::Connect, ErrorKind::ConnectionLost, ErrorKind::Protocol, ErrorKind::PacketTooLarge, ErrorKind::Backlog, ErrorKind::JobLost, ErrorKind::Tls, ErrorKind::Timeout(Deadline::Connect), ErrorKind::Timeout(Deadline::Write), ErrorKind::Timeout(Deadline::Reply), ErrorKind::Timeout(Deadline::Total), ErrorKind::Timeout(Deadline::Job));
+
 impl ErrorKind {
     /// A short name for logs and metrics, in snake case: `error.type` of OpenTelemetry.
     #[must_use]

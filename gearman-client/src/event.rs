@@ -197,6 +197,49 @@ impl serde::Serialize for Progress {
     }
 }
 
+/// The two numbers, of which `None` is a text that is no number.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Shares {
+    #[serde(default)]
+    numerator: Option<u64>,
+    #[serde(default)]
+    denominator: Option<u64>,
+}
+
+#[cfg(feature = "serde")]
+impl From<Shares> for Progress {
+    fn from(Shares { numerator, denominator }: Shares) -> Self {
+        let text = |number: Option<u64>| number.map_or_else(Bytes::new, |n| n.to_string().into());
+        Progress::new(text(numerator), text(denominator))
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Progress {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Shares::deserialize(deserializer).map(Progress::from)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for JobStatus {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(serde::Deserialize)]
+        struct Status {
+            known: bool,
+            running: bool,
+            #[serde(flatten)]
+            progress: Shares,
+            #[serde(default)]
+            waiting: Option<u64>,
+        }
+        let Status { known, running, progress, waiting } = Status::deserialize(deserializer)?;
+        let progress = progress.into();
+        Ok(JobStatus { is_known: known, is_running: running, progress, waiting })
+    }
+}
+
 #[cfg(feature = "serde")]
 impl serde::Serialize for JobStatus {
     /// A map with the keys `known`, `running`, `numerator`, `denominator` and, if it was told, `waiting`.

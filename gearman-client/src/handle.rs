@@ -169,11 +169,7 @@ impl fmt::Debug for JobHandle {
 }
 
 #[cfg(feature = "serde")]
-impl serde::Serialize for JobHandle {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
+queue_core::serde_as_text!(JobHandle);
 
 #[cfg(test)]
 mod tests {

@@ -84,7 +84,7 @@
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
 //! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
 //! | `tracing` | no | spans and events for connections, requests and jobs | tracing |
-//! | `serde` | no | `Serialize` for handles, names, statuses, rows and reports | serde |
+//! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, settings, reports, metrics and statistics | serde |
 //!
 //! Without features there is [`protocol`] and the types, on `bytes` and `queue-core`, which then has no dependency.
 // On the wire a NUL separates arguments, and a digit often follows it.
@@ -125,6 +125,9 @@ mod random;
 #[cfg(feature = "tokio")]
 mod requests;
 mod rows;
+#[cfg(test)]
+#[cfg(feature = "serde")]
+mod serde_tests;
 mod servers;
 mod short;
 #[cfg(feature = "stream")]

@@ -299,11 +299,7 @@ macro_rules! name {
         }
 
         #[cfg(feature = "serde")]
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
+        queue_core::serde_as_text!($name);
     };
 }
 

@@ -102,7 +102,7 @@ impl<T: Row> Listing<T> {
 
 /// A row of `status`: a function and its counts. A count below zero is one that the server let wrap.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct FunctionStatus {
     /// The function.
@@ -132,7 +132,7 @@ impl Row for FunctionStatus {
 
 /// A row of `prioritystatus`: a function and what is queued. A count below zero is one that the server let wrap.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct FunctionPriorities {
     /// The function.
@@ -172,7 +172,7 @@ fn count(text: &[u8]) -> Option<i64> {
 
 /// A row of `workers`: a connection, of a worker or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct WorkerInfo {
     /// The server's file descriptor; 0 from a server that does not tell it, as g2.
@@ -223,7 +223,7 @@ fn last_colon(text: &[u8]) -> Option<usize> {
 
 /// A row of `show jobs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct JobInfo {
     /// The job.
@@ -249,7 +249,7 @@ impl Row for JobInfo {
 
 /// A row of `show unique jobs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct UniqueJob {
     /// The job; only servers from 2.2 on tell it.
@@ -278,6 +278,15 @@ impl<T: serde::Serialize> serde::Serialize for Listing<T> {
     /// The rows alone.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.rows.serialize(serializer)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de, T: serde::Deserialize<'de>> serde::Deserialize<'de> for Listing<T> {
+    /// The rows alone: none was rejected.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let rows = Vec::deserialize(deserializer)?;
+        Ok(Listing { rows, rejected: Vec::new(), is_forged: false })
     }
 }
 

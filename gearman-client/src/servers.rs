@@ -37,6 +37,9 @@ pub enum Selection {
     ByKeyOnRing,
 }
 
+queue_core::words!(Selection, crate::Error, "way to choose a server":
+    "in-order" = InOrder, "round-robin" = RoundRobin, "by-key" = ByKey, "by-key-on-ring" = ByKeyOnRing);
+
 impl queue_core::OneServer for ConnectOptions {
     type System = Gearmand;
     type Selection = Selection;

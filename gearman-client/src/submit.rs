@@ -1,8 +1,8 @@
 //! How a job is submitted.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::time::Duration;
 
-use crate::{Error, UniqueId, error::excerpt};
+use crate::{Error, UniqueId};
 
 /// How urgent a job is, among the jobs of its function.
 ///
@@ -18,34 +18,15 @@ pub enum Priority {
     Low,
 }
 
-impl FromStr for Priority {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        match text {
-            "high" => Ok(Priority::High),
-            "normal" => Ok(Priority::Normal),
-            "low" => Ok(Priority::Low),
-            _ => Err(Error::invalid(format!(
-                "priority {} is not valid: it is high, normal or low",
-                excerpt(text.as_bytes())
-            ))),
-        }
-    }
-}
-
-impl fmt::Display for Priority {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Priority::High => "high",
-            Priority::Normal => "normal",
-            Priority::Low => "low",
-        })
-    }
-}
+queue_core::words!(Priority, Error, "priority": "high" = High, "normal" = Normal, "low" = Low);
 
 /// What makes two submissions of a function one job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Unique {
     /// Nothing: every submission has a random id of its own, with which the job can be asked for.
     #[default]
@@ -152,13 +133,6 @@ impl Schedule {
             }
         }
         Ok(Schedule { fields: [minute, hour, day, month, weekday] })
-    }
-}
-
-#[cfg(feature = "serde")]
-impl serde::Serialize for Priority {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

@@ -273,6 +273,11 @@ impl<E: std::error::Error> From<E> for Failure {
 
 /// Why a job is not its worker's any more although its handler goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 #[non_exhaustive]
 pub enum LostReason {
     /// The connection that held it is gone: the server gives the job to others.
@@ -340,7 +345,7 @@ impl Failed {
 
 /// What became of a worker's jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct WorkerReport {
     /// Done, and the server has taken the result.

@@ -23,6 +23,9 @@ pub enum Selection {
     ByKey,
 }
 
+crate::words!(Selection, crate::Error, "way to choose a server":
+    "in-order" = InOrder, "round-robin" = RoundRobin, "random" = Random, "by-key" = ByKey);
+
 /// Chooses among the servers that can be used now.
 #[derive(Debug)]
 pub struct Chooser {

@@ -17,6 +17,9 @@ pub enum Deadline {
     Job,
 }
 
+crate::words!(Deadline, crate::Error, "deadline":
+    "connect" = Connect, "write" = Write, "reply" = Reply, "total" = Total, "job" = Job);
+
 impl Deadline {
     /// A short name of its error for logs and metrics, in snake case: `error.type` of OpenTelemetry.
     #[must_use]

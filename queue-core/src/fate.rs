@@ -1,7 +1,5 @@
 //! Whether a server can have acted.
 
-use std::fmt;
-
 /// Whether the server can have acted on a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
@@ -13,12 +11,5 @@ pub enum Fate {
     Refused,
 }
 
-impl fmt::Display for Fate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Fate::NotSent => "not sent",
-            Fate::Unknown => "unknown",
-            Fate::Refused => "refused",
-        })
-    }
-}
+crate::words!(Fate, crate::Error, "fate":
+    "not sent" = NotSent, "unknown" = Unknown, "refused" = Refused);

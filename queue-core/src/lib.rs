@@ -54,6 +54,8 @@ mod role;
 #[cfg(test)]
 mod role_tests;
 mod scheme;
+#[cfg(feature = "serde")]
+mod serde_forms;
 mod servers;
 #[cfg(feature = "tokio")]
 mod shared;
@@ -72,11 +74,14 @@ mod tls;
 mod trace;
 mod wakers;
 mod watch;
+mod words;
 
 #[cfg(feature = "tokio")]
 pub use self::net::{Connector, Duplex, Timer, connect, within};
 #[cfg(feature = "tokio")]
 pub use self::pump::{Dialing, Wire};
+#[cfg(feature = "serde")]
+pub use self::serde_forms::{counts, seconds};
 #[cfg(feature = "tokio")]
 pub use self::shared::{Driver, Serve, Shared, runtime};
 #[cfg(feature = "stream")]
@@ -113,11 +118,12 @@ pub use self::{
     retry::RetryPolicy,
     role::{Pulse, Role, earliest},
     scheme::{Endpoint, Scheme},
-    servers::{OneServer, Servers},
+    servers::{Failure, OneServer, Servers},
     signal::Signal,
     span::{Line, Span, Words},
     stop::{Haste, Stop},
     text::{decimal, excerpt, panic_text, shorten},
     wakers::Wakers,
     watch::Watch,
+    words::unknown_word,
 };

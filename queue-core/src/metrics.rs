@@ -2,6 +2,7 @@
 
 /// What a client, or one of its connections, has done so far. Every number only grows.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Metrics<Kind> {
     /// Connections that were made, the first one and those after a loss.
@@ -17,6 +18,9 @@ pub struct Metrics<Kind> {
     /// Bytes that were read.
     pub bytes_in: u64,
     /// How often calls failed, by the kind of the failure.
+    #[cfg_attr(feature = "serde", serde(with = "crate::counts"))]
+    #[cfg_attr(feature = "serde", serde(bound(serialize = "Kind: serde::Serialize")))]
+    #[cfg_attr(feature = "serde", serde(bound(deserialize = "Kind: serde::Deserialize<'de>")))]
     pub errors: Vec<(Kind, u64)>,
 }
 
@@ -91,6 +95,9 @@ pub enum ConnectionState {
     /// It has ended, and is not made again.
     Closed,
 }
+
+crate::words!(ConnectionState, crate::Error, "state of a connection":
+    "idle" = Idle, "connecting" = Connecting, "ready" = Ready, "backoff" = Backoff, "closed" = Closed);
 
 #[cfg(test)]
 mod tests {

@@ -8,10 +8,14 @@ use crate::{Backoff, Random};
 ///
 /// Only what certainly did not reach a server is repeated, unless the caller has declared that it may run twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 pub struct RetryPolicy {
     attempts: u32,
+    #[cfg_attr(feature = "serde", serde(with = "crate::seconds"))]
     base: Duration,
+    #[cfg_attr(feature = "serde", serde(with = "crate::seconds"))]
     cap: Duration,
+    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     seed: Option<u64>,
 }
 

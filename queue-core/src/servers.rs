@@ -14,7 +14,8 @@ pub trait OneServer:
     type Selection: Copy + Default + fmt::Debug;
 }
 
-type Failure<O> = <<O as OneServer>::System as System>::Error;
+/// What the client of these servers makes of a failure.
+pub type Failure<O> = <<O as OneServer>::System as System>::Error;
 
 /// One or more servers, and how to choose among them.
 ///
@@ -38,6 +39,10 @@ impl<O: OneServer> Servers<O> {
         Failure<O>: From<<I::Item as TryInto<O>>::Error>,
     {
         let list: Vec<O> = servers.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
+        Servers::of(list)
+    }
+
+    pub(crate) fn of(list: Vec<O>) -> Result<Self, Failure<O>> {
         if list.is_empty() {
             return Err(Error::invalid("no server is given: write at least one address").into());
         }
@@ -125,6 +130,16 @@ impl<O: OneServer> FromStr for Servers<O> {
     }
 }
 
+impl<O: OneServer> fmt::Display for Servers<O> {
+    /// The addresses with commas between them, as they are read again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, address) in self.addresses().enumerate() {
+            write!(f, "{}{address}", if at == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
 crate::try_from_text!(Servers<O>, Failure<O>; O: OneServer);
 
 #[cfg(test)]
@@ -159,6 +174,7 @@ mod tests {
         let servers: Servers<Options> = "a, b:1".try_into().unwrap();
         let shown: Vec<String> = servers.addresses().map(Address::to_string).collect();
         assert_eq!(shown, ["a:7", "b:1"]);
+        assert_eq!(servers.to_string(), "a:7,b:1");
         assert_eq!(servers.selection(Selection::ByKey).selected(), Selection::ByKey);
     }
 

@@ -10,7 +10,7 @@ use crate::{Error, QueueName, Result};
 
 /// What a server tells of itself and of its queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// Its version, such as `2.0.0`.
@@ -27,7 +27,7 @@ pub struct Stats {
 
 /// The counts of one queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct QueueStats {
     /// Its name. On a server with an `initqueue.txt` it may be empty.

@@ -28,6 +28,7 @@ pub struct WorkerHandle {
 
 /// A server of a worker, and how it stands with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ServerStatus {
     /// Its address.

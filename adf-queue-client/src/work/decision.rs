@@ -8,6 +8,11 @@ use std::fmt;
 /// message back at the right end, until it was [delivered too often](crate::WorkerOptions::max_duplications). So does a
 /// panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 #[non_exhaustive]
 pub enum Decision {
     /// It is done with.

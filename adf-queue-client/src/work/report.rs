@@ -6,6 +6,7 @@ use crate::{Address, Error, MessageId, QueueName};
 
 /// What became of a worker's messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct WorkerReport {
     /// Deleted.
@@ -72,6 +73,11 @@ impl fmt::Display for WorkerReport {
 
 /// How a message ended for this worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 #[non_exhaustive]
 pub enum JobFate {
     /// The server has deleted it.
@@ -88,6 +94,13 @@ pub enum JobFate {
     Lost(LostReason),
     /// The server was told, and did not answer before the connection was lost.
     Unknown,
+}
+
+impl fmt::Display for JobFate {
+    /// The [word](Self::word).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
 }
 
 impl JobFate {
@@ -107,6 +120,11 @@ impl JobFate {
 
 /// Why a message is not its worker's any more although its handler goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 #[non_exhaustive]
 pub enum LostReason {
     /// The connection that brought it is gone, and the server has given it to others.

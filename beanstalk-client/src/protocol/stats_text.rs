@@ -59,6 +59,82 @@ impl fmt::Debug for Pairs {
     }
 }
 
+/// The text of a map that something other than a server has: what is text there stands in quotes.
+#[cfg(feature = "serde")]
+pub(crate) struct Written(pub(crate) String);
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Written {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Pen)
+    }
+}
+
+#[cfg(feature = "serde")]
+struct Pen;
+
+#[cfg(feature = "serde")]
+impl<'de> serde::de::Visitor<'de> for Pen {
+    type Value = Written;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of statistics")
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Written, A::Error> {
+        let mut text = String::from("---\n");
+        while let Some((key, value)) = map.next_entry::<String, Value>()? {
+            if !is_key(&key) || value.0.contains(['\n', '\r']) {
+                let key = excerpt(key.as_bytes());
+                return Err(serde::de::Error::custom(format!(
+                    "{key} is no entry of statistics: it has one line"
+                )));
+            }
+            text.extend([key.as_str(), ": ", value.0.as_str(), "\n"]);
+        }
+        Ok(Written(text))
+    }
+}
+
+/// A value as a server writes it.
+#[cfg(feature = "serde")]
+struct Value(String);
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Value {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Scalar;
+        impl serde::de::Visitor<'_> for Scalar {
+            type Value = Value;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number, a boolean or text")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+                Ok(Value(format!("\"{text}\"")))
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+                Ok(Value(value.to_string()))
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+                Ok(Value(value.to_string()))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+                Ok(Value(value.to_string()))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+                Ok(Value(value.to_string()))
+            }
+        }
+        deserializer.deserialize_any(Scalar)
+    }
+}
+
 /// With fewer pairs than this, looking through all of them is the quickest way to find a key.
 const FEW: usize = 64;
 
