@@ -237,6 +237,12 @@ pub fn conclude(
 }
 
 impl CheckFlags {
+    /// Whether a threshold is about this metric, which costs more to measure than the others.
+    #[must_use]
+    pub fn ask_for(&self, metric: &str) -> bool {
+        self.warning.iter().chain(&self.critical).any(|threshold| threshold.metric == metric)
+    }
+
     /// Refuses thresholds of metrics that there are not.
     fn require(&self, metrics: &[Metric]) -> Result<(), (CliError, Vec<Judged>)> {
         for threshold in self.warning.iter().chain(&self.critical) {

@@ -2,6 +2,7 @@
 
 mod measure;
 
+use beanstalk_client::JobId;
 use clap::{Args, Subcommand};
 use ctl_core::check::{CheckFlags, Missing, Title, conclude, measure_all};
 use ctl_core::error::{CliError, Exit};
@@ -9,6 +10,7 @@ use ctl_core::glob::Patterns;
 use ctl_core::link::Link as _;
 use ctl_core::named::One;
 use ctl_core::ping::PATIENCE;
+use ctl_core::units;
 
 use crate::names::Tube;
 use crate::program::PROGRAM;
@@ -16,13 +18,16 @@ use crate::tool::Tool;
 
 /// The end of `check --help`.
 pub const HELP: &str = "\
-Protocol: stats; stats-tube and peek-ready; put, reserve-job and delete for roundtrip.
+Protocol: stats; stats-tube and peek-ready; stats-job; put, reserve-job and delete for roundtrip.
 Thresholds are METRIC=RANGE, with the ranges of monitoring plugins: 10 alerts below 0 and above 10, 10: below 10,
 ~:10 above 10, 10:20 outside of 10 to 20, @10:20 inside.
 Metrics:
-  server:     ready buried delayed reserved urgent waiting workers connections uptime draining rtt
+  server:     ready buried delayed reserved urgent waiting workers connections uptime draining binlog-lag timeouts/s rtt
   a tube:     ready buried delayed reserved urgent waiting watching workers oldest-age pause-left rtt
+  a job:      age time-left reserves timeouts releases buries kicks, and 1 or 0 for ready reserved delayed buried
   roundtrip:  rtt (milliseconds)
+binlog-lag is how many files of the log are older than the one that is written. timeouts/s is measured for a second, and only
+where a threshold asks for it. A job that is gone has been done, unless --missing or --must-exist says otherwise.
 oldest-age is the age of the job that would be reserved next. A tube with ready jobs that nobody watches is
 CRITICAL (--zero-workers). A tube that does not exist is an empty one, unless --missing or --must-exist says
 otherwise. A tube can look fine while its workers are stuck: roundtrip proves that the server stores and returns
@@ -34,6 +39,7 @@ Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
 Examples:
   bsctl check tube mail -w ready=100 -c ready=1000 -c workers=1:
   bsctl check tubes 'mail*' --exclude mail.test -c buried=0
+  bsctl check job 42 -w age=3600 -c buried=0
   bsctl check roundtrip -c rtt=50";
 
 /// Arguments of `check`.
@@ -57,6 +63,12 @@ enum What {
     },
     /// Every tube that fits a pattern
     Tubes(Patterns),
+    /// Jobs, by their ids
+    Job {
+        /// Ids of jobs
+        #[arg(value_name = "ID", required = true)]
+        ids: Vec<JobId>,
+    },
     /// Put a job, take it back, delete it
     Roundtrip,
 }
@@ -69,17 +81,26 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     tool.link.dialer.default_timeout(PATIENCE);
     let (servers, messages) = (tool.link.each(), tool.messages.clone());
     let (is_several, measured) = measure_all(servers, tool.link.side(), |link| {
-        measure::measure(link, &args.what, &messages).into()
+        measure::measure(link, &args.what, &args.flags, &messages).into()
     });
     let name = match &args.what {
         What::Server => "server".to_owned(),
         What::Tube { tube } => tube.text().unwrap_or_else(|| "tube".to_owned()),
         What::Tubes(_) => "tubes".to_owned(),
+        What::Job { ids } => units::which("job", ids),
         What::Roundtrip => "roundtrip".to_owned(),
     };
     let is_of_server = matches!(args.what, What::Server | What::Roundtrip);
-    let many = is_several || matches!(args.what, What::Tubes(_));
-    let noun = if is_several && is_of_server { "server" } else { "tube" };
+    let many = match &args.what {
+        What::Tubes(_) => true,
+        What::Job { ids } => is_several || ids.len() > 1,
+        _ => is_several,
+    };
+    let noun = match args.what {
+        _ if is_several && is_of_server => "server",
+        What::Job { .. } => "job",
+        _ => "tube",
+    };
     // A tube is there only while it is used.
     let title = Title { name: &name, noun, many, missing: Missing::Ok };
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)

@@ -198,3 +198,31 @@ fn a_dead_server_is_critical_and_a_silent_one_is_what_the_flag_says() {
     let line = ["check", "server", "--timeout", "100ms", "--on-timeout", "unknown"];
     bsctl(server.address(), &line).exits(3);
 }
+
+#[test]
+fn a_job_is_checked_by_its_id() {
+    on_both(|address| {
+        let (ready, buried) = (put(address, "t", "x"), put_buried(address, "t", "y"));
+        let (ready, buried) = (ready.to_string(), buried.to_string());
+        let check = |more: &[&str]| bsctl(address, &[&["check", "job"], more].concat());
+        check(&[&ready, "-c", "age=600", "-c", "ready=1:"]).exits(0);
+        let ran = check(&[&ready, &buried, "-w", "buried=0"]).exits(1);
+        assert!(ran.out().contains(&format!("job {buried}")), "{}", ran.out());
+        let ran = check(&["999"]).exits(0);
+        assert!(ran.out().starts_with("BSCTL OK - job 999: there is no job 999"), "{}", ran.out());
+        check(&["999", &ready, "--must-exist"]).exits(2);
+        check(&["x"]).exits(3);
+        check(&[&ready, "-c", "workers=1:"]).exits(3);
+    });
+}
+
+#[test]
+fn rates_are_measured_where_a_threshold_asks_for_them() {
+    on_both(|address| {
+        let without = bsctl(address, &["check", "server"]).exits(0);
+        assert!(!without.out().contains("timeouts/s"), "{}", without.out());
+        assert!(without.out().contains("binlog-lag"), "{}", without.out());
+        let ran = bsctl(address, &["check", "server", "-c", "timeouts/s=0"]).exits(0);
+        assert!(ran.out().contains("'timeouts/s'=0"), "{}", ran.out());
+    });
+}

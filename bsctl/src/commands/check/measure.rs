@@ -1,12 +1,13 @@
 //! The figures of a check.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use beanstalk_client::protocol::{
-    Delete, ListTubes, Put, ReserveJob, ReserveWithTimeout, Stats, StatsTube,
+    Delete, ListTubes, Put, ReserveJob, ReserveWithTimeout, Stats, StatsJob, StatsTube,
 };
-use beanstalk_client::{Job, JobId, PutOptions, TubeName, TubeStats};
-use ctl_core::check::{Measured, Metric};
+use beanstalk_client::{Job, JobId, JobState, JobStats, PutOptions, TubeName, TubeStats};
+use ctl_core::check::{CheckFlags, Measured, Metric};
 use ctl_core::error::CliError;
 use ctl_core::glob::Patterns;
 use ctl_core::link::Link as _;
@@ -23,27 +24,35 @@ use crate::tube_stats::{oldest_age, unaskable};
 pub(super) fn measure(
     link: &mut Link,
     what: &What,
+    flags: &CheckFlags,
     messages: &Messages,
 ) -> Result<Measured, CliError> {
     match what {
-        What::Server => server(link).map(Measured::from),
+        What::Server => server(link, flags.ask_for(TIMEOUTS)).map(Measured::from),
         What::Tube { tube } => {
             let tube = tube.name_or_usual(link.dialer.settings())?;
             one_tube(link, &tube)
         }
         What::Tubes(patterns) => tubes(link, patterns, messages),
+        What::Job { ids } => jobs(link, ids),
         What::Roundtrip => roundtrip(link).map(Measured::from),
     }
 }
 
-fn server(link: &mut Link) -> Result<Vec<Metric>, CliError> {
+/// How many reservations ran out, each second.
+const TIMEOUTS: &str = "timeouts/s";
+/// For how long they are counted.
+const WHILE: Duration = Duration::from_secs(1);
+
+fn server(link: &mut Link, with_rates: bool) -> Result<Vec<Metric>, CliError> {
     link.client()?;
     let start = Instant::now();
     let stats = link.call(Stats)?;
     let rtt = milliseconds(start.elapsed());
     let draining = u64::from(stats.draining == Some(true));
+    let binlog_lag = stats.binlog_current_index.saturating_sub(stats.binlog_oldest_index);
     let metric = |name, value: u64, unit| Metric::new(name, value as f64, unit);
-    Ok(vec![
+    let mut metrics = vec![
         metric("ready", stats.current_jobs_ready, ""),
         metric("buried", stats.current_jobs_buried, ""),
         metric("delayed", stats.current_jobs_delayed, ""),
@@ -54,8 +63,49 @@ fn server(link: &mut Link) -> Result<Vec<Metric>, CliError> {
         metric("connections", stats.current_connections, ""),
         metric("uptime", stats.uptime, "s"),
         metric("draining", draining, ""),
+        metric("binlog-lag", u64::try_from(binlog_lag).unwrap_or(0), ""),
         Metric::new("rtt", rtt, "ms"),
-    ])
+    ];
+    if with_rates {
+        thread::sleep(WHILE);
+        let later = link.call(Stats)?.job_timeouts;
+        // A server that was restarted in between counts from 0 again.
+        let more = later.saturating_sub(stats.job_timeouts);
+        metrics.push(Metric::new(TIMEOUTS, more as f64 / start.elapsed().as_secs_f64(), ""));
+    }
+    Ok(metrics)
+}
+
+/// The figures of jobs; of one that is gone, those of nothing.
+fn jobs(link: &mut Link, ids: &[JobId]) -> Result<Measured, CliError> {
+    let (mut metrics, mut gone) = (Vec::new(), Vec::new());
+    let answers = link.pipeline(ids.iter().copied().map(StatsJob))?;
+    for (id, stats) in ids.iter().zip(answers) {
+        let stats = stats?;
+        if stats.is_none() {
+            gone.push(id.to_string());
+        }
+        let subject = format!("job {id}");
+        let metric = |name, value: f64, unit| Metric::new(name, value, unit).of(&subject);
+        let of = |figure: fn(&JobStats) -> f64| stats.as_ref().map_or(0.0, figure);
+        let is =
+            |state| f64::from(u8::from(stats.as_ref().is_some_and(|stats| stats.state == state)));
+        metrics.extend([
+            metric("age", of(|stats| stats.age as f64), "s"),
+            metric("time-left", of(|stats| stats.time_left as f64), "s"),
+            metric("reserves", of(|stats| stats.reserves as f64), ""),
+            metric("timeouts", of(|stats| stats.timeouts as f64), ""),
+            metric("releases", of(|stats| stats.releases as f64), ""),
+            metric("buries", of(|stats| stats.buries as f64), ""),
+            metric("kicks", of(|stats| stats.kicks as f64), ""),
+            metric("ready", is(JobState::Ready), ""),
+            metric("reserved", is(JobState::Reserved), ""),
+            metric("delayed", is(JobState::Delayed), ""),
+            metric("buried", is(JobState::Buried), ""),
+        ]);
+    }
+    let absent = (!gone.is_empty()).then(|| format!("there is no job {}", gone.join(", ")));
+    Ok(Measured { metrics, failure: None, absent })
 }
 
 fn one_tube(link: &mut Link, tube: &TubeName) -> Result<Measured, CliError> {
