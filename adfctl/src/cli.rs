@@ -8,6 +8,7 @@ use ctl_core::program::Program;
 use ctl_core::settings::doctor::Diagnosis;
 use ctl_core::smoke::SmokeArgs;
 use ctl_core::tap::TapArgs;
+use ctl_core::tool::Nature;
 use ctl_core::top::TopArgs;
 use ctl_core::web::WebArgs;
 
@@ -176,37 +177,38 @@ impl ctl_core::tool::Tool for Adfctl {
         queues::diagnose(link)
     }
 
-    fn only_adds(command: &Command) -> bool {
+    fn nature(command: &Command) -> Nature {
         match command {
+            Command::Tap(args) if args.replays() => Nature::Changes,
+            Command::Tap(_) => Nature::Adds,
+            Command::Pull(args) if args.gives_back() => Nature::Adds,
+            Command::Pull(_) => Nature::Changes,
+            Command::Queue(args) if args.only_adds() => Nature::Adds,
+            Command::Queue(_) => Nature::Changes,
+            Command::Queues(_)
+            | Command::Count(_)
+            | Command::Export(_)
+            | Command::Check(_)
+            | Command::Wait(_) => Nature::Looks,
+            Command::Top(_) => Nature::LooksOn,
             // What the page does asks by itself.
-            Command::Web(_) => true,
-            Command::Tap(args) => !args.replays(),
-            Command::Pull(args) => args.gives_back(),
-            Command::Queue(args) => args.only_adds(),
+            Command::Web(_) => Nature::Adds,
             Command::Push(_)
             | Command::Exporter(_)
             | Command::Import(_)
             | Command::Smoke(_)
             | Command::Lcancel(_)
             | Command::Rcancel(_)
-            | Command::Recover(_) => true,
-            _ => false,
+            | Command::Recover(_) => Nature::Adds,
+            Command::Pop(_)
+            | Command::Work(_)
+            | Command::Delete(_)
+            | Command::Clear(_)
+            | Command::Drain(_)
+            | Command::Move(_)
+            | Command::Copy(_)
+            | Command::Bench(_)
+            | Command::Raw(_) => Nature::Changes,
         }
-    }
-
-    fn reads_only(command: &Command) -> bool {
-        matches!(
-            command,
-            Command::Queues(_)
-                | Command::Count(_)
-                | Command::Export(_)
-                | Command::Check(_)
-                | Command::Top(_)
-                | Command::Wait(_)
-        )
-    }
-
-    fn repeats(command: &Command) -> bool {
-        matches!(command, Command::Top(_))
     }
 }

@@ -8,6 +8,7 @@ use ctl_core::program::Program;
 use ctl_core::settings::doctor::Diagnosis;
 use ctl_core::smoke::SmokeArgs;
 use ctl_core::tap::TapArgs;
+use ctl_core::tool::Nature;
 use ctl_core::top::TopArgs;
 use ctl_core::web::WebArgs;
 
@@ -180,12 +181,28 @@ impl ctl_core::tool::Tool for Bsctl {
         server::diagnose(link)
     }
 
-    fn only_adds(command: &Command) -> bool {
+    fn nature(command: &Command) -> Nature {
         match command {
+            Command::Tap(args) if args.replays() => Nature::Changes,
+            Command::Tap(_) => Nature::Adds,
+            Command::Reserve(args) if args.gives_back() => Nature::Adds,
+            Command::Reserve(_) => Nature::Changes,
+            Command::Export(args) if args.drains() => Nature::Changes,
+            Command::Export(_) => Nature::Looks,
+            Command::Tail(args) if args.only_looks() => Nature::LooksOn,
+            Command::Tail(_) => Nature::Changes,
+            Command::Peek(_)
+            | Command::Jobs(_)
+            | Command::Job(_)
+            | Command::Tubes(_)
+            | Command::Stats(_)
+            | Command::StatsTube(_)
+            | Command::Server(_)
+            | Command::Check(_)
+            | Command::Wait(_) => Nature::Looks,
+            Command::Top(_) => Nature::LooksOn,
             // What the page does asks by itself.
-            Command::Web(_) => true,
-            Command::Tap(args) => !args.replays(),
-            Command::Reserve(args) => args.gives_back(),
+            Command::Web(_) => Nature::Adds,
             Command::Put(_)
             | Command::Populate(_)
             | Command::Copy(_)
@@ -193,30 +210,23 @@ impl ctl_core::tool::Tool for Bsctl {
             | Command::Import(_)
             | Command::Smoke(_)
             | Command::Release(_)
-            | Command::Touch(_) => true,
-            _ => false,
+            | Command::Touch(_) => Nature::Adds,
+            Command::Pop(_)
+            | Command::Work(_)
+            | Command::Delete(_)
+            | Command::Kick(_)
+            | Command::Bury(_)
+            | Command::Pause(_)
+            | Command::Resume(_)
+            | Command::Clear(_)
+            | Command::Drain(_)
+            | Command::Move(_)
+            | Command::Requeue(_)
+            | Command::Retry(_)
+            | Command::BuryAll(_)
+            | Command::Bench(_)
+            | Command::Raw(_) => Nature::Changes,
         }
-    }
-
-    fn reads_only(command: &Command) -> bool {
-        matches!(
-            command,
-            Command::Peek(_)
-                | Command::Jobs(_)
-                | Command::Job(_)
-                | Command::Tubes(_)
-                | Command::Stats(_)
-                | Command::StatsTube(_)
-                | Command::Server(_)
-                | Command::Check(_)
-                | Command::Top(_)
-                | Command::Wait(_)
-        ) || matches!(command, Command::Export(args) if !args.drains())
-            || matches!(command, Command::Tail(args) if args.only_looks())
-    }
-
-    fn repeats(command: &Command) -> bool {
-        matches!(command, Command::Top(_) | Command::Tail(_))
     }
 }
 

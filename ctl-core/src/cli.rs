@@ -15,7 +15,7 @@ use crate::settings::context::ContextArgs;
 use crate::settings::doctor::DoctorArgs;
 use crate::shells::CompleteArgs;
 use crate::tls::{self, TlsArgs};
-use crate::tool::Tool;
+use crate::tool::{Nature, Tool};
 use crate::watch::WatchArgs;
 
 /// A command line of a tool.
@@ -92,21 +92,21 @@ pub enum Common {
 }
 
 impl Common {
-    /// Whether the command leaves server and files as they are.
+    /// What the command does to what is there.
     #[must_use]
-    pub fn reads_only(&self) -> bool {
+    pub fn nature(&self) -> Nature {
+        let reads = |reads_only| if reads_only { Nature::Looks } else { Nature::Adds };
         match self {
             Self::Ping(_)
             | Self::Doctor(_)
-            | Self::Latency(_)
-            | Self::Watch(_)
             | Self::Completions(_)
             | Self::Complete(_)
-            | Self::Docs(_) => true,
-            Self::Man(args) => !args.writes(),
-            Self::Context(args) => args.reads_only(),
-            Self::Config(args) => args.reads_only(),
-            Self::Repl(_) | Self::Serve(_) => false,
+            | Self::Docs(_) => Nature::Looks,
+            Self::Latency(_) | Self::Watch(_) => Nature::LooksOn,
+            Self::Man(args) => reads(!args.writes()),
+            Self::Context(args) => reads(args.reads_only()),
+            Self::Config(args) => reads(args.reads_only()),
+            Self::Repl(_) | Self::Serve(_) => Nature::Adds,
         }
     }
 

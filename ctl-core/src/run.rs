@@ -18,7 +18,7 @@ use crate::repl::{start, unreadable};
 use crate::serve::{self, Requests, ServeArgs};
 use crate::settings;
 use crate::shells;
-use crate::tool::Context;
+use crate::tool::{Context, Nature};
 use crate::watch::{Repeat, watch};
 use crate::{latency, ping};
 
@@ -77,12 +77,8 @@ fn is_about_settings<T: Interactive>(line: &Line<T>) -> bool {
 /// Why the command did not do what was asked.
 pub fn dispatch<T: Interactive>(context: &mut Context<T>, line: Line<T>) -> Result<Exit, CliError> {
     let style = context.out.style.clone();
-    let reads_only = reads_only(&line);
-    let may_harm = match &line {
-        Line::Own(command) => !reads_only && !T::only_adds(command),
-        Line::Common(_) => false,
-    };
-    if may_harm && !context.globals.dry_run {
+    let nature = nature(&line);
+    if nature == Nature::Changes && !context.globals.dry_run {
         context.confirm().unlock(&context.messages)?;
     }
     let result = match line {
@@ -94,15 +90,15 @@ pub fn dispatch<T: Interactive>(context: &mut Context<T>, line: Line<T>) -> Resu
     context.link.rest();
     context.out.style = style;
     match result {
-        Err(error) if error.is_broken_pipe() && reads_only => Ok(Exit::Done),
+        Err(error) if error.is_broken_pipe() && nature.reads_only() => Ok(Exit::Done),
         other => other,
     }
 }
 
-fn reads_only<T: Interactive>(line: &Line<T>) -> bool {
+fn nature<T: Interactive>(line: &Line<T>) -> Nature {
     match line {
-        Line::Own(command) => T::reads_only(command),
-        Line::Common(command) => command.reads_only(),
+        Line::Own(command) => T::nature(command),
+        Line::Common(command) => command.nature(),
     }
 }
 
@@ -182,13 +178,7 @@ impl<T: Interactive> Repeat for Context<T> {
 
     fn read(line: &[String]) -> Result<Option<(GlobalArgs, Line<T>)>, clap::Error> {
         let (cli, _) = cli::parse::<T>(line)?;
-        let repeats = |line: &Line<T>| match line {
-            Line::Own(command) => T::repeats(command),
-            Line::Common(command) => {
-                matches!(command, Common::Watch(_) | Common::Latency(_))
-            }
-        };
-        let looks = |line: &Line<T>| reads_only(line) && !repeats(line);
+        let looks = |line: &Line<T>| nature(line) == Nature::Looks;
         Ok(cli.command.filter(looks).map(|command| (cli.globals, command)))
     }
 

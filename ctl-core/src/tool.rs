@@ -42,19 +42,30 @@ pub trait Tool: Sized + 'static {
     /// The failure of the connection.
     fn diagnose(link: &mut Self::Link) -> Result<Diagnosis, CliError>;
 
-    /// Whether the command leaves server and files as they are: a reader who goes away ends it quietly, and `watch`
-    /// may repeat it.
-    fn reads_only(command: &Self::Command) -> bool;
+    /// What the command does to what is there. It is asked of every command, so none may be left out.
+    fn nature(command: &Self::Command) -> Nature;
+}
 
-    /// Whether the command looks again and again by itself: then `watch` does not repeat it.
+/// What a command does to what is there: how careful the kit is with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nature {
+    /// It looks, and leaves server and files as they are: a reader who goes away ends it quietly, and `watch` may repeat it.
+    Looks,
+    /// The same again and again by itself: `watch` does not repeat it.
+    LooksOn,
+    /// It takes, changes and removes nothing that is there: it puts something new there, works only on what it has put there
+    /// itself, or asks by itself.
+    Adds,
+    /// It may take, change or remove what is there: in a protected context it asks first.
+    Changes,
+}
+
+impl Nature {
+    /// Whether server and files stay as they are.
     #[must_use]
-    fn repeats(_command: &Self::Command) -> bool {
-        false
+    pub fn reads_only(self) -> bool {
+        matches!(self, Self::Looks | Self::LooksOn)
     }
-
-    /// Whether the command takes, changes and removes nothing that is there: it puts something new there, or works only
-    /// on what it has put there itself. In a protected context all others ask first.
-    fn only_adds(command: &Self::Command) -> bool;
 }
 
 /// What every command works with: flags, connections, output, messages, input. Fields are public so that a command can

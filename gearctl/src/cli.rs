@@ -8,6 +8,7 @@ use ctl_core::program::Program;
 use ctl_core::settings::doctor::Diagnosis;
 use ctl_core::smoke::SmokeArgs;
 use ctl_core::tap::TapArgs;
+use ctl_core::tool::Nature;
 use ctl_core::top::TopArgs;
 use ctl_core::web::WebArgs;
 
@@ -187,41 +188,41 @@ impl ctl_core::tool::Tool for Gearctl {
         server::diagnose(link)
     }
 
-    fn only_adds(command: &Command) -> bool {
+    fn nature(command: &Command) -> Nature {
         match command {
+            Command::Tap(args) if args.replays() => Nature::Changes,
+            Command::Tap(_) => Nature::Adds,
+            Command::Function(args) if args.only_adds() => Nature::Adds,
+            Command::Function(_) => Nature::Changes,
+            Command::Job(_)
+            | Command::Jobs(_)
+            | Command::UniqueJobs(_)
+            | Command::Functions(_)
+            | Command::Workers(_)
+            | Command::Check(_)
+            | Command::Wait(_)
+            | Command::Server(_)
+            | Command::Version(_)
+            | Command::Pid(_)
+            | Command::Verbose(_) => Nature::Looks,
+            Command::Top(_) => Nature::LooksOn,
             // What the page does asks by itself.
-            Command::Web(_) => true,
-            Command::Tap(args) => !args.replays(),
-            Command::Function(args) => args.only_adds(),
+            Command::Web(_) => Nature::Adds,
             Command::Run(_)
             | Command::Submit(_)
             | Command::Map(_)
             | Command::Import(_)
             | Command::Smoke(_)
-            | Command::Exporter(_) => true,
-            _ => false,
+            | Command::Exporter(_) => Nature::Adds,
+            Command::Work(_)
+            | Command::Cancel(_)
+            | Command::Drain(_)
+            | Command::Move(_)
+            | Command::Peek(_)
+            | Command::Export(_)
+            | Command::Bench(_)
+            | Command::Shutdown(_)
+            | Command::Raw(_) => Nature::Changes,
         }
-    }
-
-    fn reads_only(command: &Command) -> bool {
-        matches!(
-            command,
-            Command::Job(_)
-                | Command::Jobs(_)
-                | Command::UniqueJobs(_)
-                | Command::Functions(_)
-                | Command::Workers(_)
-                | Command::Check(_)
-                | Command::Top(_)
-                | Command::Wait(_)
-                | Command::Server(_)
-                | Command::Version(_)
-                | Command::Pid(_)
-                | Command::Verbose(_)
-        )
-    }
-
-    fn repeats(command: &Command) -> bool {
-        matches!(command, Command::Top(_))
     }
 }
