@@ -70,6 +70,7 @@
 //! | `blocking` | yes | the blocking face: [`blocking`] | socket2 |
 //! | `tls` | no | `adfs://` and `https://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
+//! | `json` | no | bodies that are JSON: `lpush_json`, `rpush_json`, `json` | serde, serde_json |
 //! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
 //! | `tracing` | no | spans and events for connections and requests | tracing |
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, settings, reports, metrics and statistics | |
@@ -86,6 +87,8 @@ mod delivery;
 mod error;
 #[cfg(feature = "tokio")]
 mod http;
+#[cfg(feature = "json")]
+mod json;
 #[cfg(feature = "tokio")]
 mod link;
 mod names;
@@ -111,6 +114,8 @@ mod worker;
 
 #[cfg(feature = "tokio")]
 pub use queue_core::Duplex;
+#[cfg(feature = "json")]
+pub use queue_core::JsonError;
 #[cfg(feature = "__rustls")]
 pub use queue_core::TlsOptions;
 pub use queue_core::{

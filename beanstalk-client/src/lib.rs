@@ -76,6 +76,7 @@
 //! | `blocking` | yes | the blocking face: [`blocking::Client`] | socket2 |
 //! | `tls` | no | `beanstalks://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
+//! | `json` | no | bodies that are JSON: `put_json`, `json` | serde, serde_json |
 //! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
 //! | `tracing` | no | spans and events for connections, commands and jobs | tracing |
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, settings, reports, metrics and statistics | serde |
@@ -91,6 +92,8 @@ mod client;
 #[cfg(feature = "tokio")]
 mod commands;
 mod error;
+#[cfg(feature = "json")]
+mod json;
 mod options;
 #[cfg(feature = "tokio")]
 mod pipeline;
@@ -147,6 +150,8 @@ pub use self::{
 };
 #[cfg(feature = "tokio")]
 pub use queue_core::Duplex;
+#[cfg(feature = "json")]
+pub use queue_core::JsonError;
 #[cfg(feature = "__rustls")]
 pub use queue_core::TlsOptions;
 pub use queue_core::{Endpoint, RetryPolicy, Selection, ServerOptions};

@@ -82,6 +82,7 @@
 //! | `blocking` | yes | the blocking face: [`blocking`] | socket2 |
 //! | `tls` | no | `gearmans://` addresses for both faces, [`TlsOptions`] | rustls, rustls-native-certs, tokio-rustls |
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
+//! | `json` | no | bodies that are JSON: `submit_json`, `run_json`, `submit_background_json`, `json` | serde, serde_json |
 //! | `stream` | no | `futures_core::Stream` for what the async face gives one after the other: `into_stream` | futures-core |
 //! | `tracing` | no | spans and events for connections, requests and jobs | tracing |
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, settings, reports, metrics and statistics | serde |
@@ -107,6 +108,8 @@ mod event;
 mod handle;
 #[cfg(feature = "tokio")]
 mod job;
+#[cfg(feature = "json")]
+mod json;
 mod keys;
 #[cfg(feature = "tokio")]
 mod lane;
@@ -173,6 +176,8 @@ pub use self::{
 };
 #[cfg(feature = "tokio")]
 pub use queue_core::Duplex;
+#[cfg(feature = "json")]
+pub use queue_core::JsonError;
 #[cfg(feature = "__rustls")]
 pub use queue_core::TlsOptions;
 pub use queue_core::{ConnectionState, Endpoint, RetryPolicy, ServerOptions};

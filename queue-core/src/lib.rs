@@ -31,6 +31,8 @@ mod fate;
 mod health;
 mod io;
 mod job_limit;
+#[cfg(feature = "json")]
+mod json;
 mod limit;
 mod lock;
 mod made_of;
@@ -76,6 +78,8 @@ mod wakers;
 mod watch;
 mod words;
 
+#[cfg(feature = "json")]
+pub use self::json::{JsonError, from_json, to_json};
 #[cfg(feature = "tokio")]
 pub use self::net::{Connector, Duplex, Timer, connect, within};
 #[cfg(feature = "tokio")]

@@ -1,0 +1,169 @@
+//! Messages whose bodies are JSON.
+
+use queue_core::from_json;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use queue_core::to_json;
+use serde::Deserialize;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use serde::Serialize;
+
+#[cfg(feature = "blocking")]
+use crate::blocking;
+use crate::{Delivery, JsonError};
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::{Error, MessageId, QueueName, Result};
+
+impl Delivery {
+    /// The body as JSON.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fixtures::adf_queue::Server::builder().queue("/mail").start()?;
+    /// # let address = server.address();
+    /// use adf_queue_client::Client;
+    ///
+    /// let client = Client::connect(address).await?;
+    /// client.rpush_json("/mail", &["ada@example.org"]).await?;
+    /// let message = client.pull("/mail").await?;
+    /// let [to]: [String; 1] = message.json()?;
+    /// assert_eq!(to, "ada@example.org");
+    /// client.delete(&message).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When it is not the JSON of a `T`.
+    pub fn json<'a, T: Deserialize<'a>>(&'a self) -> std::result::Result<T, JsonError> {
+        from_json(self.body())
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl crate::Client {
+    /// Adds a message with this value as JSON; see [`lpush`](Self::lpush).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`lpush`](Self::lpush).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lpush`](Self::lpush).
+    pub async fn lpush_json<Q, V>(&self, queue: Q, value: &V) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+        V: Serialize + ?Sized,
+    {
+        let body = to_json(value)?;
+        self.lpush(queue, body).await
+    }
+
+    /// Adds a message with this value as JSON; see [`rpush`](Self::rpush).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`rpush`](Self::rpush).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`rpush`](Self::rpush).
+    pub async fn rpush_json<Q, V>(&self, queue: Q, value: &V) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+        V: Serialize + ?Sized,
+    {
+        let body = to_json(value)?;
+        self.rpush(queue, body).await
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl crate::Producer {
+    /// Adds a message with this value as JSON; see [`rpush`](Self::rpush).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`rpush`](Self::rpush).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`rpush`](Self::rpush).
+    pub async fn rpush_json<Q, V>(&self, queue: Q, value: &V) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+        V: Serialize + ?Sized,
+    {
+        let body = to_json(value)?;
+        self.rpush(queue, body).await
+    }
+}
+
+#[cfg(feature = "blocking")]
+impl blocking::Client {
+    /// Adds a message with this value as JSON; see [`lpush`](Self::lpush).
+    ///
+    /// ```
+    /// # let server = fixtures::adf_queue::Server::builder().queue("/mail").start()?;
+    /// # let address = server.address();
+    /// use adf_queue_client::blocking::Client;
+    ///
+    /// let mut client = Client::connect(address)?;
+    /// client.rpush_json("/mail", &["last"])?;
+    /// client.lpush_json("/mail", &["first"])?;
+    /// let message = client.pull("/mail")?;
+    /// assert_eq!(message.json::<[&str; 1]>()?, ["first"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`lpush`](Self::lpush).
+    pub fn lpush_json<Q, V>(&mut self, queue: Q, value: &V) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+        V: Serialize + ?Sized,
+    {
+        let body = to_json(value)?;
+        self.lpush(queue, body)
+    }
+
+    /// Adds a message with this value as JSON; see [`rpush`](Self::rpush).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`rpush`](Self::rpush).
+    pub fn rpush_json<Q, V>(&mut self, queue: Q, value: &V) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+        V: Serialize + ?Sized,
+    {
+        let body = to_json(value)?;
+        self.rpush(queue, body)
+    }
+}
+
+#[cfg(feature = "blocking")]
+impl blocking::Producer {
+    /// Adds a message with this value as JSON; see [`rpush`](Self::rpush).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`rpush`](Self::rpush).
+    pub fn rpush_json<Q, V>(&self, queue: Q, value: &V) -> Result<MessageId>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+        V: Serialize + ?Sized,
+    {
+        let body = to_json(value)?;
+        self.rpush(queue, body)
+    }
+}

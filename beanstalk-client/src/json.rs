@@ -1,0 +1,132 @@
+//! Jobs whose bodies are JSON.
+
+use queue_core::from_json;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use queue_core::to_json;
+use serde::Deserialize;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use serde::Serialize;
+
+#[cfg(feature = "blocking")]
+use crate::blocking;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use crate::{Error, Inserted, PutOptions, Result, TubeName};
+use crate::{Job, JsonError};
+
+impl Job {
+    /// The body as JSON.
+    ///
+    /// ```
+    /// # let server = fixtures::beanstalkd::Server::start()?;
+    /// # let address = server.address();
+    /// use beanstalk_client::{PutOptions, blocking::Client};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Mail {
+    ///     to: String,
+    /// }
+    ///
+    /// let mut client = Client::connect(address)?;
+    /// client.put_json(&Mail { to: "ada@example.org".into() }, PutOptions::default())?.id();
+    /// let job = client.reserve()?.job().expect("it was put");
+    /// let mail: Mail = job.json()?;
+    /// assert_eq!(mail.to, "ada@example.org");
+    /// client.delete(&job)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When it is not the JSON of a `T`.
+    pub fn json<'a, T: Deserialize<'a>>(&'a self) -> std::result::Result<T, JsonError> {
+        from_json(&self.body)
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl crate::Client {
+    /// Stores a job with this value as JSON in the used tube; see [`put`](Self::put).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`put`](Self::put).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`put`](Self::put).
+    pub async fn put_json<V>(&mut self, value: &V, options: PutOptions) -> Result<Inserted>
+    where
+        V: Serialize + ?Sized,
+    {
+        let body = to_json(value)?;
+        self.put(body, options).await
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl crate::Producer {
+    /// Puts a job with this value as JSON and waits for the server's answer; see [`put`](Self::put).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fixtures::beanstalkd::Server::start()?;
+    /// # let address = server.address();
+    /// use beanstalk_client::{Producer, PutOptions};
+    ///
+    /// let producer = Producer::connect(address).await?;
+    /// producer.put_json("mail", &["ada@example.org"], PutOptions::default()).await?.id();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`put`](Self::put).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`put`](Self::put).
+    pub async fn put_json<T, V>(&self, tube: T, value: &V, options: PutOptions) -> Result<Inserted>
+    where
+        T: TryInto<TubeName>,
+        Error: From<T::Error>,
+        V: Serialize + ?Sized,
+    {
+        let body = to_json(value)?;
+        self.put(tube, body, options).await
+    }
+}
+
+#[cfg(feature = "blocking")]
+impl blocking::Client {
+    /// Stores a job with this value as JSON in the used tube; see [`put`](Self::put).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`put`](Self::put).
+    pub fn put_json<V>(&mut self, value: &V, options: PutOptions) -> Result<Inserted>
+    where
+        V: Serialize + ?Sized,
+    {
+        self.put(to_json(value)?, options)
+    }
+}
+
+#[cfg(feature = "blocking")]
+impl blocking::Producer {
+    /// Puts a job with this value as JSON and waits for the server's answer; see [`put`](Self::put).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`put`](Self::put).
+    pub fn put_json<T, V>(&self, tube: T, value: &V, options: PutOptions) -> Result<Inserted>
+    where
+        T: TryInto<TubeName>,
+        Error: From<T::Error>,
+        V: Serialize + ?Sized,
+    {
+        self.put(tube, to_json(value)?, options)
+    }
+}

@@ -1,0 +1,85 @@
+//! Bodies that are JSON.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// A body that is not the JSON that its reader expects.
+///
+/// Its text says where and why, and may quote the body.
+#[derive(Debug)]
+pub struct JsonError {
+    bytes: usize,
+    cause: serde_json::Error,
+}
+
+impl JsonError {
+    /// Whether the body is no JSON at all, or ends too early; otherwise it is JSON of another shape.
+    #[must_use]
+    pub fn is_malformed(&self) -> bool {
+        !self.cause.is_data()
+    }
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what =
+            if self.is_malformed() { "no JSON" } else { "JSON of another shape than expected" };
+        write!(f, "the body of {} bytes is {what}: {}", self.bytes, self.cause)
+    }
+}
+
+impl std::error::Error for JsonError {}
+
+/// Reads a body.
+///
+/// # Errors
+///
+/// When it is not the JSON of a `T`.
+pub fn from_json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, JsonError> {
+    serde_json::from_slice(body).map_err(|cause| JsonError { bytes: body.len(), cause })
+}
+
+/// Writes a body.
+///
+/// # Errors
+///
+/// `InvalidInput` for a value that JSON cannot carry, as a map whose keys are no text.
+pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(value)
+        .map_err(|error| Error::invalid(format!("the value cannot be written as JSON: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn errors_say_how_much_there_was_what_is_wrong_and_where() {
+        let error = from_json::<u8>(b"hello").unwrap_err();
+        assert!(error.is_malformed());
+        assert_eq!(
+            error.to_string(),
+            "the body of 5 bytes is no JSON: expected value at line 1 column 1"
+        );
+        assert!(from_json::<u8>(b"").unwrap_err().is_malformed());
+        let error = from_json::<BTreeMap<String, u8>>(br#"{"a": 256}"#).unwrap_err();
+        assert!(!error.is_malformed());
+        assert_eq!(
+            error.to_string(),
+            "the body of 10 bytes is JSON of another shape than expected: invalid value: integer `256`, expected u8 \
+             at line 1 column 9"
+        );
+    }
+
+    #[test]
+    fn what_json_cannot_carry_is_refused() {
+        let error = to_json(&BTreeMap::from([(vec![1], 2)])).unwrap_err();
+        assert_eq!(error.to_string(), "the value cannot be written as JSON: key must be a string");
+        assert_eq!(from_json::<String>(&to_json("é\n").unwrap()).unwrap(), "é\n");
+    }
+}
