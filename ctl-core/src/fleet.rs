@@ -70,6 +70,15 @@ impl<L: Link> Fleet<L> {
         Ok(answers)
     }
 
+    /// The link to one of the servers that have answered; where there is only one, `own`.
+    pub fn at<'l>(&'l mut self, own: &'l mut L, server: Option<&str>) -> &'l mut L {
+        let mut servers = self.servers.iter_mut();
+        match server.and_then(|name| servers.find(|server| server.address == name)) {
+            Some(server) => &mut server.link,
+            None => own,
+        }
+    }
+
     /// The exit of the worst server.
     #[must_use]
     pub fn exit(&self) -> Exit {

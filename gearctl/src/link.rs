@@ -12,9 +12,11 @@ use ctl_core::serve::Endpoint;
 use ctl_core::tls::Tls;
 use fixtures::fault::Faults;
 use fixtures::gearmand::{Listen, Server};
-use gearman_client::blocking::{Admin, Client, Packets};
+use gearman_client::blocking::{Admin, Client, Packets, Worker};
 use gearman_client::protocol::{AdminCommand, AdminReply, Echo, PacketType, Request};
-use gearman_client::{Address, ConnectOptions, Listing, RetryPolicy, Row, Servers};
+use gearman_client::{
+    Address, ConnectOptions, FunctionName, Grab, Listing, RetryPolicy, Row, Servers, WorkerOptions,
+};
 
 use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
 
@@ -75,6 +77,16 @@ impl<T> Answer<T> {
             Self::Silent(error) => Answer::Silent(error),
         })
     }
+}
+
+/// A worker that serves a function.
+///
+/// # Errors
+/// The server cannot be reached.
+pub fn worker(options: WorkerOptions, function: &FunctionName) -> Result<Worker, CliError> {
+    let mut worker = Worker::connect(options).map_err(cli_error)?;
+    worker.can_do(function.clone(), None).map_err(cli_error)?;
+    Ok(worker)
 }
 
 /// `GET_STATUS` of a job that there is not: geard leaves `ECHO_REQ` unanswered.
@@ -262,12 +274,21 @@ impl Link {
         Servers::new(self.dialer.options()?).map_err(cli_error)
     }
 
-    /// The first server alone.
+    /// The server, for a worker or client of it alone.
     ///
     /// # Errors
-    /// An address is wrong: exit 2.
-    pub fn first_server(&mut self) -> Result<Servers, CliError> {
-        Servers::new([self.dialer.first()?]).map_err(cli_error)
+    /// There are several, or an address is wrong: exit 2.
+    pub fn only_server(&mut self) -> Result<Servers, CliError> {
+        Servers::new([self.dialer.only()?]).map_err(cli_error)
+    }
+
+    /// How workers of the server alone are made, with one slot each.
+    ///
+    /// # Errors
+    /// There are several, or an address is wrong: exit 2.
+    pub fn worker_options(&mut self) -> Result<WorkerOptions, CliError> {
+        // What every server answers: geard keeps silent to GRAB_JOB_ALL, and g2 closes.
+        Ok(WorkerOptions::new(self.only_server()?).slots(1).grab(Grab::Uniq))
     }
 
     /// Whether a connection for jobs is open, as far as is known.
@@ -299,10 +320,10 @@ impl Link {
         Ok(start.elapsed())
     }
 
-    /// One text command, on the first server.
+    /// One text command, which only one server can be asked.
     ///
     /// # Errors
-    /// The server's refusal, or the failure of the connection.
+    /// There are several: exit 2. The server's refusal, or the failure of the connection.
     pub fn admin(&mut self, command: &AdminCommand) -> Result<AdminReply, CliError> {
         let mut admin = match self.admin.take() {
             Some(admin) => admin,
@@ -313,11 +334,11 @@ impl Link {
         reply
     }
 
-    /// One text command that not every server answers, on the first server. An answer is waited for as long as
-    /// `--timeout` says, or [`PROBE`].
+    /// As [`Link::admin`], of a command that not every server answers. An answer is waited for as long as `--timeout`
+    /// says, or [`PROBE`].
     ///
     /// # Errors
-    /// Another refusal, or no connection.
+    /// There are several servers: exit 2. Another refusal, or no connection.
     pub fn probe(&mut self, command: &AdminCommand) -> Result<Answer<AdminReply>, CliError> {
         let mut admin = match self.prober.take() {
             Some(admin) => admin,
@@ -393,32 +414,27 @@ impl Link {
         Ok(listing)
     }
 
-    /// A connection to the first server for single packets, and its address.
+    /// A connection to the server for single packets, and its address.
     ///
     /// # Errors
-    /// The server cannot be reached: exit 69.
+    /// There are several servers: exit 2. The server cannot be reached: exit 69.
     pub fn open_packets(&mut self) -> Result<(Packets, String), CliError> {
-        let first = self.dialer.first()?;
+        let only = self.dialer.only()?;
         let packets = self
             .dialer
-            .open(|attempt| Packets::connect(attempt.bound::<Self>(&first)).map_err(cli_error))?;
-        Ok((packets, first.address().to_string()))
+            .open(|attempt| Packets::connect(attempt.bound::<Self>(&only)).map_err(cli_error))?;
+        Ok((packets, only.address().to_string()))
     }
 
-    /// Connects to the first server for text; `patience` bounds its answers where `--timeout` says nothing.
+    /// Connects to the server for text; `patience` bounds its answers where `--timeout` says nothing.
     fn open_admin(&mut self, patience: Option<Duration>) -> Result<Admin, CliError> {
-        let several = self.dialer.options()?.len() > 1;
-        let mut first = self.dialer.first()?;
+        let mut only = self.dialer.only()?;
         if let (Some(bound), None) = (patience, self.dialer.timeout()) {
-            first = first.reply_timeout(bound);
-        }
-        if several {
-            let text = format!("of several servers, {} is administered", first.address());
-            self.dialer.messages().decision(text);
+            only = only.reply_timeout(bound);
         }
         let bound = self.dialer.call_bound();
         self.dialer.open(|attempt| {
-            let mut admin = Admin::connect(attempt.bound::<Self>(&first)).map_err(cli_error)?;
+            let mut admin = Admin::connect(attempt.bound::<Self>(&only)).map_err(cli_error)?;
             if attempt.asks {
                 // The command that every server answers.
                 admin.status().map_err(cli_error)?;

@@ -13,11 +13,11 @@ use ctl_core::messages::Messages;
 use ctl_core::signals::Interrupts;
 use gearman_client::blocking::{Client, Worker};
 use gearman_client::protocol::{Echo, Submit};
-use gearman_client::{FunctionName, Grab, SubmitOptions, WorkerOptions};
+use gearman_client::{FunctionName, SubmitOptions};
 
 use super::functions::status_of;
 use crate::error::cli_error;
-use crate::link::{Answer, Link};
+use crate::link::{Answer, Link, worker};
 use crate::names::{self, show_function};
 use crate::scratch;
 use crate::tool::Tool;
@@ -137,20 +137,12 @@ fn measure(
             workers.start(link, function)?;
         }
         clients.push(match mode {
-            Mode::Worker => BenchClient::Grabs(connect(link, function)?),
+            Mode::Worker => BenchClient::Grabs(worker(link.worker_options()?, function)?),
             _ => BenchClient::Submits(Submitter::new(link, mode, function)?),
         });
     }
     let progress = tool.globals.progress.unwrap_or_default();
     bench::measure(plan, clients, (progress, &tool.messages), interrupts)
-}
-
-fn connect(link: &mut Link, function: &FunctionName) -> Result<Worker, CliError> {
-    // What every server answers: geard and g2 have no GRAB_JOB_ALL.
-    let options = WorkerOptions::new(link.first_server()?).slots(1).grab(Grab::Uniq);
-    let mut worker = Worker::connect(options).map_err(cli_error)?;
-    worker.can_do(function.clone(), None).map_err(cli_error)?;
-    Ok(worker)
 }
 
 enum BenchClient {
@@ -181,7 +173,7 @@ struct Submitter {
 
 impl Submitter {
     fn new(link: &mut Link, mode: Mode, function: &FunctionName) -> Result<Self, CliError> {
-        let mut client = Client::connect(link.first_server()?).map_err(cli_error)?;
+        let mut client = Client::connect(link.only_server()?).map_err(cli_error)?;
         client.set_total_timeout(link.dialer.call_bound());
         Ok(Self { client, mode, function: function.clone() })
     }
@@ -235,7 +227,8 @@ const SLICE: Duration = Duration::from_millis(100);
 
 impl Workers {
     fn start(&mut self, link: &mut Link, function: &FunctionName) -> Result<(), CliError> {
-        let (mut worker, stop) = (connect(link, function)?, Arc::clone(&self.stop));
+        let (mut worker, stop) =
+            (worker(link.worker_options()?, function)?, Arc::clone(&self.stop));
         let work = move || {
             while !stop.load(Ordering::Relaxed) {
                 // What fails here fails for the client that waits for it, too.
@@ -286,7 +279,7 @@ fn empty(link: &mut Link, function: &FunctionName) -> Result<(), CliError> {
     if !has_jobs(link)? {
         return Ok(());
     }
-    let mut worker = connect(link, function)?;
+    let mut worker = worker(link.worker_options()?, function)?;
     while let Some(job) = worker.next_job(PATIENCE).map_err(cli_error)? {
         worker.complete(job, b"").map_err(cli_error)?;
     }

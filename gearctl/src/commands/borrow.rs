@@ -5,15 +5,16 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, Manner, OnError, Rate};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::{Fleet, name_at};
 use ctl_core::named::{One, Several};
 use ctl_core::output::{BodiesArgs, List, Record};
 use ctl_core::{records, units};
 use gearman_client::blocking::{GrabbedJob, Worker};
-use gearman_client::{FunctionName, Grab, JobLimit, WorkerOptions};
+use gearman_client::{FunctionName, JobLimit};
 
 use super::drain::{RECORDS, targets};
 use crate::error::cli_error;
-use crate::link::Link;
+use crate::link::{Link, worker};
 use crate::names::{Function, show_function, show_handle};
 use crate::tool::Tool;
 
@@ -24,6 +25,7 @@ A Gearman server shows a job to nobody but a worker. So this is a worker that ta
 upon which the server queues them again: each counts a retry more (RETRIES of `jobs`), and it may DROP them. gearmand does
 that with --job-retries, when a job's retries are used up; since 2026 `--job-retries 0` drops it at once, and no command tells
 how the server is set. The client of a dropped foreground job is told that it failed. Therefore it asks first; --yes answers.
+Several servers show their jobs one after the other.
 
 Examples:
   gearctl peek mail --yes
@@ -38,6 +40,7 @@ retry more, and the server may DROP it, as `peek --help` says. Therefore it asks
 jobs for good, and loses none.
 The records are those of drain, which import and submit --ndjson read. The server does not tell a job's priority, so they
 have none. At most 10,000 jobs or 256 MiB of a function are held at once; where there are more, the exit code is 3.
+Of several servers all give their jobs; one that does not answer is named, and its code the exit code.
 
 Examples:
   gearctl export mail --yes > mail.ndjson
@@ -90,17 +93,29 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
     args.bodies.prepare(&mut tool.out, &RECORDS)?;
     let name = show_function(&function);
     ask(tool, &format!("take {} of {name} for a moment", units::count(args.count, "job")))?;
+    let mut fleet = Fleet::of(tool)?;
+    let connected = fleet.ask(&mut tool.link, |link| link.client().map(drop))?;
+    let servers: Vec<Option<String>> = connected.into_iter().map(|(server, ())| server).collect();
     let action = Action { past: "looked at", noun: "job", place: format!("of {name}") };
     let mut bulk = tool.bulk(action, OnError::Stop, None)?;
     let mut list = tool.out.list(&RECORDS)?.eager();
-    let taken = borrow(&mut tool.link, &function, args.count, &mut bulk, &mut list);
-    bulk = bulk.after(taken.map(drop))?;
+    let mut left = args.count;
+    for server in &servers {
+        let link = fleet.at(&mut tool.link, server.as_deref());
+        let taken = borrow(link, &function, left, &mut bulk, &mut list);
+        left = left.saturating_sub(taken.as_ref().map_or(0, |taken| taken.count));
+        bulk = bulk.after(taken.map(drop))?;
+    }
     if bulk.succeeded() == 0 {
+        if let Some(error) = fleet.silent() {
+            return Err(error);
+        }
         let why = format!("no job of {name} is queued");
         return Err(CliError::not_found(why).hint("gearctl functions, to see where jobs are"));
     }
     list.finish()?;
-    bulk.finish_silently()
+    let exit = bulk.finish_silently()?;
+    Ok(if exit.is_done() { fleet.exit() } else { exit })
 }
 
 /// Runs `export`.
@@ -109,7 +124,8 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
 /// As documented in the table of exit codes.
 pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     records::prepare(tool, records::STDOUT.as_ref(), &RECORDS)?;
-    let targets = targets(tool, args.functions.names()?)?;
+    let mut fleet = Fleet::of(tool)?;
+    let targets = targets(tool, &mut fleet, &args.functions.names()?)?;
     let queued: u64 = targets.iter().map(|target| target.queued).sum();
     let total = queued.min(args.limit.unwrap_or(u64::MAX));
     let jobs = units::count(total, "job");
@@ -128,7 +144,8 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     let (mut left, mut is_all) = (total, true);
     for target in &targets {
         let most = target.queued.min(left);
-        let taken = borrow(&mut tool.link, &target.function, most, &mut bulk, &mut list);
+        let link = fleet.at(&mut tool.link, target.server.as_deref());
+        let taken = borrow(link, &target.function, most, &mut bulk, &mut list);
         let taken = match taken {
             Ok(taken) => taken,
             Err(error) => return Err(bulk.abort(error)),
@@ -136,7 +153,7 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
         left = left.saturating_sub(taken.count);
         if taken.is_full {
             is_all = false;
-            let name = show_function(&target.function);
+            let name = name_at(show_function(&target.function), target.server.as_deref());
             tool.messages.warn(format!(
                 "{name} has more than the {} that are held at once: drain --to takes them all",
                 units::count(taken.count, "job")
@@ -145,6 +162,7 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     }
     list.finish()?;
     let exit = bulk.finish_quietly()?;
+    let exit = if exit.is_done() { fleet.exit() } else { exit };
     Ok(if exit.is_done() && !is_all { Exit::Partial } else { exit })
 }
 
@@ -178,12 +196,11 @@ fn borrow(
     // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
     link.client()?;
     let slots = most.min(MOST.0);
-    let options = WorkerOptions::new(link.first_server()?)
+    let options = link
+        .worker_options()?
         .slots(usize::try_from(slots).unwrap_or(usize::MAX))
-        .limit(JobLimit::new(slots))
-        .grab(Grab::Uniq);
-    let mut worker = Worker::connect(options).map_err(cli_error)?;
-    worker.can_do(function.clone(), None).map_err(cli_error)?;
+        .limit(JobLimit::new(slots));
+    let mut worker = worker(options, function)?;
     let (mut held, mut bytes): (Vec<GrabbedJob>, usize) = (Vec::new(), 0);
     let taken = loop {
         if borrowed.count == most {

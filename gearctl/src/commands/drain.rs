@@ -10,12 +10,14 @@ use std::sync::mpsc::Receiver;
 use clap::{Args, ValueEnum};
 use ctl_core::bulk::{Action, Bulk, Manner, OnError, Rate};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::{Answered, Fleet, name_at};
 use ctl_core::named::Several;
 use ctl_core::output::{Column, Handover, Record, Shape};
 use ctl_core::{records, units};
 use gearman_client::FunctionName;
 
 use super::functions::status_of;
+use crate::link::Link;
 use crate::names::{Function, show_function};
 use crate::tool::Tool;
 use relocate::Resubmit;
@@ -36,6 +38,7 @@ counts as a retry, so a server with --job-retries may drop them. Servers other t
 clients wait: there only --as fail works.
 Taken are as many jobs as are queued at the start; --until-empty goes on until there is none. Running jobs, and jobs for
 a later time, stay. It asks first; --yes answers.
+Several servers are drained one after the other; one that does not answer is named, and its code the exit code.
 
 Examples:
   gearctl drain mail --yes
@@ -121,6 +124,8 @@ pub(super) static RECORDS: Shape = Shape::rows(
 
 /// A function with the number of its queued jobs.
 pub(super) struct Target {
+    /// Of which server, where there are several.
+    pub(super) server: Option<String>,
     pub(super) function: FunctionName,
     pub(super) queued: u64,
 }
@@ -155,24 +160,29 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
         records::prepare(tool, to, &RECORDS)?;
     }
     let (take, end) = (&args.take, args.end.unwrap_or(End::Complete));
-    let targets = targets(tool, args.functions.names()?)?;
+    let (functions, mut fleet) = (args.functions.names()?, Fleet::of(tool)?);
+    let targets = targets(tool, &mut fleet, &functions)?;
     let total = take.total(&targets);
     let what = describe(&targets, take.limit);
     if tool.globals.dry_run {
         let record = Record::new().with("dry_run", true).with("jobs", total);
         return tool.out.done_with(&record, &["jobs"], &format!("would drain {what}"));
     }
-    let address = tool.link.dialer.address()?;
-    agree(tool, take, end, total, &format!("drain {what} on {address}"))?;
+    let mut question = format!("drain {what}");
+    if !fleet.is_several() {
+        question.push_str(&format!(" on {}", tool.link.dialer.address()?));
+    }
+    agree(tool, (&mut fleet, &targets), take, end, &question)?;
     let interrupts = tool.interrupts()?;
-    let names: Vec<String> = targets.iter().map(|target| show_function(&target.function)).collect();
+    let names: Vec<String> = functions.iter().map(show_function).collect();
     let action = Action { past: "drained", noun: "job", place: format!("of {}", names.join(", ")) };
     let mut bulk = tool.bulk(action, take.manner(), Some(total))?;
     let mut file = match &args.to {
         Some(to) => records::create(to, &tool.out.style)?,
         None => None,
     };
-    let mut slots = Slots::new(&mut tool.link, take, end, &bulk.gate(), &tool.messages)?;
+    let from = (&mut fleet, &mut tool.link);
+    let mut slots = Slots::new(from, take, end, &bulk.gate(), &tool.messages);
     let drained = if args.to.is_some() {
         let out = file.as_mut().unwrap_or(&mut tool.out);
         let mut handover = Handover::new(out.list(&RECORDS)?, interrupts, &tool.messages)?;
@@ -184,49 +194,71 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     };
     drop(slots);
     let bulk = bulk.after(drained)?;
-    match &args.to {
-        Some(_) => bulk.finish_beside(file.as_ref(), &mut tool.out),
-        None => bulk.finish(&mut tool.out),
-    }
+    let exit = match &args.to {
+        Some(_) => bulk.finish_beside(file.as_ref(), &mut tool.out)?,
+        None => bulk.finish(&mut tool.out)?,
+    };
+    Ok(if exit.is_done() { fleet.exit() } else { exit })
 }
 
 /// Refuses to take jobs that clients wait for, and asks.
 fn agree(
     tool: &mut Tool,
+    (fleet, targets): (&mut Fleet<Link>, &[Target]),
     take: &TakeArgs,
     end: End,
-    total: u64,
     question: &str,
 ) -> Result<(), CliError> {
-    if take.background_only {
-        waiting::require_lookout(&mut tool.link)?;
-    } else if end != End::Fail {
-        waiting::refuse(&mut tool.link)?;
+    let mut servers: Vec<Option<&str>> =
+        targets.iter().map(|target| target.server.as_deref()).collect();
+    servers.dedup();
+    for server in servers {
+        let link = fleet.at(&mut tool.link, server);
+        let looked = match end {
+            _ if take.background_only => waiting::require_lookout(link),
+            End::Complete => waiting::refuse(link),
+            End::Fail => Ok(()),
+        };
+        looked.map_err(|error| match server {
+            Some(server) => error.context(server),
+            None => error,
+        })?;
     }
-    if total > 0 || take.until_empty {
+    if take.total(targets) > 0 || take.until_empty {
         tool.confirm().many(question, &tool.messages)?;
     }
     Ok(())
 }
 
-/// Counts the queued jobs of functions.
+/// Counts the queued jobs of functions, server by server.
 pub(super) fn targets(
     tool: &mut Tool,
-    functions: Vec<FunctionName>,
+    fleet: &mut Fleet<Link>,
+    functions: &[FunctionName],
 ) -> Result<Vec<Target>, CliError> {
-    let look = |function: FunctionName| {
-        let status = status_of(&mut tool.link, &function)?;
-        let queued = status.map_or(0, |status| u64::try_from(status.queued()).unwrap_or(0));
-        Ok(Target { function, queued })
+    let all = fleet.ask(&mut tool.link, |link| {
+        let look = |function| {
+            let status = status_of(link, function)?;
+            Ok(status.map_or(0, |status| u64::try_from(status.queued()).unwrap_or(0)))
+        };
+        functions.iter().map(look).collect::<Result<Vec<u64>, CliError>>()
+    })?;
+    let of = |(server, counts): Answered<Vec<u64>>| {
+        functions.iter().zip(counts).map(move |(function, queued)| Target {
+            server: server.clone(),
+            function: function.clone(),
+            queued,
+        })
     };
-    functions.into_iter().map(look).collect()
+    Ok(all.into_iter().flat_map(of).collect())
 }
 
 fn describe(targets: &[Target], limit: Option<u64>) -> String {
     let each: Vec<String> = targets
         .iter()
         .map(|target| {
-            format!("{} of {}", units::count(target.queued, "job"), show_function(&target.function))
+            let name = name_at(show_function(&target.function), target.server.as_deref());
+            format!("{} of {name}", units::count(target.queued, "job"))
         })
         .collect();
     match limit {
@@ -248,7 +280,7 @@ fn drain(
         if most == 0 || !bulk.gate().is_open() {
             continue;
         }
-        let all_news = slots.start(&target.function, most)?;
+        let all_news = slots.start(target, most)?;
         while let Some(news) = next(&all_news, way)? {
             match news {
                 News::Taken(job) => {

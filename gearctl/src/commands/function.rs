@@ -4,14 +4,16 @@ use std::ffi::{OsStr, OsString};
 
 use clap::{Args, Subcommand};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::Fleet;
 use ctl_core::named::{Leading, One};
 use ctl_core::output::Record;
 use ctl_core::units;
-use gearman_client::protocol::{AdminCommand, AdminReply};
+use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, MaxQueue};
 
 use super::functions::{no_function, status_of};
 use crate::error::cli_error;
+use crate::link::Link;
 use crate::names::{self, Function};
 use crate::tool::Tool;
 
@@ -21,6 +23,8 @@ Protocol: create function, drop function, maxqueue; status to look first.
 The server drops a function only without workers and running jobs. Queued jobs of a dropped function are not removed:
 they stay on the server's lists and never run. `drop` therefore refuses while there are jobs, unless --force is given.
 A limit holds for queued and running jobs together; 0, or no number, is no limit. The server does not report limits.
+Several servers are all told, drop and maxqueue those that know the function; one that fails is named, and its code the exit
+code.
 
 Examples:
   gearctl function create mail
@@ -91,13 +95,9 @@ pub fn run(tool: &mut Tool, args: FunctionArgs) -> Result<Exit, CliError> {
         Action::Create { name } => {
             let function = name.name()?;
             let sentence = format!("created the function {function}");
-            change(
-                tool,
-                "create",
-                &function,
-                AdminCommand::CreateFunction(function.clone()),
-                sentence,
-            )
+            let command = AdminCommand::CreateFunction(function.clone());
+            let change = Change { action: "create", function: &function, command, sentence };
+            change.make(tool, |_| Ok(true))
         }
         Action::Drop { name, force } => drop_function(tool, &name.name()?, force),
         Action::Maxqueue { name, limit, high, normal, low } => {
@@ -125,26 +125,21 @@ fn number(word: &OsStr) -> Result<u32, CliError> {
 }
 
 fn drop_function(tool: &mut Tool, function: &FunctionName, force: bool) -> Result<Exit, CliError> {
-    let status = status_of(&mut tool.link, function)?.ok_or_else(|| no_function(function))?;
-    if status.total > 0 && !force {
-        let jobs = units::count(status.total.unsigned_abs(), "job");
-        return Err(CliError::new(
-            Exit::Negative,
-            "FUNCTION_IN_USE",
-            format!("the function {function} has {jobs}, which would never run"),
-        )
-        .hint("--force drops it all the same"));
-    }
     let sentence = format!("dropped the function {function}");
-    change(tool, "drop", function, AdminCommand::DropFunction(function.clone()), sentence)
+    let command = AdminCommand::DropFunction(function.clone());
+    Change { action: "drop", function, command, sentence }.make(tool, |link| {
+        let Some(status) = status_of(link, function)? else { return Ok(false) };
+        if status.total > 0 && !force {
+            let jobs = units::count(status.total.unsigned_abs(), "job");
+            let why = format!("the function {function} has {jobs}, which would never run");
+            return Err(CliError::new(Exit::Negative, "FUNCTION_IN_USE", why)
+                .hint("--force drops it all the same"));
+        }
+        Ok(true)
+    })
 }
 
 fn maxqueue(tool: &mut Tool, function: &FunctionName, size: MaxQueue) -> Result<Exit, CliError> {
-    // The server answers OK for a function that it does not know, and does nothing.
-    if status_of(&mut tool.link, function)?.is_none() {
-        return Err(no_function(function)
-            .hint(format!("gearctl function create {function}, to limit it before it is used")));
-    }
     let text = match size {
         MaxQueue::All(0) => "without a limit".to_owned(),
         MaxQueue::All(limit) => format!("limited to {limit} for each priority"),
@@ -153,23 +148,61 @@ fn maxqueue(tool: &mut Tool, function: &FunctionName, size: MaxQueue) -> Result<
         }
     };
     let sentence = format!("the function {function} is {text}");
-    change(tool, "maxqueue", function, AdminCommand::MaxQueue(function.clone(), size), sentence)
+    let command = AdminCommand::MaxQueue(function.clone(), size);
+    // The server answers OK for a function that it does not know, and does nothing.
+    let is_known = |link: &mut Link| Ok(status_of(link, function)?.is_some());
+    let create = || format!("gearctl function create {function}, to limit it before it is used");
+    let change = Change { action: "maxqueue", function, command, sentence };
+    change.make(tool, is_known).map_err(|error| match error.exit {
+        Exit::Negative => error.hint(create()),
+        _ => error,
+    })
 }
 
-fn change(
-    tool: &mut Tool,
+/// What a server is told about a function, and what is said about it.
+struct Change<'f> {
     action: &'static str,
-    function: &FunctionName,
+    function: &'f FunctionName,
     command: AdminCommand,
     sentence: String,
-) -> Result<Exit, CliError> {
-    let record =
-        Record::new().with("action", action).with("function", names::show_function(function));
-    if tool.globals.dry_run {
-        let record = record.with("dry_run", true);
-        let sentence = format!("would do: {action} function {function}");
-        return tool.out.done_with(&record, &["function"], &sentence);
+}
+
+impl Change<'_> {
+    /// Tells every server that `knows` the function.
+    fn make(
+        self,
+        tool: &mut Tool,
+        knows: impl Fn(&mut Link) -> Result<bool, CliError>,
+    ) -> Result<Exit, CliError> {
+        let dry_run = tool.globals.dry_run;
+        let mut fleet = Fleet::of(tool)?;
+        let told = fleet.ask(&mut tool.link, |link| {
+            let knows = knows(link)?;
+            if knows && !dry_run {
+                link.admin(&self.command)?.ok().map_err(cli_error)?;
+            }
+            Ok(knows)
+        })?;
+        let told: Vec<Option<String>> =
+            told.into_iter().filter(|(_, knows)| *knows).map(|(server, _)| server).collect();
+        if told.is_empty() {
+            return Err(fleet.silent().unwrap_or_else(|| no_function(self.function)));
+        }
+        let servers: Vec<String> = told.into_iter().flatten().collect();
+        let mut sentence = match dry_run {
+            true => format!("would do: {} function {}", self.action, self.function),
+            false => self.sentence,
+        };
+        let name = names::show_function(self.function);
+        let mut record = Record::new().with("action", self.action).with("function", name);
+        if dry_run {
+            record = record.with("dry_run", true);
+        }
+        if !servers.is_empty() {
+            sentence.push_str(&format!(" on {}", servers.join(", ")));
+            record = record.with("servers", servers);
+        }
+        let exit = tool.out.done_with(&record, &["function"], &sentence)?;
+        Ok(if exit.is_done() { fleet.exit() } else { exit })
     }
-    tool.link.admin(&command).and_then(|reply: AdminReply| reply.ok().map_err(cli_error))?;
-    tool.out.done_with(&record, &["function"], &sentence)
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::fleet::{self, Fleet};
-use ctl_core::output::{Column, Record, Shape};
+use ctl_core::output::{Column, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{JobInfo, UniqueJob};
 
@@ -25,6 +25,7 @@ Examples:
 /// The end of `unique-jobs --help`.
 pub const UNIQUE_HELP: &str = "\
 Protocol: show unique jobs, which only gearmand has. Servers from 2.2 on tell the handle of each, too.
+Of several servers each has its rows, and SERVER says which.
 
 Example:
   gearctl unique-jobs -o json";
@@ -48,8 +49,14 @@ const COLUMNS: [Column; 5] = [
 static OF_ALL: Shape = Shape::rows("handle", &COLUMNS);
 static OF_ONE: Shape = Shape::rows("handle", COLUMNS.split_at(1).1);
 
-static UNIQUE_JOBS: Shape =
-    Shape::rows("unique", &[Column::new("unique", "UNIQUE"), Column::new("handle", "HANDLE")]);
+/// Which server, where there are several; then the id.
+const UNIQUE_COLUMNS: [Column; 3] = [
+    Column::new("server", "SERVER"),
+    Column::new("unique", "UNIQUE"),
+    Column::new("handle", "HANDLE"),
+];
+static UNIQUE_OF_ALL: Shape = Shape::rows("unique", &UNIQUE_COLUMNS);
+static UNIQUE_OF_ONE: Shape = Shape::rows("unique", UNIQUE_COLUMNS.split_at(1).1);
 
 /// Runs `jobs`.
 ///
@@ -81,15 +88,20 @@ pub fn run(tool: &mut Tool, _: JobsArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run_unique(tool: &mut Tool, _: UniqueJobsArgs) -> Result<Exit, CliError> {
-    tool.out.expect(&UNIQUE_JOBS)?;
-    let jobs = tool.link.listing::<UniqueJob>(&AdminCommand::ShowUniqueJobs)?;
-    let mut list = tool.out.list(&UNIQUE_JOBS)?;
-    for job in &jobs {
-        let record = Record::new()
-            .with("unique", job.unique.as_deref())
-            .with("handle", job.handle.as_ref().map(show_handle));
-        list.push(record)?;
+    let mut fleet = Fleet::of(tool)?;
+    let shape = if fleet.is_several() { &UNIQUE_OF_ALL } else { &UNIQUE_OF_ONE };
+    tool.out.expect(shape)?;
+    let ask = |link: &mut Link| link.listing::<UniqueJob>(&AdminCommand::ShowUniqueJobs);
+    let all = fleet.ask(&mut tool.link, ask)?;
+    let mut list = tool.out.list(shape)?;
+    for (server, jobs) in &all {
+        for job in jobs {
+            let record = fleet::record(server.as_deref())
+                .with("unique", job.unique.as_deref())
+                .with("handle", job.handle.as_ref().map(show_handle));
+            list.push(record)?;
+        }
     }
     list.finish()?;
-    Ok(Exit::Done)
+    Ok(fleet.exit())
 }

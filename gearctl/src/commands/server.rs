@@ -4,8 +4,9 @@ use std::thread;
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::{self, Fleet, labelled};
 use ctl_core::link::Link as _;
-use ctl_core::output::Record;
+use ctl_core::output::{Column, Record, Shape};
 use ctl_core::settings::doctor::Diagnosis;
 use gearman_client::protocol::{AdminCommand, AdminReply};
 use gearman_client::{FunctionStatus, JobInfo, Listing, WorkerInfo};
@@ -20,8 +21,10 @@ use crate::tool::Tool;
 /// The end of `server --help`.
 pub const HELP: &str = "\
 Protocol: version, getpid, verbose, status, workers; show jobs, show unique jobs and prioritystatus, to see whether the
-server has them. Of several servers it is the first. Not every server has all of these, and some keep silent then: an
-answer is waited for at most 2s, or as long as --timeout says. What did not come is empty (null), and NO-ANSWER names it.
+server has them. Not every server has all of these, and some keep silent then: an answer is waited for at most 2s, or as
+long as --timeout says. What did not come is empty (null), and NO-ANSWER names it.
+Several servers are all asked, and each row says which it is from; one that does not answer is named, and its code the exit
+code.
 
 Example:
   gearctl server -o json";
@@ -47,8 +50,47 @@ pub struct VerboseArgs {}
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
-    let address = tool.link.dialer.address()?;
-    let link = &mut tool.link;
+    let mut fleet = Fleet::of(tool)?;
+    if fleet.is_several() {
+        tool.out.expect(&SERVERS)?;
+    }
+    let all = fleet.ask(&mut tool.link, look)?;
+    if !fleet.is_several() {
+        let source = tool.link.dialer.source();
+        for (_, (address, record)) in all {
+            let record = record.led_by("address-from", source.clone());
+            tool.out.pairs(record.led_by("address", address))?;
+        }
+        return Ok(Exit::Done);
+    }
+    let mut list = tool.out.list(&SERVERS)?;
+    for (server, (_, record)) in all {
+        list.push(labelled(server.as_deref(), record))?;
+    }
+    list.finish()?;
+    Ok(fleet.exit())
+}
+
+/// Several servers, a row each; documents have everything.
+static SERVERS: Shape = Shape::rows(
+    "server",
+    &[
+        SERVER,
+        Column::new("version", "VERSION"),
+        Column::new("pid", "PID"),
+        Column::new("functions", "FUNCTIONS"),
+        Column::new("queued", "QUEUED"),
+        Column::new("running", "RUNNING"),
+        Column::new("workers", "WORKERS"),
+        Column::new("connections", "CONNECTIONS"),
+        Column::wide("ignored", "IGNORED"),
+        Column::wide("verbose", "VERBOSE"),
+        Column::wide("no-answer", "NO ANSWER"),
+    ],
+);
+
+/// The address of a server, and what it says of itself.
+fn look(link: &mut Link) -> Result<(String, Record), CliError> {
     // Every server answers these. One that answers neither is asked nothing more.
     let functions = link.probe_listing::<FunctionStatus>(&AdminCommand::Status)?;
     let connections = link.probe_listing::<WorkerInfo>(&AdminCommand::Workers)?;
@@ -74,8 +116,6 @@ pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
     let has_jobs = is_there(&jobs);
     let ignored = |all: Listing<JobInfo>| all.iter().filter(|job| job.is_ignored).count();
     let record = Record::new()
-        .with("address", address)
-        .with("address-from", tool.link.dialer.source())
         .with("version", version.and_then(value)?.came())
         .with("pid", pid.and_then(|text| text.parse::<u64>().ok()))
         .with("verbose", verbose.and_then(value)?.came())
@@ -89,8 +129,7 @@ pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
         .with("show-unique-jobs", is_there(&unique_jobs))
         .with("prioritystatus", is_there(&priorities))
         .with("no-answer", silent);
-    tool.out.pairs(record)?;
-    Ok(Exit::Done)
+    Ok((link.dialer.address()?, record))
 }
 
 /// What not every server answers.
@@ -149,9 +188,10 @@ fn is_there<T>(answer: &Answer<T>) -> Option<bool> {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn version(tool: &mut Tool, _: VersionArgs) -> Result<Exit, CliError> {
-    let version =
-        tool.link.probe(&AdminCommand::Version)?.required()?.value().map_err(cli_error)?;
-    one(tool, "version", version.into())
+    one(tool, ("version", &VERSIONS), |link| {
+        let reply = link.probe(&AdminCommand::Version)?.required()?;
+        Ok(reply.value().map_err(cli_error)?.into())
+    })
 }
 
 /// Runs `pid`.
@@ -159,8 +199,10 @@ pub fn version(tool: &mut Tool, _: VersionArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn pid(tool: &mut Tool, _: PidArgs) -> Result<Exit, CliError> {
-    let pid = tool.link.probe(&AdminCommand::GetPid)?.required()?.number().map_err(cli_error)?;
-    one(tool, "pid", pid.into())
+    one(tool, ("pid", &PIDS), |link| {
+        let reply = link.probe(&AdminCommand::GetPid)?.required()?;
+        Ok(reply.number().map_err(cli_error)?.into())
+    })
 }
 
 /// Runs `verbose`.
@@ -168,13 +210,42 @@ pub fn pid(tool: &mut Tool, _: PidArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn verbose(tool: &mut Tool, _: VerboseArgs) -> Result<Exit, CliError> {
-    let level = tool.link.probe(&AdminCommand::Verbose)?.required()?.value().map_err(cli_error)?;
-    one(tool, "verbose", level.into())
+    one(tool, ("verbose", &LEVELS), |link| {
+        let reply = link.probe(&AdminCommand::Verbose)?.required()?;
+        Ok(reply.value().map_err(cli_error)?.into())
+    })
 }
 
-fn one(tool: &mut Tool, key: &'static str, value: Value) -> Result<Exit, CliError> {
-    let sentence = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    tool.out.done(&Record::new().with(key, value), &sentence)
+/// Several servers, a row each.
+static VERSIONS: Shape = Shape::rows("server", &[SERVER, Column::new("version", "VERSION")]);
+static PIDS: Shape = Shape::rows("server", &[SERVER, Column::new("pid", "PID")]);
+static LEVELS: Shape = Shape::rows("server", &[SERVER, Column::new("verbose", "VERBOSE")]);
+const SERVER: Column = Column::new("server", "SERVER");
+
+/// One thing that each server says of itself.
+fn one(
+    tool: &mut Tool,
+    (key, shape): (&'static str, &'static Shape),
+    ask: impl FnMut(&mut Link) -> Result<Value, CliError>,
+) -> Result<Exit, CliError> {
+    let mut fleet = Fleet::of(tool)?;
+    if fleet.is_several() {
+        tool.out.expect(shape)?;
+    }
+    let all = fleet.ask(&mut tool.link, ask)?;
+    if fleet.is_several() {
+        let mut list = tool.out.list(shape)?;
+        for (server, value) in all {
+            list.push(fleet::record(server.as_deref()).with(key, value))?;
+        }
+        list.finish()?;
+        return Ok(fleet.exit());
+    }
+    for (_, value) in all {
+        let sentence = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        tool.out.done(&Record::new().with(key, value), &sentence)?;
+    }
+    Ok(Exit::Done)
 }
 
 /// What the server is, for `doctor`.

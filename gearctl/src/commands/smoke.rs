@@ -7,11 +7,11 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::smoke::{STEPS, Steps};
 use gearman_client::blocking::Worker;
 use gearman_client::protocol::AdminCommand;
-use gearman_client::{FunctionName, Grab, SubmitOptions, WorkerInfo, WorkerOptions};
+use gearman_client::{FunctionName, SubmitOptions, WorkerInfo};
 
 use super::functions::status_of;
 use crate::error::cli_error;
-use crate::link::{Answer, Link};
+use crate::link::{Answer, Link, worker};
 use crate::names::show_handle;
 use crate::scratch;
 use crate::tool::Tool;
@@ -42,6 +42,7 @@ pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
     tool.out.expect(&STEPS)?;
     let function = scratch::function("smoke")?;
     let bound = tool.link.dialer.timeout().unwrap_or(PATIENCE);
+    tool.link.dialer.only()?;
     tool.link.client()?;
     let mut smoke = Smoke { steps: Steps::default(), bound, left_behind: None };
     let outcome = smoke.run(&mut tool.link, &function);
@@ -66,8 +67,7 @@ impl Smoke {
     /// All steps; after a failed one the rest is not tried.
     fn run(&mut self, link: &mut Link, function: &FunctionName) -> Result<(), CliError> {
         let workload: Vec<u8> = (0..=u8::MAX).collect();
-        let mut worker = connect(link)?;
-        worker.can_do(function.clone(), None).map_err(cli_error)?;
+        let mut worker = worker(link.worker_options()?, function)?;
         // Not in `status`: rustygeard lists no function there before it has a job.
         let seen = self.until(|| {
             let connections = link.listing::<WorkerInfo>(&AdminCommand::Workers)?;
@@ -170,10 +170,4 @@ impl Smoke {
 
 fn word(same: bool) -> &'static str {
     if same { "as sent" } else { "other ones" }
-}
-
-fn connect(link: &mut Link) -> Result<Worker, CliError> {
-    let servers = link.first_server()?;
-    // What every server answers: geard and g2 have no GRAB_JOB_ALL.
-    Worker::connect(WorkerOptions::new(servers).grab(Grab::Uniq)).map_err(cli_error)
 }

@@ -3,6 +3,7 @@
 use clap::Args;
 use ctl_core::config::Settings;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
 use ctl_core::named::One;
 use ctl_core::repl::expect::Condition;
 use ctl_core::wait::{self, Look, WaitFlags};
@@ -11,6 +12,7 @@ use serde_json::json;
 
 use super::functions::{no_function, status_of};
 use crate::error::cli_error;
+use crate::link::Link;
 use crate::names::{self, Function, show_function};
 use crate::tool::{Gearctl, Tool};
 
@@ -26,7 +28,7 @@ Conditions:
 Waits for things that do not exist yet; a missing function has no jobs and no workers unless --must-exist is given.
 Cancelled jobs count as queued until a worker asks for work: `gearctl jobs` shows them as ignored.
 The server knows a finished job as little as one that never was: handle-done needs to see the job once, or
---assume-done. --timeout bounds the whole wait (60s unless given); when it runs out the exit code is 124.
+--assume-done. Of several servers all have to answer, and what they have counts together. --timeout bounds the whole wait (60s unless given); when it runs out the exit code is 124.
 
 Examples:
   gearctl wait --for server --timeout 30s
@@ -61,8 +63,20 @@ enum Goal {
 pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
     let mut goal = Goal::parse(&args, tool.settings())?;
     let must_exist = args.wait.must_exist;
+    let mut several: Option<Vec<(String, Link)>> = None;
     wait::until(tool, &args.wait, ("function", args.function.text()), |tool| {
-        goal.look(tool, must_exist)
+        let links = match &mut several {
+            Some(links) => links,
+            // By now it is known how long connections are waited for.
+            none => none.insert(tool.link.each()?),
+        };
+        match &mut links[..] {
+            [] | [_] => goal.look(&mut [&mut tool.link], must_exist),
+            links => {
+                let mut links: Vec<&mut Link> = links.iter_mut().map(|(_, link)| link).collect();
+                goal.look(&mut links, must_exist)
+            }
+        }
     })
 }
 
@@ -93,27 +107,35 @@ impl Goal {
         }
     }
 
-    /// Looks once: whether the condition holds, and what was seen.
-    fn look(&mut self, tool: &mut Tool, must_exist: bool) -> Result<Look, CliError> {
+    /// Looks once at every server: whether the condition holds, and what was seen.
+    fn look(&mut self, servers: &mut [&mut Link], must_exist: bool) -> Result<Look, CliError> {
         match self {
-            Self::Server => Ok(wait::answers(tool.link.round_trip())),
+            Self::Server => {
+                let answers = servers.iter_mut().try_for_each(|link| link.round_trip().map(drop));
+                Ok(wait::answers(answers))
+            }
             Self::Exists(function) => {
-                let exists = status_of(&mut tool.link, function)?.is_some();
+                let exists = status_of_all(servers, function)?.is_some();
                 let name = show_function(function);
                 Ok((exists, if exists { name } else { format!("no function {name}") }))
             }
             Self::Counts(function, condition) => {
-                let status = status_of(&mut tool.link, function)?;
+                let status = status_of_all(servers, function)?;
                 if status.is_none() && must_exist {
                     return Err(no_function(function));
                 }
                 wait::seen(condition, &figures(status.as_ref()))
             }
             Self::Done { handle, seen } => {
-                let status = tool.link.client()?.status(&*handle).map_err(cli_error)?;
-                let done = *seen && !status.is_known;
-                *seen |= status.is_known;
-                let found = match (status.is_known, status.is_running) {
+                let (mut is_known, mut is_running) = (false, false);
+                for link in servers {
+                    let status = link.client()?.status(&*handle).map_err(cli_error)?;
+                    is_known |= status.is_known;
+                    is_running |= status.is_running;
+                }
+                let done = *seen && !is_known;
+                *seen |= is_known;
+                let found = match (is_known, is_running) {
                     (true, true) => "it is running",
                     (true, false) => "it is queued",
                     (false, _) => {
@@ -124,6 +146,26 @@ impl Goal {
             }
         }
     }
+}
+
+/// The counts of a function on all servers together; none when no server knows it.
+fn status_of_all(
+    servers: &mut [&mut Link],
+    function: &FunctionName,
+) -> Result<Option<FunctionStatus>, CliError> {
+    let mut sum: Option<FunctionStatus> = None;
+    for link in servers {
+        let Some(status) = status_of(link, function)? else { continue };
+        match &mut sum {
+            None => sum = Some(status),
+            Some(sum) => {
+                sum.total = sum.total.saturating_add(status.total);
+                sum.running = sum.running.saturating_add(status.running);
+                sum.workers = sum.workers.saturating_add(status.workers);
+            }
+        }
+    }
+    Ok(sum)
 }
 
 /// What conditions can name; all 0 for a function that does not exist.

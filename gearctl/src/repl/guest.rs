@@ -1,8 +1,10 @@
 //! What the Gearman tool brings to a session.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use ctl_core::error::{CliError, Exit};
+use ctl_core::link::Link as _;
 use ctl_core::repl::Prompt;
 use ctl_core::repl::complete::Wanted;
 use ctl_core::repl::guest::{Guest, Interactive, Parts, Words};
@@ -31,8 +33,12 @@ impl Interactive for Gearctl {
 
     fn live_names(mut link: Link) -> Fetch {
         Box::new(move || {
-            let status = link.listing::<FunctionStatus>(&AdminCommand::Status).ok()?;
-            Some(status.iter().map(|function| show_function(&function.name)).collect())
+            let mut names = BTreeSet::new();
+            for (_, mut link) in link.each().ok()? {
+                let status = link.listing::<FunctionStatus>(&AdminCommand::Status).ok()?;
+                names.extend(status.iter().map(|function| show_function(&function.name)));
+            }
+            Some(names.into_iter().collect())
         })
     }
 }

@@ -95,3 +95,102 @@ fn a_job_is_found_and_cancelled_wherever_it_is() {
     gearctl(&fleet.all(), &["cancel", "H:none:1"]).exits(69);
     gearctl(&fleet.alive(), &["cancel", "H:none:1"]).exits(1);
 }
+
+#[test]
+fn what_a_server_says_of_itself_is_asked_of_all() {
+    let fleet = Fleet::start();
+    let (one, two) = (fleet.one.address(), fleet.two.address());
+    for what in ["server", "version", "pid", "verbose"] {
+        let rows = gearctl(&fleet.all(), &[what, "-o", "json"]).exits(69).json();
+        let servers: Vec<_> = rows.as_array().unwrap().iter().map(|row| &row["server"]).collect();
+        assert_eq!(servers, [&json!(one), &json!(two)], "{what}");
+        let key = if what == "server" { "version" } else { what };
+        assert!(rows.as_array().unwrap().iter().all(|row| !row[key].is_null()), "{rows}");
+    }
+    queue(two, "mail", b"x");
+    let rows = gearctl(&fleet.alive(), &["unique-jobs", "-o", "json"]).exits(0).json();
+    assert_eq!(rows[0]["server"], two, "{rows}");
+}
+
+#[test]
+fn functions_are_changed_on_every_server_that_knows_them() {
+    let fleet = Fleet::start();
+    let (one, two) = (fleet.one.address(), fleet.two.address());
+    let names =
+        |address: &str| gearctl(address, &["functions", "-o", "name"]).exits(0).out().to_owned();
+    let ran = gearctl(&fleet.all(), &["function", "create", "mail", "-o", "json"]).exits(69);
+    assert_eq!(ran.json()["servers"], json!([one, two]));
+    assert_eq!((names(one), names(two)), ("mail\n".into(), "mail\n".into()));
+    gearctl(one, &["function", "create", "sms"]).exits(0);
+    let ran = gearctl(&fleet.alive(), &["function", "drop", "sms", "-o", "json"]).exits(0);
+    assert_eq!(ran.json()["servers"], json!([one]));
+    let ran = gearctl(&fleet.alive(), &["function", "maxqueue", "sms", "5"]).exits(1);
+    assert!(ran.err.contains("sms") && ran.err.contains("function create"), "{}", ran.err);
+    // A server that must not is named, and the other one is told.
+    queue(two, "mail", b"x");
+    let ran = gearctl(&fleet.alive(), &["function", "drop", "mail"]).exits(1);
+    assert!(ran.err.contains(two) && ran.err.contains("1 job"), "{}", ran.err);
+    assert_eq!((names(one), names(two)), ("".into(), "mail\n".into()));
+}
+
+#[test]
+fn a_condition_is_about_all_servers_together() {
+    let fleet = Fleet::start();
+    let wait = |servers: &str, what: &[&str]| {
+        gearctl(servers, &[&["wait", "--timeout", "50ms", "-i", "1ms"], what].concat())
+    };
+    let (one, two) = (fleet.one.address(), fleet.two.address());
+    wait(&fleet.alive(), &["--for", "queued==0", "-f", "mail"]).exits(0);
+    queue(two, "mail", b"x");
+    // The first server alone would be empty.
+    let ran = wait(&fleet.alive(), &["--for", "idle", "-f", "mail"]).exits(124);
+    assert!(ran.err.contains("total 1"), "{}", ran.err);
+    queue(one, "mail", b"x");
+    wait(&fleet.alive(), &["--for", "queued==2", "-f", "mail"]).exits(0);
+    wait(&fleet.alive(), &["--for", "server"]).exits(0);
+    wait(&fleet.all(), &["--for", "server"]).exits(124);
+    let handle = gearctl(two, &["jobs", "-o", "id"]).exits(0);
+    let done = format!("handle-done={}", handle.lines()[0]);
+    wait(&fleet.alive(), &["--for", &done, "--assume-done"]).exits(124);
+}
+
+#[test]
+fn what_only_one_server_can_be_asked_says_so() {
+    let fleet = Fleet::start();
+    for line in [
+        &["raw", "version"][..],
+        &["smoke"],
+        &["bench", "submit", "--msgs", "1"],
+        &["move", "a", "b"],
+    ] {
+        let ran = gearctl(&fleet.alive(), line).exits(2);
+        assert!(ran.err.contains("this asks one server, and 2 are given"), "{line:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn jobs_are_taken_from_every_server() {
+    let fleet = Fleet::start();
+    let (one, two) = (fleet.one.address(), fleet.two.address());
+    let fill = || [(one, b"x"), (two, b"y")].map(|(server, body)| queue(server, "mail", body));
+    fill();
+    let bodies = |ran: Ran| {
+        let rows: Vec<serde_json::Value> =
+            ran.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        rows.iter().map(|row| row["body"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let run = |line: &[&str], exit| gearctl(&fleet.all(), &[line, &["--yes"]].concat()).exits(exit);
+    assert_eq!(bodies(run(&["peek", "mail", "-c", "5", "-o", "ndjson"], 69)), ["x", "y"]);
+    assert_eq!(bodies(run(&["peek", "mail", "-o", "ndjson"], 69)), ["x"]);
+    assert_eq!(bodies(run(&["export", "mail"], 69)), ["x", "y"]);
+    let asked = gearctl(&fleet.alive(), &["drain", "mail"]).exits(2);
+    let each = format!("1 job of mail at {one}, 1 job of mail at {two} without");
+    assert!(asked.err.contains(&each), "{}", asked.err);
+    let ran = run(&["drain", "mail", "--to", "-"], 69);
+    assert_eq!(ran.err.matches(&fleet.dead).count(), 1, "{}", ran.err);
+    assert_eq!(bodies(ran), ["x", "y"]);
+    fill();
+    gearctl(&fleet.alive(), &["drain", "mail", "--limit", "1", "--yes"]).exits(0);
+    let totals = gearctl(&fleet.alive(), &["functions", "--columns", "total"]).exits(0);
+    assert_eq!(totals.out(), "0\n1\n");
+}

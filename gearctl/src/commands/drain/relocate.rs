@@ -3,6 +3,7 @@
 use clap::Args;
 use ctl_core::bulk::Action;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::Fleet;
 use ctl_core::leaving::doubting;
 use ctl_core::link::Link as _;
 use ctl_core::named::One;
@@ -26,7 +27,7 @@ run again. Their priority is not told to workers, so --priority says it for all;
 A job that cannot be submitted is given back by closing the connection, which counts as a retry: gearmand with --job-retries
 may drop it then. Since 2026 `--job-retries 0` drops it at once, and no command tells how the server is set.
 Nobody would have the results of foreground jobs: while clients wait for one nothing is moved, unless --background-only
-leaves such jobs alone, as with drain. Cancelled jobs vanish. Running jobs, and jobs for a later time, stay.
+leaves such jobs alone, as with drain. Jobs come from one server. Cancelled jobs vanish. Running jobs, and jobs for a later time, stay.
 It asks first; --yes answers.
 
 Examples:
@@ -63,6 +64,8 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
     let function = args.function.name()?;
     let new = args.new.as_deref().map(names::function).transpose()?;
     let new = new.unwrap_or_else(|| function.clone());
+    // Copies of several would go to one of them, whichever answers first.
+    tool.link.dialer.only()?;
     let address = tool.link.dialer.address()?;
     let (mut to, elsewhere) = tool.link.elsewhere(args.to_server.as_deref())?;
     if new == function && elsewhere.is_none() {
@@ -74,7 +77,8 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
     if let Some(elsewhere) = elsewhere {
         place.push_str(&format!(" on {elsewhere}"));
     }
-    let targets = targets(tool, vec![function.clone()])?;
+    let mut fleet = Fleet::of(tool)?;
+    let targets = targets(tool, &mut fleet, std::slice::from_ref(&function))?;
     let total = args.take.total(&targets);
     let what = describe(&targets, args.take.limit);
     if tool.globals.dry_run {
@@ -88,12 +92,13 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
         place: place.clone(),
     };
     let question = format!("move {what} on {address} {place}");
-    agree(tool, &args.take, End::Complete, total, &question)?;
+    agree(tool, (&mut fleet, &targets), &args.take, End::Complete, &question)?;
     let place = format!("of {} {place}", show_function(&function));
     let action = Action { past: "moved", noun: "job", place };
     let mut bulk = tool.bulk(action, args.take.manner(), Some(total))?;
     let gate = bulk.gate();
-    let mut slots = Slots::new(&mut tool.link, &args.take, End::Complete, &gate, &tool.messages)?;
+    let from = (&mut fleet, &mut tool.link);
+    let mut slots = Slots::new(from, &args.take, End::Complete, &gate, &tool.messages);
     let mut way = Way::Submit(&mut resubmit);
     let moved = drain(&mut slots, &targets, &args.take, &mut bulk, &mut way);
     drop(slots);

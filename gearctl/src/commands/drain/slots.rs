@@ -7,16 +7,17 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ctl_core::bulk::Gate;
 use ctl_core::error::CliError;
+use ctl_core::fleet::Fleet;
 use ctl_core::link::Link as _;
 use ctl_core::messages::Messages;
 use ctl_core::output::Record;
 use gearman_client::blocking::{GrabbedJob, Worker};
-use gearman_client::{FunctionName, Grab, JobLimit, WorkerOptions};
+use gearman_client::{FunctionName, JobLimit, WorkerOptions};
 
 use super::waiting::{Lookout, refusal};
-use super::{End, TakeArgs, record};
+use super::{End, TakeArgs, Target, record};
 use crate::error::cli_error;
-use crate::link::Link;
+use crate::link::{Link, worker};
 use crate::names::show_handle;
 
 /// How long nothing may come until there is nothing.
@@ -77,7 +78,8 @@ impl Taken {
 
 /// What all slots have in common.
 pub(super) struct Slots<'a> {
-    link: &'a mut Link,
+    fleet: &'a mut Fleet<Link>,
+    own: &'a mut Link,
     count: u16,
     plan: Plan,
     gate: Gate,
@@ -92,45 +94,39 @@ struct Plan {
 
 impl<'a> Slots<'a> {
     pub(super) fn new(
-        link: &'a mut Link,
+        (fleet, own): (&'a mut Fleet<Link>, &'a mut Link),
         args: &TakeArgs,
         end: End,
         gate: &Gate,
         messages: &Messages,
-    ) -> Result<Self, CliError> {
-        // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
-        link.client()?;
+    ) -> Self {
         let plan = Plan { end, background_only: args.background_only };
-        Ok(Self { link, count: args.jobs, plan, gate: gate.clone(), messages: messages.clone() })
+        let (gate, messages) = (gate.clone(), messages.clone());
+        Self { fleet, own, count: args.jobs, plan, gate, messages }
     }
 
-    /// Starts taking at most `most` jobs of a function. The news end when all slots have ended.
+    /// Starts taking at most `most` jobs of a function of a server. The news end when all slots have ended.
     ///
     /// # Errors
     /// No connection, or no thread.
-    pub(super) fn start(
-        &mut self,
-        function: &FunctionName,
-        most: u64,
-    ) -> Result<Receiver<News>, CliError> {
-        // `status` and the handles are those of the first server.
-        let servers = self.link.first_server()?;
-        let limit = JobLimit::new(most);
-        let options = WorkerOptions::new(servers).slots(1).limit(limit.clone());
-        // What every server answers: geard keeps silent to GRAB_JOB_ALL, and g2 closes.
-        let options = options.grab(Grab::Uniq);
+    pub(super) fn start(&mut self, target: &Target, most: u64) -> Result<Receiver<News>, CliError> {
+        let link = self.fleet.at(self.own, target.server.as_deref());
+        // Connecting as the flags say, so that --wait-for-server and --retry hold here too.
+        link.client()?;
+        let (function, limit) = (&target.function, JobLimit::new(most));
+        let options = link.worker_options()?.limit(limit.clone());
         let (sender, news) = mpsc::sync_channel(0);
         for _ in 0..self.count {
             let plan = self.plan;
             // Who is told that their jobs failed does not matter then.
             let looks = plan.end == End::Complete || plan.background_only;
             let slot = Slot {
-                worker: connect(&options, function)?,
+                worker: worker(options.clone(), function)?,
                 unfinished: None,
                 function: function.clone(),
                 options: options.clone(),
                 limit: limit.clone(),
-                lookout: looks.then(|| Lookout::new(self.link.sibling())),
+                lookout: looks.then(|| Lookout::new(link.sibling())),
                 plan,
                 gate: self.gate.clone(),
                 sender: sender.clone(),
@@ -143,12 +139,6 @@ impl<'a> Slots<'a> {
         }
         Ok(news)
     }
-}
-
-fn connect(options: &WorkerOptions, function: &FunctionName) -> Result<Worker, CliError> {
-    let mut worker = Worker::connect(options.clone()).map_err(cli_error)?;
-    worker.can_do(function.clone(), None).map_err(cli_error)?;
-    Ok(worker)
 }
 
 struct Slot {
@@ -205,7 +195,7 @@ impl Slot {
                     return Ok(());
                 }
                 Ok(true) if self.plan.background_only && left_alone.len() < MOST_LEFT_ALONE => {
-                    match connect(&self.options, &self.function) {
+                    match worker(self.options.clone(), &self.function) {
                         Ok(next) => {
                             left_alone.push((std::mem::replace(&mut self.worker, next), job));
                             let _ = self.sender.send(News::LeftAlone);
