@@ -111,6 +111,66 @@ impl<L: Link> Fleet<L> {
     }
 }
 
+/// Does a command on each server in turn: what it says of what it did names the server, and it asks for each. One that fails
+/// is told, and the others go on; the exit is that of the worst. A wrong command line and a signal end it.
+///
+/// # Errors
+/// Nothing was done on any server: the worst of their failures. Failures of writing.
+pub fn on_each<T: Tool>(
+    tool: &mut Context<T>,
+    mut act: impl FnMut(&mut Context<T>) -> Result<Exit, CliError>,
+) -> Result<Exit, CliError> {
+    let each = tool.link.each()?;
+    if each.len() < 2 {
+        return act(tool);
+    }
+    let interrupts = tool.interrupts()?;
+    let (mut worst, mut is_done) = (Exit::Done, false);
+    let mut failures: Vec<(String, CliError)> = Vec::new();
+    let mut ends = None;
+    for (address, link) in each {
+        let own = std::mem::replace(&mut tool.link, link);
+        tool.out.on_server(Some(address.clone()))?;
+        let acted = act(tool).map_err(|error| tool.link.dialer_mut().explained(error));
+        tool.link = own;
+        match acted {
+            Ok(exit) => {
+                is_done = true;
+                worst = worse(worst, exit);
+            }
+            Err(error) if matches!(error.exit, Exit::Usage | Exit::Io) => {
+                ends = Some(error);
+                break;
+            }
+            Err(error) => failures.push((address, error)),
+        }
+        if let Some(exit) = interrupts.requested() {
+            worst = exit;
+            break;
+        }
+    }
+    tool.out.on_server(None)?;
+    if let (None, false) = (&ends, is_done)
+        && let Some(last) = failures.iter().map(|(_, error)| error.exit.code()).max()
+        && let Some(at) = failures.iter().position(|(_, error)| error.exit.code() == last)
+    {
+        let (address, error) = failures.swap_remove(at);
+        ends = Some(CliError { message: error.at(&address), ..error });
+    }
+    for (address, error) in failures {
+        worst = worse(worst, error.exit);
+        tool.messages.warn(error.at(&address));
+    }
+    match ends {
+        Some(error) => Err(error),
+        None => Ok(worst),
+    }
+}
+
+fn worse(one: Exit, other: Exit) -> Exit {
+    if other.code() > one.code() { other } else { one }
+}
+
 /// A record that begins with the server, where there are several.
 #[must_use]
 pub fn record(server: Option<&str>) -> Record {

@@ -1,8 +1,10 @@
 //! `clear`: remove the ready messages of queues.
 
+use adf_queue_client::QueueName;
 use clap::Args;
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::on_each;
 use ctl_core::named::Several;
 
 use crate::names::Queue;
@@ -14,9 +16,11 @@ pub const HELP: &str = "\
 Protocol: clear.
 Removes the messages that are ready, in one step. Those that somebody has pulled stay with whoever that is, and can
 still be put back. It asks first; --yes answers.
+Of several servers each is asked in turn and told by its address; the exit code is that of the worst.
 
 Examples:
   adfctl clear /mail --yes
+  adfctl -s one,two clear /mail --yes
   adfctl clear /mail /sms --dry-run";
 
 /// Arguments of `clear`.
@@ -31,7 +35,12 @@ pub struct ClearArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &ClearArgs) -> Result<Exit, CliError> {
-    let mut targets = Targets::count(&mut tool.link, args.queues.names()?)?;
+    let queues = args.queues.names()?;
+    on_each(tool, |tool| clear(tool, queues.clone()))
+}
+
+fn clear(tool: &mut Tool, queues: Vec<QueueName>) -> Result<Exit, CliError> {
+    let mut targets = Targets::count(&mut tool.link, queues)?;
     if tool.globals.dry_run {
         return targets.would(&mut tool.out, "delete", None);
     }

@@ -3,6 +3,7 @@
 use adf_queue_client::QueueName;
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::{self, Answered, Fleet};
 use ctl_core::named::Several;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::twice::{Twice, look_twice};
@@ -17,11 +18,13 @@ pub const HELP: &str = "\
 Protocol: count.
 Counts the messages that are ready. Those that somebody has pulled are not among them: adfctl queues shows these, too.
 
+Of several servers all are asked, and the column SERVER says whose count it is.
 --rates and --diff look twice, --interval apart: how the counts have changed, and how fast.
 
 Examples:
   adfctl count /mail
   adfctl count /mail /sms -o json
+  adfctl -s one,two count /mail
   test $(adfctl count /mail -o name) -lt 1000";
 
 /// Arguments of `count`.
@@ -34,8 +37,13 @@ pub struct CountArgs {
     twice: Twice,
 }
 
-static COUNTS: Shape =
-    Shape::rows("ready", &[Column::new("ready", "READY"), Column::new("queue", "QUEUE")]);
+const COLUMNS: [Column; 3] =
+    [Column::new("server", "SERVER"), Column::new("ready", "READY"), Column::new("queue", "QUEUE")];
+static OF_ALL: Shape = Shape::rows("ready", &COLUMNS);
+static OF_ONE: Shape = Shape::rows("ready", COLUMNS.split_at(1).1);
+
+/// Each queue with what its count came to.
+type Counted = Vec<(QueueName, Result<u32, CliError>)>;
 
 /// Runs `count`.
 ///
@@ -43,50 +51,75 @@ static COUNTS: Shape =
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &CountArgs) -> Result<Exit, CliError> {
     let queues = args.queues.names_or_usual(tool.settings())?;
+    let mut fleet = Fleet::of(tool)?;
     if args.twice.is_wanted()? {
         let mut last = Vec::new();
-        look_twice(tool, &args.twice, &FIGURES, |tool| {
-            last.clear();
-            let mut records = Vec::new();
-            for queue in &queues {
-                let counted = match count(&mut tool.link, queue) {
-                    Ok(ready) => {
-                        let record = Record::new().with("name", queue.as_str());
-                        records.push(record.with("ready", ready));
-                        Ok(())
-                    }
-                    Err(error) if error.ends_everything() => return Err(error),
-                    Err(error) => Err(error),
-                };
-                last.push((queue, counted));
-            }
-            Ok((records, Exit::Done))
+        let exit = look_twice(tool, &args.twice, &FIGURES, |tool| {
+            last = fleet.ask(&mut tool.link, |link| count(link, &queues))?;
+            let of = |(server, counted): &Answered<Counted>| {
+                let ready = counted.iter().filter_map(|(queue, ready)| {
+                    let name = fleet::name_at(queue.as_str(), server.as_deref());
+                    let ready = *ready.as_ref().ok()?;
+                    Some(Record::new().with("name", name).with("ready", ready))
+                });
+                ready.collect::<Vec<_>>()
+            };
+            Ok((last.iter().flat_map(of).collect(), fleet.exit()))
         })?;
-        let mut bulk = tool.bulk_of("counted", "queue", queues.len() as u64)?;
-        for (queue, counted) in last {
-            bulk.count(label(queue), counted)?;
-        }
-        return bulk.finish_silently();
+        return finish(tool, last, exit, |_| Ok(()));
     }
-    let mut bulk = tool.bulk_of("counted", "queue", queues.len() as u64)?;
-    let mut list = tool.out.list(&COUNTS)?;
-    bulk.beside(&list);
-    let counted = queues.iter().try_for_each(|queue| match count(&mut tool.link, queue) {
-        Ok(ready) => {
-            bulk.success();
-            list.push(Record::new().with("ready", ready).with("queue", queue.as_str()))
-        }
-        Err(error) => bulk.failure(label(queue), error),
-    });
-    let exit = bulk.after(counted)?.finish_silently()?;
+    let shape = if fleet.is_several() { &OF_ALL } else { &OF_ONE };
+    tool.out.expect(shape)?;
+    let all = fleet.ask(&mut tool.link, |link| count(link, &queues))?;
+    let mut rows = Vec::new();
+    let exit = finish(tool, all, fleet.exit(), |row| {
+        rows.push(row);
+        Ok(())
+    })?;
+    let mut list = tool.out.list(shape)?;
+    rows.into_iter().try_for_each(|row| list.push(row))?;
     list.finish()?;
     Ok(exit)
 }
 
-fn count(link: &mut Link, queue: &QueueName) -> Result<u32, CliError> {
-    link.ask(format!("count {queue}"), |client| client.count(queue.clone()))
+fn count(link: &mut Link, queues: &[QueueName]) -> Result<Counted, CliError> {
+    let mut all = Vec::with_capacity(queues.len());
+    for queue in queues {
+        match link.ask(format!("count {queue}"), |client| client.count(queue.clone())) {
+            Err(error) if error.ends_everything() => return Err(error),
+            ready => all.push((queue.clone(), ready)),
+        }
+    }
+    Ok(all)
 }
 
-fn label(queue: &QueueName) -> String {
-    format!("queue {queue}")
+/// Gives each count as a row and tells of those that failed; the exit is that of the worse.
+fn finish(
+    tool: &mut Tool,
+    all: Vec<Answered<Counted>>,
+    exit: Exit,
+    mut show: impl FnMut(Record) -> Result<(), CliError>,
+) -> Result<Exit, CliError> {
+    let total: usize = all.iter().map(|(_, counted)| counted.len()).sum();
+    let mut bulk = tool.bulk_of("counted", "queue", total as u64)?;
+    for (server, counted) in all {
+        for (queue, ready) in counted {
+            let ready = ready.map(|ready| {
+                let row = fleet::record(server.as_deref());
+                row.with("ready", ready).with("queue", queue.as_str())
+            });
+            match ready {
+                Ok(row) => {
+                    bulk.success();
+                    show(row)?;
+                }
+                Err(error) => {
+                    let name = fleet::name_at(queue.as_str(), server.as_deref());
+                    bulk.failure(format!("queue {name}"), error)?;
+                }
+            }
+        }
+    }
+    let told = bulk.finish_silently()?;
+    Ok(if exit.is_done() { told } else { exit })
 }

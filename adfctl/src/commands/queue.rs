@@ -3,6 +3,7 @@
 use adf_queue_client::{QueueName, QueueStats};
 use clap::{Args, Subcommand};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::on_each;
 use ctl_core::named::Several;
 use ctl_core::output::Record;
 use ctl_core::units;
@@ -19,6 +20,7 @@ A queue has to be created before anything can be pushed to it or pulled from it.
 but for those in its initqueue.txt.
 delete drops the queue with its ready messages, and asks first; --yes answers. Those who wait for a message of it are
 never answered, not even when it is created again. Messages that were pulled from it are lost when they are given back.
+Of several servers each is asked in turn and told by its address; the exit code is that of the worst.
 
 Examples:
   adfctl queue create /mail /sms --if-missing
@@ -63,8 +65,14 @@ impl QueueArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &QueueArgs) -> Result<Exit, CliError> {
     match &args.what {
-        What::Create { queues, if_missing } => create(tool, &queues.names()?, *if_missing),
-        What::Delete { queues } => delete(tool, &queues.names()?),
+        What::Create { queues, if_missing } => {
+            let queues = queues.names()?;
+            on_each(tool, |tool| create(tool, &queues, *if_missing))
+        }
+        What::Delete { queues } => {
+            let queues = queues.names()?;
+            on_each(tool, |tool| delete(tool, &queues))
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod bounds;
 mod bulk;
 mod check;
 mod exits;
+mod fleet;
 mod harness;
 mod hostile;
 mod http;

@@ -4,6 +4,7 @@ use beanstalk_client::protocol::ListTubes;
 use clap::Args;
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::on_each;
 use ctl_core::named::{self, Several};
 
 use crate::names::Tube;
@@ -18,7 +19,8 @@ Protocol: reserve-with-timeout 0 and delete for ready jobs, pipelined; peek-dela
 for the others; with filters stats-job (and peek) for every id, and delete. beanstalkd has no command that clears a tube.
 As many jobs are deleted as there were at the start, so a busy producer does not keep it going for ever;
 --until-empty goes on until there are none. Reserved jobs belong to their workers and stay.
-It asks first; --yes answers. All tubes need --confirm=ADDRESS.
+It asks first; --yes answers. All tubes need --confirm=ADDRESS, of one server at a time.
+Of several servers each is asked in turn and told by its address; the exit code is that of the worst.
 Tubes that the server cannot be asked about (names over 195 bytes, before 1.11) are named and stay as they are; the exit
 code is 3 then.
 ",
@@ -52,6 +54,14 @@ pub struct ClearArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
+    if args.all_tubes {
+        // Its answer is the address of the one server that is emptied.
+        return clear(tool, &args);
+    }
+    on_each(tool, |tool| clear(tool, &args))
+}
+
+fn clear(tool: &mut Tool, args: &ClearArgs) -> Result<Exit, CliError> {
     let tubes = if args.all_tubes { tool.link.call(ListTubes)? } else { args.tubes.names()? };
     let plan = Plan::make(tool, tubes, &args.sweep, &args.bulk, false)?;
     if tool.globals.dry_run {

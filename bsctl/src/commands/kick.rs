@@ -8,6 +8,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::filter::Filters;
+use ctl_core::fleet::on_each;
 use ctl_core::named::{self, One};
 use ctl_core::output::Record;
 use ctl_core::units;
@@ -31,6 +32,7 @@ The server's kick takes buried jobs if there are any, and delayed ones only othe
 is what happens here. --state buried never kicks a delayed job, and --state delayed never a buried one: as long
 as the tube has jobs of the other state, jobs are kicked one by one by id.
 -c is 1 unless given. --all on many jobs asks first.
+Of several servers each is asked in turn and told by its address, -c counts on each; the exit code is that of the worst.
 With --all-tubes, tubes that the server cannot be asked about (names over 195 bytes, before 1.11) are named and stay as
 they are; the exit code is 3 then.
 With filters, those that fit are kicked one by one by id, buried and delayed ones unless --state says which.
@@ -42,7 +44,8 @@ Examples:
   bsctl kick -t mail -c 10
   bsctl kick -t mail --state buried --all
   bsctl kick -t mail --all --filter 'body~=timeout'
-  bsctl kick --job 42 43"
+  bsctl kick --job 42 43
+  bsctl -a one,two kick -t mail --all"
 );
 
 /// Arguments of `kick`.
@@ -123,6 +126,14 @@ pub fn run(tool: &mut Tool, args: KickArgs) -> Result<Exit, CliError> {
         let bulk = super::delete::start(tool, action, &args.bulk, ids.len())?;
         return each(tool, bulk, &args.bulk, &ids, KickJob::new);
     }
+    if args.all_tubes {
+        // Its answer is the address of the one server.
+        return kick_by_name(tool, &args);
+    }
+    on_each(tool, |tool| kick_by_name(tool, &args))
+}
+
+fn kick_by_name(tool: &mut Tool, args: &KickArgs) -> Result<Exit, CliError> {
     let tubes = if args.all_tubes {
         tool.link.call(ListTubes)?
     } else {
@@ -131,9 +142,9 @@ pub fn run(tool: &mut Tool, args: KickArgs) -> Result<Exit, CliError> {
     };
     let filters = args.select.read()?;
     if !filters.is_empty() {
-        return kick_fitting(tool, tubes, filters, &args);
+        return kick_fitting(tool, tubes, filters, args);
     }
-    kick_tubes(tool, &tubes, &args)
+    kick_tubes(tool, &tubes, args)
 }
 
 fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Exit, CliError> {

@@ -6,6 +6,7 @@ use beanstalk_client::TubeName;
 use beanstalk_client::protocol::PauseTube;
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::on_each;
 use ctl_core::named::One;
 use ctl_core::output::Record;
 use ctl_core::units;
@@ -19,13 +20,16 @@ use crate::tool::Tool;
 pub const PAUSE_HELP: &str = "\
 Protocol: pause-tube TUBE SECONDS.
 Jobs can still be put, peeked, kicked and reserved by id; only reserving from the tube stops.
+Of several servers each is asked in turn and told by its address; the exit code is that of the worst.
 
-Example:
-  bsctl pause mail 10m";
+Examples:
+  bsctl pause mail 10m
+  bsctl -a one,two pause mail 10m";
 
 /// The end of `resume --help`.
 pub const RESUME_HELP: &str = "\
 Protocol: pause-tube TUBE 0.
+Of several servers each is asked in turn and told by its address; the exit code is that of the worst.
 
 Example:
   bsctl resume mail";
@@ -54,7 +58,8 @@ pub struct ResumeArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn pause(tool: &mut Tool, args: PauseArgs) -> Result<Exit, CliError> {
-    set(tool, &args.tube.name()?, args.duration)
+    let tube = args.tube.name()?;
+    on_each(tool, |tool| set(tool, &tube, args.duration))
 }
 
 /// Runs `resume`.
@@ -62,7 +67,8 @@ pub fn pause(tool: &mut Tool, args: PauseArgs) -> Result<Exit, CliError> {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn resume(tool: &mut Tool, args: ResumeArgs) -> Result<Exit, CliError> {
-    set(tool, &args.tube.name()?, Duration::ZERO)
+    let tube = args.tube.name()?;
+    on_each(tool, |tool| set(tool, &tube, Duration::ZERO))
 }
 
 fn set(tool: &mut Tool, tube: &TubeName, duration: Duration) -> Result<Exit, CliError> {

@@ -15,6 +15,7 @@ pub const HELP: &str = concat!(
     "\
 Protocol: as `kick -t TUBE --state buried --all`, which it is.
 Jobs keep their ids, and their counter `kicks` grows by one. Many jobs are asked about first; --yes answers.
+Of several servers each is asked in turn and told by its address; the exit code is that of the worst.
 ",
     filter_help!(),
     "

@@ -18,6 +18,7 @@ mod exits;
 mod export;
 #[cfg(unix)]
 mod exporter;
+mod fleet;
 mod formats;
 mod harness;
 mod hostile;

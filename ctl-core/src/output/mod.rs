@@ -180,6 +180,10 @@ pub struct Output {
     written: u64,
     /// Whether the last of them ends no line.
     in_line: bool,
+    /// Which server sentences are about, where a command is done on each of several.
+    server: Option<String>,
+    /// What was done on the servers so far, for the document that holds it all.
+    done: Vec<serde_json::Value>,
 }
 
 impl Output {
@@ -202,6 +206,8 @@ impl Output {
             rows: 0,
             written: 0,
             in_line: false,
+            server: None,
+            done: Vec::new(),
         }
     }
 
@@ -312,8 +318,45 @@ impl Output {
         plain: &[&str],
         sentence: &str,
     ) -> Result<Exit, CliError> {
+        if let Some(server) = self.server.take() {
+            let labelled = record.clone().led_by("server", server.as_str());
+            let plain = [&["server"], plain].concat();
+            let done = self.done_by(&labelled, &plain, &format!("{server}: {sentence}"));
+            self.server = Some(server);
+            return done;
+        }
+        self.done_by(record, plain, sentence)
+    }
+
+    /// What is done from now on is done on this server; none ends that, and writes the document of all servers.
+    ///
+    /// # Errors
+    /// Failures of writing.
+    pub(crate) fn on_server(&mut self, server: Option<String>) -> Result<(), CliError> {
+        self.server = server;
+        if self.server.is_some() || self.done.is_empty() {
+            return Ok(());
+        }
+        let done = std::mem::take(&mut self.done);
+        self.document(&serde_json::Value::Array(done))?;
+        self.flush()
+    }
+
+    fn done_by(
+        &mut self,
+        record: &Record,
+        plain: &[&str],
+        sentence: &str,
+    ) -> Result<Exit, CliError> {
         self.rows += 1;
+        let is_part = record.get("server").is_some();
         match self.style.format {
+            Format::Json | Format::Yaml if is_part => {
+                let document = Object::new(record, self.style.encoding)?;
+                let document = serde_json::to_value(&document);
+                self.done.push(document.map_err(|error| CliError::internal(error.to_string()))?);
+                return Ok(Exit::Done);
+            }
             Format::Table | Format::Wide => {
                 self.line(escape::line(sentence).into_owned().into_bytes())?;
             }
