@@ -116,12 +116,12 @@ mod worker;
 pub use queue_core::Duplex;
 #[cfg(feature = "json")]
 pub use queue_core::JsonError;
-#[cfg(feature = "__rustls")]
-pub use queue_core::TlsOptions;
 pub use queue_core::{
     ConnectionState, Deadline, Endpoint, Epoch, Fate, JobLimit, RetryPolicy, Selection,
     ServerOptions,
 };
+#[cfg(feature = "__rustls")]
+pub use queue_core::{TlsOptions, rustls};
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::work::{JobContext, ServerStatus, WorkerHandle};

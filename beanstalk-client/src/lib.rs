@@ -152,9 +152,9 @@ pub use self::{
 pub use queue_core::Duplex;
 #[cfg(feature = "json")]
 pub use queue_core::JsonError;
-#[cfg(feature = "__rustls")]
-pub use queue_core::TlsOptions;
 pub use queue_core::{Endpoint, RetryPolicy, Selection, ServerOptions};
+#[cfg(feature = "__rustls")]
+pub use queue_core::{TlsOptions, rustls};
 
 /// What a client has done so far, in numbers; errors by their [`ErrorKind`].
 pub type Metrics = queue_core::Metrics<ErrorKind>;

@@ -131,3 +131,5 @@ pub use self::{
     watch::Watch,
     words::unknown_word,
 };
+#[cfg(feature = "__rustls")]
+pub use rustls;

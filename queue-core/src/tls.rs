@@ -32,6 +32,9 @@ pub struct TlsOptions {
     identity: Option<(Vec<u8>, Vec<u8>)>,
     server_name: Option<String>,
     unchecked: bool,
+    provider: Option<Arc<CryptoProvider>>,
+    /// The caller's own, in place of all above but the name.
+    whole: Option<Arc<ClientConfig>>,
     /// Made of all that when it is first needed: reading many roots takes longer than a handshake.
     made: Arc<OnceLock<Arc<ClientConfig>>>,
 }
@@ -70,6 +73,24 @@ impl TlsOptions {
         self
     }
 
+    /// Uses this cryptography, such as that of `aws-lc-rs` or one that is validated for FIPS, instead of `ring`.
+    #[must_use]
+    pub fn crypto_provider(mut self, provider: Arc<CryptoProvider>) -> Self {
+        self.made = Arc::default();
+        self.provider = Some(provider);
+        self
+    }
+
+    /// Uses this configuration of rustls as it is: the authorities, lists, certificates and cryptography set here are passed
+    /// over then. Only [`server_name`](Self::server_name) still counts.
+    ///
+    /// It is of the version of rustls that this crate exports as `rustls`.
+    #[must_use]
+    pub fn client_config(mut self, config: Arc<ClientConfig>) -> Self {
+        self.whole = Some(config);
+        self
+    }
+
     /// The name that the server's certificate must carry, when it is not the host of the address.
     #[must_use]
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
@@ -92,7 +113,7 @@ impl TlsOptions {
         let name = ServerName::try_from(name.to_owned()).map_err(|error| {
             unusable(format!("the server name {}", excerpt(name.as_bytes())), error)
         })?;
-        if let Some(config) = self.made.get() {
+        if let Some(config) = self.whole.as_ref().or_else(|| self.made.get()) {
             return Ok((Arc::clone(config), name));
         }
         let config = self.config()?;
@@ -101,7 +122,8 @@ impl TlsOptions {
     }
 
     fn config(&self) -> Result<Arc<ClientConfig>, Error> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let ring = || Arc::new(rustls::crypto::ring::default_provider());
+        let provider = self.provider.clone().unwrap_or_else(ring);
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| unusable("the TLS versions", error))?;
@@ -169,8 +191,16 @@ impl TlsOptions {
 impl fmt::Debug for TlsOptions {
     /// The key is never shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TlsOptions { authorities, revocations, identity, server_name, unchecked, made: _ } =
-            self;
+        let TlsOptions {
+            authorities,
+            revocations,
+            identity,
+            server_name,
+            unchecked,
+            provider,
+            whole,
+            made: _,
+        } = self;
         let size = |pem: &Option<Vec<u8>>| pem.as_ref().map(|pem| format!("{} bytes", pem.len()));
         f.debug_struct("TlsOptions")
             .field("authorities", &size(authorities))
@@ -178,6 +208,8 @@ impl fmt::Debug for TlsOptions {
             .field("client_certificate", &identity.is_some())
             .field("server_name", server_name)
             .field("unchecked", unchecked)
+            .field("crypto_provider", &provider.is_some())
+            .field("client_config", &whole.is_some())
             .finish()
     }
 }
@@ -246,10 +278,16 @@ pub(crate) fn handshake_failed(error: io::Error) -> Error {
         error.kind(),
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
     );
-    let message = if closed {
-        "TLS is required but the server closed the connection during the handshake (is this port plain text?)"
-    } else {
-        "the TLS handshake failed (is this port plain text?)"
+    let rustls = error.get_ref().and_then(|cause| cause.downcast_ref());
+    let message = match rustls {
+        _ if closed => {
+            "TLS is required but the server closed the connection during the handshake (is this port plain text?)"
+        }
+        // Whatever it answered with was no TLS.
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "the TLS handshake failed (is this port plain text?)"
+        }
+        _ => "the TLS handshake failed",
     };
     Error::failed(ErrorKind::Tls, message).with_source(error)
 }
@@ -265,6 +303,14 @@ mod tests {
         let (first, name) = options.prepare("one").unwrap();
         let (second, other) = clone.prepare("two").unwrap();
         assert!(Arc::ptr_eq(&first, &second) && name != other);
+        let own = clone.clone().client_config(Arc::clone(&first)).authorities_pem("none");
+        assert!(Arc::ptr_eq(&own.prepare("one").unwrap().0, &first), "it is used as it is");
+        let cryptography = clone.clone().crypto_provider(Arc::new(CryptoProvider {
+            cipher_suites: Vec::new(),
+            ..rustls::crypto::ring::default_provider()
+        }));
+        let error = cryptography.prepare("one").unwrap_err().to_string();
+        assert!(error.contains("the TLS versions cannot be used"), "{error}");
         let changed = clone.authorities_pem("none").danger_accept_any_certificate();
         let (third, _) = changed.prepare("one").unwrap();
         assert!(!Arc::ptr_eq(&first, &third), "other options are another way to connect");

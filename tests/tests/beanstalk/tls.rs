@@ -4,12 +4,18 @@ use std::{
     fmt::Display,
     io::{Read, Write},
     net::{Shutdown, SocketAddr},
+    sync::Arc,
     thread,
     time::Duration,
 };
 
 use beanstalk_client::{
-    ConnectOptions, Deadline, Error, ErrorKind, Fate, PutOptions, Reserved, RetryPolicy, TlsOptions,
+    ConnectOptions, Deadline, Error, ErrorKind, Fate, PutOptions, Reserved, RetryPolicy,
+    TlsOptions,
+    rustls::{
+        self,
+        pki_types::{CertificateDer, pem::PemObject},
+    },
 };
 use fixtures::{
     beanstalkd::Server,
@@ -47,6 +53,7 @@ fn refused<F: Face>(options: ConnectOptions) -> Error {
 
 both_faces!(
     jobs_go_through_tls,
+    a_configuration_of_rustls_is_used_as_it_is,
     tls_goes_over_the_stream_of_a_connector,
     a_certificate_for_another_name_is_refused,
     a_certificate_of_an_unknown_authority_is_refused,
@@ -83,6 +90,28 @@ fn jobs_go_through_tls<F: Face>() {
     client.quit().unwrap();
 }
 
+fn a_configuration_of_rustls_is_used_as_it_is<F: Face>() {
+    let (server, authority) = (Server::start().unwrap(), Authority::new());
+    let proxy = proxy(&authority, "127.0.0.1", &server);
+    let ring = Arc::new(rustls::crypto::ring::default_provider());
+    let config = |roots: rustls::RootCertStore| {
+        let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&ring));
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
+    };
+    let pem = authority.pem();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
+    let own = TlsOptions::default().client_config(config(roots));
+    let mut client = F::connect(to(proxy, own)).unwrap();
+    assert_eq!(client.list_tube_used().unwrap(), "default");
+    // What else was set does not add to it.
+    let nobody = trusting(&authority).client_config(config(rustls::RootCertStore::empty()));
+    refused::<F>(to(proxy, nobody));
+    let mut client = F::connect(to(proxy, trusting(&authority).crypto_provider(ring))).unwrap();
+    assert_eq!(client.list_tube_used().unwrap(), "default");
+}
+
 fn tls_goes_over_the_stream_of_a_connector<F: Face>() {
     let (server, authority) = (Server::start().unwrap(), Authority::new());
     let proxy = proxy(&authority, "queue.invalid", &server);
@@ -115,7 +144,8 @@ fn a_certificate_of_an_unknown_authority_is_refused<F: Face>() {
     let server = Server::start().unwrap();
     let (known, unknown) = (Authority::new(), Authority::new());
     let proxy = proxy(&unknown, "127.0.0.1", &server);
-    refused::<F>(to(proxy, trusting(&known)));
+    let error = refused::<F>(to(proxy, trusting(&known))).to_string();
+    assert!(error.contains("invalid peer certificate") && !error.contains("plain text"), "{error}");
     assert_eq!(server.requests(), []);
 }
 
