@@ -1,11 +1,11 @@
 //! The statistics of many tubes, also where the server cannot be asked about some: before 1.11, beanstalkd reads lines
 //! of 208 bytes, in which the longest names have no room beside `stats-tube`.
 
-use beanstalk_client::protocol::{PeekReady, StatsJob, StatsTube, Use};
-use beanstalk_client::{TubeName, TubeStats};
+use beanstalk_client::protocol::{AnyCommand, PeekReady, Response, StatsJob, StatsTube, Use};
+use beanstalk_client::{JobId, TubeName, TubeStats};
 use ctl_core::error::{CliError, Exit};
 
-use crate::error::{BAD_FORMAT, UNKNOWN_COMMAND};
+use crate::error::{BAD_FORMAT, UNKNOWN_COMMAND, cli_error};
 use crate::link::Link;
 use crate::seen::Seen;
 
@@ -56,20 +56,52 @@ pub fn ask(link: &mut Link, tubes: &[TubeName]) -> Result<Vec<Answer>, CliError>
     Ok(answers)
 }
 
-/// The age of the job of this tube that would be reserved next, in seconds; 0 without one. The connection uses the default
-/// tube then: a tube that is used stays, and who only looks must not keep it alive.
+/// The age of the job of this tube that would be reserved next, in seconds; 0 without one.
 ///
 /// # Errors
-/// The failure of the connection.
+/// As [`oldest_ages`].
 pub fn oldest_age(link: &mut Link, tube: &TubeName) -> Result<u64, CliError> {
-    link.use_tube(tube)?;
-    let Some(seen) = Seen::ask(link, &PeekReady)? else {
-        return link.use_tube(&TubeName::default()).map(|()| 0);
-    };
-    let (stats, used) = link.pair(StatsJob(seen.job().id()), Use(TubeName::default()))?;
-    used?;
-    let age = stats?.map_or(0, |stats| stats.age);
-    Ok(u64::try_from(age).unwrap_or(0))
+    let ages = oldest_ages(link, std::slice::from_ref(tube))?;
+    Ok(ages.into_iter().next().unwrap_or(0))
+}
+
+/// The age of the job of each tube that would be reserved next, in seconds; 0 without one. They are asked together, in two
+/// pipelines. The connection uses the default tube then: a tube that is used stays, and who only looks must not keep it
+/// alive.
+///
+/// # Errors
+/// The failure of the connection; a tube that cannot be used.
+pub fn oldest_ages(link: &mut Link, tubes: &[TubeName]) -> Result<Vec<u64>, CliError> {
+    if tubes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let look = |tube: &TubeName| [AnyCommand::new(&Use(tube.clone())), AnyCommand::new(&PeekReady)];
+    let back = AnyCommand::new(&Use(TubeName::default()));
+    let commands = tubes.iter().flat_map(look).chain([back]);
+    let mut heads: Vec<Option<JobId>> = Vec::with_capacity(tubes.len());
+    let mut refused = Ok(());
+    for reply in link.pipeline(commands)? {
+        match reply? {
+            Response::Using(_) => {}
+            head @ (Response::Found(_) | Response::BodyDamaged { .. } | Response::NotFound) => {
+                heads.push(Seen::of(&PeekReady, head)?.map(|seen| seen.job().id()));
+            }
+            // The head of another tube would count for this one.
+            refusal => refused = Err(cli_error(refusal.refuse())),
+        }
+    }
+    refused?;
+    let known: Vec<StatsJob> = heads.iter().flatten().copied().map(StatsJob).collect();
+    let mut stats = link.pipeline(known)?;
+    let mut ages = Vec::with_capacity(heads.len());
+    for head in &heads {
+        let stats = match head {
+            Some(_) => stats.next().transpose()?.flatten(),
+            None => None,
+        };
+        ages.push(stats.map_or(0, |stats| u64::try_from(stats.age).unwrap_or(0)));
+    }
+    Ok(ages)
 }
 
 /// What the refusal of a question about a tube means: the name is too long for this server.

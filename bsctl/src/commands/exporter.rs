@@ -1,5 +1,7 @@
 //! `exporter`: the server's and its tubes' statistics as metrics.
 
+use std::collections::HashMap;
+
 use beanstalk_client::protocol::{ListTubes, Stats, StatsTube};
 use beanstalk_client::{TubeName, TubeStats};
 use ctl_core::error::CliError;
@@ -7,7 +9,7 @@ use ctl_core::exporter::{Choice, Counts, Exports, Kind, Known, Metrics, Names};
 
 use crate::link::Link;
 use crate::tool::Bsctl;
-use crate::tube_stats::{self, Answer, oldest_age};
+use crate::tube_stats::{self, Answer, oldest_ages};
 
 /// The end of `exporter --help`.
 pub const HELP: &str = "\
@@ -174,14 +176,20 @@ fn scrape(
     let (tubes, more) = choice.of(all, |tube| tube.as_str().to_owned());
     let tubes: Vec<TubeName> = tubes.into_iter().map(|(_, tube)| tube).collect();
     let answers = tube_stats::ask(link, &tubes)?;
+    let waiting = tubes.iter().zip(&answers).filter_map(|(tube, answer)| match answer {
+        Answer::Stats(stats) if names.name == NATIVE && stats.current_jobs_ready > 0 => Some(tube),
+        _ => None,
+    });
+    let waiting: Vec<TubeName> = waiting.cloned().collect();
+    let ages = oldest_ages(link, &waiting)?;
+    let ages: HashMap<&TubeName, u64> = waiting.iter().zip(ages).collect();
     for (tube, answer) in tubes.iter().zip(answers) {
         // Tubes that have gone meanwhile, or have names that this server cannot be asked about, are left out.
         let Answer::Stats(stats) = answer else { continue };
         let label = ("tube", tube.as_str());
         OF_TUBE.add_to(&mut metrics, names, stats.entries(), Some(label));
         if names.name == NATIVE {
-            let is_waiting = stats.current_jobs_ready > 0;
-            let age = if is_waiting { oldest_age(link, tube)? } else { 0 };
+            let age = ages.get(tube).copied().unwrap_or(0);
             let help = "The age of the job that is reserved next, in seconds; 0 without one.";
             let name = "beanstalkd_tube_oldest_job_age_seconds";
             metrics.add(Kind::Gauge, name, help, [label], age as f64);
