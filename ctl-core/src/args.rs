@@ -143,7 +143,7 @@ pub struct GlobalArgs {
     #[arg(short = 'n', long, global = true)]
     pub dry_run: bool,
 
-    /// Confirm by typing the name that would be asked for
+    /// Confirm by typing the name that would be asked for; several with commas
     #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub confirm: Option<String>,
 

@@ -11,7 +11,7 @@ use crate::messages::Messages;
 pub struct Confirm {
     /// `--yes`: answers level 2.
     pub yes: bool,
-    /// `--confirm=NAME`: answers level 3.
+    /// `--confirm=NAME`: answers level 3; several names have commas between them.
     pub name: Option<String>,
     /// Whether a person can be asked.
     pub can_ask: bool,
@@ -42,7 +42,7 @@ impl Confirm {
 
     /// Whether `--confirm` says the name of what is protected, which answers everything.
     fn is_unlocked(&self) -> bool {
-        self.lock.is_some() && self.lock == self.name
+        self.lock.as_deref().is_some_and(|lock| self.says(lock))
     }
 
     /// Level 2, a whole tube or function: `action` says what, how many and where, such as
@@ -83,8 +83,15 @@ impl Confirm {
         }
     }
 
+    /// Whether `--confirm` says this name, alone or among others.
+    fn says(&self, name: &str) -> bool {
+        self.name
+            .as_deref()
+            .is_some_and(|said| said == name || said.split(',').any(|one| one == name))
+    }
+
     fn named(&self, action: &str, name: &str, messages: &Messages) -> Result<(), CliError> {
-        if self.name.as_deref() == Some(name) {
+        if self.says(name) {
             return Ok(());
         }
         if self.name.is_some() || !self.can_ask {

@@ -453,6 +453,22 @@ impl<L: Link> Dialer<L> {
         self.known = Arc::default();
     }
 
+    /// The protected context that one of these servers is of, if there is one; addresses have commas between them.
+    #[must_use]
+    pub fn protected(&self, addresses: &str) -> Option<&str> {
+        let theirs = who::places(addresses);
+        let is_theirs = |text: &String| {
+            L::parse(text).is_ok_and(|all| {
+                all.iter().any(|address| !who::places(&address.to_string()).is_disjoint(&theirs))
+            })
+        };
+        self.settings.config().contexts.iter().find_map(|(name, fields)| {
+            let is_protected = fields.get(keys::PROTECTED).is_some_and(|text| text == "true");
+            let holds = is_protected && fields.get(keys::ADDRESS).is_some_and(is_theirs);
+            holds.then_some(&**name)
+        })
+    }
+
     /// What environment, context and configuration file say.
     #[must_use]
     pub fn settings(&self) -> &Settings {

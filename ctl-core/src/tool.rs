@@ -202,6 +202,19 @@ impl<T: Tool> Context<T> {
         self.link.dialer().settings()
     }
 
+    /// Before anything is changed at another server, the name of the protected context that it is of, if there is one.
+    ///
+    /// # Errors
+    /// As [`Confirm::unlock`].
+    pub fn unlock_at(&self, address: &str) -> Result<(), CliError> {
+        let own = self.confirm().lock;
+        let name = self.link.dialer().protected(address).map(str::to_owned);
+        let Some(name) = name.filter(|name| own.as_ref() != Some(name)) else { return Ok(()) };
+        let both = own.map(|own| format!("--confirm={own},{name} confirms both"));
+        let unlocked = Confirm::from_args(&self.globals, Some(name)).unlock(&self.messages);
+        unlocked.map_err(|error| both.into_iter().fold(error, CliError::hint))
+    }
+
     /// How confirmations are answered.
     #[must_use]
     pub fn confirm(&self) -> Confirm {

@@ -120,11 +120,14 @@ fn run(
         false => format!(", those that fit {filters},"),
     };
     let mut place = format!("to queue {to}");
-    if let Some(elsewhere) = elsewhere {
+    if let Some(elsewhere) = &elsewhere {
         place.push_str(&format!(" on {elsewhere}"));
     }
     if tool.globals.dry_run {
         return targets.would_with(&mut tool.out, verb, limit, &format!("{that_fit} {place}"));
+    }
+    if let (Some(elsewhere), true) = (&elsewhere, deletes) {
+        tool.unlock_at(elsewhere)?;
     }
     // Before anything is pulled it is known that somebody is there.
     if args.create {

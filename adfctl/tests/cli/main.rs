@@ -41,6 +41,7 @@ const CASE: ctl_core::contract::Case<adfctl::Adfctl> = ctl_core::contract::Case 
     add: "push mail --create",
     add_to: "push --create",
     list: "queues",
+    move_to: "move --from mail --create --to-server",
     figures: "count mail",
     nothing: "queues nobody",
     work: "work -Q mail",

@@ -155,6 +155,8 @@ struct Route {
     mover: Mover,
     /// "to tube mail", with the server where that is another one.
     place: String,
+    /// The other server.
+    elsewhere: Option<String>,
 }
 
 impl WhereArgs {
@@ -173,11 +175,11 @@ impl WhereArgs {
         if self.ready {
             mover = mover.making_ready();
         }
-        let place = match elsewhere {
+        let place = match &elsewhere {
             Some(address) => format!("to tube {to} on {address}"),
             None => format!("to tube {to}"),
         };
-        Ok(Route { from, mover, place })
+        Ok(Route { from, mover, place, elsewhere })
     }
 }
 
@@ -202,7 +204,7 @@ pub fn run_requeue(tool: &mut Tool, args: RequeueArgs) -> Result<Exit, CliError>
     let link = tool.link.side().sibling();
     let mover = Mover::new(link, tube.clone(), args.changes.clone(), false)?.making_ready();
     let place = "as new jobs".to_owned();
-    let route = Route { from: tube.clone(), mover, place };
+    let route = Route { from: tube.clone(), mover, place, elsewhere: None };
     // Of buried ones none comes back to the list that they are taken from. Others would, and are looked up before.
     let by_id = args.state != [State::Buried];
     let sweep = SweepArgs { state: args.state, until_empty: false, select: args.select };
@@ -220,6 +222,9 @@ fn relocate(
     let place = route.place;
     if tool.globals.dry_run {
         return plan.would(tool, verb, &format!(" {place}"));
+    }
+    if let Some(elsewhere) = &route.elsewhere {
+        tool.unlock_at(elsewhere)?;
     }
     if !plan.is_empty() {
         let address = tool.link.dialer.address()?;

@@ -46,6 +46,7 @@ ctl_core::tool_contract!(
         add: "put -t mail",
         add_to: "put -t",
         list: "tubes",
+        move_to: "move --from mail --to-addr",
         figures: "stats-tube mail",
         nothing: "jobs --tube none",
         work: "work -t mail",

@@ -62,6 +62,8 @@ pub struct Case<T: Tool> {
     pub add_to: &'static str,
     /// The command that lists the queues; patterns of names may follow.
     pub list: &'static str,
+    /// The command that moves the jobs of the queue `mail` to another server, whose address follows.
+    pub move_to: &'static str,
     /// A command that shows figures of the queue `mail`.
     pub figures: &'static str,
     /// A command that lists nothing.
@@ -159,6 +161,7 @@ macro_rules! tool_contract {
                 contexts_are_kept_in_a_file_with_its_comments,
                 a_wrong_configuration_file_is_78_with_its_line,
                 what_is_protected_is_changed_by_its_name_only,
+                what_goes_to_a_protected_server_is_confirmed_by_its_name,
                 a_session_goes_to_a_context,
                 the_doctor_finds_what_is_wrong,
             }

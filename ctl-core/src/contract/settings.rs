@@ -269,6 +269,33 @@ pub fn what_is_protected_is_changed_by_its_name_only<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 0);
 }
 
+/// However the server is named, and not by the name of the one that the jobs come from.
+pub fn what_goes_to_a_protected_server_is_confirmed_by_its_name<T: Tool>(case: &Case<T>) {
+    let ((from, address), (to, target)) = (Case::<T>::server(), Case::<T>::server());
+    let context = |name: &str, address: &str| {
+        format!("[contexts.{name}]\naddress = \"{address}\"\nprotected = true\n")
+    };
+    let contexts = [context("own", &address), context("prod", &target)].concat();
+    let folder = Folder::with(&format!("context = \"own\"\n{contexts}"));
+    let run = |line: &[&str]| folder.run(case, &[], line);
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    run(&add).exits(0);
+    let alias = format!("localhost:{}", target.rsplit(':').next().unwrap());
+    for target in [&target, &alias] {
+        let line: Vec<&str> = case.move_to.split(' ').chain([&**target, "--yes"]).collect();
+        let with = |more: &[&str]| run(&[&line[..], more].concat());
+        let ran = with(&["--confirm=own"]).exits(2);
+        assert!(ran.err.contains("protected prod"), "{}", ran.err);
+        assert!(ran.err.contains("--confirm=own,prod"), "{}", ran.err);
+        with(&["--confirm=prod"]).exits(2);
+        with(&["--dry-run"]).exits(0);
+        assert_eq!(((case.jobs)(&from), (case.jobs)(&to)), (1, 0));
+    }
+    let line = case.move_to.split(' ').chain([&*target, "--confirm=own,prod"]);
+    run(&line.collect::<Vec<_>>()).exits(0);
+    assert_eq!(((case.jobs)(&from), (case.jobs)(&to)), (0, 1));
+}
+
 /// And comes under its rules; a server that is told by its address is of no context.
 pub fn a_session_goes_to_a_context<T: Tool>(case: &Case<T>) {
     let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());

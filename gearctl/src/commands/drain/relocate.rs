@@ -74,7 +74,7 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
             .hint("another function, or --to-server for another server"));
     }
     let mut place = format!("to {}", show_function(&new));
-    if let Some(elsewhere) = elsewhere {
+    if let Some(elsewhere) = &elsewhere {
         place.push_str(&format!(" on {elsewhere}"));
     }
     let mut fleet = Fleet::of(tool)?;
@@ -84,6 +84,9 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
     if tool.globals.dry_run {
         let record = Record::new().with("dry_run", true).with("jobs", total);
         return tool.out.done_with(&record, &["jobs"], &format!("would move {what} {place}"));
+    }
+    if let Some(elsewhere) = &elsewhere {
+        tool.unlock_at(elsewhere)?;
     }
     let mut resubmit = Resubmit {
         client: to.open_client()?,
