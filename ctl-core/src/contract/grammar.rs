@@ -133,6 +133,12 @@ pub fn flags_of_the_start_are_refused_on_a_line_of_a_session<T: Interactive>() {
     assert_eq!(misplaced(&["ping", "--tls"]).as_deref(), Some("--tls"));
     assert_eq!(misplaced(&[server, "x", "ping"]).as_deref(), Some(server));
     assert_eq!(misplaced(&["connect", "x:1"]), None);
+    assert_eq!(misplaced(&["connect", "--context", "prod"]), None);
+    assert_eq!(misplaced(&["ping", "--context", "prod"]).as_deref(), Some("--context"));
+    let both = ["connect", "--context", "prod", "--protected"];
+    assert_eq!(misplaced(&both).as_deref(), Some("--protected"));
+    let both = ["connect", "--context", "prod", server, "x"];
+    assert_eq!(misplaced(&both).as_deref(), Some(server));
     assert_eq!(misplaced(&["ping", "-o", "json", "-y"]), None);
     let bounded = misplaced(&["ping", "--timeout", "1s"]);
     assert_eq!(bounded.is_none(), T::WORDS.line_flags.contains(&"timeout"));

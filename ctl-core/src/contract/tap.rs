@@ -53,6 +53,20 @@ impl Tap {
     }
 }
 
+/// Of a body less may be shown than it is chosen by.
+pub fn a_line_is_chosen_by_more_of_its_body_than_is_shown<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let mut tap = Tap::start(&case.program, &address, &["--body", "4", "--filter", "body~=needle"]);
+    let add: Vec<&str> = case.add.split(' ').collect();
+    for body in ["nothing in it", "hay, hay, hay and a needle"] {
+        case.program.at(&tap.address, &[&add[..], &[body]].concat()).exits(0);
+    }
+    let line = tap.line(|line| line["body"].is_string());
+    assert!(line["body"].as_str().unwrap().len() <= 4, "{line}");
+    assert!(line["size"].as_u64().unwrap() >= 26, "{line}");
+    tap.end();
+}
+
 /// What the application has sent is said once more to another server, which answers the same.
 pub fn what_passes_a_tap_is_shown_recorded_and_played_back<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();

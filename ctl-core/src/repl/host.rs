@@ -92,6 +92,7 @@ impl<G: Guest> Shell for Host<'_, G> {
     ) -> Result<Exit, CliError> {
         let name = matches.subcommand_name().unwrap_or_default().to_owned();
         if name == builtin::CONNECT {
+            self.refuse_misplaced(matches)?;
             self.reach(matches)?;
             if !self.may_leave(Leaving::Connect, borrow(&mut person))? {
                 return Ok(Exit::Done);
@@ -335,15 +336,17 @@ impl<G: Guest> Host<'_, G> {
         result
     }
 
+    /// Refuses flags that only count when the session starts.
+    fn refuse_misplaced(&self, matches: &ArgMatches) -> Result<(), CliError> {
+        let Some(flag) = tree::misplaced_flag(matches, &self.start_flags) else { return Ok(()) };
+        let tool = G::Tool::PROGRAM.name;
+        Err(CliError::usage(format!("{flag} cannot be given on a line of a session"))
+            .hint(format!("leave, and give {flag} to {tool} repl")))
+    }
+
     /// Runs one line: its flags on top of those of the session.
     fn line(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<Exit, CliError> {
-        let goes = matches.subcommand_name() == Some(builtin::CONNECT);
-        let misplaced = tree::misplaced_flag(matches, &self.start_flags);
-        if let Some(flag) = misplaced.filter(|flag| !goes || flag != "--context") {
-            let tool = G::Tool::PROGRAM.name;
-            return Err(CliError::usage(format!("{flag} cannot be given on a line of a session"))
-                .hint(format!("leave, and give {flag} to {tool} repl")));
-        }
+        self.refuse_misplaced(matches)?;
         let mut guest = lock(self.shared);
         say_loss(&mut *guest);
         let completed = complete(&mut self.grammar, &*guest, matches, words)?;

@@ -40,10 +40,13 @@ const START_FLAGS: &[&str] = &[
     "tls_key",
     "tls_insecure",
     "config",
-    "context",
+    CONTEXT,
     "no_context",
     "protected",
 ];
+
+/// The flag that `connect` takes.
+const CONTEXT: &str = "context";
 
 /// The flag that only some tools take on a line.
 const TIMEOUT: &str = "timeout";
@@ -112,15 +115,16 @@ pub fn start_flags<T: Interactive>() -> Vec<String> {
     flags
 }
 
-/// A flag of a line that only counts when the session starts: one of these ids.
+/// A flag of a line that only counts when the session starts: one of these ids. `connect` goes to a context.
 #[must_use]
 pub fn misplaced_flag(matches: &ArgMatches, start_flags: &[String]) -> Option<String> {
-    let (_, line) = matches.subcommand()?;
+    let (verb, line) = matches.subcommand()?;
     let given = |id: &str| {
         line.try_contains_id(id).unwrap_or(false)
             && line.value_source(id) == Some(ValueSource::CommandLine)
     };
-    let found = start_flags.iter().find(|id| given(id));
+    let has_place = |id: &str| verb == builtin::CONNECT && id == CONTEXT;
+    let found = start_flags.iter().find(|id| given(id) && !has_place(id));
     found.map(|id| format!("--{}", id.replace('_', "-")))
 }
 

@@ -15,6 +15,7 @@ use super::summary::Summary;
 use crate::escape;
 use crate::filter::{self, Fields, Filters, Kind, Value};
 use crate::output::Record;
+use crate::units;
 
 /// Questions that may wait for their answers on one connection.
 const MOST_QUESTIONS: usize = 4096;
@@ -79,7 +80,7 @@ impl Line {
             Some(time) if is_short => time.to_owned(),
             _ => at,
         };
-        let ms = self.took.map(|took| (took.as_secs_f64() * 1_000_000.0).round() / 1000.0);
+        let ms = self.took.map(units::milliseconds);
         let record = Record::new()
             .with("ts", at)
             .with("connection", self.connection)
@@ -100,11 +101,8 @@ impl Line {
 
 impl Choice {
     fn wants(&self, line: &Line) -> bool {
-        if self.is_silent || self.slow.is_some_and(|slow| line.took.is_none_or(|took| took < slow))
-        {
-            return false;
-        }
-        self.filters.fit(line)
+        let is_slow = |slow| line.took.is_some_and(|took| took >= slow);
+        self.slow.is_none_or(is_slow) && self.filters.fit(line)
     }
 }
 
@@ -140,8 +138,19 @@ impl Fields for Line {
 }
 
 impl News {
-    fn line(&self, line: Line) {
-        if self.choice.wants(&line) && self.lines.try_send(Item::Line(Box::new(line))).is_err() {
+    /// Shows a line, if lines are shown and this one is wanted: what it is chosen by is more of its body than is shown.
+    fn line(&self, line: impl FnOnce() -> Line) {
+        if self.choice.is_silent {
+            return;
+        }
+        let mut line = line();
+        if !self.choice.wants(&line) {
+            return;
+        }
+        if let Some((beginning, _)) = &mut line.body {
+            beginning.truncate(self.choice.body);
+        }
+        if self.lines.try_send(Item::Line(Box::new(line))).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -298,8 +307,8 @@ impl<D: Decoder> Connection<D> {
 
     /// A line about the connection itself.
     fn tell(&mut self, side: Side, verb: &'static str, arguments: String) {
-        let line = Place { connection: self.number, side, at: Instant::now() }.line(verb.into());
-        self.news.line(Line { arguments, ..line });
+        let place = Place { connection: self.number, side, at: Instant::now() };
+        self.news.line(|| Line { arguments, ..place.line(verb.into()) });
     }
 }
 
@@ -350,20 +359,16 @@ impl Place {
         if let (Some(question), Some(took)) = (&question, took) {
             news.summary().answered(&question.verb, took, said.is_error);
         }
-        let body = said.body.map(|(mut beginning, size)| {
-            beginning.truncate(news.choice.body);
-            (beginning, size)
-        });
-        let to = question.map(|Question { verb, arguments, .. }| match arguments.as_str() {
+        let to = |Question { verb, arguments, .. }: Question| match arguments.as_str() {
             "" => verb.into_owned(),
             arguments => format!("{verb} {arguments}"),
-        });
-        news.line(Line {
+        };
+        news.line(|| Line {
             arguments: clipped(&said.arguments),
-            body,
+            body: said.body,
             bytes: Some(len),
             took,
-            to,
+            to: question.map(to),
             is_error: said.is_error,
             ..self.line(said.verb)
         });
@@ -375,7 +380,7 @@ impl Place {
         news.warn(format!(
             "connection {connection}: what the {side} sends is passed on undecoded: {why} ({shown})"
         ));
-        news.line(Line { arguments: why.to_owned(), ..self.line("(undecoded)".into()) });
+        news.line(|| Line { arguments: why.to_owned(), ..self.line("(undecoded)".into()) });
     }
 }
 

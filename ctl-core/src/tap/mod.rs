@@ -56,7 +56,8 @@ pub struct TapArgs {
     #[arg(long)]
     print_addr: bool,
 
-    /// Only lines that fit, such as verb==put, size>1k or body~=REGEX; all must fit when it is given several times
+    /// Only lines that fit, such as verb==put, size>1k or body~=REGEX (in its first 4 KiB); all must fit when it is
+    /// given several times
     #[arg(long, value_name = "EXPR")]
     filter: Vec<String>,
 

@@ -54,8 +54,9 @@ impl Live {
                 if send.is_closed() {
                     return;
                 }
-                // One is that of new streams. Without them nobody has to work.
+                // One is that of new streams. Without them nobody has to work, and what was seen grows old.
                 if send.receiver_count() < 2 {
+                    send.send_if_modified(|picture| !std::mem::take(picture).is_empty());
                     thread::sleep(TICK);
                     continue;
                 }
