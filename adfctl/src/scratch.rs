@@ -15,10 +15,15 @@ pub fn queue(purpose: &str) -> Result<QueueName, CliError> {
     names::queue(&scratch_name("adfctl", purpose))
 }
 
-/// Removes it with all that is in it, as far as the server can be reached. What was pulled from it is given back first:
-/// over WebSocket it would come back otherwise, into a queue that is gone.
-pub fn remove(link: &mut Link, queue: &QueueName) {
+/// Removes it with all that is in it. What was pulled from it is given back first: over WebSocket it would come back
+/// otherwise, into a queue that is gone.
+///
+/// # Errors
+/// The server does not remove it: it is still there.
+pub fn remove(link: &mut Link, queue: &QueueName) -> Result<(), CliError> {
     use ctl_core::link::Link as _;
     link.close();
-    let _ = link.ask(format!("deletequeue {queue}"), |client| client.delete_queue(queue.clone()));
+    let delete = format!("deletequeue {queue}");
+    let removed = link.ask(delete, |client| client.delete_queue(queue.clone())).map(drop);
+    removed.map_err(|error| error.context(format!("the queue {queue} stays on the server")))
 }

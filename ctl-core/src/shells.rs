@@ -3,16 +3,18 @@
 use std::ffi::{OsStr, OsString};
 use std::marker::PhantomData;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
 
 use crate::cli;
+use crate::config::{Settings, SettingsArgs};
 use crate::error::{CliError, Exit};
-use crate::link::Link as _;
+use crate::link::{Connect as _, Link as _};
 use crate::repl::complete::{self, Found, Values, Wanted, What};
 use crate::repl::guest::{Guest, Interactive};
 use crate::repl::known::KnownNames;
 use crate::repl::lexer::Partial;
 use crate::settings;
+use crate::tls::TlsArgs;
 use crate::tool::Context;
 
 /// The shells that ask.
@@ -115,22 +117,39 @@ impl<T: Interactive> Values for Names<T> {
     }
 }
 
-/// Whether there are servers to ask for names: those that the line names, or else the usual ones.
+/// Whether there are servers to ask for names: those that the line names or whose context it names, or else the usual ones.
 fn points_to_servers<T: Interactive>(context: &mut Context<T>, words: &[OsString]) -> bool {
     let before = words.split_last().map_or(words, |(_, before)| before);
-    let texts: Vec<&str> = before.iter().filter_map(|word| word.to_str()).collect();
-    let long = T::PROGRAM.servers.flag;
-    let flags = cli::server_flags::<T>();
-    let given = texts.iter().enumerate().rev().find_map(|(at, text)| {
-        if flags.iter().any(|flag| flag == text) {
-            return texts.get(at + 1).copied();
-        }
-        text.strip_prefix(long)?.strip_prefix('=')
-    });
-    if let Some(given) = given {
-        context.link.dialer_mut().retarget(given.to_owned());
+    let line = [OsString::from(T::PROGRAM.name)].into_iter().chain(before.iter().cloned());
+    // What has been typed is no whole line.
+    let tree = cli::tree::<T>().ignore_errors(true);
+    let link = tree.try_get_matches_from(line).ok().map(|typed| typed_link(context, &typed));
+    match link {
+        Some(Ok(Some(link))) => context.link = link,
+        Some(Ok(None)) => {}
+        // They cannot be meant, or there is nobody to ask.
+        _ => return false,
     }
-    !texts.contains(&"--embedded")
+    !before.iter().any(|word| word == "--embedded")
+}
+
+/// The servers that these flags mean; none where they name neither servers nor where those are found.
+fn typed_link<T: Interactive>(
+    context: &Context<T>,
+    typed: &ArgMatches,
+) -> Result<Option<T::Link>, CliError> {
+    let unreadable = |_| CliError::usage("what has been typed cannot be read yet");
+    let connect = T::Connect::from_arg_matches(typed).map_err(unreadable)?;
+    let args = SettingsArgs::from_arg_matches(typed).map_err(unreadable)?;
+    let is_of_settings = args.config.is_some() || args.context.is_some() || args.no_context;
+    if connect.addresses().is_none() && !is_of_settings {
+        return Ok(None);
+    }
+    let tls = TlsArgs::from_arg_matches(typed).map_err(unreadable)?;
+    let environment = context.settings().environment.clone();
+    let settings = Settings::load(&T::PROGRAM, &args, false, environment)?;
+    Context::<T>::new((&connect, false), &tls, &context.globals, settings)
+        .map(|context| Some(context.link))
 }
 
 /// The words of a line of bash behind the first, and what bash takes for words of their own at the end of the last one.

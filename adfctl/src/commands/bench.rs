@@ -99,8 +99,11 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
         })?;
     }
     let measured = measure(tool, &plan, args.mode, &queue, &interrupts);
-    if args.mode != Mode::Latency && !plan.keeps() {
-        scratch::remove(&mut tool.link, &queue);
+    if args.mode != Mode::Latency
+        && !plan.keeps()
+        && let Err(error) = scratch::remove(&mut tool.link, &queue)
+    {
+        tool.messages.warn(error.message);
     }
     measured?.report(tool, plan, &interrupts)
 }

@@ -159,8 +159,8 @@ fn roundtrip(link: &mut Link) -> Result<Vec<Metric>, CliError> {
         .map_err(|error| error.context("roundtrip, createqueue"))?;
     let there_and_back = there_and_back(link, &queue);
     let took = start.elapsed();
-    scratch::remove(link, &queue);
-    there_and_back.map_err(|error| error.context("roundtrip"))?;
+    let removed = scratch::remove(link, &queue);
+    there_and_back.and(removed).map_err(|error| error.context("roundtrip"))?;
     Ok(vec![Metric::new("rtt", milliseconds(took), "ms")])
 }
 

@@ -38,8 +38,10 @@ pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
     };
     let mut smoke = Smoke { steps: Steps::default(), queue, created: false };
     smoke.run(link, (0..=last).collect());
-    if smoke.created {
-        scratch::remove(link, &smoke.queue);
+    if smoke.created
+        && let Err(error) = scratch::remove(link, &smoke.queue)
+    {
+        tool.messages.warn(error.message);
     }
     smoke.steps.finish(&mut tool.out)
 }

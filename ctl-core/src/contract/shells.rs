@@ -49,6 +49,17 @@ pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
     assert_eq!(offered("-o j"), ["json"]);
     assert_eq!(offered("--output=j"), ["json"]);
     assert!(offered("ping --t").contains(&"--timeout".to_owned()));
+    // The typed line says which servers, also by a context of a file that it names.
+    let folder = tempfile::tempdir().unwrap();
+    let (_other, elsewhere) = Case::<T>::server();
+    let file = folder.path().join("config.toml");
+    std::fs::write(&file, format!("[contexts.there]\naddress = \"{elsewhere}\"\n")).unwrap();
+    let add_to: Vec<&str> = case.add_to.split(' ').chain(["there", "x"]).collect();
+    let _ = case.program.at(&elsewhere, &add_to).exits(0);
+    let there = format!("--config {} --context there {} ", file.display(), case.list);
+    assert!(offered(&there).iter().any(|queue| queue.ends_with("there")), "{:?}", offered(&there));
+    let there = offered(&format!("{flag} {elsewhere} {} ", case.list));
+    assert!(there.iter().any(|queue| queue.ends_with("there")), "{there:?}");
     // A server that is not there keeps nobody waiting, and says nothing.
     assert_eq!(offered(&format!("{flag} 127.0.0.1:1 {} ", case.list)), [""; 0]);
 }

@@ -233,7 +233,7 @@ fn fitting(known: &Known, cells: &[Vec<String>], width: usize) -> Vec<Shown> {
 fn number(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Text | Unit::Count => large(value),
-        Unit::PerSecond if value != 0.0 && value.abs() < 10.0 => format!("{value:.1}"),
+        Unit::PerSecond if value != 0.0 && value.abs() < 9.95 => format!("{value:.1}"),
         Unit::PerSecond => large(value.round()),
         Unit::Seconds => age(value),
     }
