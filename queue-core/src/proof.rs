@@ -1,13 +1,15 @@
 //! Holds roles to their contract: a third pump, without sockets, that does what a pump may do and a good network does not.
 
 mod by_hand;
+#[cfg(feature = "tokio")]
+mod choppy;
 mod dropped;
 
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "tokio")]
-pub use self::dropped::drop_after_turns;
 pub use self::{by_hand::ByHand, dropped::drop_after};
+#[cfg(feature = "tokio")]
+pub use self::{choppy::Choppy, dropped::drop_after_turns};
 use crate::{End, Io, Pulse, Random, Role};
 
 /// A role that is asked twice at every exchange, and has to say the same again, taking nothing and queueing nothing.

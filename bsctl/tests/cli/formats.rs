@@ -46,6 +46,7 @@ pub(crate) const SUCCEEDS: &[(&str, &[&str])] = &[
     ("check server", &["check", "server"]),
     ("check tube", &["check", "tube", "mail", "--zero-workers", "ok"]),
     ("check tubes", &["check", "tubes", "*", "--zero-workers", "ok"]),
+    ("check job", &["check", "job", "1"]),
     ("check roundtrip", &["check", "roundtrip"]),
     ("wait", &["wait", "--for", "ready>=1", "-t", "mail"]),
     ("ping", &["ping", "--count", "2", "--interval", "1ms"]),

@@ -10,13 +10,12 @@ use fixtures::{
     beanstalkd::{Seed, Server},
     fault::Fault,
 };
-use queue_core::proof::drop_after;
+use queue_core::proof::{Choppy, drop_after};
 use tests::{
     Async, Face, both_faces,
     catalogue::{self, Visitor},
     face::runtime,
     place::{PATIENCE, connect, options},
-    streams::Choppy,
 };
 use tokio::net::TcpStream;
 
