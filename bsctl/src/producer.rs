@@ -6,6 +6,7 @@ use beanstalk_client::protocol::{Command, Effect, Put, Response, Stats, Use};
 use beanstalk_client::{Error, Inserted, JobRef, PutOptions, TubeName};
 use bytes::BytesMut;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::Fleet;
 use ctl_core::intake::settle;
 use ctl_core::messages::Messages;
 use ctl_core::units;
@@ -13,6 +14,7 @@ use ctl_core::units;
 use crate::error::{UNKNOWN_COMMAND, cli_error};
 use crate::jobs::Described;
 use crate::link::Link;
+use crate::tool::Tool;
 
 /// A job to be put.
 #[derive(Debug, Clone)]
@@ -76,6 +78,15 @@ pub fn max_job_size(link: &mut Link) -> Result<u64, CliError> {
         Err(error) => return Err(error),
     };
     Ok(if limit == 0 { LARGEST } else { limit })
+}
+
+/// The largest body that every server takes: whichever gets a job has to take it.
+///
+/// # Errors
+/// As [`Fleet::ask`].
+pub fn smallest_limit(tool: &mut Tool, fleet: &mut Fleet<Link>) -> Result<u64, CliError> {
+    let limits = fleet.ask(&mut tool.link, max_job_size)?;
+    Ok(limits.into_iter().map(|(_, limit)| limit).min().unwrap_or(LARGEST))
 }
 
 /// The largest `max-job-size` that beanstalkd accepts.

@@ -1,5 +1,7 @@
 //! Several servers: all are asked, what came is told with where it came from, and the exit is that of the worst.
 
+use std::mem;
+
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::messages::Messages;
@@ -129,10 +131,11 @@ pub fn on_each<T: Tool>(
     let mut failures: Vec<(String, CliError)> = Vec::new();
     let mut ends = None;
     for (address, link) in each {
-        let own = std::mem::replace(&mut tool.link, link);
-        tool.out.on_server(Some(address.clone()))?;
+        let about = tool.messages.about(&address);
+        let own = (mem::replace(&mut tool.link, link), mem::replace(&mut tool.messages, about));
+        tool.out.on_server(address.clone());
         let acted = act(tool).map_err(|error| tool.link.dialer_mut().explained(error));
-        tool.link = own;
+        (tool.link, tool.messages) = own;
         match acted {
             Ok(exit) => {
                 is_done = true;
@@ -149,7 +152,7 @@ pub fn on_each<T: Tool>(
             break;
         }
     }
-    tool.out.on_server(None)?;
+    tool.out.after_servers(is_done)?;
     if let (None, false) = (&ends, is_done)
         && let Some(last) = failures.iter().map(|(_, error)| error.exit.code()).max()
         && let Some(at) = failures.iter().position(|(_, error)| error.exit.code() == last)

@@ -56,6 +56,8 @@ pub struct Messages {
     stamps: bool,
     /// Lines are objects.
     format: LogFormat,
+    /// The server that they are about, where there are several.
+    server: Option<Arc<str>>,
 }
 
 /// The value of `--log-format`.
@@ -109,7 +111,13 @@ impl Messages {
         let (sink, bar, held) = (Mutex::new(sink), Mutex::new(None), Mutex::new(None));
         let shared = Shared { sink, bar, held, program, color, terminal };
         let filter = Arc::new(Filter::at(Level::Info));
-        Self { shared: Arc::new(shared), filter, stamps: false, format: LogFormat::Text }
+        Self {
+            shared: Arc::new(shared),
+            filter,
+            stamps: false,
+            format: LogFormat::Text,
+            server: None,
+        }
     }
 
     /// The same stream with lines of this form.
@@ -128,6 +136,12 @@ impl Messages {
     #[must_use]
     pub fn stamped(&self) -> Self {
         Self { stamps: !self.is_terminal(), ..self.clone() }
+    }
+
+    /// The same stream for what is said of one server among several.
+    #[must_use]
+    pub fn about(&self, server: &str) -> Self {
+        Self { server: Some(server.into()), ..self.clone() }
     }
 
     /// Whether stderr is a terminal.
@@ -180,15 +194,22 @@ impl Messages {
         self.log_of(level, target, text, Map::new());
     }
 
-    fn log_of(&self, level: Level, target: &str, text: &str, fields: Map<String, Value>) {
+    fn log_of(&self, level: Level, target: &str, text: &str, mut fields: Map<String, Value>) {
         if !self.shows(level, target) {
             return;
         }
         let text = escape::shorten(text);
         if self.format == LogFormat::Json {
+            if let Some(server) = self.server.as_deref() {
+                fields.insert("server".to_owned(), server.into());
+            }
             let said = json!({"level": level.word(), "target": target, "message": text});
             return self.object(said, fields);
         }
+        let text = match self.server.as_deref() {
+            Some(server) if level < Level::Trace => format!("{server}: {text}").into(),
+            _ => text,
+        };
         let text = escape::lines(&text);
         let color = self.shared.color;
         let line = match level {

@@ -27,10 +27,17 @@ pub use shift::{Ended, Given, Hands, Recipe, Shift};
 /// waited for later is an error at the start, where the address is wrong more often than the server away.
 ///
 /// # Errors
-/// No server can be reached: exit 69.
+/// No server can be reached: exit 69. Of several one is enough; the worker tells of the others.
 pub fn connect<T: Tool>(context: &mut Context<T>) -> Result<(), CliError> {
     let waits = context.globals.wait_for_server.is_some();
-    context.link.connect().map_err(|error| match error.exit {
+    let each = context.link.each()?;
+    let connected = if each.len() < 2 {
+        context.link.connect()
+    } else {
+        // The first that answers.
+        each.into_iter().map(|(_, mut link)| link.connect()).reduce(Result::or).unwrap_or(Ok(()))
+    };
+    connected.map_err(|error| match error.exit {
         Exit::Unavailable if !waits => {
             error.hint("--wait-for-server 1m, to wait for it at the start as for a later outage")
         }

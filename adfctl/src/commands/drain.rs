@@ -6,8 +6,9 @@ use adf_queue_client::{Delivery, QueueName};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::on_each;
 use ctl_core::named::Several;
-use ctl_core::output::Handover;
+use ctl_core::output::{Handover, Output};
 use ctl_core::records;
 use ctl_core::signals::Interrupts;
 
@@ -31,6 +32,8 @@ As many messages are taken as there were at the start, so a busy producer does n
 --until-empty goes on until there are none. Those that somebody has pulled stay with whoever that is.
 Over JSON the server replaces what is not UTF-8, so a message that may have had such bytes is a failure there, and stays.
 It asks first; --yes answers.
+Of several servers each is emptied in turn, and a record on stdout says whose it was; --limit counts on each; the exit code
+is that of the worst.
 
 Examples:
   adfctl drain /mail --to mail.ndjson --yes
@@ -60,6 +63,17 @@ pub struct DrainArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &DrainArgs) -> Result<Exit, CliError> {
     let queues = args.queues.names()?;
+    // One file has the messages of all servers.
+    let mut file = None;
+    on_each(tool, |tool| drain(tool, queues.clone(), args, &mut file))
+}
+
+fn drain(
+    tool: &mut Tool,
+    queues: Vec<QueueName>,
+    args: &DrainArgs,
+    file: &mut Option<Output>,
+) -> Result<Exit, CliError> {
     records::prepare(tool, &args.to, &BODIES)?;
     let limit = args.bulk.limit;
     let targets = Targets::count(&mut tool.link, queues)?;
@@ -75,7 +89,9 @@ pub fn run(tool: &mut Tool, args: &DrainArgs) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "drained", noun: "message", place: targets.place() };
     let mut bulk = tool.bulk(action, &args.bulk, Some(total))?;
-    let mut file = records::create(&args.to, &tool.out.style)?;
+    if file.is_none() {
+        *file = records::create(&args.to, &tool.out.style)?;
+    }
     let list = file.as_mut().unwrap_or(&mut tool.out).list(&BODIES)?;
     bulk.beside(&list);
     let mut drain = Drain {

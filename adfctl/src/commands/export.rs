@@ -10,6 +10,7 @@ use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::filter::{FilterArgs, Filters};
+use ctl_core::fleet::on_each;
 use ctl_core::link::Link as _;
 use ctl_core::named::Several;
 use ctl_core::{records, units};
@@ -35,6 +36,8 @@ replaces what is not UTF-8, so a message that may have had such bytes is a failu
 Without a QUEUE these are the queues of the status page, which has 100 at most (exit 3 when there are more).
 Records are those of `drain`, and `import` reads them.
 With filters every message is pulled as well, and those that fit are written, --limit of them at most.
+Of several servers each is read in turn, and `server` says whose a record is; --limit counts on each; the exit code is that
+of the worst.
 ",
     filter_help!(),
     "
@@ -63,6 +66,10 @@ pub struct ExportArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
+    on_each(tool, |tool| export(tool, args))
+}
+
+fn export(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
     records::prepare(tool, records::STDOUT.as_ref(), &BODIES)?;
     let filters = args.filter.read::<Candidate<'_>>()?;
     require_websocket(tool.link.side(), "export")

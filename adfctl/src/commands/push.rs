@@ -6,10 +6,11 @@ use adf_queue_client::{MessageId, Push, QueueName};
 use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::{self, Fleet};
 use ctl_core::input::{Argument, Framing, Meter};
 use ctl_core::intake::{self, Batches, Cut};
 use ctl_core::named::{self, Leading};
-use ctl_core::output::{Column, Record, Shape};
+use ctl_core::output::{Column, Shape};
 
 use crate::link::Link;
 use crate::messages;
@@ -27,6 +28,8 @@ A body has up to 65,535 bytes in binary frames, and 1 byte to 10 MiB over HTTP (
 Many messages are under way at once (--batch), and are in the queue in the order in which they were given. When a
 connection breaks, nobody knows which of those under way are in the queue: none of them is sent again, and the last line
 says how many were acknowledged, how many may be there, and how many were not sent.
+Several servers take batches in turn, and SERVER says who has a message. One that does not answer at first is named and gets
+none, and its code is the exit code; one that is lost later ends the command.
 
 Examples:
   adfctl push /mail 'hello'
@@ -78,10 +81,14 @@ pub struct PushArgs {
 }
 
 /// Messages that were pushed.
-pub static PUSHED: Shape = Shape::rows(
-    "messageid",
-    &[Column::new("messageid", "ID"), Column::on_request("queue", "QUEUE")],
-);
+pub static PUSHED: Shape = Shape::rows("messageid", COLUMNS.split_at(1).1);
+/// The same over several servers, with the one that has the message.
+static PUSHED_OF_ALL: Shape = Shape::rows("messageid", &COLUMNS);
+const COLUMNS: [Column; 3] = [
+    Column::new("server", "SERVER"),
+    Column::new("messageid", "ID"),
+    Column::on_request("queue", "QUEUE"),
+];
 
 /// Bodies up to this go out without a thread that reads ahead, when they are all arguments.
 const USUAL_LIMIT: usize = 65_535;
@@ -92,14 +99,17 @@ const USUAL_LIMIT: usize = 65_535;
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PushArgs) -> Result<Exit, CliError> {
     let (queue, bodies) = args.queue.split(&args.bodies)?;
+    let mut fleet = Fleet::of(tool)?;
     if !tool.globals.dry_run {
-        tool.out.expect(&PUSHED)?;
+        tool.out.expect(shape_of(&fleet))?;
     }
     if args.queue.is_by_flag() && !tool.globals.dry_run {
         let exists = |queue: &QueueName| matches!(tool.link.queue_stats(queue), Ok(Some(_)));
         named::note_first_body::<Queue>(&tool.messages, &bodies, exists);
     }
-    let limit = tool.link.max_body()?;
+    // Whichever server gets a message has to take it.
+    let limits = fleet.ask(&mut tool.link, Link::max_body)?;
+    let limit = limits.into_iter().map(|(_, limit)| limit).min().unwrap_or_default();
     let sources = intake::sources(&bodies, &tool.input, &tool.messages);
     let simple = !args.ndjson && sources.iter().all(is_small);
     let known = simple.then(|| args.count.saturating_mul(sources.len() as u64));
@@ -120,10 +130,16 @@ pub fn run(tool: &mut Tool, args: PushArgs) -> Result<Exit, CliError> {
     }
     if args.create {
         let create = format!("createqueue {queue}");
-        tool.link.ask(create, |client| client.ensure_queue(queue.clone()))?;
+        fleet.ask(&mut tool.link, |link| {
+            link.ask(create.clone(), |client| client.ensure_queue(queue.clone()))
+        })?;
     }
     let batches = Batches::of(items, simple, limit, args.bulk.window(), NewMessage::size)?;
-    push_all(tool, (batches, meter), &args.bulk, known, &queue)
+    push_all(tool, fleet, (batches, meter), (&args.bulk, known), &queue)
+}
+
+fn shape_of(fleet: &Fleet<Link>) -> &'static Shape {
+    if fleet.is_several() { &PUSHED_OF_ALL } else { &PUSHED }
 }
 
 fn is_small(source: &Argument) -> bool {
@@ -132,23 +148,32 @@ fn is_small(source: &Argument) -> bool {
 
 fn push_all(
     tool: &mut Tool,
+    mut fleet: Fleet<Link>,
     (batches, meter): (Batches<NewMessage>, Option<Meter>),
-    args: &BulkArgs,
-    known: Option<u64>,
+    (args, known): (&BulkArgs, Option<u64>),
     queue: &QueueName,
 ) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "pushed", noun: "message", place: format!("to {queue}") };
     let mut bulk = tool.bulk(action, args, known)?;
-    tool.out.style.prefer_names();
-    let mut list = tool.out.list(&PUSHED)?;
+    // A number names a message of one server only.
+    let servers = if fleet.is_several() {
+        fleet.ask(&mut tool.link, |link| link.client().map(drop))?
+    } else {
+        tool.out.style.prefer_names();
+        vec![(None, ())]
+    };
+    let mut turns = servers.into_iter().map(|(server, ())| server).cycle();
+    let mut list = tool.out.list(shape_of(&fleet))?;
     bulk.measure(meter);
     bulk.beside(&list);
     let pushed = batches.each(&mut bulk, &interrupts, |bulk, good| {
-        push_batch(&mut tool.link, good, |label, queue, outcome| match outcome {
+        let server = turns.next().flatten();
+        let link = fleet.at(&mut tool.link, server.as_deref());
+        push_batch(link, good, |label, queue, outcome| match outcome {
             Ok(id) => {
                 bulk.success();
-                let record = Record::new().with("messageid", id.get());
+                let record = fleet::record(server.as_deref()).with("messageid", id.get());
                 list.push(record.with("queue", queue.as_str()))
             }
             Err(error) => fail(bulk, label, error),
@@ -157,7 +182,7 @@ fn push_all(
     });
     let exit = bulk.after(pushed)?.finish_quietly()?;
     list.finish()?;
-    Ok(exit)
+    Ok(if exit.is_done() { fleet.exit() } else { exit })
 }
 
 /// Without its queue no message can be pushed, so there is no need to try the others.

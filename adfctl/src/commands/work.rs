@@ -4,15 +4,17 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use adf_queue_client::blocking::Worker;
-use adf_queue_client::{JobLimit, QueueName, WorkerHandle, WorkerOptions, WorkerReport};
+use adf_queue_client::{JobLimit, QueueName, Servers, WorkerHandle, WorkerOptions, WorkerReport};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::{Fleet, labelled};
 use ctl_core::link::Link as _;
 use ctl_core::named::Several;
 use ctl_core::output::{Record, Shape};
 use ctl_core::work::{self, Hands, Ledger, Recipe, WorkFlags};
 
 use crate::error::cli_error;
+use crate::link::Link;
 use crate::names::{self, Queue};
 use crate::tool::Tool;
 use crate::work::{Fates, OnFail, PLACES, Shift, label_of};
@@ -35,6 +37,7 @@ called: the line has \"$ADFCTL_QUEUE\", and \"$1\" is the file or the body. The 
 ADFCTL_QUEUE, ADFCTL_DUPLICATIONS and ADFCTL_REQUEST_ID. No shell is involved unless --shell asks for one, and the body
 is never part of a command line unless --arg asks for it; one that cannot be an argument (a NUL byte, over 128 KiB) goes
 to the dead-letter queue.
+Of several servers each has its own slots (-j) and messages; one that is away is tried again and holds up nobody.
 When the connection is lost its messages are the server's again, and their commands are ended with all that they have
 started. A queue that does not exist is asked for again and again; with --exit-when-empty the worker does not begin then,
 and the exit code is 1. When the system has no descriptor, process, thread or memory left, the worker waits until it has.
@@ -81,7 +84,8 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     let recipe = Recipe::new(&args.flags, PLACES, "adfctl work -Q /mail", &tool.out)?;
     let _pid = args.flags.create_pid_file()?;
     let interrupts = tool.gentle_interrupts()?;
-    let shift = work::Shift::new(recipe, tool.messages.stamped());
+    let servers = tool.link.dialer.options()?.len();
+    let shift = work::Shift::new(recipe, tool.messages.stamped()).at(servers);
     shift.wait_out(&interrupts, || work::connect(tool))?;
     if args.flags.exit_when_empty {
         check_queues(tool, &queues)?;
@@ -104,8 +108,9 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     let run = || worker.run();
     let watched = shift.supervise((&hands, run), (&args.flags, &interrupts), &finished, |done| {
         static MESSAGE: Shape = Shape::rows("messageid", &[]);
-        let (queue, id) = &done.job;
+        let (server, queue, id) = &done.job;
         let record = Record::new().with("messageid", id.get()).with("queue", queue.as_str());
+        let record = labelled(server.as_deref(), record);
         work::log(&args.flags, &mut tool.out, &MESSAGE, record, &done.end, done.fate)
     });
     let (signal, report) = watched?;
@@ -124,15 +129,19 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
 
 /// A queue that is missing never becomes empty, and is most often misspelt.
 fn check_queues(tool: &mut Tool, queues: &[QueueName]) -> Result<(), CliError> {
-    queues.iter().try_for_each(|queue| {
-        tool.link.ask(format!("count {queue}"), |client| client.count(queue.clone())).map(drop)
-    })
+    let mut fleet = Fleet::of(tool)?;
+    let check = |link: &mut Link| {
+        queues.iter().try_for_each(|queue| {
+            link.ask(format!("count {queue}"), |client| client.count(queue.clone())).map(drop)
+        })
+    };
+    fleet.ask(&mut tool.link, check).map(drop)
 }
 
 fn options(tool: &mut Tool, args: &WorkArgs) -> Result<WorkerOptions, CliError> {
-    let server = tool.link.dialer.first()?;
+    let servers = Servers::new(tool.link.dialer.options()?).map_err(cli_error)?;
     tool.link.close();
-    let mut options = WorkerOptions::from(server)
+    let mut options = WorkerOptions::from(servers)
         .slots(usize::from(args.flags.jobs))
         .max_duplications(args.max_duplications)
         .grace(args.flags.last_grace());

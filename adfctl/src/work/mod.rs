@@ -8,10 +8,9 @@ use adf_queue_client::{
 };
 use clap::ValueEnum;
 use ctl_core::child::Place;
+use ctl_core::fleet::name_at;
 use ctl_core::units;
 use ctl_core::work::{self, Ended, Fate, Given, Ledger};
-
-use crate::messages::label;
 
 /// What arguments may have of the message, and where a line for the shell finds it.
 pub const PLACES: &[Place] = &[("{id}", "$ADFCTL_MESSAGE_ID"), ("{queue}", "$ADFCTL_QUEUE")];
@@ -77,8 +76,8 @@ pub struct Shift {
     pub fates: Fates,
 }
 
-/// What events call a message.
-pub type Key = (QueueName, MessageId);
+/// What events call a message: its queue and number, behind its server where there are several.
+pub type Key = (Option<String>, QueueName, MessageId);
 
 impl Shift {
     /// Handles a message.
@@ -91,8 +90,10 @@ impl Shift {
         worker: &WorkerHandle,
     ) -> Result<Decision, &'static str> {
         let (id, queue) = (job.message_id().to_string(), job.queue().as_str());
+        let server = self.shift.place(job.server());
+        let key = (server, job.queue().clone(), job.message_id());
         let given = Given {
-            label: label(job),
+            label: label_of(&key, &()),
             values: &[("{id}", id.as_str()), ("{queue}", queue)],
             environment: &environment(job),
             body: job.body(),
@@ -102,7 +103,7 @@ impl Shift {
             LostReason::Stopped => fate_of(JobFate::Abandoned),
             reason => fate_of(JobFate::Lost(reason)),
         });
-        self.ledger.ended((job.queue().clone(), job.message_id()), (), end, lost);
+        self.ledger.ended(key, (), end, lost);
         self.fates.decision(ended, job.duplications())
     }
 
@@ -111,10 +112,13 @@ impl Shift {
         let messages = self.shift.messages();
         match &event.what {
             WorkerEventKind::Settled { queue, message, fate } => {
-                self.ledger.settled((queue.clone(), *message), &fate_of(*fate));
+                let key = (self.shift.place(&event.server), queue.clone(), *message);
+                self.ledger.settled(key, &fate_of(*fate));
             }
             WorkerEventKind::Connected => self.shift.say_connected(&event.server),
-            WorkerEventKind::Disconnected(error) => self.shift.say_disconnected(error),
+            WorkerEventKind::Disconnected(error) => {
+                self.shift.say_disconnected(&event.server, error)
+            }
             WorkerEventKind::Refused { queue, error, pause } => messages.warn(format!(
                 "queue {queue}: {error}; trying again in {}",
                 units::show_duration(*pause)
@@ -129,8 +133,8 @@ impl Shift {
 
 /// What messages to people call it.
 #[must_use]
-pub fn label_of((queue, id): &Key, (): &()) -> String {
-    format!("message {id} of {queue}")
+pub fn label_of((server, queue, id): &Key, (): &()) -> String {
+    name_at(format!("message {id} of {queue}"), server.as_deref())
 }
 
 fn fate_of(fate: JobFate) -> Fate {

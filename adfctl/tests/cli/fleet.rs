@@ -30,3 +30,48 @@ fn queues_are_made_counted_cleared_and_deleted_on_every_server() {
     adfctl(&both, &["queue", "delete", "/q", "--yes"]).exits(0);
     adfctl(one, &["count", "/q"]).exits(1);
 }
+
+#[test]
+fn messages_are_shared_listed_and_taken_out_of_every_server() {
+    let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
+    let (one, two) = (one.address(), two.address());
+    let (both, dead) = (format!("{one},{two}"), dead_address());
+    let line = ["push", "/q", "--lines", "--create", "--batch", "10", "-o", "ndjson"];
+    let lines = "x\n".repeat(50);
+    let ran = adfctl_with(&both, &line, lines.as_bytes()).exits(0);
+    let told = |address: &str| ran.out().matches(address).count() as u64;
+    assert_eq!((told(one), told(two)), (ready(one, "/q"), ready(two, "/q")));
+    assert_eq!((told(one), told(two)), (30, 20));
+    let exported = adfctl(&both, &["export", "/q", "-o", "json"]).exits(0).json();
+    let of = |server: &str| {
+        let records = exported.as_array().unwrap().iter();
+        records.filter(|record| record["server"].as_str().unwrap().contains(server)).count()
+    };
+    assert_eq!((of(one), of(two)), (30, 20));
+    let ran = adfctl(&format!("{dead},{one}"), &["push", "/q", "y", "-o", "json"]).exits(69);
+    assert!(ran.json()[0]["server"].as_str().unwrap().contains(one), "{}", ran.out());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("q.ndjson");
+    adfctl(&both, &["drain", "/q", "--yes", "--to", file.to_str().unwrap()]).exits(0);
+    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 51);
+    assert_eq!((ready(one, "/q"), ready(two, "/q")), (0, 0));
+}
+
+#[test]
+fn a_worker_takes_the_messages_of_every_server() {
+    let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
+    let (one, two) = (one.address(), two.address());
+    let all = format!("{one},{},{two}", dead_address());
+    for address in [one, two] {
+        // Equal numbers on both.
+        adfctl(address, &["push", "/q", "good\n", "bad\n", "--create"]).exits(0);
+    }
+    let script = "read -r body; [ $body != bad ]";
+    let flags =
+        ["work", "/q", "--max-duplications", "1", "--log-jobs", "ndjson", "--max-jobs", "4"];
+    let ran = adfctl(&all, &[&flags[..], &["--exec", "sh", "-c", script]].concat()).exits(0);
+    for address in [one, two] {
+        assert_eq!(ran.out().matches(address).count(), 2, "{}", ran.out());
+        assert!(ran.err.contains(&format!("of /q at {address}")), "{}", ran.err);
+    }
+}

@@ -1,10 +1,11 @@
 //! `bury-all`: set the ready jobs of a tube aside.
 
-use beanstalk_client::Job;
 use beanstalk_client::protocol::ReserveJob;
+use beanstalk_client::{Job, TubeName};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::on_each;
 use ctl_core::named::Several;
 
 use crate::link::Link;
@@ -22,6 +23,7 @@ later).
 Only a reserved job can be buried, so each is reserved first: the counters `reserves` and `buries` grow by one. Jobs keep
 their priorities. As many are buried as there were at the start; retry or kick brings them back. It asks first; --yes
 answers.
+Of several servers each is asked in turn and told by its address; the exit code is that of the worst.
 ",
     filter_help!(),
     "
@@ -51,7 +53,16 @@ pub struct BuryAllArgs {
 pub fn run(tool: &mut Tool, args: BuryAllArgs) -> Result<Exit, CliError> {
     let tubes = args.tubes.names()?;
     let sweep = SweepArgs { state: vec![State::Ready], until_empty: false, select: args.select };
-    let plan = Plan::make(tool, tubes, &sweep, &args.bulk, false)?;
+    on_each(tool, |tool| bury(tool, tubes.clone(), &sweep, &args.bulk))
+}
+
+fn bury(
+    tool: &mut Tool,
+    tubes: Vec<TubeName>,
+    sweep: &SweepArgs,
+    args: &BulkArgs,
+) -> Result<Exit, CliError> {
+    let plan = Plan::make(tool, tubes, sweep, args, false)?;
     if tool.globals.dry_run {
         return plan.would(tool, "bury", "");
     }
@@ -61,7 +72,7 @@ pub fn run(tool: &mut Tool, args: BuryAllArgs) -> Result<Exit, CliError> {
         tool.confirm().many(&question, &tool.messages)?;
     }
     let action = Action { past: "buried", noun: "job", place: plan.place() };
-    let mut bulk = tool.bulk(action, &args.bulk, Some(plan.total()))?;
+    let mut bulk = tool.bulk(action, args, Some(plan.total()))?;
     let swept = plan.run(tool.link.side(), &mut bulk, &mut Aside);
     bulk.after(swept)?.finish(&mut tool.out).map(|exit| plan.exit(exit))
 }

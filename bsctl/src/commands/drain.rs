@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 
 use beanstalk_client::TubeName;
+use beanstalk_client::protocol::ListTubes;
 use clap::Args;
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::on_each;
 use ctl_core::named::Several;
-use ctl_core::output::Handover;
+use ctl_core::output::{Handover, Output};
 use ctl_core::records;
 
 use crate::jobs::JOBS_WITH_BODY;
@@ -24,6 +26,8 @@ A job is deleted when its record has arrived, as `pop` does, so that an interrup
 loses nothing: at worst jobs are in the file and still in the queue. In a file, ready jobs are brought onto the disk
 in batches (--batch), delayed and buried ones one by one. Records are those of `export`.
 It asks first; --yes answers. Tubes that the server cannot be asked about stay as they are, as with clear.
+Of several servers each is emptied in turn, and a record on stdout says whose it was; --limit counts on each; the exit code
+is that of the worst.
 ",
     filter_help!(),
     "
@@ -58,7 +62,7 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     drain(tool, args.tubes.names()?, &args.to, &args.sweep, &args.bulk)
 }
 
-/// Takes jobs out of the queue.
+/// Takes jobs out of the queue, from all tubes if none is named.
 ///
 /// # Errors
 /// As documented in the table of exit codes.
@@ -69,7 +73,22 @@ pub fn drain(
     sweep: &SweepArgs,
     args: &BulkArgs,
 ) -> Result<Exit, CliError> {
+    // One file has the jobs of all servers.
+    let mut file = None;
+    on_each(tool, |tool| drain_one(tool, tubes.clone(), (to, &mut file), sweep, args))
+}
+
+fn drain_one(
+    tool: &mut Tool,
+    mut tubes: Vec<TubeName>,
+    (to, file): (&OsString, &mut Option<Output>),
+    sweep: &SweepArgs,
+    args: &BulkArgs,
+) -> Result<Exit, CliError> {
     records::prepare(tool, to, &JOBS_WITH_BODY)?;
+    if tubes.is_empty() {
+        tubes = tool.link.call(ListTubes)?;
+    }
     let plan = Plan::make(tool, tubes, sweep, args, false)?;
     if tool.globals.dry_run {
         return plan.would(tool, "drain", "");
@@ -82,13 +101,16 @@ pub fn drain(
     let interrupts = tool.interrupts()?;
     let action = Action { past: "drained", noun: "job", place: plan.place() };
     let mut bulk = tool.bulk(action, args, Some(plan.total()))?;
-    let mut file = records::create(to, &tool.out.style)?;
+    if file.is_none() {
+        *file = records::create(to, &tool.out.style)?;
+    }
     let out = file.as_mut().unwrap_or(&mut tool.out);
     let list = out.list(&JOBS_WITH_BODY)?;
     bulk.beside(&list);
     let mut leaving = Handover::new(list, interrupts, &tool.messages)?;
     let swept = plan.run(tool.link.side(), &mut bulk, &mut leaving);
     let bulk = bulk.after(swept.and_then(|()| leaving.finish(&mut |_| Ok(()))))?;
+    drop(leaving);
     let exit = bulk.finish_beside(file.as_ref(), &mut tool.out);
     exit.map(|exit| plan.exit(exit))
 }

@@ -2,11 +2,11 @@
 
 use std::ffi::OsString;
 
-use beanstalk_client::protocol::ListTubes;
 use bytes::Bytes;
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, BulkArgs, Gate};
+use ctl_core::bulk::{Action, BulkArgs, Gate};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::on_each;
 use ctl_core::named::{self, Several};
 use ctl_core::records;
 
@@ -28,6 +28,8 @@ One record per line:
    \"timeouts\":0,\"releases\":0,\"buries\":0,\"kicks\":0,\"body\":\"...\"}
 `body_base64` stands in place of `body` when the bytes are not UTF-8. `import` reads the same.
 A scan is no snapshot: jobs that come and go meanwhile may be missing or be there twice after an import.
+Of several servers each is read in turn, and `server` says whose a record is; --limit counts on each; the exit code is that
+of the worst.
 ",
     filter_help!(),
     "
@@ -83,10 +85,7 @@ pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
             return Err(CliError::usage(why)
                 .hint("--state ready,delayed,buried, or --scan to read reserved ones as well"));
         }
-        let mut tubes = args.tubes.given()?;
-        if tubes.is_empty() {
-            tubes = tool.link.call(ListTubes)?;
-        }
+        let tubes = args.tubes.given()?;
         let states = [State::Ready, State::Delayed, State::Buried];
         let is_taken =
             |state: &State| args.state.is_empty() || args.state.contains(&AnyState::from(*state));
@@ -94,30 +93,33 @@ pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
         let sweep = SweepArgs { state, until_empty: false, select: args.select };
         return drain(tool, tubes, &OsString::from("-"), &sweep, &args.bulk);
     }
-    records::prepare(tool, records::STDOUT.as_ref(), &JOBS_WITH_BODY)?;
     let tubes = args.tubes.given()?;
     let filters = args.select.read()?;
     let wanted = Wanted { tubes, states: args.state, filters, ..Wanted::default() };
+    on_each(tool, |tool| scan(tool, &wanted, &args.bulk))
+}
+
+fn scan(tool: &mut Tool, wanted: &Wanted, args: &BulkArgs) -> Result<Exit, CliError> {
+    records::prepare(tool, records::STDOUT.as_ref(), &JOBS_WITH_BODY)?;
     let interrupts = tool.interrupts()?;
-    let when = tool.globals.progress.unwrap_or_default();
-    let found = select(tool, &wanted, &Gate::of(&interrupts))?;
+    let found = select(tool, wanted, &Gate::of(&interrupts))?;
     if let Some(exit) = interrupts.requested() {
         return Ok(exit);
     }
     let (mut ids, missing) = (found.ids, found.missing);
-    if let Some(limit) = args.bulk.limit {
+    if let Some(limit) = args.limit {
         ids.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     }
     let action = Action { past: "exported", noun: "job", place: String::new() };
     let total = Some(ids.len() as u64);
-    let mut bulk = Bulk::start(action, &args.bulk, total, when, interrupts, &tool.messages);
+    let mut bulk = tool.bulk(action, args, total)?;
     let mut list = tool.out.list(&JOBS_WITH_BODY)?.eager();
     bulk.beside(&list);
-    for chunk in ids.chunks(args.bulk.window()) {
+    for chunk in ids.chunks(args.window()) {
         if !bulk.gate().turn(chunk.len()) {
             break;
         }
-        for (stats, body) in fetch(&mut tool.link, chunk, &wanted, true)? {
+        for (stats, body) in fetch(&mut tool.link, chunk, wanted, true)? {
             match body.unwrap_or_else(|| Ok(Bytes::new())) {
                 Ok(body) => {
                     bulk.success();

@@ -3,6 +3,7 @@
 use clap::Args;
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::on_each;
 use ctl_core::named::{self, Several};
 
 use crate::jobs::{self, JOBS, JOBS_WITH_BODY};
@@ -18,6 +19,8 @@ beanstalkd has no command that lists jobs. Ids grow by one with every put, so th
 the other, newest first, until as many jobs are found as the server counts. Nothing changes on the server.
 On a server that was restarted with its log (-b), ids above the count of puts are tried as well; jobs that
 are not found are reported. --from-id and --to-id bound the search.
+Of several servers each is asked in turn, and SERVER says whose a job is; --limit counts on each; the exit code is that of
+the worst.
 ", filter_help!(), "
 
 Examples:
@@ -64,6 +67,7 @@ const CHUNK: usize = 100;
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
+    let with_body = args.with_body;
     let wanted = Wanted {
         tubes: args.tubes.given()?,
         states: args.state,
@@ -72,23 +76,27 @@ pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
         limit: args.limit,
         filters: args.select.read()?,
     };
+    on_each(tool, |tool| list(tool, &wanted, with_body))
+}
+
+fn list(tool: &mut Tool, wanted: &Wanted, with_body: bool) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "listed", noun: "job", place: String::new() };
     let mut bulk = tool.bulk(action, OnError::Stop, None)?;
     let gate = bulk.gate();
     // Bodies are wanted as well when they are all that is asked for.
     let raw = tool.out.style.format == ctl_core::output::Format::Raw;
-    let with_body = args.with_body || raw;
+    let with_body = with_body || raw;
     let shape = if with_body { &JOBS_WITH_BODY } else { &JOBS };
     tool.out.expect(shape)?;
-    let found = select(tool, &wanted, &gate)?;
+    let found = select(tool, wanted, &gate)?;
     let mut list = tool.out.list(shape)?;
     bulk.beside(&list);
     for ids in found.ids.chunks(CHUNK) {
         if !gate.is_open() {
             break;
         }
-        for (stats, body) in fetch(&mut tool.link, ids, &wanted, with_body)? {
+        for (stats, body) in fetch(&mut tool.link, ids, wanted, with_body)? {
             bulk.success();
             let record = jobs::record(&stats);
             list.push(match body {

@@ -5,6 +5,7 @@ use beanstalk_client::protocol::{Peek, PeekBuried, PeekDelayed, PeekReady, Stats
 use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::on_each;
 use ctl_core::output::BodiesArgs;
 
 use crate::jobs::{self, BODIES};
@@ -16,6 +17,7 @@ use crate::tool::{Tool, tube_or_used};
 pub const HELP: &str = "\
 Protocol: peek ID; or use TUBE and peek-ready, peek-delayed, peek-buried; then stats-job ID.
 Nothing changes: no counter grows and nobody loses a job. The server shows only the first job of each list.
+Of several servers each shows its own first job, and SERVER says which; an id belongs to one server.
 
 Examples:
   bsctl peek 42 43
@@ -55,7 +57,11 @@ pub struct PeekArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
     args.bodies.prepare(&mut tool.out, &BODIES)?;
-    if args.ids.is_empty() { head(tool, &args) } else { by_id(tool, &args.ids) }
+    if args.ids.is_empty() {
+        on_each(tool, |tool| head(tool, &args))
+    } else {
+        by_id(tool, &args.ids)
+    }
 }
 
 fn head(tool: &mut Tool, args: &PeekArgs) -> Result<Exit, CliError> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::Fleet;
 use ctl_core::intake::{Batches, Items};
 use ctl_core::named::One;
 use ctl_core::output::Record;
@@ -13,7 +14,7 @@ use ctl_core::units;
 
 use super::put::lanes::{self, Event};
 use crate::names::Tube;
-use crate::producer::{Defaults, NewJob, after_refusals, check_length, max_job_size};
+use crate::producer::{Defaults, NewJob, after_refusals, check_length, smallest_limit};
 use crate::tool::Tool;
 
 /// The end of `populate --help`.
@@ -99,8 +100,10 @@ pub fn run(tool: &mut Tool, args: PopulateArgs) -> Result<Exit, CliError> {
         let sentence = format!("would put {} {place}", units::count(count, "job"));
         return tool.out.done_with(&record, &["jobs"], &sentence);
     }
-    let limit = max_job_size(&mut tool.link)?;
+    let mut fleet = Fleet::of(tool)?;
+    let limit = smallest_limit(tool, &mut fleet)?;
     check_length(args.size.largest, limit)?;
+    let lanes = lanes::open(tool, &mut fleet, args.jobs)?;
     let interrupts = tool.interrupts()?;
     let action = Action { past: "put", noun: "job", place };
     let mut bulk = tool.bulk(action, &args.bulk, Some(count))?;
@@ -122,11 +125,13 @@ pub fn run(tool: &mut Tool, args: PopulateArgs) -> Result<Exit, CliError> {
         Event::BatchEnds => Ok(()),
         Event::Broken(error) => Err(error),
     };
-    let done = match args.jobs {
-        1 => lanes::one(&mut tool.link, &mut source, &gate, &interrupts, absorb),
-        lanes => lanes::several(lanes, &mut tool.link, source, &gate, &interrupts, absorb),
+    let done = if lanes.is_empty() {
+        lanes::one(&mut tool.link, &mut source, &gate, &interrupts, absorb)
+    } else {
+        lanes::several(lanes, source, &gate, &interrupts, absorb)
     };
     let exit = bulk.after(done)?.finish(&mut tool.out)?;
+    let exit = if exit.is_done() { fleet.exit() } else { exit };
     Ok(after_refusals(&tool.messages, buried, exit))
 }
 

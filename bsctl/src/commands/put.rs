@@ -10,6 +10,7 @@ use beanstalk_client::protocol::StatsTube;
 use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::Fleet;
 use ctl_core::input::{Argument, Framing, Meter};
 use ctl_core::intake::{self, Batches, Cut, Items};
 use ctl_core::named;
@@ -18,8 +19,9 @@ use ctl_core::units;
 
 use self::lanes::Event;
 use crate::jobs;
+use crate::link::Link;
 use crate::names;
-use crate::producer::{Defaults, NewJob, after_refusals, check_size, max_job_size};
+use crate::producer::{Defaults, NewJob, after_refusals, check_size, smallest_limit};
 use crate::tool::{Tool, tube_or_used};
 
 /// The end of `put --help`.
@@ -29,6 +31,9 @@ Prints the id of each job as soon as the server has confirmed it.
 BODY is the body itself, @FILE is a file, - is stdin (also when no BODY is given), @@x is the text @x.
 A TTR of 0 becomes 1; its last second is a safety margin (DEADLINE_SOON).
 If the server answers BURIED (out of memory) the job exists, buried, and the exit code is 75.
+Several servers share the jobs: each has a connection of its own, the one that is free takes the next jobs, and SERVER says who
+has a job. One that does not answer at first is named and gets none, and its code is the exit code; one that is lost later ends
+the command.
 
 Examples:
   bsctl put -t mail 'hello'
@@ -89,14 +94,15 @@ pub struct PutArgs {
     bulk: BulkArgs,
 }
 
-static PUT: Shape = Shape::rows(
-    "id",
-    &[
-        Column::new("id", "ID"),
-        Column::on_request("tube", "TUBE"),
-        Column::on_request("state", "STATE"),
-    ],
-);
+/// Which server, where there are several; then the job.
+const COLUMNS: [Column; 4] = [
+    Column::new("server", "SERVER"),
+    Column::new("id", "ID"),
+    Column::on_request("tube", "TUBE"),
+    Column::on_request("state", "STATE"),
+];
+static OF_ALL: Shape = Shape::rows("id", &COLUMNS);
+static OF_ONE: Shape = Shape::rows("id", COLUMNS.split_at(1).1);
 
 /// Bodies up to the server's default limit are sent without asking for the limit first.
 const USUAL_LIMIT: u64 = 65_535;
@@ -107,8 +113,10 @@ const USUAL_LIMIT: u64 = 65_535;
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
     let tube = args.tube.as_deref().map(names::tube).transpose()?;
+    let mut fleet = Fleet::of(tool)?;
+    let shape = if fleet.is_several() { &OF_ALL } else { &OF_ONE };
     if !tool.globals.dry_run {
-        tool.out.expect(&PUT)?;
+        tool.out.expect(shape)?;
     }
     let defaults = Defaults {
         tube: tube_or_used(tool, tube.clone())?,
@@ -127,7 +135,7 @@ pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
     ) && !args.ndjson;
     let known = simple.then(|| args.count.saturating_mul(sources.len() as u64));
     let limit =
-        if simple || tool.globals.dry_run { u64::MAX } else { max_job_size(&mut tool.link)? };
+        if simple || tool.globals.dry_run { u64::MAX } else { smallest_limit(tool, &mut fleet)? };
     let framing = Framing::of(args.lines, args.null);
     let cut = if args.ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
     let making = Making::of(&args, tube.is_some(), &defaults, limit);
@@ -138,7 +146,7 @@ pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
         let place = format!("into tube {}", defaults.tube);
         return intake::would(&mut tool.out, items, ("put", "job", &place));
     }
-    put_all(tool, (items, meter), &args, known, limit, &defaults)
+    put_all(tool, (items, meter), (fleet, shape), (&args, &defaults), (known, limit))
 }
 
 /// How records become jobs.
@@ -176,19 +184,22 @@ impl Making {
 fn put_all(
     tool: &mut Tool,
     (items, meter): (Items<NewJob>, Option<Meter>),
-    args: &PutArgs,
-    known: Option<u64>,
-    limit: u64,
-    defaults: &Defaults,
+    (mut fleet, shape): (Fleet<Link>, &'static Shape),
+    (args, defaults): (&PutArgs, &Defaults),
+    (known, limit): (Option<u64>, u64),
 ) -> Result<Exit, CliError> {
+    let lanes = lanes::open(tool, &mut fleet, args.jobs)?;
     let interrupts = tool.interrupts()?;
     let action = Action { past: "put", noun: "job", place: format!("into tube {}", defaults.tube) };
     let mut bulk = tool.bulk(action, &args.bulk, known)?;
     let gate = bulk.gate();
     let weigh = |job: &NewJob| job.body.len();
     let mut source = Batches::of(items, known.is_some(), limit, args.bulk.window(), weigh)?;
-    tool.out.style.prefer_names();
-    let mut list = tool.out.list(&PUT)?;
+    // An id names a job of one server only.
+    if !fleet.is_several() {
+        tool.out.style.prefer_names();
+    }
+    let mut list = tool.out.list(shape)?;
     bulk.measure(meter);
     bulk.beside(&list);
     let mut buried = 0_u64;
@@ -205,11 +216,13 @@ fn put_all(
         Event::BatchEnds => list.flush(),
         Event::Broken(error) => Err(error),
     };
-    let done = match args.jobs {
-        1 => lanes::one(&mut tool.link, &mut source, &gate, &interrupts, absorb),
-        count => lanes::several(count, &mut tool.link, source, &gate, &interrupts, absorb),
+    let done = if lanes.is_empty() {
+        lanes::one(&mut tool.link, &mut source, &gate, &interrupts, absorb)
+    } else {
+        lanes::several(lanes, source, &gate, &interrupts, absorb)
     };
     let exit = bulk.after(done)?.finish_quietly()?;
     list.finish()?;
+    let exit = if exit.is_done() { fleet.exit() } else { exit };
     Ok(after_refusals(&tool.messages, buried, exit))
 }

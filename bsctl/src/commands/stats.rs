@@ -5,6 +5,7 @@ use beanstalk_client::{TubeName, TubeStats};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::on_each;
 use ctl_core::fleet::{Answered, Fleet, labelled};
 use ctl_core::named::Several;
 use ctl_core::output::{Column, Record, Shape};
@@ -39,6 +40,7 @@ Examples:
 pub const TUBE_HELP: &str = "\
 Protocol: stats-tube TUBE.
 A tube exists while it has jobs or somebody uses or watches it; its counters start again with it.
+Of several servers each is asked in turn, and SERVER says whose a row is; the exit code is that of the worst.
 
 --rates and --diff look twice, --interval apart: which figures have changed, and how fast.
 
@@ -158,11 +160,15 @@ pub fn run_tube(tool: &mut Tool, args: StatsTubeArgs) -> Result<Exit, CliError> 
         count(&tubes, last, &mut bulk, |_| Ok(()))?;
         return bulk.finish_silently();
     }
+    on_each(tool, |tool| show(tool, &tubes))
+}
+
+fn show(tool: &mut Tool, tubes: &[TubeName]) -> Result<Exit, CliError> {
     let mut bulk = tool.bulk(found(), OnError::Continue, None)?;
     let mut list = tool.out.list(&TUBE)?;
     bulk.beside(&list);
-    let answers = tube_stats::ask(&mut tool.link, &tubes)?;
-    count(&tubes, answers, &mut bulk, |stats| list.push(record(stats)?))?;
+    let answers = tube_stats::ask(&mut tool.link, tubes)?;
+    count(tubes, answers, &mut bulk, |stats| list.push(record(stats)?))?;
     let exit = bulk.finish_silently()?;
     list.finish()?;
     Ok(exit)

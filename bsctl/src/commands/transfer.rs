@@ -5,6 +5,7 @@ use bytes::Bytes;
 use clap::Args;
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::on_each;
 use ctl_core::link::Link as _;
 use ctl_core::named::One;
 use ctl_core::output::Record;
@@ -62,6 +63,8 @@ Protocol: as move, within one tube.
 Each job is put again, and then deleted: it is ready or delayed (--delay), has a new id, and its counters start at 0. With
 --pri and --ttr it gets others. To bring jobs back with id and counters, kick or retry them.
 As with move none is lost, and after an abort jobs may be there twice. It asks first; --yes answers.
+Of several servers each is asked in turn and told by its address, and every job stays where it is; the exit code is that of
+the worst.
 ",
     filter_help!(),
     "
@@ -201,15 +204,25 @@ pub fn run_move(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
 pub fn run_requeue(tool: &mut Tool, args: RequeueArgs) -> Result<Exit, CliError> {
     let tube = args.tube.name()?;
     args.select.read()?;
-    let link = tool.link.side().sibling();
-    let mover = Mover::new(link, tube.clone(), args.changes.clone(), false)?.making_ready();
-    let place = "as new jobs".to_owned();
-    let route = Route { from: tube.clone(), mover, place, elsewhere: None };
     // Of buried ones none comes back to the list that they are taken from. Others would, and are looked up before.
     let by_id = args.state != [State::Buried];
     let sweep = SweepArgs { state: args.state, until_empty: false, select: args.select };
-    let plan = Plan::make(tool, vec![tube], &sweep, &args.bulk, by_id)?;
-    relocate(tool, ("requeue", "requeued"), route, &plan, &args.bulk)
+    on_each(tool, |tool| requeue(tool, &tube, args.changes.clone(), (&sweep, by_id), &args.bulk))
+}
+
+fn requeue(
+    tool: &mut Tool,
+    tube: &TubeName,
+    changes: Changes,
+    (sweep, by_id): (&SweepArgs, bool),
+    args: &BulkArgs,
+) -> Result<Exit, CliError> {
+    let link = tool.link.side().sibling();
+    let mover = Mover::new(link, tube.clone(), changes, false)?.making_ready();
+    let place = "as new jobs".to_owned();
+    let route = Route { from: tube.clone(), mover, place, elsewhere: None };
+    let plan = Plan::make(tool, vec![tube.clone()], sweep, args, by_id)?;
+    relocate(tool, ("requeue", "requeued"), route, &plan, args)
 }
 
 fn relocate(

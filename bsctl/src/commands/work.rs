@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use beanstalk_client::blocking::{JobContext, Worker};
 use beanstalk_client::{
-    Heartbeat, Retries, SlotState, TubeName, WorkerHandle, WorkerOptions, WorkerReport,
+    Heartbeat, Retries, Servers, SlotState, TubeName, WorkerHandle, WorkerOptions, WorkerReport,
 };
 use clap::{Args, ValueEnum};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::fleet::labelled;
 use ctl_core::link::Link as _;
 use ctl_core::named::{self, Several};
 use ctl_core::output::{Record, Shape};
@@ -35,6 +36,7 @@ called: the line has \"$BSCTL_TUBE\", and \"$1\" is the file or the body. The en
 BSCTL_PRI, BSCTL_TTR, BSCTL_AGE, BSCTL_RESERVES, BSCTL_TIMEOUTS, BSCTL_RELEASES and BSCTL_KICKS. No shell is involved
 unless --shell asks for one, and the body is never part of a command line unless --arg asks for it; one that cannot be
 an argument (a NUL byte, over 128 KiB) is buried.
+Of several servers each has its own slots (-j) and jobs; one that is away is tried again and holds up nobody.
 When the system has no descriptor, process, thread or memory left, the worker waits until it has.
 While a command runs, its job is touched at a third of its time to run. When the job is lost after all, because the
 connection broke or the time to run was over, the command is ended with all that it has started.
@@ -111,7 +113,8 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let recipe = Recipe::new(&args.flags, PLACES, "bsctl work -t mail", &tool.out)?;
     let _pid = args.flags.create_pid_file()?;
     let interrupts = tool.gentle_interrupts()?;
-    let shift = work::Shift::new(recipe, tool.messages.stamped());
+    let servers = tool.link.dialer.options()?.len();
+    let shift = work::Shift::new(recipe, tool.messages.stamped()).at(servers);
     shift.wait_out(&interrupts, || work::connect(tool))?;
     let options = options(tool, &args, &tubes)?;
     let (ledger, finished) = Ledger::new(shift.messages(), label);
@@ -126,7 +129,9 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let watched = shift.supervise((&hands, run), (&args.flags, &interrupts), &finished, |done| {
         static JOB: Shape = Shape::rows("id", &[]);
         let tube = done.more.as_ref().map(TubeName::as_str);
-        let record = Record::new().with("id", done.job.get()).with("tube", tube);
+        let (server, id) = &done.job;
+        let record = Record::new().with("id", id.get()).with("tube", tube);
+        let record = labelled(server.as_deref(), record);
         work::log(&args.flags, &mut tool.out, &JOB, record, &done.end, done.fate)
     });
     let (signal, report) = watched?;
@@ -162,10 +167,10 @@ fn options(
     args: &WorkArgs,
     tubes: &[TubeName],
 ) -> Result<WorkerOptions, CliError> {
-    let server = tool.link.dialer.first()?;
+    let servers = Servers::new(tool.link.dialer.options()?).map_err(cli_error)?;
     tool.link.close();
     let touches = args.touch == Touch::Auto && !args.kill_at_ttr;
-    let mut options = WorkerOptions::from(server)
+    let mut options = WorkerOptions::from(servers)
         .tubes(tubes)
         .map_err(cli_error)?
         .slots(usize::from(args.flags.jobs))

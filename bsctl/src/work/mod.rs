@@ -10,6 +10,7 @@ use beanstalk_client::{
     WorkerHandle,
 };
 use ctl_core::child::Place;
+use ctl_core::fleet::name_at;
 use ctl_core::units;
 use ctl_core::work::{self, Fate, Given, Ledger};
 
@@ -23,19 +24,23 @@ pub struct Shift {
     /// What runs the command.
     pub shift: work::Shift,
     /// What became of jobs.
-    pub ledger: Ledger<JobId, Option<TubeName>>,
+    pub ledger: Ledger<Key, Option<TubeName>>,
     /// The rules.
     pub fates: Fates,
 }
+
+/// What events call a job: its id, behind its server where there are several.
+pub type Key = (Option<String>, JobId);
 
 impl Shift {
     /// Handles a job.
     pub fn handle(&self, job: &JobContext, worker: &WorkerHandle) -> Outcome {
         // Without counters the reservation is over, and no outcome is sent.
         let Ok(stats) = job.stats() else { return Outcome::release() };
+        let key = (self.shift.place(job.server()), job.id);
         let id = stats.id.to_string();
         let given = Given {
-            label: label(&job.id, &Some(stats.tube.clone())),
+            label: label(&key, &Some(stats.tube.clone())),
             values: &[("{id}", id.as_str()), ("{tube}", stats.tube.as_str())],
             environment: &environment(&stats),
             body: &job.body,
@@ -45,16 +50,20 @@ impl Shift {
             LostReason::Stopped => fate_of(JobFate::Abandoned),
             reason => fate_of(JobFate::Lost(reason)),
         });
-        self.ledger.ended(job.id, Some(stats.tube.clone()), end, lost);
+        self.ledger.ended(key, Some(stats.tube.clone()), end, lost);
         self.fates.outcome(ended, &stats)
     }
 
     /// Passes on what the worker tells.
     pub fn observe(&self, event: &WorkerEvent) {
         match &event.what {
-            WorkerEventKind::Settled { job, fate } => self.ledger.settled(*job, &fate_of(*fate)),
+            WorkerEventKind::Settled { job, fate } => {
+                self.ledger.settled((self.shift.place(&event.server), *job), &fate_of(*fate));
+            }
             WorkerEventKind::Connected => self.shift.say_connected(&event.server),
-            WorkerEventKind::Disconnected(error) => self.shift.say_disconnected(error),
+            WorkerEventKind::Disconnected(error) => {
+                self.shift.say_disconnected(&event.server, error)
+            }
             WorkerEventKind::ServerReplaced => {
                 self.shift
                     .messages()
@@ -84,8 +93,9 @@ impl Shift {
 
 /// What messages to people call it.
 #[must_use]
-pub fn label(id: &JobId, tube: &Option<TubeName>) -> String {
-    tube.as_ref().map_or_else(|| format!("job {id}"), |tube| format!("job {id} of {tube}"))
+pub fn label((server, id): &Key, tube: &Option<TubeName>) -> String {
+    let of = tube.as_ref().map(|tube| format!(" of {tube}")).unwrap_or_default();
+    name_at(format!("job {id}{of}"), server.as_deref())
 }
 
 fn fate_of(fate: JobFate) -> Fate {

@@ -77,3 +77,104 @@ fn nothing_is_done_on_any_server_without_an_answer() {
         assert_eq!(client(server.address()).stats().unwrap().current_jobs_ready, 1);
     }
 }
+
+#[test]
+fn lists_of_several_servers_are_one() {
+    on_two(|one, two| {
+        let both = format!("{one},{two}");
+        put(one, "mail", "a");
+        put_buried(two, "mail", "b");
+        put(two, "sms", "c");
+        let jobs = bsctl(&both, &["jobs", "-o", "json", "--with-body"]).exits(0).json();
+        let of = |at: usize| (jobs[at]["server"].as_str(), jobs[at]["body"].as_str());
+        let wanted = [(Some(one), Some("a")), (Some(two), Some("b")), (Some(two), Some("c"))];
+        assert_eq!((0..3).map(of).collect::<Vec<_>>(), wanted, "{jobs}");
+        let table = bsctl(&both, &["jobs", "-o", "table"]).exits(0);
+        assert_eq!(table.out().matches("SERVER").count(), 1, "{}", table.out());
+        let sorted = ["jobs", "-o", "plain", "--columns", "server,id", "--sort-by", "server"];
+        assert_eq!(bsctl(&both, &sorted).exits(0).lines().len(), 3);
+        let csv = bsctl(&both, &["stats-tube", "mail", "-o", "csv"]).exits(0);
+        assert!(csv.out().starts_with("server,name,"), "{}", csv.out());
+        assert_eq!(csv.lines().len(), 3);
+        let none = bsctl(&both, &["jobs", "-t", "none", "-o", "json"]).exits(0);
+        assert_eq!(none.out(), "[]\n");
+        let peeked = bsctl(&both, &["peek", "--buried", "-t", "mail", "-o", "ndjson"]).exits(1);
+        assert_eq!(peeked.json()["server"], two);
+        assert!(peeked.err.contains(one), "{}", peeked.err);
+        let exported = bsctl(&both, &["export"]).exits(0);
+        let third = Server::start().unwrap();
+        bsctl_with(third.address(), &["import", "-"], &exported.bytes).exits(0);
+        assert_eq!(client(third.address()).stats().unwrap().current_jobs_ready, 3);
+        bsctl(&both, &["peek", "1"]).exits(2);
+    });
+}
+
+#[test]
+fn jobs_of_several_servers_are_set_aside_and_taken_out() {
+    on_two(|one, two| {
+        let both = format!("{one},{two}");
+        for address in [one, two] {
+            put(address, "mail", address);
+        }
+        bsctl(&both, &["bury-all", "mail", "--yes"]).exits(0);
+        bsctl(&both, &["requeue", "mail", "--yes"]).exits(0);
+        for address in [one, two] {
+            let tube = client(address).stats_tube("mail").unwrap().unwrap();
+            assert_eq!((tube.current_jobs_buried, tube.current_jobs_ready), (0, 1));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("mail.ndjson");
+        let to = file.to_str().unwrap();
+        bsctl(&both, &["drain", "mail", "--yes", "--to", to]).exits(0);
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(text.lines().count(), 2, "{text}");
+        for address in [one, two] {
+            assert!(text.contains(&format!("\"body\":\"{address}\"")), "{text}");
+            assert_eq!(client(address).stats().unwrap().current_jobs_ready, 0);
+        }
+    });
+}
+
+#[test]
+fn several_servers_share_what_is_put() {
+    on_two(|one, two| {
+        let both = format!("{one},{two}");
+        let lines: String = (0..500).map(|n| format!("{n}\n")).collect();
+        let line = ["put", "-t", "mail", "--lines", "--batch", "10", "-o", "ndjson"];
+        let ran = bsctl_with(&both, &line, lines.as_bytes()).exits(0);
+        let count = |address: &str| {
+            let told = ran.out().matches(address).count() as u64;
+            assert_eq!(client(address).stats().unwrap().current_jobs_ready, told);
+            told
+        };
+        assert_eq!(count(one) + count(two), 500);
+        let dead = dead_address();
+        let ran =
+            bsctl(&format!("{dead},{one}"), &["put", "-t", "mail", "x", "-o", "json"]).exits(69);
+        assert_eq!(ran.json()[0]["server"], one);
+        assert!(ran.err.contains(&dead), "{}", ran.err);
+        bsctl(&format!("{dead},{}", dead_address()), &["put", "x"]).exits(69);
+    });
+}
+
+#[test]
+fn a_worker_takes_the_jobs_of_every_server() {
+    on_two(|one, two| {
+        let both = format!("{one},{},{two}", dead_address());
+        for address in [one, two] {
+            // Equal ids on both.
+            put(address, "mail", address);
+            put(address, "mail", "bad");
+        }
+        let script = "read -r body; [ \"$body\" != bad ]";
+        let line =
+            ["work", "-t", "mail", "--max-jobs", "4", "--on-fail", "bury", "--log-jobs", "ndjson"];
+        let ran = bsctl(&both, &[&line[..], &["--exec", "sh", "-c", script]].concat()).exits(0);
+        for address in [one, two] {
+            assert_eq!(ran.out().matches(address).count(), 2, "{}", ran.out());
+            assert!(ran.err.contains(&format!("of mail at {address}")), "{}", ran.err);
+            let stats = client(address).stats().unwrap();
+            assert_eq!((stats.current_jobs_ready, stats.current_jobs_buried), (0, 1));
+        }
+    });
+}

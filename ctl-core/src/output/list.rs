@@ -9,9 +9,17 @@ use crate::color::Role;
 use crate::envelope::{self, Decode, ENVELOPE};
 use crate::error::CliError;
 
-/// A list of results of one shape. Nothing but [`List::finish`] completes it.
+/// A list of results of one shape. Nothing but [`List::finish`] completes it. Where a command is done on each of several
+/// servers, all their lists are one, with a column that says whose a result is; it ends with the last server.
 pub struct List<'a> {
     out: &'a mut Output,
+    /// Whether what the next server has belongs to it, too.
+    joins: bool,
+    rows: Rows,
+}
+
+/// What a list is made of.
+pub(super) struct Rows {
     shape: &'static Shape,
     layout: Layout,
     /// The columns of tables and plain lines.
@@ -31,15 +39,20 @@ pub struct List<'a> {
     pushed: u64,
 }
 
-impl<'a> List<'a> {
-    pub(super) fn new(out: &'a mut Output, shape: &'static Shape) -> Result<Self, CliError> {
+impl Rows {
+    fn new(out: &Output, shape: &'static Shape) -> Result<Self, CliError> {
         if out.style.format == Format::Raw && shape.key_of(BODY).is_none() {
             return Err(no_body());
         }
-        let (mut selected, sort_by) = shape.chosen(&out.style)?;
+        let server = out.server.is_some().then_some(&SERVER);
+        let (mut selected, sort_by) = shape.chosen(&out.style, server)?;
+        let all = || server.into_iter().chain(shape.columns);
+        let find = |key: &&str| all().find(|column| column.key == *key);
         let mut columns: Vec<Column> = match &selected {
-            Some(keys) => keys.iter().filter_map(|key| shape.column_of(key)).copied().collect(),
-            None => shape.columns.iter().filter(|c| shown(c, out.style.format)).copied().collect(),
+            Some(keys) => {
+                keys.iter().filter_map(|key| find(key).or(shape.column_of(key))).copied().collect()
+            }
+            None => all().filter(|c| shown(c, out.style.format)).copied().collect(),
         };
         if out.style.dump.is_some() {
             let body = columns.iter_mut().filter(|column| column.key == BODY);
@@ -50,7 +63,6 @@ impl<'a> List<'a> {
         let selected = selected.map(|keys| keys.into_iter().map(str::to_owned).collect());
         let layout = if out.style.upright { Layout::Block } else { shape.layout };
         Ok(Self {
-            out,
             shape,
             layout,
             columns,
@@ -65,9 +77,53 @@ impl<'a> List<'a> {
         })
     }
 
+    /// Without any result and column.
+    fn none(shape: &'static Shape) -> Self {
+        Self {
+            shape,
+            layout: shape.layout,
+            columns: Vec::new(),
+            selected: None,
+            sort_by: None,
+            kept: Vec::new(),
+            text: String::new(),
+            single: false,
+            eager: false,
+            live: None,
+            pushed: 0,
+        }
+    }
+
+    /// Whether there is no result.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pushed == 0 && self.kept.is_empty() && self.live.as_ref().is_none_or(Vec::is_empty)
+    }
+}
+
+/// Which server, where there are several.
+const SERVER: Column = Column::new("server", "SERVER");
+
+impl<'a> List<'a> {
+    pub(super) fn new(out: &'a mut Output, shape: &'static Shape) -> Result<Self, CliError> {
+        let rows = Rows::new(out, shape)?;
+        Ok(Self { out, joins: false, rows })
+    }
+
+    /// The list that the servers before have begun, if there is one; the next server goes on with it.
+    pub(super) fn joined(out: &'a mut Output, shape: &'static Shape) -> Result<Self, CliError> {
+        let begun = out.open.take().filter(|begun| std::ptr::eq(begun.shape, shape));
+        let rows = begun.map_or_else(|| Rows::new(out, shape), Ok)?;
+        Ok(Self { out, joins: true, rows })
+    }
+
+    /// Ends the list of all servers.
+    pub(super) fn end_of(out: &mut Output, rows: Rows) -> Result<(), CliError> {
+        List { out, joins: false, rows }.end()
+    }
+
     /// The list is one object: JSON shows it without brackets.
     pub(super) fn single(mut self) -> Self {
-        self.single = true;
+        self.rows.single = true;
         self
     }
 
@@ -75,7 +131,7 @@ impl<'a> List<'a> {
     /// A failure then leaves a part of a document behind.
     #[must_use]
     pub fn eager(mut self) -> Self {
-        self.eager = true;
+        self.rows.eager = true;
         self
     }
 
@@ -83,7 +139,7 @@ impl<'a> List<'a> {
     /// watches.
     #[must_use]
     pub fn live(mut self) -> Self {
-        self.live = Some(Vec::new());
+        self.rows.live = Some(Vec::new());
         self
     }
 
@@ -93,19 +149,22 @@ impl<'a> List<'a> {
     /// Failures of writing; a body that the chosen encoding or a terminal cannot show.
     pub fn push(&mut self, mut record: Record) -> Result<(), CliError> {
         self.out.rows += 1;
+        if let Some(server) = self.out.server.as_deref() {
+            record = record.led_by(SERVER.key, server);
+        }
         self.decode(&mut record);
         if let Some(folder) = &self.out.style.dump {
-            bodies::dump(&mut record, self.shape.name, folder)?;
+            bodies::dump(&mut record, self.rows.shape.name, folder)?;
         }
         let waits = matches!(self.out.style.format, Format::Table | Format::Wide)
-            && self.layout == Layout::Row;
-        if let (Some(widths), true, None) = (&mut self.live, waits, self.sort_by) {
-            let text = table::next_row(&self.columns, &record, self.out.look(), widths)?;
+            && self.rows.layout == Layout::Row;
+        if let (Some(widths), true, None) = (&mut self.rows.live, waits, self.rows.sort_by) {
+            let text = table::next_row(&self.rows.columns, &record, self.out.look(), widths)?;
             self.out.text(&text)?;
             return self.out.flush();
         }
-        if waits || self.sort_by.is_some() {
-            self.kept.push(record);
+        if waits || self.rows.sort_by.is_some() {
+            self.rows.kept.push(record);
             return Ok(());
         }
         self.write(record)?;
@@ -114,7 +173,7 @@ impl<'a> List<'a> {
 
     /// Adds what is in the body, if it is going to be shown.
     fn decode(&self, record: &mut Record) {
-        let asked_for = || match &self.selected {
+        let asked_for = || match &self.rows.selected {
             Some(keys) => keys.iter().any(|key| key == ENVELOPE || key == BODY),
             None => true,
         };
@@ -138,10 +197,12 @@ impl<'a> List<'a> {
     #[must_use]
     pub fn streams(&self) -> bool {
         let format = self.out.style.format;
-        self.sort_by.is_none()
+        self.rows.sort_by.is_none()
             && match format {
-                Format::Table | Format::Wide => self.layout == Layout::Block || self.live.is_some(),
-                Format::Json | Format::Yaml => self.eager,
+                Format::Table | Format::Wide => {
+                    self.rows.layout == Layout::Block || self.rows.live.is_some()
+                }
+                Format::Json | Format::Yaml => self.rows.eager,
                 Format::Plain | Format::Ndjson | Format::Csv | Format::Name | Format::Raw => true,
             }
     }
@@ -165,17 +226,16 @@ impl<'a> List<'a> {
     /// # Errors
     /// Failures of writing.
     pub fn finish(mut self) -> Result<(), CliError> {
-        self.end()
+        if self.joins { self.out.flush() } else { self.end() }
     }
 
     pub(super) fn end(&mut self) -> Result<(), CliError> {
-        let mut kept = std::mem::take(&mut self.kept);
-        if let Some(key) = self.sort_by {
+        let is_empty = self.rows.is_empty();
+        let mut kept = std::mem::take(&mut self.rows.kept);
+        if let Some(key) = self.rows.sort_by {
             kept.sort_by(|a, b| compare(a.get(key), b.get(key)));
         }
-        let is_empty =
-            self.pushed == 0 && kept.is_empty() && self.live.as_ref().is_none_or(Vec::is_empty);
-        match (self.out.style.format, self.layout) {
+        match (self.out.style.format, self.rows.layout) {
             (Format::Table | Format::Wide, _) if is_empty && self.out.style.terminal => {
                 // A person who sees nothing does not know whether something is still to come.
                 let nothing = Role::Faint.paint("(none)", self.out.style.color);
@@ -183,7 +243,7 @@ impl<'a> List<'a> {
             }
             (Format::Table | Format::Wide, Layout::Row) => {
                 if !kept.is_empty() {
-                    let text = table::rows(&self.columns, &kept, self.out.look())?;
+                    let text = table::rows(&self.rows.columns, &kept, self.out.look())?;
                     self.out.text(&text)?;
                 }
             }
@@ -198,24 +258,24 @@ impl<'a> List<'a> {
     }
 
     fn write(&mut self, mut record: Record) -> Result<(), CliError> {
-        self.pushed += 1;
+        self.rows.pushed += 1;
         match self.out.style.format {
             Format::Table | Format::Wide => {
-                if self.pushed > 1 {
+                if self.rows.pushed > 1 {
                     self.out.text("\n")?;
                 }
                 // What is no column, such as a format version, is for programs.
                 let all = || {
-                    let keys = self.shape.columns.iter().map(|column| column.key);
+                    let keys = self.rows.shape.columns.iter().map(|column| column.key);
                     keys.chain([ENVELOPE, bodies::FILE.key]).map(str::to_owned).collect()
                 };
-                record.select(&self.selected.clone().unwrap_or_else(all));
+                record.select(&self.rows.selected.clone().unwrap_or_else(all));
                 let block = table::block(&record, self.out.look())?;
                 self.out.text(&block)
             }
             Format::Plain => {
                 let mut line = Vec::new();
-                for (at, column) in self.columns.iter().enumerate() {
+                for (at, column) in self.rows.columns.iter().enumerate() {
                     if at > 0 {
                         line.push(b'\t');
                     }
@@ -225,7 +285,7 @@ impl<'a> List<'a> {
             }
             Format::Csv => {
                 let headings = csv::headings(self.keys(), self.out.style.encoding);
-                if self.pushed == 1 {
+                if self.rows.pushed == 1 {
                     self.out.csv_heading(&headings)?;
                 }
                 let fields = csv::fields(&record, &headings, self.out.style.encoding)?;
@@ -233,7 +293,7 @@ impl<'a> List<'a> {
             }
             Format::Name => {
                 let mut line = Vec::new();
-                self.out.plain_field(record.get(self.shape.name), &mut line)?;
+                self.out.plain_field(record.get(self.rows.shape.name), &mut line)?;
                 self.out.line(line)
             }
             Format::Raw => match record.body() {
@@ -246,11 +306,11 @@ impl<'a> List<'a> {
 
     /// The keys of the columns.
     fn keys(&self) -> impl Iterator<Item = &'static str> {
-        self.columns.iter().map(|column| column.key)
+        self.rows.columns.iter().map(|column| column.key)
     }
 
     fn write_json(&mut self, mut record: Record) -> Result<(), CliError> {
-        if let Some(keys) = &self.selected {
+        if let Some(keys) = &self.rows.selected {
             record.select(keys);
         }
         let value = Object::new(&record, self.out.style.encoding)?;
@@ -260,23 +320,23 @@ impl<'a> List<'a> {
                 self.out.text("\n")?;
             }
             // Nothing comes behind it that could fail.
-            Format::Json if self.single => self.out.json(&value)?,
+            Format::Json if self.rows.single => self.out.json(&value)?,
             Format::Json => {
-                self.text.push_str(if self.pushed == 1 { "[\n" } else { ",\n" });
+                self.rows.text.push_str(if self.rows.pushed == 1 { "[\n" } else { ",\n" });
                 let pretty = Output::pretty(&value)?;
                 for (at, line) in pretty.lines().enumerate() {
-                    self.text.push_str(if at == 0 { "  " } else { "\n  " });
-                    self.text.push_str(line);
+                    self.rows.text.push_str(if at == 0 { "  " } else { "\n  " });
+                    self.rows.text.push_str(line);
                 }
             }
             _ => {
                 let text =
-                    if self.single { Output::yaml(&value)? } else { Output::yaml(&[value])? };
-                self.text.push_str(&text);
+                    if self.rows.single { Output::yaml(&value)? } else { Output::yaml(&[value])? };
+                self.rows.text.push_str(&text);
             }
         }
-        if self.eager {
-            let text = std::mem::take(&mut self.text);
+        if self.rows.eager {
+            let text = std::mem::take(&mut self.rows.text);
             self.out.text(&text)?;
         }
         Ok(())
@@ -284,18 +344,29 @@ impl<'a> List<'a> {
 
     fn end_document(&mut self) -> Result<(), CliError> {
         match self.out.style.format {
-            Format::Json if self.single => self.text.push('\n'),
-            Format::Json if self.pushed == 0 => self.text.push_str("[]\n"),
-            Format::Json => self.text.push_str("\n]\n"),
-            Format::Yaml if self.pushed == 0 && !self.single => self.text.push_str("[]\n"),
-            Format::Csv if self.pushed == 0 => {
+            Format::Json if self.rows.single => self.rows.text.push('\n'),
+            Format::Json if self.rows.pushed == 0 => self.rows.text.push_str("[]\n"),
+            Format::Json => self.rows.text.push_str("\n]\n"),
+            Format::Yaml if self.rows.pushed == 0 && !self.rows.single => {
+                self.rows.text.push_str("[]\n");
+            }
+            Format::Csv if self.rows.pushed == 0 => {
                 let headings = csv::headings(self.keys(), self.out.style.encoding);
                 self.out.csv_heading(&headings)?;
             }
             _ => {}
         }
-        let text = std::mem::take(&mut self.text);
+        let text = std::mem::take(&mut self.rows.text);
         self.out.text(&text)
+    }
+}
+
+impl Drop for List<'_> {
+    fn drop(&mut self) {
+        if self.joins {
+            let none = Rows::none(self.rows.shape);
+            self.out.open = Some(std::mem::replace(&mut self.rows, none));
+        }
     }
 }
 
@@ -308,13 +379,20 @@ fn shown(column: &Column, format: Format) -> bool {
 }
 
 impl Shape {
-    /// The keys that `--columns` names, and the one of `--sort-by`.
+    /// The keys that `--columns` names, and the one of `--sort-by`; there is one of the server where there are several.
     pub(super) fn chosen(
         &self,
         style: &Style,
+        server: Option<&'static Column>,
     ) -> Result<(Option<Vec<&'static str>>, Option<&'static str>), CliError> {
-        let known: Vec<&str> = self.columns.iter().map(|column| column.key).collect();
-        let find = |name: &String| self.key_of(name).ok_or_else(|| unknown_column(name, &known));
+        let all = server.into_iter().chain(self.columns);
+        let known: Vec<&str> = all.map(|column| column.key).collect();
+        let of_server =
+            |name: &str| server.filter(|column| column.is(name)).map(|column| column.key);
+        let find = |name: &String| {
+            let key = of_server(name).or_else(|| self.key_of(name));
+            key.ok_or_else(|| unknown_column(name, &known))
+        };
         let columns = style.columns.as_ref().map(|names| names.iter().map(find).collect());
         Ok((columns.transpose()?, style.sort_by.as_ref().map(find).transpose()?))
     }

@@ -34,6 +34,7 @@ use crate::color::Role;
 use crate::envelope::Decode;
 use crate::error::{CliError, Exit};
 use crate::escape;
+use list::Rows;
 use object::Object;
 
 /// The value of `-o`.
@@ -182,6 +183,8 @@ pub struct Output {
     in_line: bool,
     /// Which server sentences are about, where a command is done on each of several.
     server: Option<String>,
+    /// The list that the servers so far have filled.
+    open: Option<Rows>,
     /// What was done on the servers so far, for the document that holds it all.
     done: Vec<serde_json::Value>,
 }
@@ -207,6 +210,7 @@ impl Output {
             written: 0,
             in_line: false,
             server: None,
+            open: None,
             done: Vec::new(),
         }
     }
@@ -229,7 +233,7 @@ impl Output {
     /// # Errors
     /// `--columns` or `--sort-by` names no column, or `-o raw` where there is no body: exit 2.
     pub fn list(&mut self, shape: &'static Shape) -> Result<List<'_>, CliError> {
-        List::new(self, shape)
+        if self.server.is_some() { List::joined(self, shape) } else { List::new(self, shape) }
     }
 
     /// Refuses columns that results of this shape do not have, for what is told before anything is asked or changed.
@@ -328,13 +332,28 @@ impl Output {
         self.done_by(record, plain, sentence)
     }
 
-    /// What is done from now on is done on this server; none ends that, and writes the document of all servers.
+    /// What is done from now on is done on this server.
+    pub(crate) fn on_server(&mut self, server: String) {
+        self.server = Some(server);
+    }
+
+    /// The server that the command is done on now, where it is done on each of several.
+    #[must_use]
+    pub fn server(&self) -> Option<&str> {
+        self.server.as_deref()
+    }
+
+    /// All servers had their turn: writes the documents that hold what came of all of them; `is_done` on any of them, else a
+    /// list that nothing is in has failed.
     ///
     /// # Errors
     /// Failures of writing.
-    pub(crate) fn on_server(&mut self, server: Option<String>) -> Result<(), CliError> {
-        self.server = server;
-        if self.server.is_some() || self.done.is_empty() {
+    pub(crate) fn after_servers(&mut self, is_done: bool) -> Result<(), CliError> {
+        self.server = None;
+        if let Some(rows) = self.open.take().filter(|rows| is_done || !rows.is_empty()) {
+            List::end_of(self, rows)?;
+        }
+        if self.done.is_empty() {
             return Ok(());
         }
         let done = std::mem::take(&mut self.done);
@@ -397,7 +416,7 @@ impl Output {
         shape: &'static Shape,
         records: impl Iterator<Item = Record>,
     ) -> Result<Vec<Value>, CliError> {
-        let (columns, sort_by) = shape.chosen(&self.style)?;
+        let (columns, sort_by) = shape.chosen(&self.style, None)?;
         let mut records: Vec<Record> = records.collect();
         if let Some(key) = sort_by {
             records.sort_by(|a, b| list::compare(a.get(key), b.get(key)));

@@ -153,6 +153,11 @@ pub struct Column {
 }
 
 impl Column {
+    /// Whether the user calls it `name`, by key or by heading.
+    pub(super) fn is(&self, name: &str) -> bool {
+        self.key == name || self.title.eq_ignore_ascii_case(name)
+    }
+
     /// Shown always.
     #[must_use]
     pub const fn new(key: &'static str, title: &'static str) -> Self {
@@ -213,11 +218,8 @@ impl Shape {
 
     /// The same as a column. Where there are bodies, there are envelopes.
     pub(super) fn column_of(&self, name: &str) -> Option<&'static Column> {
-        let is_it = |column: &&'static Column| {
-            column.key == name || column.title.eq_ignore_ascii_case(name)
-        };
         let has_body = self.columns.iter().any(|column| column.key == BODY);
         let envelope = has_body.then_some(&ENVELOPES);
-        self.columns.iter().chain(envelope).find(is_it)
+        self.columns.iter().chain(envelope).find(|column| column.is(name))
     }
 }

@@ -1,6 +1,7 @@
 //! A worker that runs a command for every job and lets its end decide what becomes of the job: what its slots share, and
 //! running it under a supervisor.
 
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::Stdio;
@@ -97,8 +98,10 @@ pub struct Shift {
     shortage: Shortage,
     /// Ends running commands.
     kill: AtomicBool,
-    /// The server was lost, and that was said.
-    is_down: AtomicBool,
+    /// The servers that were lost, which was said.
+    down: Mutex<HashSet<String>>,
+    /// Whether there are several servers, each with jobs of its own.
+    is_several: bool,
     /// Why no command can be run at all.
     broken: Mutex<Option<CliError>>,
 }
@@ -112,9 +115,22 @@ impl Shift {
             messages,
             shortage: Shortage::default(),
             kill: AtomicBool::new(false),
-            is_down: AtomicBool::new(false),
+            down: Mutex::default(),
+            is_several: false,
             broken: Mutex::default(),
         }
+    }
+
+    /// A shift at one server, or at several.
+    #[must_use]
+    pub fn at(self, servers: usize) -> Self {
+        Self { is_several: servers > 1, ..self }
+    }
+
+    /// The server of a job, where ids alone do not say which job it is.
+    #[must_use]
+    pub fn place(&self, server: impl Display) -> Option<String> {
+        self.is_several.then(|| server.to_string())
     }
 
     /// The way to stderr.
@@ -243,14 +259,14 @@ impl Shift {
 
     /// A slot has reached the server.
     pub fn say_connected(&self, server: impl Display) {
-        if self.is_down.swap(false, Ordering::SeqCst) {
+        if lock(&self.down).remove(&server.to_string()) {
             self.messages.note(format!("connected to {server} again"));
         }
     }
 
     /// A slot has lost the server: said once, and not for every slot and attempt.
-    pub fn say_disconnected(&self, error: impl Display) {
-        if !self.is_down.swap(true, Ordering::SeqCst) {
+    pub fn say_disconnected(&self, server: impl Display, error: impl Display) {
+        if lock(&self.down).insert(server.to_string()) {
             self.messages.warn(format!("{error}; trying again until it works"));
         }
     }

@@ -7,6 +7,7 @@ use std::thread;
 use beanstalk_client::Inserted;
 use ctl_core::bulk::Gate;
 use ctl_core::error::CliError;
+use ctl_core::fleet::{self, Answered, Fleet};
 use ctl_core::intake::{Batches, Item, sift};
 use ctl_core::link::Link as _;
 use ctl_core::output::Record;
@@ -14,6 +15,7 @@ use ctl_core::signals::Interrupts;
 
 use crate::link::Link;
 use crate::producer::{NewJob, put_batch};
+use crate::tool::Tool;
 
 /// Events that wait to be absorbed while several connections work.
 const EVENTS: usize = 1024;
@@ -34,6 +36,34 @@ pub(in crate::commands) enum Event {
     Broken(CliError),
 }
 
+/// Connections of their own: `count` of them or one for each server that answers, whichever is more. None where the tool's own
+/// connection suffices.
+///
+/// # Errors
+/// No server answers.
+pub(in crate::commands) fn open(
+    tool: &mut Tool,
+    fleet: &mut Fleet<Link>,
+    count: u16,
+) -> Result<Vec<(Option<String>, Link)>, CliError> {
+    if count == 1 && !fleet.is_several() {
+        return Ok(Vec::new());
+    }
+    // An in-memory server is started here, once, before its address is shared.
+    tool.link.dialer.address()?;
+    let answered = if fleet.is_several() {
+        fleet.ask(&mut tool.link, |link| link.client().map(drop))?
+    } else {
+        vec![(None, ())]
+    };
+    let lanes = usize::from(count).max(answered.len());
+    let lane = |(server, ()): Answered<()>| {
+        let link = fleet.at(&mut tool.link, server.as_deref()).sibling();
+        (server, link)
+    };
+    Ok(answered.into_iter().cycle().take(lanes).map(lane).collect())
+}
+
 /// Puts everything that `source` has over this connection.
 ///
 /// # Errors
@@ -48,29 +78,26 @@ pub(in crate::commands) fn one(
     lane(link, || source.next(interrupts), gate, absorb)
 }
 
-/// Puts everything that `source` has over `count` connections of their own. The order of jobs is kept within
-/// a batch only.
+/// Puts everything that `source` has over these connections, each with its server where there are several. The order of jobs
+/// is kept within a batch only.
 ///
 /// # Errors
 /// The failure of a connection, or of `absorb`.
 pub(in crate::commands) fn several(
-    count: u16,
-    link: &mut Link,
+    lanes: Vec<(Option<String>, Link)>,
     source: Batches<NewJob>,
     gate: &Gate,
     interrupts: &Interrupts,
     mut absorb: impl FnMut(Event) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    // An in-memory server is started here, once, before its address is shared.
-    link.dialer.address()?;
     let source = Mutex::new(source);
     let next = || source.lock().unwrap_or_else(PoisonError::into_inner).next(interrupts);
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::sync_channel(EVENTS);
-        for _ in 0..count {
-            let (mut own, sender) = (link.sibling(), sender.clone());
+        for (server, mut own) in lanes {
+            let sender = sender.clone();
             scope.spawn(move || {
-                let told = |event| tell(&sender, event);
+                let told = |event| tell(&sender, labelled(event, server.as_deref()));
                 if let Err(error) = lane(&mut own, next, gate, told) {
                     gate.close();
                     let _ = sender.send(Event::Broken(error));
@@ -90,6 +117,16 @@ pub(in crate::commands) fn several(
         }
         result
     })
+}
+
+/// What became of a record, with the server that has it where there are several.
+fn labelled(event: Event, server: Option<&str>) -> Event {
+    match event {
+        Event::Put { record, buried } => {
+            Event::Put { record: fleet::labelled(server, record), buried }
+        }
+        other => other,
+    }
 }
 
 fn tell(sender: &SyncSender<Event>, event: Event) -> Result<(), CliError> {
