@@ -152,7 +152,7 @@ pub use self::{
 pub use queue_core::Duplex;
 #[cfg(feature = "json")]
 pub use queue_core::JsonError;
-pub use queue_core::{Endpoint, RetryPolicy, Selection, ServerOptions};
+pub use queue_core::{Endpoint, JobLimit, RetryPolicy, Selection, ServerOptions};
 #[cfg(feature = "__rustls")]
 pub use queue_core::{TlsOptions, rustls};
 

@@ -13,7 +13,7 @@ pub use self::context::JobContext;
 use self::{handlers::Handler, slot::Slot};
 use crate::{
     Decision, Error, IntoOutcome, Outcome, Result, WorkerHandle, WorkerOptions, WorkerReport,
-    protocol::Quota, worker_board::Board,
+    worker_board::Board,
 };
 
 /// Runs a handler for every job that comes, and tells the server what became of it.
@@ -147,10 +147,9 @@ impl Worker {
 
     fn start(self, handler: Handler) -> JoinSet<()> {
         let Worker { options, board } = self;
-        let quota = Quota::new(options.max_jobs);
         let mut slots = JoinSet::new();
         for lane in options.lanes() {
-            let slot = Slot::new(lane, &options, board.clone(), quota.clone(), handler.clone());
+            let slot = Slot::new(lane, &options, board.clone(), handler.clone());
             slots.spawn(slot.run());
         }
         slots

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use queue_core::Observer;
+use queue_core::{JobLimit, Observer};
 
 use crate::{ConnectOptions, Error, Retries, RetryPolicy, Servers, TubeName, WorkerEvent};
 
@@ -44,7 +44,7 @@ pub struct WorkerOptions {
     pub(crate) reclaim: bool,
     pub(crate) reserve_wait: Duration,
     pub(crate) grace: Duration,
-    pub(crate) max_jobs: Option<u64>,
+    pub(crate) limit: Option<JobLimit>,
     pub(crate) until_empty: bool,
     pub(crate) backoff: Option<(Duration, Duration)>,
     pub(crate) seed: Option<u64>,
@@ -211,10 +211,14 @@ impl WorkerOptions {
         self
     }
 
-    /// Ends after so many jobs.
+    /// Takes at most the jobs that this limit allows, shared with every worker that has a clone of it; any number unless set.
+    /// A run ends with the last of them, also where a server cannot be reached.
+    ///
+    /// A slot that waits for a job uses up one of those that are left. When it gets none within
+    /// [`reserve_wait`](Self::reserve_wait), another slot, or the slot of another server, has its turn.
     #[must_use]
-    pub fn max_jobs(mut self, jobs: u64) -> Self {
-        self.max_jobs = Some(jobs);
+    pub fn limit(mut self, limit: JobLimit) -> Self {
+        self.limit = Some(limit);
         self
     }
 
@@ -274,7 +278,7 @@ impl From<Servers> for WorkerOptions {
             reclaim: false,
             reserve_wait: Duration::from_secs(15),
             grace: Duration::from_secs(25),
-            max_jobs: None,
+            limit: None,
             until_empty: false,
             backoff: None,
             seed: None,

@@ -20,6 +20,8 @@ struct Count {
     left: u64,
     /// Jobs that were asked for; at most as many as are left.
     asked: u64,
+    /// Somebody was told to ask later, and nobody has been granted anything since.
+    is_wanted: bool,
     /// Who waits until none is left.
     waiting: Vec<Waker>,
 }
@@ -43,7 +45,12 @@ impl JobLimit {
     /// At most so many jobs.
     #[must_use]
     pub fn new(jobs: u64) -> Self {
-        JobLimit(Arc::new(Mutex::new(Count { left: jobs, asked: 0, waiting: Vec::new() })))
+        JobLimit(Arc::new(Mutex::new(Count {
+            left: jobs,
+            asked: 0,
+            is_wanted: false,
+            waiting: Vec::new(),
+        })))
     }
 
     /// How many jobs may still come.
@@ -91,16 +98,20 @@ impl Claims {
             return Claim::Never;
         }
         if count.asked >= count.left {
+            count.is_wanted = true;
             return Claim::Later;
         }
+        count.is_wanted = false;
         count.asked += 1;
         Claim::Granted
     }
 
-    /// So many jobs that were asked for did not come.
-    pub fn give_back(&self, asked: u64) {
+    /// So many jobs that were asked for did not come. Whether others wait to ask: they can only if this one does not ask
+    /// again at once.
+    pub fn give_back(&self, asked: u64) -> bool {
         let mut count = self.0.lock();
         count.asked = count.asked.saturating_sub(asked);
+        count.is_wanted
     }
 
     /// A job came; whether it may be taken. One that was not `asked` for any more may be one too many.
@@ -165,7 +176,7 @@ mod tests {
             [Claim::Granted, Claim::Granted, Claim::Later]
         );
         assert!(one.take(true) && !limit.is_reached());
-        other.give_back(1);
+        assert!(other.give_back(1), "one was told to ask later");
         assert_eq!([one.ask(), other.ask()], [Claim::Granted, Claim::Later]);
         assert!(one.take(true) && limit.is_reached());
         assert_eq!((one.ask(), one.take(false)), (Claim::Never, false));

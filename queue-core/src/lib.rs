@@ -21,6 +21,7 @@ mod backoff;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod chooser;
+mod claimed;
 mod clock;
 mod contain;
 mod deadline;
@@ -98,6 +99,7 @@ pub use self::{
     address::{Address, System, Transports},
     backoff::Backoff,
     chooser::{Chooser, Selection, affinity, stable_hash},
+    claimed::Claimed,
     clock::{after, now},
     contain::contain,
     deadline::Deadline,

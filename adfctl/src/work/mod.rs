@@ -117,7 +117,7 @@ impl Shift {
             }
             WorkerEventKind::Connected => self.shift.say_connected(&event.server),
             WorkerEventKind::Disconnected(error) => {
-                self.shift.say_disconnected(&event.server, error)
+                self.shift.say_disconnected(&event.server, error);
             }
             WorkerEventKind::Refused { queue, error, pause } => messages.warn(format!(
                 "queue {queue}: {error}; trying again in {}",

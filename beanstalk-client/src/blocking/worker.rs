@@ -21,7 +21,6 @@ use self::{
 use crate::{
     Error, ErrorKind, Fate, IntoOutcome, Result, SlotState, WorkerEventKind, WorkerHandle,
     WorkerOptions, WorkerReport,
-    protocol::Quota,
     worker_board::{Board, Lane},
 };
 
@@ -90,13 +89,12 @@ impl Worker {
         R: IntoOutcome,
     {
         let Worker { options, board } = self;
-        let quota = Quota::new(options.max_jobs);
         let run_job = |job: JobContext| handler(job).into_outcome();
         let seats: Vec<Seat<'_>> = options
             .lanes()
             .map(|lane| {
                 let desk: Arc<Desk> = Arc::default();
-                let slot = Slot::new(lane, &options, &board, quota.clone(), desk.clone());
+                let slot = Slot::new(lane, &options, &board, desk.clone());
                 Seat { lane, desk, slot: Mutex::new(slot) }
             })
             .collect();

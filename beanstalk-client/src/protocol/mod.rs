@@ -70,5 +70,5 @@ pub use self::{
     },
     response::Response,
     session::{Epoch, Session, Ticket},
-    worker::{Action, Change, JobKey, Quota, Taken, WorkerSlot},
+    worker::{Action, Change, JobKey, Taken, WorkerSlot},
 };

@@ -8,7 +8,6 @@ mod held;
 mod keep;
 mod lease;
 mod nudges;
-mod quota;
 mod reclaim;
 mod refusals;
 mod replies;
@@ -22,12 +21,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{Health, Io, Pace, Pulse, Role, earliest};
+use queue_core::{Claimed, Health, Io, Pace, Pulse, Role, earliest};
 
-pub use self::{
-    action::{Action, Change, JobKey, Taken},
-    quota::Quota,
-};
+pub use self::action::{Action, Change, JobKey, Taken};
 use self::{
     connection::Connection,
     held::{Held, Jobs, Last, Phase, Verdict},
@@ -68,7 +64,9 @@ use crate::{
 #[derive(Debug)]
 pub struct WorkerSlot {
     settings: Settings,
-    quota: Quota,
+    claimed: Claimed,
+    /// Others have asked for all that are left of a limit: when to ask again.
+    shares: Option<Instant>,
     session: Session,
     connection: Connection,
     health: Health,
@@ -157,7 +155,7 @@ const LOOK: Duration = Duration::from_secs(1);
 impl WorkerSlot {
     /// The `slot`-th slot of these options, for their `server`-th server. It has no connection yet.
     #[must_use]
-    pub fn new(options: &WorkerOptions, server: usize, slot: u64, quota: Quota) -> Self {
+    pub fn new(options: &WorkerOptions, server: usize, slot: u64) -> Self {
         let connect = options.servers.get(server).or_else(|| options.servers.first());
         let max_body = connect.map_or(0, |connect| connect.max_body_size);
         let settings = Settings {
@@ -180,7 +178,8 @@ impl WorkerSlot {
         });
         WorkerSlot {
             settings,
-            quota,
+            claimed: Claimed::new(options.limit.clone()),
+            shares: None,
             session: Session::new(max_body),
             connection: Connection::default(),
             health: Health::new(policy, connect_timeout),
@@ -231,6 +230,12 @@ impl WorkerSlot {
     #[must_use]
     pub fn helps_handlers(&self) -> bool {
         self.connection.is_open || (self.held.doubted() > 0 && !self.is_leaving())
+    }
+
+    /// Has the waker woken when no further job may come.
+    #[cfg(feature = "tokio")]
+    pub fn wake_when_enough(&self, waker: &std::task::Waker) {
+        self.claimed.wake_when_reached(waker);
     }
 
     /// What was sent and received since this was last asked.
@@ -323,7 +328,9 @@ impl WorkerSlot {
         };
         let mut until = earliest([deadline, self.due, self.nudges.next(), self.stop]);
         match self.ending {
-            Ending::No => until = earliest([until, self.storm.until(), self.refusals.until()]),
+            Ending::No => {
+                until = earliest([until, self.storm.until(), self.refusals.until(), self.shares]);
+            }
             Ending::HalfClosed(since) => {
                 return Pulse::HalfClose(earliest([until, since.checked_add(GOODBYE)]));
             }

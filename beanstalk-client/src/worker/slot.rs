@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Address, Error, WorkerEventKind, WorkerOptions,
-    protocol::{Action, Quota, WorkerSlot},
+    protocol::{Action, WorkerSlot},
     worker_board::{Board, Lane},
 };
 
@@ -37,7 +37,6 @@ impl Slot {
         lane: Lane,
         options: &WorkerOptions,
         board: Arc<Board>,
-        quota: Quota,
         handler: Handler,
     ) -> Self {
         Slot {
@@ -46,7 +45,7 @@ impl Slot {
             server: Arc::new(options.address(lane.server).clone()),
             mail: Arc::new(Mail::default()),
             handlers: Handlers::new(handler, options.prefetch > 1),
-            role: WorkerSlot::new(options, lane.server, lane.slot as u64, quota),
+            role: WorkerSlot::new(options, lane.server, lane.slot as u64),
             wire: Wire::to(options.connect(lane.server)),
         }
     }
@@ -63,6 +62,7 @@ impl Slot {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.board.stop.wake(self.lane.slot, cx.waker());
+        self.role.wake_when_enough(cx.waker());
         for _ in 0..MAX_ROUNDS {
             let now = now();
             self.heed_stop(now);

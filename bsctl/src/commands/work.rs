@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use beanstalk_client::blocking::{JobContext, Worker};
 use beanstalk_client::{
-    Heartbeat, Retries, Servers, SlotState, TubeName, WorkerHandle, WorkerOptions, WorkerReport,
+    Heartbeat, JobLimit, Retries, Servers, SlotState, TubeName, WorkerHandle, WorkerOptions,
+    WorkerReport,
 };
 use clap::{Args, ValueEnum};
 use ctl_core::error::{CliError, Exit};
@@ -178,7 +179,7 @@ fn options(
         .retries(retries(args))
         .grace(args.flags.last_grace());
     if let Some(jobs) = args.flags.limit() {
-        options = options.max_jobs(jobs);
+        options = options.limit(JobLimit::new(jobs));
     }
     if args.flags.exit_when_empty {
         options = options.until_empty();

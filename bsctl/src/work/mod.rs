@@ -62,7 +62,7 @@ impl Shift {
             }
             WorkerEventKind::Connected => self.shift.say_connected(&event.server),
             WorkerEventKind::Disconnected(error) => {
-                self.shift.say_disconnected(&event.server, error)
+                self.shift.say_disconnected(&event.server, error);
             }
             WorkerEventKind::ServerReplaced => {
                 self.shift

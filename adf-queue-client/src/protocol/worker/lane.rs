@@ -8,11 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{ConnectionState, Epoch, Io, JobLimit, Limit, Pulse, Role, after, earliest};
+use queue_core::{
+    Claimed, ConnectionState, Epoch, Io, JobLimit, Limit, Pulse, Role, after, earliest,
+};
 
 use self::asking::SHARED;
 use super::{
-    claimed::Claimed,
     held::{Hold, Key},
     line::{Line, Look},
 };
@@ -252,7 +253,9 @@ impl Lane {
             Ok(delivery) if self.life == Life::Working && self.is_here(&delivery) => {
                 self.hold(delivery, now);
             }
-            Ok(_) => self.claimed.give_back(),
+            Ok(_) => {
+                self.claimed.give_back();
+            }
             Err(error) => {
                 self.claimed.give_back();
                 self.refused(index, error, now);

@@ -1,6 +1,5 @@
 //! A worker's side of one server: what is pulled, who handles it, and what becomes of it.
 
-mod claimed;
 mod held;
 mod lane;
 #[cfg(test)]

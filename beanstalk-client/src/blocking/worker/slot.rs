@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     Address, Error, WorkerEventKind, WorkerOptions,
-    protocol::{Action, JobKey, Quota, WorkerSlot},
+    protocol::{Action, JobKey, WorkerSlot},
     worker_board::{Board, Lane},
     worker_view::View,
 };
@@ -49,7 +49,6 @@ impl<'a> Slot<'a> {
         lane: Lane,
         options: &WorkerOptions,
         board: &'a Board,
-        quota: Quota,
         desk: Arc<Desk>,
     ) -> Self {
         Slot {
@@ -57,7 +56,7 @@ impl<'a> Slot<'a> {
             board,
             server: Arc::new(options.address(lane.server).clone()),
             desk,
-            role: WorkerSlot::new(options, lane.server, lane.slot as u64, quota),
+            role: WorkerSlot::new(options, lane.server, lane.slot as u64),
             wire: Wire::to(options.connect(lane.server)),
             has_runner: options.prefetch > 1,
             next: None,

@@ -2,13 +2,22 @@
 
 use std::time::{Duration, Instant};
 
+use queue_core::Claim;
+
 use super::{Action, Ending, JobKey, Phase, Verdict, What, WorkerSlot};
 use crate::{Error, protocol::ReserveWithTimeout};
+
+/// How long to wait for what others have asked of a limit.
+pub(super) const SHARED: Duration = Duration::from_millis(10);
 
 impl WorkerSlot {
     /// Asks for jobs, as far as there is room for them.
     pub(super) fn ask(&mut self, now: Instant) -> Result<(), Error> {
         let is_stormy = self.storm.holds(now);
+        if self.shares.is_some_and(|until| until > now) {
+            return Ok(());
+        }
+        self.shares = None;
         if self.refusals.holds(now) || self.held.doubted() > 0 {
             return Ok(());
         }
@@ -25,16 +34,26 @@ impl WorkerSlot {
                 return Ok(());
             }
             self.is_dry = false;
-            if free > 0 && !self.reserve(self.settings.wait, now)? && self.expected.is_empty() {
-                // Other slots have the last jobs.
-                self.ending = Ending::Stopping;
-                return self.wind_down(now);
+            let claim =
+                if free > 0 { self.reserve(self.settings.wait, now)? } else { Claim::Granted };
+            match claim {
+                Claim::Granted => {}
+                Claim::Later => {
+                    // Others may get none.
+                    self.shares = Some(queue_core::after(now, SHARED));
+                    return Ok(());
+                }
+                Claim::Never if self.expected.is_empty() => {
+                    self.ending = Ending::Stopping;
+                    return self.wind_down(now);
+                }
+                Claim::Never => return Ok(()),
             }
             free = free.saturating_sub(1);
         }
         // Behind a reserve that waits these are answered at once, like those that are sent while jobs are held.
         while !self.is_dry && free > 0 && self.reserves < self.window {
-            if !self.reserve(Duration::ZERO, now)? {
+            if self.reserve(Duration::ZERO, now)? != Claim::Granted {
                 break;
             }
             free -= 1;
@@ -43,14 +62,15 @@ impl WorkerSlot {
     }
 
     /// Sends a reserve, if there may be one more job.
-    fn reserve(&mut self, wait: Duration, now: Instant) -> Result<bool, Error> {
-        if !self.quota.take() {
-            return Ok(false);
+    fn reserve(&mut self, wait: Duration, now: Instant) -> Result<Claim, Error> {
+        let claim = self.claimed.ask();
+        if claim != Claim::Granted {
+            return Ok(claim);
         }
         let command = ReserveWithTimeout::new(wait)?;
         self.send(&command, What::Reserve, now);
         self.reserves += 1;
-        Ok(true)
+        Ok(Claim::Granted)
     }
 
     /// Takes no further job. Running ones may end within the grace, which counts from the first time that this is asked; a

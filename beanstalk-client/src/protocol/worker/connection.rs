@@ -126,7 +126,7 @@ impl WorkerSlot {
 
     fn shut(&mut self) {
         for _ in 0..mem::take(&mut self.reserves) {
-            self.quota.give_back();
+            self.claimed.give_back();
         }
         self.expected.clear();
         self.connection.is_open = false;
@@ -134,6 +134,10 @@ impl WorkerSlot {
 
     /// What to do while there is no connection.
     pub(super) fn away(&mut self, now: Instant) -> Pulse {
+        if self.claimed.is_reached() && self.held.doubted() == 0 {
+            // There is nothing that a connection would be for.
+            self.ending = Ending::Done;
+        }
         if self.is_leaving() {
             return self.leave(now);
         }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use queue_core::Io;
 
+use super::ask::SHARED;
 use super::{
     Action, Change, Ending, Expected, Held, JobKey, Phase, Verdict, What, WorkerSlot,
     reclaim::time_to_run,
@@ -88,6 +89,7 @@ impl WorkerSlot {
     ) -> Result<(), Error> {
         match response {
             Response::Reserved(job) => {
+                let _ = self.claimed.take();
                 self.window = (self.window * 2).min(self.settings.places);
                 self.take(job, sent, now);
                 Ok(())
@@ -99,7 +101,10 @@ impl WorkerSlot {
                 self.bury_poisoned(job, Poison::Damaged, sent, now)
             }
             other => {
-                self.quota.give_back();
+                if self.claimed.give_back() {
+                    // It is their turn.
+                    self.shares = Some(queue_core::after(now, 2 * SHARED));
+                }
                 let waited = now.saturating_duration_since(sent);
                 self.nothing_reserved(other, wait, waited, now)
             }
@@ -113,6 +118,7 @@ impl WorkerSlot {
         sent: Instant,
         now: Instant,
     ) -> Result<(), Error> {
+        let _ = self.claimed.take();
         let key = self.hold(job, None, sent);
         self.tell(WorkerEventKind::Poisoned { job: job.id(), why });
         self.conclude(key, Verdict::Outcome(Outcome::bury()), now)

@@ -8,7 +8,7 @@ use queue_core::{
     proof::{Faults, Peer, Proof},
 };
 
-use super::{Action, JobKey, Quota, WorkerSlot};
+use super::{Action, JobKey, WorkerSlot};
 use crate::{
     ConnectOptions, Error, ErrorKind, Fate, JobFate, LostReason, Outcome, Retries, WorkerEventKind,
     WorkerOptions,
@@ -68,7 +68,7 @@ struct World {
 
 impl World {
     fn new(options: &WorkerOptions, seed: u64) -> Self {
-        let role = WorkerSlot::new(options, 0, seed, Quota::new(None));
+        let role = WorkerSlot::new(options, 0, seed);
         let refuse = || Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
         World {
             proof: Proof::new(role, Tube::new(), refuse, seed),
@@ -229,7 +229,7 @@ fn a_stop_at_any_moment_ends_it_and_gives_everything_back() {
 
 /// What a job comes to whose delete was queued when its connection was lost, after so many bytes of it were sent.
 fn fate_of_a_delete_that_was_cut_after(sent: usize) -> JobFate {
-    let (mut slot, mut tube) = (WorkerSlot::new(&options(1), 0, 1, Quota::new(None)), Tube::new());
+    let (mut slot, mut tube) = (WorkerSlot::new(&options(1), 0, 1), Tube::new());
     let (mut io, now) = (Io::default(), queue_core::now());
     let job = tube.put();
     io.opened();

@@ -11,7 +11,7 @@ use std::{
 };
 
 use beanstalk_client::{
-    ConnectOptions, Outcome, PutOptions, Retries, Servers, SlotState, WorkerOptions,
+    ConnectOptions, JobLimit, Outcome, PutOptions, Retries, Servers, SlotState, WorkerOptions,
 };
 use fixtures::{
     beanstalkd::{Server, Version},
@@ -128,9 +128,10 @@ fn an_outcome_that_the_server_cannot_carry_out_gives_the_job_back<F: WorkerFace>
         let mut client: F = connect(server.address());
         let id = put(&mut client, "x");
         server.faults().add(Fault::nth(1).of(verb).reply("OUT_OF_MEMORY").unexecuted());
-        let worker = F::start(worker_options(at(server.address())).max_jobs(2), move |job| {
-            Ok(if job.stats().unwrap().reserves == 1 { outcome } else { Outcome::Delete })
-        });
+        let worker =
+            F::start(worker_options(at(server.address())).limit(JobLimit::new(2)), move |job| {
+                Ok(if job.stats().unwrap().reserves == 1 { outcome } else { Outcome::Delete })
+            });
         let events = worker.events.clone();
         let report = worker.end();
         assert_eq!((report.abandoned, report.finished), (1, 1), "{verb}: {:?}", events.all());

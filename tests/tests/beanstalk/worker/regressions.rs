@@ -10,7 +10,8 @@ use std::{
 };
 
 use beanstalk_client::{
-    Heartbeat, JobState, LostReason, Outcome, PutOptions, Retries, SlotState, WorkerOptions,
+    Heartbeat, JobLimit, JobState, LostReason, Outcome, PutOptions, Retries, SlotState,
+    WorkerOptions,
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
 use tests::{
@@ -250,7 +251,7 @@ fn regress_lapin_401_a_heartbeat_ends_with_its_connection<F: WorkerFace>() {
     let (open, door) = Door::new();
     let reason = Arc::new(Mutex::new(None));
     let seen = reason.clone();
-    let worker = F::start(worker_options(server.address()).max_jobs(1), move |job| {
+    let worker = F::start(worker_options(server.address()).limit(JobLimit::new(1)), move |job| {
         door.pass();
         *seen.lock().unwrap() = job.wait_lost();
         Ok(Outcome::Delete)
@@ -328,7 +329,7 @@ fn regress_symfony_65922_an_outcome_is_not_sent_on_a_new_connection_unasked<F: W
     let mut client: F = connect(server.address());
     put(&mut client, "x", 60);
     let (open, door) = Door::new();
-    let worker = F::start(worker_options(server.address()).max_jobs(1), move |_| {
+    let worker = F::start(worker_options(server.address()).limit(JobLimit::new(1)), move |_| {
         door.pass();
         Ok(Outcome::Delete)
     });

@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use beanstalk_client::{JobState, LostReason, Outcome, PutOptions, SlotState, WorkerOptions};
+use beanstalk_client::{
+    JobLimit, JobState, LostReason, Outcome, PutOptions, Servers, SlotState, WorkerOptions,
+};
+use fixtures::Port;
 use tests::{
     Environment, Face, Place, both_faces,
     place::{PATIENCE, options},
@@ -41,6 +44,7 @@ scenarios!(
     a_second_stop_gives_running_jobs_back_at_once,
     prefetched_jobs_go_back_when_the_worker_stops,
     a_worker_ends_after_so_many_jobs,
+    a_worker_of_several_servers_ends_after_so_many_jobs,
     a_stop_at_any_moment_loses_no_job,
 );
 both_faces!(a_stop_while_there_is_no_server, a_worker_that_never_began_can_be_stopped);
@@ -187,11 +191,32 @@ fn a_worker_ends_after_so_many_jobs<F: WorkerFace>(environment: Environment) {
         for _ in 0..30 {
             put(&mut client, "x");
         }
-        let limited = worker_options(&place).slots(slots).prefetch(prefetch).max_jobs(jobs);
+        let limited =
+            worker_options(&place).slots(slots).prefetch(prefetch).limit(JobLimit::new(jobs));
         let report = F::start(limited, |_| Ok(Outcome::Delete)).end();
         assert_eq!((report.finished, report.total()), (jobs, jobs), "{slots} {prefetch}");
         let stats = client.stats().unwrap();
         assert_eq!((stats.current_jobs_ready, stats.current_jobs_reserved), (30 - jobs, 0));
+    }
+}
+
+/// Neither a server that is away, nor a slot that waits where there is nothing, keeps it from its end.
+fn a_worker_of_several_servers_ends_after_so_many_jobs<F: WorkerFace>(environment: Environment) {
+    let (empty, full) = (environment.start(), environment.start());
+    let away = Port::take().unwrap();
+    let mut client: F = full.connect();
+    for other in [&*away.address().to_string(), empty.address()] {
+        for jobs in [1, 2] {
+            put(&mut client, "x");
+            put(&mut client, "x");
+            let servers = Servers::new([options(other), options(full.address())]).unwrap();
+            let several = WorkerOptions::from(servers)
+                .reserve_wait(Duration::from_secs(1))
+                .reconnect_backoff(Duration::from_secs(3600), Duration::from_secs(3600));
+            let limited = several.limit(JobLimit::new(jobs));
+            let report = F::start(limited, |_| Ok(Outcome::Delete)).end();
+            assert_eq!((report.finished, report.total()), (jobs, jobs), "{report}");
+        }
     }
 }
 

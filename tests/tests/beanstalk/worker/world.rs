@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use beanstalk_client::{
     Error, JobFate, Outcome, WorkerEventKind, WorkerOptions,
-    protocol::{Action, Change, JobKey, Quota, WorkerSlot},
+    protocol::{Action, Change, JobKey, WorkerSlot},
 };
 use fixtures::{
     beanstalkd::{
@@ -120,7 +120,7 @@ impl World {
             id: ConnectionId(0),
             connections: 1,
             at_once: None,
-            machine: Steady(WorkerSlot::new(options, 0, 0, Quota::new(None))),
+            machine: Steady(WorkerSlot::new(options, 0, 0)),
             io: Io::default(),
             wake: None,
             decoder: Decoder::new(Version::default()),
