@@ -5,7 +5,7 @@ use std::mem;
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::messages::Messages;
-use crate::output::Record;
+use crate::output::{List, Output, Shape};
 use crate::tool::{Context, Tool};
 
 /// The servers that a command asks, each over a connection of its own.
@@ -42,6 +42,26 @@ impl<L: Link> Fleet<L> {
     #[must_use]
     pub fn is_several(&self) -> bool {
         !self.servers.is_empty()
+    }
+
+    /// A list of what the servers answer, with a column for the server where there are several.
+    ///
+    /// # Errors
+    /// As [`Output::list`].
+    pub fn list<'o>(
+        &self,
+        out: &'o mut Output,
+        shape: &'static Shape,
+    ) -> Result<List<'o>, CliError> {
+        if self.is_several() { out.list_by_server(shape) } else { out.list(shape) }
+    }
+
+    /// Refuses columns that this list will not have, before a server is asked.
+    ///
+    /// # Errors
+    /// As [`Output::list`].
+    pub fn expect(&self, out: &mut Output, shape: &'static Shape) -> Result<(), CliError> {
+        self.list(out, shape).map(drop)
     }
 
     /// Asks every server; where there is only one, over `own`. One that fails is named and not asked again.
@@ -174,12 +194,6 @@ fn worse(one: Exit, other: Exit) -> Exit {
     if other.code() > one.code() { other } else { one }
 }
 
-/// A record that begins with the server, where there are several.
-#[must_use]
-pub fn record(server: Option<&str>) -> Record {
-    labelled(server, Record::new())
-}
-
 /// What something is called that several servers may have: with its server, where there are several.
 #[must_use]
 pub fn name_at(name: impl Into<String>, server: Option<&str>) -> String {
@@ -188,10 +202,4 @@ pub fn name_at(name: impl Into<String>, server: Option<&str>) -> String {
         Some(server) => format!("{name} at {server}"),
         None => name,
     }
-}
-
-/// This record, beginning with the server, where there are several.
-#[must_use]
-pub fn labelled(server: Option<&str>, record: Record) -> Record {
-    if let Some(server) = server { record.led_by("server", server) } else { record }
 }

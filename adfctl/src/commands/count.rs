@@ -37,10 +37,9 @@ pub struct CountArgs {
     twice: Twice,
 }
 
-const COLUMNS: [Column; 3] =
-    [Column::new("server", "SERVER"), Column::new("ready", "READY"), Column::new("queue", "QUEUE")];
-static OF_ALL: Shape = Shape::rows("ready", &COLUMNS);
-static OF_ONE: Shape = Shape::rows("ready", COLUMNS.split_at(1).1);
+/// Counts of queues.
+static COUNTS: Shape =
+    Shape::rows("ready", &[Column::new("ready", "READY"), Column::new("queue", "QUEUE")]);
 
 /// Each queue with what its count came to.
 type Counted = Vec<(QueueName, Result<u32, CliError>)>;
@@ -68,15 +67,14 @@ pub fn run(tool: &mut Tool, args: &CountArgs) -> Result<Exit, CliError> {
         })?;
         return finish(tool, last, exit, |_| Ok(()));
     }
-    let shape = if fleet.is_several() { &OF_ALL } else { &OF_ONE };
-    tool.out.expect(shape)?;
+    fleet.expect(&mut tool.out, &COUNTS)?;
     let all = fleet.ask(&mut tool.link, |link| count(link, &queues))?;
     let mut rows = Vec::new();
     let exit = finish(tool, all, fleet.exit(), |row| {
         rows.push(row);
         Ok(())
     })?;
-    let mut list = tool.out.list(shape)?;
+    let mut list = fleet.list(&mut tool.out, &COUNTS)?;
     rows.into_iter().try_for_each(|row| list.push(row))?;
     list.finish()?;
     Ok(exit)
@@ -105,7 +103,7 @@ fn finish(
     for (server, counted) in all {
         for (queue, ready) in counted {
             let ready = ready.map(|ready| {
-                let row = fleet::record(server.as_deref());
+                let row = Record::new().of_server(server.as_deref());
                 row.with("ready", ready).with("queue", queue.as_str())
             });
             match ready {

@@ -6,11 +6,11 @@ use adf_queue_client::{MessageId, Push, QueueName};
 use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::{self, Fleet};
+use ctl_core::fleet::Fleet;
 use ctl_core::input::{Argument, Framing, Meter};
 use ctl_core::intake::{self, Batches, Cut};
 use ctl_core::named::{self, Leading};
-use ctl_core::output::{Column, Shape};
+use ctl_core::output::{Column, Record, Shape};
 
 use crate::link::Link;
 use crate::messages;
@@ -81,14 +81,10 @@ pub struct PushArgs {
 }
 
 /// Messages that were pushed.
-pub static PUSHED: Shape = Shape::rows("messageid", COLUMNS.split_at(1).1);
-/// The same over several servers, with the one that has the message.
-static PUSHED_OF_ALL: Shape = Shape::rows("messageid", &COLUMNS);
-const COLUMNS: [Column; 3] = [
-    Column::new("server", "SERVER"),
-    Column::new("messageid", "ID"),
-    Column::on_request("queue", "QUEUE"),
-];
+static PUSHED: Shape = Shape::rows(
+    "messageid",
+    &[Column::new("messageid", "ID"), Column::on_request("queue", "QUEUE")],
+);
 
 /// Bodies up to this go out without a thread that reads ahead, when they are all arguments.
 const USUAL_LIMIT: usize = 65_535;
@@ -101,7 +97,7 @@ pub fn run(tool: &mut Tool, args: PushArgs) -> Result<Exit, CliError> {
     let (queue, bodies) = args.queue.split(&args.bodies)?;
     let mut fleet = Fleet::of(tool)?;
     if !tool.globals.dry_run {
-        tool.out.expect(shape_of(&fleet))?;
+        fleet.expect(&mut tool.out, &PUSHED)?;
     }
     if args.queue.is_by_flag() && !tool.globals.dry_run {
         let exists = |queue: &QueueName| matches!(tool.link.queue_stats(queue), Ok(Some(_)));
@@ -138,10 +134,6 @@ pub fn run(tool: &mut Tool, args: PushArgs) -> Result<Exit, CliError> {
     push_all(tool, fleet, (batches, meter), (&args.bulk, known), &queue)
 }
 
-fn shape_of(fleet: &Fleet<Link>) -> &'static Shape {
-    if fleet.is_several() { &PUSHED_OF_ALL } else { &PUSHED }
-}
-
 fn is_small(source: &Argument) -> bool {
     matches!(source, Argument::Literal(body) if body.len() <= USUAL_LIMIT)
 }
@@ -164,7 +156,7 @@ fn push_all(
         vec![(None, ())]
     };
     let mut turns = servers.into_iter().map(|(server, ())| server).cycle();
-    let mut list = tool.out.list(shape_of(&fleet))?;
+    let mut list = fleet.list(&mut tool.out, &PUSHED)?;
     bulk.measure(meter);
     bulk.beside(&list);
     let pushed = batches.each(&mut bulk, &interrupts, |bulk, good| {
@@ -173,7 +165,7 @@ fn push_all(
         push_batch(link, good, |label, queue, outcome| match outcome {
             Ok(id) => {
                 bulk.success();
-                let record = fleet::record(server.as_deref()).with("messageid", id.get());
+                let record = Record::new().of_server(server.as_deref()).with("messageid", id.get());
                 list.push(record.with("queue", queue.as_str()))
             }
             Err(error) => fail(bulk, label, error),

@@ -44,16 +44,16 @@ pub struct QueuesArgs {
     twice: Twice,
 }
 
-/// Which server, where there are several; then the queue.
-const COLUMNS: [Column; 5] = [
-    Column::new("server", "SERVER"),
-    Column::new("name", "QUEUE"),
-    Column::new("waiting", "WAITING"),
-    Column::new("pulled", "PULLED"),
-    Column::new("ready", "READY"),
-];
-static OF_ALL: Shape = Shape::rows("name", &COLUMNS);
-static OF_ONE: Shape = Shape::rows("name", COLUMNS.split_at(1).1);
+/// Queues with their counts.
+static QUEUES: Shape = Shape::rows(
+    "name",
+    &[
+        Column::new("name", "QUEUE"),
+        Column::new("waiting", "WAITING"),
+        Column::new("pulled", "PULLED"),
+        Column::new("ready", "READY"),
+    ],
+);
 
 /// The queues of a server, as far as it tells of them.
 pub struct Listed {
@@ -84,13 +84,13 @@ pub fn run(tool: &mut Tool, args: &QueuesArgs) -> Result<Exit, CliError> {
         })?;
         return Ok(tell_incomplete(&tool.messages, last, exit));
     }
-    let shape = if fleet.is_several() { &OF_ALL } else { &OF_ONE };
-    tool.out.expect(shape)?;
+    fleet.expect(&mut tool.out, &QUEUES)?;
     let all = fleet.ask(&mut tool.link, |link| self::list(link, wants))?;
-    let mut list = tool.out.list(shape)?;
+    let mut list = fleet.list(&mut tool.out, &QUEUES)?;
     for (server, listed) in &all {
         for queue in &listed.queues {
-            let record = fleet::record(server.as_deref()).with("name", queue.name.as_str());
+            let record =
+                Record::new().of_server(server.as_deref()).with("name", queue.name.as_str());
             list.push(figures(record, queue))?;
         }
     }

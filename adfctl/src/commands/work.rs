@@ -7,7 +7,7 @@ use adf_queue_client::blocking::Worker;
 use adf_queue_client::{JobLimit, QueueName, Servers, WorkerHandle, WorkerOptions, WorkerReport};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::{Fleet, labelled};
+use ctl_core::fleet::Fleet;
 use ctl_core::link::Link as _;
 use ctl_core::named::Several;
 use ctl_core::output::{Record, Shape};
@@ -110,7 +110,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
         static MESSAGE: Shape = Shape::rows("messageid", &[]);
         let (server, queue, id) = &done.job;
         let record = Record::new().with("messageid", id.get()).with("queue", queue.as_str());
-        let record = labelled(server.as_deref(), record);
+        let record = record.of_server(server.as_deref());
         work::log(&args.flags, &mut tool.out, &MESSAGE, record, &done.end, done.fate)
     });
     let (signal, report) = watched?;

@@ -110,21 +110,25 @@ impl Shift {
     /// Passes on what the worker tells.
     pub fn observe(&self, event: &WorkerEvent) {
         let messages = self.shift.messages();
+        let key = |queue: &QueueName, message: &MessageId| {
+            (self.shift.place(&event.server), queue.clone(), *message)
+        };
         match &event.what {
             WorkerEventKind::Settled { queue, message, fate } => {
-                let key = (self.shift.place(&event.server), queue.clone(), *message);
-                self.ledger.settled(key, &fate_of(*fate));
+                self.ledger.settled(key(queue, message), &fate_of(*fate));
             }
             WorkerEventKind::Connected => self.shift.say_connected(&event.server),
             WorkerEventKind::Disconnected(error) => {
                 self.shift.say_disconnected(&event.server, error);
             }
             WorkerEventKind::Refused { queue, error, pause } => messages.warn(format!(
-                "queue {queue}: {error}; trying again in {}",
+                "{}: {error}; trying again in {}",
+                name_at(format!("queue {queue}"), self.shift.place(&event.server).as_deref()),
                 units::show_duration(*pause)
             )),
             WorkerEventKind::Poisoned { queue, message, duplications } => messages.warn(format!(
-                "message {message} of {queue} was delivered {duplications} times, and is not run"
+                "{} was delivered {duplications} times, and is not run",
+                label_of(&key(queue, message), &())
             )),
             _ => {}
         }

@@ -1,6 +1,7 @@
 //! Several servers, one of which may be dead.
 
 use fixtures::adf_queue::Server;
+use serde_json::Value;
 
 use crate::harness::*;
 
@@ -70,8 +71,15 @@ fn a_worker_takes_the_messages_of_every_server() {
     let flags =
         ["work", "/q", "--max-duplications", "1", "--log-jobs", "ndjson", "--max-jobs", "4"];
     let ran = adfctl(&all, &[&flags[..], &["--exec", "sh", "-c", script]].concat()).exits(0);
+    // What failed comes again at once; it is not run then, as often as it comes before the other server is done.
+    let jobs: Vec<Value> =
+        ran.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let run = |address: &str| {
+        let runs = jobs.iter().filter(|job| job["server"] == address && !job["exit"].is_null());
+        runs.map(|job| job["fate"].as_str().unwrap()).collect::<Vec<_>>()
+    };
     for address in [one, two] {
-        assert_eq!(ran.out().matches(address).count(), 2, "{}", ran.out());
+        assert_eq!(run(address), ["deleted", "returned"], "{}", ran.out());
         assert!(ran.err.contains(&format!("of /q at {address}")), "{}", ran.err);
     }
 }

@@ -94,15 +94,15 @@ pub struct PutArgs {
     bulk: BulkArgs,
 }
 
-/// Which server, where there are several; then the job.
-const COLUMNS: [Column; 4] = [
-    Column::new("server", "SERVER"),
-    Column::new("id", "ID"),
-    Column::on_request("tube", "TUBE"),
-    Column::on_request("state", "STATE"),
-];
-static OF_ALL: Shape = Shape::rows("id", &COLUMNS);
-static OF_ONE: Shape = Shape::rows("id", COLUMNS.split_at(1).1);
+/// Jobs that were put.
+static JOBS: Shape = Shape::rows(
+    "id",
+    &[
+        Column::new("id", "ID"),
+        Column::on_request("tube", "TUBE"),
+        Column::on_request("state", "STATE"),
+    ],
+);
 
 /// Bodies up to the server's default limit are sent without asking for the limit first.
 const USUAL_LIMIT: u64 = 65_535;
@@ -114,9 +114,8 @@ const USUAL_LIMIT: u64 = 65_535;
 pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
     let tube = args.tube.as_deref().map(names::tube).transpose()?;
     let mut fleet = Fleet::of(tool)?;
-    let shape = if fleet.is_several() { &OF_ALL } else { &OF_ONE };
     if !tool.globals.dry_run {
-        tool.out.expect(shape)?;
+        fleet.expect(&mut tool.out, &JOBS)?;
     }
     let defaults = Defaults {
         tube: tube_or_used(tool, tube.clone())?,
@@ -146,7 +145,7 @@ pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
         let place = format!("into tube {}", defaults.tube);
         return intake::would(&mut tool.out, items, ("put", "job", &place));
     }
-    put_all(tool, (items, meter), (fleet, shape), (&args, &defaults), (known, limit))
+    put_all(tool, (items, meter), fleet, (&args, &defaults), (known, limit))
 }
 
 /// How records become jobs.
@@ -184,7 +183,7 @@ impl Making {
 fn put_all(
     tool: &mut Tool,
     (items, meter): (Items<NewJob>, Option<Meter>),
-    (mut fleet, shape): (Fleet<Link>, &'static Shape),
+    mut fleet: Fleet<Link>,
     (args, defaults): (&PutArgs, &Defaults),
     (known, limit): (Option<u64>, u64),
 ) -> Result<Exit, CliError> {
@@ -199,7 +198,7 @@ fn put_all(
     if !fleet.is_several() {
         tool.out.style.prefer_names();
     }
-    let mut list = tool.out.list(shape)?;
+    let mut list = fleet.list(&mut tool.out, &JOBS)?;
     bulk.measure(meter);
     bulk.beside(&list);
     let mut buried = 0_u64;

@@ -5,8 +5,7 @@ use beanstalk_client::{TubeName, TubeStats};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::on_each;
-use ctl_core::fleet::{Answered, Fleet, labelled};
+use ctl_core::fleet::{Answered, Fleet, on_each};
 use ctl_core::named::Several;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::twice::{Figures, Twice, look_twice};
@@ -134,7 +133,7 @@ pub fn run(tool: &mut Tool, args: StatsArgs) -> Result<Exit, CliError> {
     }
     let mut list = tool.out.list(&SERVERS)?;
     for (server, stats) in all {
-        list.push(labelled(server.as_deref(), stats))?;
+        list.push(stats.of_server(server.as_deref()))?;
     }
     list.finish()?;
     Ok(fleet.exit())

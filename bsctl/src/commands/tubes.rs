@@ -4,10 +4,10 @@ use beanstalk_client::TubeStats;
 use beanstalk_client::protocol::ListTubes;
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::{self, Fleet, labelled};
+use ctl_core::fleet::Fleet;
 use ctl_core::glob::is_wanted;
 use ctl_core::named::{self, Several};
-use ctl_core::output::{Column, Shape};
+use ctl_core::output::{Column, Record, Shape};
 
 use super::stats::record;
 use crate::names::Tube;
@@ -42,27 +42,27 @@ pub struct TubesArgs {
     state: Vec<AnyState>,
 }
 
-/// Which server, where there are several; then the tube.
-const COLUMNS: [Column; 16] = [
-    Column::new("server", "SERVER"),
-    Column::new("name", "TUBE"),
-    Column::new("current-jobs-ready", "READY"),
-    Column::new("current-jobs-reserved", "RESERVED"),
-    Column::new("current-jobs-delayed", "DELAYED"),
-    Column::new("current-jobs-buried", "BURIED"),
-    Column::wide("current-jobs-urgent", "URGENT"),
-    Column::wide("total-jobs", "TOTAL"),
-    Column::wide("current-using", "USING"),
-    Column::wide("current-watching", "WATCHING"),
-    Column::wide("current-waiting", "WAITING"),
-    Column::wide("cmd-delete", "DELETES"),
-    Column::on_request("cmd-pause-tube", "PAUSES"),
-    Column::on_request("pause", "PAUSE"),
-    Column::wide("pause-time-left", "PAUSE LEFT"),
-    Column::on_request("error", "ERROR"),
-];
-static OF_ALL: Shape = Shape::rows("name", &COLUMNS);
-static OF_ONE: Shape = Shape::rows("name", COLUMNS.split_at(1).1);
+/// Tubes with their statistics.
+static TUBES: Shape = Shape::rows(
+    "name",
+    &[
+        Column::new("name", "TUBE"),
+        Column::new("current-jobs-ready", "READY"),
+        Column::new("current-jobs-reserved", "RESERVED"),
+        Column::new("current-jobs-delayed", "DELAYED"),
+        Column::new("current-jobs-buried", "BURIED"),
+        Column::wide("current-jobs-urgent", "URGENT"),
+        Column::wide("total-jobs", "TOTAL"),
+        Column::wide("current-using", "USING"),
+        Column::wide("current-watching", "WATCHING"),
+        Column::wide("current-waiting", "WAITING"),
+        Column::wide("cmd-delete", "DELETES"),
+        Column::on_request("cmd-pause-tube", "PAUSES"),
+        Column::on_request("pause", "PAUSE"),
+        Column::wide("pause-time-left", "PAUSE LEFT"),
+        Column::on_request("error", "ERROR"),
+    ],
+);
 
 /// Runs `tubes`.
 ///
@@ -71,8 +71,7 @@ static OF_ONE: Shape = Shape::rows("name", COLUMNS.split_at(1).1);
 pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
     let patterns = args.patterns.texts();
     let mut fleet = Fleet::of(tool)?;
-    let shape = if fleet.is_several() { &OF_ALL } else { &OF_ONE };
-    tool.out.expect(shape)?;
+    fleet.expect(&mut tool.out, &TUBES)?;
     let all = fleet.ask(&mut tool.link, |link| {
         let mut tubes = link.call(ListTubes)?;
         tubes.retain(|tube| is_wanted(tube.as_str(), &patterns));
@@ -80,7 +79,7 @@ pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
         let answers = tube_stats::ask(link, &tubes)?;
         Ok(tubes.into_iter().zip(answers).collect::<Vec<_>>())
     })?;
-    let mut list = tool.out.list(shape)?;
+    let mut list = fleet.list(&mut tool.out, &TUBES)?;
     let mut exit = fleet.exit();
     for (server, tubes) in &all {
         let server = server.as_deref();
@@ -88,13 +87,13 @@ pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
             match answer {
                 Answer::Stats(stats) => {
                     if args.state.is_empty() || args.state.iter().any(|state| has(stats, *state)) {
-                        list.push(labelled(server, record(&**stats)?))?;
+                        list.push(record(&**stats)?.of_server(server))?;
                     }
                 }
                 Answer::Gone => {}
                 Answer::Unaskable(error) => {
                     tool.messages.warn(&error.message);
-                    let record = fleet::record(server).with("name", tube.as_str());
+                    let record = Record::new().of_server(server).with("name", tube.as_str());
                     list.push(record.with("error", error.code))?;
                     if exit.is_done() {
                         exit = Exit::Partial;

@@ -9,7 +9,6 @@ use beanstalk_client::{
 };
 use clap::{Args, ValueEnum};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::labelled;
 use ctl_core::link::Link as _;
 use ctl_core::named::{self, Several};
 use ctl_core::output::{Record, Shape};
@@ -132,7 +131,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         let tube = done.more.as_ref().map(TubeName::as_str);
         let (server, id) = &done.job;
         let record = Record::new().with("id", id.get()).with("tube", tube);
-        let record = labelled(server.as_deref(), record);
+        let record = record.of_server(server.as_deref());
         work::log(&args.flags, &mut tool.out, &JOB, record, &done.end, done.fate)
     });
     let (signal, report) = watched?;

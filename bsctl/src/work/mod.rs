@@ -56,9 +56,10 @@ impl Shift {
 
     /// Passes on what the worker tells.
     pub fn observe(&self, event: &WorkerEvent) {
+        let key = |job: &JobId| (self.shift.place(&event.server), *job);
         match &event.what {
             WorkerEventKind::Settled { job, fate } => {
-                self.ledger.settled((self.shift.place(&event.server), *job), &fate_of(*fate));
+                self.ledger.settled(key(job), &fate_of(*fate));
             }
             WorkerEventKind::Connected => self.shift.say_connected(&event.server),
             WorkerEventKind::Disconnected(error) => {
@@ -70,7 +71,8 @@ impl Shift {
                     .warn(format!("{} was restarted, or is another server now", event.server));
             }
             WorkerEventKind::ShortTimeToRun { job, ttr } => self.shift.messages().warn(format!(
-                "job {job} has a time to run of only {}: a slow moment is enough to lose it",
+                "{} has a time to run of only {}: a slow moment is enough to lose it",
+                label(&key(job), &None),
                 units::show_duration(*ttr)
             )),
             // Once for each row of refusals.
@@ -81,10 +83,11 @@ impl Shift {
                 ));
             }
             WorkerEventKind::Poisoned { job, why } => {
-                self.shift.messages().warn(format!("burying job {job} without running it: {why}"));
+                let label = label(&key(job), &None);
+                self.shift.messages().warn(format!("burying {label} without running it: {why}"));
             }
             WorkerEventKind::Failed { job, error } => {
-                self.shift.messages().warn(format!("job {job} failed: {error}"));
+                self.shift.messages().warn(format!("{} failed: {error}", label(&key(job), &None)));
             }
             _ => {}
         }

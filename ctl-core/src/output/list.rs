@@ -40,11 +40,11 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    fn new(out: &Output, shape: &'static Shape) -> Result<Self, CliError> {
+    fn new(out: &Output, shape: &'static Shape, by_server: bool) -> Result<Self, CliError> {
         if out.style.format == Format::Raw && shape.key_of(BODY).is_none() {
             return Err(no_body());
         }
-        let server = out.server.is_some().then_some(&SERVER);
+        let server = by_server.then_some(&SERVER);
         let (mut selected, sort_by) = shape.chosen(&out.style, server)?;
         let all = || server.into_iter().chain(shape.columns);
         let find = |key: &&str| all().find(|column| column.key == *key);
@@ -62,19 +62,7 @@ impl Rows {
         }
         let selected = selected.map(|keys| keys.into_iter().map(str::to_owned).collect());
         let layout = if out.style.upright { Layout::Block } else { shape.layout };
-        Ok(Self {
-            shape,
-            layout,
-            columns,
-            selected,
-            sort_by,
-            kept: Vec::new(),
-            text: String::new(),
-            single: false,
-            eager: false,
-            live: None,
-            pushed: 0,
-        })
+        Ok(Self { layout, columns, selected, sort_by, ..Self::none(shape) })
     }
 
     /// Without any result and column.
@@ -101,18 +89,41 @@ impl Rows {
 }
 
 /// Which server, where there are several.
-const SERVER: Column = Column::new("server", "SERVER");
+pub(super) const SERVER: Column = Column::new("server", "SERVER");
+
+impl Record {
+    /// This, beginning with the server that it is about, where there are several.
+    #[must_use]
+    pub fn of_server(self, server: Option<&str>) -> Self {
+        if let Some(server) = server { self.led_by(SERVER.key, server) } else { self }
+    }
+
+    /// Whether it says which of several servers it is about.
+    pub(super) fn has_server(&self) -> bool {
+        self.get(SERVER.key).is_some()
+    }
+}
 
 impl<'a> List<'a> {
-    pub(super) fn new(out: &'a mut Output, shape: &'static Shape) -> Result<Self, CliError> {
-        let rows = Rows::new(out, shape)?;
+    /// A list of its own; with a column for the server, if its results are of several.
+    pub(super) fn new(
+        out: &'a mut Output,
+        shape: &'static Shape,
+        by_server: bool,
+    ) -> Result<Self, CliError> {
+        let rows = Rows::new(out, shape, by_server)?;
         Ok(Self { out, joins: false, rows })
     }
 
     /// The list that the servers before have begun, if there is one; the next server goes on with it.
     pub(super) fn joined(out: &'a mut Output, shape: &'static Shape) -> Result<Self, CliError> {
-        let begun = out.open.take().filter(|begun| std::ptr::eq(begun.shape, shape));
-        let rows = begun.map_or_else(|| Rows::new(out, shape), Ok)?;
+        let rows = match out.open.take() {
+            Some(begun) if std::ptr::eq(begun.shape, shape) => begun,
+            other => {
+                other.map_or(Ok(()), |rows| Self::end_of(out, rows))?;
+                Rows::new(out, shape, true)?
+            }
+        };
         Ok(Self { out, joins: true, rows })
     }
 
@@ -149,9 +160,7 @@ impl<'a> List<'a> {
     /// Failures of writing; a body that the chosen encoding or a terminal cannot show.
     pub fn push(&mut self, mut record: Record) -> Result<(), CliError> {
         self.out.rows += 1;
-        if let Some(server) = self.out.server.as_deref() {
-            record = record.led_by(SERVER.key, server);
-        }
+        record = record.of_server(self.out.server.as_deref());
         self.decode(&mut record);
         if let Some(folder) = &self.out.style.dump {
             bodies::dump(&mut record, self.rows.shape.name, folder)?;

@@ -233,7 +233,16 @@ impl Output {
     /// # Errors
     /// `--columns` or `--sort-by` names no column, or `-o raw` where there is no body: exit 2.
     pub fn list(&mut self, shape: &'static Shape) -> Result<List<'_>, CliError> {
-        if self.server.is_some() { List::joined(self, shape) } else { List::new(self, shape) }
+        if self.server.is_some() {
+            List::joined(self, shape)
+        } else {
+            List::new(self, shape, false)
+        }
+    }
+
+    /// A list of results that say themselves which of several servers they are of, with a column for it.
+    pub(crate) fn list_by_server(&mut self, shape: &'static Shape) -> Result<List<'_>, CliError> {
+        List::new(self, shape, true)
     }
 
     /// Refuses columns that results of this shape do not have, for what is told before anything is asked or changed.
@@ -241,7 +250,8 @@ impl Output {
     /// # Errors
     /// As [`Output::list`].
     pub fn expect(&mut self, shape: &'static Shape) -> Result<(), CliError> {
-        List::new(self, shape).map(drop)
+        let by_server = self.server.is_some();
+        List::new(self, shape, by_server).map(drop)
     }
 
     /// One result that is not a list: an object in JSON.
@@ -249,7 +259,8 @@ impl Output {
     /// # Errors
     /// As [`Output::list`], and failures of writing.
     pub fn object(&mut self, shape: &'static Shape, record: Record) -> Result<(), CliError> {
-        let mut list = List::new(self, shape)?.single();
+        let by_server = self.server.is_some();
+        let mut list = List::new(self, shape, by_server)?.single();
         list.push(record)?;
         list.finish()
     }
@@ -323,8 +334,8 @@ impl Output {
         sentence: &str,
     ) -> Result<Exit, CliError> {
         if let Some(server) = self.server.take() {
-            let labelled = record.clone().led_by("server", server.as_str());
-            let plain = [&["server"], plain].concat();
+            let labelled = record.clone().of_server(Some(&server));
+            let plain = [&[list::SERVER.key], plain].concat();
             let done = self.done_by(&labelled, &plain, &format!("{server}: {sentence}"));
             self.server = Some(server);
             return done;
@@ -368,7 +379,7 @@ impl Output {
         sentence: &str,
     ) -> Result<Exit, CliError> {
         self.rows += 1;
-        let is_part = record.get("server").is_some();
+        let is_part = record.has_server();
         match self.style.format {
             Format::Json | Format::Yaml if is_part => {
                 let document = Object::new(record, self.style.encoding)?;

@@ -370,3 +370,26 @@ fn a_dumped_body_is_in_a_new_file_of_its_folder_whatever_its_job_is_called() {
     assert_eq!(std::fs::read(inner.join("8")).unwrap(), b"mine");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
+
+#[test]
+fn lists_of_several_servers_are_one_and_another_shape_ends_it() {
+    static TUBES: Shape = Shape::rows("name", &[Column::new("name", "TUBE")]);
+    let shared = Memory::default();
+    let mut out = Output::to(Box::new(shared.clone()), style(Format::Json));
+    for (server, id) in [("a:1", 1), ("b:2", 2)] {
+        out.on_server(server.to_owned());
+        let mut list = out.list(&JOBS).unwrap();
+        list.push(Record::new().with("id", id)).unwrap();
+        list.finish().unwrap();
+    }
+    let mut list = out.list(&TUBES).unwrap();
+    list.push(Record::new().with("name", "mail")).unwrap();
+    list.finish().unwrap();
+    out.after_servers(true).unwrap();
+    let bytes = shared.bytes();
+    let documents = serde_json::Deserializer::from_slice(&bytes).into_iter::<Value>();
+    let documents: Vec<Value> = documents.map(Result::unwrap).collect();
+    let jobs = serde_json::json!([{"server": "a:1", "id": 1}, {"server": "b:2", "id": 2}]);
+    let tubes = serde_json::json!([{"server": "b:2", "name": "mail"}]);
+    assert_eq!(documents, [jobs, tubes]);
+}

@@ -44,20 +44,20 @@ pub struct FunctionsArgs {
     twice: Twice,
 }
 
-/// Which server, where there are several; then the function.
-const COLUMNS: [Column; 9] = [
-    Column::new("server", "SERVER"),
-    Column::new("name", "FUNCTION"),
-    Column::new("total", "TOTAL"),
-    Column::new("queued", "QUEUED"),
-    Column::new("running", "RUNNING"),
-    Column::new("workers", "WORKERS"),
-    Column::wide("high", "HIGH"),
-    Column::wide("normal", "NORMAL"),
-    Column::wide("low", "LOW"),
-];
-static OF_ALL: Shape = Shape::rows("name", &COLUMNS);
-static OF_ONE: Shape = Shape::rows("name", COLUMNS.split_at(1).1);
+/// Functions with their counts.
+static FUNCTIONS: Shape = Shape::rows(
+    "name",
+    &[
+        Column::new("name", "FUNCTION"),
+        Column::new("total", "TOTAL"),
+        Column::new("queued", "QUEUED"),
+        Column::new("running", "RUNNING"),
+        Column::new("workers", "WORKERS"),
+        Column::wide("high", "HIGH"),
+        Column::wide("normal", "NORMAL"),
+        Column::wide("low", "LOW"),
+    ],
+);
 
 /// Runs `functions`.
 ///
@@ -86,8 +86,7 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
             Ok((rows.collect(), fleet.exit()))
         });
     }
-    let shape = if fleet.is_several() { &OF_ALL } else { &OF_ONE };
-    tool.out.expect(shape)?;
+    fleet.expect(&mut tool.out, &FUNCTIONS)?;
     let messages = tool.messages.clone();
     let all = fleet.ask(&mut tool.link, |link| {
         let mut functions = statuses(link)?;
@@ -96,12 +95,13 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
         let priorities = if few { HashMap::new() } else { known_priorities(link, &messages)? };
         Ok((functions, priorities))
     })?;
-    let mut list = tool.out.list(shape)?;
+    let mut list = fleet.list(&mut tool.out, &FUNCTIONS)?;
     for (server, (functions, priorities)) in &all {
         for function in functions {
             let priority = priorities.get(&function.name);
-            let record =
-                fleet::record(server.as_deref()).with("name", show_function(&function.name));
+            let record = Record::new()
+                .of_server(server.as_deref())
+                .with("name", show_function(&function.name));
             let record = counts(record, function)
                 .with("high", priority.map(|row| row.high))
                 .with("normal", priority.map(|row| row.normal))

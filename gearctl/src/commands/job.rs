@@ -2,7 +2,7 @@
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::{self, Fleet};
+use ctl_core::fleet::Fleet;
 use ctl_core::output::Record;
 use gearman_client::JobStatus;
 
@@ -57,7 +57,7 @@ pub fn run(tool: &mut Tool, args: JobArgs) -> Result<Exit, CliError> {
         let silent = fleet.silent().map(|error| error.context(format!("job {name}")));
         return Err(silent.unwrap_or_else(|| fleet.unknown(&what)));
     };
-    tool.out.pairs(record(fleet::record(server.as_deref()).with(key, name), &status))?;
+    tool.out.pairs(record(Record::new().of_server(server.as_deref()).with(key, name), &status))?;
     Ok(Exit::Done)
 }
 

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::{self, Fleet};
-use ctl_core::output::{Column, Shape};
+use ctl_core::fleet::Fleet;
+use ctl_core::output::{Column, Record, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{JobInfo, UniqueJob};
 
@@ -38,25 +38,20 @@ pub struct JobsArgs {}
 #[derive(Debug, Args)]
 pub struct UniqueJobsArgs {}
 
-/// Which server, where there are several; then the job.
-const COLUMNS: [Column; 5] = [
-    Column::new("server", "SERVER"),
-    Column::new("handle", "HANDLE"),
-    Column::new("retries", "RETRIES"),
-    Column::new("ignored", "IGNORED"),
-    Column::new("queued", "QUEUED"),
-];
-static OF_ALL: Shape = Shape::rows("handle", &COLUMNS);
-static OF_ONE: Shape = Shape::rows("handle", COLUMNS.split_at(1).1);
+/// Jobs by their handles.
+static JOBS: Shape = Shape::rows(
+    "handle",
+    &[
+        Column::new("handle", "HANDLE"),
+        Column::new("retries", "RETRIES"),
+        Column::new("ignored", "IGNORED"),
+        Column::new("queued", "QUEUED"),
+    ],
+);
 
-/// Which server, where there are several; then the id.
-const UNIQUE_COLUMNS: [Column; 3] = [
-    Column::new("server", "SERVER"),
-    Column::new("unique", "UNIQUE"),
-    Column::new("handle", "HANDLE"),
-];
-static UNIQUE_OF_ALL: Shape = Shape::rows("unique", &UNIQUE_COLUMNS);
-static UNIQUE_OF_ONE: Shape = Shape::rows("unique", UNIQUE_COLUMNS.split_at(1).1);
+/// Jobs by their unique ids.
+static UNIQUE_JOBS: Shape =
+    Shape::rows("unique", &[Column::new("unique", "UNIQUE"), Column::new("handle", "HANDLE")]);
 
 /// Runs `jobs`.
 ///
@@ -64,14 +59,14 @@ static UNIQUE_OF_ONE: Shape = Shape::rows("unique", UNIQUE_COLUMNS.split_at(1).1
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, _: JobsArgs) -> Result<Exit, CliError> {
     let mut fleet = Fleet::of(tool)?;
-    let shape = if fleet.is_several() { &OF_ALL } else { &OF_ONE };
-    tool.out.expect(shape)?;
+    fleet.expect(&mut tool.out, &JOBS)?;
     let ask = |link: &mut Link| link.listing::<JobInfo>(&AdminCommand::ShowJobs);
     let all = fleet.ask(&mut tool.link, ask)?;
-    let mut list = tool.out.list(shape)?;
+    let mut list = fleet.list(&mut tool.out, &JOBS)?;
     for (server, jobs) in &all {
         for job in jobs {
-            let record = fleet::record(server.as_deref())
+            let record = Record::new()
+                .of_server(server.as_deref())
                 .with("handle", show_handle(&job.handle))
                 .with("retries", job.retries)
                 .with("ignored", job.is_ignored)
@@ -89,14 +84,14 @@ pub fn run(tool: &mut Tool, _: JobsArgs) -> Result<Exit, CliError> {
 /// As documented in the table of exit codes.
 pub fn run_unique(tool: &mut Tool, _: UniqueJobsArgs) -> Result<Exit, CliError> {
     let mut fleet = Fleet::of(tool)?;
-    let shape = if fleet.is_several() { &UNIQUE_OF_ALL } else { &UNIQUE_OF_ONE };
-    tool.out.expect(shape)?;
+    fleet.expect(&mut tool.out, &UNIQUE_JOBS)?;
     let ask = |link: &mut Link| link.listing::<UniqueJob>(&AdminCommand::ShowUniqueJobs);
     let all = fleet.ask(&mut tool.link, ask)?;
-    let mut list = tool.out.list(shape)?;
+    let mut list = fleet.list(&mut tool.out, &UNIQUE_JOBS)?;
     for (server, jobs) in &all {
         for job in jobs {
-            let record = fleet::record(server.as_deref())
+            let record = Record::new()
+                .of_server(server.as_deref())
                 .with("unique", job.unique.as_deref())
                 .with("handle", job.handle.as_ref().map(show_handle));
             list.push(record)?;

@@ -4,7 +4,7 @@ use std::thread;
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::{self, Fleet, labelled};
+use ctl_core::fleet::Fleet;
 use ctl_core::link::Link as _;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::settings::doctor::Diagnosis;
@@ -65,7 +65,7 @@ pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
     }
     let mut list = tool.out.list(&SERVERS)?;
     for (server, (_, record)) in all {
-        list.push(labelled(server.as_deref(), record))?;
+        list.push(record.of_server(server.as_deref()))?;
     }
     list.finish()?;
     Ok(fleet.exit())
@@ -236,7 +236,7 @@ fn one(
     if fleet.is_several() {
         let mut list = tool.out.list(shape)?;
         for (server, value) in all {
-            list.push(fleet::record(server.as_deref()).with(key, value))?;
+            list.push(Record::new().of_server(server.as_deref()).with(key, value))?;
         }
         list.finish()?;
         return Ok(fleet.exit());

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::fleet::{self, Fleet};
+use ctl_core::fleet::Fleet;
 use ctl_core::named::{self, One};
-use ctl_core::output::{Column, Shape};
+use ctl_core::output::{Column, Record, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, WorkerInfo};
 
@@ -38,16 +38,16 @@ pub struct WorkersArgs {
     idle: bool,
 }
 
-/// Which server, where there are several; then the worker.
-const COLUMNS: [Column; 5] = [
-    Column::new("server", "SERVER"),
-    Column::new("fd", "FD"),
-    Column::new("address", "ADDRESS"),
-    Column::new("id", "ID"),
-    Column::new("functions", "FUNCTIONS"),
-];
-static OF_ALL: Shape = Shape::rows("id", &COLUMNS);
-static OF_ONE: Shape = Shape::rows("id", COLUMNS.split_at(1).1);
+/// Workers and what they can do.
+static WORKERS: Shape = Shape::rows(
+    "id",
+    &[
+        Column::new("fd", "FD"),
+        Column::new("address", "ADDRESS"),
+        Column::new("id", "ID"),
+        Column::new("functions", "FUNCTIONS"),
+    ],
+);
 
 /// Runs `workers`.
 ///
@@ -56,8 +56,7 @@ static OF_ONE: Shape = Shape::rows("id", COLUMNS.split_at(1).1);
 pub fn run(tool: &mut Tool, args: WorkersArgs) -> Result<Exit, CliError> {
     let function = args.function.given()?;
     let mut fleet = Fleet::of(tool)?;
-    let shape = if fleet.is_several() { &OF_ALL } else { &OF_ONE };
-    tool.out.expect(shape)?;
+    fleet.expect(&mut tool.out, &WORKERS)?;
     let all = fleet.ask(&mut tool.link, |link| {
         let workers = link.listing::<WorkerInfo>(&AdminCommand::Workers)?;
         let busy: HashSet<FunctionName> = if args.idle {
@@ -68,7 +67,7 @@ pub fn run(tool: &mut Tool, args: WorkersArgs) -> Result<Exit, CliError> {
         };
         Ok((workers, busy))
     })?;
-    let mut list = tool.out.list(shape)?;
+    let mut list = fleet.list(&mut tool.out, &WORKERS)?;
     for (server, (workers, busy)) in &all {
         for worker in workers {
             let has = |function: &FunctionName| worker.functions.contains(function);
@@ -78,7 +77,8 @@ pub fn run(tool: &mut Tool, args: WorkersArgs) -> Result<Exit, CliError> {
                 continue;
             }
             let functions: Vec<String> = worker.functions.iter().map(show_function).collect();
-            let record = fleet::record(server.as_deref())
+            let record = Record::new()
+                .of_server(server.as_deref())
                 .with("fd", worker.fd)
                 .with("address", worker.address.as_str())
                 .with("id", worker.id.as_deref())

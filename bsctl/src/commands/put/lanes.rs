@@ -7,7 +7,7 @@ use std::thread;
 use beanstalk_client::Inserted;
 use ctl_core::bulk::Gate;
 use ctl_core::error::CliError;
-use ctl_core::fleet::{self, Answered, Fleet};
+use ctl_core::fleet::{Answered, Fleet};
 use ctl_core::intake::{Batches, Item, sift};
 use ctl_core::link::Link as _;
 use ctl_core::output::Record;
@@ -122,9 +122,7 @@ pub(in crate::commands) fn several(
 /// What became of a record, with the server that has it where there are several.
 fn labelled(event: Event, server: Option<&str>) -> Event {
     match event {
-        Event::Put { record, buried } => {
-            Event::Put { record: fleet::labelled(server, record), buried }
-        }
+        Event::Put { record, buried } => Event::Put { record: record.of_server(server), buried },
         other => other,
     }
 }
